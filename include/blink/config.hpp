@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The only file that looks at the compiler.
+
+#include <blink/version.hpp>
+
+#if defined(__CUDACC__)
+#define BLINK_HOST_DEVICE __host__ __device__
+#else
+#define BLINK_HOST_DEVICE
+#endif
+
+/// 1 while code for a GPU is generated, else 0.
+#if defined(__CUDA_ARCH__)
+#define BLINK_DEVICE_PASS 1
+#else
+#define BLINK_DEVICE_PASS 0
+#endif
+
+/// A contract of device code: checked when BLINK_CHECK_DEVICE is defined, free otherwise.
+#if defined(BLINK_CHECK_DEVICE)
+#include <cassert>
+#define BLINK_ASSERT(condition) assert(condition)
+#else
+#define BLINK_ASSERT(condition) ((void)0)
+#endif
+
+/// Unrolls the loop that follows, in device code; hosts decide for themselves.
+#if BLINK_DEVICE_PASS
+#define BLINK_UNROLL _Pragma("unroll")
+#else
+#define BLINK_UNROLL
+#endif

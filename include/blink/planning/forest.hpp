@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/rational.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+enum class collective : std::uint8_t { broadcast, reduce, all_reduce, all_gather, reduce_scatter };
+
+inline constexpr std::array<std::string_view, 5> collective_names{
+    "broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter"};
+
+[[nodiscard]] constexpr std::string_view to_text(collective kind) {
+  return collective_names[static_cast<std::size_t>(kind)];
+}
+
+/// Do the trees of this collective carry data towards their roots?
+[[nodiscard]] constexpr bool has_reduce_phase(collective kind) {
+  return kind == collective::reduce || kind == collective::all_reduce ||
+         kind == collective::reduce_scatter;
+}
+/// Do the trees of this collective carry data away from their roots?
+[[nodiscard]] constexpr bool has_broadcast_phase(collective kind) {
+  return kind == collective::broadcast || kind == collective::all_reduce ||
+         kind == collective::all_gather;
+}
+/// Does every rank root an equal share (instead of one rank or any mix)?
+[[nodiscard]] constexpr bool has_equal_roots(collective kind) {
+  return kind == collective::all_gather || kind == collective::reduce_scatter;
+}
+
+/// One edge of a tree: data goes from rank `from` to rank `to` over the links between `path`'s nodes.
+struct tree_edge {
+  int from = 0;           ///< node id
+  int to = 0;             ///< node id
+  std::vector<int> path;  ///< node ids from `from` to `to`, both included, at least two
+  friend bool operator==(tree_edge const&, tree_edge const&) = default;
+};
+
+/// A root, a weight, and up to two spanning trees: one towards the root and one away from it.
+struct tree {
+  int root = 0;                      ///< node id
+  rational weight;                   ///< rate, in the plan's unit
+  std::vector<tree_edge> reduce;     ///< towards the root; empty if the collective does not reduce
+  std::vector<tree_edge> broadcast;  ///< away from the root; empty if it does not spread
+  friend bool operator==(tree const&, tree const&) = default;
+};
+
+/// A set of nodes whose outgoing capacity limits the rate. Node ids.
+///
+/// broadcast (reduce): holds the root and misses a rank; rate <= capacity leaving (entering) it.
+/// all_gather (reduce_scatter) with N ranks: misses a rank; rate <= N * capacity leaving
+/// (entering) it / ranks in it.
+struct cut_certificate {
+  std::vector<int> nodes;
+};
+
+/// all_reduce on direct full-duplex links: rate <= capacity (of one direction) between different
+/// parts / (number of parts - 1) (Tutte 1961, Nash-Williams 1961). Node ids.
+struct partition_certificate {
+  std::vector<std::vector<int>> parts;
+};
+
+/// The price of one link, by node ids; parallel links share it.
+struct link_price {
+  int from = 0;
+  int to = 0;
+  rational price;
+};
+
+/// all_reduce: prices under which every pair of an in-tree and an out-tree with the same root costs at
+/// least 1, so rate <= sum of price * capacity (LP duality). Links that are not named cost 0.
+struct price_certificate {
+  std::vector<link_price> prices;
+};
+
+/// No certificate: `bound` is not proven (baselines), or is not finite (a single rank).
+struct no_certificate {};
+
+using certificate =
+    std::variant<no_certificate, cut_certificate, partition_certificate, price_certificate>;
+
+/// What a planner returns, a plan file holds and a checker reads: which trees carry which share, how
+/// fast that is, and why it cannot be faster.
+///
+/// All node numbers are ids of the machine. The buffer is split over the trees in proportion to
+/// their weights. A single rank has no trees and the rate 0.
+struct plan {
+  blink::collective collective = collective::broadcast;
+  std::string planner;     ///< the name it was asked for by
+  std::string unit;        ///< of rate, bound and weights
+  std::vector<int> ranks;  ///< node ids; this order numbers the ranks that run
+  rational rate;           ///< sum of the weights; bytes of the whole buffer in time one
+  rational bound;          ///< no plan is faster; proven by `proof`
+  certificate proof;
+  std::vector<tree> trees;
+};
+
+/// Number of edges on the longest path from a leaf to the root (`towards_root`) or back.
+/// Time: O(V^2) for a tree of V ranks.
+[[nodiscard]] inline int height(std::vector<tree_edge> const& edges, int root, bool towards_root) {
+  std::vector<int> layer{root};
+  int result = -1;
+  while (!layer.empty()) {
+    std::vector<int> next;
+    for (int const at : layer) {
+      for (auto const& edge : edges) {
+        if ((towards_root ? edge.to : edge.from) == at) {
+          next.push_back(towards_root ? edge.from : edge.to);
+        }
+      }
+    }
+    layer = std::move(next);
+    if (++result > static_cast<int>(edges.size())) return result;  // a cycle: not a tree
+  }
+  return result;
+}
+
+/// The larger height of the two phases.
+[[nodiscard]] inline int height(tree const& t) {
+  return std::max(height(t.reduce, t.root, true), height(t.broadcast, t.root, false));
+}
+
+}  // namespace blink::inline BLINK_ABI
