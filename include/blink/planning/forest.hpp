@@ -40,7 +40,8 @@ inline constexpr std::array<std::string_view, 5> collective_names{
   return kind == collective::all_gather || kind == collective::reduce_scatter;
 }
 
-/// One edge of a tree: data goes from rank `from` to rank `to` over the links between `path`'s nodes.
+/// One edge of a tree: data goes from rank `from` to rank `to` over the links between `path`'s
+/// nodes.
 struct tree_edge {
   int from = 0;           ///< node id
   int to = 0;             ///< node id
@@ -57,11 +58,13 @@ struct tree {
   friend bool operator==(tree const&, tree const&) = default;
 };
 
-/// A set of nodes whose outgoing capacity limits the rate. Node ids.
+/// A set of nodes, the side that data leaves; the capacity of the links out of it limits the rate.
 ///
-/// broadcast (reduce): holds the root and misses a rank; rate <= capacity leaving (entering) it.
-/// all_gather (reduce_scatter) with N ranks: misses a rank; rate <= N * capacity leaving
-/// (entering) it / ranks in it.
+/// broadcast:      holds the root, misses a rank; rate <= capacity.
+/// reduce:         holds a rank, misses the root; rate <= capacity.
+/// all_gather:     misses a rank; rate <= N * capacity / (ranks in it), N ranks in all.
+/// reduce_scatter: holds a rank; rate <= N * capacity / (ranks outside it).
+/// Node ids.
 struct cut_certificate {
   std::vector<int> nodes;
 };
@@ -79,8 +82,8 @@ struct link_price {
   rational price;
 };
 
-/// all_reduce: prices under which every pair of an in-tree and an out-tree with the same root costs at
-/// least 1, so rate <= sum of price * capacity (LP duality). Links that are not named cost 0.
+/// all_reduce: prices under which every pair of an in-tree and an out-tree with the same root costs
+/// at least 1, so rate <= sum of price * capacity (LP duality). Links that are not named cost 0.
 struct price_certificate {
   std::vector<link_price> prices;
 };
@@ -91,8 +94,8 @@ struct no_certificate {};
 using certificate =
     std::variant<no_certificate, cut_certificate, partition_certificate, price_certificate>;
 
-/// What a planner returns, a plan file holds and a checker reads: which trees carry which share, how
-/// fast that is, and why it cannot be faster.
+/// What a planner returns, a plan file holds and a checker reads: which trees carry which share,
+/// how fast that is, and why it cannot be faster.
 ///
 /// All node numbers are ids of the machine. The buffer is split over the trees in proportion to
 /// their weights. A single rank has no trees and the rate 0.
@@ -100,6 +103,7 @@ struct plan {
   blink::collective collective = collective::broadcast;
   std::string planner;     ///< the name it was asked for by
   std::string unit;        ///< of rate, bound and weights
+  std::string links;       ///< the one kind of link that was planned on; empty: all of them
   std::vector<int> ranks;  ///< node ids; this order numbers the ranks that run
   rational rate;           ///< sum of the weights; bytes of the whole buffer in time one
   rational bound;          ///< no plan is faster; proven by `proof`

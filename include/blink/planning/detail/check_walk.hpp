@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/planning/detail/member_view.hpp>
+#include <blink/planning/forest.hpp>
+#include <blink/rational.hpp>
+
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+// What check_plan knows about trees: their shape, their shares, and a symbolic run.
+
+namespace blink::inline BLINK_ABI::detail {
+
+inline std::string tree_name(std::size_t i) {
+  return "tree " + std::to_string(i) + ": ";
+}
+
+/// Each phase has an edge out of (reduce) or into (broadcast) every rank but the root, over real
+/// links.
+inline void check_phase(plan_view const& view, tree const& t, bool towards_root,
+                        std::string const& where) {
+  auto const& phase = towards_root ? t.reduce : t.broadcast;
+  std::set<int> moved;  // ranks that have sent (reduce) or received (broadcast)
+  for (auto const& edge : phase) {
+    auto const name = where + (towards_root ? "reduce" : "broadcast") + " edge " +
+                      std::to_string(edge.from) + " -> " + std::to_string(edge.to) + ": ";
+    if (!view.ranks.contains(edge.from) || !view.ranks.contains(edge.to)) {
+      throw plan_fault(name + "an end is not a rank of the plan");
+    }
+    int const mover = towards_root ? edge.from : edge.to;
+    if (mover == t.root || !moved.insert(mover).second) {
+      throw plan_fault(name + "rank " + std::to_string(mover) +
+                       (mover == t.root ? " is the root"
+                        : towards_root  ? " sends twice"
+                                        : " receives twice"));
+    }
+    if (edge.path.size() < 2 || edge.path.front() != edge.from || edge.path.back() != edge.to) {
+      throw plan_fault(name + "the path does not lead from one end to the other");
+    }
+    for (std::size_t i = 0; i + 1 < edge.path.size(); ++i) {
+      if (!view.capacity.contains({edge.path[i], edge.path[i + 1]})) {
+        throw plan_fault(name + "no usable link " + std::to_string(edge.path[i]) + " -> " +
+                         std::to_string(edge.path[i + 1]));
+      }
+    }
+  }
+  if (moved.size() + 1 != view.ranks.size()) {
+    throw plan_fault(where + (towards_root ? "reduce" : "broadcast") + " has " +
+                     std::to_string(moved.size()) + " edges, expected " +
+                     std::to_string(view.ranks.size() - 1));
+  }
+}
+
+inline void check_trees(plan_view const& view, plan const& plan) {
+  for (std::size_t i = 0; i < plan.trees.size(); ++i) {
+    auto const& t = plan.trees[i];
+    auto const where = tree_name(i);
+    if (t.weight <= rational(0)) throw plan_fault(where + "weight " + t.weight.to_text());
+    if (!view.ranks.contains(t.root)) {
+      throw plan_fault(where + "root " + std::to_string(t.root) + " is not a rank of the plan");
+    }
+    if (has_reduce_phase(plan.collective)) {
+      check_phase(view, t, true, where);
+    } else if (!t.reduce.empty()) {
+      throw plan_fault(where + "reduce edges in a " + std::string(to_text(plan.collective)));
+    }
+    if (has_broadcast_phase(plan.collective)) {
+      check_phase(view, t, false, where);
+    } else if (!t.broadcast.empty()) {
+      throw plan_fault(where + "broadcast edges in a " + std::string(to_text(plan.collective)));
+    }
+  }
+}
+
+/// The rate is the sum of the weights; one root for broadcast and reduce, equal shares of all ranks
+/// for all-gather and reduce-scatter.
+inline void check_shares(plan const& plan, rational const& rate) {
+  if (rate != plan.rate) {
+    throw plan_fault("the weights sum to " + rate.to_text() + ", the plan claims a rate of " +
+                     plan.rate.to_text());
+  }
+  if (plan.ranks.size() > 1 && plan.trees.empty()) throw plan_fault("the plan has no trees");
+  std::map<int, rational> share;
+  for (auto const& t : plan.trees) share[t.root] += t.weight;
+  if (plan.collective == collective::broadcast || plan.collective == collective::reduce) {
+    if (share.size() > 1) throw plan_fault("the trees have different roots");
+  }
+  if (has_equal_roots(plan.collective) && !plan.trees.empty()) {
+    auto const expected = rate / static_cast<std::int64_t>(plan.ranks.size());
+    for (int const rank : plan.ranks) {
+      if (share[rank] != expected) {
+        throw plan_fault("rank " + std::to_string(rank) + " roots " + share[rank].to_text() +
+                         ", expected the equal share " + expected.to_text());
+      }
+    }
+  }
+}
+
+/// Runs one tree with symbolic data: `window + 2` chunks, at most `window` of them on the way over
+/// any edge, each step as early as it can. A value is how often each rank's contribution is in it.
+inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
+  auto const& t = plan.trees[tree_index];
+  auto const where = tree_name(tree_index);
+  auto const n = plan.ranks.size();
+  int const chunks = window + 2;
+  using value = std::vector<int>;  // by rank: times that its contribution is contained
+
+  std::map<int, std::size_t> index;
+  for (std::size_t i = 0; i < n; ++i) index[plan.ranks[i]] = i;
+
+  struct edge_state {
+    std::size_t from, to;
+    std::vector<value> sent;  // chunks in order
+    int taken = 0;
+  };
+  auto const states = [&](std::vector<tree_edge> const& phase) {
+    std::vector<edge_state> result;
+    for (auto const& e : phase) result.push_back({index.at(e.from), index.at(e.to), {}, 0});
+    return result;
+  };
+  auto up = states(t.reduce);
+  auto down = states(t.broadcast);
+  auto const root = index.at(t.root);
+  std::vector<int> reduced(n, 0), received(n, 0);
+  std::vector<value> at_root;                 // chunks that the root has complete
+  std::vector<std::vector<value>> result(n);  // chunks that each rank ends with
+  bool const reduces = has_reduce_phase(plan.collective);
+  bool const spreads = has_broadcast_phase(plan.collective);
+
+  // Where a chunk of the up lane of `rank` can go on: all children's have come, the parent has
+  // room.
+  auto const advance_up = [&](std::size_t rank) {
+    if (reduced[rank] == chunks) return false;
+    edge_state* out = nullptr;
+    for (auto& e : up) {
+      if (e.to == rank && static_cast<int>(e.sent.size()) <= reduced[rank]) return false;
+      if (e.from == rank) out = &e;
+    }
+    if (out != nullptr && static_cast<int>(out->sent.size()) - out->taken >= window) return false;
+    value sum(n, 0);
+    sum[rank] = 1;
+    for (auto& e : up) {
+      if (e.to != rank) continue;
+      for (std::size_t i = 0; i < n; ++i) sum[i] += e.sent[static_cast<std::size_t>(e.taken)][i];
+      ++e.taken;
+    }
+    if (out != nullptr) {
+      out->sent.push_back(sum);
+    } else {
+      at_root.push_back(sum);
+    }
+    ++reduced[rank];
+    return true;
+  };
+  auto const advance_down = [&](std::size_t rank) {
+    if (received[rank] == chunks) return false;
+    value chunk(n, 0);
+    edge_state* in = nullptr;
+    for (auto& e : down) {
+      if (e.to == rank) in = &e;
+      if (e.from == rank && static_cast<int>(e.sent.size()) - e.taken >= window) return false;
+    }
+    if (in != nullptr) {
+      if (static_cast<int>(in->sent.size()) <= in->taken) return false;
+      chunk = in->sent[static_cast<std::size_t>(in->taken++)];
+    } else if (rank != root) {
+      return false;  // nobody sends to it: reported as a wait that never ends
+    } else if (reduces) {
+      if (static_cast<int>(at_root.size()) <= received[rank]) return false;
+      chunk = at_root[static_cast<std::size_t>(received[rank])];
+    } else {
+      chunk[root] = 1;
+    }
+    for (auto& e : down) {
+      if (e.from == rank) e.sent.push_back(chunk);
+    }
+    result[rank].push_back(chunk);
+    ++received[rank];
+    return true;
+  };
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (std::size_t rank = 0; rank < n; ++rank) {
+      if (reduces) progress = advance_up(rank) || progress;
+      if (spreads) progress = advance_down(rank) || progress;
+    }
+  }
+
+  value const all(n, 1);
+  value only_root(n, 0);
+  only_root[root] = 1;
+  value const& wanted = reduces ? all : only_root;
+  for (std::size_t rank = 0; rank < n; ++rank) {
+    auto const name = where + "rank " + std::to_string(plan.ranks[rank]);
+    if (reduces && reduced[rank] != chunks) {
+      throw plan_fault(name + " waits for ever for chunk " + std::to_string(reduced[rank]) +
+                       " of the reduction");
+    }
+    if (spreads && received[rank] != chunks) {
+      throw plan_fault(name + " waits for ever for chunk " + std::to_string(received[rank]) +
+                       " of the broadcast");
+    }
+    auto const& values = spreads ? result[rank] : (rank == root ? at_root : result[rank]);
+    for (std::size_t chunk = 0; chunk < values.size(); ++chunk) {
+      if (values[chunk] == wanted) continue;
+      for (std::size_t i = 0; i < n; ++i) {
+        if (values[chunk][i] == wanted[i]) continue;
+        throw plan_fault(name + ", chunk " + std::to_string(chunk) + ": the contribution of rank " +
+                         std::to_string(plan.ranks[i]) + " arrives " +
+                         std::to_string(values[chunk][i]) + " times, expected " +
+                         std::to_string(wanted[i]));
+      }
+    }
+  }
+}
+
+}  // namespace blink::inline BLINK_ABI::detail

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/planning/forest.hpp>
+#include <blink/rational.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace blink::inline BLINK_ABI::detail {
+
+/// A fault that a checker found.
+struct plan_fault : error {
+  using error::error;
+};
+
+/// The part of a machine that a plan may use, by node ids: its ranks, all relays, the links between
+/// them, of one kind if the plan says so. Parallel links are added up.
+struct plan_view {
+  std::set<int> ranks;
+  std::set<int> nodes;                               ///< ranks and relays
+  std::map<std::pair<int, int>, rational> capacity;  ///< by (from, to), in the machine's unit
+};
+
+[[nodiscard]] inline plan_view member_view(topology const& machine, plan const& plan) {
+  plan_view view;
+  if (plan.unit != machine.unit) {
+    throw plan_fault("the plan counts in '" + plan.unit + "', the machine in '" + machine.unit +
+                     "'");
+  }
+  if (plan.ranks.empty()) throw plan_fault("the plan has no ranks");
+  for (int const id : plan.ranks) {
+    int const at = machine.position_of(id);
+    if (at < 0 || machine.nodes[static_cast<std::size_t>(at)].kind != node_kind::rank) {
+      throw plan_fault("rank " + std::to_string(id) + " is not a rank of the machine");
+    }
+    if (!view.ranks.insert(id).second) {
+      throw plan_fault("rank " + std::to_string(id) + " is named twice");
+    }
+  }
+  view.nodes = view.ranks;
+  for (auto const& n : machine.nodes) {
+    if (n.kind == node_kind::relay) view.nodes.insert(n.id);
+  }
+  for (auto const& l : machine.links) {
+    int const from = machine.nodes[static_cast<std::size_t>(l.tail)].id;
+    int const to = machine.nodes[static_cast<std::size_t>(l.head)].id;
+    bool const right_kind = plan.links.empty() || to_text(l.kind) == plan.links;
+    if (right_kind && view.nodes.contains(from) && view.nodes.contains(to)) {
+      view.capacity[{from, to}] += machine.in_units(l.capacity);
+    }
+  }
+  return view;
+}
+
+}  // namespace blink::inline BLINK_ABI::detail
