@@ -47,6 +47,9 @@ struct check_report {
     expects(window > 0, "check_plan: the window must hold a chunk");
     auto const view = detail::member_view(machine, plan);
     detail::check_trees(view, plan);
+    for (std::size_t i = 0; i < plan.trees.size(); ++i) {
+      detail::check_walk(plan, i, window);
+    }
     for (auto const& t : plan.trees) {
       report.rate += t.weight;
       for (auto const* phase : {&t.reduce, &t.broadcast}) {
@@ -66,9 +69,6 @@ struct check_report {
       }
     }
     detail::check_shares(plan, report.rate);
-    for (std::size_t i = 0; i < plan.trees.size(); ++i) {
-      detail::check_walk(plan, i, window);
-    }
     report.bound = detail::bound_of(view, plan);
     if (report.bound && *report.bound != plan.bound) {
       throw detail::plan_fault("the certificate proves a bound of " + report.bound->to_text() +

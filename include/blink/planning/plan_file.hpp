@@ -154,6 +154,8 @@ class plan_reader {
 
  private:
   static std::string shown(json const& value) {
+    if (value.is_array()) return "a list";  // not printed: it may be nested without end
+    if (value.is_object()) return "an object";
     auto text = value.dump(-1, ' ', true, json::error_handler_t::replace);
     constexpr std::size_t longest = 40;
     if (text.size() > longest) text = text.substr(0, longest) + "...";
@@ -184,7 +186,8 @@ class plan_reader {
     throw input_error(file + ": " + failure.what());
   }
   if (read.integer(read.field(document, "", "blink_plan"), "blink_plan") != plan_file_format) {
-    read.fail("blink_plan", "found format " + document["blink_plan"].dump() + ", expected 1");
+    read.fail("blink_plan",
+              "found format " + std::to_string(document["blink_plan"].get<int>()) + ", expected 1");
   }
   plan result;
   auto const name = read.text(read.field(document, "", "collective"), "collective");

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/schedule.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/planning/forest.hpp>
+#include <blink/rational.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// Bytes per second that a capacity unit stands for: "GB/s" and "GiB/s".
+/// Throws: input_error for any other unit ("links"): its user must say what a link carries.
+[[nodiscard]] inline double bytes_per_second(std::string_view unit) {
+  if (unit == "GB/s") return 1e9;
+  if (unit == "GiB/s") return 1024.0 * 1024.0 * 1024.0;
+  throw input_error("unit '" + std::string(unit) +
+                    "' has no known rate, expected GB/s or GiB/s, or a rate given beside it");
+}
+
+/// A plan as the tables that the running side walks: ranks numbered 0 … N-1 in the order of
+/// `plan.ranks`, parents by rank, integer weights in the same proportion, and the physical links
+/// behind each edge.
+///
+/// machine:         where the plan's links are (the plan must have passed `check_plan`)
+/// bytes_per_unit:  rate of one capacity unit, bytes per second
+/// Throws: overflow_error if the weights have no common denominator within 64 bits; planning_error
+/// if
+///         the plan names a rank or link that is not in the machine.
+/// Time:   O(tree edges * path length * log links).
+[[nodiscard]] inline schedule make_schedule(topology const& machine, plan const& plan,
+                                            double bytes_per_unit) {
+  schedule result;
+  result.rank_count = static_cast<int>(plan.ranks.size());
+  std::map<int, std::size_t> index;
+  for (std::size_t i = 0; i < plan.ranks.size(); ++i) index[plan.ranks[i]] = i;
+
+  std::map<std::pair<int, int>, int> link;  // by node ids; parallel links are one
+  for (auto const& l : machine.links) {
+    if (!plan.links.empty() && to_text(l.kind) != plan.links) continue;
+    std::pair const ends(machine.nodes[static_cast<std::size_t>(l.tail)].id,
+                         machine.nodes[static_cast<std::size_t>(l.head)].id);
+    auto const [entry, fresh] = link.emplace(ends, static_cast<int>(link.size()));
+    if (fresh) result.link_bytes_per_second.push_back(0);
+    result.link_bytes_per_second[static_cast<std::size_t>(entry->second)] +=
+        machine.in_units(l.capacity).to_double() * bytes_per_unit;
+  }
+
+  std::int64_t denominator = 1;
+  for (auto const& t : plan.trees) {
+    denominator = (rational(denominator) * t.weight.denominator() /
+                   std::gcd(denominator, t.weight.denominator()))
+                      .numerator();
+  }
+  std::int64_t divisor = 0;
+  for (auto const& t : plan.trees) {
+    divisor = std::gcd(divisor, (t.weight * denominator).numerator());
+  }
+  auto const rank_of = [&](int id) {
+    auto const found = index.find(id);
+    if (found == index.end()) {
+      throw planning_error("make_schedule: rank " + std::to_string(id) + " is not in the plan");
+    }
+    return found->second;
+  };
+  for (auto const& t : plan.trees) {
+    schedule_tree out;
+    out.root = static_cast<int>(rank_of(t.root));
+    out.weight = static_cast<std::uint64_t>((t.weight * denominator).numerator() / divisor);
+    auto const fill = [&](std::vector<tree_edge> const& phase, bool towards_root,
+                          std::vector<int>& parent, std::vector<std::vector<int>>& route) {
+      if (phase.empty()) return;
+      parent.assign(plan.ranks.size(), -1);
+      route.assign(plan.ranks.size(), {});
+      for (auto const& e : phase) {
+        auto const child = rank_of(towards_root ? e.from : e.to);
+        parent[child] = static_cast<int>(rank_of(towards_root ? e.to : e.from));
+        for (std::size_t i = 0; i + 1 < e.path.size(); ++i) {
+          auto const found = link.find({e.path[i], e.path[i + 1]});
+          if (found == link.end()) {
+            throw planning_error("make_schedule: no link " + std::to_string(e.path[i]) + " -> " +
+                                 std::to_string(e.path[i + 1]) + " in the machine");
+          }
+          route[child].push_back(found->second);
+        }
+      }
+    };
+    fill(t.reduce, true, out.reduce_parent, out.reduce_route);
+    fill(t.broadcast, false, out.broadcast_parent, out.broadcast_route);
+    result.trees.push_back(std::move(out));
+  }
+  return result;
+}
+
+/// The same, with the rate that the machine's unit names. Throws: input_error for unit "links".
+[[nodiscard]] inline schedule make_schedule(topology const& machine, plan const& plan) {
+  return make_schedule(machine, plan, bytes_per_second(machine.unit));
+}
+
+}  // namespace blink::inline BLINK_ABI

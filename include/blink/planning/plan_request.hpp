@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/planning/forest.hpp>
+
+#include <optional>
+#include <string>
+
+namespace blink::inline BLINK_ABI {
+
+/// What a plan is wanted for.
+struct plan_request {
+  blink::collective collective = collective::all_reduce;
+  std::optional<int> root;        ///< node id, for broadcast and reduce; nothing: the best one
+  std::string planner = "exact";  ///< see `planner_names`
+};
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/graph/rooted_connectivity.hpp>
+#include <blink/packing/equal_root_rate.hpp>
+#include <blink/planning/detail/rank_graph.hpp>
+#include <blink/planning/forest.hpp>
+#include <blink/planning/plan_direct.hpp>
+#include <blink/planning/plan_switch.hpp>
+#include <blink/rational.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// A rate that no plan exceeds, and the proof.
+struct proven_bound {
+  rational bound;
+  certificate proof;
+};
+
+/// Bounds the rate of a collective on a machine, switches included.
+///
+/// Exact for broadcast, reduce, all-gather and reduce-scatter on any machine (smallest cuts), and
+/// for all-reduce on direct links or one switch. All-reduce on other machines gets the smallest cut
+/// between any two ranks, which no plan exceeds but maybe none reaches.
+///
+/// root:   node id, for broadcast and reduce.
+/// Source: Edmonds 1973 (broadcast); Zhao et al., "ForestColl", 2024 (all-gather with switches).
+/// Time:   O(N) maximum flows for N ranks, and a few times that for all-gather.
+/// Throws: planning_error if the ranks are not connected.
+[[nodiscard]] inline proven_bound prove_bound(topology const& machine, collective kind, int root) {
+  if (kind == collective::reduce || kind == collective::reduce_scatter) {
+    auto const forward =
+        kind == collective::reduce ? collective::broadcast : collective::all_gather;
+    auto turned = prove_bound(detail::turned_round(machine), forward, root);
+    plan carrier;
+    carrier.collective = forward;
+    carrier.proof = std::move(turned.proof);
+    return {turned.bound, detail::mirrored(std::move(carrier), machine).proof};
+  }
+  if (kind == collective::all_reduce) {
+    bool const star = detail::to_star(machine).has_value();
+    if (star || detail::used_relays(machine).empty()) {
+      plan_request const request{kind, {}, "exact"};
+      auto exact = star ? plan_switch(machine, request) : plan_direct(machine, request);
+      return {exact.bound, std::move(exact.proof)};
+    }
+  }
+  auto const ranks = machine.rank_positions();
+  if (ranks.size() < 2) return {};
+  std::vector<std::int64_t> capacity;
+  for (auto const& l : machine.links) capacity.push_back(l.capacity);
+  auto const ids_where = [&](std::vector<bool> const& inside) {
+    cut_certificate cut;
+    for (std::size_t i = 0; i < inside.size(); ++i) {
+      if (inside[i]) cut.nodes.push_back(machine.nodes[i].id);
+    }
+    return cut;
+  };
+  if (kind == collective::all_gather) {
+    auto const optimum = equal_root_rate(machine, capacity, ranks);
+    return {machine.in_units(optimum.rate_per_root * static_cast<std::int64_t>(ranks.size())),
+            ids_where(optimum.cut)};
+  }
+  if (kind == collective::broadcast) {
+    auto const cut = rooted_connectivity(machine, capacity, machine.position_of(root), ranks);
+    return {machine.in_units(cut.value), ids_where(cut.source_side)};
+  }
+  // All-reduce: everyone's data crosses every cut, either way round. From one rank to all others
+  // and back, all cuts between ranks are seen.
+  auto const out = rooted_connectivity(machine, capacity, ranks.front(), ranks);
+  auto const back =
+      rooted_connectivity(detail::turned_round(machine), capacity, ranks.front(), ranks);
+  if (out.value <= back.value) return {machine.in_units(out.value), ids_where(out.source_side)};
+  auto other = back.source_side;
+  other.flip();
+  return {machine.in_units(back.value), ids_where(other)};
+}
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/topology/topology.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+// Machines for tests, made without the library's own builders.
+
+namespace blink::test {
+
+/// n ranks (ids 0 … n-1) with direct links: matrix[i][j] is the capacity from i to j, 0 for none.
+inline topology direct_machine(std::vector<std::vector<std::int64_t>> const& matrix) {
+  topology machine;
+  machine.name = "direct";
+  for (std::size_t i = 0; i < matrix.size(); ++i) {
+    machine.nodes.push_back({static_cast<int>(i), node_kind::rank, "gpu" + std::to_string(i), 0});
+    for (std::size_t j = 0; j < matrix.size(); ++j) {
+      if (matrix[i][j] > 0) {
+        machine.links.push_back(
+            {static_cast<int>(i), static_cast<int>(j), matrix[i][j], 0, link_kind::nvlink});
+      }
+    }
+  }
+  return machine;
+}
+
+/// n ranks (ids 0 … n-1) behind one switch (id n) with ports of the same capacity.
+inline topology star_machine(int n, std::int64_t port) {
+  topology machine;
+  machine.name = "star";
+  for (int i = 0; i < n; ++i) {
+    machine.nodes.push_back({i, node_kind::rank, "gpu" + std::to_string(i), 0});
+    machine.links.push_back({i, n, port, 0, link_kind::nvlink});
+    machine.links.push_back({n, i, port, 0, link_kind::nvlink});
+  }
+  machine.nodes.push_back({n, node_kind::relay, "switch", 0});
+  return machine;
+}
+
+/// NVLinks between the GPUs of a DGX-1V, in nvidia-smi's numbering, times the rate of one link.
+inline std::vector<std::vector<std::int64_t>> dgx1v_matrix(std::int64_t per_link) {
+  std::vector<std::vector<std::int64_t>> matrix{{0, 1, 1, 2, 2, 0, 0, 0}, {1, 0, 2, 1, 0, 2, 0, 0},
+                                                {1, 2, 0, 2, 0, 0, 1, 0}, {2, 1, 2, 0, 0, 0, 0, 1},
+                                                {2, 0, 0, 0, 0, 1, 1, 2}, {0, 2, 0, 0, 1, 0, 2, 1},
+                                                {0, 0, 1, 0, 1, 2, 0, 2}, {0, 0, 0, 1, 2, 1, 2, 0}};
+  for (auto& row : matrix) {
+    for (auto& entry : row) entry *= per_link;
+  }
+  return matrix;
+}
+
+/// The same pairs with one link each: a DGX-1P.
+inline std::vector<std::vector<std::int64_t>> dgx1p_matrix(std::int64_t per_link) {
+  auto matrix = dgx1v_matrix(per_link);
+  for (auto& row : matrix) {
+    for (auto& entry : row) entry = entry > 0 ? per_link : 0;
+  }
+  return matrix;
+}
+
+/// The induced part of a matrix for the bits of `chosen`, and which rows these were.
+inline std::vector<std::vector<std::int64_t>> part_of(
+    std::vector<std::vector<std::int64_t>> const& matrix, unsigned chosen) {
+  std::vector<std::vector<std::int64_t>> result;
+  for (std::size_t i = 0; i < matrix.size(); ++i) {
+    if ((chosen >> i & 1U) == 0) continue;
+    result.emplace_back();
+    for (std::size_t j = 0; j < matrix.size(); ++j) {
+      if ((chosen >> j & 1U) != 0) result.back().push_back(matrix[i][j]);
+    }
+  }
+  return result;
+}
+
+}  // namespace blink::test
