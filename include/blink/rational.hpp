@@ -8,8 +8,6 @@
 #include <compare>
 #include <concepts>
 #include <cstdint>
-#include <functional>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -144,11 +142,3 @@ inline std::optional<rational> rational::from_text(std::string_view text) {
 }
 
 }  // namespace blink::inline BLINK_ABI
-
-template <>
-struct std::hash<blink::rational> {
-  std::size_t operator()(blink::rational const& value) const noexcept {
-    return std::hash<std::int64_t>{}(value.numerator()) * 31 +
-           std::hash<std::int64_t>{}(value.denominator());
-  }
-};

@@ -205,6 +205,9 @@ inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
       throw plan_fault(name + " waits for ever for chunk " + std::to_string(received[rank]) +
                        " of the broadcast");
     }
+  }
+  for (std::size_t rank = 0; rank < n; ++rank) {
+    auto const name = where + "rank " + std::to_string(plan.ranks[rank]);
     auto const& values = spreads ? result[rank] : (rank == root ? at_root : result[rank]);
     for (std::size_t chunk = 0; chunk < values.size(); ++chunk) {
       if (values[chunk] == wanted) continue;

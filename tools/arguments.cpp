@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "arguments.hpp"
+
+#include <blink/topology/read_machine.hpp>
+#include <blink/topology/subset.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <sstream>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace blink::tools {
+
+std::vector<int> read_ids(std::string const& option, std::string const& text) {
+  constexpr int most = 100000;  // ids beyond it are typing errors
+  std::vector<int> result;
+  std::istringstream parts(text);
+  auto const fail = [&](std::string const& part) {
+    throw input_error(option + ": found '" + part + "', expected ids such as 0,1,4-6");
+  };
+  auto const number = [&](std::string_view digits, std::string const& part) {
+    int value = 0;
+    auto const [end, failure] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (failure != std::errc{} || end != digits.data() + digits.size() || value < 0 ||
+        value > most) {
+      fail(part);
+    }
+    return value;
+  };
+  if (text.empty() || text.back() == ',') fail(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    auto const dash = part.find('-');
+    int const first = number(std::string_view(part).substr(0, dash), part);
+    int const last =
+        dash == std::string::npos ? first : number(std::string_view(part).substr(dash + 1), part);
+    if (last < first) fail(part);
+    for (int id = first; id <= last; ++id) result.push_back(id);
+  }
+  return result;
+}
+
+collective read_collective(std::string const& text) {
+  auto name = text;
+  std::replace(name.begin(), name.end(), '-', '_');
+  auto const found = std::find(collective_names.begin(), collective_names.end(), name);
+  if (found == collective_names.end()) {
+    std::string known;
+    for (auto const each : collective_names) {
+      known += (known.empty() ? "" : ", ") + std::string(each);
+    }
+    throw input_error("unknown collective '" + text + "', expected one of " + known);
+  }
+  return static_cast<collective>(found - collective_names.begin());
+}
+
+allocation read_allocation(std::string const& machine, std::string const& ranks,
+                           std::string const& links) {
+  allocation result{read_machine(machine), {}};
+  if (!ranks.empty()) result.machine = subset(result.machine, read_ids("--ranks", ranks));
+  if (links == "auto") {
+    if (auto const kind = fastest_connecting_kind(result.machine)) result.links = to_text(*kind);
+  } else if (links != "all") {
+    result.links = links;
+  }
+  if (!result.links.empty()) {
+    result.machine = only_links(result.machine, read_link_kind(result.links));
+  }
+  require_connected(result.machine);
+  return result;
+}
+
+std::string in_words(rational const& value, std::string const& unit) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.6g", value.to_double());
+  std::string result = std::string(text) + " " + unit;
+  return rational::from_text(text) == value ? result : result + " (" + value.to_text() + ")";
+}
+
+std::string in_words(std::vector<int> const& ids) {
+  std::string result;
+  for (int const id : ids) result += (result.empty() ? "" : " ") + std::to_string(id);
+  return result;
+}
+
+std::string in_words(certificate const& proof) {
+  struct writer {
+    std::string operator()(no_certificate) const { return "none"; }
+    std::string operator()(cut_certificate const& c) const {
+      return "the links out of the nodes {" + in_words(c.nodes) + "}";
+    }
+    std::string operator()(partition_certificate const& c) const {
+      std::string parts;
+      for (auto const& part : c.parts) parts += " {" + in_words(part) + "}";
+      return "the links between the parts" + parts;
+    }
+    std::string operator()(price_certificate const& c) const {
+      return "prices on " + std::to_string(c.prices.size()) + " links (LP dual)";
+    }
+  };
+  return std::visit(writer{}, proof);
+}
+
+}  // namespace blink::tools

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/error.hpp>
+#include <blink/planning/forest.hpp>
+#include <blink/planning/plan_request.hpp>
+#include <blink/rational.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+// What the subcommands share: reading arguments, and saying numbers in words.
+
+namespace blink::tools {
+
+/// "0,1,4-6" as 0 1 4 5 6. Throws input_error naming the option and the part that is no number.
+[[nodiscard]] std::vector<int> read_ids(std::string const& option, std::string const& text);
+
+/// The text of an option as a collective, with "-" and "_" alike. Throws input_error listing all.
+[[nodiscard]] collective read_collective(std::string const& text);
+
+/// The machine that a command works on: MACHINE cut down to --ranks and --links.
+struct allocation {
+  topology machine;   ///< the ranks asked for, and the links that may be used
+  std::string links;  ///< the one kind of link used; empty: all
+};
+
+/// machine: a built-in name or a file. ranks: empty for all. links: a kind, "all", or "auto": the
+/// fastest kind that joins all ranks by itself. Throws input_error.
+[[nodiscard]] allocation read_allocation(std::string const& machine, std::string const& ranks,
+                                         std::string const& links);
+
+/// "62.5 GB/s (125/2)"; the fraction only where the decimal is not exact.
+[[nodiscard]] std::string in_words(rational const& value, std::string const& unit);
+
+/// "0 1 2 3".
+[[nodiscard]] std::string in_words(std::vector<int> const& ids);
+
+/// One line that says what the certificate is.
+[[nodiscard]] std::string in_words(certificate const& proof);
+
+}  // namespace blink::tools

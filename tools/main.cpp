@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <blink/error.hpp>
+#include <blink/version.hpp>
+
+#include "commands.hpp"
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <exception>
+#include <string>
+
+namespace {
+
+constexpr char const* about =
+    "blink plans collectives from a machine's real interconnect, and runs them.\n"
+    "\n"
+    "  blink topo dgx1v                              what a machine looks like\n"
+    "  blink plan dgx1v --ranks 0,1,2,3,4,5          trees, rate, proven bound\n"
+    "  blink plan dgx1v --out plan.json              the same as a plan file\n"
+    "  blink check dgx1v plan.json                   is a plan sound?\n"
+    "  blink perf -g 4                               all-reduce on this machine\n"
+    "\n"
+    "A MACHINE is a built-in name (blink topo --list), a JSON file or an NCCL topology XML file.";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(about, "blink");
+  app.set_version_flag("--version", "blink " BLINK_VERSION_TEXT);
+  app.require_subcommand(1);
+  app.failure_message([](CLI::App const*, CLI::Error const& failure) {
+    return std::string("blink: ") + failure.what() + "\nRun with --help for what is expected.\n";
+  });
+  blink::tools::add_topo_command(app);
+  blink::tools::add_plan_command(app);
+  blink::tools::add_perf_command(app);
+  blink::tools::add_check_command(app);
+  try {
+    app.parse(argc, argv);
+    return std::fflush(stdout) == 0 ? 0 : blink::tools::exit_input_error;
+  } catch (CLI::CallForHelp const& help) {
+    return app.exit(help);
+  } catch (CLI::CallForAllHelp const& help) {
+    return app.exit(help);
+  } catch (CLI::CallForVersion const& version) {
+    return app.exit(version);
+  } catch (CLI::RuntimeError const& status) {
+    return status.get_exit_code();
+  } catch (CLI::ParseError const& failure) {
+    app.exit(failure);
+    return blink::tools::exit_input_error;
+  } catch (blink::error const& failure) {
+    std::fprintf(stderr, "blink: %s\n", failure.what());
+    return blink::tools::exit_input_error;
+  } catch (std::exception const& failure) {
+    std::fprintf(stderr, "blink: internal error: %s\n", failure.what());
+    return blink::tools::exit_internal_error;
+  }
+}

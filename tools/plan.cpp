@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <blink/planning/check_plan.hpp>
+#include <blink/planning/make_plan.hpp>
+#include <blink/planning/picture.hpp>
+#include <blink/planning/plan_file.hpp>
+
+#include "arguments.hpp"
+#include "commands.hpp"
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink::tools {
+namespace {
+
+struct plan_options {
+  std::string machine;
+  std::string collective = "all_reduce";
+  std::string ranks;
+  std::string root = "best";
+  std::string planner = "exact";
+  std::string links = "auto";
+  std::string out;
+  std::string svg;
+  bool compare = false;
+};
+
+/// A plan is shown only after the independent checker accepts it.
+plan checked_plan(topology const& machine, std::string const& links, plan_request const& request) {
+  auto result = make_plan(machine, request);
+  result.links = links;
+  auto const report = check_plan(machine, result);
+  if (!report) {
+    throw std::runtime_error("the plan of planner " + request.planner +
+                             " does not pass the checker: " + *report.fault);
+  }
+  return result;
+}
+
+std::string edge_text(tree_edge const& edge) {
+  auto text = std::to_string(edge.from);
+  for (std::size_t i = 1; i < edge.path.size(); ++i) text += ">" + std::to_string(edge.path[i]);
+  return text;
+}
+
+std::string edges_text(std::vector<tree_edge> const& edges) {
+  std::string text;
+  for (auto const& edge : edges) text += (text.empty() ? "" : " ") + edge_text(edge);
+  return text;
+}
+
+int max_height(plan const& p) {
+  int result = 0;
+  for (auto const& t : p.trees) result = std::max(result, height(t));
+  return result;
+}
+
+void print_plan(topology const& machine, plan const& p) {
+  std::printf("collective   %s over %zu ranks: %s\n", std::string(to_text(p.collective)).c_str(),
+              p.ranks.size(), in_words(p.ranks).c_str());
+  std::printf("machine      %s%s\n", machine.name.c_str(),
+              p.links.empty() ? "" : (", links: " + p.links + " only").c_str());
+  std::printf("planner      %s\n", p.planner.c_str());
+  if (p.trees.empty()) {
+    std::printf("one rank: nothing to move\n");
+    return;
+  }
+  std::printf("rate         %s\n", in_words(p.rate, p.unit).c_str());
+  if (p.bound > rational(0)) {
+    std::printf("bound        %s, rate/bound %.1f %%\n", in_words(p.bound, p.unit).c_str(),
+                100 * (p.rate / p.bound).to_double());
+    std::printf("certificate  %s\n", in_words(p.proof).c_str());
+  }
+  std::printf("trees        %zu, height %d\n\n", p.trees.size(), max_height(p));
+  std::printf("  %4s %5s %10s %7s %6s  %s\n", "tree", "root", "weight", "share", "height", "edges");
+  for (std::size_t i = 0; i < p.trees.size(); ++i) {
+    auto const& t = p.trees[i];
+    std::printf("  %4zu %5d %10s %6.2f%% %6d ", i, t.root, t.weight.to_text().c_str(),
+                100 * (t.weight / p.rate).to_double(), height(t));
+    if (!t.reduce.empty()) std::printf(" up: %s", edges_text(t.reduce).c_str());
+    if (!t.broadcast.empty()) std::printf(" down: %s", edges_text(t.broadcast).c_str());
+    std::printf("\n");
+  }
+  std::printf("\n  %-12s %10s %10s %7s\n", "link", "load", "capacity", "use");
+  auto const view = detail::member_view(machine, p);
+  auto const report = check_plan(machine, p);
+  for (auto const& [ends, capacity] : view.capacity) {
+    auto const found = report.load.find(ends);
+    auto const load = found == report.load.end() ? rational(0) : found->second;
+    std::printf("  %4d -> %-4d %10s %10s %6.1f%%\n", ends.first, ends.second,
+                load.to_text().c_str(), capacity.to_text().c_str(),
+                100 * (load / capacity).to_double());
+  }
+}
+
+void print_comparison(topology const& machine, plan const& chosen, bool all) {
+  std::printf("\n  %-12s %12s %11s %7s %7s  %s\n", "planner", "rate", "rate/bound", "trees",
+              "height", "");
+  for (auto const name : planner_names) {
+    if (!all && name != "ring" && name != chosen.planner) continue;
+    plan_request const request{chosen.collective, chosen.trees.front().root, std::string(name)};
+    try {
+      auto const p = name == chosen.planner ? chosen : checked_plan(machine, chosen.links, request);
+      auto const gain = (chosen.rate / p.rate).to_double();
+      std::printf("  %-12s %12s %10.1f%% %7zu %7d  ", std::string(name).c_str(),
+                  p.rate.to_text().c_str(),
+                  p.bound > rational(0) ? 100 * (p.rate / p.bound).to_double() : 0, p.trees.size(),
+                  max_height(p));
+      std::printf(name == chosen.planner ? "\n" : "(%s is %.2f times as fast)\n",
+                  chosen.planner.c_str(), gain);
+    } catch (error const& reason) {
+      std::printf("  %-12s %12s  %s\n", std::string(name).c_str(), "-", reason.what());
+    }
+  }
+}
+
+void run_plan(plan_options const& options) {
+  plan_request request;
+  request.collective = read_collective(options.collective);
+  request.planner = options.planner;
+  if (options.root != "best") {
+    auto const ids = read_ids("--root", options.root);
+    if (ids.size() != 1) throw input_error("--root: expected one id or best");
+    request.root = ids.front();
+  }
+  auto const [machine, links] = read_allocation(options.machine, options.ranks, options.links);
+  auto const p = checked_plan(machine, links, request);
+  print_plan(machine, p);
+  if (!p.trees.empty()) print_comparison(machine, p, options.compare);
+  if (!options.out.empty()) {
+    write_plan_file(p, options.out);
+    std::printf("\nplan written to %s\n", options.out.c_str());
+  }
+  if (!options.svg.empty()) {
+    std::ofstream file(options.svg);
+    file << draw_svg(machine, p) << std::flush;
+    if (!file) throw input_error(options.svg + ": cannot be written");
+    std::printf("\npicture written to %s\n", options.svg.c_str());
+  }
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app) {
+  auto options = std::make_shared<plan_options>();
+  auto* command =
+      app.add_subcommand("plan",
+                         "Plan a collective: trees, rate, proven bound, load on each link.\n"
+                         "The plan is checked by independent code before it is shown or written.");
+  command->add_option("MACHINE", options->machine, "built-in name, JSON file or NCCL XML file")
+      ->required();
+  command
+      ->add_option("--collective,-c", options->collective,
+                   "broadcast, reduce, all_reduce, all_gather or reduce_scatter")
+      ->capture_default_str();
+  command->add_option("--ranks,-r", options->ranks,
+                      "ids of the ranks that take part, such as 0,1,4-6");
+  command->add_option("--root", options->root, "id of the root of a broadcast or reduce, or best")
+      ->capture_default_str();
+  command->add_option("--planner,-p", options->planner, "exact, blink, ring or double_tree")
+      ->capture_default_str();
+  command
+      ->add_option("--links", options->links,
+                   "kind of link to use (nvlink, xgmi, pcie, ...), all, or auto: the fastest kind\n"
+                   "that joins all ranks by itself")
+      ->capture_default_str();
+  command->add_option("--out,-o", options->out, "write the plan file (JSON, format 1) here");
+  command->add_option("--svg", options->svg, "draw machine, trees and loads here");
+  command->add_flag("--compare", options->compare, "also show what every other planner gets");
+  command->callback([options] { run_plan(*options); });
+}
+
+}  // namespace blink::tools
