@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// One tree of a schedule, by rank index 0 .. n-1. The trees of the two phases may differ; they
+/// share the root.
+struct schedule_tree {
+  int root = 0;
+  std::uint64_t weight = 1;             ///< share of the buffer, relative to the other trees
+  std::vector<int> reduce_parent{};     ///< by rank, -1 at the root; empty: no phase to the root
+  std::vector<int> broadcast_parent{};  ///< by rank, -1 at the root; empty: no phase from the root
+  /// By rank: the indices into `schedule::link_bytes_per_second` that the edge between this rank
+  /// and its parent uses, in that phase's direction. Empty (also as a whole): not known.
+  std::vector<std::vector<int>> reduce_route{};
+  std::vector<std::vector<int>> broadcast_route{};
+  std::size_t chunk_bytes = 0;  ///< size of a chunk; 0: the runtime chooses
+
+  friend bool operator==(schedule_tree const&, schedule_tree const&) = default;
+};
+
+/// Who hands which share of a buffer to whom: what the runtime executes. Plain tables, so that they
+/// can come from a planner, from a file or from a user.
+///
+/// How a buffer is split over the trees: see `split.hpp`. How a tree's part is cut into chunks: see
+/// `chunking.hpp`.
+struct schedule {
+  int rank_count = 0;
+  std::vector<schedule_tree> trees{};
+  std::vector<double> link_bytes_per_second{};  ///< physical links, each of one direction
+
+  friend bool operator==(schedule const&, schedule const&) = default;
+};
+
+/// Number of edges on the longest way from a rank to the root.
+///
+/// Time: O(V h) for V ranks and the height h.
+/// Pre:  `parents` is a tree (`validate` says so).
+[[nodiscard]] inline int tree_height(std::vector<int> const& parents) {
+  int result = 0;
+  for (int const start : parents) {
+    int depth = 0;
+    for (int at = start; at >= 0; at = parents[static_cast<std::size_t>(at)]) ++depth;
+    result = std::max(result, depth);
+  }
+  return result;
+}
+
+namespace detail {
+
+inline void validate_phase(schedule const& plan, std::size_t tree, char const* phase,
+                           std::vector<int> const& parents,
+                           std::vector<std::vector<int>> const& routes) {
+  if (parents.empty() && routes.empty()) return;
+  auto const fail = [&](std::string const& what) {
+    throw precondition_error("schedule: tree " + std::to_string(tree) + ", " + phase + ": " + what);
+  };
+  auto const ranks = static_cast<std::size_t>(plan.rank_count);
+  int const root = plan.trees[tree].root;
+  if (parents.size() != ranks) {
+    fail(std::to_string(parents.size()) + " parents, expected one for each of " +
+         std::to_string(ranks) + " ranks");
+  }
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    bool const is_root = static_cast<int>(rank) == root;
+    if (is_root ? parents[rank] != -1 : (parents[rank] < 0 || parents[rank] >= plan.rank_count)) {
+      fail("the parent of rank " + std::to_string(rank) + " is " + std::to_string(parents[rank]) +
+           (is_root ? ", expected -1 at the root" : ", expected another rank"));
+    }
+  }
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    int steps = 0;
+    for (int at = static_cast<int>(rank); at != root; at = parents[static_cast<std::size_t>(at)]) {
+      if (++steps > plan.rank_count) {
+        fail("rank " + std::to_string(rank) + " lies on a cycle, expected a way to the root " +
+             std::to_string(root));
+      }
+    }
+  }
+  if (!routes.empty() && routes.size() != ranks) {
+    fail(std::to_string(routes.size()) + " routes, expected none or one for each of " +
+         std::to_string(ranks) + " ranks");
+  }
+  for (auto const& route : routes) {
+    for (int const link : route) {
+      if (link < 0 || static_cast<std::size_t>(link) >= plan.link_bytes_per_second.size()) {
+        fail("a route names link " + std::to_string(link) + " of " +
+             std::to_string(plan.link_bytes_per_second.size()) + " links");
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
+/// Checks that the tables are a schedule.
+///
+/// Time:   O(T V h) for T trees of V ranks and height h.
+/// Post:   every phase of every tree spans all ranks and has no cycle; the weights sum to less than
+///         2^63 and not to 0; routes name links that exist; links have finite positive rates.
+/// Throws: precondition_error that names tree, phase and rank if one of these does not hold.
+inline void validate(schedule const& plan) {
+  auto const fail = [](std::string const& what) { throw precondition_error("schedule: " + what); };
+  if (plan.rank_count < 1) {
+    fail(std::to_string(plan.rank_count) + " ranks, expected at least one");
+  }
+  if (plan.trees.empty()) fail("no trees, expected at least one");
+  std::uint64_t sum = 0;
+  for (std::size_t index = 0; index < plan.trees.size(); ++index) {
+    auto const& tree = plan.trees[index];
+    if (tree.root < 0 || tree.root >= plan.rank_count) {
+      fail("tree " + std::to_string(index) + ": root " + std::to_string(tree.root) + " of " +
+           std::to_string(plan.rank_count) + " ranks");
+    }
+    constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    if (tree.weight > most - sum) fail("the weights sum to 2^63 or more");
+    sum += tree.weight;
+    if (tree.reduce_parent.empty() && tree.broadcast_parent.empty()) {
+      fail("tree " + std::to_string(index) + ": no parents in either phase");
+    }
+    detail::validate_phase(plan, index, "reduce", tree.reduce_parent, tree.reduce_route);
+    detail::validate_phase(plan, index, "broadcast", tree.broadcast_parent, tree.broadcast_route);
+  }
+  if (sum == 0) fail("the weights sum to 0");
+  for (std::size_t link = 0; link < plan.link_bytes_per_second.size(); ++link) {
+    double const rate = plan.link_bytes_per_second[link];
+    if (!(rate > 0) || rate > std::numeric_limits<double>::max()) {
+      fail("link " + std::to_string(link) + ": rate " + std::to_string(rate) +
+           ", expected a positive number of bytes for each second");
+    }
+  }
+}
+
+/// Checks that the schedule can carry this collective.
+///
+/// Pre:    `validate(plan)` passed.
+/// Post:   every tree has the phases that `kind` needs; broadcast and reduce have one root; with
+///         all-gather and reduce-scatter every rank roots a tree of positive weight.
+/// Throws: precondition_error if one of these does not hold.
+inline void validate_for(schedule const& plan, collective kind) {
+  auto const fail = [&](std::string const& what) {
+    throw precondition_error(std::string(to_text(kind)) + ": " + what);
+  };
+  std::vector<std::uint64_t> rooted(static_cast<std::size_t>(plan.rank_count), 0);
+  for (std::size_t index = 0; index < plan.trees.size(); ++index) {
+    auto const& tree = plan.trees[index];
+    auto const name = "tree " + std::to_string(index) + " of the schedule ";
+    if (has_reduce_phase(kind) && tree.reduce_parent.empty()) fail(name + "has no reduce phase");
+    if (has_broadcast_phase(kind) && tree.broadcast_parent.empty()) {
+      fail(name + "has no broadcast phase");
+    }
+    rooted[static_cast<std::size_t>(tree.root)] += tree.weight;
+    if ((kind == collective::broadcast || kind == collective::reduce) &&
+        tree.root != plan.trees[0].root) {
+      fail(name + "has root " + std::to_string(tree.root) + ", the first has " +
+           std::to_string(plan.trees[0].root));
+    }
+  }
+  if (has_equal_roots(kind)) {
+    for (std::size_t rank = 0; rank < rooted.size(); ++rank) {
+      if (rooted[rank] == 0) fail("rank " + std::to_string(rank) + " roots no tree with a weight");
+    }
+  }
+}
+
+/// Bytes of the whole buffer for each second if only the links limit, every tree flows all the
+/// time and the split is exact; 0 if no tree names a link. It is the rate that a plan promises.
+///
+/// Time: O(T V + L).
+/// Pre:  `validate(plan)` and `validate_for(plan, kind)` passed.
+[[nodiscard]] inline double predicted_bytes_per_second(schedule const& plan, collective kind) {
+  std::vector<double> load(plan.link_bytes_per_second.size(), 0);
+  double sum = 0;
+  for (auto const& tree : plan.trees) {
+    auto const weight = static_cast<double>(tree.weight);
+    sum += weight;
+    auto const add = [&](std::vector<std::vector<int>> const& routes) {
+      for (auto const& route : routes) {
+        for (int const link : route) load[static_cast<std::size_t>(link)] += weight;
+      }
+    };
+    if (has_reduce_phase(kind)) add(tree.reduce_route);
+    if (has_broadcast_phase(kind)) add(tree.broadcast_route);
+  }
+  double rate = 0;
+  for (std::size_t link = 0; link < load.size(); ++link) {
+    if (load[link] == 0) continue;
+    double const through = plan.link_bytes_per_second[link] / load[link] * sum;
+    rate = rate == 0 ? through : std::min(rate, through);
+  }
+  return rate;
+}
+
+}  // namespace blink::inline BLINK_ABI
