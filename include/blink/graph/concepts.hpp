@@ -43,7 +43,8 @@ struct arc_list {
 template <class Graph>
 using edge_t = std::iter_value_t<decltype(edges(std::declval<Graph const&>()).first)>;
 
-/// A directed graph that can list its edges, always in the same order. Vertices are integers from 0.
+/// A directed graph that can list its edges, always in the same order. Vertices are integers from
+/// 0.
 ///
 /// Semantics beyond the syntax: the position of an edge in `edges(graph)` is its name everywhere:
 /// capacities, flows and trees are indexed by it.
@@ -59,10 +60,11 @@ static_assert(!directed_edge_list<std::vector<arc>>);
 
 /// A value for each edge, by position in `edges(graph)`.
 template <class Weights, class Graph>
-concept edge_weights = directed_edge_list<Graph> && requires(Weights const& weights, std::size_t i) {
-  weights[i];
-  { weights.size() } -> std::convertible_to<std::size_t>;
-};
+concept edge_weights =
+    directed_edge_list<Graph> && requires(Weights const& weights, std::size_t i) {
+      weights[i];
+      { weights.size() } -> std::convertible_to<std::size_t>;
+    };
 
 template <class Weights>
 using mapped_t = std::remove_cvref_t<decltype(std::declval<Weights const&>()[std::size_t{}])>;
@@ -78,13 +80,15 @@ template <directed_edge_list Graph>
   auto const [first, last] = edges(graph);
   for (auto edge = first; edge != last; ++edge) {
     arc const a{static_cast<int>(source(*edge, graph)), static_cast<int>(target(*edge, graph))};
-    expects(0 <= a.tail && a.tail < result.vertex_count && 0 <= a.head &&
-                a.head < result.vertex_count,
-            "to_arc_list: an edge ends outside the graph");
+    expects(
+        0 <= a.tail && a.tail < result.vertex_count && 0 <= a.head && a.head < result.vertex_count,
+        "to_arc_list: an edge ends outside the graph");
     result.arcs.push_back(a);
   }
   return result;
 }
-[[nodiscard]] inline arc_list const& to_arc_list(arc_list const& graph) { return graph; }
+[[nodiscard]] inline arc_list const& to_arc_list(arc_list const& graph) {
+  return graph;
+}
 
 }  // namespace blink::inline BLINK_ABI

@@ -16,8 +16,8 @@ namespace blink::inline BLINK_ABI {
 
 /// What a node of a machine does in a collective.
 enum class node_kind : std::uint8_t {
-  rank,    ///< holds data and takes part: a GPU, a thread, a process
-  relay,   ///< forwards only: an NVSwitch, a PCIe switch, a CPU socket, a NIC, a network
+  rank,   ///< holds data and takes part: a GPU, a thread, a process
+  relay,  ///< forwards only: an NVSwitch, a PCIe switch, a CPU socket, a NIC, a network
 };
 
 /// What a link is made of; planners may be told to use one kind only.
@@ -52,8 +52,8 @@ struct link {
 /// `topology/boost_graph.hpp`. Parallel links are allowed and stay separate.
 struct topology {
   std::string name;
-  std::string unit = "GB/s";          ///< of one direction
-  std::int64_t steps_per_unit = 1;    ///< 2 if capacities count half units (12.5 GB/s is 25)
+  std::string unit = "GB/s";        ///< of one direction
+  std::int64_t steps_per_unit = 1;  ///< 2 if capacities count half units (12.5 GB/s is 25)
   std::vector<struct node> nodes;
   std::vector<struct link> links;
 
@@ -87,8 +87,9 @@ struct topology {
   }
 };
 
-/// Throws `input_error` naming the first fault: duplicate ids, ends outside the machine, a link from a
-/// node to itself, capacities that are not positive, sums of capacities beyond 62 bits, no rank.
+/// Throws `input_error` naming the first fault: duplicate ids, ends outside the machine, a link
+/// from a node to itself, capacities that are not positive, sums of capacities beyond 62 bits, no
+/// rank.
 void validate(topology const& machine);
 
 inline void validate(topology const& machine) {
