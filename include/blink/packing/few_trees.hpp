@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/packing/detail/tree_selection.hpp>
+#include <blink/packing/detail/tree_set.hpp>
+#include <blink/packing/detail/tree_top_up.hpp>
+#include <blink/packing/tree_oracle.hpp>
+#include <blink/rational.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// What `few_trees` aims at, and how hard it tries.
+struct few_trees_options {
+  double fraction = 0.95;                 ///< of the bound, in (0, 1]: the rate that is enough
+  bool each_once_first = true;            ///< try weights 0 and 1 before other integers
+  std::int64_t largest_denominator = 12;  ///< the last unit tried is one over this
+  std::size_t node_limit = 2'000;         ///< of branch and bound, for each unit
+  std::size_t top_up_rounds = 32;         ///< random packings that add candidates, for each unit
+  std::uint64_t seed = 1;                 ///< of the random packings
+};
+
+/// One tree with an exact weight.
+struct exact_tree {
+  rational weight;
+  std::vector<int> edges;  ///< positions in `edges(graph)`, ascending
+};
+
+/// Few trees with simple weights.
+struct few_trees_result {
+  std::vector<exact_tree> trees;  ///< distinct, heaviest first
+  rational rate;                  ///< sum of the weights
+  rational unit;                  ///< every weight is a multiple of it
+  bool reached = false;           ///< is the rate at least `fraction` of the bound?
+  bool proven_fewest = false;     ///< no fewer of the candidates would do, with this unit
+  std::size_t nodes = 0;          ///< of branch and bound, all units together
+  std::size_t candidates = 0;     ///< trees to choose from in the end
+};
+
+/// Chooses few trees, with weights that are multiples of a simple unit, whose rate is near a bound.
+///
+/// An integer program over candidate trees, with weights 0 and 1 first, then any integers, then
+/// multiples of 1/2, 1/3, 1/4 … until `fraction` of `bound` is reached; with that unit, as few
+/// trees as possible. The candidates of an approximate packing need not hold a good integral one,
+/// so random packings add more: each fills up the room step by step with trees that `cheapest_tree`
+/// finds for prices that rise as room gets scarce, disturbed at random. If no unit reaches the
+/// fraction, the best selection found is returned.
+///
+/// Candidates that come first are preferred among equals: sort them as you like the trees, for
+/// instance by height.
+///
+/// Source: G. Wang, S. Venkataraman, A. Phanishayee, J. Thelin, N. Devanur, I. Stoica, "Blink: Fast
+///         and generic collectives for distributed ML", MLSys 2020 (the relaxation step by step).
+/// Time:   node_limit nodes, O(candidates * V) each, and top_up_rounds * rate / unit calls of the
+///         oracle, for each unit; far less when a random packing has the least number of trees.
+/// Pre:    0 < fraction <= 1; bound > 0, no packing has a higher rate; no capacity is negative;
+///         `prices` has one price for each edge (those of an approximate packing), none negative.
+/// Post:   for each edge, the weights of the trees that use it sum to at most its capacity,
+/// exactly. Throws: precondition_error if a precondition does not hold.
+template <tree_oracle Oracle, class Candidates, class Capacities>
+[[nodiscard]] few_trees_result few_trees(Oracle&& cheapest_tree, Candidates const& candidates,
+                                         Capacities const& capacities, double bound,
+                                         std::vector<double> const& prices,
+                                         few_trees_options const& options = {}) {
+  expects(0 < options.fraction && options.fraction <= 1,
+          "few_trees: the fraction is not in (0, 1]");
+  expects(bound > 0 && std::isfinite(bound), "few_trees: the bound is not positive");
+  expects(prices.size() == static_cast<std::size_t>(capacities.size()),
+          "few_trees: one price for each edge");
+  std::vector<std::int64_t> const capacity(capacities.begin(), capacities.end());
+  expects(std::ranges::all_of(capacity, [](std::int64_t c) { return c >= 0; }),
+          "few_trees: a capacity is negative");
+  detail::tree_set pool;
+  for (auto const& tree : candidates) pool.insert(tree);
+  // Prices that bound: the given ones, and equal ones, which are exact where every edge gets full.
+  std::vector<std::vector<double>> const bounds{prices, std::vector<double>(capacity.size(), 1.0)};
+
+  few_trees_result result;
+  detail::tree_top_up<std::remove_reference_t<Oracle>> top_up(cheapest_tree, prices, options.seed);
+  auto const try_unit = [&](std::int64_t denominator, bool each_once) {
+    auto const scaled = bound * static_cast<double>(denominator);
+    auto const wanted = static_cast<std::int64_t>(std::ceil(options.fraction * scaled - 1e-9));
+    if (static_cast<double>(wanted) > scaled * (1 + 1e-9)) return;
+    auto room = capacity;
+    for (auto& r : room) r *= denominator;
+    // Random packings first: they bring candidates, and the best of them is to be beaten.
+    detail::tree_selection best;
+    for (std::size_t round = 0; round < options.top_up_rounds; ++round) {
+      auto found = top_up.pack(pool, room, each_once);
+      bool const enough = found.total >= wanted;
+      if (best.total < wanted ? found.total > best.total
+                              : enough && found.uses.size() < best.uses.size()) {
+        best = std::move(found);
+      }
+      if (each_once && enough) break;
+    }
+    bool const enough = best.total >= wanted;
+    bool proven = enough && each_once && static_cast<std::int64_t>(best.uses.size()) == wanted;
+    if (!proven) {
+      detail::tree_selection_search search(pool, room, bounds, each_once);
+      auto fewer =
+          search.run(wanted, enough ? best.uses.size() : pool.size() + 1, options.node_limit);
+      result.nodes += search.nodes();
+      proven = search.complete();
+      if (fewer.total > 0) best = std::move(fewer);
+    }
+    // What room is left may make the chosen trees heavier.
+    if (!each_once) detail::use_up_room(pool, room, best);
+    rational const rate(best.total, denominator);
+    if (!(result.rate < rate)) return;
+    result.rate = rate;
+    result.unit = rational(1, denominator);
+    result.reached = best.total >= wanted;
+    result.proven_fewest = result.reached && proven;
+    result.trees.clear();
+    for (auto const& [tree, times] : best.uses) {
+      auto const members = pool[tree];
+      result.trees.push_back({rational(times, denominator), {members.begin(), members.end()}});
+    }
+  };
+  if (options.each_once_first) try_unit(1, true);
+  for (std::int64_t d = 1; d <= options.largest_denominator && !result.reached; ++d) {
+    try_unit(d, false);
+  }
+  std::ranges::stable_sort(result.trees, std::ranges::greater{}, &exact_tree::weight);
+  result.candidates = pool.size();
+  return result;
+}
+
+}  // namespace blink::inline BLINK_ABI
