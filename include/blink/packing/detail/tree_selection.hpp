@@ -63,14 +63,22 @@ class tree_selection_search {
     trees_below_ = trees_below;
     node_limit_ = node_limit;
     nodes_ = 0;
+    limit_hit_ = false;
     std::vector<std::size_t> live(candidates_.size());
     for (std::size_t t = 0; t < live.size(); ++t) live[t] = t;
     descend(wanted, std::move(live));
     return best_;
   }
+  /// Any selection, however many trees it has; `total == 0` if none was found.
+  tree_selection run_once(std::int64_t wanted, std::size_t node_limit) {
+    any_will_do_ = true;
+    auto result = run(wanted, std::numeric_limits<std::size_t>::max(), node_limit);
+    any_will_do_ = false;
+    return result;
+  }
   [[nodiscard]] std::size_t nodes() const { return nodes_; }
   /// Was the whole tree searched?
-  [[nodiscard]] bool complete() const { return nodes_ < node_limit_; }
+  [[nodiscard]] bool complete() const { return !limit_hit_; }
 
  private:
   static double sum_over(std::span<int const> tree, std::vector<double> const& price) {
@@ -100,11 +108,14 @@ class tree_selection_search {
   }
 
   void descend(std::int64_t wanted, std::vector<std::size_t> live) {
-    if (nodes_ >= node_limit_) return;
+    if (nodes_ >= node_limit_) {
+      limit_hit_ = true;
+      return;
+    }
     ++nodes_;
     if (wanted <= 0) {
       best_ = used_;
-      trees_below_ = used_.uses.size();
+      trees_below_ = any_will_do_ ? 0 : used_.uses.size();
       return;
     }
     if (used_.uses.size() + 1 >= trees_below_ || !may_fit(wanted)) return;
@@ -119,8 +130,10 @@ class tree_selection_search {
       return false;
     });
     if (live.empty()) return;
-    auto const spare = static_cast<std::int64_t>(trees_below_ - 1 - used_.uses.size());
-    if (spare * largest < wanted) return;
+    auto const spare = trees_below_ - 1 - used_.uses.size();
+    if (static_cast<double>(spare) * static_cast<double>(largest) < static_cast<double>(wanted)) {
+      return;
+    }
     // The edge that is hardest to fill among those that it costs something to leave empty.
     std::size_t edge = room_.size();
     for (std::size_t e = 0; e < room_.size(); ++e) {
@@ -145,7 +158,7 @@ class tree_selection_search {
         descend(wanted - times, rest);
         fill(t, -times);
         used_.uses.pop_back();
-        if (nodes_ >= node_limit_) return;
+        if (limit_hit_ || used_.uses.size() + 1 >= trees_below_) return;
       }
     }
     // Nothing more on this edge: its room is given up.
@@ -172,6 +185,8 @@ class tree_selection_search {
   std::size_t trees_below_ = 0;
   std::size_t node_limit_ = 0;
   std::size_t nodes_ = 0;
+  bool limit_hit_ = false;
+  bool any_will_do_ = false;
 };
 
 }  // namespace blink::inline BLINK_ABI::detail
