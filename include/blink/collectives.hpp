@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The running side: collectives, reducers, and ranks that are threads. Includes no planner.
+
+#include <blink/collectives/all_gather.hpp>
+#include <blink/collectives/all_reduce.hpp>
+#include <blink/collectives/broadcast.hpp>
+#include <blink/collectives/default_schedules.hpp>
+#include <blink/collectives/reduce.hpp>
+#include <blink/collectives/reduce_scatter.hpp>
+#include <blink/collectives/reducer.hpp>
+#include <blink/collectives/schedule.hpp>
+#include <blink/transports/shaped.hpp>
+#include <blink/transports/threads.hpp>

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/chunking.hpp>
+#include <blink/collectives/detail/run_collective.hpp>
+#include <blink/collectives/reducer.hpp>
+#include <blink/collectives/schedule.hpp>
+#include <blink/config.hpp>
+#include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/world.hpp>
+
+#include <cstddef>
+
+namespace blink::inline BLINK_ABI {
+
+/// Collects a block of `count` elements of each rank; every rank ends with all of them.
+///
+/// input:  this rank's block (count)
+/// output: all blocks in the order of the ranks (ranks * count); `input` may be this rank's block
+///         in it, and must not overlap it otherwise
+/// Moves:  each block over the edges of the trees rooted at its rank, away from the root.
+/// Throws: precondition_error if `plan` does not carry it; collective_error, on every rank, if a
+///         rank does not come or does not go on before the deadline, or calls something else.
+template <chunking Chunks = scheduled_chunks, transport Link, thread_group Group, class T>
+void all_gather(rank_context<Link, Group>& me, prepared_schedule& plan, T const* input, T* output,
+                std::size_t count) {
+  detail::run_collective<Chunks>(me, plan, collective::all_gather, input, output, count,
+                                 detail::no_reducer{});
+}
+
+/// The same along a schedule that is looked up, or prepared, first.
+template <chunking Chunks = scheduled_chunks, transport Link, thread_group Group, class T>
+void all_gather(rank_context<Link, Group>& me, schedule const& plan, T const* input, T* output,
+                std::size_t count) {
+  all_gather<Chunks>(me, me.prepare(plan), input, output, count);
+}
+
+}  // namespace blink::inline BLINK_ABI

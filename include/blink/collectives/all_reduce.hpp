@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/chunking.hpp>
+#include <blink/collectives/detail/run_collective.hpp>
+#include <blink/collectives/reducer.hpp>
+#include <blink/collectives/schedule.hpp>
+#include <blink/config.hpp>
+#include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/world.hpp>
+
+#include <cstddef>
+
+namespace blink::inline BLINK_ABI {
+
+/// Reduces `count` elements of all ranks element by element; every rank ends with the result.
+///
+/// input:  this rank's contribution (count)
+/// output: the result (count); may be `input`, and must not overlap it otherwise
+/// Moves:  each tree's part over each of its edges once in each direction.
+/// Time:   (chunks + height up + height down - 1) chunk transfers for each tree, all at once.
+/// Order:  along each tree the own element first, then the children by rising rank, so equal
+///         schedules and inputs give equal bits. The part of a tree: see `split.hpp`.
+/// Throws: precondition_error if `plan` does not carry it; collective_error, on every rank, if a
+///         rank does not come or does not go on before the deadline, or calls something else.
+template <chunking Chunks = scheduled_chunks, transport Link, thread_group Group, class T,
+          class Reducer>
+void all_reduce(rank_context<Link, Group>& me, prepared_schedule& plan, T const* input, T* output,
+                std::size_t count, Reducer const& reducer) {
+  detail::run_collective<Chunks>(me, plan, collective::all_reduce, input, output, count, reducer);
+}
+
+/// The same along a schedule that is looked up, or prepared, first.
+template <chunking Chunks = scheduled_chunks, transport Link, thread_group Group, class T,
+          class Reducer>
+void all_reduce(rank_context<Link, Group>& me, schedule const& plan, T const* input, T* output,
+                std::size_t count, Reducer const& reducer) {
+  all_reduce<Chunks>(me, me.prepare(plan), input, output, count, reducer);
+}
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/schedule.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+namespace detail {
+
+inline schedule_tree both_phases(int root, std::vector<int> parents) {
+  schedule_tree result;
+  result.root = root;
+  result.reduce_parent = parents;
+  result.broadcast_parent = std::move(parents);
+  return result;
+}
+
+inline std::vector<int> star_parents(int rank_count, int root) {
+  std::vector<int> parents(static_cast<std::size_t>(rank_count), root);
+  parents[static_cast<std::size_t>(root)] = -1;
+  return parents;
+}
+
+}  // namespace detail
+
+/// Every rank roots an equal share and all others are its children: two steps for an all-reduce,
+/// one for all-gather and reduce-scatter. Best where every pair of ranks is joined equally well,
+/// as behind a switch or in one memory.
+///
+/// Pre: rank_count >= 1.
+[[nodiscard]] inline schedule star_schedule(int rank_count) {
+  expects(rank_count >= 1, "star_schedule: rank_count >= 1");
+  schedule result;
+  result.rank_count = rank_count;
+  for (int root = 0; root < rank_count; ++root) {
+    result.trees.push_back(detail::both_phases(root, detail::star_parents(rank_count, root)));
+  }
+  return result;
+}
+
+/// One tree in which all ranks are children of `root`.
+///
+/// Pre: 0 <= root < rank_count.
+[[nodiscard]] inline schedule flat_schedule(int rank_count, int root) {
+  expects(0 <= root && root < rank_count, "flat_schedule: 0 <= root < rank_count");
+  schedule result;
+  result.rank_count = rank_count;
+  result.trees.push_back(detail::both_phases(root, detail::star_parents(rank_count, root)));
+  return result;
+}
+
+/// One chain: rank root, root+1, … around to root-1. With root 0 it keeps the order of the ranks.
+///
+/// Pre: 0 <= root < rank_count.
+[[nodiscard]] inline schedule chain_schedule(int rank_count, int root) {
+  expects(0 <= root && root < rank_count, "chain_schedule: 0 <= root < rank_count");
+  std::vector<int> parents(static_cast<std::size_t>(rank_count));
+  for (int rank = 0; rank < rank_count; ++rank) {
+    parents[static_cast<std::size_t>(rank)] =
+        rank == root ? -1 : (rank + rank_count - 1) % rank_count;
+  }
+  schedule result;
+  result.rank_count = rank_count;
+  result.trees.push_back(detail::both_phases(root, std::move(parents)));
+  return result;
+}
+
+/// One binomial tree: the parent of a rank, counted from the root, lacks its lowest set bit. Of
+/// height ceil(log2 rank_count); with root 0 it keeps the order of the ranks.
+///
+/// Pre: 0 <= root < rank_count.
+[[nodiscard]] inline schedule binomial_schedule(int rank_count, int root) {
+  expects(0 <= root && root < rank_count, "binomial_schedule: 0 <= root < rank_count");
+  std::vector<int> parents(static_cast<std::size_t>(rank_count));
+  for (int distance = 0; distance < rank_count; ++distance) {
+    auto const rank = static_cast<std::size_t>((root + distance) % rank_count);
+    parents[rank] = distance == 0 ? -1 : (root + (distance & (distance - 1))) % rank_count;
+  }
+  schedule result;
+  result.rank_count = rank_count;
+  result.trees.push_back(detail::both_phases(root, std::move(parents)));
+  return result;
+}
+
+/// Does combining "own, then children by rising rank" keep the order of the ranks, so that
+/// reducers that are not commutative give the right result? True if every tree that reduces has
+/// root 0 and its ranks are numbered in preorder.
+///
+/// Time: O(T V^2).
+/// Pre:  `validate(plan)` passed.
+[[nodiscard]] inline bool reduces_in_order(schedule const& plan) {
+  for (auto const& tree : plan.trees) {
+    if (tree.reduce_parent.empty()) continue;
+    if (tree.root != 0) return false;
+    // Preorder: each rank's parent is the rank before it or one of that rank's ancestors.
+    for (int rank = 1; rank < plan.rank_count; ++rank) {
+      int at = rank - 1;
+      int const parent = tree.reduce_parent[static_cast<std::size_t>(rank)];
+      while (at >= 0 && at != parent) at = tree.reduce_parent[static_cast<std::size_t>(at)];
+      if (at < 0) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace blink::inline BLINK_ABI {
+
+/// How the data of a wire gets from one rank to the other.
+enum class passage : std::uint8_t {
+  slots,        ///< the sender writes into the wire's slots, the receiver reads from them
+  pull_input,   ///< the receiver reads from the sender's input; all messages are posted at once
+  pull_output,  ///< the receiver reads from the sender's output
+  push,         ///< the sender writes into the receiver's output
+};
+
+/// One end of a wire, as the rank at this end sees it; kept from call to call.
+struct wire_end {
+  std::uint32_t wire = 0;         ///< number of the wire
+  std::int32_t peer = 0;          ///< the rank at the other end
+  bool sends = false;             ///< is this the sending end?
+  bool sender_is_source = false;  ///< a reduce wire from a leaf or a broadcast wire from the root
+  passage way = passage::slots;   ///< of the present call
+  std::uint64_t first = 0;        ///< number of the first message of the present call
+  std::uint64_t bytes = 0;        ///< that passed here so far
+  std::uint64_t waited = 0;       ///< clock ticks during which a lane could not go on because of it
+};
+
+/// One rank's work for one phase of one tree: for each chunk, combine the own input and what
+/// arrives on `in`, and hand the result to the own output and to `out`.
+///
+/// Every step of every tree is such a lane. A leaf that reduces has no `in`; an inner rank has its
+/// children in `in` and its parent in `out`; the root of an all-reduce has its reduce children in
+/// `in` and its broadcast children in `out`; and so on.
+struct lane {
+  std::uint32_t tree = 0;
+  bool is_reduce = false;  ///< towards the root (the root's only lane counts as such)
+  bool is_root = false;
+  bool reads_input = false;
+  bool writes_output = false;
+  wire_end* in = nullptr;
+  std::uint32_t in_count = 0;
+  wire_end* out = nullptr;
+  std::uint32_t out_count = 0;
+
+  // The present call.
+  std::size_t input_begin = 0;   ///< of the tree's part, in elements, in every input
+  std::size_t output_begin = 0;  ///< of the tree's part, in elements, in every output
+  std::size_t count = 0;         ///< elements of the part
+  std::size_t chunk = 1;         ///< elements of a chunk
+  std::uint64_t chunks = 0;      ///< number of chunks
+  std::uint64_t done = 0;        ///< chunks that need no more work here
+  bool is_finished = false;      ///< also: nobody reads from this rank's buffers any more
+  wire_end* blocked_on = nullptr;
+  std::uint64_t blocked_since = 0;
+};
+
+/// The buffers of a call and what all lanes of a rank share.
+template <class T>
+struct call_buffers {
+  T const* input = nullptr;
+  T* output = nullptr;
+  bool streams = false;  ///< write outputs past the caches
+};
+
+/// Elements in the given chunk of a lane.
+[[nodiscard]] BLINK_HOST_DEVICE inline std::size_t chunk_count(lane const& here,
+                                                               std::uint64_t index) {
+  std::size_t const before = static_cast<std::size_t>(index) * here.chunk;
+  return here.count - before < here.chunk ? here.count - before : here.chunk;
+}
+
+}  // namespace blink::inline BLINK_ABI

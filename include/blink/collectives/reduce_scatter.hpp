@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/chunking.hpp>
+#include <blink/collectives/detail/run_collective.hpp>
+#include <blink/collectives/reducer.hpp>
+#include <blink/collectives/schedule.hpp>
+#include <blink/config.hpp>
+#include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/world.hpp>
+
+#include <cstddef>
+
+namespace blink::inline BLINK_ABI {
+
+/// Reduces blocks of `count` elements, one for each rank; each rank ends with its own block.
+///
+/// input:  this rank's contribution to all blocks, in the order of the ranks (ranks * count)
+/// output: the result of this rank's block (count); may be `input + rank * count`, and must not
+///         overlap `input` otherwise
+/// Moves:  each block over the edges of the trees rooted at its rank, towards the root.
+/// Order:  along each tree the own element first, then the children by rising rank, so equal
+///         schedules and inputs give equal bits. The part of a tree: see `split.hpp`.
+/// Throws: precondition_error if `plan` does not carry it; collective_error, on every rank, if a
+///         rank does not come or does not go on before the deadline, or calls something else.
+template <chunking Chunks = scheduled_chunks, transport Link, thread_group Group, class T,
+          class Reducer>
+void reduce_scatter(rank_context<Link, Group>& me, prepared_schedule& plan, T const* input,
+                    T* output, std::size_t count, Reducer const& reducer) {
+  detail::run_collective<Chunks>(me, plan, collective::reduce_scatter, input, output, count,
+                                 reduce);
+}
+
+/// The same along a schedule that is looked up, or prepared, first.
+template <chunking Chunks = scheduled_chunks, transport Link, thread_group Group, class T,
+          class Reducer>
+void reduce_scatter(rank_context<Link, Group>& me, schedule const& plan, T const* input, T* output,
+                    std::size_t count, Reducer const& reducer) {
+  reduce_scatter<Chunks>(me, me.prepare(plan), input, output, count, reducer);
+}
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/thread_group.hpp>
+#include <blink/config.hpp>
+
+#include <barrier>
+#include <cstddef>
+#include <cstdint>
+
+namespace blink::inline BLINK_ABI {
+
+/// What the threads of one team share. It outlives every `team_group` that refers to it.
+class team {
+ public:
+  explicit team(std::uint32_t size) : barrier_(static_cast<std::ptrdiff_t>(size)), size_(size) {}
+
+ private:
+  friend class team_group;
+  std::barrier<> barrier_;
+  std::uint32_t size_;
+  bool said_ = false;
+};
+
+/// Several host threads that stand for a CUDA block, so that ThreadSanitizer sees the barriers
+/// that a block needs: with one thread a missing barrier goes unnoticed.
+class team_group {
+ public:
+  /// Pre: each thread of `shared` passes another `thread_rank` below the team's size.
+  team_group(team& shared, std::uint32_t thread_rank) : team_(&shared), rank_(thread_rank) {}
+
+  [[nodiscard]] std::uint32_t thread_rank() const { return rank_; }
+  [[nodiscard]] std::uint32_t size() const { return team_->size_; }
+  void sync() const { team_->barrier_.arrive_and_wait(); }
+  [[nodiscard]] bool from_leader(bool said) const {
+    if (rank_ == 0) team_->said_ = said;
+    sync();
+    bool const heard = team_->said_;
+    sync();  // nobody overwrites it before everybody read it
+    return heard;
+  }
+
+ private:
+  team* team_;
+  std::uint32_t rank_;
+};
+static_assert(thread_group<team_group>);
+
+}  // namespace blink::inline BLINK_ABI

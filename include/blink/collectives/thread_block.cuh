@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/thread_group.hpp>
+#include <blink/config.hpp>
+
+#include <cstdint>
+
+namespace blink::inline BLINK_ABI {
+
+/// All threads of the calling CUDA block; one-dimensional.
+struct thread_block {
+  [[nodiscard]] BLINK_HOST_DEVICE std::uint32_t thread_rank() const {
+#if BLINK_DEVICE_PASS
+    return threadIdx.x;
+#else
+    return 0;
+#endif
+  }
+  [[nodiscard]] BLINK_HOST_DEVICE std::uint32_t size() const {
+#if BLINK_DEVICE_PASS
+    return blockDim.x;
+#else
+    return 1;
+#endif
+  }
+  BLINK_HOST_DEVICE void sync() const {
+#if BLINK_DEVICE_PASS
+    __syncthreads();
+#endif
+  }
+  [[nodiscard]] BLINK_HOST_DEVICE bool from_leader(bool said) const {
+#if BLINK_DEVICE_PASS
+    return __syncthreads_or(threadIdx.x == 0 && said) != 0;
+#else
+    return said;
+#endif
+  }
+};
+static_assert(thread_group<thread_block>);
+
+}  // namespace blink::inline BLINK_ABI

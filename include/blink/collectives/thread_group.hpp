@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+
+#include <concepts>
+#include <cstdint>
+
+namespace blink::inline BLINK_ABI {
+
+/// The threads that execute one call together: a CUDA block, or one host thread.
+///
+/// Semantics beyond the syntax: `thread_rank()` is below `size()` and different for each thread;
+/// thread 0 is the leader. `sync` and `from_leader` are called by all threads together and are
+/// barriers: what a thread wrote before is visible to the others afterwards. `from_leader` returns
+/// to everyone what the leader passed.
+template <class G>
+concept thread_group = requires(G const group, bool said) {
+  { group.thread_rank() } -> std::same_as<std::uint32_t>;
+  { group.size() } -> std::same_as<std::uint32_t>;
+  { group.sync() } -> std::same_as<void>;
+  { group.from_leader(said) } -> std::same_as<bool>;
+};
+
+/// A single host thread.
+struct lone_thread {
+  [[nodiscard]] BLINK_HOST_DEVICE constexpr std::uint32_t thread_rank() const { return 0; }
+  [[nodiscard]] BLINK_HOST_DEVICE constexpr std::uint32_t size() const { return 1; }
+  BLINK_HOST_DEVICE constexpr void sync() const {}
+  [[nodiscard]] BLINK_HOST_DEVICE constexpr bool from_leader(bool said) const { return said; }
+};
+static_assert(thread_group<lone_thread>);
+static_assert(!thread_group<int>);
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/detail/move_chunk.hpp>
+#include <blink/collectives/lane.hpp>
+#include <blink/collectives/reducer.hpp>
+#include <blink/collectives/status.hpp>
+#include <blink/collectives/thread_group.hpp>
+#include <blink/collectives/transport.hpp>
+#include <blink/config.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+namespace blink::inline BLINK_ABI {
+
+/// What the leader of a group does while no lane can go on.
+///
+/// Semantics beyond the syntax: `after_progress` and `after_none` are called after each round over
+/// the lanes; they may let time pass and return something else than `ok` when the walk is to end.
+/// `now` is a clock in ticks of any length.
+template <class P>
+concept patience = requires(P wait) {
+  { wait.after_progress() } -> std::same_as<status>;
+  { wait.after_none() } -> std::same_as<status>;
+  { wait.now() } -> std::same_as<std::uint64_t>;
+};
+
+namespace detail {
+
+/// The wire end that keeps `here` from its next step, or nothing.
+template <transport Link>
+BLINK_HOST_DEVICE wire_end* obstacle(Link const link, lane const& here) {
+  if (here.done < here.chunks) {
+    for (std::uint32_t k = 0; k < here.in_count; ++k) {
+      wire_end& end = here.in[k];
+      if (!link.is_present(end.peer) || !link.has_arrived(end.wire, end.first + here.done)) {
+        return &end;
+      }
+    }
+    for (std::uint32_t k = 0; k < here.out_count; ++k) {
+      wire_end& end = here.out[k];
+      bool const writes = end.way == passage::slots || end.way == passage::push;
+      if (writes && !link.is_present(end.peer)) return &end;
+      if (end.way == passage::slots && !link.has_room(end.wire, end.first + here.done)) {
+        return &end;
+      }
+    }
+  } else if (here.chunks > 0) {
+    // Peers may still read from our buffers, which belong to the caller again after the return.
+    for (std::uint32_t k = 0; k < here.out_count; ++k) {
+      wire_end& end = here.out[k];
+      bool const pulls = end.way == passage::pull_input || end.way == passage::pull_output;
+      if (pulls && !link.was_taken(end.wire, end.first + here.chunks - 1)) return &end;
+    }
+  }
+  return nullptr;
+}
+
+/// Tells the peers about the chunk that was just moved.
+template <transport Link>
+BLINK_HOST_DEVICE void hand_over(Link const link, lane& here, std::size_t element_bytes) {
+  std::uint64_t const bytes = chunk_count(here, here.done) * element_bytes;
+  bool const is_last = here.done + 1 == here.chunks;
+  for (std::uint32_t k = 0; k < here.out_count; ++k) {
+    wire_end& end = here.out[k];
+    if (end.way == passage::pull_input) continue;  // posted as a whole by `open_lane`
+    link.post(end.wire, end.first + here.done, bytes);
+    end.bytes += bytes;
+  }
+  for (std::uint32_t k = 0; k < here.in_count; ++k) {
+    wire_end& end = here.in[k];
+    end.bytes += bytes;
+    if (end.way == passage::slots || is_last) link.take(end.wire, end.first + here.done);
+  }
+  ++here.done;
+}
+
+}  // namespace detail
+
+/// Prepares a lane whose call fields are set: offers inputs that peers read themselves, and skips
+/// chunks that need no work on this side.
+template <transport Link>
+BLINK_HOST_DEVICE void open_lane(Link const link, lane& here, std::size_t element_bytes) {
+  here.done = 0;
+  here.is_finished = false;
+  here.blocked_on = nullptr;
+  here.blocked_since = 0;
+  if (here.chunks == 0) return;
+  bool works = here.writes_output || here.in_count > 0;
+  for (std::uint32_t k = 0; k < here.out_count; ++k) {
+    wire_end& end = here.out[k];
+    if (end.way == passage::pull_input) {
+      std::uint64_t const bytes = here.count * element_bytes;
+      link.post(end.wire, end.first + here.chunks - 1, bytes);
+      end.bytes += bytes;
+    } else {
+      works = true;
+    }
+  }
+  if (!works) here.done = here.chunks;
+}
+
+/// Ends a lane: the next call's messages follow those of this one.
+BLINK_HOST_DEVICE inline void close_lane(lane& here) {
+  for (std::uint32_t k = 0; k < here.in_count; ++k) here.in[k].first += here.chunks;
+  for (std::uint32_t k = 0; k < here.out_count; ++k) here.out[k].first += here.chunks;
+}
+
+/// Walks the lanes of one rank until all are finished: round and round, one ready chunk at a time,
+/// never waiting for a single one. A block of a kernel has one lane, a host thread all of its
+/// rank's. This one function runs every collective on every transport.
+///
+/// Source: event-driven pipelines as in X. Luo et al., "ADAPT: an event-based adaptive collective
+///         communication framework", HPDC 2018.
+/// Time:   each chunk is touched once; a round looks at every wire of every unfinished lane.
+/// Pre:    all threads of `group` call together with equal arguments; lanes are opened; no two
+///         lanes of the call need each other's progress within one rank (reduce and broadcast of
+///         an inner rank are two lanes).
+/// Post:   if `ok`: outputs hold the results and no peer reads or writes this rank's buffers.
+/// Order:  own input first, then the wires of `in` as listed: equal schedules and inputs give
+///         equal bits.
+template <thread_group Group, transport Link, patience Wait, class T, reducer_for<T> Reducer>
+BLINK_HOST_DEVICE status walk(Group const group, Link const link, lane* lanes,
+                              std::size_t lane_count, call_buffers<T> const buffers,
+                              Reducer const reduce, Wait& wait) {
+  bool const leads = group.thread_rank() == 0;
+  for (;;) {
+    bool moved = false;
+    bool is_open = false;
+    for (std::size_t index = 0; index < lane_count; ++index) {
+      lane& here = lanes[index];
+      bool ready = false;
+      if (leads && !here.is_finished) {
+        wire_end* const blocked_on = detail::obstacle(link, here);
+        if (blocked_on != here.blocked_on) {  // the clock is read at changes only
+          std::uint64_t const now = wait.now();
+          if (here.blocked_on != nullptr) here.blocked_on->waited += now - here.blocked_since;
+          here.blocked_on = blocked_on;
+          here.blocked_since = now;
+        }
+        if (blocked_on == nullptr) {
+          ready = here.done < here.chunks;
+          here.is_finished = !ready;
+        }
+        is_open = is_open || !here.is_finished;
+      }
+      if (!group.from_leader(ready)) continue;
+      detail::move_chunk(group, link, here, buffers, reduce);
+      group.sync();
+      if (leads) detail::hand_over(link, here, sizeof(T));
+      moved = true;
+    }
+    status result = status::ok;
+    if (leads && is_open) result = moved ? wait.after_progress() : wait.after_none();
+    if (!group.from_leader(is_open && result == status::ok)) return result;
+  }
+}
+
+}  // namespace blink::inline BLINK_ABI

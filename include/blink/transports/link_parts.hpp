@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/world_state.hpp>
+
+#include <cstdint>
+
+namespace blink::inline BLINK_ABI {
+
+/// What a link is made of: one rank's view of one call.
+struct link_parts {
+  world_state* world = nullptr;
+  prepared_schedule* plan = nullptr;
+  bool* seen = nullptr;  ///< by peer, private to the rank: found present in this call
+  std::uint64_t call = 0;
+  int rank = 0;
+};
+
+}  // namespace blink::inline BLINK_ABI

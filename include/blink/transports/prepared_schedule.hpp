@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/chunking.hpp>
+#include <blink/collectives/default_schedules.hpp>
+#include <blink/collectives/lane.hpp>
+#include <blink/collectives/schedule.hpp>
+#include <blink/collectives/split.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/wire_tables.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// The chunk of a pipeline of `steps` steps that is done soonest: (ceil(S/c) + steps - 1)(a + c/b)
+/// is least at c = sqrt(a b S / (steps - 1)), for a part of S bytes, a seconds for each chunk and b
+/// bytes for each second. One step: the whole part.
+[[nodiscard]] inline std::size_t pipeline_chunk_bytes(std::size_t part_bytes, int steps,
+                                                      double chunk_seconds,
+                                                      double bytes_per_second) {
+  if (steps <= 1) return part_bytes;
+  double const best = std::sqrt(chunk_seconds * bytes_per_second * static_cast<double>(part_bytes) /
+                                static_cast<double>(steps - 1));
+  return std::min(part_bytes, static_cast<std::size_t>(best));
+}
+
+/// What carried how much: one direction of one tree edge, since the schedule was prepared.
+struct edge_report {
+  int tree = 0;
+  bool is_reduce = false;  ///< towards the root
+  int from = 0;
+  int to = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t chunks = 0;     ///< messages
+  double sender_seconds = 0;    ///< how long the sender could not go on because of it
+  double receiver_seconds = 0;  ///< how long the receiver could not go on because of it
+};
+
+/// What chunks cost; for choosing their size, and for shaped links.
+struct pipeline_costs {
+  double chunk_seconds = 1e-6;  ///< of each chunk in each step, beside its bytes
+  double bytes_per_second =
+      1e10;                    ///< over one edge; links with rates in the schedule count instead
+  double latency_seconds = 0;  ///< shaped links: from the end of sending to the arrival
+};
+
+/// A schedule with everything allocated that its calls need. Made by a world, shared by its ranks.
+class prepared_schedule {
+ public:
+  /// Throws: precondition_error if `plan` is not a schedule (`validate`).
+  prepared_schedule(schedule plan, wire_layout const& layout, pipeline_costs const& costs)
+      : plan_((validate(plan), std::move(plan))),
+        tables_(plan_, layout),
+        costs_(costs),
+        in_order_(reduces_in_order(plan_)),
+        link_free_at_(plan_.link_bytes_per_second.size()),
+        trees_(plan_.trees.size()) {
+    for (std::size_t kind = 0; kind < refusals_.size(); ++kind) {
+      try {
+        validate_for(plan_, static_cast<collective>(kind));
+      } catch (precondition_error const& refusal) {
+        refusals_[kind] = refusal.what();
+      }
+    }
+    measure_trees();
+  }
+
+  [[nodiscard]] schedule const& source() const { return plan_; }
+  [[nodiscard]] wire_tables const& tables() const { return tables_; }
+
+  /// Do reducers that are not commutative get their operands in the order of the ranks?
+  [[nodiscard]] bool keeps_order() const { return in_order_; }
+
+  /// Throws: precondition_error if the schedule does not carry this collective.
+  void expect_carries(collective kind) const {
+    auto const& refusal = refusals_[static_cast<std::size_t>(kind)];
+    if (!refusal.empty()) throw precondition_error(refusal);
+  }
+
+  /// Sets the fields of `here` that depend on the call: which elements, in which chunks, and how
+  /// they pass. All ranks compute the same for a tree.
+  ///
+  /// count: elements of the buffer; with all-gather and reduce-scatter of one rank's block
+  /// Time:  O(wires of the lane).
+  template <chunking Chunks>
+  void set_call(lane& here, collective kind, std::size_t count, std::size_t element_bytes) const {
+    auto const& measured = trees_[here.tree];
+    auto const& share = has_equal_roots(kind) ? measured.of_block : measured.of_buffer;
+    std::size_t const begin = part_begin(count, element_bytes, share.before, share.total);
+    std::size_t const end =
+        part_begin(count, element_bytes, share.before + share.weight, share.total);
+    std::size_t const block =
+        has_equal_roots(kind) ? count * static_cast<std::size_t>(measured.root) : 0;
+    here.count = end - begin;
+    here.input_begin = begin + (kind == collective::reduce_scatter ? block : 0);
+    here.output_begin = begin + (kind == collective::all_gather ? block : 0);
+    std::size_t scheduled = plan_.trees[here.tree].chunk_bytes;
+    if (scheduled == 0) {
+      auto const& pipeline = measured.pipelines[static_cast<std::size_t>(kind)];
+      scheduled = pipeline_chunk_bytes(here.count * element_bytes, pipeline.steps,
+                                       costs_.chunk_seconds + costs_.latency_seconds,
+                                       pipeline.bytes_per_second);
+    }
+    std::size_t const asked = Chunks::elements({here.count, element_bytes, scheduled});
+    std::size_t const most = tables_.layout().slot_bytes / element_bytes;
+    here.chunk = std::max<std::size_t>(1, std::min(asked, most));
+    here.chunks = (here.count + here.chunk - 1) / here.chunk;
+    bool const is_both = has_reduce_phase(kind) && has_broadcast_phase(kind);
+    for (std::uint32_t k = 0; k < here.in_count; ++k) {
+      here.in[k].way = way(here.in[k], here.is_reduce, is_both);
+    }
+    for (std::uint32_t k = 0; k < here.out_count; ++k) {
+      bool const leads_up = here.is_reduce && !here.is_root;
+      here.out[k].way = way(here.out[k], leads_up, is_both);
+    }
+  }
+
+  /// What each edge carried so far. Pre: no call is running.
+  [[nodiscard]] std::vector<edge_report> edges() const {
+    std::vector<edge_report> result;
+    auto const& places = tables_.places();
+    std::vector<std::size_t> position(places.size(), SIZE_MAX);
+    for (int rank = 0; rank < plan_.rank_count; ++rank) {
+      auto const [ends, count] = tables_.ends(rank);
+      for (std::size_t k = 0; k < count; ++k) {
+        auto const& end = ends[k];
+        if (position[end.wire] == SIZE_MAX) {
+          position[end.wire] = result.size();
+          auto& fresh = result.emplace_back();
+          fresh.tree = static_cast<int>(places[end.wire].tree);
+          fresh.is_reduce = places[end.wire].is_reduce;
+          fresh.from = end.sends ? rank : end.peer;
+          fresh.to = end.sends ? end.peer : rank;
+        }
+        auto& edge = result[position[end.wire]];
+        double const seconds = static_cast<double>(end.waited) * 1e-9;
+        if (end.sends) {
+          edge.bytes = end.bytes;
+          edge.chunks = end.first;
+          edge.sender_seconds = seconds;
+        } else {
+          edge.receiver_seconds = seconds;
+        }
+      }
+    }
+    return result;
+  }
+
+  /// Bytes that each physical link carried so far. Pre: no call is running.
+  [[nodiscard]] std::vector<std::uint64_t> link_bytes() const {
+    std::vector<std::uint64_t> result(plan_.link_bytes_per_second.size(), 0);
+    for (int rank = 0; rank < plan_.rank_count; ++rank) {
+      auto const [ends, count] = tables_.ends(rank);
+      for (std::size_t k = 0; k < count; ++k) {
+        if (!ends[k].sends) continue;
+        auto const& wire = tables_.wires()[ends[k].wire];
+        for (std::uint32_t hop = 0; hop < wire.route_length; ++hop) {
+          result[static_cast<std::size_t>(wire.route[hop])] += ends[k].bytes;
+        }
+      }
+    }
+    return result;
+  }
+
+  [[nodiscard]] std::uint64_t latency_nanoseconds() const {
+    return static_cast<std::uint64_t>(costs_.latency_seconds * 1e9);
+  }
+  /// By physical link: when it is free again. For shaped transports.
+  [[nodiscard]] std::atomic<std::uint64_t>& link_free_at(int link) {
+    return link_free_at_[static_cast<std::size_t>(link)];
+  }
+
+ private:
+  struct tree_share {
+    std::uint64_t before = 0;  // sum of the weights of the trees listed before
+    std::uint64_t weight = 0;
+    std::uint64_t total = 0;
+  };
+  struct tree_pipeline {
+    int steps = 1;
+    double bytes_per_second = 0;
+  };
+  struct measured_tree {
+    int root = 0;
+    tree_share of_buffer;  // among all trees
+    tree_share of_block;   // among the trees with the same root
+    std::array<tree_pipeline, collective_names.size()> pipelines;
+  };
+
+  [[nodiscard]] passage way(wire_end const& end, bool leads_up, bool is_both) const {
+    if (!tables_.layout().reaches) return passage::slots;
+    if (leads_up) return end.sender_is_source ? passage::pull_input : passage::slots;
+    if (!end.sender_is_source) return passage::pull_output;
+    return is_both ? passage::push : passage::pull_input;
+  }
+
+  void measure_trees() {
+    std::uint64_t total = 0;
+    std::vector<std::uint64_t> total_of(static_cast<std::size_t>(plan_.rank_count), 0);
+    for (std::size_t index = 0; index < trees_.size(); ++index) {
+      auto const& tree = plan_.trees[index];
+      auto& measured = trees_[index];
+      auto& of_root = total_of[static_cast<std::size_t>(tree.root)];
+      measured.root = tree.root;
+      measured.of_buffer = {total, tree.weight, 0};
+      measured.of_block = {of_root, tree.weight, 0};
+      total += tree.weight;
+      of_root += tree.weight;
+    }
+    for (std::size_t index = 0; index < trees_.size(); ++index) {
+      auto& measured = trees_[index];
+      auto const& tree = plan_.trees[index];
+      measured.of_buffer.total = total;
+      measured.of_block.total = total_of[static_cast<std::size_t>(tree.root)];
+      if (measured.of_block.total == 0) measured.of_block.total = 1;  // refused for such calls
+      for (std::size_t k = 0; k < collective_names.size(); ++k) {
+        auto const kind = static_cast<collective>(k);
+        if (!refusals_[k].empty()) continue;
+        auto& pipeline = measured.pipelines[k];
+        int steps = 0;
+        if (has_reduce_phase(kind)) steps += tree_height(tree.reduce_parent);
+        if (has_broadcast_phase(kind)) steps += tree_height(tree.broadcast_parent);
+        // With reach the root combines and spreads in one step.
+        if (tables_.layout().reaches && kind == collective::all_reduce) --steps;
+        pipeline.steps = std::max(1, steps);
+        double const rate = predicted_bytes_per_second(plan_, kind);
+        pipeline.bytes_per_second =
+            rate == 0 ? costs_.bytes_per_second
+                      : rate * static_cast<double>(tree.weight) / static_cast<double>(total);
+      }
+    }
+  }
+
+  schedule plan_;
+  wire_tables tables_;
+  pipeline_costs costs_;
+  bool in_order_;
+  std::vector<std::atomic<std::uint64_t>> link_free_at_;
+  std::vector<measured_tree> trees_;
+  std::array<std::string, collective_names.size()> refusals_;
+};
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/collective_error.hpp>
+#include <blink/collectives/counter.hpp>
+#include <blink/collectives/transport.hpp>
+#include <blink/config.hpp>
+#include <blink/transports/link_parts.hpp>
+#include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/wire.hpp>
+#include <blink/transports/world_state.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace blink::inline BLINK_ABI {
+
+/// Ranks of one process that hand each other copies through slots: a model for processes and
+/// machines that do not reach each other's memory.
+class slot_link {
+ public:
+  static constexpr bool reaches = false;
+  static constexpr bool is_shaped = false;
+
+  slot_link() = default;
+  explicit slot_link(link_parts const& parts)
+      : parts_(parts), wires_(parts.plan->tables().wires()) {}
+
+  [[nodiscard]] int rank() const { return parts_.rank; }
+  [[nodiscard]] int rank_count() const { return parts_.world->rank_count(); }
+  [[nodiscard]] std::size_t slot_bytes() const { return parts_.plan->tables().layout().slot_bytes; }
+  [[nodiscard]] bool is_present(int peer) const { return parts_.seen[peer] || finds_present(peer); }
+  [[nodiscard]] bool is_aborted() const { return parts_.world->is_aborted(); }
+
+  [[nodiscard]] bool has_room(std::uint32_t wire, std::uint64_t message) const {
+    return message < observe(wires_[wire].taken) + wires_[wire].window;
+  }
+  [[nodiscard]] std::byte* outbox(std::uint32_t wire, std::uint64_t message) const {
+    auto const& at = wires_[wire];
+    return at.slots + message % at.window * at.slot_bytes;
+  }
+  void post(std::uint32_t wire, std::uint64_t message, std::size_t) const {
+    publish(wires_[wire].posted, message + 1);
+  }
+  [[nodiscard]] bool has_arrived(std::uint32_t wire, std::uint64_t message) const {
+    return message < observe(wires_[wire].posted);
+  }
+  [[nodiscard]] std::byte const* inbox(std::uint32_t wire, std::uint64_t message) const {
+    return outbox(wire, message);
+  }
+  void take(std::uint32_t wire, std::uint64_t message) const {
+    publish(wires_[wire].taken, message + 1);
+  }
+  [[nodiscard]] bool was_taken(std::uint32_t wire, std::uint64_t message) const {
+    return message < observe(wires_[wire].taken);
+  }
+
+ protected:
+  [[nodiscard]] link_parts const& parts() const { return parts_; }
+  [[nodiscard]] shared_wire& wire_at(std::uint32_t wire) const { return wires_[wire]; }
+
+ private:
+  // Once for each peer and call: also compares what the two called.
+  [[nodiscard]] bool finds_present(int peer) const {
+    auto& world = *parts_.world;
+    if (!world.has_entered(peer, parts_.call)) return false;
+    auto const& mine = world.record(parts_.rank, parts_.call).signature;
+    auto const& theirs = world.record(peer, parts_.call).signature;
+    if (mine != theirs) {
+      world.fail(collective_error(
+          "rank " + std::to_string(parts_.rank) + " calls " + std::string(to_text(mine.kind)) +
+              ", call " + std::to_string(parts_.call) + ", with " + mine.difference(theirs, peer),
+          parts_.rank, peer, -1, -1));
+      return false;
+    }
+    parts_.seen[peer] = true;
+    return true;
+  }
+
+  link_parts parts_;
+  shared_wire* wires_ = nullptr;
+};
+static_assert(transport<slot_link> && !reaching_transport<slot_link>);
+
+}  // namespace blink::inline BLINK_ABI

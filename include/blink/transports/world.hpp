@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/schedule.hpp>
+#include <blink/collectives/team_group.hpp>
+#include <blink/collectives/thread_group.hpp>
+#include <blink/collectives/transport.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/patience.hpp>
+#include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/world_state.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// How a world of threads runs its calls.
+struct world_options {
+  patience_options waits{};
+  std::uint32_t window = 4;          ///< slots of a wire: chunks in flight
+  std::size_t slot_bytes = 1 << 18;  ///< the largest chunk
+  pipeline_costs costs{};            ///< for choosing chunks that the schedule leaves open
+  std::size_t streaming_bytes = std::size_t{1} << 22;  ///< outputs from this size on bypass caches
+  std::uint32_t team_size = 1;  ///< threads for each rank; more than 1 for `team_group` only
+};
+
+/// One rank's place in a world: what its collectives are called with. Lives in the rank's thread.
+template <transport Link, thread_group Group>
+class rank_context;
+
+/// Ranks that are threads of this process, joined by `Link`.
+///
+/// A world owns the wires. It can run any number of functions, one after the other; after a
+/// `collective_error` it refuses, because its ranks no longer agree about what was said.
+template <transport Link, thread_group Group = lone_thread>
+class basic_world {
+ public:
+  using context = rank_context<Link, Group>;
+
+  /// Throws: precondition_error if rank_count < 1 or an option is out of range.
+  explicit basic_world(int rank_count, world_options const& options = {})
+      : state_((expects(rank_count >= 1, "world: rank_count >= 1"), rank_count)),
+        options_(options) {
+    expects(options.window >= 1, "world: window >= 1");
+    expects(options.slot_bytes >= 1, "world: slot_bytes >= 1");
+    expects(options.team_size >= 1, "world: team_size >= 1");
+    expects(options.team_size == 1 || std::same_as<Group, team_group>,
+            "world: team_size > 1 needs team_group");
+    // Ranks that share cores must not spin for long: somebody else has the work.
+    auto const threads = static_cast<unsigned>(rank_count) * options.team_size;
+    if (threads > std::thread::hardware_concurrency()) {
+      options_.waits.spins = std::min(options_.waits.spins, 20);
+    }
+  }
+
+  [[nodiscard]] int rank_count() const { return state_.rank_count(); }
+  [[nodiscard]] world_options const& options() const { return options_; }
+
+  /// Allocates what calls along `plan` need; the same schedule again returns the same object.
+  /// Safe from all ranks at once.
+  ///
+  /// Time:   O(T V) and the allocation; O(size of the schedules prepared before) if known.
+  /// Throws: precondition_error if it is not a schedule, or for another number of ranks.
+  prepared_schedule& prepare(schedule const& plan) {
+    if (plan.rank_count != rank_count()) {
+      throw precondition_error("schedule: for " + std::to_string(plan.rank_count) +
+                               " ranks, the world has " + std::to_string(rank_count()));
+    }
+    std::lock_guard const lock(mutex_);
+    for (auto& known : prepared_) {
+      if (known.source() == plan) return known;
+    }
+    wire_layout layout;
+    layout.reaches = Link::reaches;
+    layout.is_shaped = Link::is_shaped;
+    layout.window = options_.window;
+    layout.slot_bytes = options_.slot_bytes;
+    return prepared_.emplace_back(plan, layout, options_.costs);
+  }
+
+  /// Runs `function(context)` in one thread for each rank and returns when all have returned.
+  ///
+  /// Throws: what a rank's function threw: the first that is not a `collective_error` in the order
+  ///         of the ranks (other ranks then only suffered from it), else the first.
+  template <std::invocable<context&> Function>
+  void run(Function const& function) {
+    int const ranks = rank_count();
+    auto const threads_each = static_cast<int>(options_.team_size);
+    std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks * threads_each));
+    std::list<team> teams;
+    for (int rank = 0; rank < ranks; ++rank) state_.set_gone(rank, false);
+    {
+      std::vector<std::jthread> threads;
+      for (int rank = 0; rank < ranks; ++rank) {
+        auto& own_team = teams.emplace_back(options_.team_size);
+        auto const shared = std::make_shared<typename context::shared_part>(ranks);
+        for (int thread = 0; thread < threads_each; ++thread) {
+          auto& failure = thrown[static_cast<std::size_t>(rank * threads_each + thread)];
+          threads.emplace_back([&, rank, thread, shared] {
+            context here(*this, rank, make_group(own_team, thread), shared);
+            run_one(function, here, failure);
+          });
+        }
+      }
+    }
+    rethrow(thrown);
+  }
+
+  /// Internal: what contexts refer to.
+  [[nodiscard]] world_state& state() { return state_; }
+
+ private:
+  static Group make_group([[maybe_unused]] team& own_team, [[maybe_unused]] int thread) {
+    if constexpr (std::same_as<Group, team_group>) {
+      return team_group(own_team, static_cast<std::uint32_t>(thread));
+    } else {
+      return Group{};
+    }
+  }
+
+  template <class Function>
+  void run_one(Function const& function, context& here, std::exception_ptr& failure) {
+    try {
+      function(here);
+    } catch (collective_error const&) {
+      failure = std::current_exception();
+    } catch (std::exception const& other) {
+      failure = std::current_exception();
+      state_.fail(collective_error(
+          "rank " + std::to_string(here.rank()) + " left with an exception: " + other.what(),
+          here.rank(), -1, -1, -1));
+    } catch (...) {
+      failure = std::current_exception();
+      state_.fail(
+          collective_error("rank " + std::to_string(here.rank()) + " left with an exception",
+                           here.rank(), -1, -1, -1));
+    }
+    state_.set_gone(here.rank(), true);
+  }
+
+  static void rethrow(std::vector<std::exception_ptr> const& thrown) {
+    std::exception_ptr first;
+    for (auto const& failure : thrown) {
+      if (!failure) continue;
+      try {
+        std::rethrow_exception(failure);
+      } catch (collective_error const&) {
+        if (!first) first = failure;
+      }
+    }
+    if (first) std::rethrow_exception(first);
+  }
+
+  world_state state_;
+  world_options options_;
+  std::mutex mutex_;
+  std::list<prepared_schedule> prepared_;
+};
+
+template <transport Link, thread_group Group>
+class rank_context {
+ public:
+  using world = basic_world<Link, Group>;
+  using link_type = Link;
+
+  /// What the threads of one rank share.
+  struct shared_part {
+    explicit shared_part(int ranks)
+        : seen(std::make_unique<bool[]>(static_cast<std::size_t>(ranks))) {}
+    std::unique_ptr<bool[]> seen;
+    Link link{};
+    std::uint64_t call = 0;
+  };
+
+  rank_context(world& owner, int rank, Group group, std::shared_ptr<shared_part> shared)
+      : world_(&owner), rank_(rank), group_(group), shared_(std::move(shared)) {}
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int rank_count() const { return world_->rank_count(); }
+  [[nodiscard]] Group const& group() const { return group_; }
+  [[nodiscard]] world_options const& options() const { return world_->options(); }
+  [[nodiscard]] world_state& state() const { return world_->state(); }
+  [[nodiscard]] shared_part& shared() const { return *shared_; }
+
+  /// See `basic_world::prepare`.
+  prepared_schedule& prepare(schedule const& plan) const { return world_->prepare(plan); }
+
+ private:
+  world* world_;
+  int rank_;
+  Group group_;
+  std::shared_ptr<shared_part> shared_;
+};
+
+}  // namespace blink::inline BLINK_ABI
