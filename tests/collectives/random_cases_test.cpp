@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random trees, weights, collectives, counts, types, chunkings and windows, exact against a loop.
+
+#include <blink/collectives.hpp>
+#include <blink/transports/slots.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+
+#include "support/collective_case.hpp"
+#include "support/random_schedules.hpp"
+
+namespace {
+
+using blink_test::below;
+using blink_test::collective_case;
+using blink_test::run_case;
+
+std::size_t random_count(std::mt19937_64& random) {
+  switch (random() % 6) {
+    case 0:
+      return random() % 4;
+    case 1:
+      return random() % 70;
+    case 2:
+      return 64 * (random() % 20);
+    default:
+      return random() % 3000;
+  }
+}
+
+blink::world_options random_options(std::mt19937_64& random) {
+  blink::world_options options;
+  options.window = 1 + static_cast<std::uint32_t>(random() % 5);
+  options.slot_bytes = 12 + random() % 3000;
+  if (random() % 4 == 0) options.streaming_bytes = 0;
+  return options;
+}
+
+template <class World, class Chunks>
+std::string run_types(World& world, blink::schedule const& plan, collective_case const& what,
+                      std::uint64_t type) {
+  switch (type % 4) {
+    case 0:
+      return run_case<float, Chunks>(world, plan, what, blink::sum{}, 2);
+    case 1:
+      return run_case<std::int32_t, Chunks>(world, plan, what, blink::avg{}, 2);
+    case 2:
+      return run_case<std::uint8_t, Chunks>(world, plan, what, blink::bit_xor{}, 2);
+    default:
+      return run_case<blink_test::triple, Chunks>(world, plan, what, blink_test::triple_reducer{},
+                                                  2);
+  }
+}
+
+template <class World>
+void run_random_cases(std::uint64_t first_seed, int cases, int most_ranks, std::uint32_t team_size) {
+  for (std::uint64_t seed = first_seed; seed < first_seed + static_cast<std::uint64_t>(cases);
+       ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    int const ranks = 1 + below(random, most_ranks);
+    auto options = random_options(random);
+    options.team_size = team_size;
+    World world(ranks, options);
+    for (int call = 0; call < 3; ++call) {  // different collectives and types in turn
+      auto const kind = static_cast<blink::collective>(below(random, 5));
+      auto const plan = blink_test::random_schedule(random, ranks, kind);
+      collective_case const what{kind, random_count(random), random() % 2 == 0, random() % 5,
+                                 seed};
+      SCOPED_TRACE(std::string(to_text(kind)) + ", ranks " + std::to_string(ranks) + ", count " +
+                   std::to_string(what.count) + (what.is_in_place ? ", in place" : ""));
+      std::string const wrong =
+          random() % 2 == 0
+              ? run_types<World, blink::scheduled_chunks>(world, plan, what, random())
+              : run_types<World, blink::fixed_chunks<37>>(world, plan, what, random());
+      ASSERT_EQ(wrong, "");
+    }
+  }
+}
+
+TEST(random_cases, threads_reach_each_others_buffers) {
+  run_random_cases<blink::thread_world>(1000, 120, 8, 1);
+}
+TEST(random_cases, slots) { run_random_cases<blink::basic_world<blink::slot_link>>(2000, 80, 8, 1); }
+TEST(random_cases, shaped_without_rates) {
+  run_random_cases<blink::shaped_world>(3000, 30, 6, 1);
+}
+TEST(random_cases, teams_of_three_reach_each_others_buffers) {
+  run_random_cases<blink::basic_world<blink::threads_link, blink::team_group>>(4000, 20, 4, 3);
+}
+TEST(random_cases, teams_of_three_with_slots) {
+  run_random_cases<blink::basic_world<blink::slot_link, blink::team_group>>(5000, 20, 4, 3);
+}
+
+}  // namespace

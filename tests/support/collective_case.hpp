@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Runs one collective on all ranks of a world and compares every element with a serial loop.
+
+#include <blink/collectives.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace blink_test {
+
+/// 12 bytes: no power of two, no default constructor.
+struct triple {
+  triple() = delete;
+  constexpr triple(int first, int second, int third) : x(first), y(second), z(third) {}
+  int x, y, z;
+  friend bool operator==(triple const&, triple const&) = default;
+};
+static_assert(std::is_trivially_copyable_v<triple>);
+
+/// A user's reducer: sum, maximum, bits.
+struct triple_reducer {
+  constexpr triple operator()(triple const& a, triple const& b) const {
+    return {a.x + b.x, a.y < b.y ? b.y : a.y, a.z ^ b.z};
+  }
+};
+
+/// x -> a x + b modulo 251; composing such maps is associative and not commutative.
+struct affine {
+  std::uint8_t a, b;
+  friend bool operator==(affine const&, affine const&) = default;
+};
+struct compose {
+  static constexpr bool is_commutative = false;
+  constexpr affine operator()(affine const& f, affine const& g) const {
+    return {static_cast<std::uint8_t>(f.a * g.a % 251),
+            static_cast<std::uint8_t>((f.a * g.b + f.b) % 251)};
+  }
+};
+
+/// A small value that all types represent exactly, also after sums and products of eight.
+template <class T>
+T value_from(std::uint64_t bits) {
+  auto const small = static_cast<int>(bits >> 33 & 3) + 1;
+  if constexpr (std::is_same_v<T, triple>) {
+    return {small, static_cast<int>(bits & 0xff), static_cast<int>(bits & 0xffff)};
+  } else if constexpr (std::is_same_v<T, affine>) {
+    return {static_cast<std::uint8_t>(bits % 250 + 1), static_cast<std::uint8_t>(bits / 7 % 251)};
+  } else if constexpr (std::is_unsigned_v<T>) {
+    return static_cast<T>(bits);
+  } else {
+    return static_cast<T>(bits & 4 ? small : -small);
+  }
+}
+
+template <class T>
+T input_element(std::uint64_t seed, int rank, std::size_t index) {
+  std::uint64_t bits = seed * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(rank) * 0xd1342543u;
+  bits = (bits ^ index) * 0xbf58476d1ce4e5b9u;
+  bits = (bits ^ bits >> 29) * 0x94d049bb133111ebu;
+  return value_from<T>(bits ^ bits >> 32);
+}
+
+struct collective_case {
+  blink::collective kind = blink::collective::all_reduce;
+  std::size_t count = 0;
+  bool is_in_place = false;
+  std::size_t offset = 0;  ///< of the buffers, in elements from an aligned address
+  std::uint64_t seed = 0;
+};
+
+/// What element `index` of the whole result is, by a loop over the ranks in order.
+template <class T, class Reducer>
+T expected_element(collective_case const& what, int rank_count, int root, std::size_t index,
+                   Reducer const& reduce) {
+  if (what.kind == blink::collective::broadcast) return input_element<T>(what.seed, root, index);
+  if (what.kind == blink::collective::all_gather) {
+    return input_element<T>(what.seed, static_cast<int>(index / what.count), index % what.count);
+  }
+  T total = input_element<T>(what.seed, 0, index);
+  for (int rank = 1; rank < rank_count; ++rank) {
+    total = static_cast<T>(reduce(total, input_element<T>(what.seed, rank, index)));
+  }
+  if constexpr (blink::has_finish<Reducer, T>) {
+    total = static_cast<T>(reduce.finish(total, rank_count));
+  }
+  return total;
+}
+
+/// A buffer with elements around it that nobody may touch.
+template <class T>
+class guarded_buffer {
+ public:
+  guarded_buffer(std::size_t count, std::size_t offset)
+      : before_(guard + offset),
+        count_(count),
+        memory_(before_ + count + guard, value_from<T>(0x55aa55aa)) {}
+  T* data() { return memory_.data() + before_; }
+  [[nodiscard]] bool is_intact() const {
+    for (std::size_t k = 0; k < memory_.size(); ++k) {
+      if (k >= before_ && k < before_ + count_) continue;
+      if (!(memory_[k] == value_from<T>(0x55aa55aa))) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t guard = 9;
+  std::size_t before_;
+  std::size_t count_;
+  std::vector<T> memory_;
+};
+
+/// The buffers of one rank for one case.
+template <class T>
+struct rank_buffers {
+  rank_buffers(collective_case const& what, int ranks, int own_rank)
+      : rank(own_rank),
+        blocks(static_cast<std::size_t>(ranks)),
+        input_count(what.kind == blink::collective::reduce_scatter ? what.count * blocks
+                                                                   : what.count),
+        output_count(what.kind == blink::collective::all_gather ? what.count * blocks
+                                                                : what.count),
+        inputs(what.is_in_place ? std::max(input_count, output_count) : input_count, what.offset),
+        outputs(what.is_in_place ? 0 : output_count, what.offset + (what.seed & 1)) {
+    std::size_t const own_block = what.count * static_cast<std::size_t>(rank);
+    input = inputs.data();
+    output = outputs.data();
+    if (what.is_in_place) {
+      output = input;
+      if (what.kind == blink::collective::all_gather) input += own_block;
+      if (what.kind == blink::collective::reduce_scatter) output += own_block;
+    }
+    for (std::size_t k = 0; k < input_count; ++k) input[k] = input_element<T>(what.seed, rank, k);
+  }
+  int rank;
+  std::size_t blocks, input_count, output_count;
+  guarded_buffer<T> inputs, outputs;
+  T* input = nullptr;
+  T* output = nullptr;
+};
+
+/// Calls the collective on a rank with its buffers.
+template <class Chunks, class Context, class T, class Reducer>
+void call_collective(Context& me, blink::prepared_schedule& plan, collective_case const& what,
+                     T const* input, T* output, Reducer const& reducer) {
+  switch (what.kind) {
+    case blink::collective::broadcast:
+      return blink::broadcast<Chunks>(me, plan, input, output, what.count);
+    case blink::collective::reduce:
+      return blink::reduce<Chunks>(me, plan, input, output, what.count, reducer);
+    case blink::collective::all_reduce:
+      return blink::all_reduce<Chunks>(me, plan, input, output, what.count, reducer);
+    case blink::collective::all_gather:
+      return blink::all_gather<Chunks>(me, plan, input, output, what.count);
+    case blink::collective::reduce_scatter:
+      return blink::reduce_scatter<Chunks>(me, plan, input, output, what.count, reducer);
+  }
+}
+
+/// Runs the case `repeats` times with fresh inputs; returns what was wrong, empty if nothing.
+template <class T, class Chunks = blink::scheduled_chunks, class World, class Reducer>
+std::string run_case(World& world, blink::schedule const& plan, collective_case const& first,
+                     Reducer const& reducer, int repeats = 1) {
+  auto& prepared = world.prepare(plan);
+  int const ranks = world.rank_count();
+  int const root = plan.trees[0].root;
+  std::vector<std::string> wrong(static_cast<std::size_t>(ranks));
+  // Outside the ranks, because the threads of a team share them.
+  std::vector<std::vector<rank_buffers<T>>> buffers(static_cast<std::size_t>(repeats));
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    auto what = first;
+    what.seed += static_cast<std::uint64_t>(repeat) * 1000003;
+    for (int rank = 0; rank < ranks; ++rank) {
+      buffers[static_cast<std::size_t>(repeat)].emplace_back(what, ranks, rank);
+    }
+  }
+  world.run([&](auto& me) {
+    for (auto& all : buffers) {
+      auto& mine = all[static_cast<std::size_t>(me.rank())];
+      call_collective<Chunks>(me, prepared, first, static_cast<T const*>(mine.input), mine.output,
+                              reducer);
+      me.group().sync();
+      // Inputs are the caller's again: nobody reads them any more.
+      if (me.group().thread_rank() == 0 && !first.is_in_place) {
+        for (std::size_t k = 0; k < mine.input_count; ++k) mine.input[k] = value_from<T>(k);
+      }
+    }
+  });
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    auto what = first;
+    what.seed += static_cast<std::uint64_t>(repeat) * 1000003;
+    for (int rank = 0; rank < ranks; ++rank) {
+      auto& mine = buffers[static_cast<std::size_t>(repeat)][static_cast<std::size_t>(rank)];
+      auto const complain = [&](std::string const& text) {
+        wrong[static_cast<std::size_t>(rank)] =
+            "rank " + std::to_string(rank) + ", repeat " + std::to_string(repeat) + ": " + text;
+      };
+      if (!mine.inputs.is_intact() || !mine.outputs.is_intact()) {
+        complain("wrote outside of the buffers");
+      }
+      if (what.kind == blink::collective::reduce && rank != root) continue;
+      std::size_t const shift = what.kind == blink::collective::reduce_scatter
+                                    ? what.count * static_cast<std::size_t>(rank)
+                                    : 0;
+      for (std::size_t k = 0; k < mine.output_count; ++k) {
+        if (mine.output[k] == expected_element<T>(what, ranks, root, shift + k, reducer)) continue;
+        complain("element " + std::to_string(k) + " of " + std::to_string(mine.output_count));
+        break;
+      }
+    }
+  }
+  std::string all;
+  for (auto const& text : wrong) {
+    if (!text.empty()) all += text + "\n";
+  }
+  return all;
+}
+
+}  // namespace blink_test
