@@ -13,17 +13,44 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <numeric>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
 
+namespace detail {
+
+/// The unit to begin with: the greatest common divisor of the capacities if they are all equal or
+/// if `bound` is at most `most_units` of it; else the least capacity, if that is so; else a plain
+/// part of the bound.
+[[nodiscard]] inline std::int64_t first_unit(std::vector<std::int64_t> const& capacity,
+                                             double bound, std::int64_t most_units) {
+  std::int64_t divisor = 0, most = 0, least = std::numeric_limits<std::int64_t>::max();
+  for (auto const c : capacity) {
+    if (c == 0) continue;
+    divisor = std::gcd(divisor, c);
+    least = std::min(least, c);
+    most = std::max(most, c);
+  }
+  auto const units = static_cast<double>(most_units);
+  if (divisor == most || bound <= units * static_cast<double>(divisor)) return divisor;
+  if (bound <= units * static_cast<double>(least)) return least;
+  return static_cast<std::int64_t>(std::ceil(bound / units));
+}
+
+}  // namespace detail
+
 /// What `few_trees` aims at, and how hard it tries.
 struct few_trees_options {
   double fraction = 0.95;                 ///< of the bound, in (0, 1]: the rate that is enough
-  bool each_once_first = true;            ///< try weights 0 and 1 before other integers
-  std::int64_t largest_denominator = 12;  ///< the last unit tried is one over this
+  bool each_once_first = true;            ///< try weights of 0 and 1 unit before others
+  std::int64_t largest_denominator = 12;  ///< the last unit tried is the first one over this
+  std::int64_t most_units = 16;           ///< the first unit fits into the bound at most so often,
+                                          ///< unless all capacities are equal
   std::size_t node_limit = 2'000;         ///< of branch and bound, for each unit
   std::size_t top_up_rounds = 32;         ///< random packings that add candidates, for each unit
   std::uint64_t seed = 1;                 ///< of the random packings
@@ -41,7 +68,8 @@ struct few_trees_result {
   rational rate;                  ///< sum of the weights
   rational unit;                  ///< every weight is a multiple of it
   bool reached = false;           ///< is the rate at least `fraction` of the bound?
-  bool proven_fewest = false;     ///< no fewer of the candidates would do, with this unit
+  bool proven_fewest = false;     ///< no fewer of the candidates would do, with
+                                  ///< weights of this kind
   std::size_t nodes = 0;          ///< of branch and bound, all units together
   std::size_t candidates = 0;     ///< trees to choose from in the end
 };
@@ -77,8 +105,9 @@ template <tree_oracle Oracle, class Candidates, class Capacities>
   expects(prices.size() == static_cast<std::size_t>(capacities.size()),
           "few_trees: one price for each edge");
   std::vector<std::int64_t> const capacity(capacities.begin(), capacities.end());
-  expects(std::ranges::all_of(capacity, [](std::int64_t c) { return c >= 0; }),
-          "few_trees: a capacity is negative");
+  expects(std::ranges::all_of(capacity, [](std::int64_t c) { return c >= 0; }) &&
+              std::ranges::any_of(capacity, [](std::int64_t c) { return c > 0; }),
+          "few_trees: a capacity is negative, or all are zero");
   detail::tree_set pool;
   for (auto const& tree : candidates) pool.insert(tree);
   // Prices that bound: the given ones, and equal ones, which are exact where every edge gets full.
@@ -86,12 +115,17 @@ template <tree_oracle Oracle, class Candidates, class Capacities>
 
   few_trees_result result;
   detail::tree_top_up<std::remove_reference_t<Oracle>> top_up(cheapest_tree, prices, options.seed);
+  std::int64_t const whole = detail::first_unit(capacity, bound, options.most_units);
   auto const try_unit = [&](std::int64_t denominator, bool each_once) {
-    auto const scaled = bound * static_cast<double>(denominator);
+    rational const unit(whole, denominator);
+    double const scaled = bound / unit.to_double();
     auto const wanted = static_cast<std::int64_t>(std::ceil(options.fraction * scaled - 1e-9));
     if (static_cast<double>(wanted) > scaled * (1 + 1e-9)) return;
-    auto room = capacity;
-    for (auto& r : room) r *= denominator;
+    std::vector<std::int64_t> room;  // by edge, in units
+    for (auto const c : capacity) {
+      rational const units = rational(c) / unit;
+      room.push_back(units.numerator() / units.denominator());
+    }
     // Random packings first: they bring candidates, and the best of them is to be beaten.
     detail::tree_selection best;
     for (std::size_t round = 0; round < options.top_up_rounds; ++round) {
@@ -115,19 +149,21 @@ template <tree_oracle Oracle, class Candidates, class Capacities>
     }
     // What room is left may make the chosen trees heavier.
     if (!each_once) detail::use_up_room(pool, room, best);
-    rational const rate(best.total, denominator);
+    rational const rate = unit * best.total;
     if (!(result.rate < rate)) return;
     result.rate = rate;
-    result.unit = rational(1, denominator);
+    result.unit = unit;
     result.reached = best.total >= wanted;
     result.proven_fewest = result.reached && proven;
     result.trees.clear();
     for (auto const& [tree, times] : best.uses) {
       auto const members = pool[tree];
-      result.trees.push_back({rational(times, denominator), {members.begin(), members.end()}});
+      result.trees.push_back({unit * times, {members.begin(), members.end()}});
     }
   };
-  if (options.each_once_first) try_unit(1, true);
+  bool const in_few_units =
+      bound <= static_cast<double>(whole) * static_cast<double>(options.most_units);
+  if (options.each_once_first && in_few_units) try_unit(1, true);
   for (std::int64_t d = 1; d <= options.largest_denominator && !result.reached; ++d) {
     try_unit(d, false);
   }
