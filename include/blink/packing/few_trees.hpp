@@ -119,8 +119,12 @@ template <tree_oracle Oracle, class Candidates, class Capacities>
   auto const try_unit = [&](std::int64_t denominator, bool each_once) {
     rational const unit(whole, denominator);
     double const scaled = bound / unit.to_double();
-    auto const wanted = static_cast<std::int64_t>(std::ceil(options.fraction * scaled - 1e-9));
-    if (static_cast<double>(wanted) > scaled * (1 + 1e-9)) return;
+    // With this unit, no rate between `fits` units and one more exists. The last unit is tried even
+    // if it cannot reach the fraction: its best is better than nothing.
+    auto const fits = static_cast<std::int64_t>(std::floor(scaled * (1 + 1e-9)));
+    auto const enough = static_cast<std::int64_t>(std::ceil(options.fraction * scaled - 1e-9));
+    if (enough > fits && (each_once || denominator < options.largest_denominator)) return;
+    auto const wanted = std::min(enough, fits);
     std::vector<std::int64_t> room;  // by edge, in units
     for (auto const c : capacity) {
       rational const units = rational(c) / unit;
@@ -130,19 +134,19 @@ template <tree_oracle Oracle, class Candidates, class Capacities>
     detail::tree_selection best;
     for (std::size_t round = 0; round < options.top_up_rounds; ++round) {
       auto found = top_up.pack(pool, room, each_once);
-      bool const enough = found.total >= wanted;
+      bool const will_do = found.total >= wanted;
       if (best.total < wanted ? found.total > best.total
-                              : enough && found.uses.size() < best.uses.size()) {
+                              : will_do && found.uses.size() < best.uses.size()) {
         best = std::move(found);
       }
-      if (each_once && enough) break;
+      if (each_once && will_do) break;
     }
-    bool const enough = best.total >= wanted;
-    bool proven = enough && each_once && static_cast<std::int64_t>(best.uses.size()) == wanted;
+    bool const found = best.total >= wanted;
+    bool proven = found && each_once && static_cast<std::int64_t>(best.uses.size()) == wanted;
     if (!proven) {
       detail::tree_selection_search search(pool, room, bounds, each_once);
       auto fewer =
-          search.run(wanted, enough ? best.uses.size() : pool.size() + 1, options.node_limit);
+          search.run(wanted, found ? best.uses.size() : pool.size() + 1, options.node_limit);
       result.nodes += search.nodes();
       proven = search.complete();
       if (fewer.total > 0) best = std::move(fewer);
@@ -153,7 +157,7 @@ template <tree_oracle Oracle, class Candidates, class Capacities>
     if (!(result.rate < rate)) return;
     result.rate = rate;
     result.unit = unit;
-    result.reached = best.total >= wanted;
+    result.reached = best.total >= enough;
     result.proven_fewest = result.reached && proven;
     result.trees.clear();
     for (auto const& [tree, times] : best.uses) {

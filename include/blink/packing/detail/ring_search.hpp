@@ -16,14 +16,14 @@ namespace blink::inline BLINK_ABI::detail {
 
 /// The capacities between pairs of vertices, parallel edges taken together, loops left out.
 struct ring_links {
-  struct link {
+  struct pair_link {
     int tail;
     int head;
     std::int64_t capacity;
     std::vector<int> edges;  ///< positions in the graph
   };
   int vertex_count = 0;
-  std::vector<link> links;
+  std::vector<pair_link> links;
   std::vector<std::vector<std::pair<int, int>>> out;  ///< by vertex: (head, link)
   std::vector<std::vector<std::pair<int, int>>> in;   ///< by vertex: (tail, link)
   std::vector<int> reverse;                           ///< by link: the way back, -1 for none
