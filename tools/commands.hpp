@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+// The subcommands of the command blink, one source file each. A subcommand runs while its arguments
+// are parsed; what it throws decides the exit status (main.cpp).
+
+namespace blink::tools {
+
+/// Exit status where an argument, a file or a machine is not what it should be.
+inline constexpr int exit_input_error = 2;
+
+/// Exit status where blink itself is at fault.
+inline constexpr int exit_internal_error = 3;
+
+void add_topo_command(CLI::App& app);   ///< blink topo: show, cut down and convert machines
+void add_plan_command(CLI::App& app);   ///< blink plan: trees, rate and bound
+void add_perf_command(CLI::App& app);   ///< blink perf: measure on this machine
+void add_check_command(CLI::App& app);  ///< blink check: is a plan file sound?
+
+}  // namespace blink::tools
