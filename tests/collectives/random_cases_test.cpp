@@ -4,6 +4,8 @@
 #include <blink/collectives.hpp>
 #include <blink/transports/slots.hpp>
 
+#include "support/collective_case.hpp"
+#include "support/random_schedules.hpp"
 #include <gtest/gtest.h>
 
 #include <array>
@@ -11,9 +13,6 @@
 #include <cstdint>
 #include <random>
 #include <string>
-
-#include "support/collective_case.hpp"
-#include "support/random_schedules.hpp"
 
 namespace {
 
@@ -59,7 +58,8 @@ std::string run_types(World& world, blink::schedule const& plan, collective_case
 }
 
 template <class World>
-void run_random_cases(std::uint64_t first_seed, int cases, int most_ranks, std::uint32_t team_size) {
+void run_random_cases(std::uint64_t first_seed, int cases, int most_ranks,
+                      std::uint32_t team_size) {
   for (std::uint64_t seed = first_seed; seed < first_seed + static_cast<std::uint64_t>(cases);
        ++seed) {
     SCOPED_TRACE(seed);
@@ -71,8 +71,7 @@ void run_random_cases(std::uint64_t first_seed, int cases, int most_ranks, std::
     for (int call = 0; call < 3; ++call) {  // different collectives and types in turn
       auto const kind = static_cast<blink::collective>(below(random, 5));
       auto const plan = blink_test::random_schedule(random, ranks, kind);
-      collective_case const what{kind, random_count(random), random() % 2 == 0, random() % 5,
-                                 seed};
+      collective_case const what{kind, random_count(random), random() % 2 == 0, random() % 5, seed};
       SCOPED_TRACE(std::string(to_text(kind)) + ", ranks " + std::to_string(ranks) + ", count " +
                    std::to_string(what.count) + (what.is_in_place ? ", in place" : ""));
       std::string const wrong =
@@ -87,7 +86,9 @@ void run_random_cases(std::uint64_t first_seed, int cases, int most_ranks, std::
 TEST(random_cases, threads_reach_each_others_buffers) {
   run_random_cases<blink::thread_world>(1000, 120, 8, 1);
 }
-TEST(random_cases, slots) { run_random_cases<blink::basic_world<blink::slot_link>>(2000, 80, 8, 1); }
+TEST(random_cases, slots) {
+  run_random_cases<blink::basic_world<blink::slot_link>>(2000, 80, 8, 1);
+}
 TEST(random_cases, shaped_without_rates) {
   run_random_cases<blink::shaped_world>(3000, 30, 6, 1);
 }

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nothing waits without a bound: ranks that do not come, come late, call something else or throw.
+
+#include <blink/collectives.hpp>
+#include <blink/transports/slots.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using std::chrono::milliseconds;
+
+template <class Link>
+class faults : public testing::Test {
+ protected:
+  using world_type = blink::basic_world<Link>;
+
+  static blink::world_options options(milliseconds deadline) {
+    blink::world_options result;
+    result.waits.deadline = deadline;
+    result.slot_bytes = 256;
+    return result;
+  }
+
+  /// Runs `function` on all ranks; the errors by rank, empty where it returned.
+  template <class Function>
+  std::vector<std::vector<blink::collective_error>> errors(world_type& ranks,
+                                                           Function const& function) {
+    std::vector<std::vector<blink::collective_error>> result(
+        static_cast<std::size_t>(ranks.rank_count()));
+    ranks.run([&](auto& me) {
+      try {
+        function(me);
+      } catch (blink::collective_error const& failure) {
+        result[static_cast<std::size_t>(me.rank())].push_back(failure);
+      }
+    });
+    return result;
+  }
+
+  template <class Context>
+  static void sum_up(Context& me, blink::schedule const& plan, std::size_t count) {
+    std::vector<int> in(count, 1);
+    std::vector<int> out(count);
+    blink::all_reduce(me, plan, in.data(), out.data(), count, blink::sum{});
+    for (int const value : out) ASSERT_EQ(value, me.rank_count());
+  }
+};
+
+using links = testing::Types<blink::threads_link, blink::slot_link, blink::shaped_link>;
+TYPED_TEST_SUITE(faults, links);
+
+TYPED_TEST(faults, a_rank_that_never_comes_is_named_by_all_others) {
+  auto const chain = blink::chain_schedule(4, 0);
+  typename TestFixture::world_type world(4, this->options(milliseconds(30)));
+  auto const errors = this->errors(world, [&](auto& me) {
+    if (me.rank() != 2) this->sum_up(me, chain, 1000);
+  });
+  for (std::size_t rank : {0U, 1U, 3U}) {
+    ASSERT_EQ(errors[rank].size(), 1U) << rank;
+    EXPECT_EQ(errors[rank][0].peer, 2) << errors[rank][0].what();
+    EXPECT_EQ(errors[rank][0].rank, static_cast<int>(rank));
+    EXPECT_EQ(errors[rank][0].tree, 0);
+    EXPECT_GE(errors[rank][0].chunk, 0);
+    EXPECT_NE(std::string(errors[rank][0].what()).find("rank 2"), std::string::npos);
+  }
+  EXPECT_TRUE(errors[2].empty());
+}
+
+TYPED_TEST(faults, a_rank_that_stops_coming_is_named) {
+  typename TestFixture::world_type world(3, this->options(milliseconds(30)));
+  auto const star = blink::star_schedule(3);
+  auto const errors = this->errors(world, [&](auto& me) {
+    for (int call = 0; call < (me.rank() == 1 ? 3 : 4); ++call) this->sum_up(me, star, 500);
+  });
+  for (std::size_t rank : {0U, 2U}) {
+    ASSERT_EQ(errors[rank].size(), 1U);
+    EXPECT_EQ(errors[rank][0].peer, 1) << errors[rank][0].what();
+    EXPECT_NE(std::string(errors[rank][0].what()).find("call 4"), std::string::npos)
+        << errors[rank][0].what();
+  }
+}
+
+TYPED_TEST(faults, a_late_rank_is_waited_for) {
+  typename TestFixture::world_type world(3, this->options(std::chrono::seconds(20)));
+  auto const errors = this->errors(world, [&](auto& me) {
+    if (me.rank() == 1) std::this_thread::sleep_for(milliseconds(40));
+    this->sum_up(me, blink::binomial_schedule(3, 0), 300);
+  });
+  for (auto const& of_rank : errors) EXPECT_TRUE(of_rank.empty());
+}
+
+TYPED_TEST(faults, another_count_is_told_by_all) {
+  typename TestFixture::world_type world(3, this->options(std::chrono::seconds(20)));
+  auto const errors = this->errors(world, [&](auto& me) {
+    this->sum_up(me, blink::star_schedule(3), me.rank() == 2 ? 99 : 100);
+  });
+  for (auto const& of_rank : errors) {
+    ASSERT_EQ(of_rank.size(), 1U);
+    std::string const text = of_rank[0].what();
+    EXPECT_NE(text.find("count"), std::string::npos) << text;
+    EXPECT_NE(text.find("100"), std::string::npos) << text;
+    EXPECT_NE(text.find("99"), std::string::npos) << text;
+  }
+}
+
+TYPED_TEST(faults, no_elements_against_some) {
+  typename TestFixture::world_type world(2, this->options(std::chrono::seconds(20)));
+  auto const errors = this->errors(
+      world, [&](auto& me) { this->sum_up(me, blink::star_schedule(2), me.rank() == 1 ? 0 : 1); });
+  for (auto const& of_rank : errors) EXPECT_EQ(of_rank.size(), 1U);
+}
+
+TYPED_TEST(faults, another_operation_or_type_is_told_by_all) {
+  for (bool const other_type : {false, true}) {
+    typename TestFixture::world_type world(2, this->options(std::chrono::seconds(20)));
+    auto const star = blink::star_schedule(2);
+    auto const errors = this->errors(world, [&](auto& me) {
+      std::vector<int> in(64, 1);
+      std::vector<int> out(64);
+      std::vector<float> floats(64);
+      if (me.rank() == 0) {
+        blink::all_reduce(me, star, in.data(), out.data(), 64, blink::sum{});
+      } else if (other_type) {
+        blink::all_reduce(me, star, floats.data(), floats.data(), 64, blink::sum{});
+      } else {
+        blink::reduce_scatter(me, star, in.data(), out.data(), 32, blink::sum{});
+      }
+    });
+    for (auto const& of_rank : errors) {
+      ASSERT_EQ(of_rank.size(), 1U);
+      EXPECT_NE(std::string(of_rank[0].what()).find(other_type ? "float" : "reduce_scatter"),
+                std::string::npos)
+          << of_rank[0].what();
+    }
+  }
+}
+
+TYPED_TEST(faults, a_world_that_failed_refuses) {
+  typename TestFixture::world_type world(2, this->options(milliseconds(10)));
+  auto const star = blink::star_schedule(2);
+  auto const first = this->errors(world, [&](auto& me) {
+    if (me.rank() == 0) this->sum_up(me, star, 10);
+  });
+  EXPECT_EQ(first[0].size(), 1U);
+  auto const second = this->errors(world, [&](auto& me) { this->sum_up(me, star, 10); });
+  for (auto const& of_rank : second) EXPECT_EQ(of_rank.size(), 1U);
+}
+
+TYPED_TEST(faults, an_exception_ends_the_others_and_reaches_the_caller) {
+  typename TestFixture::world_type world(3, this->options(std::chrono::seconds(20)));
+  EXPECT_THROW(world.run([&](auto& me) {
+    if (me.rank() == 1) throw std::runtime_error("no coffee");
+    this->sum_up(me, blink::star_schedule(3), 10);
+  }),
+               std::runtime_error);
+}
+
+TYPED_TEST(faults, run_throws_what_ranks_did_not_catch) {
+  typename TestFixture::world_type world(2, this->options(milliseconds(10)));
+  EXPECT_THROW(world.run([&](auto& me) {
+    if (me.rank() == 0) this->sum_up(me, blink::star_schedule(2), 10);
+  }),
+               blink::collective_error);
+}
+
+TEST(preconditions, of_calls) {
+  blink::thread_world world(2);
+  std::vector<int> data(8);
+  auto const all_reduce_along = [&](blink::schedule const& plan, auto const& reducer) {
+    world.run([&](auto& me) {
+      std::vector<int> out(8);
+      blink::all_reduce(me, plan, data.data(), out.data(), 8, reducer);
+    });
+  };
+  auto upwards = blink::flat_schedule(2, 0);
+  upwards.trees[0].broadcast_parent.clear();
+  EXPECT_THROW(all_reduce_along(upwards, blink::sum{}), blink::precondition_error);
+  EXPECT_THROW(world.prepare(blink::star_schedule(3)), blink::precondition_error);
+  EXPECT_THROW(blink::thread_world(0), blink::precondition_error);
+}
+
+struct first_wins {
+  static constexpr bool is_commutative = false;
+  constexpr int operator()(int a, int) const { return a; }
+};
+
+TEST(preconditions, order_that_a_schedule_cannot_keep) {
+  blink::thread_world world(3);
+  world.run([&](auto& me) {
+    int const mine = me.rank() + 10;
+    int result = 0;
+    EXPECT_THROW(blink::all_reduce(me, blink::star_schedule(3), &mine, &result, 1, first_wins{}),
+                 blink::precondition_error);
+    blink::all_reduce(me, blink::binomial_schedule(3, 0), &mine, &result, 1, first_wins{});
+    EXPECT_EQ(result, 10);
+  });
+}
+
+}  // namespace
