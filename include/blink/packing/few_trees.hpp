@@ -171,7 +171,9 @@ template <tree_oracle Oracle, class Candidates, class Capacities>
   for (std::int64_t d = 1; d <= options.largest_denominator && !result.reached; ++d) {
     try_unit(d, false);
   }
-  std::ranges::stable_sort(result.trees, std::ranges::greater{}, &exact_tree::weight);
+  std::ranges::sort(result.trees, [](auto const& a, auto const& b) {
+    return a.weight != b.weight ? b.weight < a.weight : a.edges < b.edges;
+  });
   result.candidates = pool.size();
   return result;
 }

@@ -150,7 +150,9 @@ template <tree_oracle Oracle, class Capacities>
     auto const members = trees[t];
     result.trees.push_back({weights[t] / congestion, {members.begin(), members.end()}});
   }
-  std::ranges::stable_sort(result.trees, std::ranges::greater{}, &packed_tree::weight);
+  std::ranges::sort(result.trees, [](auto const& a, auto const& b) {
+    return a.weight != b.weight ? b.weight < a.weight : a.edges < b.edges;
+  });
   result.rate = congestion > 0 ? total / congestion : 0;
   result.gap = result.bound / result.rate - 1;
   return result;

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace blink::inline BLINK_ABI::detail {
@@ -38,8 +39,9 @@ class arborescence_search {
       if (tail != head && head != root) arcs_.push_back({tail, head, static_cast<int>(i)});
     }
     // Among edges of equal cost the first one wins: let it be the one whose tail is near the root.
-    std::ranges::stable_sort(
-        arcs_, {}, [&](named_arc const& a) { return depth[static_cast<std::size_t>(a.tail)]; });
+    std::ranges::sort(arcs_, {}, [&](named_arc const& a) {
+      return std::pair(depth[static_cast<std::size_t>(a.tail)], a.name);
+    });
     auto const nodes = 2 * static_cast<std::size_t>(n_);
     parent_.resize(nodes);
     picked_.resize(nodes);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -157,9 +158,8 @@ class ring_search {
                         : (shuffle_ = shuffle_ * 6364136223846793005U + 1442695040888963407U) >> 33;
       options.push_back({count, tie, head, link});
     }
-    std::ranges::stable_sort(options, [](option const& a, option const& b) {
-      return std::pair(a.ways, a.tie) < std::pair(b.ways, b.tie);
-    });
+    std::ranges::sort(options, {},
+                      [](option const& o) { return std::tuple(o.ways, o.tie, o.link); });
     for (auto const& next : options) {
       visited_[static_cast<std::size_t>(next.head)] = 1;
       path_.push_back(next.link);

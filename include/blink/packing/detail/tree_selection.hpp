@@ -145,8 +145,7 @@ class tree_selection_search {
       bool const fills = std::ranges::binary_search(candidates_[t], static_cast<int>(edge));
       (fills ? fillers : others).push_back(t);
     }
-    std::ranges::stable_sort(fillers, std::ranges::greater{},
-                             [&](std::size_t t) { return largest_use(t); });
+    std::ranges::sort(fillers, {}, [&](std::size_t t) { return std::pair(-largest_use(t), t); });
     for (std::size_t i = 0; i < fillers.size(); ++i) {
       std::size_t const t = fillers[i];
       std::vector<std::size_t> rest(fillers.begin() + static_cast<std::ptrdiff_t>(i) + 1,
