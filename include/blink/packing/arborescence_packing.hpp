@@ -34,28 +34,27 @@ struct packed_arborescence {
 /// How hard `pack_arborescences` looks for low and few trees.
 struct arborescence_packing_options {
   int tries = 2;           ///< packings made, of which the best is kept; at least one
-  int kicks = 4;           ///< random exchanges of edges between trees, in each try
+  int kicks = 48;          ///< random exchanges of edges between trees, in each try
   std::uint64_t seed = 1;  ///< of the orders in which edges are looked at, and of the exchanges
 };
 
 /// Packs spanning arborescences into integer capacities: as many at each root as demanded, exactly.
 ///
-/// Trees grow edge by edge. An edge x -> y may join a tree with multiplicity up to the room that
-/// the tightest cut between x and y leaves after what all other unfinished trees still need to
-/// bring across, which one maximum flow tells; a tree whose multiplicity is larger is split. So no
-/// choice is ever taken back, and there are few trees. All trees grow level by level, the lowest
-/// vertices first, so that they stay low; several orders are tried, and the packing with the
-/// lowest, then the fewest trees is kept.
+/// Trees grow edge by edge. An edge x -> y may join a tree with multiplicity up to the room that the
+/// tightest cut between x and y leaves after what all other unfinished trees still need to bring
+/// across, which one maximum flow tells; a tree whose multiplicity is larger is split. So no choice
+/// is ever taken back, and there are few trees. All trees grow level by level, the lowest vertices
+/// first; then trees exchange edges as long as that lowers them. The try with the lowest, then the
+/// fewest trees is kept; trying ends when distances and demands allow no lower and no fewer.
 ///
-/// Source: J. Edmonds, "Edge-disjoint branchings", 1973; L. Lovász, J. Combinatorial Theory B 21,
-/// 1976
-///         (the growing proof); K. Bérczi, A. Frank, "Packing arborescences", 2009 (many roots).
-///         The test by one flow: L. Zhao et al., "ForestColl", 2024.
+/// Source: J. Edmonds, "Edge-disjoint branchings", 1973; L. Lovász, "On two minimax theorems in graph
+///         theory", J. Combinatorial Theory B 21, 1976 (the growing proof); K. Bérczi, A. Frank,
+///         "Packing arborescences", 2009 (many roots); L. Zhao et al., "ForestColl", 2024 (the test
+///         by one flow).
 /// Time:   tries * O(T V E) maximum flows for T trees at worst; usually 1 to 2 flows for each tree
 ///         edge.
 /// Pre:    capacities and multiplicities are not negative; roots are vertices.
-/// Post:   each arborescence spans all vertices; for each root the multiplicities sum to its
-/// demand;
+/// Post:   each arborescence spans all vertices; for each root the multiplicities sum to its demand;
 ///         for each edge, the multiplicities of the trees that use it sum to at most its capacity.
 /// Throws: precondition_error if a precondition does not hold; overflow_error if capacities and
 ///         demands sum to more than 62 bits; planning_error if the demand cannot be met, naming a
@@ -91,7 +90,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
       best_score = score;
       best = std::move(trees);
     }
-    if (best_score.first <= least_height) break;
+    if (best_score <= std::pair(least_height, demands.size())) break;
   }
   std::vector<packed_arborescence> result;
   for (auto& t : best) result.push_back({t.root, t.multiplicity, std::move(t.edges)});

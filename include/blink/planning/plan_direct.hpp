@@ -3,11 +3,11 @@
 
 #include <blink/config.hpp>
 #include <blink/error.hpp>
-#include <blink/graph/rooted_connectivity.hpp>
 #include <blink/packing/arborescence_packing.hpp>
 #include <blink/packing/equal_root_rate.hpp>
 #include <blink/packing/joint_packing.hpp>
 #include <blink/packing/spanning_tree_packing.hpp>
+#include <blink/planning/detail/best_root.hpp>
 #include <blink/planning/detail/oriented_tree.hpp>
 #include <blink/planning/detail/rank_graph.hpp>
 #include <blink/planning/forest.hpp>
@@ -25,35 +25,20 @@
 namespace blink::inline BLINK_ABI {
 namespace detail {
 
-/// Broadcast from a given root, or from the root with the highest rate (the first of equals).
+/// As many unit trees as the smallest cut has capacity, by Edmonds' theorem.
 inline void plan_direct_broadcast(rank_graph const& ranks, plan_request const& request,
                                   plan& result) {
-  auto const n = ranks.graph.vertex_count;
-  std::vector<int> everyone(static_cast<std::size_t>(n));
-  std::iota(everyone.begin(), everyone.end(), 0);
-  int root = request.root ? ranks.vertex_of(*request.root) : 0;
-  auto best = rooted_connectivity(ranks.graph, ranks.capacity, root, everyone);
-  for (int other = 1; !request.root && other < n; ++other) {
-    auto candidate = rooted_connectivity(ranks.graph, ranks.capacity, other, everyone);
-    if (candidate.value > best.value) {
-      best = std::move(candidate);
-      root = other;
-    }
-  }
-  auto const root_id = ranks.ids[static_cast<std::size_t>(root)];
-  if (best.value == 0) {
-    throw planning_error("no way leads from rank " + std::to_string(root_id) +
-                         " to every other rank");
-  }
+  auto const best = best_root(ranks, request);
+  auto const root_id = ranks.ids[static_cast<std::size_t>(best.root)];
   for (auto const& packed :
-       pack_arborescences(ranks.graph, ranks.capacity, {{root, best.value}}, {})) {
+       pack_arborescences(ranks.graph, ranks.capacity, {{best.root, best.rate}}, {})) {
     tree t{root_id, ranks.step * packed.multiplicity, {}, {}};
     for (int const e : packed.edges) {
       t.broadcast.push_back(ranks.edge(static_cast<std::size_t>(e)));
     }
     result.trees.push_back(std::move(t));
   }
-  result.rate = ranks.step * best.value;
+  result.rate = ranks.step * best.rate;
   result.proof = cut_certificate{ranks.ids_where(best.source_side)};
 }
 

@@ -50,7 +50,7 @@ class tree_lowering {
     auto best = total();
     for (int kick = 0; kick < kicks && trees_.size() > 1 && height() > enough_height; ++kick) {
       auto const kept = std::tuple(into_, depth_, room_);
-      constexpr int exchanges = 4;
+      constexpr int exchanges = 6;
       for (int k = 0; k < exchanges; ++k) {
         auto const v = random() % entering_.size();
         exchange(random() % trees_.size(), random() % trees_.size(), v, true);

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/packing/few_trees.hpp>
+#include <blink/packing/multiplicative_weights.hpp>
+#include <blink/packing/tree_oracle.hpp>
+#include <blink/planning/detail/best_root.hpp>
+#include <blink/planning/detail/oriented_tree.hpp>
+#include <blink/planning/detail/rank_graph.hpp>
+#include <blink/planning/forest.hpp>
+#include <blink/planning/plan_request.hpp>
+#include <blink/rational.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+namespace detail {
+
+/// Candidates by multiplicative weights, then few of them by an integer program.
+template <class Oracle>
+[[nodiscard]] std::vector<exact_tree> choose_trees(Oracle&& oracle,
+                                                   std::vector<std::int64_t> const& capacity) {
+  auto const approximate = multiplicative_weights(oracle, capacity);
+  std::vector<std::vector<int>> candidates;
+  for (auto const& t : approximate.trees) candidates.push_back(t.edges);
+  return few_trees(oracle, candidates, capacity, approximate.bound, approximate.prices).trees;
+}
+
+}  // namespace detail
+
+/// Plans broadcast, reduce or all-reduce the way of the Blink paper: an approximate fractional
+/// packing of spanning trees, then few of its trees with simple weights, at 95 % of the optimum or
+/// more.
+///
+/// broadcast, reduce: out-trees or in-trees at one root. all_reduce: undirected spanning trees,
+/// which take one direction of each link up and the other down; each is rooted where it is lowest.
+///
+/// Source: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020.
+/// Time:   see `multiplicative_weights` and `few_trees`; milliseconds for 8 ranks.
+/// Post:   `bound` is 0 and there is no certificate: `make_plan` adds the machine's own.
+/// Throws: planning_error for all-gather and reduce-scatter (the paper's packing has one root), for
+///         switches, for all-reduce over links that differ by direction, and if the ranks are not
+///         connected.
+[[nodiscard]] inline plan plan_blink(topology const& machine, plan_request const& request) {
+  if (has_equal_roots(request.collective)) {
+    throw planning_error("blink: plans broadcast, reduce and all_reduce, not " +
+                         std::string(to_text(request.collective)) + "; try the planner exact");
+  }
+  if (request.collective == collective::reduce) {
+    auto turned = request;
+    turned.collective = collective::broadcast;
+    return detail::mirrored(plan_blink(detail::turned_round(machine), turned), machine);
+  }
+  if (!detail::used_relays(machine).empty()) {
+    throw planning_error("blink: machine '" + machine.name +
+                         "' has switches; this planner needs direct links");
+  }
+  auto const ranks = detail::to_rank_graph(machine);
+  plan result = detail::empty_plan(machine, request.collective, "blink");
+  if (ranks.ids.size() == 1) return result;
+
+  if (request.collective == collective::all_reduce) {
+    auto const both = detail::to_undirected(ranks);
+    if (!both) {
+      throw planning_error(
+          "blink: all_reduce needs links of equal capacity both ways; try the planner exact");
+    }
+    spanning_tree_oracle oracle(both->graph, both->capacity);
+    for (auto const& t : detail::choose_trees(oracle, both->capacity)) {
+      result.trees.push_back(detail::oriented_tree(*both, ranks, t.edges, ranks.step * t.weight));
+    }
+  } else {
+    int const root = detail::best_root(ranks, request).root;
+    arborescence_oracle oracle(ranks.graph, root, ranks.capacity);
+    for (auto const& chosen : detail::choose_trees(oracle, ranks.capacity)) {
+      tree t{ranks.ids[static_cast<std::size_t>(root)], ranks.step * chosen.weight, {}, {}};
+      for (int const e : chosen.edges) {
+        t.broadcast.push_back(ranks.edge(static_cast<std::size_t>(e)));
+      }
+      result.trees.push_back(std::move(t));
+    }
+  }
+  for (auto const& t : result.trees) result.rate += t.weight;
+  return result;
+}
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+# Checks of the package as a whole: users' projects, the command's behaviour, the README.
+
+# --- users' projects ---------------------------------------------------------------------------------
+set(consumer ${PROJECT_BINARY_DIR}/consumer)
+set(consumer_options -G ${CMAKE_GENERATOR} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER})
+
+if(BLINK_INSTALL AND NOT BLINK_SANITIZE)
+  add_test(NAME consumer.install
+           COMMAND ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR} --prefix ${consumer}/prefix)
+  set_tests_properties(consumer.install PROPERTIES FIXTURES_SETUP installed)
+  add_test(NAME consumer.find_package
+           COMMAND ${CMAKE_CTEST_COMMAND}
+                   --build-and-test ${CMAKE_CURRENT_SOURCE_DIR}/consumer/app ${consumer}/find_package
+                   --build-generator ${CMAKE_GENERATOR}
+                   --build-options -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
+                                   -DCMAKE_PREFIX_PATH=${consumer}/prefix
+                   --test-command ${consumer}/find_package/consumer)
+  set_tests_properties(consumer.find_package PROPERTIES FIXTURES_REQUIRED installed)
+  add_test(NAME consumer.fetch_content
+           COMMAND ${CMAKE_CTEST_COMMAND}
+                   --build-and-test ${CMAKE_CURRENT_SOURCE_DIR}/consumer/app ${consumer}/fetch_content
+                   --build-generator ${CMAKE_GENERATOR}
+                   --build-options -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
+                                   -DBLINK_SOURCE=${PROJECT_SOURCE_DIR}
+                   --test-command ${consumer}/fetch_content/consumer)
+  # The running side needs the headers alone: no CMake, no Boost, no Eigen.
+  add_test(NAME consumer.plain_include
+           COMMAND sh -c "mkdir -p '${consumer}' && '${CMAKE_CXX_COMPILER}' -std=c++20 -O1 -Wall -Wextra -Werror \
+-I'${PROJECT_SOURCE_DIR}/include' main.cpp other.cpp -pthread -o '${consumer}/plain' && '${consumer}/plain'"
+           WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/consumer/app)
+endif()
+
+# --- two translation units with everything ------------------------------------------------------------
+# The list of headers is written when CMake runs.
+set(everything "#pragma once\n")
+foreach(header IN LISTS blink_headers)
+  file(RELATIVE_PATH name ${PROJECT_SOURCE_DIR}/include ${header})
+  string(APPEND everything "#include <${name}>\n")
+endforeach()
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/units/everything.hpp CONTENT "${everything}")
+add_executable(blink_two_units units/first.cpp units/second.cpp)
+target_include_directories(blink_two_units PRIVATE ${PROJECT_BINARY_DIR}/units)
+target_link_libraries(blink_two_units PRIVATE blink_development)
+add_test(NAME units.link COMMAND blink_two_units)
+
+# --- the command --------------------------------------------------------------------------------------
+if(TARGET blink_command)
+  add_test(NAME command.behaviour
+           COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/command_test.sh $<TARGET_FILE:blink_command>
+                   ${PROJECT_SOURCE_DIR}/data)
+endif()
+
+# --- the README -----------------------------------------------------------------------------------------
+add_test(NAME readme.code_is_the_example
+         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/readme_test.sh ${PROJECT_SOURCE_DIR})

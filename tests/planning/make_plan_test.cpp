@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <blink/planning/check_plan.hpp>
+#include <blink/planning/make_plan.hpp>
+
+#include "support/brute_force.hpp"
+#include "support/small_machines.hpp"
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+namespace {
+
+using namespace blink;
+
+plan sound_plan(topology const& machine, plan_request const& request) {
+  auto p = make_plan(machine, request);
+  auto const report = check_plan(machine, p);
+  EXPECT_EQ(report.fault.value_or(""), "") << request.planner << " " << to_text(p.collective);
+  return p;
+}
+
+bool strongly_connected(test::capacity_matrix const& matrix) {
+  return test::best_all_gather(matrix) > rational(0);
+}
+
+/// The exact planner against brute force, for every collective and root.
+void expect_optimal(test::capacity_matrix const& matrix, bool symmetric) {
+  auto const machine = test::direct_machine(matrix);
+  auto const n = static_cast<int>(matrix.size());
+  auto turned = matrix;
+  for (std::size_t i = 0; i < matrix.size(); ++i) {
+    for (std::size_t j = 0; j < matrix.size(); ++j) turned[j][i] = matrix[i][j];
+  }
+  for (int root = 0; root < n; ++root) {
+    auto const r = static_cast<std::size_t>(root);
+    EXPECT_EQ(sound_plan(machine, {collective::broadcast, root, "exact"}).rate,
+              test::best_broadcast(matrix, r));
+    EXPECT_EQ(sound_plan(machine, {collective::reduce, root, "exact"}).rate,
+              test::best_broadcast(turned, r));
+  }
+  EXPECT_EQ(sound_plan(machine, {collective::all_gather, {}, "exact"}).rate,
+            test::best_all_gather(matrix));
+  EXPECT_EQ(sound_plan(machine, {collective::reduce_scatter, {}, "exact"}).rate,
+            test::best_all_gather(turned));
+  auto const all_reduce = sound_plan(machine, {collective::all_reduce, {}, "exact"});
+  if (symmetric) {
+    EXPECT_EQ(all_reduce.rate, test::best_symmetric_all_reduce(matrix));
+  }
+  EXPECT_EQ(all_reduce.rate, all_reduce.bound);
+}
+
+TEST(MakePlan, IsOptimalOnEverySubsetOfBothDgx1) {
+  for (auto const& whole : {test::dgx1v_matrix(1), test::dgx1p_matrix(1)}) {
+    for (unsigned chosen = 1; chosen < 256; ++chosen) {
+      auto const matrix = test::part_of(whole, chosen);
+      if (matrix.size() < 2) continue;
+      SCOPED_TRACE("subset " + std::to_string(chosen));
+      if (strongly_connected(matrix)) {
+        expect_optimal(matrix, true);
+      } else {
+        EXPECT_THROW((void)make_plan(test::direct_machine(matrix), {}), planning_error);
+      }
+    }
+  }
+}
+
+TEST(MakePlan, IsOptimalOnRandomMachines) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    auto const n = 2 + random() % 5;
+    bool const symmetric = seed % 2 == 0;
+    test::capacity_matrix matrix(n, std::vector<std::int64_t>(n, 0));
+    for (std::size_t i = 0; i < n; ++i) {
+      for (std::size_t j = 0; j < n; ++j) {
+        if (i != j && random() % 3 != 0) matrix[i][j] = 1 + static_cast<int>(random() % 6);
+      }
+    }
+    if (symmetric) {
+      for (std::size_t i = 0; i < n; ++i) {
+        for (std::size_t j = 0; j < i; ++j) matrix[i][j] = matrix[j][i];
+      }
+    }
+    if (strongly_connected(matrix)) {
+      expect_optimal(matrix, symmetric);
+    } else {
+      EXPECT_THROW(
+          (void)make_plan(test::direct_machine(matrix), {collective::all_gather, {}, "exact"}),
+          planning_error);
+    }
+  }
+}
+
+TEST(MakePlan, FullDgx1HasFewShallowTrees) {
+  auto const v = test::direct_machine(test::dgx1v_matrix(25));
+  auto const p = test::direct_machine(test::dgx1p_matrix(20));
+  auto const tallest = [](plan const& of) {
+    int result = 0;
+    for (auto const& t : of.trees) result = std::max(result, height(t));
+    return result;
+  };
+  for (int root = 0; root < 8; ++root) {
+    auto const on_v = sound_plan(v, {collective::broadcast, root, "exact"});
+    EXPECT_EQ(on_v.rate, rational(150));
+    EXPECT_EQ(on_v.trees.size(), 6U);
+    EXPECT_EQ(tallest(on_v), 4) << "height 3 packs five trees at most";
+    auto const on_p = sound_plan(p, {collective::broadcast, root, "exact"});
+    EXPECT_EQ(on_p.rate, rational(80));
+    EXPECT_EQ(on_p.trees.size(), 4U);
+    EXPECT_EQ(tallest(on_p), 3);
+  }
+  auto const all_reduce = sound_plan(v, {collective::all_reduce, {}, "exact"});
+  EXPECT_EQ(all_reduce.rate, rational(600, 7));
+  EXPECT_LE(all_reduce.trees.size(), 10U);
+  EXPECT_EQ(sound_plan(p, {collective::all_reduce, {}, "exact"}).rate, rational(320, 7));
+}
+
+TEST(MakePlan, AllocationOfSixGpusBeatsItsRings) {
+  auto const machine = test::direct_machine(test::part_of(test::dgx1v_matrix(25), 0b111111));
+  EXPECT_EQ(sound_plan(machine, {collective::all_reduce, {}, "exact"}).rate, rational(125, 2));
+  EXPECT_EQ(sound_plan(machine, {collective::broadcast, {}, "exact"}).rate, rational(75));
+  auto const ring = sound_plan(machine, {collective::all_reduce, {}, "ring"});
+  EXPECT_EQ(ring.rate, rational(30));
+  EXPECT_EQ(ring.bound, rational(125, 2));
+  EXPECT_EQ(sound_plan(machine, {collective::broadcast, {}, "ring"}).rate, rational(50));
+}
+
+TEST(MakePlan, EveryPlannerGivesASoundPlanOrSaysWhyNot) {
+  for (unsigned chosen = 1; chosen < 256; chosen += 3) {
+    auto const matrix = test::part_of(test::dgx1v_matrix(25), chosen);
+    if (matrix.size() < 2 || !strongly_connected(matrix)) continue;
+    SCOPED_TRACE("subset " + std::to_string(chosen));
+    auto const machine = test::direct_machine(matrix);
+    for (auto const planner : planner_names) {
+      for (int kind = 0; kind < 5; ++kind) {
+        try {
+          auto const p =
+              sound_plan(machine, {static_cast<collective>(kind), {}, std::string(planner)});
+          EXPECT_GT(p.rate, rational(0));
+          EXPECT_LE(p.rate, p.bound);
+        } catch (planning_error const& reason) {
+          EXPECT_NE(planner, "exact") << reason.what();
+        }
+      }
+    }
+  }
+}
+
+TEST(MakePlan, PlannersWorkBehindASwitch) {
+  auto const machine = test::star_machine(6, 150);
+  for (auto const planner : {"exact", "ring", "double_tree"}) {
+    for (auto const kind : {collective::broadcast, collective::all_reduce}) {
+      auto const p = sound_plan(machine, {kind, {}, planner});
+      EXPECT_GT(p.rate, rational(0));
+    }
+  }
+  EXPECT_EQ(sound_plan(machine, {collective::all_reduce, {}, "ring"}).rate, rational(90));
+}
+
+TEST(MakePlan, RefusesUnknownPlannersAndRoots) {
+  auto const machine = test::star_machine(3, 1);
+  EXPECT_THROW((void)make_plan(machine, {collective::reduce, {}, "magic"}), input_error);
+  EXPECT_THROW((void)make_plan(machine, {collective::reduce, 3, "exact"}), input_error);
+  EXPECT_THROW((void)make_plan(machine, {collective::reduce, -1, "exact"}), input_error);
+}
+
+TEST(MakePlan, LargeCapacitiesAreExactOrRefused) {
+  constexpr std::int64_t large = std::int64_t{1} << 40;
+  auto const machine =
+      test::direct_machine({{0, large, 1}, {large, 0, large - 1}, {1, large - 1, 0}});
+  EXPECT_EQ(sound_plan(machine, {collective::broadcast, 0, "exact"}).rate, rational(large));
+  EXPECT_EQ(sound_plan(machine, {collective::all_reduce, {}, "exact"}).rate, rational(large));
+}
+
+}  // namespace

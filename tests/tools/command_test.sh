@@ -1,0 +1,72 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Behaviour of the command blink, as a user sees it. usage: command_test.sh BLINK DATA
+set -u
+blink=$1
+data=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+
+# ok NAME PATTERN COMMAND...: exits 0 and prints the pattern.
+ok() {
+  name=$1 pattern=$2
+  shift 2
+  if "$@" >out 2>err && grep -q -- "$pattern" out; then return; fi
+  failures=$((failures + 1))
+  printf 'FAILED %s: %s\n  expected status 0 and "%s"\n' "$name" "$*" "$pattern"
+  sed 's/^/  | /' out err | head -20
+}
+# refused NAME PATTERN COMMAND...: exits 2 with one or two lines on the error stream that have the pattern.
+refused() {
+  name=$1 pattern=$2
+  shift 2
+  "$@" >out 2>err
+  status=$?
+  if [ $status -eq 2 ] && grep -q -- "$pattern" err && [ "$(wc -l <err)" -le 2 ]; then return; fi
+  failures=$((failures + 1))
+  printf 'FAILED %s: %s\n  expected status 2 and at most two lines with "%s", got status %d\n' \
+    "$name" "$*" "$pattern" $status
+  sed 's/^/  | /' err | head -20
+}
+
+ok help "MACHINE" "$blink" --help
+for command in topo plan perf check; do ok "help $command" "Usage" "$blink" $command --help; done
+ok version "blink [0-9]" "$blink" --version
+
+ok "all-reduce of the allocation" "62.5 GB/s" "$blink" plan "$data/dgx1v.xml" --ranks 0,1,2,3,4,5
+ok "broadcast of the allocation" "75 GB/s" "$blink" plan "$data/dgx1v.xml" --ranks 0-5 -c broadcast
+ok "built-in machine" "600/7" "$blink" plan dgx1v --out plan.json
+ok "plan file is sound" "sound" "$blink" check dgx1v plan.json
+ok "all planners" "double_tree" "$blink" plan dgx1v --compare
+ok "picture" "picture written" "$blink" plan dgx1p --svg picture.svg
+ok "svg" "</svg>" cat picture.svg
+for collective in broadcast reduce all_reduce all_gather reduce_scatter; do
+  for machine in dgx1v dgx2 ring:5 dgx_h100; do
+    ok "$collective on $machine" "100.0 %" "$blink" plan $machine -c $collective --out p.json
+    ok "$collective on $machine is sound" "sound" "$blink" check $machine p.json
+  done
+done
+
+refused "unknown planner" "unknown planner 'magic', expected one of exact" "$blink" plan dgx1v -p magic
+refused "unknown collective" "unknown collective 'allred', expected one of" "$blink" plan dgx1v -c allred
+refused "unknown machine" "dgx1v" "$blink" plan dgx1w
+refused "missing file" "nothing.json" "$blink" plan nothing.json
+refused "rank twice" "0" "$blink" plan dgx1v --ranks 0,0,1
+refused "unknown rank" "9" "$blink" plan dgx1v --ranks 0,9
+refused "no number" "--ranks: found 'x'" "$blink" plan dgx1v --ranks 0,x
+refused "root outside" "root 7" "$blink" plan dgx1v --ranks 0,1,2 -c broadcast --root 7
+refused "disconnected" "connect" "$blink" plan dgx1v --ranks 0,7
+refused "no ring" "no closed ring" "$blink" plan dgx1v --ranks 0,1,4 -p ring
+refused "unknown option" "--rank" "$blink" plan dgx1v --rank 0,1
+refused "unknown command" "help" "$blink" plam
+refused "malformed plan" "malformed JSON" "$blink" check dgx1v "$data/dgx1v.xml"
+sed 's/"rate": "[^"]*"/"rate": "99"/' plan.json >wrong.json
+refused "wrong rate" "claims a rate of 99" "$blink" check dgx1v wrong.json
+refused "plan of another machine" "plan.json" "$blink" check dgx1p plan.json
+head -c 300 "$data/dgx1v.xml" >cut.xml
+refused "truncated XML" "cut.xml" "$blink" topo cut.xml
+
+[ $failures -eq 0 ] && echo "the command behaves"
+exit $failures
