@@ -3,6 +3,7 @@
 
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/topology/detail/input_text.hpp>
 
 #include <pugixml.hpp>
 
@@ -22,20 +23,11 @@ struct xml_source {
   std::string_view text;
   std::string file;
 
-  [[nodiscard]] std::string place(std::ptrdiff_t offset) const {
+  [[nodiscard]] int line_of(std::ptrdiff_t offset) const {
     auto const end = std::clamp<std::ptrdiff_t>(offset, 0, std::ssize(text));
-    auto const line = 1 + std::count(text.begin(), text.begin() + end, '\n');
-    return file + ":" + std::to_string(line) + ": ";
+    return static_cast<int>(1 + std::count(text.begin(), text.begin() + end, '\n'));
   }
 };
-
-/// Outside text as it may stand in a message: printable, and not long.
-[[nodiscard]] inline std::string quoted(std::string_view text) {
-  constexpr std::size_t longest = 60;
-  std::string result = "\"";
-  for (char const c : text.substr(0, longest)) result += c >= ' ' && c <= '~' ? c : '?';
-  return result + (text.size() > longest ? "…\"" : "\"");
-}
 
 /// An integer as C reads it with base 0: decimal or 0x…; nothing if anything else stands there.
 [[nodiscard]] inline std::optional<std::int64_t> integer_from(std::string_view text) {
@@ -60,15 +52,10 @@ class xml_element {
   [[nodiscard]] std::string_view name() const { return element_.name(); }
   [[nodiscard]] pugi::xml_node node() const { return element_; }
   [[nodiscard]] xml_source const& from() const { return *from_; }
-  [[nodiscard]] std::string place() const { return from_->place(element_.offset_debug()); }
-  [[nodiscard]] int line() const {
-    auto const end =
-        std::clamp<std::ptrdiff_t>(element_.offset_debug(), 0, std::ssize(from_->text));
-    return static_cast<int>(1 + std::count(from_->text.begin(), from_->text.begin() + end, '\n'));
-  }
+  [[nodiscard]] int line() const { return from_->line_of(element_.offset_debug()); }
 
   [[noreturn]] void fail(std::string const& what) const {
-    throw input_error(place() + "<" + std::string(name()) + ">: " + what);
+    fail_at(from_->file, line(), "<" + std::string(name()) + ">: " + what);
   }
 
   [[nodiscard]] bool has(char const* attribute) const {
