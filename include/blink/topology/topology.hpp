@@ -29,6 +29,17 @@ enum class link_kind : std::uint8_t { unknown, nvlink, xgmi, c2c, pcie, socket, 
   return names[static_cast<std::size_t>(kind)];
 }
 
+/// The link kind of this name. Throws input_error that lists the names for any other text.
+[[nodiscard]] inline link_kind read_link_kind(std::string_view text) {
+  std::string known;
+  for (auto kind = link_kind::unknown; kind <= link_kind::memory;
+       kind = static_cast<link_kind>(static_cast<int>(kind) + 1)) {
+    if (to_text(kind) == text) return kind;
+    known += (known.empty() ? "" : ", ") + std::string(to_text(kind));
+  }
+  throw input_error("unknown link kind '" + std::string(text) + "', expected one of " + known);
+}
+
 struct node {
   int id = 0;  ///< the name in the machine file; kept by `subset`, so it need not be the position
   node_kind kind = node_kind::rank;

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Which ranks of a machine can reach each other, and through which kind of link.
+
+namespace blink::inline BLINK_ABI {
+
+namespace detail {
+
+/// By position of a node: can it be reached from a node in `start` along the links that `use`
+/// accepts, or, if not `forward`, can it reach one?
+template <class Use>
+std::vector<bool> reached(topology const& machine, std::vector<int> const& start, bool forward,
+                          Use use) {
+  std::vector<std::vector<int>> next(machine.nodes.size());
+  for (auto const& l : machine.links) {
+    if (!use(l)) continue;
+    auto const [from, to] = forward ? std::pair(l.tail, l.head) : std::pair(l.head, l.tail);
+    next[static_cast<std::size_t>(from)].push_back(to);
+  }
+  std::vector<bool> result(machine.nodes.size());
+  std::vector<int> open = start;
+  for (int const v : start) result[static_cast<std::size_t>(v)] = true;
+  while (!open.empty()) {
+    auto const here = static_cast<std::size_t>(open.back());
+    open.pop_back();
+    for (int const to : next[here]) {
+      if (result[static_cast<std::size_t>(to)]) continue;
+      result[static_cast<std::size_t>(to)] = true;
+      open.push_back(to);
+    }
+  }
+  return result;
+}
+
+template <class Use>
+bool joins_all_ranks(topology const& machine, Use use) {
+  auto const ranks = machine.rank_positions();
+  if (ranks.empty()) return true;
+  auto const out = reached(machine, {ranks.front()}, true, use);
+  auto const in = reached(machine, {ranks.front()}, false, use);
+  return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+    return out[static_cast<std::size_t>(rank)] && in[static_cast<std::size_t>(rank)];
+  });
+}
+
+}  // namespace detail
+
+/// The ranks in groups: two ranks share a group if each reaches the other, through relays and other
+/// ranks.
+///
+/// Time: O(groups * (nodes + links)).
+/// Pre:  `validate(machine)` does not throw.
+/// Post: ids of ranks; groups by their first rank, ranks in the order of the machine; every rank
+///       is in one group.
+[[nodiscard]] inline std::vector<std::vector<int>> rank_groups(topology const& machine) {
+  auto const any = [](link const&) { return true; };
+  std::vector<std::vector<int>> result;
+  std::vector<bool> grouped(machine.nodes.size());
+  auto const ranks = machine.rank_positions();
+  for (int const first : ranks) {
+    if (grouped[static_cast<std::size_t>(first)]) continue;
+    auto const out = detail::reached(machine, {first}, true, any);
+    auto const in = detail::reached(machine, {first}, false, any);
+    std::vector<int> group;
+    for (int const rank : ranks) {
+      auto const r = static_cast<std::size_t>(rank);
+      if (!out[r] || !in[r]) continue;
+      grouped[r] = true;
+      group.push_back(machine.nodes[r].id);
+    }
+    result.push_back(std::move(group));
+  }
+  return result;
+}
+
+/// Does nothing if every rank reaches every other one.
+///
+/// Pre:    `validate(machine)` does not throw.
+/// Throws: input_error that names two ranks without a path and lists the groups that are joined.
+inline void require_connected(topology const& machine) {
+  auto const groups = rank_groups(machine);
+  if (groups.size() < 2) return;
+  auto const a = groups[0].front();
+  auto const b = groups[1].front();
+  auto const from_a =
+      detail::reached(machine, {machine.position_of(a)}, true, [](link const&) { return true; });
+  bool const reaches = from_a[static_cast<std::size_t>(machine.position_of(b))];
+  auto text = "machine '" + machine.name + "': no path from rank " +
+              std::to_string(reaches ? b : a) + " to rank " + std::to_string(reaches ? a : b) +
+              "; joined are only";
+  for (auto const& group : groups) {
+    text += " {";
+    for (auto const id : group) text += (id == group.front() ? "" : " ") + std::to_string(id);
+    text += "}";
+  }
+  throw input_error(text);
+}
+
+/// The kind of link that collectives should use alone: the fastest kind in the machine, if it joins
+/// all ranks by itself. Then the slower kinds (the PCIe tree beside NVLink) add little rate and
+/// much latency. Nothing if it does not, so that all links are needed, if all links are of one
+/// kind, or if some kind is unknown.
+///
+/// "Fastest" is the order of `link_kind`: nvlink, xgmi, c2c, pcie, socket, network, memory. A
+/// slower kind is never preferred to all links: two servers are joined by the network alone, but
+/// their NVLinks are most of their rate.
+///
+/// Time: O(nodes + links).  Pre: `validate(machine)` does not throw.
+[[nodiscard]] inline std::optional<link_kind> fastest_connecting_kind(topology const& machine) {
+  if (machine.links.empty()) return std::nullopt;
+  auto const [least, most] =
+      std::minmax_element(machine.links.begin(), machine.links.end(),
+                          [](link const& a, link const& b) { return a.kind < b.kind; });
+  if (least->kind == link_kind::unknown || least->kind == most->kind) return std::nullopt;
+  auto const kind = least->kind;
+  if (!detail::joins_all_ranks(machine, [&](link const& l) { return l.kind == kind; })) {
+    return std::nullopt;
+  }
+  return kind;
+}
+
+}  // namespace blink::inline BLINK_ABI

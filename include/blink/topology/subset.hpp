@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/topology/connectivity.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <cstddef>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Parts of a machine: some of its ranks, or one kind of its links.
+
+namespace blink::inline BLINK_ABI {
+
+/// The machine with these ranks only: an allocation.
+///
+/// Other ranks go with their links: a collective may not pass through a device that the job does not
+/// own. Relays stay while they join something.
+///
+/// ids:    of ranks, in any order; the result keeps the machine's order and ids.
+/// Time:   O((nodes + links) log nodes).
+/// Pre:    `validate(machine)` does not throw.
+/// Throws: input_error naming an id that is missing, listed twice, or not a rank.
+[[nodiscard]] topology subset(topology const& machine, std::vector<int> const& ids);
+
+/// The machine with links of one kind only, and the relays that they use.
+///
+/// Time:   O((nodes + links) log nodes).
+/// Pre:    `validate(machine)` does not throw.
+/// Post:   all ranks are kept, so they may be disconnected: see `require_connected`.
+/// Throws: input_error listing the kinds that there are, if this kind is not among them.
+[[nodiscard]] topology only_links(topology const& machine, link_kind kind);
+
+namespace detail {
+
+/// The machine with the nodes and links that are marked.
+inline topology kept_part(topology const& machine, std::vector<bool> const& keep_node,
+                          std::vector<bool> const& keep_link) {
+  topology result{machine.name, machine.unit, machine.steps_per_unit, {}, {}};
+  std::vector<int> position(machine.nodes.size(), -1);
+  for (std::size_t i = 0; i < machine.nodes.size(); ++i) {
+    if (!keep_node[i]) continue;
+    position[i] = static_cast<int>(result.nodes.size());
+    result.nodes.push_back(machine.nodes[i]);
+  }
+  for (std::size_t i = 0; i < machine.links.size(); ++i) {
+    auto l = machine.links[i];
+    l.tail = position[static_cast<std::size_t>(l.tail)];
+    l.head = position[static_cast<std::size_t>(l.head)];
+    if (keep_link[i] && l.tail >= 0 && l.head >= 0) result.links.push_back(l);
+  }
+  return result;
+}
+
+/// By node: can it be entered from one node and left to another?
+inline bool forwards(std::set<int> const& in, std::set<int> const& out) {
+  return !in.empty() && !out.empty() && !(in.size() == 1 && in == out);
+}
+
+/// The machine without the relays that forward nothing: those that no rank reaches or that reach no
+/// rank, and, again and again, those that lead only back to where one came from. A ring of relays
+/// behind a single relay stays; it changes no plan.
+inline topology without_idle_relays(topology const& machine) {
+  std::vector<std::set<int>> in(machine.nodes.size());
+  std::vector<std::set<int>> out(machine.nodes.size());
+  for (auto const& l : machine.links) {
+    out[static_cast<std::size_t>(l.tail)].insert(l.head);
+    in[static_cast<std::size_t>(l.head)].insert(l.tail);
+  }
+  auto const ranks = machine.rank_positions();
+  auto const any = [](link const&) { return true; };
+  auto const from_ranks = reached(machine, ranks, true, any);
+  auto const to_ranks = reached(machine, ranks, false, any);
+
+  std::vector<bool> keep(machine.nodes.size(), true);
+  std::vector<int> open;  // relays to look at
+  for (std::size_t v = 0; v < keep.size(); ++v) {
+    if (machine.nodes[v].kind == node_kind::relay) open.push_back(static_cast<int>(v));
+  }
+  while (!open.empty()) {
+    int const relay = open.back();
+    auto const v = static_cast<std::size_t>(relay);
+    open.pop_back();
+    if (!keep[v] || (from_ranks[v] && to_ranks[v] && forwards(in[v], out[v]))) continue;
+    keep[v] = false;
+    for (auto const& [near, far] : {std::pair(&in[v], &out), std::pair(&out[v], &in)}) {
+      for (int const other : *near) {
+        (*far)[static_cast<std::size_t>(other)].erase(relay);
+        if (machine.nodes[static_cast<std::size_t>(other)].kind == node_kind::relay) {
+          open.push_back(other);
+        }
+      }
+    }
+  }
+  return kept_part(machine, keep, std::vector<bool>(machine.links.size(), true));
+}
+
+}  // namespace detail
+
+inline topology subset(topology const& machine, std::vector<int> const& ids) {
+  auto const fail = [&](std::string const& what) {
+    std::string ranks;
+    for (int const r : machine.rank_positions()) {
+      ranks += " " + std::to_string(machine.nodes[static_cast<std::size_t>(r)].id);
+    }
+    throw input_error("machine '" + machine.name + "': " + what + ", expected some of the ranks" +
+                      ranks);
+  };
+  if (ids.empty()) fail("no rank chosen");
+  std::vector<bool> keep(machine.nodes.size());
+  for (std::size_t v = 0; v < keep.size(); ++v) {
+    keep[v] = machine.nodes[v].kind == node_kind::relay;
+  }
+  for (int const id : ids) {
+    int const position = machine.position_of(id);
+    if (position < 0) fail("no node has the id " + std::to_string(id));
+    auto const v = static_cast<std::size_t>(position);
+    if (machine.nodes[v].kind == node_kind::relay)
+      fail("node " + std::to_string(id) + " is a relay");
+    if (keep[v]) fail("rank " + std::to_string(id) + " is chosen twice");
+    keep[v] = true;
+  }
+  std::vector<bool> const all_links(machine.links.size(), true);
+  return detail::without_idle_relays(detail::kept_part(machine, keep, all_links));
+}
+
+inline topology only_links(topology const& machine, link_kind kind) {
+  std::vector<bool> keep_link;
+  std::set<link_kind> kinds;
+  for (auto const& l : machine.links) {
+    keep_link.push_back(l.kind == kind);
+    kinds.insert(l.kind);
+  }
+  if (!kinds.empty() && !kinds.contains(kind)) {
+    std::string found;
+    for (auto const k : kinds) found += (found.empty() ? "" : ", ") + std::string(to_text(k));
+    throw input_error("machine '" + machine.name + "': no link of kind " +
+                      std::string(to_text(kind)) +
+                      ", expected one of the kinds that it has: " + found);
+  }
+  std::vector<bool> const all_nodes(machine.nodes.size(), true);
+  return detail::without_idle_relays(detail::kept_part(machine, all_nodes, keep_link));
+}
+
+}  // namespace blink::inline BLINK_ABI
