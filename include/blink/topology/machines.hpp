@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+// Machines that need no file. Real ones have GB/s of one direction, and GPU b * (GPUs in a box) + i
+// is GPU i of box b; the regular graphs have links of capacity 1.
+
+namespace blink::inline BLINK_ABI::machines {
+
+/// The most ranks that a builder makes. Throws input_error above.
+inline constexpr std::int64_t most_ranks = 4096;
+
+namespace detail {
+
+inline std::string box_prefix(int box, int boxes) {
+  return boxes > 1 ? "b" + std::to_string(box) + "." : "";
+}
+
+inline int checked_ranks(std::vector<int> const& extents, int least, std::string const& what) {
+  std::int64_t ranks = 1;
+  for (int const extent : extents) {
+    if (extent < least) {
+      throw input_error(what + ": found " + std::to_string(extent) + ", expected " +
+                        std::to_string(least) + " or more");
+    }
+    ranks *= extent;
+    if (ranks > most_ranks) {
+      throw input_error(what + ": more than " + std::to_string(most_ranks) + " ranks");
+    }
+  }
+  return static_cast<int>(ranks);
+}
+
+inline void add_ranks(topology& machine, int box, int boxes, int count) {
+  for (int i = 0; i < count; ++i) {
+    machine.nodes.push_back({static_cast<int>(machine.nodes.size()), node_kind::rank,
+                             box_prefix(box, boxes) + "gpu" + std::to_string(i), box});
+  }
+}
+inline int add_relay(topology& machine, std::string label, int box) {
+  auto const id = static_cast<int>(machine.nodes.size());
+  machine.nodes.push_back({id, node_kind::relay, std::move(label), box});
+  return id;
+}
+inline void add_duplex(topology& machine, int a, int b, std::int64_t capacity, link_kind kind) {
+  machine.links.push_back({a, b, capacity, 0, kind});
+  machine.links.push_back({b, a, capacity, 0, kind});
+}
+
+inline topology named(std::string name) {
+  topology machine;
+  machine.name = std::move(name);
+  return machine;
+}
+inline std::string boxes_name(std::string name, int boxes) {
+  return boxes > 1 ? name + ":" + std::to_string(boxes) : name;
+}
+
+/// The hybrid cube mesh of the DGX-1: NVLinks between each pair, as `nvidia-smi` numbers the GPUs.
+inline constexpr std::array<std::array<std::int8_t, 8>, 8> dgx1_links{{{0, 1, 1, 2, 2, 0, 0, 0},
+                                                                       {1, 0, 2, 1, 0, 2, 0, 0},
+                                                                       {1, 2, 0, 2, 0, 0, 1, 0},
+                                                                       {2, 1, 2, 0, 0, 0, 0, 1},
+                                                                       {2, 0, 0, 0, 0, 1, 1, 2},
+                                                                       {0, 2, 0, 0, 1, 0, 2, 1},
+                                                                       {0, 0, 1, 0, 1, 2, 0, 2},
+                                                                       {0, 0, 0, 1, 2, 1, 2, 0}}};
+
+inline topology dgx1(std::string name, std::int64_t per_link, bool doubled) {
+  auto machine = named(std::move(name));
+  add_ranks(machine, 0, 1, 8);
+  for (int i = 0; i < 8; ++i) {
+    for (int j = i + 1; j < 8; ++j) {
+      int const count = dgx1_links[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)];
+      if (count == 0) continue;
+      add_duplex(machine, i, j, per_link * (doubled ? count : 1), link_kind::nvlink);
+    }
+  }
+  return machine;
+}
+
+/// Boxes of GPUs behind one NVSwitch each.
+inline topology switched_boxes(std::string name, int boxes, int gpus, std::int64_t port) {
+  checked_ranks({boxes, gpus}, 1, name);
+  auto machine = named(std::move(name));
+  for (int b = 0; b < boxes; ++b) add_ranks(machine, b, boxes, gpus);
+  for (int b = 0; b < boxes; ++b) {
+    int const nvswitch = add_relay(machine, box_prefix(b, boxes) + "nvswitch", b);
+    for (int i = 0; i < gpus; ++i) {
+      add_duplex(machine, b * gpus + i, nvswitch, port, link_kind::nvlink);
+    }
+  }
+  return machine;
+}
+
+/// Every rank of several boxes at one network switch.
+inline void add_network(topology& machine, int ranks, std::int64_t port) {
+  int const network = add_relay(machine, "network", -1);
+  for (int i = 0; i < ranks; ++i) add_duplex(machine, i, network, port, link_kind::network);
+}
+
+/// A grid of any dimension, the last extent varying fastest; `wrap` closes each line to a ring.
+inline topology grid(std::string name, std::vector<int> const& extents, bool wrap) {
+  int const ranks = checked_ranks(extents, 1, name);
+  auto machine = named(std::move(name));
+  machine.unit = "links";
+  add_ranks(machine, 0, 1, ranks);
+  for (int at = 0; at < ranks; ++at) {
+    int stride = ranks;
+    for (int const extent : extents) {
+      stride /= extent;
+      int const here = at / stride % extent;
+      if (here + 1 < extent) add_duplex(machine, at, at + stride, 1, link_kind::unknown);
+      if (wrap && here == 0 && extent > 2) {  // with two, both neighbours are the same node
+        add_duplex(machine, at, at + stride * (extent - 1), 1, link_kind::unknown);
+      }
+    }
+  }
+  return machine;
+}
+
+inline std::string dimensions(std::vector<int> const& extents) {
+  std::string result;
+  for (int const extent : extents) result += (result.empty() ? "" : "x") + std::to_string(extent);
+  return result;
+}
+
+}  // namespace detail
+
+/// 8 P100, one NVLink 1 of 20 GB/s for each pair of the hybrid cube mesh.
+[[nodiscard]] inline topology dgx1p() {
+  return detail::dgx1("dgx1p", 20, false);
+}
+
+/// 8 V100, one or two NVLinks 2 of 25 GB/s for each pair of the hybrid cube mesh.
+[[nodiscard]] inline topology dgx1v() {
+  return detail::dgx1("dgx1v", 25, true);
+}
+
+/// 16 V100, six NVLinks 2 of 25 GB/s each into NVSwitch.
+[[nodiscard]] inline topology dgx2() {
+  return detail::switched_boxes("dgx2", 1, 16, 150);
+}
+
+/// Boxes of 8 A100 behind NVSwitch (300 GB/s each); with several boxes a 25 GB/s NIC for each GPU,
+/// even NICs at one network switch and odd ones at another (two rails).
+[[nodiscard]] inline topology dgx_a100(int boxes = 1) {
+  auto machine =
+      detail::switched_boxes(detail::boxes_name("dgx_a100", boxes), boxes, 8, 300);
+  if (boxes == 1) return machine;
+  std::vector<int> nics;
+  for (int i = 0; i < 8 * boxes; ++i) {
+    nics.push_back(detail::add_relay(
+        machine, detail::box_prefix(i / 8, boxes) + "nic" + std::to_string(i % 8), i / 8));
+  }
+  int const even = detail::add_relay(machine, "network0", -1);
+  int const odd = detail::add_relay(machine, "network1", -1);
+  for (int i = 0; i < 8 * boxes; ++i) {
+    int const nic = nics[static_cast<std::size_t>(i)];
+    detail::add_duplex(machine, i, nic, 25, link_kind::network);
+    detail::add_duplex(machine, nic, i % 2 == 0 ? even : odd, 25, link_kind::network);
+  }
+  return machine;
+}
+
+/// Boxes of 8 H100 behind NVSwitch (450 GB/s each); with several boxes 50 GB/s for each GPU into
+/// one network.
+[[nodiscard]] inline topology dgx_h100(int boxes = 1) {
+  auto machine =
+      detail::switched_boxes(detail::boxes_name("dgx_h100", boxes), boxes, 8, 450);
+  if (boxes > 1) detail::add_network(machine, 8 * boxes, 50);
+  return machine;
+}
+
+/// 8 H200 behind NVSwitch (450 GB/s each).
+[[nodiscard]] inline topology hgx_h200() {
+  return detail::switched_boxes("hgx_h200", 1, 8, 450);
+}
+
+/// 72 GPUs of a GB200 rack behind one NVSwitch domain (900 GB/s each).
+[[nodiscard]] inline topology nvl72() {
+  return detail::switched_boxes("nvl72", 1, 72, 900);
+}
+
+/// Boxes of 16 MI250 dies, Infinity Fabric links of 50 GB/s in bundles of 1, 2 and 4; with several
+/// boxes 16 GB/s for each die into one network.
+[[nodiscard]] inline topology mi250(int boxes = 1) {
+  struct bundle {
+    std::int8_t a, b, links;
+  };
+  constexpr bundle bundles[] = {
+      {0, 1, 4},   {2, 3, 4},   {4, 5, 4},   {6, 7, 4},   {8, 9, 4},   {10, 11, 4}, {12, 13, 4},
+      {14, 15, 4}, {0, 4, 2},   {3, 7, 2},   {8, 12, 2},  {11, 15, 2}, {0, 8, 1},   {1, 5, 1},
+      {1, 9, 1},   {1, 10, 1},  {2, 6, 1},   {2, 9, 1},   {2, 10, 1},  {3, 11, 1},  {4, 6, 1},
+      {5, 6, 1},   {5, 7, 1},   {9, 13, 1},  {10, 14, 1}, {12, 14, 1}, {13, 14, 1}, {13, 15, 1}};
+  detail::checked_ranks({boxes, 16}, 1, "mi250");
+  auto machine = detail::named(detail::boxes_name("mi250", boxes));
+  for (int b = 0; b < boxes; ++b) detail::add_ranks(machine, b, boxes, 16);
+  for (int b = 0; b < boxes; ++b) {
+    for (auto const& each : bundles) {
+      detail::add_duplex(machine, 16 * b + each.a, 16 * b + each.b, 50 * each.links,
+                         link_kind::xgmi);
+    }
+  }
+  if (boxes > 1) detail::add_network(machine, 16 * boxes, 16);
+  return machine;
+}
+
+/// n ranks in a closed ring of full-duplex links (two ranks: one link).
+[[nodiscard]] inline topology ring(int n) {
+  return detail::grid("ring:" + std::to_string(n), {n}, true);
+}
+
+/// n ranks in a row.
+[[nodiscard]] inline topology line(int n) {
+  return detail::grid("line:" + std::to_string(n), {n}, false);
+}
+
+/// A grid of two or three (or any number of) dimensions; the last extent varies fastest.
+[[nodiscard]] inline topology mesh(std::vector<int> const& extents) {
+  return detail::grid("mesh:" + detail::dimensions(extents), extents, false);
+}
+[[nodiscard]] inline topology mesh(int rows, int columns) {
+  return mesh(std::vector<int>{rows, columns});
+}
+
+/// A mesh whose lines are closed to rings; an extent of 2 has one link, not two.
+[[nodiscard]] inline topology torus(std::vector<int> const& extents) {
+  return detail::grid("torus:" + detail::dimensions(extents), extents, true);
+}
+[[nodiscard]] inline topology torus(int rows, int columns) {
+  return torus(std::vector<int>{rows, columns});
+}
+[[nodiscard]] inline topology torus(int planes, int rows, int columns) {
+  return torus(std::vector<int>{planes, rows, columns});
+}
+
+/// 2^d ranks; those whose numbers differ in one bit have a link.
+[[nodiscard]] inline topology hypercube(int d) {
+  if (d < 0 || d > 12) {
+    throw input_error("hypercube: found " + std::to_string(d) + ", expected 0 to 12 dimensions");
+  }
+  return detail::grid("hypercube:" + std::to_string(d),
+                      std::vector<int>(static_cast<std::size_t>(d), 2), false);
+}
+
+/// n ranks with a link between each pair.
+[[nodiscard]] inline topology fully_connected(int n) {
+  detail::checked_ranks({n, n}, 1, "fully_connected");
+  auto machine = detail::named("fully_connected:" + std::to_string(n));
+  machine.unit = "links";
+  detail::add_ranks(machine, 0, 1, n);
+  for (int i = 0; i < n; ++i) {
+    for (int j = i + 1; j < n; ++j) detail::add_duplex(machine, i, j, 1, link_kind::unknown);
+  }
+  return machine;
+}
+
+}  // namespace blink::inline BLINK_ABI::machines
