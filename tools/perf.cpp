@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <blink/collectives/default_schedules.hpp>
+#include <blink/collectives/schedule.hpp>
+#include <blink/error.hpp>
+#include <blink/planning/check_plan.hpp>
+#include <blink/planning/make_plan.hpp>
+#include <blink/planning/make_schedule.hpp>
+#include <blink/planning/plan_file.hpp>
+#include <blink/topology/topology.hpp>
+
+#include "arguments.hpp"
+#include "commands.hpp"
+#include "perf_engine.hpp"
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace blink::tools {
+namespace {
+
+struct perf_options {
+  std::string machine;
+  std::string collective = "all_reduce";
+  std::string ranks;
+  std::string root;
+  std::string planners = "exact";
+  std::string links = "auto";
+  std::string plan;
+  std::string begin;
+  std::string end;
+  std::string json;
+  std::string type = "float";
+  std::string op = "sum";
+  int factor = 4;
+  int rank_count = 0;
+  int iterations = 0;
+  int warm_up = 2;
+  double shaped = 0;
+  bool in_place = false;
+};
+
+/// What is measured side by side.
+struct contender {
+  std::string name;
+  schedule plan;
+  double predicted = 0;  ///< bytes per second by the links; 0: not known
+};
+
+constexpr std::size_t kibi = 1024;
+
+/// "64", "4K", "16M", "1G".
+std::size_t read_bytes(std::string const& option, std::string const& text) {
+  std::size_t value = 0;
+  auto const [rest, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  std::string const unit(rest, text.data() + text.size());
+  std::size_t const scale = unit.empty()                 ? 1
+                            : unit == "K" || unit == "k" ? kibi
+                            : unit == "M" || unit == "m" ? kibi * kibi
+                            : unit == "G" || unit == "g" ? kibi * kibi * kibi
+                                                         : 0;
+  if (failure != std::errc{} || scale == 0 ||
+      value > std::numeric_limits<std::size_t>::max() / scale / 64) {
+    throw input_error(option + " " + text + ": expected a number of bytes such as 64, 4K or 16M");
+  }
+  return value * scale;
+}
+
+std::vector<std::string> split_list(std::string const& text) {
+  std::vector<std::string> result;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, ',');) result.push_back(part);
+  return result;
+}
+
+contender contend(topology const& machine, plan const& planned, perf_options const& options) {
+  contender result;
+  result.name = planned.planner;
+  if (planned.trees.empty()) {  // a single rank
+    result.plan = flat_schedule(1, 0);
+    return result;
+  }
+  double const scale = options.shaped > 0 ? options.shaped : 1;
+  result.plan = make_schedule(machine, planned);
+  for (auto& rate : result.plan.link_bytes_per_second) rate *= scale;
+  validate(result.plan);
+  if (options.shaped > 0) {
+    result.predicted = predicted_bytes_per_second(result.plan, planned.collective);
+  }
+  return result;
+}
+
+/// Plans for a machine, by each planner that was asked for, or from a file.
+std::vector<contender> plan_contenders(perf_options const& options, collective kind) {
+  auto const place = read_allocation(options.machine, options.ranks, options.links);
+  std::vector<contender> result;
+  if (!options.plan.empty()) {
+    auto planned = read_plan_file(options.plan);
+    if (planned.collective != kind) {
+      throw input_error(options.plan + ": a plan for " + std::string(to_text(planned.collective)) +
+                        ", expected one for " + std::string(to_text(kind)));
+    }
+    auto const report = check_plan(place.machine, planned);
+    if (!report) throw input_error(options.plan + ": " + *report.fault);
+    result.push_back(contend(place.machine, planned, options));
+    return result;
+  }
+  plan_request request;
+  request.collective = kind;
+  if (!options.root.empty() && options.root != "best") {
+    request.root = read_ids("--root", options.root).at(0);
+  }
+  for (auto const& name : split_list(options.planners)) {
+    request.planner = name;
+    auto planned = make_plan(place.machine, request);
+    planned.links = place.links;
+    if (!request.root && !planned.trees.empty() && !has_equal_roots(kind) &&
+        kind != collective::all_reduce) {
+      request.root = planned.trees.front().root;  // the others take the same
+    }
+    result.push_back(contend(place.machine, planned, options));
+  }
+  return result;
+}
+
+/// The memory of this machine: every pair of ranks is joined equally well.
+std::vector<contender> memory_contenders(perf_options const& options, collective kind) {
+  int const ranks = options.rank_count > 0
+                        ? options.rank_count
+                        : static_cast<int>(std::max(2U, std::thread::hardware_concurrency()));
+  contender only;
+  only.name = "star";
+  if (kind == collective::broadcast || kind == collective::reduce) {
+    int const root =
+        options.root.empty() || options.root == "best" ? 0 : read_ids("--root", options.root).at(0);
+    if (root >= ranks) {
+      throw input_error("--root " + options.root + ": expected one of the ranks 0 to " +
+                        std::to_string(ranks - 1));
+    }
+    only.name = "flat";
+    only.plan = flat_schedule(ranks, root);
+  } else {
+    only.plan = star_schedule(ranks);
+  }
+  return {only};
+}
+
+/// Shaped links: chunks cost scheduling on a machine with fewer cores than ranks, and a rank that
+/// has nothing to do must leave the cores to the others.
+world_options shaped_options() {
+  world_options result;
+  result.costs.chunk_seconds = 1e-4;
+  result.window = 8;
+  result.slot_bytes = 128 * kibi;
+  result.waits.spins = 20;
+  result.waits.yields = 20;
+  result.waits.sleep = std::chrono::microseconds(30);
+  return result;
+}
+
+bool is_terminal() {
+  return isatty(fileno(stdout)) != 0 && isatty(fileno(stderr)) != 0;
+}
+
+void show_progress(std::string const& text) {
+  if (is_terminal()) std::fprintf(stderr, "\r\033[K%s", text.c_str());
+}
+
+void print_head(perf_options const& options, bool names, bool predicts) {
+  auto const group = [](char const* where) { std::printf(" %36s", where); };
+  std::printf("#");
+  std::printf(names ? " %11s" : "", "");
+  std::printf(" %11s %12s %7s %6s %5s", "", "", "", "", "");
+  group("out-of-place");
+  if (options.in_place) group("in-place");
+  std::printf("\n#");
+  std::printf(names ? " %11s" : "", "planner");
+  std::printf(" %11s %12s %7s %6s %5s", "size", "count", "type", "redop", "root");
+  for (int side = 0; side < (options.in_place ? 2 : 1); ++side) {
+    std::printf(" %10s %9s %8s %6s", "time", "algbw", "busbw", "#wrong");
+  }
+  if (predicts) std::printf(" %9s %7s", "predicted", "reached");
+  std::printf("\n#");
+  std::printf(names ? " %11s" : "", "");
+  std::printf(" %11s %12s %7s %6s %5s", "(B)", "(elements)", "", "", "");
+  for (int side = 0; side < (options.in_place ? 2 : 1); ++side) {
+    std::printf(" %10s %9s %8s %6s", "(us)", "(GB/s)", "(GB/s)", "");
+  }
+  if (predicts) std::printf(" %9s %7s", "(GB/s)", "");
+  std::printf("\n");
+}
+
+void print_side(perf_result const& side) {
+  std::printf(" %10.2f %9.4f %8.4f %6llu", side.seconds * 1e6, side.algbw * 1e-9, side.busbw * 1e-9,
+              static_cast<unsigned long long>(side.wrong));
+}
+
+nlohmann::json side_json(perf_result const& side) {
+  return {{"microseconds", side.seconds * 1e6},
+          {"least_microseconds", side.least_seconds * 1e6},
+          {"algbw", side.algbw * 1e-9},
+          {"busbw", side.busbw * 1e-9},
+          {"wrong", side.wrong}};
+}
+
+void run_perf(perf_options const& options) {
+  auto const kind = read_collective(options.collective);
+  bool const is_shaped = options.shaped > 0;
+  if (options.machine.empty()) {
+    for (auto const& [given, name] :
+         {std::pair{!options.plan.empty(), "--plan"}, std::pair{!options.ranks.empty(), "--ranks"},
+          std::pair{is_shaped, "--shaped"}}) {
+      if (given) throw input_error(std::string(name) + ": expected a MACHINE beside it");
+    }
+  } else if (options.rank_count > 0) {
+    throw input_error("-g: the ranks of a MACHINE are given by --ranks");
+  }
+  auto const begin =
+      read_bytes("-b", options.begin.empty() ? (is_shaped ? "1M" : "1K") : options.begin);
+  auto const end =
+      read_bytes("-e", options.end.empty() ? (is_shaped ? "16M" : "64M") : options.end);
+  if (begin == 0) throw input_error("-b " + options.begin + ": expected at least 1 byte");
+  if (begin > end)
+    throw input_error("-b " + options.begin + ": expected at most -e " + options.end);
+  auto const contenders =
+      options.machine.empty() ? memory_contenders(options, kind) : plan_contenders(options, kind);
+  bool const names = contenders.size() > 1;
+
+  perf_request request;
+  request.collective = kind;
+  request.type = options.type;
+  request.op = options.op;
+  request.iterations = options.iterations > 0 ? options.iterations : (is_shaped ? 5 : 20);
+  request.warm_up = options.warm_up;
+  request.is_shaped = is_shaped;
+  if (is_shaped) request.options = shaped_options();
+
+  std::string where;
+  if (is_shaped) {
+    where = ", links of " + options.machine + " times " + nlohmann::json(options.shaped).dump();
+  } else if (!options.machine.empty()) {
+    where = ", plans of " + options.machine + " at the speed of this memory";
+  }
+  std::printf("# blink perf: %s, %d ranks as threads%s\n", std::string(to_text(kind)).c_str(),
+              contenders[0].plan.rank_count, where.c_str());
+  std::printf("# median of %d calls after %d, inputs fresh, every element checked\n",
+              request.iterations, request.warm_up);
+  print_head(options, names, is_shaped);
+
+  nlohmann::json rows = nlohmann::json::array();
+  std::uint64_t wrong = 0;
+  auto const factor = static_cast<std::size_t>(options.factor);
+  for (std::size_t bytes = begin; bytes <= end; bytes *= factor) {
+    double first_algbw = 0;
+    for (auto const& one : contenders) {
+      show_progress("measuring " + std::to_string(bytes) + " bytes, " + one.name + " ...");
+      request.plan = one.plan;
+      request.bytes = bytes;
+      request.in_place = false;
+      auto const out_of_place = measure(request);
+      std::optional<perf_result> in_place;
+      if (options.in_place) {
+        request.in_place = true;
+        in_place = measure(request);
+      }
+      show_progress("");
+      bool const rooted = kind == collective::broadcast || kind == collective::reduce;
+      int const root = rooted ? one.plan.trees[0].root : -1;
+      std::printf(" ");
+      if (names) std::printf(" %11s", one.name.c_str());
+      std::printf(" %11zu %12zu %7s %6s %5d", out_of_place.bytes, out_of_place.count,
+                  options.type.c_str(), has_reduce_phase(kind) ? options.op.c_str() : "none", root);
+      print_side(out_of_place);
+      if (in_place) print_side(*in_place);
+      double const reached = one.predicted > 0 ? out_of_place.algbw / one.predicted : 0;
+      if (is_shaped) std::printf(" %9.4f %6.1f%%", one.predicted * 1e-9, 100 * reached);
+      if (first_algbw == 0) {
+        first_algbw = out_of_place.algbw;
+      } else if (out_of_place.algbw > 0) {
+        std::printf("  %s is %.2f times as fast", contenders[0].name.c_str(),
+                    first_algbw / out_of_place.algbw);
+      }
+      std::printf("\n");
+      std::fflush(stdout);
+      nlohmann::json row{{"planner", one.name},
+                         {"collective", to_text(kind)},
+                         {"ranks", one.plan.rank_count},
+                         {"bytes", out_of_place.bytes},
+                         {"count", out_of_place.count},
+                         {"type", options.type},
+                         {"op", has_reduce_phase(kind) ? options.op : "none"},
+                         {"root", root},
+                         {"out_of_place", side_json(out_of_place)}};
+      if (in_place) row["in_place"] = side_json(*in_place);
+      if (is_shaped) {
+        row["scale"] = options.shaped;
+        row["predicted_algbw"] = one.predicted * 1e-9;
+        row["reached"] = reached;
+      }
+      rows.push_back(std::move(row));
+      wrong += out_of_place.wrong + (in_place ? in_place->wrong : 0);
+    }
+  }
+  if (!options.json.empty()) {
+    std::ofstream file(options.json);
+    file << nlohmann::json{{"blink_perf", 1}, {"unit", "GB/s"}, {"rows", rows}}.dump(2) << "\n";
+    if (!file.flush()) throw input_error(options.json + ": cannot be written");
+  }
+  if (wrong > 0) {
+    std::fprintf(stderr, "blink: %llu wrong elements\n", static_cast<unsigned long long>(wrong));
+    throw CLI::RuntimeError(1);
+  }
+}
+
+}  // namespace
+
+void add_perf_command(CLI::App& app) {
+  auto options = std::make_shared<perf_options>();
+  auto* command = app.add_subcommand(
+      "perf",
+      "Measure a collective among threads of this machine, every element checked against a serial\n"
+      "loop. Without a MACHINE the ranks use this machine's memory at full speed. With one they\n"
+      "follow its plan; --shaped makes every link as slow as the machine's, scaled.");
+  command->add_option("MACHINE", options->machine, "built-in name, JSON file or NCCL XML file");
+  command
+      ->add_option("--collective,-c", options->collective,
+                   "broadcast, reduce, all_reduce, all_gather or reduce_scatter")
+      ->capture_default_str();
+  command->add_option("--ranks,-r", options->ranks,
+                      "ids of the ranks of MACHINE that take part, such as 0,1,4-6");
+  command
+      ->add_option("-g", options->rank_count,
+                   "ranks without a MACHINE; default: one for each core, at least 2")
+      ->check(CLI::Range(1, 256));
+  command->add_option("--root", options->root,
+                      "root of a broadcast or reduce: an id of MACHINE or best, else a rank");
+  command->add_option("--planner,-p", options->planners, "planners to compare, such as exact,ring")
+      ->capture_default_str();
+  command->add_option("--links", options->links, "kind of link to plan on, all, or auto")
+      ->capture_default_str();
+  command->add_option("--plan", options->plan, "run this plan file instead of planning");
+  command
+      ->add_option("--shaped", options->shaped,
+                   "shape the links: their rates times this, such as 0.0005; slow enough for\n"
+                   "all ranks to share the cores of this machine")
+      ->check(CLI::PositiveNumber);
+  command->add_option("-b,--begin", options->begin, "least size in bytes, such as 8 or 4K");
+  command->add_option("-e,--end", options->end, "greatest size");
+  command->add_option("-f,--factor", options->factor, "from size to size")
+      ->check(CLI::Range(2, 1024))
+      ->capture_default_str();
+  command
+      ->add_option("-n,--iterations", options->iterations,
+                   "calls that count, for each size; default 20, shaped 5")
+      ->check(CLI::Range(1, 1000000));
+  command->add_option("-w,--warm-up", options->warm_up, "calls before them")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  command->add_option("-d,--type", options->type, "int8, uint8, int32, int64, float or double")
+      ->check(CLI::IsMember(perf_types))
+      ->capture_default_str();
+  command->add_option("-o,--op", options->op, "sum, prod, min, max or avg")
+      ->check(CLI::IsMember(perf_ops))
+      ->capture_default_str();
+  command->add_flag("--in-place", options->in_place, "also with the output in the input's place");
+  command->add_option("--json", options->json, "write the rows here");
+  command->callback([options] { run_perf(*options); });
+}
+
+}  // namespace blink::tools

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/schedule.hpp>
+#include <blink/transports/world.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+// Measures collectives of ranks that are threads of this process, every element checked.
+
+namespace blink::tools {
+
+/// What to measure.
+struct perf_request {
+  schedule plan;
+  blink::collective collective = blink::collective::all_reduce;
+  std::string type = "float";  ///< one of `perf_types`
+  std::string op = "sum";      ///< one of `perf_ops`; of no meaning where nothing is reduced
+  std::size_t bytes = 0;       ///< of the whole buffer, rounded down to whole elements
+  int iterations = 20;
+  int warm_up = 2;
+  bool in_place = false;
+  bool is_shaped = false;  ///< links as slow as the schedule says, instead of memory
+  world_options options;
+};
+
+/// What came out. Rates are those of nccl-tests: algbw = bytes / time, busbw = algbw times the
+/// share of the buffer that the best algorithm moves over each rank's port.
+struct perf_result {
+  std::size_t bytes = 0;     ///< of the whole buffer
+  std::size_t count = 0;     ///< elements: of the buffer, or of one rank's block
+  double seconds = 0;        ///< median over the iterations; of each the slowest rank's
+  double least_seconds = 0;  ///< of all iterations
+  double algbw = 0;          ///< bytes / second
+  double busbw = 0;          ///< bytes / second
+  std::uint64_t wrong = 0;   ///< elements that differ from a serial loop, in all iterations
+};
+
+inline std::vector<std::string> const perf_types{"int8",  "uint8", "int32",
+                                                 "int64", "float", "double"};
+inline std::vector<std::string> const perf_ops{"sum", "prod", "min", "max", "avg"};
+
+/// Runs the collective `warm_up` + `iterations` times, each time with inputs that were written just
+/// before, and compares every element of every result with a serial loop.
+///
+/// Throws: input_error for an unknown type or operation; what the world throws.
+[[nodiscard]] perf_result measure(perf_request const& request);
+
+/// The same for one element type. One source file each, because they are many instances.
+template <class T>
+[[nodiscard]] perf_result measure_type(perf_request const& request);
+
+}  // namespace blink::tools

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives.hpp>
+#include <blink/error.hpp>
+
+#include "perf_engine.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace blink::tools {
+
+/// All ranks pass together; for the time between two calls.
+class meeting_point {
+ public:
+  explicit meeting_point(int threads) : threads_(static_cast<std::uint64_t>(threads)) {}
+  void wait() {
+    std::uint64_t const round = arrived_.fetch_add(1) / threads_;
+    for (int spins = 0; arrived_.load() / threads_ == round; ++spins) {
+      if (spins > 200) std::this_thread::yield();
+    }
+  }
+
+ private:
+  std::uint64_t threads_;
+  std::atomic<std::uint64_t> arrived_ = 0;
+};
+
+/// Small whole numbers, so that sums and products of all ranks are exact in every type.
+template <class T>
+T perf_input(int rank, std::size_t index, int iteration) {
+  auto const mixed =
+      (index + static_cast<std::size_t>(iteration) * 7919 + static_cast<std::size_t>(rank) * 31) *
+      0x9e3779b97f4a7c15u;
+  return static_cast<T>(1 + (mixed >> 62));
+}
+
+/// One rank's memory: `input` and `output` may be parts of each other.
+template <class T>
+struct perf_buffers {
+  perf_buffers(perf_request const& request, std::size_t count, int ranks, int rank) {
+    auto const block = count * static_cast<std::size_t>(rank);
+    auto const whole = count * static_cast<std::size_t>(ranks);
+    bool const gathers = request.collective == collective::all_gather;
+    bool const scatters = request.collective == collective::reduce_scatter;
+    input_count = scatters ? whole : count;
+    output_count = gathers ? whole : count;
+    memory.resize(request.in_place ? std::max(input_count, output_count)
+                                   : input_count + output_count);
+    input = memory.data();
+    output = memory.data() + (request.in_place ? 0 : input_count);
+    if (request.in_place && gathers) input += block;
+    if (request.in_place && scatters) output += block;
+  }
+  std::vector<T> memory;
+  std::size_t input_count = 0, output_count = 0;
+  T* input = nullptr;
+  T* output = nullptr;
+};
+
+/// Counts the elements of a rank's result that a serial loop finds different.
+template <class T, class Reducer>
+std::uint64_t count_wrong(perf_request const& request, perf_buffers<T> const& mine,
+                          std::size_t count, int ranks, int rank, int iteration,
+                          Reducer const& reducer) {
+  int const root = request.plan.trees[0].root;
+  auto const kind = request.collective;
+  if (kind == collective::reduce && rank != root) return 0;
+  std::size_t const shift =
+      kind == collective::reduce_scatter ? count * static_cast<std::size_t>(rank) : 0;
+  std::uint64_t wrong = 0;
+  for (std::size_t k = 0; k < mine.output_count; ++k) {
+    T expected{};
+    if (kind == collective::broadcast) {
+      expected = perf_input<T>(root, k, iteration);
+    } else if (kind == collective::all_gather) {
+      expected = perf_input<T>(static_cast<int>(k / count), k % count, iteration);
+    } else {
+      expected = perf_input<T>(0, shift + k, iteration);
+      for (int other = 1; other < ranks; ++other) {
+        expected = reducer(expected, perf_input<T>(other, shift + k, iteration));
+      }
+      if constexpr (has_finish<Reducer, T>) expected = reducer.finish(expected, ranks);
+    }
+    wrong += mine.output[k] == expected ? 0 : 1;
+  }
+  return wrong;
+}
+
+template <class Context, class T, class Reducer>
+void call(Context& me, prepared_schedule& plan, collective kind, T const* input, T* output,
+          std::size_t count, Reducer const& reducer) {
+  switch (kind) {
+    case collective::broadcast:
+      return broadcast(me, plan, input, output, count);
+    case collective::reduce:
+      return reduce(me, plan, input, output, count, reducer);
+    case collective::all_reduce:
+      return all_reduce(me, plan, input, output, count, reducer);
+    case collective::all_gather:
+      return all_gather(me, plan, input, output, count);
+    case collective::reduce_scatter:
+      return reduce_scatter(me, plan, input, output, count, reducer);
+  }
+}
+
+template <class World, class T, class Reducer>
+perf_result measure_in(perf_request const& request, Reducer const& reducer) {
+  using clock = std::chrono::steady_clock;
+  int const ranks = request.plan.rank_count;
+  auto const blocks = has_equal_roots(request.collective) ? static_cast<std::size_t>(ranks) : 1;
+  std::size_t const count = request.bytes / sizeof(T) / blocks;
+  auto const rounds = static_cast<std::size_t>(request.iterations);
+  World world(ranks, request.options);
+  auto& plan = world.prepare(request.plan);
+  meeting_point meeting(ranks);
+  std::vector<std::vector<double>> seconds(static_cast<std::size_t>(ranks));
+  std::vector<std::uint64_t> wrong(static_cast<std::size_t>(ranks), 0);
+  world.run([&](auto& me) {
+    int const rank = me.rank();
+    auto& own_seconds = seconds[static_cast<std::size_t>(rank)];
+    perf_buffers<T> mine(request, count, ranks, rank);
+    for (int iteration = -request.warm_up; iteration < request.iterations; ++iteration) {
+      std::fill(mine.memory.begin(), mine.memory.end(), T{});
+      for (std::size_t k = 0; k < mine.input_count; ++k) {
+        mine.input[k] = perf_input<T>(rank, k, iteration);
+      }
+      meeting.wait();
+      auto const start = clock::now();
+      call(me, plan, request.collective, static_cast<T const*>(mine.input), mine.output, count,
+           reducer);
+      auto const end = clock::now();
+      if (iteration >= 0) {
+        own_seconds.push_back(std::chrono::duration<double>(end - start).count());
+        wrong[static_cast<std::size_t>(rank)] +=
+            count_wrong(request, mine, count, ranks, rank, iteration, reducer);
+      }
+      meeting.wait();
+    }
+  });
+  std::vector<double> slowest(rounds, 0);
+  for (auto const& of_rank : seconds) {
+    for (std::size_t k = 0; k < rounds; ++k) slowest[k] = std::max(slowest[k], of_rank[k]);
+  }
+  std::sort(slowest.begin(), slowest.end());
+  perf_result result;
+  result.count = count;
+  result.bytes = count * blocks * sizeof(T);
+  result.seconds = rounds == 0 ? 0 : slowest[rounds / 2];
+  result.least_seconds = rounds == 0 ? 0 : slowest[0];
+  for (auto const of_rank : wrong) result.wrong += of_rank;
+  if (result.seconds > 0) {
+    double const n = ranks;
+    result.algbw = static_cast<double>(result.bytes) / result.seconds;
+    result.busbw = result.algbw * (request.collective == collective::all_reduce ? 2 * (n - 1) / n
+                                   : has_equal_roots(request.collective)        ? (n - 1) / n
+                                                                                : 1);
+  }
+  return result;
+}
+
+template <class T, class Reducer>
+perf_result measure_over(perf_request const& request, Reducer const& reducer) {
+  return request.is_shaped ? measure_in<shaped_world, T>(request, reducer)
+                           : measure_in<thread_world, T>(request, reducer);
+}
+
+template <class T>
+perf_result measure_type(perf_request const& request) {
+  if (request.op == "sum") return measure_over<T>(request, sum{});
+  if (request.op == "prod") return measure_over<T>(request, prod{});
+  if (request.op == "min") return measure_over<T>(request, min{});
+  if (request.op == "max") return measure_over<T>(request, max{});
+  if (request.op == "avg") return measure_over<T>(request, avg{});
+  throw input_error("unknown operation '" + request.op + "', expected sum, prod, min, max or avg");
+}
+
+}  // namespace blink::tools
