@@ -157,8 +157,7 @@ inline std::string dimensions(std::vector<int> const& extents) {
 /// Boxes of 8 A100 behind NVSwitch (300 GB/s each); with several boxes a 25 GB/s NIC for each GPU,
 /// even NICs at one network switch and odd ones at another (two rails).
 [[nodiscard]] inline topology dgx_a100(int boxes = 1) {
-  auto machine =
-      detail::switched_boxes(detail::boxes_name("dgx_a100", boxes), boxes, 8, 300);
+  auto machine = detail::switched_boxes(detail::boxes_name("dgx_a100", boxes), boxes, 8, 300);
   if (boxes == 1) return machine;
   std::vector<int> nics;
   for (int i = 0; i < 8 * boxes; ++i) {
@@ -178,8 +177,7 @@ inline std::string dimensions(std::vector<int> const& extents) {
 /// Boxes of 8 H100 behind NVSwitch (450 GB/s each); with several boxes 50 GB/s for each GPU into
 /// one network.
 [[nodiscard]] inline topology dgx_h100(int boxes = 1) {
-  auto machine =
-      detail::switched_boxes(detail::boxes_name("dgx_h100", boxes), boxes, 8, 450);
+  auto machine = detail::switched_boxes(detail::boxes_name("dgx_h100", boxes), boxes, 8, 450);
   if (boxes > 1) detail::add_network(machine, 8 * boxes, 50);
   return machine;
 }
@@ -201,10 +199,10 @@ inline std::string dimensions(std::vector<int> const& extents) {
     std::int8_t a, b, links;
   };
   constexpr bundle bundles[] = {
-      {0, 1, 4},   {2, 3, 4},   {4, 5, 4},   {6, 7, 4},   {8, 9, 4},   {10, 11, 4}, {12, 13, 4},
-      {14, 15, 4}, {0, 4, 2},   {3, 7, 2},   {8, 12, 2},  {11, 15, 2}, {0, 8, 1},   {1, 5, 1},
-      {1, 9, 1},   {1, 10, 1},  {2, 6, 1},   {2, 9, 1},   {2, 10, 1},  {3, 11, 1},  {4, 6, 1},
-      {5, 6, 1},   {5, 7, 1},   {9, 13, 1},  {10, 14, 1}, {12, 14, 1}, {13, 14, 1}, {13, 15, 1}};
+      {0, 1, 4},   {2, 3, 4},  {4, 5, 4},  {6, 7, 4},   {8, 9, 4},   {10, 11, 4}, {12, 13, 4},
+      {14, 15, 4}, {0, 4, 2},  {3, 7, 2},  {8, 12, 2},  {11, 15, 2}, {0, 8, 1},   {1, 5, 1},
+      {1, 9, 1},   {1, 10, 1}, {2, 6, 1},  {2, 9, 1},   {2, 10, 1},  {3, 11, 1},  {4, 6, 1},
+      {5, 6, 1},   {5, 7, 1},  {9, 13, 1}, {10, 14, 1}, {12, 14, 1}, {13, 14, 1}, {13, 15, 1}};
   detail::checked_ranks({boxes, 16}, 1, "mi250");
   auto machine = detail::named(detail::boxes_name("mi250", boxes));
   for (int b = 0; b < boxes; ++b) detail::add_ranks(machine, b, boxes, 16);

@@ -20,7 +20,8 @@ namespace blink::inline BLINK_ABI {
 /// How large and how nested a machine file may be. Far above every machine that exists.
 struct input_limits {
   std::size_t bytes = std::size_t{64} << 20;
-  int depth = 100;  ///< elements or values inside each other
+  int depth = 100;         ///< elements or values inside each other
+  std::size_t keys = 100;  ///< of one JSON object
 };
 
 }  // namespace blink::inline BLINK_ABI

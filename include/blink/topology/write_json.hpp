@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/rational.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <string>
+
+namespace blink::inline BLINK_ABI {
+
+/// A machine as JSON text that `read_json` reads back into an equal machine; one node or link a
+/// line.
+///
+/// Capacities are decimals where at most 9 decimals hold them exactly, else fractions as text.
+/// Pre:    `validate` accepts the machine; node ids are not negative; labels are UTF-8.
+/// Throws: input_error if `validate` does.
+[[nodiscard]] std::string write_json(topology const& machine);
+
+namespace detail {
+
+/// 25/2 as 12.5; as "25/3" in quotes if no decimal of 9 digits behind the point is equal.
+inline std::string decimal_or_fraction(rational const& value) {
+  std::int64_t denominator = value.denominator();
+  int decimals = 0;
+  std::int64_t scale = 1;
+  while (scale % denominator != 0 && decimals < 9) {
+    scale *= 10;
+    ++decimals;
+  }
+  if (scale % denominator != 0) return '"' + value.to_text() + '"';
+  auto const whole = value.numerator() / denominator;
+  if (decimals == 0) return std::to_string(whole);
+  auto fraction = std::to_string(value.numerator() % denominator * (scale / denominator));
+  fraction.insert(0, static_cast<std::size_t>(decimals) - fraction.size(), '0');
+  return std::to_string(whole) + "." + fraction;
+}
+
+}  // namespace detail
+
+inline std::string write_json(topology const& machine) {
+  validate(machine);
+  auto const text = [](std::string const& value) { return nlohmann::json(value).dump(); };
+  auto const ranks = machine.rank_positions().size();
+  std::string result =
+      "{\n  \"name\": " + text(machine.name) + ",\n  \"unit\": " + text(machine.unit);
+  std::int64_t needed = 1;  // what the reader would choose
+  for (auto const& l : machine.links) {
+    needed = std::lcm(needed, rational(l.capacity, machine.steps_per_unit).denominator());
+  }
+  if (needed != machine.steps_per_unit) {
+    result += ",\n  \"steps_per_unit\": " + std::to_string(machine.steps_per_unit);
+  }
+  result += ",\n  \"gpus\": " + std::to_string(ranks) +
+            ",\n  \"switches\": " + std::to_string(machine.nodes.size() - ranks) +
+            ",\n  \"directed_links\": " + std::to_string(machine.links.size()) +
+            ",\n  \"nodes\": [";
+  char const* separator = "\n";
+  for (auto const& n : machine.nodes) {
+    bool const is_rank = n.kind == node_kind::rank;
+    result += separator;
+    result += "    {\"id\": " + std::to_string(n.id) + ", \"kind\": \"" +
+              (is_rank ? "gpu" : "switch") + "\", \"label\": " + text(n.label);
+    if (is_rank || n.box >= 0) result += ", \"box\": " + std::to_string(n.box);
+    result += "}";
+    separator = ",\n";
+  }
+  result += "\n  ],\n  \"links\": [";
+  separator = "\n";
+  for (auto const& l : machine.links) {
+    auto const id = [&](int position) {
+      return std::to_string(machine.nodes[static_cast<std::size_t>(position)].id);
+    };
+    result += separator;
+    result += "    {\"src\": " + id(l.tail) + ", \"dst\": " + id(l.head) + ", \"capacity\": " +
+              detail::decimal_or_fraction(rational(l.capacity, machine.steps_per_unit));
+    if (l.latency_seconds != 0) {
+      result += ", \"latency\": " + nlohmann::json(l.latency_seconds).dump();
+    }
+    if (l.kind != link_kind::unknown)
+      result += ", \"kind\": \"" + std::string(to_text(l.kind)) + "\"";
+    result += "}";
+    separator = ",\n";
+  }
+  return result + "\n  ]\n}\n";
+}
+
+}  // namespace blink::inline BLINK_ABI
