@@ -6,6 +6,7 @@
 #include <blink/packing/detail/tree_selection.hpp>
 #include <blink/packing/detail/tree_set.hpp>
 #include <blink/packing/detail/tree_top_up.hpp>
+#include <blink/packing/detail/weight_unit.hpp>
 #include <blink/packing/tree_oracle.hpp>
 #include <blink/rational.hpp>
 
@@ -13,36 +14,12 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <numeric>
 #include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
-
-namespace detail {
-
-/// The unit to begin with: the greatest common divisor of the capacities if they are all equal or
-/// if `bound` is at most `most_units` of it; else the least capacity, if that is so; else a plain
-/// part of the bound.
-[[nodiscard]] inline std::int64_t first_unit(std::vector<std::int64_t> const& capacity,
-                                             double bound, std::int64_t most_units) {
-  std::int64_t divisor = 0, most = 0, least = std::numeric_limits<std::int64_t>::max();
-  for (auto const c : capacity) {
-    if (c == 0) continue;
-    divisor = std::gcd(divisor, c);
-    least = std::min(least, c);
-    most = std::max(most, c);
-  }
-  auto const units = static_cast<double>(most_units);
-  if (divisor == most || bound <= units * static_cast<double>(divisor)) return divisor;
-  if (bound <= units * static_cast<double>(least)) return least;
-  return static_cast<std::int64_t>(std::ceil(bound / units));
-}
-
-}  // namespace detail
 
 /// What `few_trees` aims at, and how hard it tries.
 struct few_trees_options {
@@ -74,17 +51,55 @@ struct few_trees_result {
   std::size_t candidates = 0;     ///< trees to choose from in the end
 };
 
+namespace detail {
+
+struct selected_trees {
+  tree_selection selection;  ///< the best found, also if it is not enough
+  bool proven = false;       ///< no selection of the candidates is enough with fewer trees
+  std::size_t nodes = 0;
+};
+
+/// Few trees of `pool`, used `wanted` times in all, within `room`.
+template <class TopUp>
+selected_trees select_trees(tree_set& pool, std::vector<std::int64_t> const& room, TopUp& top_up,
+                            std::vector<std::vector<double>> const& bounds, std::int64_t wanted,
+                            bool each_once, few_trees_options const& options) {
+  selected_trees best;
+  auto& [selection, proven, nodes] = best;
+  // Random packings bring candidates, and the best of them is to be beaten.
+  for (std::size_t round = 0; round < options.top_up_rounds; ++round) {
+    auto packed = top_up.pack(pool, room, each_once);
+    bool const better = selection.total < wanted
+                            ? packed.total > selection.total
+                            : packed.total >= wanted && packed.uses.size() < selection.uses.size();
+    if (better) selection = std::move(packed);
+    if (each_once && selection.total >= wanted) break;
+  }
+  bool const found = selection.total >= wanted;
+  proven = found && each_once && static_cast<std::int64_t>(selection.uses.size()) == wanted;
+  if (proven) return best;
+  tree_selection_search search(pool, room, bounds, each_once);
+  auto fewer =
+      search.run(wanted, found ? selection.uses.size() : pool.size() + 1, options.node_limit);
+  nodes = search.nodes();
+  proven = search.complete();
+  if (fewer.total > 0) selection = std::move(fewer);
+  return best;
+}
+
+}  // namespace detail
+
 /// Chooses few trees, with weights that are multiples of a simple unit, whose rate is near a bound.
 ///
-/// An integer program over candidate trees, with weights 0 and 1 first, then any integers, then
-/// multiples of 1/2, 1/3, 1/4 … until `fraction` of `bound` is reached; with that unit, as few
-/// trees as possible. The candidates of an approximate packing need not hold a good integral one,
-/// so random packings add more: each fills up the room step by step with trees that `cheapest_tree`
-/// finds for prices that rise as room gets scarce, disturbed at random. If no unit reaches the
-/// fraction, the best selection found is returned.
+/// An integer program over candidate trees, with weights of 0 and 1 unit first, then any number of
+/// units, then multiples of 1/2, 1/3, 1/4 … unit, until `fraction` of `bound` is reached; with that
+/// unit, as few trees as possible. The first unit is the greatest common divisor of the capacities;
+/// where that is small against them (measured rates), their least or a part of the bound.
 ///
-/// Candidates that come first are preferred among equals: sort them as you like the trees, for
-/// instance by height.
+/// The candidates of an approximate packing need not hold a good integral one, so random packings
+/// add more: each fills up the room step by step with trees that `cheapest_tree` finds for prices
+/// that rise as room gets scarce, disturbed at random. If no unit reaches the fraction, the best
+/// selection found is returned. Heights are not looked at: `lower_arborescences` comes after.
 ///
 /// Source: G. Wang, S. Venkataraman, A. Phanishayee, J. Thelin, N. Devanur, I. Stoica, "Blink: Fast
 ///         and generic collectives for distributed ML", MLSys 2020 (the relaxation step by step).
@@ -92,8 +107,9 @@ struct few_trees_result {
 ///         oracle, for each unit; far less when a random packing has the least number of trees.
 /// Pre:    0 < fraction <= 1; bound > 0, no packing has a higher rate; no capacity is negative;
 ///         `prices` has one price for each edge (those of an approximate packing), none negative.
-/// Post:   for each edge, the weights of the trees that use it sum to at most its capacity,
-/// exactly. Throws: precondition_error if a precondition does not hold.
+/// Post:   the weights of the trees that use an edge sum to at most its capacity, exactly.
+/// Throws: precondition_error if a precondition does not hold; overflow_error if a weight leaves 64
+///         bits.
 template <tree_oracle Oracle, class Candidates, class Capacities>
 [[nodiscard]] few_trees_result few_trees(Oracle&& cheapest_tree, Candidates const& candidates,
                                          Capacities const& capacities, double bound,
@@ -130,27 +146,9 @@ template <tree_oracle Oracle, class Candidates, class Capacities>
       rational const units = rational(c) / unit;
       room.push_back(units.numerator() / units.denominator());
     }
-    // Random packings first: they bring candidates, and the best of them is to be beaten.
-    detail::tree_selection best;
-    for (std::size_t round = 0; round < options.top_up_rounds; ++round) {
-      auto found = top_up.pack(pool, room, each_once);
-      bool const will_do = found.total >= wanted;
-      if (best.total < wanted ? found.total > best.total
-                              : will_do && found.uses.size() < best.uses.size()) {
-        best = std::move(found);
-      }
-      if (each_once && will_do) break;
-    }
-    bool const found = best.total >= wanted;
-    bool proven = found && each_once && static_cast<std::int64_t>(best.uses.size()) == wanted;
-    if (!proven) {
-      detail::tree_selection_search search(pool, room, bounds, each_once);
-      auto fewer =
-          search.run(wanted, found ? best.uses.size() : pool.size() + 1, options.node_limit);
-      result.nodes += search.nodes();
-      proven = search.complete();
-      if (fewer.total > 0) best = std::move(fewer);
-    }
+    auto [best, proven, nodes] =
+        detail::select_trees(pool, room, top_up, bounds, wanted, each_once, options);
+    result.nodes += nodes;
     // What room is left may make the chosen trees heavier.
     if (!each_once) detail::use_up_room(pool, room, best);
     rational const rate = unit * best.total;
