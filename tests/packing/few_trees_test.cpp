@@ -56,20 +56,20 @@ TEST(FewTrees, EveryDgx1ClassIsWithinFivePercent) {
   std::map<std::size_t, int> broadcast_trees, all_reduce_trees;
   for (auto const& [name, matrix] : dgx1_classes()) {
     SCOPED_TRACE(name);
-    auto const root = best_broadcast_root(matrix);
-    auto const optimum = best_broadcast(matrix, root);
     matrix_graph const directed(matrix, true);
-    auto const spread =
-        few_of(arborescence_oracle(directed.graph, static_cast<int>(root), directed.capacities),
-               directed.capacities, optimum);
-    check_few(spread, directed.capacities, [&](auto const& t) {
-      return is_arborescence(directed.graph, static_cast<int>(root), t);
-    });
-    EXPECT_TRUE(spread.reached);
-    EXPECT_LE(rational(19, 20) * optimum, spread.rate);
-    EXPECT_LE(spread.rate, optimum);
-    EXPECT_EQ(spread.unit.denominator(), 1);  // whole trees suffice for broadcast (Edmonds 1973)
-    ++broadcast_trees[spread.trees.size()];
+    auto const best_root = best_broadcast_root(matrix);
+    for (std::size_t root = 0; root < matrix.size(); ++root) {
+      SCOPED_TRACE(root);
+      auto const at = static_cast<int>(root);
+      auto const spread = few_of(arborescence_oracle(directed.graph, at, directed.capacities),
+                                 directed.capacities, best_broadcast(matrix, root));
+      check_few(spread, directed.capacities,
+                [&](auto const& t) { return is_arborescence(directed.graph, at, t); });
+      EXPECT_TRUE(spread.reached);
+      EXPECT_EQ(spread.rate, best_broadcast(matrix, root));
+      EXPECT_EQ(spread.unit.denominator(), 1);  // whole trees suffice (Edmonds 1973)
+      if (root == best_root) ++broadcast_trees[spread.trees.size()];
+    }
 
     auto const both_optimum = best_symmetric_all_reduce(matrix);
     matrix_graph const both(matrix, false);
