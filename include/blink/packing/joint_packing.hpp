@@ -5,6 +5,7 @@
 #include <blink/error.hpp>
 #include <blink/graph/concepts.hpp>
 #include <blink/graph/detail/arborescence_search.hpp>
+#include <blink/packing/detail/joint_assembly.hpp>
 #include <blink/packing/simplex.hpp>
 #include <blink/rational.hpp>
 
@@ -12,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
-#include <optional>
+#include <random>
 #include <span>
 #include <string>
 #include <utility>
@@ -24,10 +25,8 @@ namespace blink::inline BLINK_ABI {
 struct joint_tree {
   int root = 0;
   rational weight;
-  std::vector<int> in_edges;   ///< positions in `edges(graph)`: out of each vertex but the root,
-                               ///< in the order of the vertices
-  std::vector<int> out_edges;  ///< positions in `edges(graph)`: into each vertex but the root, in
-                               ///< the order of the vertices
+  std::vector<int> in_edges;   ///< positions in `edges(graph)`: out of each vertex but the root
+  std::vector<int> out_edges;  ///< positions in `edges(graph)`: into each vertex but the root
 };
 
 /// A maximum packing of pairs of trees, and the prices that prove it maximum.
@@ -38,13 +37,22 @@ struct joint_packing {
   std::size_t pivots = 0;
 };
 
+struct joint_packing_options {
+  double toll = 1e-5;                         ///< largest of a pair; picks one of many optima
+  std::int64_t largest_denominator = 10'000;  ///< of the loads that are guessed
+  simplex_options simplex{};                  ///< its `exact_weights` is not looked at
+};
+
 namespace detail {
 
 /// Prices pairs of trees: for each root a cheapest in-tree and a cheapest out-tree. A column lists
 /// the edges of the in-tree, then those of the out-tree.
+///
+/// Random tolls on each use of an edge, by direction, single out one way to load the edges among
+/// all optimal ones; being a corner, it has small denominators.
 class joint_tree_oracle {
  public:
-  joint_tree_oracle(arc_list graph, std::span<int const> roots)
+  joint_tree_oracle(arc_list graph, std::span<int const> roots, double toll, std::uint64_t seed)
       : graph_(std::move(graph)), roots_(roots.begin(), roots.end()) {
     reversed_ = graph_;
     for (auto& a : reversed_.arcs) std::swap(a.tail, a.head);
@@ -52,32 +60,72 @@ class joint_tree_oracle {
       in_.emplace_back(reversed_, root);
       out_.emplace_back(graph_, root);
     }
+    std::mt19937_64 random(seed);
+    auto const per_tree = toll / static_cast<double>(2 * graph_.vertex_count);
+    for (auto* tolls : {&in_toll_, &out_toll_}) {
+      for (std::size_t e = 0; e < graph_.arcs.size(); ++e) {
+        tolls->push_back(per_tree * static_cast<double>(random() >> 11) * 0x1p-53);
+      }
+    }
+    costs_.resize(graph_.arcs.size());
   }
 
   void operator()(std::span<double const> prices, std::vector<packing_column>& columns) {
+    auto const first = columns.size();
+    add_tolls(prices, in_toll_);
+    for (auto& search : in_) {
+      auto const in = search.solve(costs_);
+      columns.emplace_back(in.begin(), in.end());
+    }
+    add_tolls(prices, out_toll_);
     for (std::size_t r = 0; r < roots_.size(); ++r) {
-      columns.push_back(pair(in_[r].solve(prices), out_[r].solve(prices)));
+      auto const out = out_[r].solve(costs_);
+      columns[first + r].insert(columns[first + r].end(), out.begin(), out.end());
     }
   }
   void operator()(std::span<std::int64_t const> prices, std::vector<packing_column>& columns) {
     for (int const root : roots_) {
-      arborescence_search<std::int64_t> in(reversed_, root), out(graph_, root);
-      columns.push_back(pair(in.solve(prices), out.solve(prices)));
+      arborescence_search<std::int64_t> search(reversed_, root);
+      auto const in = search.solve(prices);
+      columns.emplace_back(in.begin(), in.end());
+      search = arborescence_search<std::int64_t>(graph_, root);
+      auto const out = search.solve(prices);
+      columns.back().insert(columns.back().end(), out.begin(), out.end());
     }
+  }
+  [[nodiscard]] double toll(packing_column const& rows) const {
+    double sum = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      auto const& tolls = 2 * i < rows.size() ? in_toll_ : out_toll_;
+      sum += tolls[static_cast<std::size_t>(rows[i])];
+    }
+    return sum;
   }
 
  private:
-  static packing_column pair(std::span<int const> in, std::span<int const> out) {
-    packing_column result(in.begin(), in.end());
-    result.insert(result.end(), out.begin(), out.end());
-    return result;
+  void add_tolls(std::span<double const> prices, std::vector<double> const& tolls) {
+    for (std::size_t e = 0; e < costs_.size(); ++e) costs_[e] = prices[e] + tolls[e];
   }
 
   arc_list graph_, reversed_;
   std::vector<int> roots_;
   std::vector<arborescence_search<double>> in_, out_;  // by position in roots_
+  std::vector<double> in_toll_, out_toll_;             // by edge
+  std::vector<double> costs_;
 };
-static_assert(pricing_oracle<joint_tree_oracle>);
+static_assert(pricing_oracle<joint_tree_oracle> && has_tolls<joint_tree_oracle>);
+
+/// Throws: overflow_error unless the prices are proven.
+inline void expects_prices(simplex_solution const& solution) {
+  if (solution.stopped_because == simplex_stop::optimal ||
+      solution.stopped_because == simplex_stop::optimal_prices) {
+    return;
+  }
+  throw overflow_error(solution.stopped_because == simplex_stop::pivot_limit
+                           ? "pack_joint_trees: no optimum within " +
+                                 std::to_string(solution.pivots) + " pivots"
+                           : "pack_joint_trees: no optimum with 61-bit numbers found");
+}
 
 /// The vertex that no edge enters.
 [[nodiscard]] inline int root_of_out_tree(arc_list const& graph, std::span<int const> edges) {
@@ -111,7 +159,7 @@ static_assert(pricing_oracle<joint_tree_oracle>);
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 [[nodiscard]] joint_packing pack_joint_trees(Graph const& graph, Capacities const& capacities,
                                              std::vector<int> roots,
-                                             simplex_options const& options = {}) {
+                                             joint_packing_options const& options = {}) {
   arc_list const plain = to_arc_list(graph);
   expects(static_cast<std::size_t>(capacities.size()) == plain.arcs.size(),
           "pack_joint_trees: one capacity for each edge");
@@ -135,14 +183,11 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     divisor = std::gcd(divisor, c);
   }
   for (auto& c : capacity) c /= divisor;
-  detail::joint_tree_oracle oracle(usable, roots);
-  auto const solution = simplex(capacity, oracle, options);
-  if (solution.stopped_because != simplex_stop::optimal) {
-    throw overflow_error(solution.stopped_because == simplex_stop::pivot_limit
-                             ? "pack_joint_trees: no optimum within " +
-                                   std::to_string(solution.pivots) + " pivots"
-                             : "pack_joint_trees: the exact optimum needs numbers over 61 bits");
-  }
+  detail::joint_tree_oracle oracle(usable, roots, options.toll, options.simplex.seed);
+  auto simplex_choice = options.simplex;
+  simplex_choice.exact_weights = false;
+  auto solution = simplex(capacity, oracle, simplex_choice);
+  detail::expects_prices(solution);
 
   joint_packing result;
   result.rate = solution.rate * divisor;
@@ -151,17 +196,41 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   for (std::size_t row = 0; row < edge.size(); ++row) {
     result.prices[static_cast<std::size_t>(edge[row])] = solution.prices[row];
   }
-  auto const half = static_cast<std::ptrdiff_t>(plain.vertex_count) - 1;
-  for (auto const& [weight, rows] : solution.columns) {
-    joint_tree tree{0, weight * divisor, {}, {}};
-    for (auto at = rows.begin(); at != rows.end(); ++at) {
-      auto& edges = at - rows.begin() < half ? tree.in_edges : tree.out_edges;
-      edges.push_back(edge[static_cast<std::size_t>(*at)]);
-    }
-    tree.root = detail::root_of_out_tree(plain, tree.out_edges);
+  auto const keep = [&](int root, rational const& weight, auto const& in, auto const& out) {
+    joint_tree tree{root, weight * divisor, {}, {}};
+    for (int const row : in) tree.in_edges.push_back(edge[static_cast<std::size_t>(row)]);
+    for (int const row : out) tree.out_edges.push_back(edge[static_cast<std::size_t>(row)]);
     result.trees.push_back(std::move(tree));
+  };
+  auto const half = static_cast<std::size_t>(plain.vertex_count) - 1;
+  detail::joint_loads loads{std::vector<double>(edge.size(), 0.0),
+                            std::vector<double>(edge.size(), 0.0)};
+  for (auto const& column : solution.columns) {
+    for (std::size_t i = 0; i < column.rows.size(); ++i) {
+      auto& load = i < half ? loads.in : loads.out;
+      load[static_cast<std::size_t>(column.rows[i])] += column.approximate_weight;
+    }
   }
-  std::ranges::stable_sort(result.trees, std::ranges::greater{}, &joint_tree::weight);
+  if (auto const exact = detail::exact_loads(loads, usable, capacity, solution.rate,
+                                             options.largest_denominator)) {
+    for (auto const& pair : detail::pack_pairs(usable, *exact)) {
+      keep(pair.root, rational(pair.multiplicity, exact->denominator), pair.in_edges,
+           pair.out_edges);
+    }
+  } else {  // no small denominators: the weights of the basis may still be exact in 61 bits
+    simplex_choice.exact_weights = true;
+    solution = simplex(capacity, oracle, simplex_choice);
+    if (solution.stopped_because != simplex_stop::optimal) {
+      throw overflow_error("pack_joint_trees: the exact weights found have over 61 bits");
+    }
+    for (auto const& column : solution.columns) {
+      std::span const rows(column.rows);
+      int const root = detail::root_of_out_tree(usable, rows.subspan(half));
+      keep(root, column.weight, rows.first(half), rows.subspan(half));
+    }
+  }
+  std::sort(result.trees.begin(), result.trees.end(),
+            [](joint_tree const& a, joint_tree const& b) { return a.weight > b.weight; });
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include <blink/rational.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -15,6 +16,7 @@
 #include <optional>
 #include <random>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -37,6 +39,14 @@ concept pricing_oracle =
     };
 static_assert(!pricing_oracle<decltype([](std::span<double const>, auto&) {})>);
 
+/// An oracle may break ties between optima: a unit of a column then counts as 1 less a toll, which
+/// is small, not negative, and taken into account when the oracle looks for cheap columns in
+/// floating point. Exact prices and weights are those without tolls.
+template <class Oracle>
+concept has_tolls = requires(Oracle const& price, packing_column const& rows) {
+  { price.toll(rows) } -> std::convertible_to<double>;
+};
+
 struct simplex_options {
   std::size_t max_pivots = 100'000;
   double tolerance = 1e-9;     ///< on reduced costs, until the exact check
@@ -45,26 +55,29 @@ struct simplex_options {
   std::size_t refactor_interval = 100;  ///< pivots between fresh inverses
   std::size_t max_exact_checks = 8;     ///< attempts to prove a basis, each with less perturbation
   std::uint64_t seed = 1;               ///< of the perturbation
+  bool exact_weights = true;            ///< if not, only the prices are made exact
 };
 
 enum class simplex_stop : std::uint8_t {
-  optimal,            ///< proven in integers
+  optimal,            ///< weights and prices are proven in integers
+  optimal_prices,     ///< prices are proven, weights are approximate: asked for, or over 61 bits
   pivot_limit,        ///< `max_pivots` were not enough
-  numbers_too_large,  ///< the exact weights or prices of an optimal basis exceed 61 bits
+  numbers_too_large,  ///< the exact prices of an optimal basis exceed 61 bits
   rounding,           ///< the exact checks of all bases failed
 };
 
 /// A column and how much of it is packed.
 struct weighted_column {
-  rational weight;
+  rational weight;  ///< 0 unless `optimal`
+  double approximate_weight = 0;
   packing_column rows;
 };
 
 /// An exact optimum of a packing program, or why there is none.
 struct simplex_solution {
-  rational rate;                         ///< sum of the weights; 0 unless optimal
-  std::vector<weighted_column> columns;  ///< weights > 0; empty unless optimal
-  std::vector<rational> prices;          ///< by row; empty unless optimal
+  rational rate;                         ///< the optimum: sum of price * capacity
+  std::vector<weighted_column> columns;  ///< positive weights
+  std::vector<rational> prices;          ///< by row
   std::size_t pivots = 0;
   std::size_t oracle_calls = 0;
   simplex_stop stopped_because = simplex_stop::pivot_limit;
@@ -72,65 +85,71 @@ struct simplex_solution {
 
 namespace detail {
 
-/// The exact weights and prices of a basis.
-struct exact_basis_solution {
-  common_fractions weights;  ///< by `columns`
-  common_fractions prices;   ///< by row
+/// The equations that a basis stands for. Rows whose slack is basic have the price 0 and need none.
+struct basis_equations {
   std::vector<int> columns;  ///< positions of the members that are columns
+  std::vector<int> rows;     ///< rows that are full
+  integer_matrix matrix;     ///< rows: `rows`, columns: `columns`
+
+  explicit basis_equations(simplex_basis const& basis) {
+    auto const& members = basis.members();
+    std::vector<int> equation(members.size(), 0);  // by row, -1 for none
+    for (std::size_t j = 0; j < members.size(); ++j) {
+      if (members[j].slack >= 0) {
+        equation[static_cast<std::size_t>(members[j].slack)] = -1;
+      } else {
+        columns.push_back(static_cast<int>(j));
+      }
+    }
+    for (std::size_t row = 0; row < equation.size(); ++row) {
+      if (equation[row] < 0) continue;
+      equation[row] = static_cast<int>(rows.size());
+      rows.push_back(static_cast<int>(row));
+    }
+    matrix.size = rows.size();
+    matrix.entries.assign(matrix.size * matrix.size, 0);
+    for (std::size_t k = 0; k < columns.size(); ++k) {
+      for (int const row : members[static_cast<std::size_t>(columns[k])].rows) {
+        int const i = equation[static_cast<std::size_t>(row)];
+        if (i >= 0) ++matrix.entries[static_cast<std::size_t>(i) * matrix.size + k];
+      }
+    }
+  }
+
+  /// By row, zeros included. Nothing if over 61 bits.
+  [[nodiscard]] std::optional<common_fractions> prices(std::size_t row_count) const {
+    auto const found =
+        exact_solve(matrix.transposed(), std::vector<std::int64_t>(columns.size(), 1));
+    if (!found) return std::nullopt;
+    common_fractions result{std::vector<std::int64_t>(row_count, 0), found->denominator};
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      result.numerators[static_cast<std::size_t>(rows[i])] = found->numerators[i];
+    }
+    return result;
+  }
+
+  /// By `columns`. Nothing if over 61 bits.
+  [[nodiscard]] std::optional<common_fractions> weights(
+      std::vector<std::int64_t> const& capacity) const {
+    std::vector<std::int64_t> right;
+    for (int const row : rows) right.push_back(capacity[static_cast<std::size_t>(row)]);
+    return exact_solve(matrix, right);
+  }
 };
 
-/// Rows whose slack is basic have the price 0 and need no equation.
-[[nodiscard]] inline std::optional<exact_basis_solution> solve_basis(
-    simplex_basis const& basis, std::vector<std::int64_t> const& capacity) {
-  exact_basis_solution result;
-  std::vector<int> equation(capacity.size(), 0);
-  auto const& members = basis.members();
-  for (std::size_t j = 0; j < members.size(); ++j) {
-    if (members[j].slack >= 0) {
-      equation[static_cast<std::size_t>(members[j].slack)] = -1;
-    } else {
-      result.columns.push_back(static_cast<int>(j));
-    }
-  }
-  std::vector<std::int64_t> right;
-  for (std::size_t row = 0; row < capacity.size(); ++row) {
-    if (equation[row] < 0) continue;
-    equation[row] = static_cast<int>(right.size());
-    right.push_back(capacity[row]);
-  }
-  integer_matrix matrix{right.size(), std::vector<std::int64_t>(right.size() * right.size(), 0)};
-  for (std::size_t k = 0; k < result.columns.size(); ++k) {
-    for (int const row : members[static_cast<std::size_t>(result.columns[k])].rows) {
-      int const i = equation[static_cast<std::size_t>(row)];
-      if (i >= 0) ++matrix.entries[static_cast<std::size_t>(i) * matrix.size + k];
-    }
-  }
-  auto weights = exact_solve(matrix, right);
-  auto prices =
-      exact_solve(matrix.transposed(), std::vector<std::int64_t>(result.columns.size(), 1));
-  if (!weights || !prices) return std::nullopt;
-  result.weights = std::move(*weights);
-  result.prices = {std::vector<std::int64_t>(capacity.size(), 0), prices->denominator};
-  for (std::size_t row = 0; row < capacity.size(); ++row) {
-    if (equation[row] < 0) continue;
-    result.prices.numerators[row] = prices->numerators[static_cast<std::size_t>(equation[row])];
-  }
-  return result;
-}
-
 /// Are the weights of the basis not negative and within the capacities, in integers?
-[[nodiscard]] inline bool is_feasible(simplex_basis const& basis,
-                                      exact_basis_solution const& solution,
+[[nodiscard]] inline bool is_feasible(simplex_basis const& basis, std::vector<int> const& columns,
+                                      common_fractions const& weights,
                                       std::vector<std::int64_t> const& capacity) {
   std::vector<wide_integer> load(capacity.size(), 0);
-  for (std::size_t k = 0; k < solution.columns.size(); ++k) {
-    auto const weight = solution.weights.numerators[k];
+  for (std::size_t k = 0; k < columns.size(); ++k) {
+    auto const weight = weights.numerators[k];
     if (weight < 0) return false;
-    auto const& member = basis.members()[static_cast<std::size_t>(solution.columns[k])];
+    auto const& member = basis.members()[static_cast<std::size_t>(columns[k])];
     for (int const row : member.rows) load[static_cast<std::size_t>(row)] += weight;
   }
   for (std::size_t row = 0; row < capacity.size(); ++row) {
-    if (load[row] > wide_integer{capacity[row]} * solution.weights.denominator) return false;
+    if (load[row] > wide_integer{capacity[row]} * weights.denominator) return false;
   }
   return true;
 }
@@ -179,6 +198,10 @@ template <pricing_oracle Oracle>
   expects(0 <= options.smoothing && options.smoothing < 1, "simplex: smoothing is not in [0, 1)");
   auto const m = capacity.size();
   auto const largest = static_cast<double>(m == 0 ? 1 : *std::ranges::max_element(capacity));
+  auto const value_of = [&](packing_column const& rows) {
+    if constexpr (has_tolls<std::remove_reference_t<Oracle>>) return 1 - oracle.toll(rows);
+    return 1.0 + 0.0 * static_cast<double>(rows.size());
+  };
   simplex_solution result;
 
   double perturbation = options.perturbation;
@@ -212,7 +235,7 @@ template <pricing_oracle Oracle>
         double cost = 0;
         for (int const row : rows) cost += asked[static_cast<std::size_t>(row)];
         least = std::min(least, cost);
-        improves = improves || basis.cost(rows) < 1 - options.tolerance;
+        improves = improves || basis.cost(rows) < value_of(rows) - options.tolerance;
       }
       double const value = std::inner_product(asked.begin(), asked.end(), right.begin(), 0.0);
       if (least > 0 && value / least < best_bound) {
@@ -233,12 +256,12 @@ template <pricing_oracle Oracle>
         slack = static_cast<int>(row);
       }
       for (auto const& rows : candidates) {
-        double const gain = 1 - basis.cost(rows);
+        double const gain = value_of(rows) - basis.cost(rows);
         if (gain <= most) continue;
         most = gain;
         column = &rows;
       }
-      if (column != nullptr) return basis.enter(*column);
+      if (column != nullptr) return basis.enter(*column, value_of(*column));
       return slack >= 0 && basis.enter_slack(slack);
     };
 
@@ -266,36 +289,36 @@ template <pricing_oracle Oracle>
           continue;
         }
       }
-      // The basis looks optimal: prove it.
-      auto const exact = detail::solve_basis(basis, capacity);
-      if (!exact) {
-        result.stopped_because = simplex_stop::numbers_too_large;
-        break;
-      }
+      // The basis looks optimal: prove its prices, then its weights.
+      detail::basis_equations const equations(basis);
+      auto const prices = equations.prices(m);
+      result.stopped_because = simplex_stop::numbers_too_large;
+      if (!prices) break;
       result.stopped_because = simplex_stop::rounding;
-      if (!detail::is_feasible(basis, *exact, capacity)) break;
-      auto const& prices = exact->prices;
-      if (std::ranges::any_of(prices.numerators, [](std::int64_t p) { return p < 0; })) break;
-      auto below = detail::columns_below_one(oracle, prices);
-      if (!below) {
-        result.stopped_because = simplex_stop::numbers_too_large;
-        break;
-      }
-      if (!below->empty()) break;
-      rational value;
+      if (std::ranges::any_of(prices->numerators, [](std::int64_t p) { return p < 0; })) break;
+      auto const below = detail::columns_below_one(oracle, *prices);
+      if (!below) result.stopped_because = simplex_stop::numbers_too_large;
+      if (!below || !below->empty()) break;
+      auto const weights = options.exact_weights ? equations.weights(capacity) : std::nullopt;
+      if (weights && !detail::is_feasible(basis, equations.columns, *weights, capacity)) break;
+
+      result.stopped_because = weights ? simplex_stop::optimal : simplex_stop::optimal_prices;
       for (std::size_t row = 0; row < m; ++row) {
-        result.prices.emplace_back(prices.numerators[row], prices.denominator);
-        value += result.prices.back() * capacity[row];
+        result.prices.emplace_back(prices->numerators[row], prices->denominator);
+        result.rate += result.prices.back() * capacity[row];
       }
-      for (std::size_t k = 0; k < exact->columns.size(); ++k) {
-        rational const weight(exact->weights.numerators[k], exact->weights.denominator);
-        if (weight == rational(0)) continue;
-        auto const& member = basis.members()[static_cast<std::size_t>(exact->columns[k])];
-        result.columns.push_back({weight, member.rows});
-        result.rate += weight;
+      std::vector<double> const true_capacity(capacity.begin(), capacity.end());
+      auto const approximate = basis.weights(true_capacity);
+      rational sum;
+      for (std::size_t k = 0; k < equations.columns.size(); ++k) {
+        auto const j = static_cast<std::size_t>(equations.columns[k]);
+        rational const weight =
+            weights ? rational(weights->numerators[k], weights->denominator) : rational();
+        sum += weight;
+        if (weights ? weight == rational(0) : approximate[j] <= options.tolerance) continue;
+        result.columns.push_back({weight, approximate[j], basis.members()[j].rows});
       }
-      expects(result.rate == value, "simplex: weights and prices of a basis differ in value");
-      result.stopped_because = simplex_stop::optimal;
+      expects(!weights || sum == result.rate, "simplex: weights and prices differ in value");
       return result;
     }
   }

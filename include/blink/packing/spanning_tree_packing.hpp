@@ -85,7 +85,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     }
     result.rate = solution.rate * plain.divisor;
     result.part = detail::tight_partition(plain.graph, plain.capacity, solution.prices);
-    for (auto const& [weight, edges] : solution.columns) keep(weight, edges);
+    for (auto const& column : solution.columns) keep(column.weight, column.rows);
   }
   std::ranges::stable_sort(result.trees, std::ranges::greater{}, &weighted_tree::weight);
   return result;

@@ -21,11 +21,12 @@ class simplex_basis {
   struct member {
     int slack = -1;  ///< a row, or -1 for a column
     std::vector<int> rows;
+    double value = 0;  ///< what a unit of the column adds to the objective; 0 for a slack
   };
 
   explicit simplex_basis(std::vector<double> right) : right_(std::move(right)) {
     auto const m = right_.size();
-    for (std::size_t i = 0; i < m; ++i) members_.push_back({static_cast<int>(i), {}});
+    for (std::size_t i = 0; i < m; ++i) members_.push_back({static_cast<int>(i), {}, 0});
     inverse_.assign(m * m, 0.0);
     for (std::size_t i = 0; i < m; ++i) inverse_[i * m + i] = 1;
     value_ = right_;
@@ -41,20 +42,30 @@ class simplex_basis {
     return sum;
   }
 
+  /// The weight of each member for other capacities.
+  [[nodiscard]] std::vector<double> weights(std::span<double const> capacity) const {
+    auto const m = right_.size();
+    std::vector<double> result(m, 0.0);
+    for (std::size_t i = 0; i < m; ++i) {
+      for (std::size_t j = 0; j < m; ++j) result[i] += inverse_[i * m + j] * capacity[j];
+    }
+    return result;
+  }
+
   /// Brings a column in. False if the ratio test finds no row to leave at (rounding: a packing
   /// program is bounded).
-  bool enter(std::vector<int> const& rows) {
+  bool enter(std::vector<int> const& rows, double value) {
     std::ranges::fill(direction_, 0.0);
     auto const m = right_.size();
     for (std::size_t i = 0; i < m; ++i) {
       for (int const row : rows) direction_[i] += inverse_[i * m + at(row)];
     }
-    return pivot({-1, rows}, 1 - cost(rows));
+    return pivot({-1, rows, value}, value - cost(rows));
   }
   bool enter_slack(int row) {
     auto const m = right_.size();
     for (std::size_t i = 0; i < m; ++i) direction_[i] = inverse_[i * m + at(row)];
-    return pivot({row, {}}, -prices_[at(row)]);
+    return pivot({row, {}, 0}, -prices_[at(row)]);
   }
 
   /// Computes inverse, values and prices afresh from the members. False if they are singular.
@@ -93,7 +104,7 @@ class simplex_basis {
       for (std::size_t j = 0; j < m; ++j) {
         inverse_[i * m + j] = work[i * width + m + j];
         value_[i] += inverse_[i * m + j] * right_[j];
-        if (members_[i].slack < 0) prices_[j] += inverse_[i * m + j];
+        prices_[j] += members_[i].value * inverse_[i * m + j];
       }
     }
     return true;
