@@ -105,7 +105,8 @@ TEST(MakePlan, FullDgx1HasFewShallowTrees) {
     auto const on_v = sound_plan(v, {collective::broadcast, root, "exact"});
     EXPECT_EQ(on_v.rate, rational(150));
     EXPECT_EQ(on_v.trees.size(), 6U);
-    EXPECT_EQ(tallest(on_v), 4) << "height 3 packs five trees at most";
+    // The lowest possible, by enumeration of all trees: from GPUs 2, 3, 6 and 7 height 4 packs five.
+    EXPECT_EQ(tallest(on_v), root % 4 < 2 ? 4 : 5);
     auto const on_p = sound_plan(p, {collective::broadcast, root, "exact"});
     EXPECT_EQ(on_p.rate, rational(80));
     EXPECT_EQ(on_p.trees.size(), 4U);

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// The exact planner on machines with published or independently computed optima. The tables are not
+// part of the project; without them these tests are skipped.
+#include <blink/planning/check_plan.hpp>
+#include <blink/planning/make_plan.hpp>
+#include <blink/topology/read_json.hpp>
+#include <blink/topology/subset.hpp>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace blink;
+using nlohmann::json;
+
+std::string const folder = std::string(BLINK_SHARED_DIR) + "/topologies/";
+
+json table(std::string const& name) {
+  std::ifstream file(folder + name);
+  return file ? json::parse(file) : json();
+}
+
+topology machine_named(std::string const& name) {
+  return read_json_file(folder + name + ".json");
+}
+
+plan sound_plan(topology const& machine, plan_request const& request) {
+  auto p = make_plan(machine, request);
+  EXPECT_EQ(check_plan(machine, p).fault.value_or(""), "");
+  EXPECT_EQ(p.rate, p.bound);
+  return p;
+}
+
+/// The tables round to six significant digits or more.
+void expect_rate(rational const& rate, json const& expected) {
+  EXPECT_NEAR(rate.to_double(), expected.get<double>(), 2e-5 * expected.get<double>());
+}
+
+std::vector<int> ids_of(std::string const& digits) {
+  std::vector<int> result;
+  for (char const c : digits) result.push_back(c - '0');
+  return result;
+}
+
+TEST(KnownMachines, AllClassesOfDgx1Allocations) {
+  auto const expected = table("DGX1_FRAGMENTS.json");
+  if (expected.is_null()) GTEST_SKIP() << "no table of DGX-1 allocations";
+  int classes = 0;
+  for (auto const& c : expected["classes"]) {
+    if (!c["connected"].get<bool>()) continue;
+    ++classes;
+    auto const gpus = c["gpus"].get<std::string>();
+    auto const gen = c["gen"].get<std::string>();
+    SCOPED_TRACE(gen + " " + gpus);
+    auto const machine = subset(machine_named(gen == "V" ? "dgx1v" : "dgx1p"), ids_of(gpus));
+    rational lowest(1'000'000), highest;
+    for (int const root : ids_of(gpus)) {
+      auto const rate = sound_plan(machine, {collective::broadcast, root, "exact"}).rate;
+      lowest = std::min(lowest, rate);
+      highest = std::max(highest, rate);
+    }
+    expect_rate(lowest, c["bcast_min"]);
+    expect_rate(highest, c["bcast_max"]);
+    EXPECT_EQ(sound_plan(machine, {collective::broadcast, {}, "exact"}).rate, highest);
+    expect_rate(sound_plan(machine, {collective::all_gather, {}, "exact"}).rate, c["ag"]);
+    expect_rate(sound_plan(machine, {collective::all_reduce, {}, "exact"}).rate, c["ar_lp"]);
+
+    if (c["rings"].get<int>() > 0) {
+      expect_rate(make_plan(machine, {collective::broadcast, {}, "ring"}).rate, c["ring_bcast"]);
+      expect_rate(make_plan(machine, {collective::all_reduce, {}, "ring"}).rate, c["ring_ar"]);
+    } else {
+      EXPECT_THROW((void)make_plan(machine, {collective::all_reduce, {}, "ring"}), planning_error);
+    }
+    for (auto const kind : {collective::broadcast, collective::all_reduce}) {
+      auto const blinks = make_plan(machine, {kind, {}, "blink"});
+      EXPECT_EQ(check_plan(machine, blinks).fault.value_or(""), "");
+      EXPECT_GE(blinks.rate, blinks.bound * rational(95, 100)) << to_text(kind);
+    }
+  }
+  EXPECT_EQ(classes, 60);
+}
+
+TEST(KnownMachines, EveryMachineWithDirectLinksOrOneSwitch) {
+  auto const expected = table("EXPECTED.json");
+  if (expected.is_null()) GTEST_SKIP() << "no table of machines";
+  constexpr std::size_t most_ranks = 40;  // larger ones take seconds: see the benchmarks
+  int planned = 0;
+  for (auto const& [name, values] : expected["values"].items()) {
+    SCOPED_TRACE(name);
+    if (!std::filesystem::exists(folder + name + ".json")) continue;
+    auto const machine = machine_named(name);
+    auto const ranks = machine.rank_positions();
+    if (ranks.size() > most_ranks) continue;
+    try {
+      rational lowest(1'000'000), highest;
+      for (int const at : ranks) {
+        int const root = machine.nodes[static_cast<std::size_t>(at)].id;
+        auto const rate = sound_plan(machine, {collective::broadcast, root, "exact"}).rate;
+        lowest = std::min(lowest, rate);
+        highest = std::max(highest, rate);
+      }
+      expect_rate(lowest, values["broadcast_rate_min_root"]);
+      expect_rate(highest, values["broadcast_rate_max_root"]);
+    } catch (planning_error const& reason) {  // several switches: not for this planner
+      EXPECT_NE(std::string(reason.what()).find("several switches"), std::string::npos);
+      EXPECT_GT(values["switches"].get<int>(), 0);
+      continue;
+    }
+    ++planned;
+    auto const gathered = sound_plan(machine, {collective::all_gather, {}, "exact"}).rate;
+    expect_rate(gathered, values["allgather_algbw"]);
+    auto const inverse = rational::from_text(values["inv_x_star"].get<std::string>());
+    EXPECT_EQ(gathered, rational(static_cast<std::int64_t>(ranks.size())) / *inverse);
+    if (values.contains("allreduce_tree_lp")) {
+      // Printed with five digits in this column.
+      auto const rate = sound_plan(machine, {collective::all_reduce, {}, "exact"}).rate;
+      auto const lp = values["allreduce_tree_lp"].get<double>();
+      EXPECT_NEAR(rate.to_double(), lp, 1e-3 * lp);
+    }
+  }
+  EXPECT_GE(planned, 40);
+}
+
+}  // namespace
