@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "arguments.hpp"
 
+#include <blink/topology/connectivity.hpp>
 #include <blink/topology/read_machine.hpp>
 #include <blink/topology/subset.hpp>
 
@@ -57,8 +58,8 @@ collective read_collective(std::string const& text) {
   return static_cast<collective>(found - collective_names.begin());
 }
 
-allocation read_allocation(std::string const& machine, std::string const& ranks,
-                           std::string const& links) {
+allocation read_part(std::string const& machine, std::string const& ranks,
+                     std::string const& links) {
   allocation result{read_machine(machine), {}};
   if (!ranks.empty()) result.machine = subset(result.machine, read_ids("--ranks", ranks));
   if (links == "auto") {
@@ -69,6 +70,12 @@ allocation read_allocation(std::string const& machine, std::string const& ranks,
   if (!result.links.empty()) {
     result.machine = only_links(result.machine, read_link_kind(result.links));
   }
+  return result;
+}
+
+allocation read_allocation(std::string const& machine, std::string const& ranks,
+                           std::string const& links) {
+  auto result = read_part(machine, ranks, links);
   require_connected(result.machine);
   return result;
 }

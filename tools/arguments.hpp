@@ -29,6 +29,10 @@ struct allocation {
 
 /// machine: a built-in name or a file. ranks: empty for all. links: a kind, "all", or "auto": the
 /// fastest kind that joins all ranks by itself. Throws input_error.
+[[nodiscard]] allocation read_part(std::string const& machine, std::string const& ranks,
+                                   std::string const& links);
+
+/// The same for who plans: throws input_error also if some ranks have no path between them.
 [[nodiscard]] allocation read_allocation(std::string const& machine, std::string const& ranks,
                                          std::string const& links);
 
