@@ -106,7 +106,7 @@ class json_builder {
     return true;
   }
   template <class Exception>
-  bool parse_error(std::size_t, std::string const& last_token, Exception const& reason) {
+  bool parse_error(std::size_t, std::string const&, Exception const& reason) {
     std::string what = reason.what();
     auto const expected = what.rfind("expected ");
     if (begin_ == end_) fail_at(file_, 1, "malformed JSON: the file is empty, expected '{'");
@@ -118,7 +118,7 @@ class json_builder {
                        : ", " + what.substr(expected)));
     }
     fail_at(file_, line(),
-            "malformed JSON at " + in_quotes(last_token, 20) +
+            "malformed JSON at " + in_quotes(std::string_view(last_read_, 1)) +
                 (expected == std::string::npos ||
                          (expected >= 2 && what.compare(expected - 2, 2, "un") == 0)
                      ? std::string(", expected a value")
