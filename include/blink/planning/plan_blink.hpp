@@ -4,6 +4,7 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/packing/few_trees.hpp>
+#include <blink/packing/lower_arborescences.hpp>
 #include <blink/packing/multiplicative_weights.hpp>
 #include <blink/packing/tree_oracle.hpp>
 #include <blink/planning/detail/best_root.hpp>
@@ -23,14 +24,16 @@
 namespace blink::inline BLINK_ABI {
 namespace detail {
 
-/// Candidates by multiplicative weights, then few of them by an integer program.
+/// Candidates by multiplicative weights, to within 3 % of the optimum, then few of them by an integer
+/// program.
 template <class Oracle>
-[[nodiscard]] std::vector<exact_tree> choose_trees(Oracle&& oracle,
-                                                   std::vector<std::int64_t> const& capacity) {
-  auto const approximate = multiplicative_weights(oracle, capacity);
+[[nodiscard]] few_trees_result choose_trees(Oracle&& oracle,
+                                            std::vector<std::int64_t> const& capacity) {
+  constexpr double close = 0.03;  // nearer costs time and brings no better trees
+  auto const approximate = multiplicative_weights(oracle, capacity, {.gap = close});
   std::vector<std::vector<int>> candidates;
   for (auto const& t : approximate.trees) candidates.push_back(t.edges);
-  return few_trees(oracle, candidates, capacity, approximate.bound, approximate.prices).trees;
+  return few_trees(oracle, candidates, capacity, approximate.bound, approximate.prices);
 }
 
 }  // namespace detail
@@ -73,13 +76,15 @@ template <class Oracle>
           "blink: all_reduce needs links of equal capacity both ways; try the planner exact");
     }
     spanning_tree_oracle oracle(both->graph, both->capacity);
-    for (auto const& t : detail::choose_trees(oracle, both->capacity)) {
+    for (auto const& t : detail::choose_trees(oracle, both->capacity).trees) {
       result.trees.push_back(detail::oriented_tree(*both, ranks, t.edges, ranks.step * t.weight));
     }
   } else {
     int const root = detail::best_root(ranks, request).root;
     arborescence_oracle oracle(ranks.graph, root, ranks.capacity);
-    for (auto const& chosen : detail::choose_trees(oracle, ranks.capacity)) {
+    auto const few = lower_arborescences(ranks.graph, root, ranks.capacity,
+                                         detail::choose_trees(oracle, ranks.capacity));
+    for (auto const& chosen : few.trees) {
       tree t{ranks.ids[static_cast<std::size_t>(root)], ranks.step * chosen.weight, {}, {}};
       for (int const e : chosen.edges) {
         t.broadcast.push_back(ranks.edge(static_cast<std::size_t>(e)));

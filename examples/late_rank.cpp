@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nothing waits for ever: rank 2 never comes, and the error says so.
+#include <blink/collectives.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <vector>
+
+int main() {
+  blink::world_options options;
+  options.waits.deadline = std::chrono::milliseconds(200);
+  blink::thread_world world(4, options);
+  try {
+    world.run([&](auto& me) {
+      if (me.rank() == 2) return;
+      std::vector<int> data(1000, 1);
+      blink::all_reduce(me, blink::star_schedule(4), data.data(), data.data(), data.size(),
+                        blink::sum{});
+    });
+  } catch (blink::collective_error const& failure) {
+    std::printf("%s\n", failure.what());
+    return failure.peer == 2 ? 0 : 1;
+  }
+  return 1;
+}

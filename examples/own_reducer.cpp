@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any trivially copyable type and any callable: where is the largest value?
+#include <blink/collectives.hpp>
+
+#include <cstdio>
+#include <vector>
+
+struct place {
+  double value;
+  int rank;
+};
+
+int main() {
+  auto const larger = [](place a, place b) {
+    return b.value > a.value || (b.value == a.value && b.rank < a.rank) ? b : a;
+  };
+  blink::thread_world world(5);
+  world.run([&](auto& me) {
+    std::vector<place> mine(3);
+    for (int i = 0; i < 3; ++i) {
+      mine[static_cast<std::size_t>(i)] = {static_cast<double>((me.rank() * 7 + i * 3) % 5),
+                                           me.rank()};
+    }
+    std::vector<place> best(3);
+    blink::reduce(me, blink::binomial_schedule(5, 0), mine.data(), best.data(), 3, larger);
+    if (me.rank() == 0) {
+      for (auto const& b : best) std::printf("largest %g at rank %d\n", b.value, b.rank);
+    }
+  });
+}
