@@ -29,7 +29,7 @@ template <chunking Chunks = scheduled_chunks, transport Link, thread_group Group
 void reduce_scatter(rank_context<Link, Group>& me, prepared_schedule& plan, T const* input,
                     T* output, std::size_t count, Reducer const& reducer) {
   detail::run_collective<Chunks>(me, plan, collective::reduce_scatter, input, output, count,
-                                 reduce);
+                                 reducer);
 }
 
 /// The same along a schedule that is looked up, or prepared, first.

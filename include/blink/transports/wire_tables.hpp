@@ -23,11 +23,12 @@ struct memory_source {
   void* (*allocate)(std::size_t bytes);  ///< aligned to 128 bytes; throws if there is none
   void (*release)(void* memory) noexcept;
 
-  [[nodiscard]] static memory_source host() {
-    constexpr std::align_val_t alignment{128};
-    return {[](std::size_t bytes) { return ::operator new(bytes, alignment); },
-            [](void* memory) noexcept { ::operator delete(memory, alignment); }};
-  }
+  [[nodiscard]] static memory_source host() { return {host_allocate, host_release}; }
+
+ private:
+  static constexpr std::align_val_t alignment{128};
+  static void* host_allocate(std::size_t bytes) { return ::operator new(bytes, alignment); }
+  static void host_release(void* memory) noexcept { ::operator delete(memory, alignment); }
 };
 
 /// The lanes of one rank for one combination of phases.

@@ -51,4 +51,14 @@ template <class T, transport Link>
   return here.writes_output && !(here.in_count == 1 && here.in[0].way == passage::push);
 }
 
+/// Where source `k` of the chunk that `here` works on lies: the own input first, then what arrives.
+template <class T, transport Link>
+[[nodiscard]] BLINK_HOST_DEVICE T const* chunk_source(Link const link, lane const& here,
+                                                      call_buffers<T> const& buffers,
+                                                      std::uint32_t k) {
+  if (!here.reads_input) return arriving<T>(link, here, here.in[k]);
+  if (k > 0) return arriving<T>(link, here, here.in[k - 1]);
+  return buffers.input + here.input_begin + static_cast<std::size_t>(here.done) * here.chunk;
+}
+
 }  // namespace blink::inline BLINK_ABI::detail

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/lane.hpp>
+#include <blink/collectives/reducer.hpp>
+#include <blink/collectives/thread_group.hpp>
+#include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
 
 #if BLINK_DEVICE_PASS
@@ -8,3 +12,19 @@
 #else
 #include <blink/collectives/detail/move_chunk_host.hpp>
 #endif
+
+namespace blink::inline BLINK_ABI::detail {
+
+/// The lane's next chunk: own input and arrivals, combined in that order, to output and peers.
+/// The one step of the walk that knows how a machine likes to touch memory.
+template <thread_group Group, transport Link, class T, reducer_for<T> Reducer>
+BLINK_HOST_DEVICE void move_chunk(Group const group, Link const link, lane const& here,
+                                  call_buffers<T> const& buffers, Reducer const& reduce) {
+#if BLINK_DEVICE_PASS
+  move_chunk_on_device(group, link, here, buffers, reduce);
+#else
+  move_chunk_on_host(group, link, here, buffers, reduce);
+#endif
+}
+
+}  // namespace blink::inline BLINK_ABI::detail

@@ -63,15 +63,11 @@ void scatter_piece(Link const link, lane const& here, call_buffers<T> const& buf
 /// The lane's next chunk: own input and arrivals, combined in that order, to output and peers.
 /// The threads of the group share the blocks of the chunk.
 template <thread_group Group, transport Link, class T, reducer_for<T> Reducer>
-void move_chunk(Group const group, Link const link, lane const& here,
-                call_buffers<T> const& buffers, Reducer const& reduce) {
+void move_chunk_on_host(Group const group, Link const link, lane const& here,
+                        call_buffers<T> const& buffers, Reducer const& reduce) {
   std::size_t const count = chunk_count(here, here.done);
   std::uint32_t const sources = here.in_count + (here.reads_input ? 1 : 0);
-  auto const source = [&](std::uint32_t k) {
-    if (!here.reads_input) return arriving<T>(link, here, here.in[k]);
-    if (k > 0) return arriving<T>(link, here, here.in[k - 1]);
-    return buffers.input + here.input_begin + static_cast<std::size_t>(here.done) * here.chunk;
-  };
+  auto const source = [&](std::uint32_t k) { return chunk_source(link, here, buffers, k); };
   bool const finishes = has_finish<Reducer, T> && here.is_root && here.is_reduce;
   std::size_t const block = sources == 1 && !finishes && here.out_count <= 1 && group.size() == 1
                                 ? count  // one copy, maybe two: no need to stay in the cache

@@ -18,7 +18,7 @@
 #endif
 #endif
 #if defined(BLINK_HAS_STREAMING_STORES)
-#include <immintrin.h>
+#include <emmintrin.h>
 #endif
 
 namespace blink::inline BLINK_ABI::detail {
@@ -37,19 +37,10 @@ inline void stream_copy(std::byte* to, std::byte const* from, std::size_t bytes)
   std::memcpy(to, from, head);
   std::size_t at = head;
   for (; at + line <= bytes; at += line) {
-#if defined(__AVX512F__)
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at), _mm512_loadu_si512(from + at));
-#elif defined(__AVX__)
-    for (std::size_t part = 0; part < line; part += 32) {
-      _mm256_stream_si256(reinterpret_cast<__m256i*>(to + at + part),
-                          _mm256_loadu_si256(reinterpret_cast<__m256i const*>(from + at + part)));
-    }
-#else
     for (std::size_t part = 0; part < line; part += 16) {
       _mm_stream_si128(reinterpret_cast<__m128i*>(to + at + part),
                        _mm_loadu_si128(reinterpret_cast<__m128i const*>(from + at + part)));
     }
-#endif
   }
   std::memcpy(to + at, from + at, bytes - at);
 #else

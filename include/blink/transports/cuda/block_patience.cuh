@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/counter.hpp>
+#include <blink/collectives/status.hpp>
+#include <blink/collectives/tree_walk.hpp>
+#include <blink/config.hpp>
+
+#include <cstdint>
+
+namespace blink::inline BLINK_ABI {
+
+/// Waits of a block's leader: spin until the deadline, or until somebody gives up.
+struct block_patience {
+  counter const* abort = nullptr;
+  std::uint64_t deadline_nanoseconds = 0;  ///< without any progress
+  std::uint64_t idle_since = 0;            ///< 0: not idle
+
+  BLINK_HOST_DEVICE status after_progress() {
+    idle_since = 0;
+    return status::ok;
+  }
+  BLINK_HOST_DEVICE status after_none() {
+    if (observe(*abort) != 0) return status::aborted;
+    std::uint64_t const time = now();
+    if (idle_since == 0) idle_since = time;
+    return time - idle_since > deadline_nanoseconds ? status::timed_out : status::ok;
+  }
+  [[nodiscard]] BLINK_HOST_DEVICE std::uint64_t now() const {
+#if BLINK_DEVICE_PASS
+    std::uint64_t time = 0;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time));
+    return time;
+#else
+    return 0;
+#endif
+  }
+};
+static_assert(patience<block_patience>);
+
+}  // namespace blink::inline BLINK_ABI

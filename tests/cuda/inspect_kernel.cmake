@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+# Compiles KERNEL for ARCHITECTURE and looks at the result: flags with acquire and release at system
+# scope, global accesses of 16 bytes, no read-only loads (peers write during the kernel), and nothing
+# on the stack. Without --expt-relaxed-constexpr, which is a matter of the user's build.
+execute_process(
+  COMMAND ${NVCC} -std=c++20 -O3 -ptx -arch=compute_${ARCHITECTURE} --Werror all-warnings
+          -I${INCLUDE} ${KERNEL} -o ${OUTPUT}.ptx
+  RESULT_VARIABLE failed OUTPUT_VARIABLE said ERROR_VARIABLE said)
+if(failed)
+  message(FATAL_ERROR "nvcc: ${said}")
+endif()
+file(READ ${OUTPUT}.ptx ptx)
+string(REGEX MATCHALL "\\.entry" kernels "${ptx}")
+list(LENGTH kernels kernel_count)
+if(kernel_count EQUAL 0)
+  message(FATAL_ERROR "no kernel in ${KERNEL}")
+endif()
+foreach(wanted IN ITEMS ld.acquire.sys st.release.sys ld.global.v4.u32 st.global.v4.u32)
+  string(FIND "${ptx}" "${wanted}" place)
+  if(place LESS 0)
+    message(FATAL_ERROR "sm_${ARCHITECTURE}: no ${wanted}")
+  endif()
+endforeach()
+foreach(unwanted IN ITEMS ld.global.nc .local)
+  string(FIND "${ptx}" "${unwanted}" place)
+  if(place GREATER_EQUAL 0)
+    message(FATAL_ERROR "sm_${ARCHITECTURE}: found ${unwanted}")
+  endif()
+endforeach()
+
+get_filename_component(folder ${NVCC} DIRECTORY)
+execute_process(
+  COMMAND ${folder}/ptxas -v -arch=sm_${ARCHITECTURE} ${OUTPUT}.ptx -o ${OUTPUT}.cubin
+  RESULT_VARIABLE failed OUTPUT_VARIABLE said ERROR_VARIABLE said)
+if(failed)
+  message(FATAL_ERROR "ptxas: ${said}")
+endif()
+string(REGEX MATCHALL "[^0-9]0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" clean "${said}")
+list(LENGTH clean clean_count)
+if(NOT clean_count EQUAL kernel_count)
+  message(FATAL_ERROR "${clean_count} of ${kernel_count} kernels without stack and spills:\n${said}")
+endif()
+string(REGEX MATCHALL "Used [0-9]+ registers" registers "${said}")
+message(STATUS "sm_${ARCHITECTURE}: ${kernel_count} kernels, no stack, no spills: ${registers}")
