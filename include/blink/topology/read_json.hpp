@@ -242,8 +242,8 @@ class machine_from_json {
       if (auto const* latency = item.find("latency")) {
         l.latency_seconds =
             latency->kind == json_kind::number ? std::strtod(latency->text.c_str(), nullptr) : -1;
-        if (!(l.latency_seconds >= 0)) {
-          fail(*latency, path + ".latency", shown(*latency), "seconds, 0 or more");
+        if (!(l.latency_seconds >= 0 && l.latency_seconds <= max_latency_seconds)) {
+          fail(*latency, path + ".latency", shown(*latency), "seconds, 0 to 3600");
         }
       }
       if (auto const* kind = item.find("kind")) {
@@ -292,6 +292,7 @@ class machine_from_json {
     }
   }
 
+  static constexpr double max_latency_seconds = 3600;
   static constexpr int max_decimals = 9;
   static constexpr std::int64_t max_steps = 1'000'000'000;
 

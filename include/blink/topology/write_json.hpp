@@ -18,8 +18,8 @@ namespace blink::inline BLINK_ABI {
 /// line.
 ///
 /// Capacities are decimals where at most 9 decimals hold them exactly, else fractions as text.
-/// Pre:    `validate` accepts the machine; node ids are not negative; labels are UTF-8.
-/// Throws: input_error if `validate` does.
+/// Pre:    node ids are not negative; texts are UTF-8 (other bytes are replaced).
+/// Throws: input_error if `validate(machine)` does.
 [[nodiscard]] std::string write_json(topology const& machine);
 
 namespace detail {
@@ -45,7 +45,9 @@ inline std::string decimal_or_fraction(rational const& value) {
 
 inline std::string write_json(topology const& machine) {
   validate(machine);
-  auto const text = [](std::string const& value) { return nlohmann::json(value).dump(); };
+  auto const text = [](std::string const& value) {
+    return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
   auto const ranks = machine.rank_positions().size();
   std::string result =
       "{\n  \"name\": " + text(machine.name) + ",\n  \"unit\": " + text(machine.unit);
