@@ -6,6 +6,7 @@
 #include <blink/graph/concepts.hpp>
 #include <blink/graph/max_flow.hpp>
 #include <blink/packing/detail/arborescence_growth.hpp>
+#include <blink/packing/detail/forest_state.hpp>
 #include <blink/packing/detail/lower_trees.hpp>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -33,29 +35,102 @@ struct packed_arborescence {
 
 /// How hard `pack_arborescences` looks for low and few trees.
 struct arborescence_packing_options {
-  int tries = 2;           ///< packings made, of which the best is kept; at least one
-  int kicks = 48;          ///< random exchanges of edges between trees, in each try
-  std::uint64_t seed = 1;  ///< of the orders in which edges are looked at, and of the exchanges
+  int preferred_height =
+      0;                 ///< trees up to this are low enough, and the fewest win; 0: the distance
+                         ///< from a root to its farthest vertex and `height_slack`
+  int height_slack = 2;  ///< see above
+  int tries = 6;         ///< packings made, of which the best is kept; at least one
+  int kicks = 20;        ///< random exchanges of edges between trees, in each try
+  std::size_t large = 4'000;  ///< no further try after a packing with more tree edges than this
+  std::uint64_t seed = 1;     ///< of the orders in which trees and edges are looked at
 };
+
+namespace detail {
+
+/// The demanded roots as trees without edges, in capacities that were looked through.
+template <class Capacities>
+[[nodiscard]] forest_state demanded_forest(arc_list const& graph, Capacities const& capacities,
+                                           std::vector<root_demand> const& demands) {
+  expects(static_cast<std::size_t>(capacities.size()) == graph.arcs.size(),
+          "pack_arborescences: one capacity for each edge");
+  constexpr std::int64_t limit = std::int64_t{1} << 62;
+  std::int64_t sum = 0;
+  auto const counted = [&](std::int64_t amount, char const* negative) {
+    expects(amount >= 0, negative);
+    if (amount >= limit - sum) {
+      throw overflow_error("pack_arborescences: capacities and demands exceed 62 bits");
+    }
+    sum += amount;
+    return amount;
+  };
+  std::vector<std::int64_t> room;
+  for (std::size_t e = 0; e < graph.arcs.size(); ++e) {
+    room.push_back(counted(static_cast<std::int64_t>(capacities[e]),
+                           "pack_arborescences: a capacity is negative"));
+  }
+  forest_state forest(graph, std::move(room));
+  for (auto const& demand : demands) {
+    expects_vertex(graph, demand.root);
+    if (counted(demand.multiplicity, "pack_arborescences: a multiplicity is negative") == 0) {
+      continue;
+    }
+    growing_tree t{demand.root, demand.multiplicity, {}, {}, {}, 1, 0};
+    t.depth.assign(static_cast<std::size_t>(graph.vertex_count), -1);
+    t.depth[static_cast<std::size_t>(demand.root)] = 0;
+    forest.add(std::move(t));
+  }
+  return forest;
+}
+
+/// Throws planning_error if some vertex set is entered by less than the roots outside it demand.
+inline void require_feasible(arc_list const& graph, forest_state& forest) {
+  constexpr auto no_tree = static_cast<std::size_t>(-1);
+  for (int v = 0; v < graph.vertex_count; ++v) {
+    if (forest.shortage(static_cast<std::size_t>(v), no_tree, -1, 0) == 0) continue;
+    std::vector<bool> inside(static_cast<std::size_t>(graph.vertex_count), false);
+    for (int const u : forest.short_set()) inside[static_cast<std::size_t>(u)] = true;
+    std::string names;
+    for (int u = 0; u < graph.vertex_count; ++u) {
+      if (inside[static_cast<std::size_t>(u)]) {
+        names += (names.empty() ? "" : " ") + std::to_string(u);
+      }
+    }
+    std::int64_t wanted = 0;
+    for (auto const& t : forest.trees) {
+      if (!inside[static_cast<std::size_t>(t.root)]) wanted += t.multiplicity;
+    }
+    std::int64_t got = 0;
+    for (std::size_t e = 0; e < graph.arcs.size(); ++e) {
+      auto const& a = graph.arcs[e];
+      if (!inside[static_cast<std::size_t>(a.tail)] && inside[static_cast<std::size_t>(a.head)]) {
+        got += forest.room[e];
+      }
+    }
+    throw planning_error("pack_arborescences: " + std::to_string(wanted) +
+                         " trees wanted from outside, but the cut around the vertices {" + names +
+                         "} lets " + std::to_string(got) + " through");
+  }
+}
+
+}  // namespace detail
 
 /// Packs spanning arborescences into integer capacities: as many at each root as demanded, exactly.
 ///
-/// Trees grow edge by edge. An edge x -> y may join a tree with multiplicity up to the room that the
-/// tightest cut between x and y leaves after what all other unfinished trees still need to bring
-/// across, which one maximum flow tells; a tree whose multiplicity is larger is split. So no choice
-/// is ever taken back, and there are few trees. All trees grow level by level, the lowest vertices
-/// first; then trees exchange edges as long as that lowers them. The try with the lowest, then the
-/// fewest trees is kept; trying ends when distances and demands allow no lower and no fewer.
+/// Trees grow edge by edge. One flow tells how often an edge may join a tree so that all others can
+/// still be finished; a tree with a larger multiplicity is split. So no choice is ever taken back,
+/// and there are few trees. Trees grow by levels, the lowest vertices first, or one after the other,
+/// in turn; then they exchange edges as long as that lowers them. Of all tries the lowest, then the
+/// fewest trees are kept.
 ///
-/// Source: J. Edmonds, "Edge-disjoint branchings", 1973; L. Lovász, "On two minimax theorems in graph
-///         theory", J. Combinatorial Theory B 21, 1976 (the growing proof); K. Bérczi, A. Frank,
-///         "Packing arborescences", 2009 (many roots); L. Zhao et al., "ForestColl", 2024 (the test
-///         by one flow).
-/// Time:   tries * O(T V E) maximum flows for T trees at worst; usually 1 to 2 flows for each tree
-///         edge.
+/// Source: J. Edmonds, "Edge-disjoint branchings", 1973; L. Lovász, "On two minimax theorems in
+///         graph theory", J. Combinatorial Theory B 21, 1976 (the growing proof); K. Bérczi,
+///         A. Frank, "Packing arborescences", 2009 (many roots).
+/// Time:   usually 1 to 3 flows for each tree edge, each of O(T) paths of O(V + E + T) at worst, for
+///         T trees; most flows are over single edges.
 /// Pre:    capacities and multiplicities are not negative; roots are vertices.
 /// Post:   each arborescence spans all vertices; for each root the multiplicities sum to its demand;
 ///         for each edge, the multiplicities of the trees that use it sum to at most its capacity.
+///         Equal calls return equal packings.
 /// Throws: precondition_error if a precondition does not hold; overflow_error if capacities and
 ///         demands sum to more than 62 bits; planning_error if the demand cannot be met, naming a
 ///         vertex set that too little enters.
@@ -65,32 +140,36 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     arborescence_packing_options const& options = {}) {
   arc_list const& arcs = to_arc_list(graph);
   expects(options.tries >= 1, "pack_arborescences: at least one try");
-  detail::growing_forest forest(arcs, capacities);
-  for (auto const& demand : demands) {
-    detail::expects_vertex(arcs, demand.root);
-    expects(demand.multiplicity >= 0, "pack_arborescences: a multiplicity is negative");
-    forest.demand(demand.root, demand.multiplicity);
+  auto start = detail::demanded_forest(arcs, capacities, demands);
+  detail::require_feasible(arcs, start);
+  auto edges_by_tail = start.edges_by_tail();
+  int preferred = options.preferred_height;
+  if (preferred == 0) {
+    for (auto const& t : start.trees) {
+      preferred = std::max(preferred, detail::eccentricity(arcs, start.room, t.root));
+    }
+    preferred += options.height_slack;
   }
-  forest.require_feasible();
 
-  int least_height = 0;
-  for (auto const& demand : demands) {
-    least_height = std::max(least_height, detail::eccentricity(arcs, capacities, demand.root));
-  }
   std::vector<detail::growing_tree> best;
-  std::pair<int, std::size_t> best_score;
+  std::tuple<int, std::size_t, int> best_score;  // height unless preferred, trees, height
   std::mt19937_64 random(options.seed);
   for (int attempt = 0; attempt < options.tries; ++attempt) {
-    auto trees = forest.grow({attempt % 2 == 0, attempt % 4 >= 2, attempt < 4 ? 0 : random()});
-    detail::tree_lowering(arcs, forest.capacity(), trees).run(options.kicks, least_height, random);
+    auto forest = start;
+    detail::grow(forest, arcs, edges_by_tail, {attempt % 2 == 0, attempt % 4 != 0}, random);
+    auto& trees = forest.trees;
+    int const hopeless = attempt == 0 ? 0 : std::get<2>(best_score);
+    detail::tree_lowering(arcs, start.room, trees).run(options.kicks, preferred, random, hopeless);
     int height = 0;
     for (auto const& t : trees) height = std::max(height, t.height);
-    std::pair const score(height, trees.size());
+    std::tuple const score(std::max(height, preferred), trees.size(), height);
     if (attempt == 0 || score < best_score) {
       best_score = score;
       best = std::move(trees);
     }
-    if (best_score <= std::pair(least_height, demands.size())) break;
+    if (best_score <= std::tuple(preferred, start.trees.size(), preferred)) break;
+    if (std::get<1>(best_score) * start.trees.front().depth.size() > options.large) break;
+    for (auto& edges : edges_by_tail) std::shuffle(edges.begin(), edges.end(), random);
   }
   std::vector<packed_arborescence> result;
   for (auto& t : best) result.push_back({t.root, t.multiplicity, std::move(t.edges)});
