@@ -229,8 +229,9 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
       keep(root, column.weight, rows.first(half), rows.subspan(half));
     }
   }
-  std::sort(result.trees.begin(), result.trees.end(),
-            [](joint_tree const& a, joint_tree const& b) { return a.weight > b.weight; });
+  std::sort(result.trees.begin(), result.trees.end(), [](joint_tree const& a, joint_tree const& b) {
+    return std::pair(b.weight, a.root) < std::pair(a.weight, b.root);
+  });
   return result;
 }
 

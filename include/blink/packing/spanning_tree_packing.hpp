@@ -4,6 +4,7 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/graph/concepts.hpp>
+#include <blink/packing/detail/tree_assembly.hpp>
 #include <blink/packing/detail/tree_peeling.hpp>
 #include <blink/packing/detail/undirected_edges.hpp>
 #include <blink/packing/simplex.hpp>
@@ -34,10 +35,14 @@ struct spanning_tree_packing {
 };
 
 struct spanning_tree_packing_options {
-  int peeling_vertices = 9;    ///< up to so many, trees are chosen with all vertex sets in view
-  std::size_t max_tries = 24;  ///< random decompositions, of which the one with fewest trees wins
-  std::uint64_t seed = 1;      ///< of the choices
-  simplex_options simplex{};   ///< for larger graphs
+  int peeling_vertices =
+      9;  ///< up to so many (20 at most), trees are chosen with all vertex sets in view
+  std::size_t max_tries = 8;  ///< random decompositions, of which the one with fewest trees wins
+  std::uint64_t seed = 1;     ///< of the choices
+  // for larger graphs
+  double toll = 1e-5;                         ///< largest of a tree; picks one of many optima
+  std::int64_t largest_denominator = 10'000;  ///< of the loads that are guessed
+  simplex_options simplex{};                  ///< its `exact_weights` is not looked at
 };
 
 /// Packs spanning trees into the capacities of a graph whose edges can be walked both ways, at the
@@ -45,7 +50,8 @@ struct spanning_tree_packing_options {
 ///
 /// Small graphs: the rate by repeated greedy filling, then trees are peeled off, each as heavy as
 /// what is left over stays fully packable; among several tries the one with fewest trees, then
-/// with the lowest trees, is returned. Larger graphs: linear programming with trees by price.
+/// with the lowest trees, is returned. Larger graphs: linear programming with trees by price,
+/// whose loads are then split into whole trees.
 ///
 /// Source: W. Tutte, "On the problem of decomposing a graph into n connected factors", J. London
 ///         Math. Soc. 36, 1961; C. Nash-Williams, "Edge-disjoint spanning trees of finite graphs",
@@ -78,16 +84,38 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     result.part = peeling.part();
     for (auto const& [weight, edges] : peeling.fewest(options.max_tries)) keep(weight, edges);
   } else {
-    detail::priced_spanning_trees oracle(plain.graph);
-    auto const solution = simplex(plain.capacity, oracle, options.simplex);
-    if (solution.stopped_because != simplex_stop::optimal) {
-      throw overflow_error("pack_spanning_trees: no exact optimum with 61-bit numbers found");
-    }
+    detail::priced_spanning_trees oracle(plain.graph, options.toll, options.seed);
+    auto simplex_choice = options.simplex;
+    simplex_choice.exact_weights = false;
+    auto solution = simplex(plain.capacity, oracle, simplex_choice);
+    auto const require = [&](bool possible) {
+      if (!possible) throw overflow_error("pack_spanning_trees: no exact optimum in 61 bits found");
+    };
+    require(solution.stopped_because == simplex_stop::optimal_prices);
     result.rate = solution.rate * plain.divisor;
     result.part = detail::tight_partition(plain.graph, plain.capacity, solution.prices);
-    for (auto const& column : solution.columns) keep(column.weight, column.rows);
+    std::vector<double> loads(plain.capacity.size(), 0.0);
+    for (auto const& column : solution.columns) {
+      for (int const e : column.rows) {
+        loads[static_cast<std::size_t>(e)] += column.approximate_weight;
+      }
+    }
+    if (auto const exact = detail::exact_loads(loads, plain.graph.vertex_count, plain.capacity,
+                                               solution.rate, options.largest_denominator)) {
+      for (auto const& tree : detail::split_into_trees(plain.graph, *exact)) {
+        keep(rational(tree.multiplicity, exact->denominator), tree.edges);
+      }
+    } else {  // the weights of the basis may still be exact in 61 bits
+      simplex_choice.exact_weights = true;
+      solution = simplex(plain.capacity, oracle, simplex_choice);
+      require(solution.stopped_because == simplex_stop::optimal);
+      for (auto const& column : solution.columns) keep(column.weight, column.rows);
+    }
   }
-  std::ranges::stable_sort(result.trees, std::ranges::greater{}, &weighted_tree::weight);
+  std::sort(result.trees.begin(), result.trees.end(),
+            [](weighted_tree const& a, weighted_tree const& b) {
+              return a.weight != b.weight ? a.weight > b.weight : a.edges < b.edges;
+            });
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include <blink/error.hpp>
 #include <blink/graph/concepts.hpp>
 #include <blink/packing/arborescence_packing.hpp>
+#include <blink/packing/detail/common_denominator.hpp>
 #include <blink/rational.hpp>
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -21,32 +21,6 @@
 // the two then splits into whole trees, which are paired by root.
 
 namespace blink::inline BLINK_ABI::detail {
-
-/// The least denominator up to `most` that makes all values (nearly) integers, found by continued
-/// fractions; nothing if there is none.
-[[nodiscard]] inline std::optional<std::int64_t> common_denominator(std::span<double const> values,
-                                                                    std::int64_t first,
-                                                                    std::int64_t most) {
-  constexpr double closeness = 1e-6;
-  std::int64_t result = first;
-  for (double const value : values) {
-    double const scaled = value * static_cast<double>(result);
-    double rest = std::abs(scaled - std::round(scaled));
-    // Denominators of the convergents of the fractional part.
-    std::int64_t before = 0, denominator = 1;
-    while (std::abs(scaled * static_cast<double>(denominator) -
-                    std::round(scaled * static_cast<double>(denominator))) > closeness) {
-      if (rest < closeness) return std::nullopt;
-      double const inverse = 1 / rest;
-      auto const digit = static_cast<std::int64_t>(inverse);
-      rest = inverse - static_cast<double>(digit);
-      before = std::exchange(denominator, digit * denominator + before);
-      if (denominator > most / result) return std::nullopt;
-    }
-    result *= denominator;
-  }
-  return result;
-}
 
 /// How an optimal joint packing loads the edges.
 struct joint_loads {

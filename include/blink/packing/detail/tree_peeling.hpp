@@ -42,11 +42,12 @@ class tree_peeling {
   tree_peeling(arc_list const& graph, std::vector<std::int64_t> const& capacity, std::uint64_t seed)
       : graph_(graph), capacity_(capacity), random_(seed) {
     n_ = graph.vertex_count;
+    expects(n_ <= most_vertices, "tree_peeling: too many vertices");
     full_ = (set{1} << n_) - 1;
-    for (set s = 1; s <= full_; ++s) by_size_.push_back(s);
-    std::ranges::stable_sort(by_size_, {}, [](set s) { return std::popcount(s); });
-    slack_.resize(full_ + 1);
-    missing_.resize(full_ + 1);
+    list_sets();
+    slack_.resize(sets_.size());
+    missing_.resize(sets_.size());
+    best_missing_.resize(sets_.size());
     load_.resize(capacity.size());
     key_.resize(capacity.size());
     order_.resize(capacity.size());
@@ -63,11 +64,19 @@ class tree_peeling {
     std::vector<peeled_tree> best, found;
     std::size_t const least = least_trees();
     double best_radius = 0;
+    auto const first_load = load_;
+    auto const first_slack = slack_;
     for (std::size_t t = 0; t < std::max<std::size_t>(max_tries, 1); ++t) {
-      if (t > 0) std::shuffle(order_.begin(), order_.end(), random_);
-      fill();
+      if (t == 0 || every_edge_full_) {  // there is but one way to load the edges
+        load_ = first_load;
+        slack_ = first_slack;
+        rate_left_ = rate_top_;
+      } else {
+        std::shuffle(order_.begin(), order_.end(), random_);
+        fill();
+      }
       double radius = 0;
-      if (!peel(found, best.empty() ? capacity_.size() + full_ : best.size(), radius)) continue;
+      if (!peel(found, best.empty() ? most_trees() : best.size(), radius)) continue;
       if (best.empty() || found.size() < best.size() || radius < best_radius) {
         best.swap(found);
         best_radius = radius;
@@ -82,9 +91,38 @@ class tree_peeling {
   using set = std::uint32_t;
   static constexpr std::int64_t largest = std::int64_t{1} << 56;  // leaves room for a factor V
   static constexpr int candidates_per_step = 3;
+  static constexpr int most_vertices = 20;
 
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   static set bit(int v) { return set{1} << v; }
+
+  /// Only sets that are connected, and larger than one vertex, can be exhausted first.
+  void list_sets() {
+    std::array<set, most_vertices> neighbours{};
+    for (auto const& a : graph_.arcs) {
+      neighbours[at(a.tail)] |= bit(a.head);
+      neighbours[at(a.head)] |= bit(a.tail);
+      ends_.push_back(bit(a.tail) | bit(a.head));
+    }
+    for (set s = 1; s <= full_; ++s) {
+      if (std::has_single_bit(s)) continue;
+      set reached = s & (~s + 1), open = reached;
+      while (open != 0) {
+        set const next = neighbours[at(std::countr_zero(open))] & s & ~reached;
+        reached |= next;
+        open = (open & (open - 1)) | next;
+      }
+      if (reached == s) sets_.push_back(s);
+    }
+    std::sort(sets_.begin(), sets_.end(), [](set a, set b) {
+      int const x = std::popcount(a), y = std::popcount(b);
+      return x != y ? x < y : a < b;
+    });
+    for (set const s : sets_) size_.push_back(std::popcount(s));
+  }
+
+  /// Each tree uses up an edge or fills one more set of a chain.
+  [[nodiscard]] std::size_t most_trees() const { return capacity_.size() + sets_.size(); }
 
   /// Newton's method on the number of parts: fill greedily at the best rate known; sets that got
   /// full before the whole did form a partition with a lower bound.
@@ -96,16 +134,20 @@ class tree_peeling {
       rate_top_ = bound.numerator();
       rate_bottom_ = bound.denominator();
       fill();
-      if (slack_[full_] == 0) break;
+      if (slack_.back() == 0) break;
       sets.reset();
-      for (set s = 1; s < full_; ++s) {
-        if (slack_[s] != 0 || std::has_single_bit(s)) continue;
-        int const first = std::countr_zero(s);
-        for (set rest = s & (s - 1); rest != 0; rest &= rest - 1) {
+      for (std::size_t i = 0; i < sets_.size(); ++i) {
+        if (slack_[i] != 0) continue;
+        int const first = std::countr_zero(sets_[i]);
+        for (set rest = sets_[i]; rest != 0; rest &= rest - 1) {
           sets.join(first, std::countr_zero(rest));
         }
       }
       part_ = numbered_parts(sets, n_);
+    }
+    every_edge_full_ = true;
+    for (std::size_t e = 0; e < capacity_.size(); ++e) {
+      every_edge_full_ = every_edge_full_ && load_[e] == capacity_[e] * rate_bottom_;
     }
   }
 
@@ -116,18 +158,17 @@ class tree_peeling {
       throw overflow_error("pack_spanning_trees: capacities over 56 bits");
     }
     rate_left_ = rate_top_;
-    for (set s = 1; s <= full_; ++s) slack_[s] = rate_top_ * (std::popcount(s) - 1);
+    for (std::size_t i = 0; i < sets_.size(); ++i) slack_[i] = rate_top_ * (size_[i] - 1);
     for (int const e : order_) {
-      auto const [tail, head] = graph_.arcs[at(e)];
-      set const ends = bit(tail) | bit(head);
-      set const others = full_ & ~ends;
-      auto room = std::min(capacity_[at(e)] * rate_bottom_, slack_[full_]);
-      for (set s = others; s != 0; s = (s - 1) & others) {
-        room = std::min(room, slack_[full_ & ~s]);
+      set const ends = ends_[at(e)];
+      auto room = capacity_[at(e)] * rate_bottom_;
+      for (std::size_t i = 0; i < sets_.size(); ++i) {
+        if ((sets_[i] & ends) == ends) room = std::min(room, slack_[i]);
       }
       load_[at(e)] = room;
-      slack_[full_] -= room;
-      for (set s = others; s != 0; s = (s - 1) & others) slack_[full_ & ~s] -= room;
+      for (std::size_t i = 0; i < sets_.size(); ++i) {
+        slack_[i] -= (sets_[i] & ends) == ends ? room : 0;
+      }
     }
   }
 
@@ -150,10 +191,9 @@ class tree_peeling {
     double const scale = 1 / static_cast<double>(rate_top_);
     std::vector<int> tree, best_tree;
     while (rate_left_ > 0) {
-      if (trees.size() >= limit) return false;
       full_sets_.clear();
-      for (set const s : by_size_) {
-        if (slack_[s] == 0 && !std::has_single_bit(s)) full_sets_.push_back(s);
+      for (std::size_t i = 0; i < sets_.size(); ++i) {
+        if (slack_[i] == 0) full_sets_.push_back(sets_[i]);
       }
       // The heaviest of some trees, and of equally heavy ones the lowest.
       std::int64_t top = 0, bottom = 1;
@@ -161,13 +201,20 @@ class tree_peeling {
       for (int c = 0; c < candidates_per_step; ++c) {
         grow(tree, c > 0);
         auto const [a, b] = heaviest_weight(tree);
+        if (wide_integer{a} * bottom < wide_integer{top} * b) continue;
         int const r = tree_radius(tree);
         auto const difference = wide_integer{a} * bottom - wide_integer{top} * b;
-        if (difference < 0 || (difference == 0 && r >= least_radius)) continue;
+        if (difference == 0 && r >= least_radius) continue;
         top = a;
         bottom = b;
+        best_missing_.swap(missing_);
         least_radius = r;
         best_tree.swap(tree);
+      }
+      // Later trees are hardly heavier than this one.
+      auto const wanted = (wide_integer{rate_left_} * bottom + top - 1) / top;
+      if (wanted + static_cast<std::int64_t>(trees.size()) > static_cast<std::int64_t>(limit)) {
+        return false;
       }
       if (bottom > 1) {
         if (rate_left_ > largest / n_ / bottom) return false;
@@ -179,10 +226,9 @@ class tree_peeling {
       radius +=
           static_cast<double>(least_radius) * static_cast<double>(top) * scale * unit.to_double();
       trees.push_back({unit * top, best_tree});
-      count_missing(best_tree);
       rate_left_ -= top;
       for (int const e : best_tree) load_[at(e)] -= top;
-      for (set s = 1; s <= full_; ++s) slack_[s] -= top * missing_[s];
+      for (std::size_t i = 0; i < sets_.size(); ++i) slack_[i] -= top * best_missing_[i];
       if (bottom > 1) {
         auto divisor = rate_left_;
         for (auto const x : load_) divisor = std::gcd(divisor, x);
@@ -211,7 +257,7 @@ class tree_peeling {
       for (int const e : order_) {
         if ((joined_[at(std::countr_zero(s))] & s) == s) break;
         auto const [tail, head] = graph_.arcs[at(e)];
-        set const ends = bit(tail) | bit(head);
+        set const ends = ends_[at(e)];
         if (load_[at(e)] == 0 || (ends & s) != ends || (joined_[at(tail)] & bit(head)) != 0) {
           continue;
         }
@@ -225,16 +271,12 @@ class tree_peeling {
 
   /// For each set, how many edges of the tree within it are missing from a spanning tree of it.
   void count_missing(std::vector<int> const& tree) {
-    std::fill_n(joined_.begin(), n_, set{0});
+    for (std::size_t i = 0; i < sets_.size(); ++i) missing_[i] = size_[i] - 1;
     for (int const e : tree) {
-      auto const [tail, head] = graph_.arcs[at(e)];
-      joined_[at(tail)] |= bit(head);
-      joined_[at(head)] |= bit(tail);
-    }
-    missing_[0] = -1;
-    for (set s = 1; s <= full_; ++s) {
-      set const rest = s & (s - 1);
-      missing_[s] = missing_[rest] + 1 - std::popcount(joined_[at(std::countr_zero(s))] & rest);
+      set const ends = ends_[at(e)];
+      for (std::size_t i = 0; i < sets_.size(); ++i) {
+        missing_[i] -= (sets_[i] & ends) == ends ? 1 : 0;
+      }
     }
   }
 
@@ -242,9 +284,9 @@ class tree_peeling {
   std::pair<std::int64_t, std::int64_t> heaviest_weight(std::vector<int> const& tree) {
     count_missing(tree);
     std::fill_n(least_slack_.begin(), n_, std::numeric_limits<std::int64_t>::max());
-    for (set s = 1; s <= full_; ++s) {
-      auto& least = least_slack_[at(missing_[s])];
-      least = std::min(least, slack_[s]);
+    for (std::size_t i = 0; i < sets_.size(); ++i) {
+      auto& least = least_slack_[at(missing_[i])];
+      least = std::min(least, slack_[i]);
     }
     std::int64_t top = rate_left_, bottom = 1;
     for (int const e : tree) top = std::min(top, load_[at(e)]);
@@ -258,15 +300,21 @@ class tree_peeling {
     return {top, bottom};
   }
 
-  /// Steps from the centre to the farthest vertex. Uses the neighbours that `count_missing` found.
-  [[nodiscard]] int tree_radius(std::vector<int> const&) const {
+  /// Steps from the centre to the farthest vertex.
+  [[nodiscard]] int tree_radius(std::vector<int> const& tree) const {
+    std::array<set, most_vertices> neighbours{};
+    for (int const e : tree) {
+      auto const [tail, head] = graph_.arcs[at(e)];
+      neighbours[at(tail)] |= bit(head);
+      neighbours[at(head)] |= bit(tail);
+    }
     int best = n_;
     for (int v = 0; v < n_; ++v) {
       set reached = bit(v), layer = reached;
       int steps = 0;
       while (reached != full_ && steps < best) {
         set next = 0;
-        for (; layer != 0; layer &= layer - 1) next |= joined_[at(std::countr_zero(layer))];
+        for (; layer != 0; layer &= layer - 1) next |= neighbours[at(std::countr_zero(layer))];
         layer = next & ~reached;
         reached |= next;
         ++steps;
@@ -281,17 +329,21 @@ class tree_peeling {
   std::minstd_rand random_;
   int n_ = 0;
   set full_ = 0;
+  std::vector<set> ends_;  // by edge
+  std::vector<set> sets_;  // by size
+  std::vector<int> size_;  // by position in sets_, as are slack_, missing_, best_missing_
   std::int64_t rate_top_ = 0, rate_bottom_ = 1;
   std::vector<int> part_;
-  std::vector<set> by_size_, full_sets_;
+  bool every_edge_full_ = false;
   std::int64_t rate_left_ = 0;
-  std::vector<std::int64_t> load_;   // by edge
-  std::vector<std::int64_t> slack_;  // by set
-  std::vector<int> missing_;         // by set
-  std::vector<double> key_;          // by edge
-  std::vector<int> order_;           // edges
-  std::array<set, 20> joined_{};     // by vertex
-  std::array<std::int64_t, 20> least_slack_{};
+  std::vector<std::int64_t> load_;  // by edge
+  std::vector<std::int64_t> slack_;
+  std::vector<int> missing_, best_missing_;
+  std::vector<set> full_sets_;
+  std::vector<double> key_;                  // by edge
+  std::vector<int> order_;                   // edges
+  std::array<set, most_vertices> joined_{};  // by vertex: the piece of the tree that holds it
+  std::array<std::int64_t, most_vertices> least_slack_{};
 };
 
 }  // namespace blink::inline BLINK_ABI::detail

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <numeric>
 #include <optional>
+#include <random>
 #include <span>
 #include <string>
 #include <utility>
@@ -55,25 +56,40 @@ struct undirected_edges {
   }
 };
 
-/// Prices spanning trees.
+/// Prices spanning trees. Random tolls on the edges single out one way to load them among all
+/// optimal ones; being a corner, it has small denominators.
 class priced_spanning_trees {
  public:
-  explicit priced_spanning_trees(arc_list const& graph) : search_(graph), exact_search_(graph) {}
+  priced_spanning_trees(arc_list const& graph, double toll, std::uint64_t seed)
+      : search_(graph), exact_search_(graph), costs_(graph.arcs.size()) {
+    std::mt19937_64 random(seed);
+    for (std::size_t e = 0; e < costs_.size(); ++e) {
+      auto const share = static_cast<double>(random() >> 11) * 0x1p-53;
+      tolls_.push_back(toll * share / static_cast<double>(graph.vertex_count));
+    }
+  }
 
   void operator()(std::span<double const> prices, std::vector<packing_column>& columns) {
-    auto const tree = search_.solve(prices);
+    for (std::size_t e = 0; e < costs_.size(); ++e) costs_[e] = prices[e] + tolls_[e];
+    auto const tree = search_.solve(costs_);
     columns.emplace_back(tree.begin(), tree.end());
   }
   void operator()(std::span<std::int64_t const> prices, std::vector<packing_column>& columns) {
     auto const tree = exact_search_.solve(prices);
     columns.emplace_back(tree.begin(), tree.end());
   }
+  [[nodiscard]] double toll(packing_column const& rows) const {
+    double sum = 0;
+    for (int const row : rows) sum += tolls_[static_cast<std::size_t>(row)];
+    return sum;
+  }
 
  private:
   spanning_tree_search<double> search_;
   spanning_tree_search<std::int64_t> exact_search_;
+  std::vector<double> tolls_, costs_;  // by edge
 };
-static_assert(pricing_oracle<priced_spanning_trees>);
+static_assert(pricing_oracle<priced_spanning_trees> && has_tolls<priced_spanning_trees>);
 
 /// Capacity between the parts over the number of parts less one.
 [[nodiscard]] inline rational partition_bound(arc_list const& graph,
