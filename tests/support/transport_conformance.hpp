@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What every transport promises, as tests of two links: a new transport is a fixture and one line.
+//
+// A fixture is default-constructible and has
+//   using link = …;                  the model of `transport`
+//   link sender(), receiver();       the ends of `wire()`; both have entered the same call
+//   std::uint32_t wire();            a wire whose messages go through slots
+//   std::uint64_t window();
+//   void abort();
+
+#include <blink/collectives/transport.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace blink_test {
+
+template <class Fixture>
+class transport_conformance : public testing::Test {
+ protected:
+  static_assert(blink::transport<typename Fixture::link>);
+  Fixture both_;
+
+  // Bounded: a broken transport fails instead of hanging.
+  template <class Condition>
+  static bool becomes_true(Condition const& condition) {
+    auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+};
+TYPED_TEST_SUITE_P(transport_conformance);
+
+TYPED_TEST_P(transport_conformance, ends_know_each_other) {
+  auto const a = this->both_.sender();
+  auto const b = this->both_.receiver();
+  EXPECT_NE(a.rank(), b.rank());
+  EXPECT_EQ(a.rank_count(), b.rank_count());
+  EXPECT_TRUE(a.is_present(b.rank()));
+  EXPECT_TRUE(b.is_present(a.rank()));
+  EXPECT_GE(a.slot_bytes(), 1U);
+}
+
+TYPED_TEST_P(transport_conformance, nothing_arrives_before_it_is_posted) {
+  auto const a = this->both_.sender();
+  auto const b = this->both_.receiver();
+  auto const wire = this->both_.wire();
+  EXPECT_FALSE(b.has_arrived(wire, 0));
+  ASSERT_TRUE(a.has_room(wire, 0));
+  std::memset(a.outbox(wire, 0), 7, a.slot_bytes());
+  EXPECT_FALSE(b.has_arrived(wire, 0));
+  a.post(wire, 0, a.slot_bytes());
+  ASSERT_TRUE(this->becomes_true([&] { return b.has_arrived(wire, 0); }));
+  EXPECT_FALSE(b.has_arrived(wire, 1));
+  EXPECT_EQ(b.inbox(wire, 0)[b.slot_bytes() - 1], std::byte{7});
+}
+
+TYPED_TEST_P(transport_conformance, the_window_bounds_what_is_under_way) {
+  auto const a = this->both_.sender();
+  auto const b = this->both_.receiver();
+  auto const wire = this->both_.wire();
+  auto const window = this->both_.window();
+  for (std::uint64_t message = 0; message < window; ++message) {
+    ASSERT_TRUE(a.has_room(wire, message));
+    a.outbox(wire, message)[0] = static_cast<std::byte>(message + 1);
+    a.post(wire, message, 1);
+  }
+  EXPECT_FALSE(a.has_room(wire, window));
+  ASSERT_TRUE(this->becomes_true([&] { return b.has_arrived(wire, window - 1); }));
+  for (std::uint64_t message = 0; message < window; ++message) {  // slots do not overlap
+    EXPECT_TRUE(b.has_arrived(wire, message));
+    EXPECT_EQ(b.inbox(wire, message)[0], static_cast<std::byte>(message + 1));
+  }
+  EXPECT_FALSE(a.was_taken(wire, 0));
+  b.take(wire, 0);
+  ASSERT_TRUE(this->becomes_true([&] { return a.was_taken(wire, 0); }));
+  EXPECT_TRUE(a.has_room(wire, window));
+  EXPECT_FALSE(a.has_room(wire, window + 1));
+  EXPECT_FALSE(a.was_taken(wire, 1));
+}
+
+TYPED_TEST_P(transport_conformance, bytes_arrive_in_order_between_threads) {
+  auto const a = this->both_.sender();
+  auto const b = this->both_.receiver();
+  auto const wire = this->both_.wire();
+  constexpr std::uint64_t messages = 300;
+  auto const byte_of = [](std::uint64_t message, std::size_t k) {
+    return static_cast<std::byte>(message * 31 + k);
+  };
+  bool sent = true;
+  std::jthread const sending([&] {
+    for (std::uint64_t message = 0; message < messages && sent; ++message) {
+      sent = this->becomes_true([&] { return a.has_room(wire, message); });
+      auto* const slot = a.outbox(wire, message);
+      for (std::size_t k = 0; k < a.slot_bytes(); ++k) slot[k] = byte_of(message, k);
+      a.post(wire, message, a.slot_bytes());
+    }
+  });
+  for (std::uint64_t message = 0; message < messages; ++message) {
+    ASSERT_TRUE(this->becomes_true([&] { return b.has_arrived(wire, message); })) << message;
+    auto const* const slot = b.inbox(wire, message);
+    std::size_t wrong = 0;
+    for (std::size_t k = 0; k < b.slot_bytes(); ++k)
+      wrong += slot[k] == byte_of(message, k) ? 0 : 1;
+    ASSERT_EQ(wrong, 0U) << message;
+    b.take(wire, message);
+  }
+}
+
+TYPED_TEST_P(transport_conformance, giving_up_reaches_both_ends) {
+  EXPECT_FALSE(this->both_.sender().is_aborted());
+  this->both_.abort();
+  EXPECT_TRUE(this->both_.sender().is_aborted());
+  EXPECT_TRUE(this->both_.receiver().is_aborted());
+}
+
+REGISTER_TYPED_TEST_SUITE_P(transport_conformance, ends_know_each_other,
+                            nothing_arrives_before_it_is_posted,
+                            the_window_bounds_what_is_under_way,
+                            bytes_arrive_in_order_between_threads, giving_up_reaches_both_ends);
+
+}  // namespace blink_test
