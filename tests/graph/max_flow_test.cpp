@@ -132,4 +132,19 @@ TEST(RootedConnectivity, IsTheSmallestCutOfAll) {
   }
 }
 
+TEST(RootedConnectivity, TowardsTheRootOnTheReversedGraph) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    auto const g = test::make_random_graph(seed, 3 + seed % 10, 3, 9);
+    std::vector<int> all(static_cast<std::size_t>(g.graph.vertex_count));
+    std::iota(all.begin(), all.end(), 0);
+    auto smallest = std::numeric_limits<std::int64_t>::max();
+    for (int v = 1; v < g.graph.vertex_count; ++v) {
+      smallest = std::min(smallest, max_flow(g.graph, v, 0, g.capacity).value);
+    }
+    EXPECT_EQ(rooted_connectivity(reversed(g.graph), g.capacity, 0, all).value, smallest);
+    EXPECT_EQ(reversed(reversed(g.graph)).arcs, g.graph.arcs);
+  }
+}
+
 }  // namespace

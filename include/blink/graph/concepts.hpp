@@ -91,4 +91,16 @@ template <directed_edge_list Graph>
   return graph;
 }
 
+/// The graph with every edge turned round; edges keep their positions. What holds from a root holds
+/// towards it on the original.
+///
+/// Time: O(V + E).
+/// Throws: precondition_error if an end of an edge is not a vertex.
+template <directed_edge_list Graph>
+[[nodiscard]] arc_list reversed(Graph const& graph) {
+  arc_list result = to_arc_list(graph);
+  for (auto& a : result.arcs) std::swap(a.tail, a.head);
+  return result;
+}
+
 }  // namespace blink::inline BLINK_ABI
