@@ -6,6 +6,7 @@
 #include <blink/graph/concepts.hpp>
 #include <blink/graph/max_flow.hpp>
 #include <blink/packing/arborescence_packing.hpp>
+#include <blink/packing/detail/arborescence_growth.hpp>
 #include <blink/packing/detail/common_denominator.hpp>
 #include <blink/rational.hpp>
 
