@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <blink/planning/picture.hpp>
 #include <blink/topology/built_in_machines.hpp>
+#include <blink/topology/canonical.hpp>
 #include <blink/topology/connectivity.hpp>
 #include <blink/topology/write_json.hpp>
 
@@ -9,11 +11,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -26,11 +30,17 @@ struct topo_options {
   std::string ranks;
   std::string links = "all";
   std::string json;
+  std::string svg;
   bool list = false;
+  bool full = false;
 };
 
-/// Machines of more ranks get no matrix: it would not fit on a screen.
+// What fits on a screen; --full shows all.
 constexpr std::size_t widest_matrix = 32;
+constexpr std::size_t longest_table = 64;
+
+/// How long to look for the class of a symmetric machine, in refinements: well below a second.
+constexpr std::int64_t class_steps = 20'000;
 
 std::string number(topology const& machine, rational const& steps) {
   char text[32];
@@ -43,12 +53,22 @@ struct node const& node_at(topology const& machine, int position) {
 }
 
 void print_list() {
-  std::size_t width = 0;
-  for (auto const& each : built_in_machines()) width = std::max(width, usage(each).size());
-  for (auto const& each : built_in_machines()) {
-    std::printf("  %-*s  %s\n", static_cast<int>(width), usage(each).c_str(),
-                std::string(each.about).c_str());
-  }
+  auto const print = [](std::string const& name, std::string_view about) {
+    std::printf("  %-20s %s\n", name.c_str(), std::string(about).c_str());
+  };
+  for (auto const& each : built_in_machines()) print(usage(each), each.about);
+  print("host[:GB/s]", "this computer: cores and memories; the copy rate is measured or given");
+  print("FILE.json", "a machine as --json writes it");
+  print("FILE.xml", "a system topology as NCCL_TOPO_DUMP_FILE writes it");
+}
+
+/// 64 bits of FNV-1a: a short name for a class of isomorphic machines, the same on every computer.
+std::string short_name(std::string const& key) {
+  std::uint64_t hash = 14695981039346656037U;
+  for (char const c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  char text[24];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  return text;
 }
 
 void print_summary(topology const& machine) {
@@ -71,13 +91,20 @@ void print_summary(topology const& machine) {
                 total.first, number(machine, total.second).c_str(), machine.unit.c_str());
   }
   auto const groups = rank_groups(machine);
-  if (groups.size() == 1) return;
-  std::printf("groups    %zu, with no path between them:", groups.size());
-  for (auto const& group : groups) std::printf(" {%s}", in_words(group).c_str());
-  std::printf("\n");
+  if (groups.size() > 1) {
+    std::printf("groups    %zu, not joined both ways:", groups.size());
+    for (auto const& group : groups) std::printf(" {%s}", in_words(group).c_str());
+    std::printf("\n");
+  } else if (auto const kind = fastest_connecting_kind(machine)) {
+    std::printf("joined    by %s alone\n", std::string(to_text(*kind)).c_str());
+  }
+  auto const form = canonical(machine, class_steps);
+  if (form.is_exact) {
+    std::printf("class     %s, equal for isomorphic machines\n", short_name(form.key).c_str());
+  }
 }
 
-void print_nodes(topology const& machine) {
+void print_nodes(topology const& machine, std::size_t most) {
   std::vector<rational> out(machine.nodes.size());
   std::vector<rational> in(machine.nodes.size());
   for (auto const& l : machine.links) {
@@ -89,17 +116,20 @@ void print_nodes(topology const& machine) {
   auto const label_width = static_cast<int>(width);
   std::printf("\n  %5s  %-5s  %-*s  %4s %10s %10s\n", "id", "what", label_width, "label", "box",
               "out", "in");
-  for (std::size_t i = 0; i < machine.nodes.size(); ++i) {
+  for (std::size_t i = 0; i < std::min(most, machine.nodes.size()); ++i) {
     auto const& n = machine.nodes[i];
     std::printf("  %5d  %-5s  %-*s  %4s %10s %10s\n", n.id,
                 n.kind == node_kind::rank ? "rank" : "relay", label_width, n.label.c_str(),
                 n.box < 0 ? "-" : std::to_string(n.box).c_str(), number(machine, out[i]).c_str(),
                 number(machine, in[i]).c_str());
   }
+  if (most < machine.nodes.size()) {
+    std::printf("  ... %zu more, --full shows them\n", machine.nodes.size() - most);
+  }
 }
 
 /// Capacity of the direct links from rank (row) to rank (column).
-void print_matrix(topology const& machine) {
+void print_matrix(topology const& machine, bool full) {
   auto const ranks = machine.rank_positions();
   std::map<std::pair<int, int>, rational> direct;
   for (auto const& l : machine.links) {
@@ -108,8 +138,8 @@ void print_matrix(topology const& machine) {
     direct[{l.tail, l.head}] += l.capacity;
   }
   if (direct.empty()) return;
-  if (ranks.size() > widest_matrix) {
-    std::printf("\nno matrix of direct links: more than %zu ranks\n", widest_matrix);
+  if (!full && ranks.size() > widest_matrix) {
+    std::printf("\nmore than %zu ranks: --full shows the matrix of direct links\n", widest_matrix);
     return;
   }
   std::size_t widest = 3;
@@ -133,8 +163,9 @@ void print_matrix(topology const& machine) {
 }
 
 /// What is connected to each relay, ports of equal capacity on one line.
-void print_ports(topology const& machine) {
+void print_ports(topology const& machine, std::size_t most) {
   bool first = true;
+  std::size_t lines = 0;
   for (std::size_t v = 0; v < machine.nodes.size(); ++v) {
     if (machine.nodes[v].kind == node_kind::rank) continue;
     auto const relay = static_cast<int>(v);
@@ -152,6 +183,7 @@ void print_ports(topology const& machine) {
     first = false;
     bool named = false;
     for (auto const& [port, ids] : equal) {
+      if (++lines > most) continue;
       auto const& [kind, out, in] = port;
       std::printf("  %5s  %-8s %10s %10s  %s\n",
                   named ? "" : std::to_string(machine.nodes[v].id).c_str(),
@@ -160,6 +192,13 @@ void print_ports(topology const& machine) {
       named = true;
     }
   }
+  if (lines > most) std::printf("  ... %zu more, --full shows them\n", lines - most);
+}
+
+void write_output(std::string const& path, std::string const& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text << std::flush;
+  if (!file) throw input_error(path + ": cannot be written, expected a writable file");
 }
 
 void run_topo(topo_options const& options) {
@@ -175,15 +214,24 @@ void run_topo(topo_options const& options) {
     std::fputs(write_json(machine).c_str(), stdout);
     return;
   }
+  auto const most = options.full ? machine.nodes.size() + machine.links.size() : longest_table;
   print_summary(machine);
-  print_nodes(machine);
-  print_matrix(machine);
-  print_ports(machine);
-  if (options.json.empty()) return;
-  std::ofstream file(options.json, std::ios::binary);
-  file << write_json(machine) << std::flush;
-  if (!file) throw input_error(options.json + ": cannot be written");
-  std::printf("\nmachine written to %s\n", options.json.c_str());
+  print_nodes(machine, most);
+  print_matrix(machine, options.full);
+  print_ports(machine, most);
+  if (!options.json.empty()) {
+    write_output(options.json, write_json(machine));
+    std::printf("\nmachine written to %s\n", options.json.c_str());
+  }
+  if (!options.svg.empty()) {
+    plan bare;  // no trees: the machine alone
+    bare.unit = machine.unit;
+    for (auto const& n : machine.nodes) {
+      if (n.kind == node_kind::rank) bare.ranks.push_back(n.id);
+    }
+    write_output(options.svg, draw_svg(machine, bare));
+    std::printf("\npicture written to %s\n", options.svg.c_str());
+  }
 }
 
 }  // namespace
@@ -193,13 +241,15 @@ void add_topo_command(CLI::App& app) {
   auto* command = app.add_subcommand(
       "topo",
       "Show a machine: ranks, relays, links and their capacities; cut it down to an allocation;\n"
-      "convert it to JSON. A machine in several unconnected groups is shown, not refused.\n"
+      "convert it to JSON; draw it. A machine in several unconnected groups is shown, not "
+      "refused.\n"
       "\n"
       "  blink topo --list                          built-in machines\n"
       "  blink topo dgx1v --ranks 0,1,4,5           what a job on four GPUs has\n"
       "  blink topo dump.xml --links nvlink         NVLinks of an NCCL topology dump\n"
       "  blink topo dgx_a100:2 --json machine.json  a file to edit\n");
-  command->add_option("MACHINE", options->machine, "built-in name, JSON file or NCCL XML file");
+  command->add_option("MACHINE", options->machine,
+                      "built-in name (--list), JSON file or NCCL XML file");
   command->add_option("--ranks,-r", options->ranks, "keep these ranks only, such as 0,1,4-6");
   command
       ->add_option("--links", options->links,
@@ -207,7 +257,9 @@ void add_topo_command(CLI::App& app) {
                    "blink plan would use")
       ->capture_default_str();
   command->add_option("--json,-o", options->json, "write the machine as JSON here; - for stdout");
-  command->add_flag("--list", options->list, "list the built-in machines");
+  command->add_option("--svg", options->svg, "draw the machine into this file");
+  command->add_flag("--full", options->full, "all rows of all tables, however many");
+  command->add_flag("--list", options->list, "list the built-in machines and the kinds of files");
   command->callback([options] { run_topo(*options); });
 }
 

@@ -55,6 +55,19 @@ TEST(ReadMachine, UnknownNamesGetTheNearestOneAndTheList) {
   EXPECT_NE(far.find(".json"), std::string::npos) << far;
 }
 
+TEST(ReadMachine, TheHostIsOneSwitchWithEqualPortsOrSeveralMemories) {
+  auto const machine = read_machine("host:12.5");
+  EXPECT_EQ(machine.name, "host");
+  EXPECT_NO_THROW(require_connected(machine));
+  for (auto const& l : machine.links) {
+    if (l.kind != link_kind::memory) continue;
+    EXPECT_EQ(machine.in_units(l.capacity), rational(25, 2));
+  }
+  for (auto const* name : {"host:", "host:x", "host:-1", "host:0", "host:1e9"}) {
+    EXPECT_NE(fault_of(name).find("expected host or host:GB/s"), std::string::npos) << name;
+  }
+}
+
 TEST(ReadMachine, WrongArgumentsAreRefused) {
   for (auto const* name :
        {"ring", "ring:", "ring:x", "ring:-3", "ring:4x4", "dgx1v:2", "dgx_a100:1x2", "torus:4",

@@ -52,7 +52,7 @@ inline topology this_machine(host_options const& options) {
   auto const own = std::max(steps, std::int64_t{1});
 
   topology machine;
-  machine.name = "this machine";
+  machine.name = "host";
   machine.steps_per_unit = steps_per_unit;
   for (int const core : cores) {
     machine.nodes.push_back({static_cast<int>(machine.nodes.size()), node_kind::rank,

@@ -3,8 +3,10 @@
 
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/rational.hpp>
 #include <blink/topology/built_in_machines.hpp>
 #include <blink/topology/detail/input_text.hpp>
+#include <blink/topology/host.hpp>
 #include <blink/topology/read_json.hpp>
 #include <blink/topology/read_nccl_xml.hpp>
 #include <blink/topology/topology.hpp>
@@ -20,7 +22,8 @@
 namespace blink::inline BLINK_ABI {
 
 /// A machine by built-in name ("dgx1v", "dgx_a100:2", "torus:4x4"), or from a file: JSON if the
-/// name ends in .json, an NCCL or RCCL system topology if it ends in .xml.
+/// name ends in .json, an NCCL or RCCL system topology if it ends in .xml. "host" is the computer
+/// that runs this program, with a measured copy rate or, as "host:12.5", with this one in GB/s.
 ///
 /// Throws: input_error; for an unknown name it lists what is known and suggests the nearest.
 [[nodiscard]] topology read_machine(std::string const& name_or_path);
@@ -64,13 +67,24 @@ inline built_in_machine const* nearest_machine(std::string_view name, std::size_
   auto const* nearest = nearest_machine(asked.substr(0, asked.find(':')), typing_errors);
   throw input_error("unknown machine " + quoted(asked) +
                     (nearest == nullptr ? "" : ", did you mean " + usage(*nearest) + "?") +
-                    " Expected a file that ends in .json or .xml, or one of " + known);
+                    " Expected a file that ends in .json or .xml, or one of host[:GB/s], " + known);
 }
 
 }  // namespace detail
 
 inline topology read_machine(std::string const& name_or_path) {
   std::string_view const asked = name_or_path;
+  if (asked == "host") return this_machine();
+  if (asked.starts_with("host:")) {
+    host_options options;
+    options.copy_rate = detail::read_decimal(asked.substr(5), 9);
+    if (!options.copy_rate || *options.copy_rate < rational(1, 10) ||
+        *options.copy_rate > rational(1'000'000)) {
+      throw input_error("machine " + detail::quoted(asked) +
+                        ": expected host or host:GB/s with a rate from 0.1 to 1000000");
+    }
+    return this_machine(options);
+  }
   if (asked.ends_with(".json")) return read_json_file(name_or_path);
   if (asked.ends_with(".xml")) return read_nccl_xml_file(name_or_path);
   if (auto machine = make_built_in_machine(asked)) return *std::move(machine);
