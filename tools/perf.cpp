@@ -161,14 +161,15 @@ std::vector<contender> memory_contenders(perf_options const& options, collective
 }
 
 /// Shaped links: chunks cost scheduling on a machine with fewer cores than ranks, and a rank that
-/// has nothing to do must leave the cores to the others.
+/// has nothing to do must leave the cores to the others. It sleeps at once: who yields instead
+/// comes after everything else that runs on the machine.
 world_options shaped_options() {
   world_options result;
   result.costs.chunk_seconds = 1e-4;
   result.window = 8;
   result.slot_bytes = 128 * kibi;
-  result.waits.spins = 20;
-  result.waits.yields = 20;
+  result.waits.spins = 2;
+  result.waits.yields = 0;
   result.waits.sleep = std::chrono::microseconds(30);
   return result;
 }

@@ -33,7 +33,7 @@ struct perf_request {
 struct perf_result {
   std::size_t bytes = 0;     ///< of the whole buffer
   std::size_t count = 0;     ///< elements: of the buffer, or of one rank's block
-  double seconds = 0;        ///< median over the iterations; of each the slowest rank's
+  double seconds = 0;        ///< median; from the last rank's entry to the last one's return
   double least_seconds = 0;  ///< of all iterations
   double algbw = 0;          ///< bytes / second
   double busbw = 0;          ///< bytes / second

@@ -122,11 +122,16 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
   World world(ranks, request.options);
   auto& plan = world.prepare(request.plan);
   meeting_point meeting(ranks);
-  std::vector<std::vector<double>> seconds(static_cast<std::size_t>(ranks));
+  // By iteration and rank: from the last to enter to the last to leave, so that the way out of the
+  // meeting does not count.
+  struct visit {
+    clock::time_point enters, leaves;
+  };
+  std::vector<std::vector<visit>> visits(rounds,
+                                         std::vector<visit>(static_cast<std::size_t>(ranks)));
   std::vector<std::uint64_t> wrong(static_cast<std::size_t>(ranks), 0);
   world.run([&](auto& me) {
     int const rank = me.rank();
-    auto& own_seconds = seconds[static_cast<std::size_t>(rank)];
     perf_buffers<T> mine(request, count, ranks, rank);
     for (int iteration = -request.warm_up; iteration < request.iterations; ++iteration) {
       std::fill(mine.memory.begin(), mine.memory.end(), T{});
@@ -139,23 +144,29 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
            reducer);
       auto const end = clock::now();
       if (iteration >= 0) {
-        own_seconds.push_back(std::chrono::duration<double>(end - start).count());
+        visits[static_cast<std::size_t>(iteration)][static_cast<std::size_t>(rank)] = {start, end};
         wrong[static_cast<std::size_t>(rank)] +=
             count_wrong(request, mine, count, ranks, rank, iteration, reducer);
       }
       meeting.wait();
     }
   });
-  std::vector<double> slowest(rounds, 0);
-  for (auto const& of_rank : seconds) {
-    for (std::size_t k = 0; k < rounds; ++k) slowest[k] = std::max(slowest[k], of_rank[k]);
+  std::vector<double> seconds;
+  for (auto const& all : visits) {
+    auto const enters = std::max_element(all.begin(), all.end(), [](auto const& a, auto const& b) {
+                          return a.enters < b.enters;
+                        })->enters;
+    auto const leaves = std::max_element(all.begin(), all.end(), [](auto const& a, auto const& b) {
+                          return a.leaves < b.leaves;
+                        })->leaves;
+    seconds.push_back(std::chrono::duration<double>(leaves - enters).count());
   }
-  std::sort(slowest.begin(), slowest.end());
+  std::sort(seconds.begin(), seconds.end());
   perf_result result;
   result.count = count;
   result.bytes = count * blocks * sizeof(T);
-  result.seconds = rounds == 0 ? 0 : slowest[rounds / 2];
-  result.least_seconds = rounds == 0 ? 0 : slowest[0];
+  result.seconds = rounds == 0 ? 0 : seconds[rounds / 2];
+  result.least_seconds = rounds == 0 ? 0 : seconds[0];
   for (auto const of_rank : wrong) result.wrong += of_rank;
   if (result.seconds > 0) {
     double const n = ranks;
