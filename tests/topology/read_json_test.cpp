@@ -282,7 +282,7 @@ TEST(ReadJson, PublishedDescriptionsAsAnotherParserSeesThem) {
     auto const machine = read_json_file(entry.path().string());
     ASSERT_EQ(machine.nodes.size(), document["nodes"].size());
     ASSERT_EQ(machine.links.size(), document["links"].size());
-    EXPECT_EQ(machine.unit, document["unit"]);
+    EXPECT_EQ(machine.unit, document["unit"].get<std::string>());
     for (std::size_t i = 0; i < machine.links.size(); ++i) {
       auto const& l = machine.links[i];
       auto const& other = document["links"][i];
