@@ -194,7 +194,7 @@ TEST(pack_joint_trees, matches_the_known_optima_of_machines) {
       {"line_8", rational(1)},           {"ring_8", rational(8, 7)},
       {"dgx1v", rational(600, 7)},       {"random_n8_d4_s1", rational(625, 7)},
       {"mi250_1box", rational(1200, 7)}, {"mesh2d_4x4", rational(80)},
-      {"dragonfly_4x5", rational(400)}};
+      {"dragonfly_4x5", rational(400)},  {"random_n16_d4_s1", rational(245, 3)}};
   for (auto const& [name, rate] : known) {
     SCOPED_TRACE(name);
     auto const machine = nlohmann::json::parse(std::ifstream(folder + name + ".json"));

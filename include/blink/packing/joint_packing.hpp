@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -38,7 +39,9 @@ struct joint_packing {
 };
 
 struct joint_packing_options {
-  double toll = 1e-5;                         ///< largest of a pair; picks one of many optima
+  /// Largest toll of a pair, which picks one of many optima; the next is tried if that one has no
+  /// small denominators, or tolls were too large to keep the optimum.
+  std::vector<double> tolls{1e-4, 1e-3, 1e-5};
   std::int64_t largest_denominator = 10'000;  ///< of the loads that are guessed
   simplex_options simplex{};                  ///< its `exact_weights` is not looked at
 };
@@ -115,16 +118,26 @@ class joint_tree_oracle {
 };
 static_assert(pricing_oracle<joint_tree_oracle> && has_tolls<joint_tree_oracle>);
 
-/// Throws: overflow_error unless the prices are proven.
-inline void expects_prices(simplex_solution const& solution) {
-  if (solution.stopped_because == simplex_stop::optimal ||
-      solution.stopped_because == simplex_stop::optimal_prices) {
-    return;
-  }
+/// Throws: overflow_error unless prices and weights are proven.
+inline void expects_optimal(simplex_solution const& solution) {
+  if (solution.stopped_because == simplex_stop::optimal) return;
   throw overflow_error(solution.stopped_because == simplex_stop::pivot_limit
                            ? "pack_joint_trees: no optimum within " +
                                  std::to_string(solution.pivots) + " pivots"
                            : "pack_joint_trees: no optimum with 61-bit numbers found");
+}
+
+/// How the columns load the edges; the first `half` entries of a column are an in-tree.
+[[nodiscard]] inline joint_loads loads_of(simplex_solution const& solution, std::size_t edge_count,
+                                          std::size_t half) {
+  joint_loads result{std::vector<double>(edge_count, 0.0), std::vector<double>(edge_count, 0.0)};
+  for (auto const& column : solution.columns) {
+    for (std::size_t i = 0; i < column.rows.size(); ++i) {
+      auto& load = i < half ? result.in : result.out;
+      load[static_cast<std::size_t>(column.rows[i])] += column.approximate_weight;
+    }
+  }
+  return result;
 }
 
 /// The vertex that no edge enters.
@@ -183,19 +196,8 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     divisor = std::gcd(divisor, c);
   }
   for (auto& c : capacity) c /= divisor;
-  detail::joint_tree_oracle oracle(usable, roots, options.toll, options.simplex.seed);
-  auto simplex_choice = options.simplex;
-  simplex_choice.exact_weights = false;
-  auto solution = simplex(capacity, oracle, simplex_choice);
-  detail::expects_prices(solution);
-
+  expects(!options.tolls.empty(), "pack_joint_trees: at least one toll");
   joint_packing result;
-  result.rate = solution.rate * divisor;
-  result.pivots = solution.pivots;
-  result.prices.resize(plain.arcs.size());
-  for (std::size_t row = 0; row < edge.size(); ++row) {
-    result.prices[static_cast<std::size_t>(edge[row])] = solution.prices[row];
-  }
   auto const keep = [&](int root, rational const& weight, auto const& in, auto const& out) {
     joint_tree tree{root, weight * divisor, {}, {}};
     for (int const row : in) tree.in_edges.push_back(edge[static_cast<std::size_t>(row)]);
@@ -203,31 +205,45 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     result.trees.push_back(std::move(tree));
   };
   auto const half = static_cast<std::size_t>(plain.vertex_count) - 1;
-  detail::joint_loads loads{std::vector<double>(edge.size(), 0.0),
-                            std::vector<double>(edge.size(), 0.0)};
-  for (auto const& column : solution.columns) {
-    for (std::size_t i = 0; i < column.rows.size(); ++i) {
-      auto& load = i < half ? loads.in : loads.out;
-      load[static_cast<std::size_t>(column.rows[i])] += column.approximate_weight;
-    }
+  auto const solve = [&](double toll, bool exact_weights) {
+    detail::joint_tree_oracle oracle(usable, roots, toll, options.simplex.seed);
+    auto simplex_choice = options.simplex;
+    simplex_choice.exact_weights = exact_weights;
+    auto solution = simplex(capacity, oracle, simplex_choice);
+    result.pivots += solution.pivots;
+    return solution;
+  };
+  simplex_solution solution;
+  std::optional<std::vector<detail::tree_pair>> pairs;
+  std::int64_t denominator = 1;
+  for (double const toll : options.tolls) {
+    solution = solve(toll, false);
+    if (solution.stopped_because == simplex_stop::pivot_limit) break;
+    if (solution.stopped_because != simplex_stop::optimal_prices) continue;
+    auto const loads = detail::loads_of(solution, edge.size(), half);
+    auto const exact =
+        detail::exact_loads(loads, usable, capacity, solution.rate, options.largest_denominator);
+    if (exact) pairs = detail::pack_pairs(usable, *exact);
+    if (pairs) denominator = exact->denominator;
+    if (pairs) break;
   }
-  if (auto const exact = detail::exact_loads(loads, usable, capacity, solution.rate,
-                                             options.largest_denominator)) {
-    for (auto const& pair : detail::pack_pairs(usable, *exact)) {
-      keep(pair.root, rational(pair.multiplicity, exact->denominator), pair.in_edges,
-           pair.out_edges);
+  if (pairs) {
+    for (auto const& pair : *pairs) {
+      keep(pair.root, rational(pair.multiplicity, denominator), pair.in_edges, pair.out_edges);
     }
-  } else {  // no small denominators: the weights of the basis may still be exact in 61 bits
-    simplex_choice.exact_weights = true;
-    solution = simplex(capacity, oracle, simplex_choice);
-    if (solution.stopped_because != simplex_stop::optimal) {
-      throw overflow_error("pack_joint_trees: the exact weights found have over 61 bits");
-    }
+  } else {  // no small denominators: the weights of a basis may still be exact in 61 bits
+    if (solution.stopped_because != simplex_stop::pivot_limit) solution = solve(0, true);
+    detail::expects_optimal(solution);
     for (auto const& column : solution.columns) {
       std::span const rows(column.rows);
       int const root = detail::root_of_out_tree(usable, rows.subspan(half));
       keep(root, column.weight, rows.first(half), rows.subspan(half));
     }
+  }
+  result.rate = solution.rate * divisor;
+  result.prices.resize(plain.arcs.size());
+  for (std::size_t row = 0; row < edge.size(); ++row) {
+    result.prices[static_cast<std::size_t>(edge[row])] = solution.prices[row];
   }
   std::sort(result.trees.begin(), result.trees.end(), [](joint_tree const& a, joint_tree const& b) {
     return std::pair(b.weight, a.root) < std::pair(a.weight, b.root);

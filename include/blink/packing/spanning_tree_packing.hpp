@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -40,7 +41,7 @@ struct spanning_tree_packing_options {
   std::size_t max_tries = 8;  ///< random decompositions, of which the one with fewest trees wins
   std::uint64_t seed = 1;     ///< of the choices
   // for larger graphs
-  double toll = 1e-5;                         ///< largest of a tree; picks one of many optima
+  double toll = 1e-4;                         ///< largest of a tree; picks one of many optima
   std::int64_t largest_denominator = 10'000;  ///< of the loads that are guessed
   simplex_options simplex{};                  ///< its `exact_weights` is not looked at
 };
@@ -100,9 +101,10 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
         loads[static_cast<std::size_t>(e)] += column.approximate_weight;
       }
     }
-    if (auto const exact = detail::exact_loads(loads, plain.graph.vertex_count, plain.capacity,
-                                               solution.rate, options.largest_denominator)) {
-      for (auto const& tree : detail::split_into_trees(plain.graph, *exact)) {
+    auto const exact = detail::exact_loads(loads, plain.graph.vertex_count, plain.capacity,
+                                           solution.rate, options.largest_denominator);
+    if (auto const trees = exact ? detail::split_into_trees(plain.graph, *exact) : std::nullopt) {
+      for (auto const& tree : *trees) {
         keep(rational(tree.multiplicity, exact->denominator), tree.edges);
       }
     } else {  // the weights of the basis may still be exact in 61 bits

@@ -76,15 +76,19 @@ struct tree_pair {
   std::vector<int> out_edges;  ///< root first
 };
 
-/// Packs whole in-trees and out-trees and pairs them by root, the heavy with the heavy.
-///
-/// Throws: planning_error if the loads are not those of trees.
-[[nodiscard]] inline std::vector<tree_pair> pack_pairs(arc_list const& graph,
-                                                       exact_joint_loads const& loads) {
+/// Packs whole in-trees and out-trees and pairs them by root, the heavy with the heavy. Nothing if
+/// the loads are not those of trees.
+[[nodiscard]] inline std::optional<std::vector<tree_pair>> pack_pairs(
+    arc_list const& graph, exact_joint_loads const& loads) {
   auto reversed = graph;
   for (auto& a : reversed.arcs) std::swap(a.tail, a.head);
-  auto in = pack_arborescences(reversed, loads.in, loads.demands);
-  auto out = pack_arborescences(graph, loads.out, loads.demands);
+  std::vector<packed_arborescence> in, out;
+  try {
+    in = pack_arborescences(reversed, loads.in, loads.demands);
+    out = pack_arborescences(graph, loads.out, loads.demands);
+  } catch (planning_error const&) {  // the guess was wrong
+    return std::nullopt;
+  }
   auto const order = [](packed_arborescence const& a, packed_arborescence const& b) {
     return a.root != b.root ? a.root < b.root : a.multiplicity > b.multiplicity;
   };

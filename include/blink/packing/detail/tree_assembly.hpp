@@ -50,8 +50,8 @@ struct exact_tree_loads {
 /// so that `rate` units enter each vertex but the root; then as many arborescences fit.
 ///
 /// Source: A. Frank, "On the orientation of graphs", J. Combinatorial Theory B 28, 1980.
-/// Throws: planning_error if the loads are not those of trees.
-[[nodiscard]] inline std::vector<packed_arborescence> split_into_trees(
+/// Nothing if the loads are not those of trees.
+[[nodiscard]] inline std::optional<std::vector<packed_arborescence>> split_into_trees(
     arc_list const& graph, exact_tree_loads const& loads) {
   auto const n = graph.vertex_count;
   auto const m = static_cast<int>(graph.arcs.size());
@@ -94,7 +94,12 @@ struct exact_tree_loads {
     turned.push_back(flow.flow[3 * e]);
     turned.push_back(flow.flow[3 * e + 1]);
   }
-  auto trees = pack_arborescences(both, turned, {{root, loads.rate}});
+  std::vector<packed_arborescence> trees;
+  try {
+    trees = pack_arborescences(both, turned, {{root, loads.rate}});
+  } catch (planning_error const&) {  // the guess was wrong
+    return std::nullopt;
+  }
   for (auto& tree : trees) {
     for (int& e : tree.edges) e /= 2;
   }
