@@ -54,7 +54,10 @@ inline void place_ranks(topology const& machine, picture_layout& layout) {
   constexpr double turn = 2 * std::numbers::pi;
   double const gap = groups.size() > 1 ? 0.8 : 0;  // in ranks, after each box
   double const slots = rank_count + gap * static_cast<double>(groups.size());
-  layout.radius = std::max(least_radius, slots * between_ranks / turn);
+  constexpr double for_a_relay = 11;
+  double const relay_count = static_cast<double>(machine.nodes.size()) - rank_count;
+  layout.radius = std::max(least_radius + for_a_relay * std::max(0.0, relay_count - 4),
+                           slots * between_ranks / turn);
   double slot = 0;
   for (auto const& group : groups) {
     auto const angle = [&](double s) { return turn * (s / slots - 0.25); };
@@ -112,12 +115,17 @@ inline void place_relays(topology const& machine, picture_layout& layout) {
   }
   for (auto& l : layer) l = l < 0 ? last + 1 : l;  // joined with no rank
   last = *std::max_element(layer.begin(), layer.end());
+  auto const between_servers =
+      std::count_if(machine.nodes.begin(), machine.nodes.end(),
+                    [](node const& each) { return each.kind == node_kind::relay && each.box < 0; });
   for (int l = 1; l <= last; ++l) {
     std::vector<std::size_t> here;
     for (std::size_t i = 0; i < n; ++i) {
-      if (layer[i] == l) here.push_back(i);
+      bool const is_the_network = between_servers == 1 && machine.nodes[i].box < 0;
+      if (layer[i] == l && !is_the_network) here.push_back(i);  // the network: in the centre
     }
-    if (here.empty() || (l == last && here.size() == 1)) continue;  // one alone stays in the centre
+    if (here.empty() || (l == last && here.size() == 1 && between_servers != 1))
+      continue;  // one alone stays in the centre
     std::vector<double> angles;
     for (std::size_t const i : here) {
       point sum;

@@ -29,6 +29,7 @@ struct strand {
 struct connection {
   rational capacity_forth, capacity_back;  ///< in units; from the lower to the higher position
   rational load_forth, load_back;
+  link_kind kind = link_kind::unknown;  ///< of one of its links
   std::vector<strand> strands;
 };
 
@@ -77,6 +78,7 @@ struct picture_traffic {
   for (auto const& link : result.shown.links) {
     auto& here = result.between[std::minmax(link.tail, link.head)];
     auto const capacity = result.shown.in_units(link.capacity);
+    here.kind = link.kind;
     (link.tail < link.head ? here.capacity_forth : here.capacity_back) += capacity;
   }
   for (std::size_t i = 0; i < what.trees.size(); ++i) {

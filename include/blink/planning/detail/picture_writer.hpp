@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstddef>
 #include <numbers>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -88,12 +89,13 @@ class picture_writer {
   }
 
   /// The part of a connection between the rims of its nodes, moved sideways.
-  [[nodiscard]] std::pair<point, point> segment(std::pair<int, int> ends, double aside) const {
+  [[nodiscard]] std::pair<point, point> segment(std::pair<int, int> ends, double aside,
+                                                double rim = node_radius + 2) const {
     point a = place(ends.first);
     point b = place(ends.second);
     double const length = std::max(1.0, std::hypot(b.x - a.x, b.y - a.y));
     point const along{(b.x - a.x) / length, (b.y - a.y) / length};
-    double const cut = std::min(node_radius + 2, length / 3);
+    double const cut = std::min(rim, length / 3);
     point const shift{-along.y * aside, along.x * aside};
     return {{a.x + along.x * cut + shift.x, a.y + along.y * cut + shift.y},
             {b.x - along.x * cut + shift.x, b.y - along.y * cut + shift.y}};
@@ -119,10 +121,17 @@ class picture_writer {
   /// Grey, as wide as the capacity.
   void draw_capacity(std::pair<int, int> ends, connection const& here) {
     double const share = (std::max(here.capacity_forth, here.capacity_back) / largest_).to_double();
-    auto const [a, b] = segment(ends, 0);
+    auto const [a, b] = segment(ends, 0, here.strands.empty() ? 0 : node_radius + 2);
     double const strands = static_cast<double>(here.strands.size()) * strand_step;
     double const width = std::max(2 + 10 * share, here.strands.empty() ? 0 : strands + 4);
-    line(a, b, "stroke=\"#d8d8d8\" stroke-width=\"" + px(width) + "\"");
+    line(a, b, "stroke=\"" + link_colour(here.kind) + "\" stroke-width=\"" + px(width) + "\"");
+  }
+
+  /// Grey below trees; where there are none, by kind.
+  [[nodiscard]] std::string link_colour(link_kind kind) const {
+    constexpr std::array<std::string_view, 8> colours{"#d8d8d8", "#a9d18e", "#a9d18e", "#c6b2e0",
+                                                      "#c9ced6", "#f0c48a", "#9dc7e8", "#d8d8d8"};
+    return std::string(plan_.trees.empty() ? colours[static_cast<std::size_t>(kind)] : colours[0]);
   }
 
   /// The trees of a connection side by side, with a head for each direction of data.
@@ -202,11 +211,17 @@ class picture_writer {
     point const out{at.x / r, at.y / r};
     constexpr double size = 10;
     constexpr std::size_t in_a_row = 6;
+    auto const total = static_cast<std::size_t>(std::count_if(
+        plan_.trees.begin(), plan_.trees.end(), [&](tree const& t) { return t.root == id; }));
     std::size_t count = 0;
     for (std::size_t i = 0; i < plan_.trees.size(); ++i) {
       if (plan_.trees[i].root != id) continue;
-      double const far = r + 56 + static_cast<double>(count / in_a_row) * (size + 2);
-      double const aside = (static_cast<double>(count % in_a_row) - 2.5) * (size + 2);
+      auto const row = count / in_a_row;
+      auto const in_row = std::min(in_a_row, total - row * in_a_row);
+      double const far = r + 52 + 26 * std::abs(out.x) + static_cast<double>(row) * (size + 2);
+      double const aside =
+          (static_cast<double>(count % in_a_row) - static_cast<double>(in_row - 1) / 2) *
+          (size + 2);
       point const page = on_page({out.x * far - out.y * aside, out.y * far + out.x * aside});
       body_ += "<rect x=\"" + px(page.x - size / 2) + "\" y=\"" + px(page.y - size / 2) +
                "\" width=\"" + px(size) + "\" height=\"" + px(size) + "\" fill=\"" +
@@ -217,29 +232,49 @@ class picture_writer {
 
   /// Load / capacity, once if both directions agree, else each near where it comes from.
   void draw_numbers(std::pair<int, int> ends, connection const& here) {
-    auto const number = [](rational const& load, rational const& capacity) {
-      return short_text(load) + "/" + short_text(capacity);
+    auto const number = [&](rational const& load, rational const& capacity) {
+      return plan_.trees.empty() ? short_text(capacity)
+                                 : short_text(load) + "/" + short_text(capacity);
     };
     bool const is_idle = here.strands.empty();
     bool const is_over =
         here.load_forth > here.capacity_forth || here.load_back > here.capacity_back;
-    auto const colour = is_over ? "#c00000" : is_idle ? "#8a8a8a" : "#111";
+    auto const colour = is_over ? "#c00000" : is_idle && !plan_.trees.empty() ? "#8a8a8a" : "#111";
     auto const forth = number(here.load_forth, here.capacity_forth);
     auto const back = number(here.load_back, here.capacity_back);
     auto const [a, b] = segment(ends, 0);
     if (forth == back) {
-      label(a, b, {0.5, 0.4, 0.6, 0.33, 0.67, 0.26, 0.74, 0.2, 0.8, 0.45, 0.55}, forth, colour);
+      label(ends, a, b, {0.5, 0.45, 0.55, 0.4, 0.6, 0.34, 0.66, 0.28, 0.72, 0.23, 0.77}, forth,
+            colour);
     } else {
       std::array<double, 11> const near_tail{0.27, 0.32, 0.22, 0.37, 0.18, 0.42,
                                              0.46, 0.24, 0.29, 0.35, 0.2};
-      if (here.capacity_forth > 0) label(a, b, near_tail, forth, colour);
-      if (here.capacity_back > 0) label(b, a, near_tail, back, colour);
+      if (here.capacity_forth > 0) label(ends, a, b, near_tail, forth, colour);
+      if (here.capacity_back > 0) label(ends, b, a, near_tail, back, colour);
     }
   }
 
+  /// How much a number at `p` could be taken for one of another connection: square pixels.
+  [[nodiscard]] double crossings(std::pair<int, int> ends, point p) const {
+    constexpr double near = 18;
+    constexpr double cost = 60;
+    double sum = 0;
+    for (auto const& [other, unused] : traffic_.between) {
+      if (other == ends) continue;
+      point const a = place(other.first);
+      point const b = place(other.second);
+      double const squared = std::max(1.0, std::pow(b.x - a.x, 2) + std::pow(b.y - a.y, 2));
+      double const along = ((p.x - a.x) * (b.x - a.x) + (p.y - a.y) * (b.y - a.y)) / squared;
+      double const t = std::clamp(along, 0.0, 1.0);
+      double const away = std::hypot(a.x + t * (b.x - a.x) - p.x, a.y + t * (b.y - a.y) - p.y);
+      sum += cost * std::max(0.0, 1 - away / near);
+    }
+    return sum;
+  }
+
   /// Puts a number on the line at the first of `shares` where it hides nothing, or the least.
-  void label(point a, point b, std::array<double, 11> const& shares, std::string const& content,
-             std::string_view colour) {
+  void label(std::pair<int, int> ends, point a, point b, std::array<double, 11> const& shares,
+             std::string const& content, std::string_view colour) {
     double const half = character_width / 2 * static_cast<double>(content.size()) + 3;
     constexpr double half_height = 8;
     rectangle best{};
@@ -254,6 +289,7 @@ class picture_writer {
         double const h = std::min(r.bottom, other.bottom) - std::max(r.top, other.top);
         if (w > 0 && h > 0) overlap += w * h;
       }
+      overlap += crossings(ends, {x, y});
       if (best_overlap < 0 || overlap < best_overlap) {
         best = r;
         best_overlap = overlap;
@@ -299,8 +335,17 @@ class picture_writer {
       body_ += "<line x1=\"" + px(legend_left_ + 6) + "\" y1=\"" + px(y) + "\" x2=\"" +
                px(legend_left_ + 36) + "\" y2=\"" + px(y) + "\" " + std::string(style) + "/>\n";
     };
-    sample("stroke=\"#d8d8d8\" stroke-width=\"9\"");
-    row("link, wider with its capacity");
+    if (plan_.trees.empty()) {
+      std::set<link_kind> kinds;
+      for (auto const& [ends, here] : traffic_.between) kinds.insert(here.kind);
+      for (auto const kind : kinds) {
+        sample("stroke=\"" + link_colour(kind) + "\" stroke-width=\"9\"");
+        row(std::string(to_text(kind)) + ", wider with its capacity");
+      }
+    } else {
+      sample("stroke=\"#d8d8d8\" stroke-width=\"9\"");
+      row("link, wider with its capacity");
+    }
     if (!plan_.trees.empty()) {
       sample("stroke=\"#333\" stroke-width=\"3.2\"");
       row(has_reduce_phase(plan_.collective) && has_broadcast_phase(plan_.collective)
@@ -311,8 +356,9 @@ class picture_writer {
       sample("stroke=\"#333\" stroke-width=\"3.2\" stroke-dasharray=\"7 4\"");
       row("only on the way to the root");
     }
-    text({legend_left_ + 2, y + 4}, "25/50", "font-size=\"11\"");
-    row("load/capacity in " + unit + "; once where");
+    bool const is_machine_only = plan_.trees.empty();
+    text({legend_left_ + 2, y + 4}, is_machine_only ? "25" : "25/50", "font-size=\"11\"");
+    row((is_machine_only ? "capacity in " : "load/capacity in ") + unit + "; once where");
     row("both directions agree, else each");
     row("near the node it leaves");
     if (!plan_.trees.empty()) {
