@@ -79,8 +79,9 @@ inline void spread(std::vector<double>& angles, double apart) {
   apart = std::min(apart, turn / static_cast<double>(n));
   std::vector<std::size_t> order(n);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return angles[a] < angles[b]; });
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::pair(angles[a], a) < std::pair(angles[b], b);
+  });
   constexpr int rounds = 200;
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < n; ++i) {

@@ -256,7 +256,7 @@ class picture_writer {
 
   /// How much a number at `p` could be taken for one of another connection: square pixels.
   [[nodiscard]] double crossings(std::pair<int, int> ends, point p) const {
-    constexpr double near = 18;
+    constexpr double near = 30;
     constexpr double cost = 60;
     double sum = 0;
     for (auto const& [other, unused] : traffic_.between) {
