@@ -2,6 +2,7 @@
 // Random trees, weights, collectives, counts, types, chunkings and windows, exact against a loop.
 
 #include <blink/collectives.hpp>
+#include <blink/collectives/team_group.hpp>
 #include <blink/transports/slots.hpp>
 
 #include "support/collective_case.hpp"

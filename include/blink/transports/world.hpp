@@ -2,7 +2,6 @@
 #pragma once
 
 #include <blink/collectives/schedule.hpp>
-#include <blink/collectives/team_group.hpp>
 #include <blink/collectives/thread_group.hpp>
 #include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
@@ -16,7 +15,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -35,6 +33,25 @@ struct world_options {
   std::size_t streaming_bytes = std::size_t{1} << 22;  ///< outputs from this size on bypass caches
   std::uint32_t team_size = 1;  ///< threads for each rank; more than 1 for `team_group` only
 };
+
+namespace detail {
+
+/// A group of several threads names what they share; a lone thread shares nothing.
+template <class Group>
+concept shared_group = requires { typename Group::shared_type; };
+
+template <class Group>
+struct shared_by {
+  struct type {
+    explicit type(std::uint32_t) {}
+  };
+};
+template <shared_group Group>
+struct shared_by<Group> {
+  using type = typename Group::shared_type;
+};
+
+}  // namespace detail
 
 /// One rank's place in a world: what its collectives are called with. Lives in the rank's thread.
 template <transport Link, thread_group Group>
@@ -56,8 +73,8 @@ class basic_world {
     expects(options.window >= 1, "world: window >= 1");
     expects(options.slot_bytes >= 1, "world: slot_bytes >= 1");
     expects(options.team_size >= 1, "world: team_size >= 1");
-    expects(options.team_size == 1 || std::same_as<Group, team_group>,
-            "world: team_size > 1 needs team_group");
+    expects(options.team_size == 1 || detail::shared_group<Group>,
+            "world: team_size > 1 needs a group of several threads");
     // Ranks that share cores must not spin for long: somebody else has the work.
     auto const threads = static_cast<unsigned>(rank_count) * options.team_size;
     if (threads > std::thread::hardware_concurrency()) {
@@ -80,14 +97,15 @@ class basic_world {
     }
     std::lock_guard const lock(mutex_);
     for (auto& known : prepared_) {
-      if (known.source() == plan) return known;
+      if (known->source() == plan) return *known;
     }
     wire_layout layout;
     layout.reaches = Link::reaches;
     layout.is_shaped = Link::is_shaped;
     layout.window = options_.window;
     layout.slot_bytes = options_.slot_bytes;
-    return prepared_.emplace_back(plan, layout, options_.costs);
+    return *prepared_.emplace_back(
+        std::make_unique<prepared_schedule>(plan, layout, options_.costs));
   }
 
   /// Runs `function(context)` in one thread for each rank and returns when all have returned.
@@ -99,12 +117,12 @@ class basic_world {
     int const ranks = rank_count();
     auto const threads_each = static_cast<int>(options_.team_size);
     std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks * threads_each));
-    std::list<team> teams;
+    std::vector<std::unique_ptr<shared_by_group>> teams;
     for (int rank = 0; rank < ranks; ++rank) state_.set_gone(rank, false);
     {
       std::vector<std::jthread> threads;
       for (int rank = 0; rank < ranks; ++rank) {
-        auto& own_team = teams.emplace_back(options_.team_size);
+        auto& own_team = *teams.emplace_back(std::make_unique<shared_by_group>(options_.team_size));
         auto const shared = std::make_shared<typename context::shared_part>(ranks);
         for (int thread = 0; thread < threads_each; ++thread) {
           auto& failure = thrown[static_cast<std::size_t>(rank * threads_each + thread)];
@@ -122,9 +140,11 @@ class basic_world {
   [[nodiscard]] world_state& state() { return state_; }
 
  private:
-  static Group make_group([[maybe_unused]] team& own_team, [[maybe_unused]] int thread) {
-    if constexpr (std::same_as<Group, team_group>) {
-      return team_group(own_team, static_cast<std::uint32_t>(thread));
+  using shared_by_group = typename detail::shared_by<Group>::type;
+
+  static Group make_group([[maybe_unused]] shared_by_group& shared, [[maybe_unused]] int thread) {
+    if constexpr (detail::shared_group<Group>) {
+      return Group(shared, static_cast<std::uint32_t>(thread));
     } else {
       return Group{};
     }
@@ -166,7 +186,7 @@ class basic_world {
   world_state state_;
   world_options options_;
   std::mutex mutex_;
-  std::list<prepared_schedule> prepared_;
+  std::vector<std::unique_ptr<prepared_schedule>> prepared_;
 };
 
 template <transport Link, thread_group Group>
