@@ -185,19 +185,19 @@ void show_progress(std::string const& text) {
 void print_head(perf_options const& options, bool names, bool predicts) {
   auto const group = [](char const* where) { std::printf(" %36s", where); };
   std::printf("#");
-  std::printf(names ? " %11s" : "", "");
+  if (names) std::printf(" %11s", "");
   std::printf(" %11s %12s %7s %6s %5s", "", "", "", "", "");
   group("out-of-place");
   if (options.in_place) group("in-place");
   std::printf("\n#");
-  std::printf(names ? " %11s" : "", "planner");
+  if (names) std::printf(" %11s", "planner");
   std::printf(" %11s %12s %7s %6s %5s", "size", "count", "type", "redop", "root");
   for (int side = 0; side < (options.in_place ? 2 : 1); ++side) {
     std::printf(" %10s %9s %8s %6s", "time", "algbw", "busbw", "#wrong");
   }
   if (predicts) std::printf(" %9s %7s", "predicted", "reached");
   std::printf("\n#");
-  std::printf(names ? " %11s" : "", "");
+  if (names) std::printf(" %11s", "");
   std::printf(" %11s %12s %7s %6s %5s", "(B)", "(elements)", "", "", "");
   for (int side = 0; side < (options.in_place ? 2 : 1); ++side) {
     std::printf(" %10s %9s %8s %6s", "(us)", "(GB/s)", "(GB/s)", "");
