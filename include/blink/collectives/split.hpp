@@ -17,8 +17,8 @@ inline constexpr std::size_t part_alignment_bytes = 64;
 ///
 /// `before` is the sum of the weights of all trees listed before this one and `total` the sum of
 /// all. Part i reaches from its begin to the begin of part i+1; the last ends at `count`. The begin
-/// is floor(count * before / total), rounded down to a whole number of 64-byte lines (of elements,
-/// if one has more than 64 bytes). So parts are contiguous, in the order of the trees, cover
+/// is floor(count * before / total), rounded down to a multiple of as many elements as fit into a
+/// 64-byte line (at least one). So parts are contiguous, in the order of the trees, cover
 /// everything once, and short buffers go to the last trees alone.
 ///
 /// With all-gather and reduce-scatter the buffer is one rank's block and the trees are those rooted
