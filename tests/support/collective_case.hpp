@@ -127,8 +127,7 @@ struct rank_buffers {
         blocks(static_cast<std::size_t>(ranks)),
         input_count(what.kind == blink::collective::reduce_scatter ? what.count * blocks
                                                                    : what.count),
-        output_count(what.kind == blink::collective::all_gather ? what.count * blocks
-                                                                : what.count),
+        output_count(what.kind == blink::collective::all_gather ? what.count * blocks : what.count),
         inputs(what.is_in_place ? std::max(input_count, output_count) : input_count, what.offset),
         outputs(what.is_in_place ? 0 : output_count, what.offset + (what.seed & 1)) {
     std::size_t const own_block = what.count * static_cast<std::size_t>(rank);

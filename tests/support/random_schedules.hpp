@@ -39,14 +39,13 @@ inline blink::schedule random_schedule(std::mt19937_64& random, int rank_count,
                                        blink::collective kind) {
   blink::schedule result;
   result.rank_count = rank_count;
-  bool const one_root =
-      kind == blink::collective::broadcast || kind == blink::collective::reduce;
+  bool const one_root = kind == blink::collective::broadcast || kind == blink::collective::reduce;
   int const common_root = below(random, rank_count);
   int const extra = below(random, 4);
   int const trees = blink::has_equal_roots(kind) ? rank_count + extra : 1 + extra;
   for (int index = 0; index < trees; ++index) {
     blink::schedule_tree tree;
-    tree.root = one_root              ? common_root
+    tree.root = one_root                                             ? common_root
                 : index < rank_count && blink::has_equal_roots(kind) ? index
                                                                      : below(random, rank_count);
     bool const needs_weight = index == 0 || blink::has_equal_roots(kind);
