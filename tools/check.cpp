@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/planning/check_plan.hpp>
 #include <blink/planning/plan_file.hpp>
-#include <blink/topology/read_machine.hpp>
 
 #include "arguments.hpp"
 #include "commands.hpp"
@@ -20,7 +19,7 @@ struct check_options {
 };
 
 void run_check(check_options const& options) {
-  auto const machine = read_machine(options.machine);
+  auto const machine = read_part(options.machine, "", "all").machine;
   auto const p = read_plan_file(options.plan);
   auto const report = check_plan(machine, p);
   if (!report) throw input_error(options.plan + ": " + *report.fault);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/planning/check_plan.hpp>
-#include <blink/planning/make_plan.hpp>
 #include <blink/planning/picture.hpp>
 #include <blink/planning/plan_file.hpp>
 
 #include "arguments.hpp"
+#include "checked_plan.hpp"
 #include "commands.hpp"
 #include <CLI/CLI.hpp>
 
@@ -31,18 +31,6 @@ struct plan_options {
   std::string svg;
   bool compare = false;
 };
-
-/// A plan is shown only after the independent checker accepts it.
-plan checked_plan(topology const& machine, std::string const& links, plan_request const& request) {
-  auto result = make_plan(machine, request);
-  result.links = links;
-  auto const report = check_plan(machine, result);
-  if (!report) {
-    throw std::runtime_error("the plan of planner " + request.planner +
-                             " does not pass the checker: " + *report.fault);
-  }
-  return result;
-}
 
 std::string edge_text(tree_edge const& edge) {
   auto text = std::to_string(edge.from);
@@ -103,20 +91,19 @@ void print_plan(topology const& machine, plan const& p) {
 void print_comparison(topology const& machine, plan const& chosen, bool all) {
   std::printf("\n  %-12s %12s %11s %7s %7s  %s\n", "planner", "rate", "rate/bound", "trees",
               "height", "");
-  for (auto const name : planner_names) {
+  for (auto const& name : all_planners()) {
     if (!all && name != "ring" && name != chosen.planner) continue;
-    plan_request const request{chosen.collective, chosen.trees.front().root, std::string(name)};
+    plan_request const request{chosen.collective, chosen.trees.front().root, name};
     try {
       auto const p = name == chosen.planner ? chosen : checked_plan(machine, chosen.links, request);
       auto const gain = (chosen.rate / p.rate).to_double();
-      std::printf("  %-12s %12s %10.1f%% %7zu %7d  ", std::string(name).c_str(),
-                  p.rate.to_text().c_str(),
+      std::printf("  %-12s %12s %10.1f%% %7zu %7d  ", name.c_str(), p.rate.to_text().c_str(),
                   p.bound > rational(0) ? 100 * (p.rate / p.bound).to_double() : 0, p.trees.size(),
                   max_height(p));
       std::printf(name == chosen.planner ? "\n" : "(%s is %.2f times as fast)\n",
                   chosen.planner.c_str(), gain);
     } catch (error const& reason) {
-      std::printf("  %-12s %12s  %s\n", std::string(name).c_str(), "-", reason.what());
+      std::printf("  %-12s %12s  %s\n", name.c_str(), "-", reason.what());
     }
   }
 }

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Behaviour of the command blink, as a user sees it. usage: command_test.sh BLINK DATA
 set -u
-blink=$1
-data=$2
+blink=$(realpath "$1")
+data=$(realpath "$2")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -57,7 +57,7 @@ refused "rank twice" "0" "$blink" plan dgx1v --ranks 0,0,1
 refused "unknown rank" "9" "$blink" plan dgx1v --ranks 0,9
 refused "no number" "--ranks: found 'x'" "$blink" plan dgx1v --ranks 0,x
 refused "root outside" "root 7" "$blink" plan dgx1v --ranks 0,1,2 -c broadcast --root 7
-refused "disconnected" "connect" "$blink" plan dgx1v --ranks 0,7
+refused "disconnected" "no path from rank 0 to rank 7" "$blink" plan dgx1v --ranks 0,7
 refused "no ring" "no closed ring" "$blink" plan dgx1v --ranks 0,1,4 -p ring
 refused "unknown option" "--rank" "$blink" plan dgx1v --rank 0,1
 refused "unknown command" "help" "$blink" plam

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/planning/forest.hpp>
+#include <blink/planning/plan_request.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace blink::tools {
+
+/// A plan that the independent checker accepts: tools show, write and run no other. `links` is the one
+/// kind of link that the machine was cut down to; empty: all.
+/// Throws: as `make_plan`; std::runtime_error if the plan does not pass the checker.
+[[nodiscard]] plan checked_plan(topology const& machine, std::string const& links,
+                                plan_request const& request);
+
+/// The names of all planners.
+[[nodiscard]] std::vector<std::string> all_planners();
+
+}  // namespace blink::tools
