@@ -147,8 +147,10 @@ struct link_index_map {
 
 }  // namespace blink::inline BLINK_ABI
 
+namespace boost {
+
 template <>
-struct boost::graph_traits<blink::topology> {
+struct graph_traits<blink::topology> {
   using vertex_descriptor = int;
   using edge_descriptor = blink::link_edge;
   using directed_category = boost::bidirectional_tag;
@@ -168,16 +170,18 @@ struct boost::graph_traits<blink::topology> {
 };
 
 template <>  // some algorithms ask with const
-struct boost::graph_traits<blink::topology const> : boost::graph_traits<blink::topology> {};
+struct graph_traits<blink::topology const> : graph_traits<blink::topology> {};
 
 template <>
-struct boost::property_map<blink::topology, boost::vertex_index_t> {
+struct property_map<blink::topology, boost::vertex_index_t> {
   using type = boost::typed_identity_property_map<int>;
   using const_type = type;
 };
 
 template <>
-struct boost::property_map<blink::topology, boost::edge_index_t> {
+struct property_map<blink::topology, boost::edge_index_t> {
   using type = blink::link_index_map;
   using const_type = type;
 };
+
+}  // namespace boost

@@ -15,7 +15,7 @@ namespace blink::inline BLINK_ABI {
 /// How long a rank that cannot go on spins, yields and sleeps.
 struct patience_options {
   std::chrono::nanoseconds deadline = std::chrono::seconds(30);  ///< without any progress
-  int spins = 200;  ///< rounds over the lanes before it yields; few if ranks share cores
+  int spins = 200;    ///< rounds over the lanes before it yields; few if ranks share cores
   int yields = 1000;  ///< rounds with a yield before it sleeps
   std::chrono::nanoseconds sleep = std::chrono::microseconds(20);
 };
