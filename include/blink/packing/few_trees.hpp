@@ -8,6 +8,7 @@
 #include <blink/packing/detail/tree_top_up.hpp>
 #include <blink/packing/detail/weight_unit.hpp>
 #include <blink/packing/tree_oracle.hpp>
+#include <blink/packing/weighted_tree.hpp>
 #include <blink/rational.hpp>
 
 #include <algorithm>
@@ -33,22 +34,16 @@ struct few_trees_options {
   std::uint64_t seed = 1;                 ///< of the random packings
 };
 
-/// One tree with an exact weight.
-struct exact_tree {
-  rational weight;
-  std::vector<int> edges;  ///< positions in `edges(graph)`, ascending
-};
-
 /// Few trees with simple weights.
 struct few_trees_result {
-  std::vector<exact_tree> trees;  ///< distinct, heaviest first
-  rational rate;                  ///< sum of the weights
-  rational unit;                  ///< every weight is a multiple of it
-  bool reached = false;           ///< is the rate at least `fraction` of the bound?
-  bool proven_fewest = false;     ///< no fewer of the candidates would do, with
-                                  ///< weights of this kind
-  std::size_t nodes = 0;          ///< of branch and bound, all units together
-  std::size_t candidates = 0;     ///< trees to choose from in the end
+  std::vector<weighted_tree> trees;  ///< distinct, heaviest first
+  rational rate;                     ///< sum of the weights
+  rational unit;                     ///< every weight is a multiple of it
+  bool reached = false;              ///< is the rate at least `fraction` of the bound?
+  bool proven_fewest = false;        ///< no fewer of the candidates would do, with
+                                     ///< weights of this kind
+  std::size_t nodes = 0;             ///< of branch and bound, all units together
+  std::size_t candidates = 0;        ///< trees to choose from in the end
 };
 
 namespace detail {

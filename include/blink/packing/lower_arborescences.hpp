@@ -7,6 +7,7 @@
 #include <blink/packing/detail/arborescence_growth.hpp>
 #include <blink/packing/detail/lower_trees.hpp>
 #include <blink/packing/few_trees.hpp>
+#include <blink/packing/weighted_tree.hpp>
 #include <blink/rational.hpp>
 
 #include <algorithm>
@@ -82,7 +83,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   for (auto& tree : trees) std::ranges::sort(tree.edges);
   packing.trees.clear();
   for (auto& tree : trees) {
-    auto const same = std::ranges::find(packing.trees, tree.edges, &exact_tree::edges);
+    auto const same = std::ranges::find(packing.trees, tree.edges, &weighted_tree::edges);
     rational const weight = packing.unit * tree.multiplicity;
     if (same == packing.trees.end()) {
       packing.trees.push_back({weight, std::move(tree.edges)});

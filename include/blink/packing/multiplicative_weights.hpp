@@ -62,8 +62,8 @@ struct packing_solution {
 ///         Quanrud, "Near-linear time approximation schemes for some implicit fractional packing
 ///         problems", SODA 2017, make its steps cheaper on large graphs.
 /// Time:   O(E log(E) / epsilon^2) calls of the oracle at most.  Space: O(V) for each distinct
-/// tree. Pre:    0 < epsilon < 1; no capacity is negative; the trees of the oracle are not empty
-/// and use
+///         tree.
+/// Pre:    0 < epsilon < 1; no capacity is negative; the trees of the oracle are not empty and use
 ///         only edges with capacity.
 /// Post:   for each edge, the weights of the trees that use it sum to at most its capacity (up to
 ///         rounding); rate <= optimum <= bound, and `prices` prove the bound.

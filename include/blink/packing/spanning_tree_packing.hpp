@@ -8,6 +8,7 @@
 #include <blink/packing/detail/tree_peeling.hpp>
 #include <blink/packing/detail/undirected_edges.hpp>
 #include <blink/packing/simplex.hpp>
+#include <blink/packing/weighted_tree.hpp>
 #include <blink/rational.hpp>
 
 #include <algorithm>
@@ -21,12 +22,6 @@
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
-
-/// A spanning tree and how much of it is packed.
-struct weighted_tree {
-  rational weight;
-  std::vector<int> edges;  ///< positions in `edges(graph)`, ascending
-};
 
 /// A maximum fractional packing of spanning trees, and the partition that proves it maximum.
 struct spanning_tree_packing {

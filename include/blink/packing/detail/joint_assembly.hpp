@@ -53,7 +53,7 @@ struct exact_joint_loads {
   for (std::size_t e = 0; e < capacity.size(); ++e) {
     result.in.push_back(std::llround(loads.in[e] * scale));
     result.out.push_back(std::llround(loads.out[e] * scale));
-    if (result.in[e] + result.out[e] > capacity[e] * *denominator) return std::nullopt;
+    if (result.in[e] + result.out[e] > rational(capacity[e]) * *denominator) return std::nullopt;
     starting[static_cast<std::size_t>(graph.arcs[e].head)] -= result.out[e];
     ending[static_cast<std::size_t>(graph.arcs[e].tail)] -= result.in[e];
   }

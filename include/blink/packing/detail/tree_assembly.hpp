@@ -39,7 +39,7 @@ struct exact_tree_loads {
   std::int64_t sum = 0;
   for (std::size_t e = 0; e < loads.size(); ++e) {
     result.loads.push_back(std::llround(loads[e] * static_cast<double>(*denominator)));
-    if (result.loads[e] > capacity[e] * *denominator) return std::nullopt;
+    if (result.loads[e] > rational(capacity[e]) * *denominator) return std::nullopt;
     sum += result.loads[e];
   }
   if (sum != result.rate * (vertex_count - 1)) return std::nullopt;
