@@ -3,12 +3,12 @@
 #include <blink/collectives/schedule.hpp>
 #include <blink/error.hpp>
 #include <blink/planning/check_plan.hpp>
-#include <blink/planning/make_plan.hpp>
 #include <blink/planning/make_schedule.hpp>
 #include <blink/planning/plan_file.hpp>
 #include <blink/topology/topology.hpp>
 
 #include "arguments.hpp"
+#include "checked_plan.hpp"
 #include "commands.hpp"
 #include "perf_engine.hpp"
 #include <CLI/CLI.hpp>
@@ -127,8 +127,7 @@ std::vector<contender> plan_contenders(perf_options const& options, collective k
   }
   for (auto const& name : split_list(options.planners)) {
     request.planner = name;
-    auto planned = make_plan(place.machine, request);
-    planned.links = place.links;
+    auto const planned = checked_plan(place.machine, place.links, request);
     if (!request.root && !planned.trees.empty() && !has_equal_roots(kind) &&
         kind != collective::all_reduce) {
       request.root = planned.trees.front().root;  // the others take the same

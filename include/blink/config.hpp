@@ -18,14 +18,6 @@
 #define BLINK_DEVICE_PASS 0
 #endif
 
-/// A contract of device code: checked when BLINK_CHECK_DEVICE is defined, free otherwise.
-#if defined(BLINK_CHECK_DEVICE)
-#include <cassert>
-#define BLINK_ASSERT(condition) assert(condition)
-#else
-#define BLINK_ASSERT(condition) ((void)0)
-#endif
-
 /// Unrolls the loop that follows, in device code; hosts decide for themselves.
 #if BLINK_DEVICE_PASS
 #define BLINK_UNROLL _Pragma("unroll")
