@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/planning/check_plan.hpp>
 #include <blink/planning/make_plan.hpp>
+#include <blink/topology/machines.hpp>
 
 #include "support/brute_force.hpp"
+#include "support/random_machines.hpp"
 #include "support/small_machines.hpp"
 #include <gtest/gtest.h>
 
@@ -90,6 +92,54 @@ TEST(MakePlan, IsOptimalOnRandomMachines) {
           (void)make_plan(test::direct_machine(matrix), {collective::all_gather, {}, "exact"}),
           planning_error);
     }
+  }
+}
+
+/// The bounds are cuts, recomputed by the checker: a plan that reaches one is optimal.
+TEST(MakePlan, ReachesTheBoundOnRandomMachinesWithRelays) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    auto const machine =
+        seed % 2 == 0
+            ? test::make_random_machine(seed, 2 + seed % 7, 1 + seed % 5, 4 + seed % 11)
+            : test::make_random_duplex_machine(seed, 2 + seed % 7, 1 + seed % 5, seed % 8);
+    for (auto const kind : {collective::broadcast, collective::reduce, collective::all_gather,
+                            collective::reduce_scatter}) {
+      auto const p = sound_plan(machine, {kind, {}, "exact"});
+      EXPECT_EQ(p.rate, p.bound) << to_text(kind);
+    }
+  }
+}
+
+TEST(MakePlan, BoxesBehindNetworksGetFewLowTrees) {
+  struct row {
+    topology machine;
+    std::size_t trees;
+    int height;
+  };
+  for (auto const& [machine, trees, most] :
+       {row{machines::dgx_a100(2), 39, 2}, row{machines::dgx_h100(2), 24, 5},
+        row{machines::dgx_a100(4), 32, 2}, row{machines::dgx_h100(4), 64, 4}}) {
+    auto const p = sound_plan(machine, {collective::all_gather, {}, "exact"});
+    EXPECT_EQ(p.rate, p.bound) << machine.name;
+    EXPECT_LE(p.trees.size(), trees) << machine.name;
+    for (auto const& t : p.trees) EXPECT_LE(height(t), most) << machine.name;
+  }
+}
+
+/// Rank 0 sends one unit to a relay that offers one to each of two others: forwarding cannot reach
+/// the rate that the cuts allow.
+TEST(MakePlan, NamesARelayThatWouldHaveToCopy) {
+  topology machine;
+  machine.name = "copying";
+  for (int i = 0; i < 3; ++i) machine.nodes.push_back({i, node_kind::rank, ""});
+  machine.nodes.push_back({7, node_kind::relay, "splitter"});
+  machine.links = {{0, 3, 1}, {3, 1, 1}, {3, 2, 1}, {1, 0, 1}, {2, 0, 1}};
+  try {
+    (void)make_plan(machine, {collective::broadcast, 0, "exact"});
+    FAIL() << "expected planning_error";
+  } catch (planning_error const& fault) {
+    EXPECT_NE(std::string(fault.what()).find("relay 7 (splitter)"), std::string::npos);
   }
 }
 

@@ -47,10 +47,7 @@ inline constexpr std::array<std::string_view, 4> planner_names{"exact", "blink",
   }
   if (request.planner == "exact") {
     if (detail::to_star(machine)) return plan_switch(machine, request);
-    if (detail::used_relays(machine).empty()) return plan_direct(machine, request);
-    throw planning_error("exact: machine '" + machine.name +
-                         "' has several switches or unequal ports; direct links or one switch with "
-                         "equal ports are supported");
+    return plan_direct(machine, request);
   }
   plan result;
   if (request.planner == "blink") {

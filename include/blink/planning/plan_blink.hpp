@@ -80,7 +80,9 @@ template <class Oracle>
       result.trees.push_back(detail::oriented_tree(*both, ranks, t.edges, ranks.step * t.weight));
     }
   } else {
-    int const root = detail::best_root(ranks, request).root;
+    auto const& best =
+        machine.nodes[static_cast<std::size_t>(detail::best_root(machine, request).root)];
+    int const root = ranks.vertex_of(best.id);
     arborescence_oracle oracle(ranks.graph, root, ranks.capacity);
     auto const few = lower_arborescences(ranks.graph, root, ranks.capacity,
                                          detail::choose_trees(oracle, ranks.capacity));

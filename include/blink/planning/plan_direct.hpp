@@ -10,6 +10,7 @@
 #include <blink/planning/detail/best_root.hpp>
 #include <blink/planning/detail/oriented_tree.hpp>
 #include <blink/planning/detail/rank_graph.hpp>
+#include <blink/planning/detail/supplied_graph.hpp>
 #include <blink/planning/forest.hpp>
 #include <blink/planning/plan_request.hpp>
 #include <blink/rational.hpp>
@@ -25,50 +26,52 @@
 namespace blink::inline BLINK_ABI {
 namespace detail {
 
-/// As many unit trees as the smallest cut has capacity, by Edmonds' theorem.
-inline void plan_direct_broadcast(rank_graph const& ranks, plan_request const& request,
-                                  plan& result) {
-  auto const best = best_root(ranks, request);
-  auto const root_id = ranks.ids[static_cast<std::size_t>(best.root)];
-  for (auto const& packed :
-       pack_arborescences(ranks.graph, ranks.capacity, {{best.root, best.rate}}, {})) {
-    tree t{root_id, ranks.step * packed.multiplicity, {}, {}};
+/// Packs out-trees for the supplies into the machine.
+inline void pack_out_trees(topology const& machine, std::vector<rank_supply> const& supplies,
+                           plan& result) {
+  auto const [ranks, demands] = to_supplied_graph(machine, supplies);
+  for (auto const& packed : pack_arborescences(ranks.graph, ranks.capacity, demands, {})) {
+    tree t{
+        ranks.ids[static_cast<std::size_t>(packed.root)], ranks.step * packed.multiplicity, {}, {}};
     for (int const e : packed.edges) {
       t.broadcast.push_back(ranks.edge(static_cast<std::size_t>(e)));
     }
+    result.rate += t.weight;
     result.trees.push_back(std::move(t));
   }
-  result.rate = ranks.step * best.rate;
-  result.proof = cut_certificate{ranks.ids_where(best.source_side)};
+}
+
+[[nodiscard]] inline cut_certificate cut_at(topology const& machine,
+                                            std::vector<bool> const& inside) {
+  cut_certificate cut;
+  for (std::size_t i = 0; i < inside.size(); ++i) {
+    if (inside[i]) cut.nodes.push_back(machine.nodes[i].id);
+  }
+  return cut;
+}
+
+/// As many unit trees as the smallest cut has capacity, by Edmonds' theorem.
+inline void plan_exact_broadcast(topology const& machine, plan_request const& request,
+                                 plan& result) {
+  auto const best = best_root(machine, request);
+  result.proof = cut_at(machine, best.source_side);
+  pack_out_trees(machine, {{best.root, best.rate}}, result);
 }
 
 /// The rate of every root is a fraction a/b of a capacity step: with capacities times b, a unit
 /// trees a root fit, by Edmonds' theorem.
-inline void plan_direct_all_gather(rank_graph const& ranks, plan& result) {
-  auto const n = static_cast<std::int64_t>(ranks.ids.size());
-  std::vector<int> everyone(ranks.ids.size());
-  std::iota(everyone.begin(), everyone.end(), 0);
-  auto const optimum = equal_root_rate(ranks.graph, ranks.capacity, everyone);
-  auto const per_root = optimum.rate_per_root;
-  if (per_root == rational(0)) {
+inline void plan_exact_all_gather(topology const& machine, plan& result) {
+  auto const everyone = machine.rank_positions();
+  std::vector<std::int64_t> capacity;
+  for (auto const& l : machine.links) capacity.push_back(l.capacity);
+  auto const optimum = equal_root_rate(machine, capacity, everyone);
+  if (optimum.rate_per_root == rational(0)) {
     throw planning_error("some ranks cannot send to all others");
   }
-  auto scaled = ranks.capacity;
-  for (auto& c : scaled) c = (rational(c) * per_root.denominator()).numerator();
-  std::vector<root_demand> demands;
-  for (int v = 0; v < ranks.graph.vertex_count; ++v) demands.push_back({v, per_root.numerator()});
-  for (auto const& packed : pack_arborescences(ranks.graph, scaled, demands, {})) {
-    tree t{ranks.ids[static_cast<std::size_t>(packed.root)],
-           ranks.step * packed.multiplicity / per_root.denominator(),
-           {},
-           {}};
-    for (int const e : packed.edges) {
-      t.broadcast.push_back(ranks.edge(static_cast<std::size_t>(e)));
-    }
-    result.trees.push_back(std::move(t));
-  }
-  result.rate = ranks.step * per_root * n;
-  result.proof = cut_certificate{ranks.ids_where(optimum.cut)};
+  result.proof = cut_at(machine, optimum.cut);
+  std::vector<rank_supply> supplies;
+  for (int const rank : everyone) supplies.push_back({rank, optimum.rate_per_root});
+  pack_out_trees(machine, supplies, result);
 }
 
 /// On symmetric links an undirected tree takes one direction of its edges up and the other down.
@@ -110,7 +113,11 @@ inline void plan_direct_all_reduce(rank_graph const& ranks, plan& result) {
 
 }  // namespace detail
 
-/// Plans a collective optimally on a machine whose ranks are joined by direct links.
+/// Plans a collective optimally: broadcast, reduce, all-gather and reduce-scatter on any machine,
+/// all-reduce on one whose ranks are joined by direct links.
+///
+/// Relays (switches, sockets, NICs) are first replaced by routes between ranks, which keeps the
+/// optimum: `split_off_relays`.
 ///
 /// broadcast, reduce:          integral packing of arborescences (Edmonds 1973), rate = smallest
 /// cut. all_gather, reduce_scatter: arborescences rooted everywhere, rate = N * smallest ratio cut.
@@ -121,7 +128,8 @@ inline void plan_direct_all_reduce(rank_graph const& ranks, plan& result) {
 ///
 /// Time:   see the packers; under a millisecond for 8 ranks.
 /// Post:   rate = bound, proven by a cut, a partition, or prices.
-/// Throws: planning_error if a relay is used or the ranks are not connected.
+/// Throws: planning_error if the ranks are not connected, if a relay with more capacity out than in
+///         cannot be split, and for all-reduce with relays.
 [[nodiscard]] inline plan plan_direct(topology const& machine, plan_request const& request) {
   if (request.collective == collective::reduce ||
       request.collective == collective::reduce_scatter) {
@@ -130,22 +138,21 @@ inline void plan_direct_all_reduce(rank_graph const& ranks, plan& result) {
         request.collective == collective::reduce ? collective::broadcast : collective::all_gather;
     return detail::mirrored(plan_direct(detail::turned_round(machine), turned), machine);
   }
-  if (!detail::used_relays(machine).empty()) {
-    throw planning_error("machine '" + machine.name +
-                         "' has switches; this planner needs direct links");
-  }
-  auto const ranks = detail::to_rank_graph(machine);
   plan result = detail::empty_plan(machine, request.collective, "exact");
-  if (ranks.ids.size() == 1) return result;
+  if (result.ranks.size() == 1) return result;
   switch (request.collective) {
     case collective::broadcast:
-      detail::plan_direct_broadcast(ranks, request, result);
+      detail::plan_exact_broadcast(machine, request, result);
       break;
     case collective::all_gather:
-      detail::plan_direct_all_gather(ranks, result);
+      detail::plan_exact_all_gather(machine, result);
       break;
     default:
-      detail::plan_direct_all_reduce(ranks, result);
+      if (!detail::used_relays(machine).empty()) {
+        throw planning_error("machine '" + machine.name +
+                             "' has switches; this planner needs direct links");
+      }
+      detail::plan_direct_all_reduce(detail::to_rank_graph(machine), result);
   }
   result.bound = result.rate;
   return result;

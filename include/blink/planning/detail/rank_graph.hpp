@@ -22,19 +22,21 @@
 
 namespace blink::inline BLINK_ABI::detail {
 
-/// The ranks of a machine with direct links as a graph: vertices are rank numbers, parallel links
-/// are one edge, capacities are divided by their common divisor.
+/// The ranks of a machine as a graph: vertices are rank numbers, edges are links, or routes over
+/// relays. Edges of equal paths are one.
 struct rank_graph {
   arc_list graph;
-  std::vector<std::int64_t> capacity;  ///< by edge, greatest common divisor 1
-  rational step;                       ///< the machine's unit that one capacity step stands for
-  std::vector<int> ids;                ///< node id by vertex
+  std::vector<std::int64_t> capacity;   ///< by edge
+  rational step;                        ///< the machine's unit that one capacity step stands for
+  std::vector<int> ids;                 ///< node id by vertex
+  std::vector<std::vector<int>> paths;  ///< node ids by edge; none: all edges are links
 
   [[nodiscard]] tree_edge edge(std::size_t position) const {
     auto const& a = graph.arcs[position];
     int const from = ids[static_cast<std::size_t>(a.tail)];
     int const to = ids[static_cast<std::size_t>(a.head)];
-    return {from, to, {from, to}};
+    if (paths.empty()) return {from, to, {from, to}};
+    return {from, to, paths[position]};
   }
   [[nodiscard]] std::vector<int> ids_where(std::vector<bool> const& inside) const {
     std::vector<int> result;
@@ -64,6 +66,7 @@ struct rank_graph {
   return result;
 }
 
+/// Capacities are divided by their greatest common divisor.
 /// Pre: no used relay.
 [[nodiscard]] inline rank_graph to_rank_graph(topology const& machine) {
   rank_graph result;

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/graph/detail/flow_network.hpp>
+#include <blink/graph/detail/route_pieces.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// A relay has more capacity out than in, and without the surplus the supplies do not reach every
+/// rank: the cuts promise more than forwarding can do.
+struct unsplittable_relay : planning_error {
+  explicit unsplittable_relay(int relay)
+      : planning_error("split_off_relays: vertex " + std::to_string(relay) +
+                       " has more capacity out than in, and cannot be split for these supplies"),
+        vertex(relay) {}
+  int vertex;
+};
+
+namespace detail {
+
+/// The work of `split_off_relays`: removes one relay after the other.
+///
+/// The supplies reach everyone as long as every vertex set that holds a rank is entered by as much
+/// as the roots outside it supply. Splitting an amount off the pair u -> w -> t takes that much from
+/// the sets that hold w only, or u and t but not w, of the three; so if the whole amount leaves some
+/// flow short, it is too much by exactly the largest shortage.
+class relay_splitter {
+ public:
+  relay_splitter(std::vector<bool> is_relay, std::vector<std::int64_t> supply,
+                 std::vector<int> group)
+      : is_relay_(std::move(is_relay)),
+        supply_(std::move(supply)),
+        group_(std::move(group)),
+        pieces_(is_relay_.size()) {
+    group_.resize(is_relay_.size(), 0);
+    for (auto const s : supply_) count(s);
+    for (auto const s : supply_) wanted_ += s;
+    for (std::size_t v = 0; v < is_relay_.size(); ++v) {
+      if (!is_relay_[v]) ranks_.push_back(static_cast<int>(v));
+    }
+  }
+
+  void add(int tail, int head, std::int64_t capacity) {
+    if (tail == head || capacity == 0) return;
+    count(capacity);
+    pieces_.add({tail, head, capacity, {tail, head}});
+  }
+
+  void run() {
+    for (auto const v : relays_by_degree()) {
+      if (pieces_.neighbours(v).size() <= 2) pass_through(v);
+    }
+    for (auto const v : relays_by_degree()) {
+      if (pieces_.neighbours(v).empty()) continue;
+      leave_out_surplus(v);
+      if (!split_evenly(v)) split_pairs(v);
+      pieces_.drop_vertex(v);
+    }
+  }
+
+  [[nodiscard]] std::int64_t scale() const { return scale_; }
+  [[nodiscard]] std::vector<route_piece> take_routes() { return pieces_.take(); }
+
+ private:
+  static constexpr std::int64_t limit = std::int64_t{1} << 61;
+
+  void count(std::int64_t amount) {
+    if (amount > limit - sum_) {
+      throw overflow_error("split_off_relays: capacities and supplies exceed 61 bits");
+    }
+    sum_ += amount;
+  }
+
+  [[nodiscard]] std::vector<int> relays_by_degree() const {
+    std::vector<std::pair<std::size_t, int>> order;
+    for (std::size_t v = 0; v < is_relay_.size(); ++v) {
+      if (is_relay_[v]) {
+        order.emplace_back(pieces_.neighbours(static_cast<int>(v)).size(), static_cast<int>(v));
+      }
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<int> result;
+    for (auto const& [degree, v] : order) result.push_back(v);
+    return result;
+  }
+
+  /// A relay between two vertices: nothing else can be done with it than to pass on.
+  void pass_through(int w) {
+    auto const ends = pieces_.neighbours(w);
+    for (int const u : ends) {
+      for (int const t : ends) {
+        if (u != t) pieces_.split(u, w, t, std::min(pieces_.between(u, w), pieces_.between(w, t)));
+      }
+    }
+    pieces_.drop_vertex(w);
+  }
+
+  /// The flows into all ranks.
+  class flows {
+   public:
+    flows(relay_splitter const& owner, route_pieces const& pieces)
+        : owner_(owner), network_(static_cast<int>(owner.is_relay_.size()) + 1) {
+      for (auto const& [ends, capacity] : pieces.capacities()) {
+        arc_[ends] = network_.add(ends.first, ends.second, capacity);
+      }
+      for (std::size_t v = 0; v < owner.supply_.size(); ++v) {
+        if (owner.supply_[v] > 0) network_.add(super(), static_cast<int>(v), owner.supply_[v]);
+      }
+      order_ = owner.ranks_;
+    }
+    void change(int tail, int head, std::int64_t by) {
+      if (tail == head) return;
+      auto const [place, is_new] = arc_.try_emplace({tail, head}, 0);
+      if (is_new) place->second = network_.add(tail, head, 0);
+      network_.set_capacity(place->second, network_.capacity(place->second) + by);
+    }
+    /// The largest shortage of any rank; the ranks that were short are asked first the next time.
+    [[nodiscard]] std::int64_t shortage(bool first_will_do) {
+      std::int64_t worst = 0;
+      for (std::size_t i = 0; i < order_.size(); ++i) {
+        int const v = order_[i];
+        auto const own = owner_.supply_[static_cast<std::size_t>(v)];
+        auto const wanted = owner_.wanted_ - own;
+        if (wanted == 0) continue;
+        auto const missing = owner_.wanted_ - network_.run(super(), v, owner_.wanted_);
+        if (missing <= worst) continue;
+        worst = missing;
+        std::rotate(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(i),
+                    order_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+        if (first_will_do) break;
+      }
+      return worst;
+    }
+
+   private:
+    [[nodiscard]] int super() const { return static_cast<int>(owner_.is_relay_.size()); }
+    relay_splitter const& owner_;
+    flow_network network_;
+    std::map<std::pair<int, int>, int> arc_;
+    std::vector<int> order_;
+  };
+
+  void leave_out_surplus(int w) {
+    auto const ends = pieces_.neighbours(w);
+    std::int64_t surplus = 0;
+    for (int const u : ends) surplus += pieces_.between(w, u) - pieces_.between(u, w);
+    if (surplus <= 0) return;
+    flows network(*this, pieces_);
+    for (int const t : ends) {
+      auto const most = std::min(surplus, pieces_.between(w, t));
+      if (most == 0) continue;
+      network.change(w, t, -most);
+      auto const too_much = std::min(most, network.shortage(false));
+      network.change(w, t, too_much);
+      pieces_.reduce(w, t, most - too_much);
+      surplus -= most - too_much;
+    }
+  }
+
+  /// Neighbours of a relay by group, all with one capacity both ways; groups of one size, or one
+  /// group of all.
+  struct even_ports {
+    std::int64_t capacity = 0;
+    std::vector<std::vector<int>> groups;
+  };
+
+  /// Nothing unless all ports are alike, and ranks or all relays.
+  [[nodiscard]] std::optional<even_ports> to_even_ports(int w) const {
+    auto const ends = pieces_.neighbours(w);
+    even_ports result;
+    result.capacity = pieces_.between(ends.front(), w);
+    std::map<int, std::vector<int>> groups;
+    for (int const v : ends) {
+      if (pieces_.between(v, w) != result.capacity || pieces_.between(w, v) != result.capacity ||
+          is_relay_[static_cast<std::size_t>(v)] != is_relay_[static_cast<std::size_t>(ends[0])]) {
+        return std::nullopt;
+      }
+      groups[group_[static_cast<std::size_t>(v)]].push_back(v);
+    }
+    for (auto const& [name, members] : groups) {
+      if (members.size() != groups.begin()->second.size()) {
+        result.groups.assign(1, ends);
+        return result;
+      }
+      result.groups.push_back(members);
+    }
+    return result;
+  }
+
+  /// Which ports a closed form joins: partner number k of a port, such that each k pairs all ports.
+  enum class form : std::uint8_t { like_ports_of_other_groups, other_groups, all_others };
+
+  [[nodiscard]] static std::size_t degree(form f, even_ports const& ports) {
+    auto const groups = ports.groups.size();
+    auto const size = ports.groups.front().size();
+    if (f == form::like_ports_of_other_groups) return groups - 1;
+    return f == form::other_groups ? (groups - 1) * size : groups * size - 1;
+  }
+  [[nodiscard]] static int partner(form f, even_ports const& ports, std::size_t group,
+                                   std::size_t place, std::size_t k) {
+    auto const groups = ports.groups.size();
+    auto const size = ports.groups.front().size();
+    if (f == form::like_ports_of_other_groups) return ports.groups[(group + 1 + k) % groups][place];
+    if (f == form::other_groups) {
+      return ports.groups[(group + 1 + k / size) % groups][(place + k) % size];
+    }
+    auto const at = (group * size + place + 1 + k) % (groups * size);
+    return ports.groups[at / size][at % size];
+  }
+
+  /// Tries the closed forms; false if none keeps all flows.
+  bool split_evenly(int w) {
+    auto const ports = to_even_ports(w);
+    if (!ports) return false;
+    for (auto const f : {form::like_ports_of_other_groups, form::other_groups, form::all_others}) {
+      auto const ways = degree(f, *ports);
+      if (ways == 0) continue;
+      if (split_as(w, *ports, f, whole_shares(ports->capacity, ways))) return true;
+      if (split_as(w, *ports, f, {})) return true;
+    }
+    return false;
+  }
+
+  /// The capacity of a port in as many parts, each of whole supplies of a root as far as possible,
+  /// so that trees need not be split; none if a part would be less than one supply.
+  [[nodiscard]] std::vector<std::int64_t> whole_shares(std::int64_t capacity,
+                                                       std::size_t ways) const {
+    std::int64_t unit = 0;
+    for (auto const s : supply_) {
+      if (s > 0 && (unit == 0 || s < unit)) unit = s;
+    }
+    auto const count = static_cast<std::int64_t>(ways);
+    if (unit == 0 || capacity / count < unit) return {};
+    std::vector<std::int64_t> result(ways, capacity / count / unit * unit);
+    auto rest = capacity - result.front() * count;
+    for (auto& part : result) {
+      auto const more = std::min(rest, unit);
+      part += more;
+      rest -= more;
+    }
+    return result;
+  }
+
+  /// shares: by partner; none: equal ones.
+  bool split_as(int w, even_ports const& ports, form f, std::vector<std::int64_t> shares) {
+    auto const before = pieces_;
+    auto const supply_before = supply_;
+    std::int64_t factor = 1;
+    if (shares.empty()) {
+      auto const ways = static_cast<std::int64_t>(degree(f, ports));
+      factor = ways / std::gcd(ways, ports.capacity);
+      if (factor > limit / std::max<std::int64_t>(sum_, 1)) return false;
+      shares.assign(degree(f, ports), ports.capacity * factor / ways);
+    }
+    enlarge(factor);
+    for (std::size_t g = 0; g < ports.groups.size(); ++g) {
+      for (std::size_t p = 0; p < ports.groups[g].size(); ++p) {
+        for (std::size_t k = 0; k < shares.size(); ++k) {
+          pieces_.split(ports.groups[g][p], w, partner(f, ports, g, p, k), shares[k]);
+        }
+      }
+    }
+    pieces_.drop_vertex(w);
+    if (flows(*this, pieces_).shortage(true) == 0) return true;
+    pieces_ = before;
+    supply_ = supply_before;
+    sum_ /= factor;
+    wanted_ /= factor;
+    scale_ /= factor;
+    return false;
+  }
+
+  void enlarge(std::int64_t factor) {
+    pieces_.multiply(factor);
+    for (auto& s : supply_) s *= factor;
+    sum_ *= factor;
+    wanted_ *= factor;
+    scale_ *= factor;
+  }
+
+  /// First all that fits between ranks and other relays, the ways out; then a share of every pair,
+  /// for many short ways; then whatever fits.
+  void split_pairs(int w) {
+    auto const ends = pieces_.neighbours(w);
+    auto const count = ends.size();
+    auto const ways = static_cast<std::int64_t>(std::min<std::size_t>(count - 1, most_ways));
+    flows network(*this, pieces_);
+    std::set<std::pair<int, int>> dead;  // nothing can be split off any more
+    auto const relay = [&](int v) { return is_relay_[static_cast<std::size_t>(v)]; };
+    auto const group = [&](int v) { return group_[static_cast<std::size_t>(v)]; };
+    enum class round : std::uint8_t { ways_out, shares_between_groups, shares, rest };
+    for (auto const now :
+         {round::ways_out, round::shares_between_groups, round::shares, round::rest}) {
+      for (std::size_t step = 1; step < count; ++step) {
+        for (std::size_t i = 0; i < count; ++i) {
+          int const u = ends[i];
+          int const t = ends[(i + step) % count];
+          if (now == round::ways_out && relay(u) == relay(t)) continue;
+          if (now == round::shares_between_groups && group(u) == group(t)) continue;
+          auto most = std::min(pieces_.between(u, w), pieces_.between(w, t));
+          if (now == round::shares_between_groups || now == round::shares) {
+            most = std::min(most, (pieces_.between(u, w) + ways - 1) / ways);
+          }
+          if (most == 0 || dead.contains({u, t})) continue;
+          shift(network, u, w, t, most);
+          auto const too_much = std::min(most, network.shortage(false));
+          shift(network, u, w, t, -too_much);
+          if (too_much > 0) dead.insert({u, t});
+          pieces_.split(u, w, t, most - too_much);
+        }
+      }
+    }
+    pieces_.drop_vertex(w);
+    if (flows(*this, pieces_).shortage(true) > 0) {
+      throw unsplittable_relay(w);
+    }
+  }
+
+  static void shift(flows& network, int u, int w, int t, std::int64_t amount) {
+    network.change(u, w, -amount);
+    network.change(w, t, -amount);
+    network.change(u, t, amount);
+  }
+
+  static constexpr std::size_t most_ways = 16;  // pairs of a port that get a share first
+
+  std::vector<bool> is_relay_;
+  std::vector<std::int64_t> supply_;
+  std::vector<int> group_;
+  route_pieces pieces_;
+  std::vector<int> ranks_;
+  std::int64_t wanted_ = 0;  // what every rank receives, its own supply included
+  std::int64_t sum_ = 0;     // bounds every flow
+  std::int64_t scale_ = 1;
+};
+
+}  // namespace detail
+}  // namespace blink::inline BLINK_ABI

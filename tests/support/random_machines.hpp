@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/topology/topology.hpp>
+
+#include <cstdint>
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink::test {
+
+/// A random machine whose ranks all reach each other: `routes` one-way routes from a rank over none
+/// to three relays to another rank, besides a ring of them. Capacities add up, so that no relay has
+/// more capacity out than in, links differ by direction, and relays are linked in any way.
+/// Equal arguments give equal machines.
+inline topology make_random_machine(unsigned seed, unsigned ranks, unsigned relays, unsigned routes,
+                                    unsigned largest = 6) {
+  std::mt19937 random(seed);
+  topology machine;
+  machine.name = "random" + std::to_string(seed);
+  for (unsigned i = 0; i < ranks + relays; ++i) {
+    machine.nodes.push_back({static_cast<int>(2 * i + 3),
+                             i < ranks ? node_kind::rank : node_kind::relay, "",
+                             static_cast<int>(i * 2 / ranks)});
+  }
+  std::map<std::pair<int, int>, std::int64_t> capacity;
+  for (unsigned r = 0; r < ranks + routes; ++r) {
+    unsigned const from = r < ranks ? r : static_cast<unsigned>(random() % ranks);
+    unsigned const to = r < ranks ? (r + 1) % ranks : static_cast<unsigned>(random() % ranks);
+    if (from == to) continue;
+    auto const amount = static_cast<std::int64_t>(1 + random() % largest);
+    auto at = static_cast<int>(from);
+    for (auto hops = relays == 0 ? 0 : random() % 4; hops > 0; --hops) {
+      auto const next = static_cast<int>(ranks + random() % relays);
+      if (next == at) continue;
+      capacity[{at, next}] += amount;
+      at = next;
+    }
+    capacity[{at, static_cast<int>(to)}] += amount;
+  }
+  for (auto const& [ends, c] : capacity) machine.links.push_back({ends.first, ends.second, c});
+  return machine;
+}
+
+/// A random machine of full-duplex links: a random tree over ranks and relays, and `more` links.
+inline topology make_random_duplex_machine(unsigned seed, unsigned ranks, unsigned relays,
+                                           unsigned more, unsigned largest = 6) {
+  std::mt19937 random(seed);
+  topology machine;
+  machine.name = "random_duplex" + std::to_string(seed);
+  auto const join = [&](int a, int b) {
+    auto const amount = static_cast<std::int64_t>(1 + random() % largest);
+    machine.links.push_back({a, b, amount});
+    machine.links.push_back({b, a, amount});
+  };
+  for (unsigned i = 0; i < ranks + relays; ++i) {
+    machine.nodes.push_back({static_cast<int>(i), node_kind::rank, ""});
+    if (i > 0) join(static_cast<int>(i), static_cast<int>(random() % i));
+  }
+  for (unsigned left = relays; left > 0;) {
+    auto& node = machine.nodes[random() % machine.nodes.size()];
+    if (node.kind == node_kind::relay) continue;
+    node.kind = node_kind::relay;
+    --left;
+  }
+  for (unsigned i = 0; i < more; ++i) {
+    auto const a = static_cast<int>(random() % (ranks + relays));
+    auto const b = static_cast<int>(random() % (ranks + relays));
+    if (a != b) join(a, b);
+  }
+  return machine;
+}
+
+}  // namespace blink::test
