@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <limits>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -44,6 +45,42 @@ std::vector<int> read_ids(std::string const& option, std::string const& text) {
   return result;
 }
 
+std::size_t read_bytes(std::string const& option, std::string const& text) {
+  constexpr std::size_t kibi = 1024;
+  std::size_t value = 0;
+  auto const [rest, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  std::string const unit(rest, text.data() + text.size());
+  std::size_t const scale = unit.empty()                 ? 1
+                            : unit == "K" || unit == "k" ? kibi
+                            : unit == "M" || unit == "m" ? kibi * kibi
+                            : unit == "G" || unit == "g" ? kibi * kibi * kibi
+                                                         : 0;
+  if (failure != std::errc{} || scale == 0 ||
+      value > std::numeric_limits<std::size_t>::max() / scale / 64) {
+    throw input_error(option + " " + text + ": expected a number of bytes such as 64, 4K or 16M");
+  }
+  return value * scale;
+}
+
+size_range read_sizes(std::string const& option, std::string const& text) {
+  auto const colon = text.find(':');
+  size_range result;
+  result.first = read_bytes(option, text.substr(0, colon));
+  result.last =
+      colon == std::string::npos ? result.first : read_bytes(option, text.substr(colon + 1));
+  if (result.first < 1 || result.first > result.last) {
+    throw input_error(option + " " + text + ": expected the smaller size first, from 1 byte on");
+  }
+  return result;
+}
+
+std::vector<std::size_t> size_range::sizes() const {
+  std::vector<std::size_t> result;
+  for (auto bytes = first; bytes < last; bytes *= 2) result.push_back(bytes);
+  result.push_back(last);
+  return result;
+}
+
 collective read_collective(std::string const& text) {
   auto name = text;
   std::replace(name.begin(), name.end(), '-', '_');
@@ -56,6 +93,13 @@ collective read_collective(std::string const& text) {
     throw input_error("unknown collective '" + text + "', expected one of " + known);
   }
   return static_cast<collective>(found - collective_names.begin());
+}
+
+std::optional<int> read_root(std::string const& text) {
+  if (text == "best") return std::nullopt;
+  auto const ids = read_ids("--root", text);
+  if (ids.size() != 1) throw input_error("--root: expected one id or best");
+  return ids.front();
 }
 
 allocation read_part(std::string const& machine, std::string const& ranks,

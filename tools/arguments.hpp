@@ -7,6 +7,7 @@
 #include <blink/rational.hpp>
 #include <blink/topology/topology.hpp>
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,8 +19,24 @@ namespace blink::tools {
 /// "0,1,4-6" as 0 1 4 5 6. Throws input_error naming the option and the part that is no number.
 [[nodiscard]] std::vector<int> read_ids(std::string const& option, std::string const& text);
 
+/// "64", "4K", "16M", "1G" in bytes. Throws input_error naming the option.
+[[nodiscard]] std::size_t read_bytes(std::string const& option, std::string const& text);
+
+/// Sizes that a table has a row for: "8:1G" is 8, 16, 32 ... 1G; "1M" is one size.
+struct size_range {
+  std::size_t first = 0;
+  std::size_t last = 0;
+  [[nodiscard]] std::vector<std::size_t> sizes() const;  ///< doubling; `last` too
+};
+
+/// Throws: input_error naming the option, unless 1 <= first <= last.
+[[nodiscard]] size_range read_sizes(std::string const& option, std::string const& text);
+
 /// The text of an option as a collective, with "-" and "_" alike. Throws input_error listing all.
 [[nodiscard]] collective read_collective(std::string const& text);
+
+/// The text of --root: an id, or nothing for "best". Throws input_error.
+[[nodiscard]] std::optional<int> read_root(std::string const& text);
 
 /// The machine that a command works on: MACHINE cut down to --ranks and --links.
 struct allocation {

@@ -16,9 +16,10 @@ inline constexpr int exit_input_error = 2;
 /// Exit status where blink itself is at fault.
 inline constexpr int exit_internal_error = 3;
 
-void add_topo_command(CLI::App& app);   ///< blink topo: show, cut down and convert machines
-void add_plan_command(CLI::App& app);   ///< blink plan: trees, rate and bound
-void add_perf_command(CLI::App& app);   ///< blink perf: measure on this machine
-void add_check_command(CLI::App& app);  ///< blink check: is a plan file sound?
+void add_topo_command(CLI::App& app);      ///< blink topo: show, cut down and convert machines
+void add_plan_command(CLI::App& app);      ///< blink plan: trees, rate and bound
+void add_perf_command(CLI::App& app);      ///< blink perf: measure on this machine
+void add_check_command(CLI::App& app);     ///< blink check: is a plan file sound?
+void add_simulate_command(CLI::App& app);  ///< blink simulate: the time on a machine
 
 }  // namespace blink::tools

@@ -17,7 +17,9 @@ constexpr char const* about =
     "  blink topo dgx1v                              what a machine looks like\n"
     "  blink plan dgx1v --ranks 0,1,2,3,4,5          trees, rate, proven bound\n"
     "  blink plan dgx1v --out plan.json              the same as a plan file\n"
+    "  blink plan dgx1v --sizes 8:1G                 the fastest planner for each size\n"
     "  blink check dgx1v plan.json                   is a plan sound?\n"
+    "  blink simulate dgx1v --sizes 8:1G             its time on the machine, link by link\n"
     "  blink perf -g 4                               all-reduce on this machine\n"
     "\n"
     "A MACHINE is a built-in name (blink topo --list), a JSON file or an NCCL topology XML file.";
@@ -35,6 +37,7 @@ int main(int argc, char** argv) {
   blink::tools::add_plan_command(app);
   blink::tools::add_perf_command(app);
   blink::tools::add_check_command(app);
+  blink::tools::add_simulate_command(app);
   try {
     app.parse(argc, argv);
     return std::fflush(stdout) == 0 ? 0 : blink::tools::exit_input_error;

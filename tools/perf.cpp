@@ -16,13 +16,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -63,23 +61,6 @@ struct contender {
 };
 
 constexpr std::size_t kibi = 1024;
-
-/// "64", "4K", "16M", "1G".
-std::size_t read_bytes(std::string const& option, std::string const& text) {
-  std::size_t value = 0;
-  auto const [rest, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  std::string const unit(rest, text.data() + text.size());
-  std::size_t const scale = unit.empty()                 ? 1
-                            : unit == "K" || unit == "k" ? kibi
-                            : unit == "M" || unit == "m" ? kibi * kibi
-                            : unit == "G" || unit == "g" ? kibi * kibi * kibi
-                                                         : 0;
-  if (failure != std::errc{} || scale == 0 ||
-      value > std::numeric_limits<std::size_t>::max() / scale / 64) {
-    throw input_error(option + " " + text + ": expected a number of bytes such as 64, 4K or 16M");
-  }
-  return value * scale;
-}
 
 std::vector<std::string> split_list(std::string const& text) {
   std::vector<std::string> result;

@@ -6,6 +6,7 @@
 #include "arguments.hpp"
 #include "checked_plan.hpp"
 #include "commands.hpp"
+#include "plan_sizes.hpp"
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
@@ -30,6 +31,7 @@ struct plan_options {
   std::string out;
   std::string svg;
   bool compare = false;
+  size_options sizes;
 };
 
 std::string edge_text(tree_edge const& edge) {
@@ -112,12 +114,9 @@ void run_plan(plan_options const& options) {
   plan_request request;
   request.collective = read_collective(options.collective);
   request.planner = options.planner;
-  if (options.root != "best") {
-    auto const ids = read_ids("--root", options.root);
-    if (ids.size() != 1) throw input_error("--root: expected one id or best");
-    request.root = ids.front();
-  }
+  request.root = read_root(options.root);
   auto const [machine, links] = read_allocation(options.machine, options.ranks, options.links);
+  if (!options.sizes.sizes.empty()) return show_sizes(machine, links, request, options.sizes);
   auto const p = checked_plan(machine, links, request);
   print_plan(machine, p);
   if (!p.trees.empty()) print_comparison(machine, p, options.compare);
@@ -161,6 +160,7 @@ void add_plan_command(CLI::App& app) {
   command->add_option("--out,-o", options->out, "write the plan file (JSON, format 1) here");
   command->add_option("--svg", options->svg, "draw machine, trees and loads here");
   command->add_flag("--compare", options->compare, "also show what every other planner gets");
+  add_size_options(*command, options->sizes);
   command->callback([options] { run_plan(*options); });
 }
 

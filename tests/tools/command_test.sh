@@ -32,7 +32,7 @@ refused() {
 }
 
 ok help "MACHINE" "$blink" --help
-for command in topo plan perf check; do ok "help $command" "Usage" "$blink" $command --help; done
+for command in topo plan perf check simulate; do ok "help $command" "Usage" "$blink" $command --help; done
 ok version "blink [0-9]" "$blink" --version
 
 ok "all-reduce of the allocation" "62.5 GB/s" "$blink" plan "$data/dgx1v.xml" --ranks 0,1,2,3,4,5
@@ -48,6 +48,15 @@ for collective in broadcast reduce all_reduce all_gather reduce_scatter; do
     ok "$collective on $machine is sound" "sound" "$blink" check $machine p.json
   done
 done
+
+ok "sizes" "fastest from size on" "$blink" plan dgx2 -c broadcast --sizes 8:64M --json sizes.json
+ok "sizes as JSON" '"fastest_from"' cat sizes.json
+ok "simulation" "predicted us" "$blink" simulate dgx1v --sizes 1K:1M
+ok "simulation of a plan file" "by exact" "$blink" simulate dgx1v --plan plan.json --sizes 1M --chunk 16K
+ok "links with a rate" "1M" "$blink" simulate ring:5 --unit-rate 25 --sizes 1M
+refused "links without a rate" "unit 'links' has no known rate" "$blink" simulate ring:5 --sizes 1M
+refused "sizes the wrong way" "--sizes 1M:8" "$blink" plan dgx1v --sizes 1M:8
+refused "sizes that are none" "--sizes x" "$blink" plan dgx1v --sizes x
 
 refused "unknown planner" "unknown planner 'magic', expected one of exact" "$blink" plan dgx1v -p magic
 refused "unknown collective" "unknown collective 'allred', expected one of" "$blink" plan dgx1v -c allred

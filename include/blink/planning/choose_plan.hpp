@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/planning/cost_model.hpp>
+#include <blink/planning/forest.hpp>
+#include <blink/planning/make_plan.hpp>
+#include <blink/planning/plan_request.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// One way to do a collective, and what it costs.
+struct plan_candidate {
+  blink::plan plan;
+  plan_cost cost;
+};
+
+/// Every planner's answer, or why there is none.
+struct plan_candidates {
+  std::vector<plan_candidate> plans;
+  std::vector<std::pair<std::string, std::string>> refused;  ///< planner, reason
+};
+
+/// The plans of all planners for one request; its own planner is not looked at. A broadcast or
+/// reduce without a root takes the root of the first planner that has one for all of them.
+///
+/// Post:   every plan passes `check_plan`.
+/// Throws: planning_error if no planner has a plan; what `cost_of` and, but for planning_error,
+///         `make_plan` throw.
+[[nodiscard]] inline plan_candidates all_plans(topology const& machine, plan_request request,
+                                               cost_parameters const& parameters = {}) {
+  plan_candidates result;
+  for (auto const name : planner_names) {
+    request.planner = std::string(name);
+    try {
+      auto p = make_plan(machine, request);
+      if (!p.trees.empty() && !has_equal_roots(request.collective) &&
+          request.collective != collective::all_reduce) {
+        request.root = p.trees.front().root;
+      }
+      auto cost = cost_of(machine, p, parameters);
+      result.plans.push_back({std::move(p), std::move(cost)});
+    } catch (planning_error const& reason) {
+      result.refused.emplace_back(request.planner, reason.what());
+    } catch (overflow_error const& reason) {
+      result.refused.emplace_back(request.planner, reason.what());
+    }
+  }
+  if (result.plans.empty()) {
+    throw planning_error("no planner has a plan for machine '" + machine.name +
+                         "'; exact: " + result.refused.front().second);
+  }
+  return result;
+}
+
+/// The candidate that is fastest for a size, and how fast.
+struct plan_choice {
+  std::size_t candidate = 0;  ///< position in `plan_candidates::plans`; the first of equals
+  double seconds = 0;
+};
+
+/// Time: `predict` for each candidate.
+[[nodiscard]] inline plan_choice fastest(plan_candidates const& candidates, double bytes) {
+  plan_choice best;
+  for (std::size_t i = 0; i < candidates.plans.size(); ++i) {
+    double const seconds = predict(candidates.plans[i].cost, bytes).seconds;
+    if (i == 0 || seconds < best.seconds) best = {i, seconds};
+  }
+  return best;
+}
+
+/// From `bytes` on, `candidate` is the fastest.
+struct plan_crossover {
+  std::int64_t bytes = 0;
+  std::size_t candidate = 0;
+};
+
+/// The sizes between `first` and `last` at which the fastest candidate changes; the entry at `first`
+/// names the one to begin with.
+///
+/// Looks at sizes that grow by an eighth; where the fastest differs from the size before, bisection
+/// finds the byte. A candidate that leads only between two such sizes may be missed.
+///
+/// Time: O(log(last / first) * 64) predictions of each candidate.
+/// Pre:  1 <= first <= last.
+[[nodiscard]] inline std::vector<plan_crossover> crossovers(plan_candidates const& candidates,
+                                                            std::int64_t first, std::int64_t last) {
+  expects(1 <= first && first <= last, "crossovers: 1 <= first <= last");
+  auto const winner = [&](std::int64_t bytes) {
+    return fastest(candidates, static_cast<double>(bytes)).candidate;
+  };
+  std::vector<plan_crossover> result{{first, winner(first)}};
+  // Changes in (low, high], the winners at both ends being different.
+  auto const split = [&](auto const& self, std::int64_t low, std::size_t at_low, std::int64_t high,
+                         std::size_t at_high) -> void {
+    if (at_low == at_high) return;
+    if (high - low == 1) {
+      result.push_back({high, at_high});
+      return;
+    }
+    auto const middle = low + (high - low) / 2;
+    auto const at_middle = winner(middle);
+    self(self, low, at_low, middle, at_middle);
+    self(self, middle, at_middle, high, at_high);
+  };
+  auto at_low = result.front().candidate;
+  for (std::int64_t low = first; low < last;) {
+    auto const high = std::min(last, low + std::max<std::int64_t>(1, low / 8));
+    auto const at_high = winner(high);
+    split(split, low, at_low, high, at_high);
+    low = high;
+    at_low = at_high;
+  }
+  return result;
+}
+
+/// The plan that is predicted to be fastest for a buffer of `bytes`, among those of all planners.
+/// Throws: as `all_plans`.
+[[nodiscard]] inline plan choose_plan(topology const& machine, plan_request const& request,
+                                      double bytes, cost_parameters const& parameters = {}) {
+  auto candidates = all_plans(machine, request, parameters);
+  return std::move(candidates.plans[fastest(candidates, bytes).candidate].plan);
+}
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/planning/detail/timed_links.hpp>
+#include <blink/planning/forest.hpp>
+#include <blink/planning/make_schedule.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <queue>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// What a simulated machine does beside moving bytes.
+struct simulation_options {
+  double start_seconds = 5e-6;  ///< once: to launch
+  double step_seconds = 2e-6;   ///< for each chunk and tree edge, before it enters the links
+  double bytes_per_unit = 0;    ///< rate of one unit of capacity, bytes per second; 0: by its name
+  std::size_t window = 4;       ///< chunks in flight on an edge; 0: any number
+  std::int64_t most_messages = 50'000'000;  ///< chunks times edges; more is refused
+};
+
+/// What happened on a simulated machine.
+struct simulation_result {
+  double seconds = 0;                                  ///< until the last chunk has arrived
+  std::int64_t messages = 0;                           ///< chunks times edges
+  std::map<std::pair<int, int>, double> busy_seconds;  ///< by (from, to) node ids
+};
+
+namespace detail {
+
+/// One tree edge on its way through the chunks of its tree.
+struct lane {
+  std::vector<std::size_t> route;  // of links
+  double latency = 0;
+  int height = 0;                     // of what hangs below: goes first among equals
+  std::vector<std::size_t> next;      // lanes that wait for what arrives over this one
+  std::vector<std::size_t> previous;  // lanes whose chunk this one needs
+  std::size_t chunks = 0;
+  double chunk_bytes = 0;
+  std::vector<std::size_t> missing;  // by chunk: arrivals and credits still to come
+  std::vector<double> ready;         // by chunk: when the last of them came
+  std::size_t sent = 0;              // chunks handed over or about to be
+  double free_at = 0;                // when the last of them had left
+  bool waiting = true;               // no hand-over is planned
+};
+
+/// The lanes of one tree. A reduce lane waits for those below it; a broadcast lane for the one above
+/// it, or at the root of an all-reduce for all reduce lanes that end there.
+inline void add_lanes(std::vector<lane>& lanes, tree const& t, double bytes, double chunk_bytes,
+                      timed_links const& links,
+                      std::map<std::pair<int, int>, std::size_t> const& number) {
+  auto const chunks =
+      static_cast<std::size_t>(std::max(1.0, std::ceil(bytes / chunk_bytes - 1e-9)));
+  std::map<int, std::size_t> leaving, entering;  // reduce and broadcast lanes by their farther end
+  std::vector<std::size_t> into_root;
+  for (bool const towards_root : {true, false}) {
+    auto const& phase = towards_root ? t.reduce : t.broadcast;
+    for (auto const& e : edges_from_root(phase, t.root, towards_root)) {
+      auto const here = lanes.size();
+      auto& l = lanes.emplace_back();
+      for (std::size_t i = 0; i + 1 < e.edge->path.size(); ++i) {
+        l.latency += link_between(links, e.edge->path[i], e.edge->path[i + 1]).latency_seconds;
+        l.route.push_back(number.at({e.edge->path[i], e.edge->path[i + 1]}));
+      }
+      l.height = e.height;
+      l.chunks = chunks;
+      l.chunk_bytes = bytes / static_cast<double>(chunks);
+      auto const feeds = [&](std::size_t from, std::size_t to) {
+        lanes[from].next.push_back(to);
+        lanes[to].previous.push_back(from);
+      };
+      (towards_root ? leaving : entering)[e.far] = here;
+      if (e.near != t.root) {  // its lane nearer to the root is there already
+        towards_root ? feeds(here, leaving.at(e.near)) : feeds(entering.at(e.near), here);
+      } else if (towards_root) {
+        into_root.push_back(here);
+      } else {
+        for (auto const from : into_root) feeds(from, here);
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
+/// Runs a plan on a machine without moving data: chunk by chunk, each link serving messages in the
+/// order in which they are handed over.
+///
+/// A rank spends `step_seconds` on each chunk and edge, one chunk of an edge after the other, then
+/// hands it to all links of its route at once; a link is busy with it for bytes / rate after those
+/// that came before; it arrives when the last link is done, and the latencies later. It goes on over
+/// an edge when every chunk that the edge needs has arrived, and no more than `window` chunks are on
+/// it that its receiver has not passed on.
+///
+/// It shares nothing with the formulas of `cost_model.hpp`, which are tested against it.
+///
+/// bytes:       of the whole buffer, split over the trees in proportion to their weights
+/// chunk_bytes: by tree: largest chunk; the chunks of a tree are equal
+/// Time:   O(M (path length + log edges)) for M messages.  Space: O(M).
+/// Pre:    the plan passes `check_plan`; bytes >= 0; chunk sizes are positive.
+/// Throws: precondition_error if a precondition on numbers does not hold; input_error for more than
+///         `most_messages` messages, or a unit without a known rate.
+[[nodiscard]] inline simulation_result simulate(topology const& machine, plan const& plan,
+                                                double bytes,
+                                                std::vector<double> const& chunk_bytes,
+                                                simulation_options const& options = {}) {
+  expects(bytes >= 0, "simulate: bytes must not be negative");
+  expects(chunk_bytes.size() == plan.trees.size(), "simulate: one chunk size for each tree");
+  double const unit =
+      options.bytes_per_unit > 0 ? options.bytes_per_unit : bytes_per_second(machine.unit);
+  auto const links = detail::links_in_seconds(machine, plan.links, unit);
+  std::map<std::pair<int, int>, std::size_t> number;
+  std::vector<double> rate, free_at, busy;
+  for (auto const& [ends, link] : links) {
+    number.emplace(ends, number.size());
+    rate.push_back(link.bytes_per_second);
+  }
+  free_at.assign(rate.size(), 0);
+  busy.assign(rate.size(), 0);
+
+  std::vector<detail::lane> lanes;
+  double messages = 0;
+  for (std::size_t i = 0; i < plan.trees.size(); ++i) {
+    auto const& t = plan.trees[i];
+    expects(chunk_bytes[i] > 0, "simulate: a chunk size is not positive");
+    double const part = bytes * (t.weight / plan.rate).to_double();
+    messages += std::max(1.0, std::ceil(part / chunk_bytes[i])) *
+                static_cast<double>(t.reduce.size() + t.broadcast.size());
+    if (messages > static_cast<double>(options.most_messages)) {
+      throw input_error("simulate: more than " + std::to_string(options.most_messages) +
+                        " messages, expected fewer bytes or larger chunks");
+    }
+    detail::add_lanes(lanes, t, part, chunk_bytes[i], links, number);
+  }
+
+  // Hand-overs by time; among equals the highest subtree, then the order of the plan.
+  using hand_over = std::tuple<double, int, std::size_t>;
+  std::priority_queue<hand_over, std::vector<hand_over>, std::greater<>> agenda;
+  auto const plan_next = [&](std::size_t at, double ready) {
+    auto& l = lanes[at];
+    l.waiting = false;
+    ++l.sent;
+    agenda.emplace(std::max(l.free_at, ready) + options.step_seconds, -l.height, at);
+  };
+  for (std::size_t at = 0; at < lanes.size(); ++at) {
+    auto& l = lanes[at];
+    l.missing.assign(l.chunks, l.previous.size());
+    for (auto k = options.window; k > 0 && k < l.chunks; ++k) l.missing[k] += l.next.size();
+    l.ready.assign(l.chunks, 0);
+    if (l.previous.empty()) plan_next(at, 0);
+  }
+  // One of the things that a chunk of a lane waits for has come.
+  auto const come = [&](std::size_t at, std::size_t chunk, double when) {
+    auto& l = lanes[at];
+    l.ready[chunk] = std::max(l.ready[chunk], when);
+    if (--l.missing[chunk] == 0 && l.waiting && l.sent == chunk) plan_next(at, l.ready[chunk]);
+  };
+  simulation_result result;
+  while (!agenda.empty()) {
+    auto const [now, height, at] = agenda.top();
+    agenda.pop();
+    auto& l = lanes[at];
+    double done = now;
+    for (auto const link : l.route) {
+      double const occupied = l.chunk_bytes / rate[link];
+      free_at[link] = std::max(now, free_at[link]) + occupied;
+      busy[link] += occupied;
+      done = std::max(done, free_at[link]);
+    }
+    double const arrival = done + l.latency;
+    result.seconds = std::max(result.seconds, arrival);
+    ++result.messages;
+    auto const chunk = l.sent - 1;
+    l.free_at = done;
+    l.waiting = true;
+    if (l.sent < l.chunks && l.missing[l.sent] == 0) plan_next(at, l.ready[l.sent]);
+    for (auto const to : l.next) come(to, chunk, arrival);
+    if (options.window == 0 || chunk + options.window >= l.chunks) continue;
+    for (auto const from : l.previous) come(from, chunk + options.window, done);
+  }
+  result.seconds += options.start_seconds;
+  for (auto const& [ends, link] : number) result.busy_seconds[ends] = busy[link];
+  return result;
+}
+
+/// The same with one chunk size for all trees.
+[[nodiscard]] inline simulation_result simulate(topology const& machine, plan const& plan,
+                                                double bytes, double chunk_bytes,
+                                                simulation_options const& options = {}) {
+  return simulate(machine, plan, bytes, std::vector<double>(plan.trees.size(), chunk_bytes),
+                  options);
+}
+
+}  // namespace blink::inline BLINK_ABI

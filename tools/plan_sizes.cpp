@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan_sizes.hpp"
+
+#include <blink/planning/check_plan.hpp>
+#include <blink/planning/choose_plan.hpp>
+
+#include "arguments.hpp"
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <fstream>
+#include <stdexcept>
+
+namespace blink::tools {
+
+cost_parameters cost_options::parameters() const {
+  cost_parameters result;
+  result.step_seconds = step_microseconds * 1e-6;
+  result.start_seconds = start_microseconds * 1e-6;
+  result.bytes_per_unit = unit_rate * 1e9;
+  return result;
+}
+
+void add_cost_options(CLI::App& command, cost_options& options) {
+  command
+      .add_option("--step-us", options.step_microseconds,
+                  "microseconds that a rank spends on each chunk and edge")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command.add_option("--start-us", options.start_microseconds, "microseconds to launch, once")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      .add_option("--unit-rate", options.unit_rate,
+                  "GB/s that one unit of capacity stands for, for machines in \"links\"")
+      ->check(CLI::PositiveNumber);
+}
+
+void add_size_options(CLI::App& command, size_options& options) {
+  command.add_option("--sizes", options.sizes,
+                     "instead: the planner that is fastest by the cost model for each size of\n"
+                     "the buffer, such as 8:1G, and where it changes");
+  command.add_option("--json", options.json, "with --sizes: write the table here");
+  add_cost_options(command, options.cost);
+}
+
+std::string bytes_in_words(std::size_t bytes) {
+  char const* units[] = {"", "K", "M", "G"};
+  std::size_t unit = 0;
+  for (; unit < 3 && bytes >= 1024 && bytes % 1024 == 0; ++unit) bytes /= 1024;
+  return std::to_string(bytes) + units[unit];
+}
+
+void show_sizes(topology const& machine, std::string const& links, plan_request const& request,
+                size_options const& options) {
+  auto const range = read_sizes("--sizes", options.sizes);
+  auto candidates = all_plans(machine, request, options.cost.parameters());
+  for (auto& each : candidates.plans) {
+    each.plan.links = links;
+    if (auto const report = check_plan(machine, each.plan); !report) {
+      throw std::runtime_error("the plan of planner " + each.plan.planner +
+                               " does not pass the checker: " + *report.fault);
+    }
+  }
+  auto const name = [&](std::size_t i) { return candidates.plans[i].plan.planner.c_str(); };
+  nlohmann::json rows = nlohmann::json::array();
+  std::printf("%s on %s, predicted with %g us a step and %g us to launch\n\n",
+              std::string(to_text(request.collective)).c_str(), machine.name.c_str(),
+              options.cost.step_microseconds, options.cost.start_microseconds);
+  std::printf("  %8s  %-16s %11s %10s %7s", "bytes", "fastest", "us", "GB/s", "/bound");
+  for (std::size_t i = 0; i < candidates.plans.size(); ++i) std::printf(" %16s", name(i));
+  std::printf("\n");
+  for (auto const bytes : range.sizes()) {
+    auto const best = fastest(candidates, static_cast<double>(bytes));
+    auto const& winner = candidates.plans[best.candidate].plan;
+    double const rate = static_cast<double>(bytes) / best.seconds;
+    // What the plan's rate is in bytes per second, the unit's rate being known by now.
+    double const unit =
+        options.cost.unit_rate > 0 ? options.cost.unit_rate * 1e9 : bytes_per_second(machine.unit);
+    double const share = winner.bound > rational(0) ? rate / (winner.bound.to_double() * unit) : 0;
+    std::printf("  %8s  %-16s %11.2f %10.4f %6.1f%%", bytes_in_words(bytes).c_str(),
+                winner.planner.c_str(), best.seconds * 1e6, rate * 1e-9, 100 * share);
+    nlohmann::json all = nlohmann::json::object();
+    for (auto const& each : candidates.plans) {
+      double const seconds = predict(each.cost, static_cast<double>(bytes)).seconds;
+      std::printf(" %16.2f", seconds * 1e6);
+      all[each.plan.planner] = seconds * 1e6;
+    }
+    std::printf("\n");
+    rows.push_back({{"bytes", bytes},
+                    {"fastest", winner.planner},
+                    {"microseconds", best.seconds * 1e6},
+                    {"gigabytes_per_second", rate * 1e-9},
+                    {"share_of_bound", share},
+                    {"all_microseconds", std::move(all)}});
+  }
+  auto const changes = crossovers(candidates, static_cast<std::int64_t>(range.first),
+                                  static_cast<std::int64_t>(range.last));
+  nlohmann::json from = nlohmann::json::array();
+  std::printf("\nfastest from size on:\n");
+  for (auto const& change : changes) {
+    std::printf("  %12lld  %s\n", static_cast<long long>(change.bytes), name(change.candidate));
+    from.push_back({{"bytes", change.bytes}, {"planner", name(change.candidate)}});
+  }
+  nlohmann::json refused = nlohmann::json::array();
+  for (auto const& [planner, reason] : candidates.refused) {
+    std::printf("no plan of %s: %s\n", planner.c_str(), reason.c_str());
+    refused.push_back({{"planner", planner}, {"reason", reason}});
+  }
+  if (options.json.empty()) return;
+  std::ofstream file(options.json);
+  file << nlohmann::json{{"blink_sizes", 1},
+                         {"collective", to_text(request.collective)},
+                         {"machine", machine.name},
+                         {"rows", std::move(rows)},
+                         {"fastest_from", std::move(from)},
+                         {"refused", std::move(refused)}}
+              .dump(2)
+       << "\n"
+       << std::flush;
+  if (!file) throw input_error(options.json + ": cannot be written");
+}
+
+}  // namespace blink::tools

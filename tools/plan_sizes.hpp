@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/planning/cost_model.hpp>
+#include <blink/planning/plan_request.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace blink::tools {
+
+/// What time depends on, as options give it.
+struct cost_options {
+  double step_microseconds = cost_parameters{}.step_seconds * 1e6;
+  double start_microseconds = cost_parameters{}.start_seconds * 1e6;
+  double unit_rate = 0;  ///< GB/s that one unit of capacity stands for; 0: by its name
+
+  [[nodiscard]] cost_parameters parameters() const;
+};
+void add_cost_options(CLI::App& command, cost_options& options);
+
+/// Options of `blink plan --sizes`.
+struct size_options {
+  std::string sizes;  ///< empty: not asked for
+  std::string json;
+  cost_options cost;
+};
+void add_size_options(CLI::App& command, size_options& options);
+
+/// Prints the fastest planner for each size and the sizes where it changes.
+void show_sizes(topology const& machine, std::string const& links, plan_request const& request,
+                size_options const& options);
+
+/// "1.5K", "16M" where that is exact, else the number.
+[[nodiscard]] std::string bytes_in_words(std::size_t bytes);
+
+}  // namespace blink::tools

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <blink/planning/check_plan.hpp>
+#include <blink/planning/cost_model.hpp>
+#include <blink/planning/plan_file.hpp>
+#include <blink/simulation/simulate.hpp>
+
+#include "arguments.hpp"
+#include "checked_plan.hpp"
+#include "commands.hpp"
+#include "plan_sizes.hpp"
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace blink::tools {
+namespace {
+
+struct simulate_options {
+  std::string machine;
+  std::string plan;
+  std::string collective = "all_reduce";
+  std::string ranks;
+  std::string root = "best";
+  std::string planner = "exact";
+  std::string links = "auto";
+  std::string sizes = "8:1G";
+  std::string chunk;
+  std::size_t window = simulation_options{}.window;
+  cost_options cost;
+};
+
+/// The plan to run and the machine it runs on.
+struct simulated {
+  topology machine;
+  plan planned;
+};
+
+simulated read_simulated(simulate_options const& options) {
+  if (!options.plan.empty()) {
+    simulated result{read_part(options.machine, "", "all").machine, read_plan_file(options.plan)};
+    auto const report = check_plan(result.machine, result.planned);
+    if (!report) throw input_error(options.plan + ": " + *report.fault);
+    return result;
+  }
+  auto const place = read_allocation(options.machine, options.ranks, options.links);
+  plan_request request;
+  request.collective = read_collective(options.collective);
+  request.root = read_root(options.root);
+  request.planner = options.planner;
+  return {place.machine, checked_plan(place.machine, place.links, request)};
+}
+
+void run_simulate(simulate_options const& options) {
+  auto const range = read_sizes("--sizes", options.sizes);
+  auto const [machine, p] = read_simulated(options);
+  auto const parameters = options.cost.parameters();
+  auto const cost = cost_of(machine, p, parameters);
+  simulation_options settings{parameters.start_seconds, parameters.step_seconds,
+                              parameters.bytes_per_unit};
+  settings.window = options.window;
+  std::printf("%s on %s by %s: %zu trees, rate %s\n\n", std::string(to_text(p.collective)).c_str(),
+              machine.name.c_str(), p.planner.c_str(), p.trees.size(),
+              in_words(p.rate, p.unit).c_str());
+  std::printf("  %8s %10s %9s %12s %10s %7s %12s\n", "bytes", "chunk", "messages", "us", "GB/s",
+              "/rate", "predicted us");
+  double const unit =
+      parameters.bytes_per_unit > 0 ? parameters.bytes_per_unit : bytes_per_second(machine.unit);
+  for (auto const size : range.sizes()) {
+    auto const bytes = static_cast<double>(size);
+    auto const predicted = predict(cost, bytes);
+    auto chunks = predicted.chunk_bytes;
+    if (!options.chunk.empty()) {
+      auto const given = read_bytes("--chunk", options.chunk);
+      if (given == 0) throw input_error("--chunk " + options.chunk + ": expected at least 1 byte");
+      std::fill(chunks.begin(), chunks.end(), static_cast<double>(given));
+    }
+    auto const result = simulate(machine, p, bytes, chunks, settings);
+    double const rate = bytes / result.seconds;
+    double const largest = chunks.empty() ? 0 : *std::max_element(chunks.begin(), chunks.end());
+    std::printf("  %8s %10.0f %9lld %12.2f %10.4f %6.1f%% %12.2f\n", bytes_in_words(size).c_str(),
+                largest, static_cast<long long>(result.messages), result.seconds * 1e6, rate * 1e-9,
+                p.trees.empty() ? 0 : 100 * rate / (p.rate.to_double() * unit),
+                predicted.seconds * 1e6);
+  }
+}
+
+}  // namespace
+
+void add_simulate_command(CLI::App& app) {
+  auto options = std::make_shared<simulate_options>();
+  auto* command = app.add_subcommand("simulate",
+                                     "Run a plan on a machine without moving data: chunk by chunk "
+                                     "over links that serve in turn.\nShows the time beside what "
+                                     "the cost model predicts.");
+  command->add_option("MACHINE", options->machine, "built-in name, JSON file or NCCL XML file")
+      ->required();
+  command->add_option("--plan", options->plan, "run this plan file instead of planning");
+  command->add_option("--collective,-c", options->collective, "what to plan")
+      ->capture_default_str();
+  command->add_option("--ranks,-r", options->ranks, "ids of the ranks that take part");
+  command->add_option("--root", options->root, "id of the root, or best")->capture_default_str();
+  command->add_option("--planner,-p", options->planner, "as blink plan")->capture_default_str();
+  command->add_option("--links", options->links, "kind of link to use, all, or auto")
+      ->capture_default_str();
+  command->add_option("--sizes", options->sizes, "of the buffer, doubling")->capture_default_str();
+  command->add_option("--chunk", options->chunk,
+                      "bytes of the largest chunk, such as 64K; default: by the cost model");
+  command->add_option("--window", options->window, "chunks in flight on an edge; 0: any number")
+      ->capture_default_str();
+  add_cost_options(*command, options->cost);
+  command->callback([options] { run_simulate(*options); });
+}
+
+}  // namespace blink::tools
