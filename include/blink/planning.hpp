@@ -4,6 +4,7 @@
 // The planning side in one include: machines in, plans out.
 
 #include <blink/planning/check_plan.hpp>
+#include <blink/planning/choose_plan.hpp>
 #include <blink/planning/forest.hpp>
 #include <blink/planning/make_plan.hpp>
 #include <blink/planning/make_schedule.hpp>
