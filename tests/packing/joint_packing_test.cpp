@@ -180,6 +180,16 @@ TEST(pack_joint_trees, finds_simple_weights_on_larger_random_graphs) {
   }
 }
 
+TEST(pack_joint_trees, is_exact_with_capacities_from_one_to_a_billion) {
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(seed);
+    auto g = random_graph(seed, 4 + static_cast<int>(seed % 5), 12, 30);
+    for (auto& c : g.capacity) c = c == 0 ? 0 : std::int64_t{1} << (c - 1);
+    auto const packing = pack_joint_trees(g.graph, g.capacity);
+    check_packing(g, packing);
+  }
+}
+
 TEST(pack_joint_trees, takes_the_one_way_round_a_ring) {
   directed_graph const ring{{4, {{0, 1}, {1, 2}, {2, 3}, {3, 0}}}, {3, 3, 3, 3}};
   auto const packing = pack_joint_trees(ring.graph, ring.capacity);
@@ -222,11 +232,13 @@ TEST(pack_joint_trees, says_what_is_wrong) {
                blink::precondition_error);
   EXPECT_THROW(static_cast<void>(pack_joint_trees(ring, std::vector<int>{1, 1, 1}, {3})),
                blink::precondition_error);
+  EXPECT_THROW(static_cast<void>(pack_joint_trees(ring, std::vector<int>{1, 1, 1}, {1, 1})),
+               blink::precondition_error);
   EXPECT_THROW(
       static_cast<void>(pack_joint_trees(ring, std::vector<int>{1, 1, 1}, std::vector<int>{})),
       blink::precondition_error);
   blink::joint_packing_options hasty;
-  hasty.simplex.max_pivots = 1;
+  hasty.max_pivots = 1;
   EXPECT_THROW(
       static_cast<void>(pack_joint_trees(ring, std::vector<int>{1, 2, 3}, {0, 1, 2}, hasty)),
       blink::overflow_error);
