@@ -6,6 +6,7 @@
 #include <blink/rational.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <variant>
@@ -37,6 +38,7 @@ struct tree {
 /// reduce:         holds a rank, misses the root; rate <= capacity.
 /// all_gather:     misses a rank; rate <= N * capacity / (ranks in it), N ranks in all.
 /// reduce_scatter: holds a rank; rate <= N * capacity / (ranks outside it).
+/// With unequal shares, ranks count with their shares in the last two.
 /// Node ids.
 struct cut_certificate {
   std::vector<int> nodes;
@@ -82,6 +84,11 @@ struct plan {
   rational bound;          ///< no plan is faster; proven by `proof`
   certificate proof;
   std::vector<tree> trees;
+  std::vector<int> relays = {};  ///< node ids of the machine's ranks that only forward
+  std::vector<std::pair<int, int>> forbidden_links = {};  ///< (from, to) node ids; not there
+  /// By position in `ranks`: the part of the gathered (or scattered) buffer that the rank roots, in
+  /// proportion. Empty: equal parts.
+  std::vector<std::int64_t> shares = {};
 };
 
 /// Number of edges on the longest path from a leaf to the root (`towards_root`) or back.

@@ -40,6 +40,10 @@ namespace blink::inline BLINK_ABI {
 /// Time:   O(tree edges * path length * log links).
 [[nodiscard]] inline schedule make_schedule(topology const& machine, plan const& plan,
                                             double bytes_per_unit) {
+  if (!plan.shares.empty()) {
+    throw planning_error(
+        "make_schedule: the plan has unequal shares, and what runs splits equally");
+  }
   schedule result;
   result.rank_count = static_cast<int>(plan.ranks.size());
   std::map<int, std::size_t> index;

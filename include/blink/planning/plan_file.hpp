@@ -51,6 +51,11 @@ inline constexpr int plan_file_format = 1;
                                                    {"unit", plan.unit}};
   if (!plan.links.empty()) fields.emplace_back("links", plan.links);
   fields.emplace_back("ranks", plan.ranks);
+  if (!plan.relays.empty()) fields.emplace_back("relays", plan.relays);
+  if (!plan.forbidden_links.empty()) {
+    fields.emplace_back("forbidden_links", plan.forbidden_links);
+  }
+  if (!plan.shares.empty()) fields.emplace_back("shares", plan.shares);
   fields.emplace_back("rate", plan.rate.to_text());
   fields.emplace_back("bound", plan.bound.to_text());
   fields.emplace_back("certificate", std::visit(proof_writer{}, plan.proof));
@@ -111,6 +116,15 @@ class plan_reader {
     std::vector<int> result;
     for (auto const& entry : array(value, where)) {
       result.push_back(integer(entry, where + at(result.size())));
+    }
+    return result;
+  }
+  std::vector<std::pair<int, int>> links(json const& value, std::string const& where) const {
+    std::vector<std::pair<int, int>> result;
+    for (auto const& entry : array(value, where)) {
+      auto const here = where + at(result.size());
+      if (array(entry, here).size() != 2) fail(here, "expected [from, to]");
+      result.emplace_back(integer(entry[0], here + "[0]"), integer(entry[1], here + "[1]"));
     }
     return result;
   }
@@ -202,6 +216,15 @@ class plan_reader {
   result.unit = read.text(read.field(document, "", "unit"), "unit");
   if (document.contains("links")) result.links = read.text(document["links"], "links");
   result.ranks = read.integers(read.field(document, "", "ranks"), "ranks");
+  if (document.contains("relays")) result.relays = read.integers(document["relays"], "relays");
+  if (document.contains("forbidden_links")) {
+    result.forbidden_links = read.links(document["forbidden_links"], "forbidden_links");
+  }
+  if (document.contains("shares")) {
+    for (int const share : read.integers(document["shares"], "shares")) {
+      result.shares.push_back(share);
+    }
+  }
   result.rate = read.fraction(read.field(document, "", "rate"), "rate");
   result.bound = read.fraction(read.field(document, "", "bound"), "bound");
   result.proof = read.proof(read.field(document, "", "certificate"));

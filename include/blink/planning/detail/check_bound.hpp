@@ -25,6 +25,12 @@ inline rational bound_of_cut(plan_view const& view, plan const& plan, cut_certif
   std::int64_t inside = 0;
   for (int const rank : view.ranks) inside += side.contains(rank) ? 1 : 0;
   auto const all = static_cast<std::int64_t>(view.ranks.size());
+  rational share_inside, share_of_all;  // of the buffer, in proportion
+  for (std::size_t i = 0; i < plan.ranks.size(); ++i) {
+    rational const share = plan.shares.empty() ? 1 : plan.shares[i];
+    share_of_all += share;
+    if (side.contains(plan.ranks[i])) share_inside += share;
+  }
   rational capacity;
   for (auto const& [ends, c] : view.capacity) {
     if (side.contains(ends.first) && !side.contains(ends.second)) capacity += c;
@@ -43,11 +49,11 @@ inline rational bound_of_cut(plan_view const& view, plan const& plan, cut_certif
       require(inside > 0, "must hold a rank");
       return capacity;
     case collective::all_gather:
-      require(inside > 0 && inside < all, "must hold a rank and miss a rank");
-      return capacity * all / inside;
+      require(inside < all && share_inside > rational(0), "must hold a rank and miss a rank");
+      return capacity * share_of_all / share_inside;
     case collective::reduce_scatter:
-      require(inside > 0 && inside < all, "must hold a rank and miss a rank");
-      return capacity * all / (all - inside);
+      require(inside > 0 && share_inside < share_of_all, "must hold a rank and miss a rank");
+      return capacity * share_of_all / (share_of_all - share_inside);
     case collective::all_reduce:
       break;  // everything must cross both ways at least once
   }

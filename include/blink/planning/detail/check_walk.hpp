@@ -78,7 +78,7 @@ inline void check_trees(plan_view const& view, plan const& plan) {
 }
 
 /// The rate is the sum of the weights; one root for broadcast and reduce, equal shares of all ranks
-/// for all-gather and reduce-scatter.
+/// for all-gather and reduce-scatter, or the shares that the plan names.
 inline void check_shares(plan const& plan, rational const& rate) {
   if (rate != plan.rate) {
     throw plan_fault("the weights sum to " + rate.to_text() + ", the plan claims a rate of " +
@@ -90,12 +90,29 @@ inline void check_shares(plan const& plan, rational const& rate) {
   if (plan.collective == collective::broadcast || plan.collective == collective::reduce) {
     if (share.size() > 1) throw plan_fault("the trees have different roots");
   }
+  if (!plan.shares.empty()) {
+    if (!has_equal_roots(plan.collective)) {
+      throw plan_fault("shares in a " + std::string(to_text(plan.collective)));
+    }
+    if (plan.shares.size() != plan.ranks.size()) {
+      throw plan_fault(std::to_string(plan.shares.size()) + " shares for " +
+                       std::to_string(plan.ranks.size()) + " ranks");
+    }
+  }
   if (has_equal_roots(plan.collective) && !plan.trees.empty()) {
-    auto const expected = rate / static_cast<std::int64_t>(plan.ranks.size());
-    for (int const rank : plan.ranks) {
-      if (share[rank] != expected) {
-        throw plan_fault("rank " + std::to_string(rank) + " roots " + share[rank].to_text() +
-                         ", expected the equal share " + expected.to_text());
+    rational all;
+    for (auto const part : plan.shares) {
+      if (part < 0) throw plan_fault("a share of " + std::to_string(part));
+      all += part;
+    }
+    if (plan.shares.empty()) all = static_cast<std::int64_t>(plan.ranks.size());
+    if (all == rational(0)) throw plan_fault("all shares are 0");
+    for (std::size_t i = 0; i < plan.ranks.size(); ++i) {
+      auto const expected = rate * (plan.shares.empty() ? 1 : plan.shares[i]) / all;
+      if (share[plan.ranks[i]] != expected) {
+        throw plan_fault("rank " + std::to_string(plan.ranks[i]) + " roots " +
+                         share[plan.ranks[i]].to_text() + ", expected the " +
+                         (plan.shares.empty() ? "equal " : "") + "share " + expected.to_text());
       }
     }
   }

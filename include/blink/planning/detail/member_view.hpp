@@ -19,8 +19,9 @@ struct plan_fault : error {
   using error::error;
 };
 
-/// The part of a machine that a plan may use, by node ids: its ranks, all relays, the links between
-/// them, of one kind if the plan says so. Parallel links are added up.
+/// The part of a machine that a plan may use, by node ids: its ranks, all relays and the ranks that
+/// the plan makes relays, the links between them that the plan does not forbid, of one kind if the
+/// plan says so. Parallel links are added up.
 struct plan_view {
   std::set<int> ranks;
   std::set<int> nodes;                               ///< ranks and relays
@@ -47,11 +48,23 @@ struct plan_view {
   for (auto const& n : machine.nodes) {
     if (n.kind == node_kind::relay) view.nodes.insert(n.id);
   }
+  for (int const id : plan.relays) {
+    if (machine.position_of(id) < 0) {
+      throw plan_fault("relay " + std::to_string(id) + " is not a node of the machine");
+    }
+    if (view.ranks.contains(id)) {
+      throw plan_fault("relay " + std::to_string(id) + " is also a rank of the plan");
+    }
+    view.nodes.insert(id);
+  }
+  std::set<std::pair<int, int>> const forbidden(plan.forbidden_links.begin(),
+                                                plan.forbidden_links.end());
   for (auto const& l : machine.links) {
     int const from = machine.nodes[static_cast<std::size_t>(l.tail)].id;
     int const to = machine.nodes[static_cast<std::size_t>(l.head)].id;
     bool const right_kind = plan.links.empty() || to_text(l.kind) == plan.links;
-    if (right_kind && view.nodes.contains(from) && view.nodes.contains(to)) {
+    if (right_kind && view.nodes.contains(from) && view.nodes.contains(to) &&
+        !forbidden.contains({from, to})) {
       view.capacity[{from, to}] += machine.in_units(l.capacity);
     }
   }
