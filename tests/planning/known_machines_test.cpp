@@ -115,7 +115,7 @@ TEST(KnownMachines, EveryMachine) {
     auto const inverse = rational::from_text(values["inv_x_star"].get<std::string>());
     EXPECT_EQ(gathered, rational(static_cast<std::int64_t>(ranks.size())) / *inverse);
     bool const routed = !detail::used_relays(machine).empty() && !detail::to_star(machine);
-    if (values.contains("allreduce_tree_lp") && !routed) {
+    if (values.contains("allreduce_tree_lp") && (!routed || ranks.size() <= 16)) {
       // Printed with five digits in this column.
       auto const rate = sound_plan(machine, {collective::all_reduce, {}, "exact"}).rate;
       auto const lp = values["allreduce_tree_lp"].get<double>();

@@ -95,7 +95,7 @@ TEST(MakePlan, IsOptimalOnRandomMachines) {
   }
 }
 
-/// The bounds are cuts, recomputed by the checker: a plan that reaches one is optimal.
+/// The bounds are cuts or prices, recomputed by the checker: a plan that reaches one is optimal.
 TEST(MakePlan, ReachesTheBoundOnRandomMachinesWithRelays) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
@@ -104,7 +104,7 @@ TEST(MakePlan, ReachesTheBoundOnRandomMachinesWithRelays) {
             ? test::make_random_machine(seed, 2 + seed % 7, 1 + seed % 5, 4 + seed % 11)
             : test::make_random_duplex_machine(seed, 2 + seed % 7, 1 + seed % 5, seed % 8);
     for (auto const kind : {collective::broadcast, collective::reduce, collective::all_gather,
-                            collective::reduce_scatter}) {
+                            collective::reduce_scatter, collective::all_reduce}) {
       auto const p = sound_plan(machine, {kind, {}, "exact"});
       EXPECT_EQ(p.rate, p.bound) << to_text(kind);
     }

@@ -45,6 +45,36 @@ struct joint_packing_options {
   std::uint64_t seed = 1;  ///< of the tolls
 };
 
+namespace detail {
+
+/// The edges of a graph that can carry anything.
+struct edges_with_capacity {
+  std::vector<int> name;     ///< position in the graph, by position in the problem
+  std::int64_t divisor = 0;  ///< the unit in which the problem counts capacities
+};
+
+/// Puts them into a problem, each with a capacity of its own.
+template <class Capacities>
+[[nodiscard]] edges_with_capacity usable_edges(arc_list const& graph, Capacities const& capacities,
+                                               joint_problem& problem) {
+  edges_with_capacity result;
+  problem.graph.vertex_count = graph.vertex_count;
+  for (std::size_t e = 0; e < graph.arcs.size(); ++e) {
+    auto const c = static_cast<std::int64_t>(capacities[e]);
+    expects(c >= 0, "joint packing: a capacity is negative");
+    if (c == 0 || graph.arcs[e].tail == graph.arcs[e].head) continue;
+    problem.resource.push_back(static_cast<int>(result.name.size()));
+    problem.graph.arcs.push_back(graph.arcs[e]);
+    problem.capacity.push_back(c);
+    result.name.push_back(static_cast<int>(e));
+    result.divisor = std::gcd(result.divisor, c);
+  }
+  for (auto& c : problem.capacity) c /= result.divisor;
+  return result;
+}
+
+}  // namespace detail
+
 /// Packs pairs of an in-tree and an out-tree with a common root into shared capacities, at the
 /// highest rate: all-reduce on directed links, every piece being reduced at some root and spread
 /// from it.
@@ -77,22 +107,8 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     expects(0 <= root && root < plain.vertex_count, "pack_joint_trees: a root is not a vertex");
     expects(std::ranges::count(roots, root) == 1, "pack_joint_trees: a root is named twice");
   }
-  // Edges that can carry anything, each with a capacity of its own.
   detail::joint_problem problem;
-  problem.graph.vertex_count = plain.vertex_count;
-  std::vector<int> edge;  // by position in the problem
-  std::int64_t divisor = 0;
-  for (std::size_t e = 0; e < plain.arcs.size(); ++e) {
-    auto const c = static_cast<std::int64_t>(capacities[e]);
-    expects(c >= 0, "pack_joint_trees: a capacity is negative");
-    if (c == 0 || plain.arcs[e].tail == plain.arcs[e].head) continue;
-    problem.resource.push_back(static_cast<int>(edge.size()));
-    problem.graph.arcs.push_back(plain.arcs[e]);
-    problem.capacity.push_back(c);
-    edge.push_back(static_cast<int>(e));
-    divisor = std::gcd(divisor, c);
-  }
-  for (auto& c : problem.capacity) c /= divisor;
+  auto const edge = detail::usable_edges(plain, capacities, problem);
   problem.in.assign(static_cast<std::size_t>(plain.vertex_count), detail::tree_part::span);
   problem.out = problem.in;
   problem.roots = std::move(roots);
@@ -104,19 +120,21 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 
   auto const optimum = detail::find_joint_optimum(
       problem, {options.tolls, options.largest_denominator, options.max_pivots, options.seed});
-  joint_packing result{optimum.rate * divisor, {}, {}, optimum.pivots};
+  joint_packing result{optimum.rate * edge.divisor, {}, {}, optimum.pivots};
   for (auto const& pair : detail::paired_trees(
            pack_arborescences(reversed, optimum.loads.in, optimum.loads.demands),
            pack_arborescences(problem.graph, optimum.loads.out, optimum.loads.demands))) {
     joint_tree tree{
-        pair.root, rational(pair.multiplicity, optimum.loads.denominator) * divisor, {}, {}};
-    for (int const e : pair.in_edges) tree.in_edges.push_back(edge[static_cast<std::size_t>(e)]);
-    for (int const e : pair.out_edges) tree.out_edges.push_back(edge[static_cast<std::size_t>(e)]);
+        pair.root, rational(pair.multiplicity, optimum.loads.denominator) * edge.divisor, {}, {}};
+    for (int const e : pair.in_edges)
+      tree.in_edges.push_back(edge.name[static_cast<std::size_t>(e)]);
+    for (int const e : pair.out_edges)
+      tree.out_edges.push_back(edge.name[static_cast<std::size_t>(e)]);
     result.trees.push_back(std::move(tree));
   }
   result.prices.resize(plain.arcs.size());
-  for (std::size_t i = 0; i < edge.size(); ++i) {
-    result.prices[static_cast<std::size_t>(edge[i])] = optimum.prices[i];
+  for (std::size_t i = 0; i < edge.name.size(); ++i) {
+    result.prices[static_cast<std::size_t>(edge.name[i])] = optimum.prices[i];
   }
   std::sort(result.trees.begin(), result.trees.end(), [](joint_tree const& a, joint_tree const& b) {
     return std::pair(b.weight, a.root) < std::pair(a.weight, b.root);

@@ -8,6 +8,7 @@
 #include <blink/planning/plan_blink.hpp>
 #include <blink/planning/plan_direct.hpp>
 #include <blink/planning/plan_double_tree.hpp>
+#include <blink/planning/plan_joint.hpp>
 #include <blink/planning/plan_request.hpp>
 #include <blink/planning/plan_ring.hpp>
 #include <blink/planning/plan_switch.hpp>
@@ -21,7 +22,7 @@
 
 namespace blink::inline BLINK_ABI {
 
-/// exact:       optimal, on direct links or one switch            (`plan_direct`, `plan_switch`)
+/// exact:       optimal, on any machine   (`plan_direct`, `plan_switch`, `plan_joint`)
 /// blink:       the paper's multiplicative weights, then few trees (`plan_blink`)
 /// ring:        directed rings                                    (`plan_ring`)
 /// double_tree: two binary trees in rank order                    (`plan_double_tree`)
@@ -47,6 +48,9 @@ inline constexpr std::array<std::string_view, 4> planner_names{"exact", "blink",
   }
   if (request.planner == "exact") {
     if (detail::to_star(machine)) return plan_switch(machine, request);
+    if (request.collective == collective::all_reduce && !detail::used_relays(machine).empty()) {
+      return plan_joint(machine, request);
+    }
     return plan_direct(machine, request);
   }
   plan result;

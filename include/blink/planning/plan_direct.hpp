@@ -150,7 +150,7 @@ inline void plan_direct_all_reduce(rank_graph const& ranks, plan& result) {
     default:
       if (!detail::used_relays(machine).empty()) {
         throw planning_error("machine '" + machine.name +
-                             "' has switches; this planner needs direct links");
+                             "' has switches; `plan_joint` is for them");
       }
       detail::plan_direct_all_reduce(detail::to_rank_graph(machine), result);
   }

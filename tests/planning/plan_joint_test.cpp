@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <blink/planning/check_plan.hpp>
+#include <blink/planning/make_plan.hpp>
+#include <blink/planning/plan_joint.hpp>
+#include <blink/topology/machines.hpp>
+#include <blink/topology/subset.hpp>
+
+#include "support/random_machines.hpp"
+#include "support/small_machines.hpp"
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace {
+
+using namespace blink;
+
+plan sound_plan(topology const& machine) {
+  auto p = plan_joint(machine, {collective::all_reduce, {}, "exact"});
+  EXPECT_EQ(check_plan(machine, p).fault.value_or(""), "");
+  EXPECT_EQ(p.rate, p.bound);
+  return p;
+}
+
+TEST(PlanJoint, AgreesWithThePlannersOfDirectLinksAndOfOneSwitch) {
+  plan_request const request{collective::all_reduce, {}, "exact"};
+  for (unsigned chosen = 3; chosen < 256; chosen += 7) {
+    auto const machine = test::direct_machine(test::part_of(test::dgx1v_matrix(25), chosen));
+    SCOPED_TRACE(chosen);
+    try {
+      auto const direct = plan_direct(machine, request);
+      EXPECT_EQ(sound_plan(machine).rate, direct.rate);
+    } catch (planning_error const&) {
+      EXPECT_THROW((void)plan_joint(machine, request), planning_error);
+    }
+  }
+  for (int n = 2; n < 9; ++n) {
+    auto const machine = test::star_machine(n, 7);
+    EXPECT_EQ(sound_plan(machine).rate, plan_switch(machine, request).rate);
+  }
+}
+
+TEST(PlanJoint, IsProvenOnRandomMachines) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    sound_plan(test::make_random_machine(seed, 2 + seed % 7, 1 + seed % 6, 6 + seed % 9));
+    sound_plan(test::make_random_duplex_machine(seed, 2 + seed % 7, 1 + seed % 6, seed % 9));
+  }
+}
+
+/// A switch that offers more than it takes in: forwarding cannot use the surplus.
+TEST(PlanJoint, IsProvenBehindUnbalancedSwitches) {
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(seed);
+    auto machine = test::make_random_machine(seed, 2 + seed % 5, 1 + seed % 4, 6);
+    for (auto& l : machine.links) {
+      bool const from_relay =
+          machine.nodes[static_cast<std::size_t>(l.tail)].kind == node_kind::relay;
+      if (from_relay == (seed % 2 == 0)) l.capacity *= 1 + static_cast<std::int64_t>(seed % 5);
+    }
+    sound_plan(machine);
+  }
+}
+
+TEST(PlanJoint, AddsParallelLinksUp) {
+  auto machine = test::star_machine(4, 3);
+  auto const once = machine.links;
+  machine.links.insert(machine.links.end(), once.begin(), once.end());
+  EXPECT_EQ(sound_plan(machine).rate, rational(4));
+}
+
+TEST(PlanJoint, EverySubsetOfOneBoxAndHalfTheOther) {
+  auto const whole = machines::dgx_h100(2);
+  for (unsigned chosen = 1; chosen < 16; ++chosen) {
+    std::vector<int> ids;
+    for (auto const& n : whole.nodes) {
+      if (n.kind != node_kind::rank) continue;
+      if (n.box == 0 ? (n.id % 4 == 0) : (chosen >> (n.id % 4) & 1U) != 0) ids.push_back(n.id);
+    }
+    if (ids.size() < 2 || ids.size() > 7) continue;
+    SCOPED_TRACE(chosen);
+    sound_plan(subset(whole, ids));
+  }
+}
+
+TEST(PlanJoint, PricesThatAreTooLowAreFound) {
+  auto const machine = test::make_random_machine(5, 5, 3, 8);
+  auto p = plan_joint(machine, {collective::all_reduce, {}, "exact"});
+  auto& prices = std::get<price_certificate>(p.proof).prices;
+  ASSERT_FALSE(prices.empty());
+  prices.front().price = prices.front().price * rational(9, 10);
+  EXPECT_FALSE(check_plan(machine, p));
+}
+
+TEST(PlanJoint, SaysWhatItDoesNotPlan) {
+  EXPECT_THROW((void)plan_joint(test::star_machine(3, 1), {collective::broadcast, {}, "exact"}),
+               planning_error);
+  auto cut = test::star_machine(3, 1);
+  cut.links.erase(cut.links.begin());
+  EXPECT_THROW((void)plan_joint(cut, {collective::all_reduce, {}, "exact"}), planning_error);
+  auto const alone = plan_joint(test::star_machine(1, 1), {collective::all_reduce, {}, "exact"});
+  EXPECT_TRUE(alone.trees.empty());
+}
+
+}  // namespace
