@@ -40,9 +40,13 @@ struct arborescence_packing_options {
                          ///< from a root to its farthest vertex and `height_slack`
   int height_slack = 2;  ///< see above
   int tries = 6;         ///< packings made, of which the best is kept; at least one
-  int kicks = 20;        ///< random exchanges of edges between trees, in each try
-  std::size_t large = 4'000;  ///< no further try after a packing with more tree edges than this
-  std::uint64_t seed = 1;     ///< of the orders in which trees and edges are looked at
+  int more_tries = 54;   ///< made on top while the trees are higher than preferred
+  int kicks = 20;        ///< random exchanges of edges between trees, in each of the first tries
+  std::size_t large = 1'000;  ///< tree edges of a packing above which only the fastest way is tried
+  std::size_t work_for_height = 16'000'000;  ///< no further try once the squares of the tree
+                                             ///< edges sum to more
+  std::size_t work_for_number = 1'000'000;   ///< the same once the trees are low enough
+  std::uint64_t seed = 1;  ///< of the orders in which trees and edges are looked at
 };
 
 namespace detail {
@@ -154,12 +158,20 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   std::vector<detail::growing_tree> best;
   std::tuple<int, std::size_t, int> best_score;  // height unless preferred, trees, height
   std::mt19937_64 random(options.seed);
-  for (int attempt = 0; attempt < options.tries; ++attempt) {
+  std::size_t work = 0;
+  bool large = false;
+  for (int attempt = 0; attempt < options.tries + options.more_tries; ++attempt) {
     auto forest = start;
-    detail::grow(forest, arcs, edges_by_tail, {attempt % 2 == 0, attempt % 4 != 0}, random);
+    detail::growth_order const order{large || attempt % 2 == 0, attempt % 4 != 0};
+    detail::grow(forest, arcs, edges_by_tail, order, random);
     auto& trees = forest.trees;
     int const hopeless = attempt == 0 ? 0 : std::get<2>(best_score);
-    detail::tree_lowering(arcs, start.room, trees).run(options.kicks, preferred, random, hopeless);
+    auto const tree_edges = trees.size() * static_cast<std::size_t>(arcs.vertex_count);
+    large = tree_edges > options.large;
+    work += tree_edges * tree_edges;
+    bool const kick = attempt < options.tries && !large;
+    detail::tree_lowering(arcs, start.room, trees)
+        .run(kick ? options.kicks : 0, preferred, random, hopeless);
     int height = 0;
     for (auto const& t : trees) height = std::max(height, t.height);
     std::tuple const score(std::max(height, preferred), trees.size(), height);
@@ -168,7 +180,9 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
       best = std::move(trees);
     }
     if (best_score <= std::tuple(preferred, start.trees.size(), preferred)) break;
-    if (std::get<1>(best_score) * start.trees.front().depth.size() > options.large) break;
+    bool const low = std::get<2>(best_score) <= preferred;
+    if (low && attempt + 1 >= options.tries) break;
+    if (work > (low ? options.work_for_number : options.work_for_height)) break;
     for (auto& edges : edges_by_tail) std::shuffle(edges.begin(), edges.end(), random);
   }
   std::vector<packed_arborescence> result;

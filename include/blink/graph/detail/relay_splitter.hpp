@@ -7,6 +7,7 @@
 #include <blink/graph/detail/route_pieces.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -60,9 +61,11 @@ class relay_splitter {
   }
 
   void run() {
+    if (ranks_.size() == is_relay_.size()) return;
     for (auto const v : relays_by_degree()) {
       if (pieces_.neighbours(v).size() <= 2) pass_through(v);
     }
+    if (all_at_once()) return;
     for (auto const v : relays_by_degree()) {
       if (pieces_.neighbours(v).empty()) continue;
       leave_out_surplus(v);
@@ -202,6 +205,8 @@ class relay_splitter {
 
   /// Which ports a closed form joins: partner number k of a port, such that each k pairs all ports.
   enum class form : std::uint8_t { like_ports_of_other_groups, other_groups, all_others };
+  static constexpr std::array forms{form::like_ports_of_other_groups, form::other_groups,
+                                    form::all_others};
 
   [[nodiscard]] static std::size_t degree(form f, even_ports const& ports) {
     auto const groups = ports.groups.size();
@@ -221,15 +226,43 @@ class relay_splitter {
     return ports.groups[at / size][at % size];
   }
 
+  /// Splits all relays in the closed form that comes first, and asks for the flows once; false if
+  /// that does not do.
+  bool all_at_once() {
+    state const before(*this);
+    for (auto const v : relays_by_degree()) {
+      if (pieces_.neighbours(v).empty()) continue;
+      auto const ports = to_even_ports(v);
+      bool done = false;
+      for (std::size_t f = 0; ports && !done && f < forms.size(); ++f) {
+        auto const ways = degree(forms[f], *ports);
+        if (ways == 0) continue;
+        done = apply(v, *ports, forms[f], whole_shares(ports->capacity, ways)) ||
+               apply(v, *ports, forms[f], {});
+      }
+      if (!done) {
+        restore(before);
+        return false;
+      }
+    }
+    if (flows(*this, pieces_).shortage(true) == 0) return true;
+    restore(before);
+    return false;
+  }
+
   /// Tries the closed forms; false if none keeps all flows.
   bool split_evenly(int w) {
     auto const ports = to_even_ports(w);
     if (!ports) return false;
-    for (auto const f : {form::like_ports_of_other_groups, form::other_groups, form::all_others}) {
+    state const before(*this);
+    for (auto const f : forms) {
       auto const ways = degree(f, *ports);
       if (ways == 0) continue;
-      if (split_as(w, *ports, f, whole_shares(ports->capacity, ways))) return true;
-      if (split_as(w, *ports, f, {})) return true;
+      for (auto const& shares :
+           {whole_shares(ports->capacity, ways), std::vector<std::int64_t>{}}) {
+        if (apply(w, *ports, f, shares) && flows(*this, pieces_).shortage(true) == 0) return true;
+        restore(before);
+      }
     }
     return false;
   }
@@ -254,18 +287,16 @@ class relay_splitter {
     return result;
   }
 
+  /// Splits a relay in a closed form; false if the numbers get too large.
   /// shares: by partner; none: equal ones.
-  bool split_as(int w, even_ports const& ports, form f, std::vector<std::int64_t> shares) {
-    auto const before = pieces_;
-    auto const supply_before = supply_;
-    std::int64_t factor = 1;
+  bool apply(int w, even_ports const& ports, form f, std::vector<std::int64_t> shares) {
     if (shares.empty()) {
       auto const ways = static_cast<std::int64_t>(degree(f, ports));
-      factor = ways / std::gcd(ways, ports.capacity);
+      auto const factor = ways / std::gcd(ways, ports.capacity);
       if (factor > limit / std::max<std::int64_t>(sum_, 1)) return false;
       shares.assign(degree(f, ports), ports.capacity * factor / ways);
+      enlarge(factor);
     }
-    enlarge(factor);
     for (std::size_t g = 0; g < ports.groups.size(); ++g) {
       for (std::size_t p = 0; p < ports.groups[g].size(); ++p) {
         for (std::size_t k = 0; k < shares.size(); ++k) {
@@ -274,16 +305,31 @@ class relay_splitter {
       }
     }
     pieces_.drop_vertex(w);
-    if (flows(*this, pieces_).shortage(true) == 0) return true;
-    pieces_ = before;
-    supply_ = supply_before;
-    sum_ /= factor;
-    wanted_ /= factor;
-    scale_ /= factor;
-    return false;
+    return true;
+  }
+
+  /// What changes as relays are split.
+  struct state {
+    explicit state(relay_splitter const& from)
+        : pieces(from.pieces_),
+          supply(from.supply_),
+          wanted(from.wanted_),
+          sum(from.sum_),
+          scale(from.scale_) {}
+    route_pieces pieces;
+    std::vector<std::int64_t> supply;
+    std::int64_t wanted, sum, scale;
+  };
+  void restore(state const& from) {
+    pieces_ = from.pieces;
+    supply_ = from.supply;
+    wanted_ = from.wanted;
+    sum_ = from.sum;
+    scale_ = from.scale;
   }
 
   void enlarge(std::int64_t factor) {
+    if (factor == 1) return;
     pieces_.multiply(factor);
     for (auto& s : supply_) s *= factor;
     sum_ *= factor;
