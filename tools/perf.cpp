@@ -201,6 +201,10 @@ nlohmann::json side_json(perf_result const& side) {
 
 void run_perf(perf_options const& options) {
   auto const kind = read_collective(options.collective);
+  if (!can_run(kind)) {
+    throw input_error("a " + std::string(to_text(kind)) +
+                      " can be planned and checked, but not run yet");
+  }
   bool const is_shaped = options.shaped > 0;
   if (options.machine.empty()) {
     for (auto const& [given, name] :

@@ -109,6 +109,8 @@ void call(Context& me, prepared_schedule& plan, collective kind, T const* input,
       return all_gather(me, plan, input, output, count);
     case collective::reduce_scatter:
       return reduce_scatter(me, plan, input, output, count, reducer);
+    default:
+      throw input_error("a " + std::string(to_text(kind)) + " cannot run yet");
   }
 }
 

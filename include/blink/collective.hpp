@@ -10,24 +10,49 @@
 
 namespace blink::inline BLINK_ABI {
 
-enum class collective : std::uint8_t { broadcast, reduce, all_reduce, all_gather, reduce_scatter };
+/// What ranks do together with their buffers.
+enum class collective : std::uint8_t {
+  broadcast,
+  reduce,
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  gather,        ///< every rank's block to the root, which ends with all of them
+  scatter,       ///< the root's blocks, one to each rank
+  all_to_all,    ///< every rank has a block for every other
+  send_to_next,  ///< each rank's buffer to the rank behind it; the last sends nothing
+  permute,       ///< each rank's buffer to one other rank of its own, or nowhere
+  barrier,       ///< nobody goes on before all have come: signals, no data
+};
 
-inline constexpr std::array<std::string_view, 5> collective_names{
-    "broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter"};
+inline constexpr std::array<std::string_view, 11> collective_names{
+    "broadcast", "reduce",     "all_reduce",   "all_gather", "reduce_scatter", "gather",
+    "scatter",   "all_to_all", "send_to_next", "permute",    "barrier"};
 
 [[nodiscard]] constexpr std::string_view to_text(collective kind) {
   return collective_names[static_cast<std::size_t>(kind)];
 }
 
+/// Is this collective many flows at once, each from one rank to one other, without copies or sums?
+/// Its trees are paths away from the sender.
+[[nodiscard]] constexpr bool is_flow(collective kind) {
+  return kind == collective::gather || kind == collective::scatter ||
+         kind == collective::all_to_all || kind == collective::send_to_next ||
+         kind == collective::permute;
+}
+/// Does the running side (`collectives/`) carry this collective out?
+[[nodiscard]] constexpr bool can_run(collective kind) {
+  return !is_flow(kind) && kind != collective::barrier;
+}
 /// Do the trees of this collective carry data towards their roots?
 [[nodiscard]] constexpr bool has_reduce_phase(collective kind) {
   return kind == collective::reduce || kind == collective::all_reduce ||
-         kind == collective::reduce_scatter;
+         kind == collective::reduce_scatter || kind == collective::barrier;
 }
 /// Do the trees of this collective carry data away from their roots?
 [[nodiscard]] constexpr bool has_broadcast_phase(collective kind) {
   return kind == collective::broadcast || kind == collective::all_reduce ||
-         kind == collective::all_gather;
+         kind == collective::all_gather || kind == collective::barrier || is_flow(kind);
 }
 /// Does every rank root an equal share (instead of one rank or any mix)?
 [[nodiscard]] constexpr bool has_equal_roots(collective kind) {

@@ -148,4 +148,137 @@ TEST(CheckPlan, KeepsToTheMembersOfAnAllocation) {
   EXPECT_NE(fault_of(machine, p).find("no usable link 0 -> 1"), std::string::npos);
 }
 
+// Three ranks on a line, one unit each way.
+topology line() {
+  return test::direct_machine({{0, 1, 0}, {1, 0, 1}, {0, 1, 0}});
+}
+
+tree path(std::vector<int> const& nodes, rational const& weight) {
+  tree t{nodes.front(), weight, {}, {}, {nodes.front(), nodes.back()}};
+  for (std::size_t i = 0; i + 1 < nodes.size(); ++i) {
+    t.broadcast.push_back({nodes[i], nodes[i + 1], {nodes[i], nodes[i + 1]}});
+  }
+  return t;
+}
+
+// All-to-all on the line: the middle links carry two pairs each way, so x = 1/2.
+plan line_all_to_all() {
+  plan p;
+  p.collective = collective::all_to_all;
+  p.unit = "GB/s";
+  p.ranks = {0, 1, 2};
+  for (auto const& nodes :
+       std::vector<std::vector<int>>{{0, 1}, {0, 1, 2}, {1, 0}, {1, 2}, {2, 1}, {2, 1, 0}}) {
+    p.trees.push_back(path(nodes, rational(1, 2)));
+  }
+  p.rate = p.bound = rational(3, 2);
+  p.proof = cut_certificate{{0}};
+  return p;
+}
+
+TEST(CheckPlan, AcceptsFlowsOfEachKind) {
+  auto p = line_all_to_all();
+  EXPECT_EQ(fault_of(line(), p), "sound");
+  EXPECT_EQ(check_plan(line(), p).rate, rational(3, 2));
+  p.proof = price_certificate{{{0, 1, rational(1, 2)}}};  // the cut around rank 0 as prices
+  EXPECT_EQ(fault_of(line(), p), "sound");
+
+  p.collective = collective::gather;  // to rank 1, an eighth of the path from 0 by itself
+  p.trees = {path({0, 1}, rational(1, 8)), path({2, 1}, rational(1)), path({0, 1}, rational(7, 8))};
+  p.rate = p.bound = rational(3);
+  p.proof = cut_certificate{{0}};
+  EXPECT_EQ(fault_of(line(), p), "sound");
+  p.proof = price_certificate{{{0, 1, rational(1, 2)}, {2, 1, rational(1, 2)}}};
+  EXPECT_EQ(fault_of(line(), p), "sound");
+
+  p.collective = collective::scatter;
+  p.trees = {path({0, 1}, rational(1, 2)), path({0, 1, 2}, rational(1, 2))};
+  p.rate = p.bound = rational(3, 2);
+  p.proof = cut_certificate{{0}};
+  EXPECT_EQ(fault_of(line(), p), "sound");
+
+  p.collective = collective::send_to_next;
+  p.trees = {path({0, 1}, rational(1)), path({1, 2}, rational(1))};
+  p.rate = p.bound = rational(1);
+  p.proof = cut_certificate{{0, 1}};
+  EXPECT_EQ(fault_of(line(), p), "sound");
+
+  p.collective = collective::permute;
+  p.destinations = {2, 1, 0};
+  p.trees = {path({0, 1, 2}, rational(1)), path({2, 1, 0}, rational(1))};
+  EXPECT_EQ(fault_of(line(), p), "sound");
+  p.destinations = {0, 1, 2};
+  p.trees.clear();
+  p.rate = p.bound = rational(0);
+  p.proof = no_certificate{};
+  EXPECT_EQ(fault_of(line(), p), "sound");
+}
+
+TEST(CheckPlan, NamesTheFaultOfEachBrokenFlow) {
+  std::vector<mutation> const mutations{
+      {"no members", [](plan& p) { p.trees[1].members.clear(); },
+       "tree 1: 0 members, expected two"},
+      {"three members", [](plan& p) { p.trees[1].members = {0, 1, 2}; }, "tree 1: 3 members"},
+      {"not reached", [](plan& p) { p.trees[0].members = {0, 2}; }, "misses member 2"},
+      {"root no member", [](plan& p) { p.trees[0].members = {1, 2}; }, "the root is not a member"},
+      {"member twice", [](plan& p) { p.trees[0].members = {0, 0}; }, "member 0 is not a rank"},
+      {"unknown member", [](plan& p) { p.trees[0].members = {0, 7}; }, "member 7 is not a rank"},
+      {"goes too far", [](plan& p) { p.trees[0].broadcast.push_back({1, 2, {1, 2}}); },
+       "rank 2 is no member and forwards nothing"},
+      {"pair lost", [](plan& p) { p.trees.pop_back(); },
+       "rank 2 sends 0 to rank 0, expected the equal share 1/2"},
+      {"unequal", [](plan& p) { p.trees[0].weight = rational(1, 4); },
+       "rank 0 sends 1/2 to rank 2, expected the equal share 1/4"},
+      {"sum as rate", [](plan& p) { p.rate = rational(3); }, "which is a rate of 3/2"},
+      {"another collective", [](plan& p) { p.collective = collective::send_to_next; },
+       "tree 1: rank 0 has nothing for rank 2"},
+      {"spanning", [](plan& p) { p.collective = collective::all_gather; }, "which spans all ranks"},
+      {"destinations", [](plan& p) { p.destinations = {1, 2, 0}; }, "belong to a permute only"},
+      {"no destinations", [](plan& p) { p.collective = collective::permute; },
+       "has 0 destinations, expected one for each of the 3"},
+      {"destination twice",
+       [](plan& p) {
+         p.collective = collective::permute;
+         p.destinations = {1, 1, 0};
+       },
+       "destination 1 of rank 1 is no rank of the plan, or named twice"},
+      {"cycle", [](plan& p) { p.trees[1].broadcast = {{1, 2, {1, 2}}, {2, 1, {2, 1}}}; },
+       "waits for ever"},
+      {"cut of no pair", [](plan& p) { p.proof = cut_certificate{{0, 1, 2}}; },
+       "must hold a sender and miss its receiver"},
+      {"low prices", [](plan& p) { p.proof = price_certificate{{{0, 1, rational(1, 3)}}}; },
+       "cost 2/3, expected at least 1"},
+      {"partition", [](plan& p) { p.proof = partition_certificate{{{0}, {1}, {2}}}; },
+       "proves all_reduce only"},
+  };
+  for (auto const& m : mutations) {
+    SCOPED_TRACE(m.name);
+    auto p = line_all_to_all();
+    m.apply(p);
+    auto const fault = fault_of(line(), p);
+    EXPECT_NE(fault.find(m.fault), std::string::npos) << fault;
+  }
+}
+
+TEST(CheckPlan, ABarrierCarriesNothing) {
+  plan p;
+  p.collective = collective::barrier;
+  p.unit = "GB/s";
+  p.ranks = {0, 1, 2};
+  p.trees = {{1, rational(0), {{0, 1, {0, 1}}, {2, 1, {2, 1}}}, {{1, 0, {1, 0}}, {1, 2, {1, 2}}}}};
+  EXPECT_EQ(fault_of(line(), p), "sound");
+  auto heavy = p;
+  heavy.trees[0].weight = heavy.rate = rational(1);
+  EXPECT_NE(fault_of(line(), heavy).find("tree 0: weight 1"), std::string::npos);
+  auto proven = p;
+  proven.proof = cut_certificate{{0}};
+  EXPECT_NE(fault_of(line(), proven).find("no rate to prove"), std::string::npos);
+  auto open = p;
+  open.trees[0].broadcast.pop_back();
+  EXPECT_NE(fault_of(line(), open).find("has 1 edges, expected 2"), std::string::npos);
+  auto idle = p;
+  idle.trees.clear();
+  EXPECT_NE(fault_of(line(), idle).find("no trees"), std::string::npos);
+}
+
 }  // namespace

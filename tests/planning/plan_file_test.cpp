@@ -67,7 +67,7 @@ TEST(PlanFile, SaysWhereAndWhatWasExpected) {
   };
   std::vector<std::pair<std::string, std::string>> const cases{
       {with("\"blink_plan\": 1", "\"blink_plan\": 2"), "found format 2, expected 1"},
-      {with("\"broadcast\"", "\"broadcats\""), "found \"broadcats\", expected broadcast"},
+      {with("\"broadcast\"", "\"broadcats\""), "found \"broadcats\", expected one of broadcast"},
       {with("[0,1,2]", "[0,\"1\",2]"), "ranks[1]: found \"1\", expected an integer"},
       {with("\"rate\": \"7\"", "\"rate\": \"7/0\""), "rate: found \"7/0\", expected a fraction"},
       {with("\"kind\":\"cut\"", "\"kind\":\"guess\""), "found \"guess\", expected cut"},
@@ -82,6 +82,22 @@ TEST(PlanFile, SaysWhereAndWhatWasExpected) {
   EXPECT_NE(error_of("").find("p.json:1: malformed"), std::string::npos);
   EXPECT_NE(error_of("[]").find("expected an object"), std::string::npos);
   EXPECT_THROW((void)read_plan_file("/does/not/exist"), input_error);
+}
+
+TEST(PlanFile, KeepsMembersAndDestinations) {
+  plan p;
+  p.collective = collective::permute;
+  p.planner = "by hand";
+  p.unit = "GB/s";
+  p.ranks = {4, 5, 6};
+  p.destinations = {6, 5, 4};
+  p.trees = {{4, rational(1, 2), {}, {{4, 5, {4, 5}}, {5, 6, {5, 9, 6}}}, {4, 6}}};
+  auto const text = write_plan(p);
+  auto const again = read_plan(text, "p.json");
+  EXPECT_EQ(again.trees, p.trees);
+  EXPECT_EQ(again.destinations, p.destinations);
+  EXPECT_EQ(write_plan(again), text);
+  EXPECT_EQ(text.find("reduce"), std::string::npos);
 }
 
 TEST(PlanFile, NeverCrashesOnDamagedText) {

@@ -17,7 +17,7 @@ rational expected_rate(collective kind, std::int64_t n, rational const& port) {
     case collective::all_gather:
     case collective::reduce_scatter:
       return port * n / (n - 1);
-    case collective::all_reduce:
+    default:  // all_reduce
       break;
   }
   return port * n / (2 * (n - 1));

@@ -162,6 +162,8 @@ void call_collective(Context& me, blink::prepared_schedule& plan, collective_cas
       return blink::all_gather<Chunks>(me, plan, input, output, what.count);
     case blink::collective::reduce_scatter:
       return blink::reduce_scatter<Chunks>(me, plan, input, output, what.count, reducer);
+    default:
+      throw blink::precondition_error("call_collective: a collective that cannot run");
   }
 }
 

@@ -19,7 +19,7 @@ namespace blink::inline BLINK_ABI {
 /// What a checker found: the first fault in words, or the facts that it recomputed.
 struct check_report {
   std::optional<std::string> fault;  ///< nothing if the plan is sound
-  rational rate;                     ///< sum of the weights, recomputed
+  rational rate;                     ///< recomputed from the weights
   std::optional<rational> bound;     ///< from the certificate alone; nothing without one
   std::map<std::pair<int, int>, rational> load;  ///< by (from, to) node ids, in the plan's unit
   explicit operator bool() const { return !fault.has_value(); }
@@ -29,7 +29,7 @@ struct check_report {
 /// planner, so that neither can hide the other's mistake.
 ///
 /// Checked: the ranks exist; every path runs over links of the machine, through relays and member
-/// ranks; each phase of each tree spans all ranks, without a cycle; run chunk by chunk with a
+/// ranks; each phase of each tree spans all ranks, or its members, without a cycle; run chunk by chunk with a
 /// bounded window, every contribution arrives exactly once where it is wanted and nobody waits for
 /// ever
 /// (`window` chunks in flight on an edge); loads stay within capacities; rate and root shares are
@@ -67,7 +67,7 @@ struct check_report {
                                  " of a capacity of " + capacity.to_text());
       }
     }
-    detail::check_shares(plan, report.rate);
+    report.rate = detail::check_shares(plan, report.rate);
     report.bound = detail::bound_of(view, plan);
     if (report.bound && *report.bound != plan.bound) {
       throw detail::plan_fault("the certificate proves a bound of " + report.bound->to_text() +

@@ -23,12 +23,18 @@ struct tree_edge {
   friend bool operator==(tree_edge const&, tree_edge const&) = default;
 };
 
-/// A root, a weight, and up to two spanning trees: one towards the root and one away from it.
+/// A root, a weight, and up to two trees: one towards the root and one away from it.
+///
+/// A tree spans all ranks of the plan, or serves the ranks in `members` only. Other ranks may be on
+/// the way: such a rank is an end of two tree edges or more, forwards what is not its own and keeps
+/// nothing. Relays are inside paths. Gather, scatter, all-to-all and permutations are made of the
+/// smallest trees: a path from the root, which sends, to the one other member.
 struct tree {
   int root = 0;                      ///< node id
   rational weight;                   ///< rate, in the plan's unit
   std::vector<tree_edge> reduce;     ///< towards the root; empty if the collective does not reduce
   std::vector<tree_edge> broadcast;  ///< away from the root; empty if it does not spread
+  std::vector<int> members = {};     ///< node ids, the root among them; empty: all ranks
   friend bool operator==(tree const&, tree const&) = default;
 };
 
@@ -39,6 +45,8 @@ struct tree {
 /// all_gather:     misses a rank; rate <= N * capacity / (ranks in it), N ranks in all.
 /// reduce_scatter: holds a rank; rate <= N * capacity / (ranks outside it).
 /// With unequal shares, ranks count with their shares in the last two.
+/// flows:          separates a sender inside from its receiver outside; rate <= f * capacity / (such
+///                 pairs), f being N for gather, scatter and all-to-all, 1 for permutations.
 /// Node ids.
 struct cut_certificate {
   std::vector<int> nodes;
@@ -58,7 +66,10 @@ struct link_price {
 };
 
 /// all_reduce: prices under which every pair of an in-tree and an out-tree with the same root costs
-/// at least 1, so rate <= sum of price * capacity (LP duality). Links that are not named cost 0.
+/// at least 1, so rate <= sum of price * capacity (LP duality).
+/// flows: prices under which the cheapest ways of all pairs of a sender and its receiver cost at
+/// least 1 together, so rate <= f * sum of price * capacity, f as for cuts.
+/// Links that are not named cost 0.
 struct price_certificate {
   std::vector<link_price> prices;
 };
@@ -74,13 +85,20 @@ using certificate =
 ///
 /// All node numbers are ids of the machine. The buffer is split over the trees in proportion to
 /// their weights. A single rank has no trees and the rate 0.
+///
+/// What the rate counts, with x the weight of all trees of one pair of a sender and its receiver:
+/// gather, scatter:       N x, the root's whole buffer; its own share, which stays, included
+/// all_to_all:            N x, a rank's whole buffer; its own block, which stays, included
+/// send_to_next, permute: x, a rank's buffer
+/// barrier:               0; its one tree has the weight 0, it carries signals only
+/// all others:            the sum of the weights
 struct plan {
   blink::collective collective = collective::broadcast;
   std::string planner;     ///< the name it was asked for by
   std::string unit;        ///< of rate, bound and weights
   std::string links;       ///< the one kind of link that was planned on; empty: all of them
   std::vector<int> ranks;  ///< node ids; this order numbers the ranks that run
-  rational rate;           ///< sum of the weights; bytes of the whole buffer in time one
+  rational rate;           ///< bytes of the whole buffer in time one, see above
   rational bound;          ///< no plan is faster; proven by `proof`
   certificate proof;
   std::vector<tree> trees;
@@ -89,6 +107,9 @@ struct plan {
   /// By position in `ranks`: the part of the gathered (or scattered) buffer that the rank roots, in
   /// proportion. Empty: equal parts.
   std::vector<std::int64_t> shares = {};
+  std::vector<int> destinations =
+      {};  ///< permute: node id by position in `ranks`, each at most once;
+           ///< a rank that names itself sends nothing
 };
 
 /// Number of edges on the longest path from a leaf to the root (`towards_root`) or back.

@@ -46,6 +46,10 @@ inline constexpr std::array<std::string_view, 4> planner_names{"exact", "blink",
                         " is not one of the ranks, expected one of them or the best one");
     }
   }
+  if (is_flow(request.collective) || request.collective == collective::barrier) {
+    throw planning_error("planner " + request.planner + " has no plan for " +
+                         std::string(to_text(request.collective)));
+  }
   if (request.planner == "exact") {
     if (detail::to_star(machine)) return plan_switch(machine, request);
     if (request.collective == collective::all_reduce && !detail::used_relays(machine).empty()) {

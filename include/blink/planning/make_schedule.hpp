@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collective.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
@@ -36,13 +37,17 @@ namespace blink::inline BLINK_ABI {
 /// bytes_per_unit:  rate of one capacity unit, bytes per second
 /// Throws: overflow_error if the weights have no common denominator within 64 bits; planning_error
 /// if
-///         the plan names a rank or link that is not in the machine.
+///         the plan names a rank or link that is not in the machine, or its collective cannot run.
 /// Time:   O(tree edges * path length * log links).
 [[nodiscard]] inline schedule make_schedule(topology const& machine, plan const& plan,
                                             double bytes_per_unit) {
   if (!plan.shares.empty()) {
     throw planning_error(
         "make_schedule: the plan has unequal shares, and what runs splits equally");
+  }
+  if (!can_run(plan.collective)) {
+    throw planning_error("make_schedule: a " + std::string(to_text(plan.collective)) +
+                         " can be planned and checked, but not run yet");
   }
   schedule result;
   result.rank_count = static_cast<int>(plan.ranks.size());

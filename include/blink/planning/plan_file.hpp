@@ -56,6 +56,7 @@ inline constexpr int plan_file_format = 1;
     fields.emplace_back("forbidden_links", plan.forbidden_links);
   }
   if (!plan.shares.empty()) fields.emplace_back("shares", plan.shares);
+  if (!plan.destinations.empty()) fields.emplace_back("destinations", plan.destinations);
   fields.emplace_back("rate", plan.rate.to_text());
   fields.emplace_back("bound", plan.bound.to_text());
   fields.emplace_back("certificate", std::visit(proof_writer{}, plan.proof));
@@ -68,6 +69,7 @@ inline constexpr int plan_file_format = 1;
     json out = {{"root", t.root}, {"weight", t.weight.to_text()}};
     if (has_reduce_phase(plan.collective)) out["reduce"] = edges(t.reduce);
     if (has_broadcast_phase(plan.collective)) out["broadcast"] = edges(t.broadcast);
+    if (!t.members.empty()) out["members"] = t.members;
     text += (i == 0 ? "\n    " : ",\n    ") + out.dump();
   }
   return text + (plan.trees.empty() ? "]\n}\n" : "\n  ]\n}\n");
@@ -207,9 +209,9 @@ class plan_reader {
   auto const name = read.text(read.field(document, "", "collective"), "collective");
   auto const known = std::find(collective_names.begin(), collective_names.end(), name);
   if (known == collective_names.end()) {
-    read.fail("collective", "found \"" + name +
-                                "\", expected broadcast, reduce, all_reduce, all_gather or "
-                                "reduce_scatter");
+    std::string all;
+    for (auto const each : collective_names) all += (all.empty() ? "" : ", ") + std::string(each);
+    read.fail("collective", "found \"" + name + "\", expected one of " + all);
   }
   result.collective = static_cast<collective>(known - collective_names.begin());
   result.planner = read.text(read.field(document, "", "planner"), "planner");
@@ -237,7 +239,13 @@ class plan_reader {
          {std::pair("reduce", &t.reduce), std::pair("broadcast", &t.broadcast)}) {
       if (entry.contains(key)) *phase = read.edges(entry[key], where + "." + key);
     }
+    if (entry.contains("members")) {
+      t.members = read.integers(entry["members"], where + ".members");
+    }
     result.trees.push_back(std::move(t));
+  }
+  if (document.contains("destinations")) {
+    result.destinations = read.integers(document["destinations"], "destinations");
   }
   return result;
 }

@@ -6,14 +6,17 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace blink::inline BLINK_ABI {
 
 /// What a plan is wanted for.
 struct plan_request {
   blink::collective collective = collective::all_reduce;
-  std::optional<int> root;        ///< node id, for broadcast and reduce; nothing: the best one
+  std::optional<int> root;        ///< node id, for broadcast, reduce, gather and scatter; nothing:
+                                  ///< the best one
   std::string planner = "exact";  ///< see `planner_names`
+  std::vector<int> destinations{};  ///< permute: node ids, see `plan::destinations`
 };
 
 }  // namespace blink::inline BLINK_ABI

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collective.hpp>
 #include <blink/config.hpp>
+#include <blink/planning/detail/check_flows.hpp>
 #include <blink/planning/detail/member_view.hpp>
 #include <blink/planning/forest.hpp>
 #include <blink/rational.hpp>
@@ -21,6 +23,7 @@
 namespace blink::inline BLINK_ABI::detail {
 
 inline rational bound_of_cut(plan_view const& view, plan const& plan, cut_certificate const& cut) {
+  if (is_flow(plan.collective)) return bound_of_flow_cut(view, plan, cut);
   std::set<int> const side(cut.nodes.begin(), cut.nodes.end());
   std::int64_t inside = 0;
   for (int const rank : view.ranks) inside += side.contains(rank) ? 1 : 0;
@@ -54,8 +57,8 @@ inline rational bound_of_cut(plan_view const& view, plan const& plan, cut_certif
     case collective::reduce_scatter:
       require(inside > 0 && share_inside < share_of_all, "must hold a rank and miss a rank");
       return capacity * share_of_all / (share_of_all - share_inside);
-    case collective::all_reduce:
-      break;  // everything must cross both ways at least once
+    default:
+      break;  // all_reduce: everything must cross both ways at least once
   }
   require(inside > 0 && inside < all, "must hold a rank and miss a rank");
   return capacity;
@@ -154,8 +157,9 @@ inline std::optional<rational> cheapest_out_tree(
 
 inline rational bound_of_prices(plan_view const& view, plan const& plan,
                                 price_certificate const& certificate) {
-  if (plan.collective != collective::all_reduce) {
-    throw plan_fault("certificate: prices prove all_reduce only");
+  bool const flows = is_flow(plan.collective);
+  if (plan.collective != collective::all_reduce && !flows) {
+    throw plan_fault("certificate: prices prove all_reduce and flows only");
   }
   std::map<std::pair<int, int>, rational> price;
   rational bound;
@@ -167,6 +171,10 @@ inline rational bound_of_prices(plan_view const& view, plan const& plan,
                        std::to_string(p.to) + " is negative, given twice, or of no usable link");
     }
     bound += p.price * capacity->second;
+  }
+  if (flows) {
+    for (auto const& [ends, c] : view.capacity) price.try_emplace(ends);
+    return bound_of_flow_prices(view, plan, price);
   }
   // Cheapest routes between all nodes (Floyd 1962), then between ranks only.
   std::vector<int> const nodes(view.nodes.begin(), view.nodes.end());
@@ -216,6 +224,10 @@ inline rational bound_of_prices(plan_view const& view, plan const& plan,
 /// The bound that the certificate proves, or nothing without a certificate. Throws plan_fault when
 /// the certificate is not valid for this machine and collective.
 inline std::optional<rational> bound_of(plan_view const& view, plan const& plan) {
+  if (plan.collective == collective::barrier &&
+      !std::holds_alternative<no_certificate>(plan.proof)) {
+    throw plan_fault("certificate: a barrier has no rate to prove");
+  }
   struct visitor {
     plan_view const& view;
     blink::plan const& plan;

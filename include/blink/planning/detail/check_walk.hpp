@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collective.hpp>
 #include <blink/config.hpp>
+#include <blink/planning/detail/check_flows.hpp>
 #include <blink/planning/detail/member_view.hpp>
 #include <blink/planning/forest.hpp>
 #include <blink/rational.hpp>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -20,8 +24,23 @@ inline std::string tree_name(std::size_t i) {
   return "tree " + std::to_string(i) + ": ";
 }
 
-/// Each phase has an edge out of (reduce) or into (broadcast) every rank but the root, over real
-/// links.
+/// The members of a tree: distinct ranks of the plan, the root among them; all if none are named.
+[[nodiscard]] inline std::set<int> members_of(plan_view const& view, tree const& t,
+                                              std::string const& where) {
+  if (t.members.empty()) return view.ranks;
+  std::set<int> result;
+  for (int const member : t.members) {
+    if (!view.ranks.contains(member) || !result.insert(member).second) {
+      throw plan_fault(where + "member " + std::to_string(member) +
+                       " is not a rank of the plan, or named twice");
+    }
+  }
+  if (!result.contains(t.root)) throw plan_fault(where + "the root is not a member");
+  return result;
+}
+
+/// Each phase has an edge out of (reduce) or into (broadcast) every member but the root, over real
+/// links. Ranks that are no members forward.
 inline void check_phase(plan_view const& view, tree const& t, bool towards_root,
                         std::string const& where) {
   auto const& phase = towards_root ? t.reduce : t.broadcast;
@@ -49,10 +68,25 @@ inline void check_phase(plan_view const& view, tree const& t, bool towards_root,
       }
     }
   }
-  if (moved.size() + 1 != view.ranks.size()) {
-    throw plan_fault(where + (towards_root ? "reduce" : "broadcast") + " has " +
-                     std::to_string(moved.size()) + " edges, expected " +
-                     std::to_string(view.ranks.size() - 1));
+  auto const members = members_of(view, t, where);
+  auto const name = where + (towards_root ? "reduce" : "broadcast");
+  if (t.members.empty() && moved.size() + 1 != members.size()) {
+    throw plan_fault(name + " has " + std::to_string(moved.size()) + " edges, expected " +
+                     std::to_string(members.size() - 1));
+  }
+  for (int const member : members) {
+    if (member != t.root && !moved.contains(member)) {
+      throw plan_fault(name + " misses member " + std::to_string(member));
+    }
+  }
+  for (int const rank : moved) {
+    bool const forwards = std::any_of(phase.begin(), phase.end(), [&](tree_edge const& e) {
+      return (towards_root ? e.to : e.from) == rank;
+    });
+    if (!forwards && !members.contains(rank)) {
+      throw plan_fault(name + ": rank " + std::to_string(rank) +
+                       " is no member and forwards nothing");
+    }
   }
 }
 
@@ -60,7 +94,15 @@ inline void check_trees(plan_view const& view, plan const& plan) {
   for (std::size_t i = 0; i < plan.trees.size(); ++i) {
     auto const& t = plan.trees[i];
     auto const where = tree_name(i);
-    if (t.weight <= rational(0)) throw plan_fault(where + "weight " + t.weight.to_text());
+    bool const signals = plan.collective == collective::barrier;
+    if (t.weight < rational(0) || (t.weight == rational(0)) != signals) {
+      throw plan_fault(where + "weight " + t.weight.to_text());
+    }
+    if (signals && i > 0) throw plan_fault(where + "a barrier has one tree");
+    if (!t.members.empty() && !is_flow(plan.collective)) {
+      throw plan_fault(where + "members in a " + std::string(to_text(plan.collective)) +
+                       ", which spans all ranks");
+    }
     if (!view.ranks.contains(t.root)) {
       throw plan_fault(where + "root " + std::to_string(t.root) + " is not a rank of the plan");
     }
@@ -77,14 +119,25 @@ inline void check_trees(plan_view const& view, plan const& plan) {
   }
 }
 
-/// The rate is the sum of the weights; one root for broadcast and reduce, equal shares of all ranks
-/// for all-gather and reduce-scatter, or the shares that the plan names.
-inline void check_shares(plan const& plan, rational const& rate) {
-  if (rate != plan.rate) {
-    throw plan_fault("the weights sum to " + rate.to_text() + ", the plan claims a rate of " +
-                     plan.rate.to_text());
+/// The rate follows from the weights; one root for broadcast and reduce, equal shares of all ranks
+/// for all-gather and reduce-scatter, or the shares that the plan names; equal shares of all pairs for
+/// flows.
+///
+/// sum: of the weights. Returns the rate.
+inline rational check_shares(plan const& plan, rational const& sum) {
+  bool const idle = plan.collective == collective::permute && plan.destinations == plan.ranks;
+  if (plan.ranks.size() > 1 && plan.trees.empty() && !idle) {
+    throw plan_fault("the plan has no trees");
   }
-  if (plan.ranks.size() > 1 && plan.trees.empty()) throw plan_fault("the plan has no trees");
+  auto const rate = is_flow(plan.collective) ? check_flow_shares(plan) : sum;
+  if (rate != plan.rate) {
+    throw plan_fault("the weights sum to " + sum.to_text() +
+                     (rate == sum ? "" : ", which is a rate of " + rate.to_text()) +
+                     ", the plan claims a rate of " + plan.rate.to_text());
+  }
+  if (!is_flow(plan.collective) && !plan.destinations.empty()) {
+    throw plan_fault("destinations belong to a permute only");
+  }
   std::map<int, rational> share;
   for (auto const& t : plan.trees) share[t.root] += t.weight;
   if (plan.collective == collective::broadcast || plan.collective == collective::reduce) {
@@ -116,19 +169,29 @@ inline void check_shares(plan const& plan, rational const& rate) {
       }
     }
   }
+  return rate;
 }
 
 /// Runs one tree with symbolic data: `window + 2` chunks, at most `window` of them on the way over
-/// any edge, each step as early as it can. A value is how often each rank's contribution is in it.
+/// any edge, each step as early as it can. A value is how often each rank's contribution is in it. Only
+/// the ranks that the tree visits take part.
 inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
   auto const& t = plan.trees[tree_index];
   auto const where = tree_name(tree_index);
-  auto const n = plan.ranks.size();
+  std::vector<int> ranks = plan.ranks;
+  if (!t.members.empty()) {
+    std::set<int> visited(t.members.begin(), t.members.end());
+    for (auto const* phase : {&t.reduce, &t.broadcast}) {
+      for (auto const& e : *phase) visited.insert({e.from, e.to});
+    }
+    ranks.assign(visited.begin(), visited.end());
+  }
+  auto const n = ranks.size();
   int const chunks = window + 2;
   using value = std::vector<int>;  // by rank: times that its contribution is contained
 
   std::map<int, std::size_t> index;
-  for (std::size_t i = 0; i < n; ++i) index[plan.ranks[i]] = i;
+  for (std::size_t i = 0; i < n; ++i) index[ranks[i]] = i;
 
   struct edge_state {
     std::size_t from, to;
@@ -213,7 +276,7 @@ inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
   only_root[root] = 1;
   value const& wanted = reduces ? all : only_root;
   for (std::size_t rank = 0; rank < n; ++rank) {
-    auto const name = where + "rank " + std::to_string(plan.ranks[rank]);
+    auto const name = where + "rank " + std::to_string(ranks[rank]);
     if (reduces && reduced[rank] != chunks) {
       throw plan_fault(name + " waits for ever for chunk " + std::to_string(reduced[rank]) +
                        " of the reduction");
@@ -224,16 +287,15 @@ inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
     }
   }
   for (std::size_t rank = 0; rank < n; ++rank) {
-    auto const name = where + "rank " + std::to_string(plan.ranks[rank]);
+    auto const name = where + "rank " + std::to_string(ranks[rank]);
     auto const& values = spreads ? result[rank] : (rank == root ? at_root : result[rank]);
     for (std::size_t chunk = 0; chunk < values.size(); ++chunk) {
       if (values[chunk] == wanted) continue;
       for (std::size_t i = 0; i < n; ++i) {
         if (values[chunk][i] == wanted[i]) continue;
         throw plan_fault(name + ", chunk " + std::to_string(chunk) + ": the contribution of rank " +
-                         std::to_string(plan.ranks[i]) + " arrives " +
-                         std::to_string(values[chunk][i]) + " times, expected " +
-                         std::to_string(wanted[i]));
+                         std::to_string(ranks[i]) + " arrives " + std::to_string(values[chunk][i]) +
+                         " times, expected " + std::to_string(wanted[i]));
       }
     }
   }
