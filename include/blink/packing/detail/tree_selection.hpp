@@ -87,9 +87,17 @@ class tree_selection_search {
     return sum;
   }
 
+  /// A candidate may name an edge several times, side by side: it loads it as often.
   std::int64_t largest_use(std::size_t t) const {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    for (int const e : candidates_[t]) least = std::min(least, room_[static_cast<std::size_t>(e)]);
+    auto const edges = candidates_[t];
+    for (std::size_t i = 0; i < edges.size();) {
+      auto last = i + 1;
+      while (last < edges.size() && edges[last] == edges[i]) ++last;
+      least = std::min(least, room_[static_cast<std::size_t>(edges[i])] /
+                                  static_cast<std::int64_t>(last - i));
+      i = last;
+    }
     return each_once_ ? std::min<std::int64_t>(least, 1) : least;
   }
 
