@@ -15,7 +15,8 @@
 namespace blink::inline BLINK_ABI {
 
 /// One edge of a tree: data goes from rank `from` to rank `to` over the links between `path`'s
-/// nodes.
+/// nodes. A switch that copies or reduces may be an end, too: a node of the tree that contributes
+/// nothing.
 struct tree_edge {
   int from = 0;           ///< node id
   int to = 0;             ///< node id
@@ -65,8 +66,8 @@ struct link_price {
   rational price;
 };
 
-/// all_reduce: prices under which every pair of an in-tree and an out-tree with the same root costs
-/// at least 1, so rate <= sum of price * capacity (LP duality).
+/// all_reduce: prices under which every pair of an in-tree and an out-tree with the same root, over
+/// any of the switches that reduce or copy, costs at least 1, so rate <= sum of price * capacity (LP duality).
 /// flows: prices under which the cheapest ways of all pairs of a sender and its receiver cost at
 /// least 1 together, so rate <= f * sum of price * capacity, f as for cuts.
 /// Links that are not named cost 0.

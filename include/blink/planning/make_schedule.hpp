@@ -78,7 +78,10 @@ namespace blink::inline BLINK_ABI {
   auto const rank_of = [&](int id) {
     auto const found = index.find(id);
     if (found == index.end()) {
-      throw planning_error("make_schedule: rank " + std::to_string(id) + " is not in the plan");
+      throw planning_error(
+          "make_schedule: node " + std::to_string(id) +
+          " of a tree is no rank of the plan; switches that copy or reduce are not "
+          "run");
     }
     return found->second;
   };

@@ -66,7 +66,10 @@ struct canonical_form {
 
   detail::labelled_digraph graph{std::vector<int>(n), {}};
   graph.neighbours.resize(n);
-  for (std::size_t i = 0; i < n; ++i) graph.labels[i] = static_cast<int>(machine.nodes[i].kind);
+  for (std::size_t i = 0; i < n; ++i) {
+    auto const& node = machine.nodes[i];
+    graph.labels[i] = static_cast<int>(node.kind) + (node.copies ? 2 : 0) + (node.reduces ? 4 : 0);
+  }
   for (auto const& [ends, text] : between) {
     auto const [tail, head] = ends;
     auto const back = between.find({head, tail});
@@ -89,6 +92,12 @@ struct canonical_form {
   }
   result.key = std::to_string(machine.rank_positions().size()) + " ranks of " + std::to_string(n) +
                " nodes, " + machine.unit;
+  for (std::size_t i = 0; i < n; ++i) {
+    auto const& node = machine.nodes[static_cast<std::size_t>(result.order[i])];
+    if (!node.copies && !node.reduces) continue;
+    result.key += "; " + std::to_string(i) + (node.copies ? " copies" : "") +
+                  (node.reduces ? " reduces" : "");
+  }
   for (auto const& [ends, text] : renumbered) {
     result.key +=
         "; " + std::to_string(ends.first) + ">" + std::to_string(ends.second) + " " + text;

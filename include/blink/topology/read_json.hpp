@@ -29,7 +29,8 @@ namespace blink::inline BLINK_ABI {
 ///      "links": [{"src": 0, "dst": 1, "capacity": 12.5, "latency": 1e-6, "kind": "nvlink"}]}
 ///
 /// A link is one direction; `latency` (seconds) and `kind` (`to_text(link_kind)`) may be absent, so
-/// may `label` and `box` (a GPU is then in box 0, a switch in none). Capacities are numbers of at
+/// may `label` and `box` (a GPU is then in box 0, a switch in none). A switch may have `"copies": true`
+/// (it sends what it receives out several ways) and `"reduces": true` (it adds up). Capacities are numbers of at
 /// most 9 decimals, or fractions as text ("25/3"); they become integers of the smallest unit that
 /// holds all of them exactly, or of `steps_per_unit` if given. A link may repeat the unit, which
 /// must be the machine's. The counts `gpus`, `switches`, `directed_links` are checked; `source`,
@@ -168,7 +169,7 @@ class machine_from_json {
       auto const& item = list.items[i];
       auto const path = "nodes[" + std::to_string(i) + "]";
       require_kind(item, json_kind::object, path, "an object");
-      known_keys(item, path, {"id", "kind", "label", "box"});
+      known_keys(item, path, {"id", "kind", "label", "box", "copies", "reduces"});
       struct node n;
       auto const& id = required(item, path, "id");
       n.id =
@@ -187,6 +188,15 @@ class machine_from_json {
       if (auto const* box = item.find("box")) {
         n.box = static_cast<int>(
             integer(*box, path + ".box", -1, std::numeric_limits<std::int32_t>::max()));
+      }
+      for (auto const& [key, able] : {std::pair("copies", &n.copies), {"reduces", &n.reduces}}) {
+        auto const* value = item.find(key);
+        if (value == nullptr) continue;
+        require_kind(*value, json_kind::boolean, path + "." + key, "true or false");
+        *able = value->text == "true";
+        if (*able && n.kind == node_kind::rank) {
+          fail(*value, path + "." + key, "true for a GPU", "a switch");
+        }
       }
       if (!position_.emplace(n.id, static_cast<int>(i)).second) {
         fail(id, path + ".id", std::to_string(n.id) + " a second time",

@@ -5,6 +5,7 @@
 #include <blink/error.hpp>
 #include <blink/rational.hpp>
 #include <blink/topology/built_in_machines.hpp>
+#include <blink/topology/copying_switches.hpp>
 #include <blink/topology/detail/input_text.hpp>
 #include <blink/topology/host.hpp>
 #include <blink/topology/read_json.hpp>
@@ -24,6 +25,8 @@ namespace blink::inline BLINK_ABI {
 /// A machine by built-in name ("dgx1v", "dgx_a100:2", "torus:4x4"), or from a file: JSON if the
 /// name ends in .json, an NCCL or RCCL system topology if it ends in .xml. "host" is the computer
 /// that runs this program, with a measured copy rate or, as "host:12.5", with this one in GB/s.
+/// "+copying" after any of them makes its switches copy and reduce, "+copying=nvlink" those with links
+/// of one kind, "+copying=8,9" those with these ids (`with_copying_switches`).
 ///
 /// Throws: input_error; for an unknown name it lists what is known and suggests the nearest.
 [[nodiscard]] topology read_machine(std::string const& name_or_path);
@@ -74,6 +77,13 @@ inline built_in_machine const* nearest_machine(std::string_view name, std::size_
 
 inline topology read_machine(std::string const& name_or_path) {
   std::string_view const asked = name_or_path;
+  if (auto const mark = asked.rfind("+copying"); mark != std::string_view::npos) {
+    auto const which = asked.substr(mark + std::string_view("+copying").size());
+    if (which.empty() || which.front() == '=') {
+      return with_copying_switches(read_machine(name_or_path.substr(0, mark)),
+                                   which.empty() ? "all" : which.substr(1));
+    }
+  }
   if (asked == "host") return this_machine();
   if (asked.starts_with("host:")) {
     host_options options;

@@ -44,8 +44,10 @@ enum class link_kind : std::uint8_t { unknown, nvlink, xgmi, c2c, pcie, socket, 
 struct node {
   int id = 0;  ///< the name in the machine file; kept by `subset`, so it need not be the position
   node_kind kind = node_kind::rank;
-  std::string label;  ///< for people: "gpu0", "nvswitch"
-  int box = 0;        ///< the server that the node belongs to; -1 for none (a network switch)
+  std::string label;     ///< for people: "gpu0", "nvswitch"
+  int box = 0;           ///< the server that the node belongs to; -1 for none (a network switch)
+  bool copies = false;   ///< a relay that sends what it receives out several ways (multicast)
+  bool reduces = false;  ///< a relay that adds up what it receives (NVLS, SHARP)
 };
 
 /// One direction of a connection.
@@ -99,8 +101,8 @@ struct topology {
   }
 };
 
-/// Throws `input_error` naming the first fault: duplicate ids, ends outside the machine, a link
-/// from a node to itself, capacities that are not positive, sums of capacities beyond 62 bits, no
+/// Throws `input_error` naming the first fault: duplicate ids, a rank that is said to copy or reduce
+/// as a switch does, ends outside the machine, a link from a node to itself, capacities that are not positive, sums of capacities beyond 62 bits, no
 /// rank.
 void validate(topology const& machine);
 
@@ -114,6 +116,10 @@ inline void validate(topology const& machine) {
   for (auto const& n : machine.nodes) {
     has_rank = has_rank || n.kind == node_kind::rank;
     if (!ids.insert(n.id).second) fail("two nodes have the id " + std::to_string(n.id));
+    if (n.kind == node_kind::rank && (n.copies || n.reduces)) {
+      fail("rank " + std::to_string(n.id) + (n.copies ? " copies" : " reduces") +
+           " on the way, expected a switch");
+    }
   }
   if (!has_rank) fail("no rank (GPU) found, expected at least one");
   auto const count = static_cast<int>(machine.nodes.size());

@@ -69,6 +69,8 @@ inline std::string write_json(topology const& machine) {
     result += "    {\"id\": " + std::to_string(n.id) + ", \"kind\": \"" +
               (is_rank ? "gpu" : "switch") + "\", \"label\": " + text(n.label);
     if (is_rank || n.box >= 0) result += ", \"box\": " + std::to_string(n.box);
+    if (n.copies) result += ", \"copies\": true";
+    if (n.reduces) result += ", \"reduces\": true";
     result += "}";
     separator = ",\n";
   }

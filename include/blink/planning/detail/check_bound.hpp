@@ -155,6 +155,33 @@ inline std::optional<rational> cheapest_out_tree(
   }
 }
 
+/// By position in `ranks`: cost of a cheapest out-tree from there that spans all ranks and any of the
+/// `optional` nodes, over routes (`inward`: in-tree).
+inline std::vector<std::optional<rational>> cheapest_spanning_trees(
+    std::vector<std::vector<std::optional<rational>>> const& route,
+    std::vector<std::size_t> const& ranks, std::vector<std::size_t> const& optional, bool inward) {
+  std::vector<std::optional<rational>> best(ranks.size());
+  for (std::size_t chosen = 0; chosen < std::size_t{1} << optional.size(); ++chosen) {
+    auto spanned = ranks;
+    for (std::size_t i = 0; i < optional.size(); ++i) {
+      if ((chosen >> i & 1U) != 0) spanned.push_back(optional[i]);
+    }
+    auto const m = spanned.size();
+    std::vector<std::vector<std::optional<rational>>> cost(m,
+                                                           std::vector<std::optional<rational>>(m));
+    for (std::size_t i = 0; i < m; ++i) {
+      for (std::size_t j = 0; j < m; ++j) {
+        cost[i][j] = inward ? route[spanned[j]][spanned[i]] : route[spanned[i]][spanned[j]];
+      }
+    }
+    for (std::size_t root = 0; root < ranks.size(); ++root) {
+      auto const found = cheapest_out_tree(cost, root);
+      if (found && (!best[root] || *found < *best[root])) best[root] = found;
+    }
+  }
+  return best;
+}
+
 inline rational bound_of_prices(plan_view const& view, plan const& plan,
                                 price_certificate const& certificate) {
   bool const flows = is_flow(plan.collective);
@@ -176,7 +203,7 @@ inline rational bound_of_prices(plan_view const& view, plan const& plan,
     for (auto const& [ends, c] : view.capacity) price.try_emplace(ends);
     return bound_of_flow_prices(view, plan, price);
   }
-  // Cheapest routes between all nodes (Floyd 1962), then between ranks only.
+  // Cheapest routes between all nodes (Floyd 1962).
   std::vector<int> const nodes(view.nodes.begin(), view.nodes.end());
   auto const n = nodes.size();
   std::vector<std::vector<std::optional<rational>>> route(n,
@@ -197,25 +224,25 @@ inline rational bound_of_prices(plan_view const& view, plan const& plan,
       }
     }
   }
-  std::vector<std::size_t> ranks;
+  // Trees span the ranks, and may span switches that reduce (in-trees) or copy (out-trees).
+  constexpr std::size_t most_switches = 10;
+  if (std::max(view.copying.size(), view.reducing.size()) > most_switches) {
+    throw plan_fault("certificate: prices with more than " + std::to_string(most_switches) +
+                     " switches that copy or reduce cannot be checked");
+  }
+  std::vector<std::size_t> ranks, copying, reducing;
   for (std::size_t u = 0; u < n; ++u) {
     if (view.ranks.contains(nodes[u])) ranks.push_back(u);
+    if (view.copying.contains(nodes[u])) copying.push_back(u);
+    if (view.reducing.contains(nodes[u])) reducing.push_back(u);
   }
-  auto const m = ranks.size();
-  std::vector<std::vector<std::optional<rational>>> out(m, std::vector<std::optional<rational>>(m));
-  auto in = out;
-  for (std::size_t i = 0; i < m; ++i) {
-    for (std::size_t j = 0; j < m; ++j) {
-      out[i][j] = route[ranks[i]][ranks[j]];
-      in[j][i] = out[i][j];
-    }
-  }
-  for (std::size_t root = 0; root < m; ++root) {
-    auto const spread = cheapest_out_tree(out, root);
-    auto const gather = cheapest_out_tree(in, root);
-    if (spread && gather && *spread + *gather < rational(1)) {
+  auto const spread = cheapest_spanning_trees(route, ranks, copying, false);
+  auto const gather = cheapest_spanning_trees(route, ranks, reducing, true);
+  for (std::size_t root = 0; root < ranks.size(); ++root) {
+    if (spread[root] && gather[root] && *spread[root] + *gather[root] < rational(1)) {
       throw plan_fault("certificate: trees with root " + std::to_string(nodes[ranks[root]]) +
-                       " cost " + (*spread + *gather).to_text() + ", expected at least 1");
+                       " cost " + (*spread[root] + *gather[root]).to_text() +
+                       ", expected at least 1");
     }
   }
   return bound;

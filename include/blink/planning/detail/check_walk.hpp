@@ -39,24 +39,34 @@ inline std::string tree_name(std::size_t i) {
   return result;
 }
 
-/// Each phase has an edge out of (reduce) or into (broadcast) every member but the root, over real
-/// links. Ranks that are no members forward.
+/// Each phase has an edge out of (reduce) or into (broadcast) every member but the root, and every
+/// relay that is a node of the tree, over real links. Ranks that are no members forward. A relay in a
+/// reduction has something to send; one with several neighbours below it must be able to reduce, or
+/// copy.
 inline void check_phase(plan_view const& view, tree const& t, bool towards_root,
                         std::string const& where) {
   auto const& phase = towards_root ? t.reduce : t.broadcast;
-  std::set<int> moved;  // ranks that have sent (reduce) or received (broadcast)
+  std::set<int> moved;       // nodes that have sent (reduce) or received (broadcast)
+  std::map<int, int> below;  // relays: edges on the side away from the root
+  auto const is_relay = [&](int id) { return view.nodes.contains(id) && !view.ranks.contains(id); };
   for (auto const& edge : phase) {
     auto const name = where + (towards_root ? "reduce" : "broadcast") + " edge " +
                       std::to_string(edge.from) + " -> " + std::to_string(edge.to) + ": ";
-    if (!view.ranks.contains(edge.from) || !view.ranks.contains(edge.to)) {
+    if (!view.nodes.contains(edge.from) || !view.nodes.contains(edge.to)) {
       throw plan_fault(name + "an end is not a rank of the plan");
     }
     int const mover = towards_root ? edge.from : edge.to;
+    int const upper = towards_root ? edge.to : edge.from;
     if (mover == t.root || !moved.insert(mover).second) {
-      throw plan_fault(name + "rank " + std::to_string(mover) +
+      throw plan_fault(name + (is_relay(mover) ? "relay " : "rank ") + std::to_string(mover) +
                        (mover == t.root ? " is the root"
                         : towards_root  ? " sends twice"
                                         : " receives twice"));
+    }
+    if (is_relay(upper) && ++below[upper] == 2 &&
+        !(towards_root ? view.reducing : view.copying).contains(upper)) {
+      throw plan_fault(name + "relay " + std::to_string(upper) + " cannot " +
+                       (towards_root ? "reduce" : "copy"));
     }
     if (edge.path.size() < 2 || edge.path.front() != edge.from || edge.path.back() != edge.to) {
       throw plan_fault(name + "the path does not lead from one end to the other");
@@ -68,11 +78,25 @@ inline void check_phase(plan_view const& view, tree const& t, bool towards_root,
       }
     }
   }
+  std::size_t relays = 0;
+  for (int const id : moved) {
+    if (!is_relay(id)) continue;
+    ++relays;
+    if (towards_root && below[id] == 0) {
+      throw plan_fault(where + "relay " + std::to_string(id) + " has nothing to send");
+    }
+  }
+  for (auto const& entry : below) {
+    if (!moved.contains(entry.first)) {
+      throw plan_fault(where + "relay " + std::to_string(entry.first) +
+                       (towards_root ? " sends to nobody" : " receives from nobody"));
+    }
+  }
   auto const members = members_of(view, t, where);
   auto const name = where + (towards_root ? "reduce" : "broadcast");
-  if (t.members.empty() && moved.size() + 1 != members.size()) {
+  if (t.members.empty() && moved.size() - relays + 1 != members.size()) {
     throw plan_fault(name + " has " + std::to_string(moved.size()) + " edges, expected " +
-                     std::to_string(members.size() - 1));
+                     std::to_string(members.size() - 1 + relays));
   }
   for (int const member : members) {
     if (member != t.root && !moved.contains(member)) {
@@ -83,7 +107,7 @@ inline void check_phase(plan_view const& view, tree const& t, bool towards_root,
     bool const forwards = std::any_of(phase.begin(), phase.end(), [&](tree_edge const& e) {
       return (towards_root ? e.to : e.from) == rank;
     });
-    if (!forwards && !members.contains(rank)) {
+    if (!forwards && !members.contains(rank) && !is_relay(rank)) {
       throw plan_fault(name + ": rank " + std::to_string(rank) +
                        " is no member and forwards nothing");
     }
@@ -184,14 +208,21 @@ inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
     for (auto const* phase : {&t.reduce, &t.broadcast}) {
       for (auto const& e : *phase) visited.insert({e.from, e.to});
     }
-    ranks.assign(visited.begin(), visited.end());
+    std::erase_if(ranks, [&](int id) { return !visited.contains(id); });
   }
   auto const n = ranks.size();
   int const chunks = window + 2;
   using value = std::vector<int>;  // by rank: times that its contribution is contained
 
+  // Ranks first, then relays of the tree, which contribute nothing.
   std::map<int, std::size_t> index;
   for (std::size_t i = 0; i < n; ++i) index[ranks[i]] = i;
+  for (auto const* phase : {&t.reduce, &t.broadcast}) {
+    for (auto const& e : *phase) {
+      for (int const end : {e.from, e.to}) index.emplace(end, index.size());
+    }
+  }
+  auto const nodes = index.size();
 
   struct edge_state {
     std::size_t from, to;
@@ -206,9 +237,9 @@ inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
   auto up = states(t.reduce);
   auto down = states(t.broadcast);
   auto const root = index.at(t.root);
-  std::vector<int> reduced(n, 0), received(n, 0);
-  std::vector<value> at_root;                 // chunks that the root has complete
-  std::vector<std::vector<value>> result(n);  // chunks that each rank ends with
+  std::vector<int> reduced(nodes, 0), received(nodes, 0);
+  std::vector<value> at_root;                     // chunks that the root has complete
+  std::vector<std::vector<value>> result(nodes);  // chunks that each node ends with
   bool const reduces = has_reduce_phase(plan.collective);
   bool const spreads = has_broadcast_phase(plan.collective);
 
@@ -223,7 +254,7 @@ inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
     }
     if (out != nullptr && static_cast<int>(out->sent.size()) - out->taken >= window) return false;
     value sum(n, 0);
-    sum[rank] = 1;
+    if (rank < n) sum[rank] = 1;
     for (auto& e : up) {
       if (e.to != rank) continue;
       for (std::size_t i = 0; i < n; ++i) sum[i] += e.sent[static_cast<std::size_t>(e.taken)][i];
@@ -231,7 +262,7 @@ inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
     }
     if (out != nullptr) {
       out->sent.push_back(sum);
-    } else {
+    } else if (rank == root) {
       at_root.push_back(sum);
     }
     ++reduced[rank];
@@ -265,7 +296,7 @@ inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
   };
   for (bool progress = true; progress;) {
     progress = false;
-    for (std::size_t rank = 0; rank < n; ++rank) {
+    for (std::size_t rank = 0; rank < nodes; ++rank) {
       if (reduces) progress = advance_up(rank) || progress;
       if (spreads) progress = advance_down(rank) || progress;
     }

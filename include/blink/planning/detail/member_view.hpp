@@ -25,6 +25,7 @@ struct plan_fault : error {
 struct plan_view {
   std::set<int> ranks;
   std::set<int> nodes;                               ///< ranks and relays
+  std::set<int> copying, reducing;                   ///< relays
   std::map<std::pair<int, int>, rational> capacity;  ///< by (from, to), in the machine's unit
 };
 
@@ -46,7 +47,10 @@ struct plan_view {
   }
   view.nodes = view.ranks;
   for (auto const& n : machine.nodes) {
-    if (n.kind == node_kind::relay) view.nodes.insert(n.id);
+    if (n.kind != node_kind::relay) continue;
+    view.nodes.insert(n.id);
+    if (n.copies) view.copying.insert(n.id);
+    if (n.reduces) view.reducing.insert(n.id);
   }
   for (int const id : plan.relays) {
     if (machine.position_of(id) < 0) {

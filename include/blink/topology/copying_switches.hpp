@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace blink::inline BLINK_ABI {
+namespace detail {
+
+/// Relays all of whose links are of this kind.
+[[nodiscard]] inline std::set<int> relays_with_links_of(topology const& machine, link_kind kind) {
+  std::set<int> result, others;
+  for (auto const& l : machine.links) {
+    for (int const end : {l.tail, l.head}) (l.kind == kind ? result : others).insert(end);
+  }
+  for (int const other : others) result.erase(other);
+  std::erase_if(result, [&](int at) {
+    return machine.nodes[static_cast<std::size_t>(at)].kind != node_kind::relay;
+  });
+  return result;
+}
+
+}  // namespace detail
+
+/// A machine with switches that copy and reduce (NVLS, SHARP).
+///
+/// which:  "all" switches; a kind of link ("nvlink"): the switches that have links of this kind only;
+///         or ids of switches ("8,9").
+/// Throws: input_error if no switch is meant, or an id is not a switch's.
+[[nodiscard]] inline topology with_copying_switches(topology machine, std::string_view which) {
+  auto const fail = [&](std::string const& what) {
+    throw input_error("copying switches '" + std::string(which) + "' of machine '" + machine.name +
+                      "': " + what);
+  };
+  std::set<int> chosen;  // positions
+  if (which == "all") {
+    for (std::size_t i = 0; i < machine.nodes.size(); ++i) {
+      if (machine.nodes[i].kind == node_kind::relay) chosen.insert(static_cast<int>(i));
+    }
+  } else if (!which.empty() && '0' <= which.front() && which.front() <= '9') {
+    for (std::size_t begin = 0; begin <= which.size();) {
+      auto const end = std::min(which.find(',', begin), which.size());
+      int id = -1;
+      auto const [stop, failure] = std::from_chars(which.data() + begin, which.data() + end, id);
+      int const at =
+          failure == std::errc{} && stop == which.data() + end ? machine.position_of(id) : -1;
+      if (at < 0 || machine.nodes[static_cast<std::size_t>(at)].kind != node_kind::relay) {
+        fail("'" + std::string(which.substr(begin, end - begin)) + "' is not the id of a switch");
+      }
+      chosen.insert(at);
+      begin = end + 1;
+    }
+  } else {
+    chosen = detail::relays_with_links_of(machine, read_link_kind(which));
+  }
+  if (chosen.empty()) fail("there is no such switch");
+  for (int const at : chosen) {
+    auto& node = machine.nodes[static_cast<std::size_t>(at)];
+    node.copies = node.reduces = true;
+  }
+  machine.name += which == "all" ? "+copying" : "+copying=" + std::string(which);
+  return machine;
+}
+
+}  // namespace blink::inline BLINK_ABI

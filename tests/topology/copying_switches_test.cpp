@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <blink/topology/canonical.hpp>
+#include <blink/topology/copying_switches.hpp>
+#include <blink/topology/machines.hpp>
+#include <blink/topology/read_json.hpp>
+#include <blink/topology/read_machine.hpp>
+#include <blink/topology/subset.hpp>
+#include <blink/topology/write_json.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <string>
+
+namespace {
+
+using namespace blink;
+
+std::size_t able(topology const& machine) {
+  std::size_t count = 0;
+  for (auto const& n : machine.nodes) count += n.copies && n.reduces ? 1 : 0;
+  return count;
+}
+
+TEST(CopyingSwitches, AreChosenByKindByIdOrAll) {
+  auto const boxes = machines::dgx_h100(2);
+  std::size_t relays = boxes.nodes.size() - boxes.rank_positions().size();
+  EXPECT_EQ(able(boxes), 0U);
+  EXPECT_EQ(able(with_copying_switches(boxes, "all")), relays);
+  EXPECT_EQ(able(with_copying_switches(boxes, "nvlink")), 2U);
+  EXPECT_EQ(able(with_copying_switches(boxes, "network")), 1U);
+  int last = -1;
+  for (auto const& n : boxes.nodes) last = n.kind == node_kind::relay ? n.id : last;
+  EXPECT_EQ(able(with_copying_switches(boxes, std::to_string(last))), 1U);
+  EXPECT_EQ(able(subset(with_copying_switches(boxes, "nvlink"), {0, 1, 2})), 1U);
+}
+
+TEST(CopyingSwitches, TheNameOfAMachineSaysSo) {
+  EXPECT_EQ(able(read_machine("dgx_h100:2+copying")), 3U);
+  EXPECT_EQ(able(read_machine("dgx_h100:2+copying=nvlink")), 2U);
+  EXPECT_EQ(read_machine("dgx_h100:2+copying=nvlink").name,
+            read_machine("dgx_h100:2").name + "+copying=nvlink");
+  for (auto const* wrong :
+       {"dgx_h100:2+copying=", "dgx_h100:2+copying=pcie", "dgx_h100:2+copying=0",
+        "dgx_h100:2+copying=1x", "dgx_h100:2+copying=18,", "dgx1v+copying",
+        "dgx_h100:2+copying=none", "dgx_h100:2+copyings"}) {
+    EXPECT_THROW((void)read_machine(wrong), input_error) << wrong;
+  }
+}
+
+TEST(CopyingSwitches, SurviveJson) {
+  auto machine = machines::dgx_h100(1);
+  auto const relay = static_cast<std::size_t>(machine.nodes.size() - 1);
+  for (int bits = 0; bits < 4; ++bits) {
+    machine.nodes[relay].copies = (bits & 1) != 0;
+    machine.nodes[relay].reduces = (bits & 2) != 0;
+    auto const back = read_json(write_json(machine));
+    EXPECT_EQ(back.nodes[relay].copies, machine.nodes[relay].copies);
+    EXPECT_EQ(back.nodes[relay].reduces, machine.nodes[relay].reduces);
+  }
+}
+
+TEST(CopyingSwitches, OnlyRelaysCan) {
+  auto machine = machines::dgx_h100(1);
+  machine.nodes[0].copies = true;
+  EXPECT_THROW(validate(machine), input_error);
+  EXPECT_THROW((void)write_json(machine), input_error);
+  std::string const text = R"({"unit": "GB/s", "nodes": [{"id": 0, "kind": "gpu", "reduces": true},
+    {"id": 1, "kind": "gpu"}], "links": [{"src": 0, "dst": 1, "capacity": 1}]})";
+  try {
+    (void)read_json(text);
+    FAIL() << "expected input_error";
+  } catch (input_error const& fault) {
+    EXPECT_NE(std::string(fault.what()).find("nodes[0].reduces"), std::string::npos);
+  }
+  EXPECT_THROW((void)read_json(R"({"unit": "GB/s", "nodes": [{"id": 0, "kind": "gpu"},
+    {"id": 1, "kind": "switch", "copies": 1}], "links": []})"),
+               input_error);
+}
+
+TEST(CopyingSwitches, ChangeTheCanonicalForm) {
+  auto const plain = machines::dgx_h100(1);
+  auto copying = with_copying_switches(plain, "all");
+  copying.name = plain.name;
+  EXPECT_NE(canonical(plain).key, canonical(copying).key);
+  auto only = copying;
+  only.nodes.back().reduces = false;
+  EXPECT_NE(canonical(only).key, canonical(copying).key);
+}
+
+}  // namespace
