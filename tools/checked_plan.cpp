@@ -19,8 +19,11 @@ plan checked_plan(topology const& machine, std::string const& links, plan_reques
   return result;
 }
 
-std::vector<std::string> all_planners() {
-  return {planner_names.begin(), planner_names.end()};
+std::vector<listed_planner> all_planners() {
+  std::vector<listed_planner> result;
+  for (auto const& each : planners)
+    result.push_back({std::string(each.name), std::string(each.about)});
+  return result;
 }
 
 }  // namespace blink::tools

@@ -17,7 +17,11 @@ namespace blink::tools {
 [[nodiscard]] plan checked_plan(topology const& machine, std::string const& links,
                                 plan_request const& request);
 
-/// The names of all planners.
-[[nodiscard]] std::vector<std::string> all_planners();
+/// A planner and what it does, in one line.
+struct listed_planner {
+  std::string name;
+  std::string about;
+};
+[[nodiscard]] std::vector<listed_planner> all_planners();
 
 }  // namespace blink::tools

@@ -93,7 +93,7 @@ void print_plan(topology const& machine, plan const& p) {
 void print_comparison(topology const& machine, plan const& chosen, bool all) {
   std::printf("\n  %-12s %12s %11s %7s %7s  %s\n", "planner", "rate", "rate/bound", "trees",
               "height", "");
-  for (auto const& name : all_planners()) {
+  for (auto const& [name, about] : all_planners()) {
     if (!all && name != "ring" && name != chosen.planner) continue;
     plan_request const request{chosen.collective, chosen.trees.front().root, name};
     try {
@@ -108,6 +108,13 @@ void print_comparison(topology const& machine, plan const& chosen, bool all) {
       std::printf("  %-12s %12s  %s\n", name.c_str(), "-", reason.what());
     }
   }
+}
+
+/// The planners, a line each.
+std::string planner_list() {
+  std::string text = "one of";
+  for (auto const& [name, about] : all_planners()) text += "\n" + name + ": " + about;
+  return text;
 }
 
 void run_plan(plan_options const& options) {
@@ -150,8 +157,7 @@ void add_plan_command(CLI::App& app) {
                       "ids of the ranks that take part, such as 0,1,4-6");
   command->add_option("--root", options->root, "id of the root of a broadcast or reduce, or best")
       ->capture_default_str();
-  command->add_option("--planner,-p", options->planner, "exact, blink, ring or double_tree")
-      ->capture_default_str();
+  command->add_option("--planner,-p", options->planner, planner_list())->capture_default_str();
   command
       ->add_option("--links", options->links,
                    "kind of link to use (nvlink, xgmi, pcie, ...), all, or auto: the fastest kind\n"

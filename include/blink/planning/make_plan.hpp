@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collective.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/planning/detail/rank_graph.hpp>
@@ -12,22 +13,57 @@
 #include <blink/planning/plan_request.hpp>
 #include <blink/planning/plan_ring.hpp>
 #include <blink/planning/plan_switch.hpp>
+#include <blink/planning/planner.hpp>
 #include <blink/planning/prove_bound.hpp>
 #include <blink/topology/topology.hpp>
 
-#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace blink::inline BLINK_ABI {
 
-/// exact:       optimal, on any machine   (`plan_direct`, `plan_switch`, `plan_joint`)
-/// blink:       the paper's multiplicative weights, then few trees (`plan_blink`)
-/// ring:        directed rings                                    (`plan_ring`)
-/// double_tree: two binary trees in rank order                    (`plan_double_tree`)
-inline constexpr std::array<std::string_view, 4> planner_names{"exact", "blink", "ring",
-                                                               "double_tree"};
+namespace detail {
+
+/// Optimal on any machine, by the method that suits it.
+[[nodiscard]] inline plan plan_exact(topology const& machine, plan_request const& request) {
+  if (to_star(machine)) return plan_switch(machine, request);
+  if (request.collective == collective::all_reduce && !used_relays(machine).empty()) {
+    return plan_joint(machine, request);
+  }
+  return plan_direct(machine, request);
+}
+
+}  // namespace detail
+
+/// All planners, in the order in which to list them. To add one, add a line.
+inline constexpr std::array planners{
+    planner{"exact", "optimal, on any machine", detail::plan_exact, spanning_collectives, true},
+    planner{"blink", "multiplicative weights, then few trees (the Blink paper)", plan_blink,
+            free_root_collectives},
+    planner{"ring", "directed rings", plan_ring, spanning_collectives},
+    planner{"double_tree", "two binary trees in rank order", plan_double_tree,
+            free_root_collectives},
+};
+
+/// Their names.
+inline constexpr auto planner_names = [] {
+  std::array<std::string_view, planners.size()> names;
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = planners[i].name;
+  return names;
+}();
+
+/// The planner of this name.
+/// Throws: input_error that lists the names for any other text.
+[[nodiscard]] inline planner const& planner_named(std::string_view name) {
+  std::string known;
+  for (auto const& each : planners) {
+    if (each.name == name) return each;
+    known += (known.empty() ? "" : ", ") + std::string(each.name);
+  }
+  throw input_error("unknown planner '" + std::string(name) + "', expected one of " + known);
+}
 
 /// Plans a collective over all ranks of a machine, by the planner of the request.
 ///
@@ -46,30 +82,10 @@ inline constexpr std::array<std::string_view, 4> planner_names{"exact", "blink",
                         " is not one of the ranks, expected one of them or the best one");
     }
   }
-  if (is_flow(request.collective) || request.collective == collective::barrier) {
-    throw planning_error("planner " + request.planner + " has no plan for " +
-                         std::string(to_text(request.collective)));
-  }
-  if (request.planner == "exact") {
-    if (detail::to_star(machine)) return plan_switch(machine, request);
-    if (request.collective == collective::all_reduce && !detail::used_relays(machine).empty()) {
-      return plan_joint(machine, request);
-    }
-    return plan_direct(machine, request);
-  }
-  plan result;
-  if (request.planner == "blink") {
-    result = plan_blink(machine, request);
-  } else if (request.planner == "ring") {
-    result = plan_ring(machine, request);
-  } else if (request.planner == "double_tree") {
-    result = plan_double_tree(machine, request);
-  } else {
-    std::string known;
-    for (auto const name : planner_names) known += (known.empty() ? "" : ", ") + std::string(name);
-    throw input_error("unknown planner '" + request.planner + "', expected one of " + known);
-  }
-  if (!result.trees.empty()) {
+  auto const& chosen = planner_named(request.planner);
+  require_planned(chosen.name, chosen.collectives, request);
+  auto result = chosen.make(machine, request);
+  if (!chosen.proves && !result.trees.empty()) {
     auto const proven = prove_bound(machine, result.collective, result.trees.front().root);
     result.bound = proven.bound;
     result.proof = proven.proof;

@@ -12,6 +12,7 @@
 #include <blink/planning/detail/rank_graph.hpp>
 #include <blink/planning/forest.hpp>
 #include <blink/planning/plan_request.hpp>
+#include <blink/planning/planner.hpp>
 #include <blink/rational.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -52,10 +53,7 @@ template <class Oracle>
 ///         switches, for all-reduce over links that differ by direction, and if the ranks are not
 ///         connected.
 [[nodiscard]] inline plan plan_blink(topology const& machine, plan_request const& request) {
-  if (has_equal_roots(request.collective)) {
-    throw planning_error("blink: plans broadcast, reduce and all_reduce, not " +
-                         std::string(to_text(request.collective)) + "; try the planner exact");
-  }
+  require_planned("blink", free_root_collectives, request);
   if (request.collective == collective::reduce) {
     auto turned = request;
     turned.collective = collective::broadcast;

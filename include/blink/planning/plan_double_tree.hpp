@@ -7,6 +7,7 @@
 #include <blink/planning/detail/route.hpp>
 #include <blink/planning/forest.hpp>
 #include <blink/planning/plan_request.hpp>
+#include <blink/planning/planner.hpp>
 #include <blink/rational.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -51,10 +52,7 @@ namespace detail {
 /// Post:   `bound` is 0 and there is no certificate: `make_plan` adds the machine's own.
 /// Throws: planning_error for other collectives, and if some ranks are not connected.
 [[nodiscard]] inline plan plan_double_tree(topology const& machine, plan_request const& request) {
-  if (has_equal_roots(request.collective)) {
-    throw planning_error("double_tree: plans all_reduce, broadcast and reduce, not " +
-                         std::string(to_text(request.collective)));
-  }
+  require_planned("double_tree", free_root_collectives, request);
   plan result = detail::empty_plan(machine, request.collective, "double_tree");
   if (result.ranks.size() == 1) return result;
   bool const both_ways = request.collective == collective::all_reduce;

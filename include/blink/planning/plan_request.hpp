@@ -15,7 +15,7 @@ struct plan_request {
   blink::collective collective = collective::all_reduce;
   std::optional<int> root;        ///< node id, for broadcast, reduce, gather and scatter; nothing:
                                   ///< the best one
-  std::string planner = "exact";  ///< see `planner_names`
+  std::string planner = "exact";  ///< see `planners`
   std::vector<int> destinations{};  ///< permute: node ids, see `plan::destinations`
 };
 
