@@ -6,9 +6,11 @@
 #include <blink/error.hpp>
 #include <blink/planning/detail/rank_graph.hpp>
 #include <blink/planning/forest.hpp>
+#include <blink/planning/plan_barrier.hpp>
 #include <blink/planning/plan_blink.hpp>
 #include <blink/planning/plan_direct.hpp>
 #include <blink/planning/plan_double_tree.hpp>
+#include <blink/planning/plan_gather.hpp>
 #include <blink/planning/plan_joint.hpp>
 #include <blink/planning/plan_request.hpp>
 #include <blink/planning/plan_ring.hpp>
@@ -28,6 +30,8 @@ namespace detail {
 
 /// Optimal on any machine, by the method that suits it.
 [[nodiscard]] inline plan plan_exact(topology const& machine, plan_request const& request) {
+  if (request.collective == collective::barrier) return plan_barrier(machine);
+  if (is_flow(request.collective)) return plan_gather(machine, request);
   if (to_star(machine)) return plan_switch(machine, request);
   if (request.collective == collective::all_reduce && !used_relays(machine).empty()) {
     return plan_joint(machine, request);
@@ -37,9 +41,14 @@ namespace detail {
 
 }  // namespace detail
 
+/// What the planner exact plans.
+inline constexpr collective_set exact_collectives{
+    collective::broadcast,      collective::reduce, collective::all_reduce, collective::all_gather,
+    collective::reduce_scatter, collective::gather, collective::scatter,    collective::barrier};
+
 /// All planners, in the order in which to list them. To add one, add a line.
 inline constexpr std::array planners{
-    planner{"exact", "optimal, on any machine", detail::plan_exact, spanning_collectives, true},
+    planner{"exact", "optimal, on any machine", detail::plan_exact, exact_collectives, true},
     planner{"blink", "multiplicative weights, then few trees (the Blink paper)", plan_blink,
             free_root_collectives},
     planner{"ring", "directed rings", plan_ring, spanning_collectives},
