@@ -9,6 +9,8 @@
 #include "plan_sizes.hpp"
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -26,6 +28,7 @@ struct plan_options {
   std::string collective = "all_reduce";
   std::string ranks;
   std::string root = "best";
+  std::string destinations;
   std::string planner = "exact";
   std::string links = "auto";
   std::string out;
@@ -59,10 +62,12 @@ void print_plan(topology const& machine, plan const& p) {
               p.links.empty() ? "" : (", links: " + p.links + " only").c_str());
   std::printf("planner      %s\n", p.planner.c_str());
   if (p.trees.empty()) {
-    std::printf("one rank: nothing to move\n");
+    std::printf("%s: nothing to move\n", p.ranks.size() == 1 ? "one rank" : "all stay");
     return;
   }
-  std::printf("rate         %s\n", in_words(p.rate, p.unit).c_str());
+  bool const moves_data = p.rate > rational(0);
+  std::printf("rate         %s\n",
+              moves_data ? in_words(p.rate, p.unit).c_str() : "none: signals only");
   if (p.bound > rational(0)) {
     std::printf("bound        %s, rate/bound %.1f %%\n", in_words(p.bound, p.unit).c_str(),
                 100 * (p.rate / p.bound).to_double());
@@ -70,13 +75,18 @@ void print_plan(topology const& machine, plan const& p) {
   }
   std::printf("trees        %zu, height %d\n\n", p.trees.size(), max_height(p));
   std::printf("  %4s %5s %10s %7s %6s  %s\n", "tree", "root", "weight", "share", "height", "edges");
-  for (std::size_t i = 0; i < p.trees.size(); ++i) {
+  constexpr std::size_t most_paths = 256;  // an all-to-all has hundreds
+  auto const shown = is_flow(p.collective) ? std::min(most_paths, p.trees.size()) : p.trees.size();
+  for (std::size_t i = 0; i < shown; ++i) {
     auto const& t = p.trees[i];
     std::printf("  %4zu %5d %10s %6.2f%% %6d ", i, t.root, t.weight.to_text().c_str(),
-                100 * (t.weight / p.rate).to_double(), height(t));
+                moves_data ? 100 * (t.weight / p.rate).to_double() : 0, height(t));
     if (!t.reduce.empty()) std::printf(" up: %s", edges_text(t.reduce).c_str());
     if (!t.broadcast.empty()) std::printf(" down: %s", edges_text(t.broadcast).c_str());
     std::printf("\n");
+  }
+  if (shown < p.trees.size()) {
+    std::printf("  and %zu more, which --out writes\n", p.trees.size() - shown);
   }
   std::printf("\n  %-12s %10s %10s %7s\n", "link", "load", "capacity", "use");
   auto const view = detail::member_view(machine, p);
@@ -122,11 +132,14 @@ void run_plan(plan_options const& options) {
   request.collective = read_collective(options.collective);
   request.planner = options.planner;
   request.root = read_root(options.root);
+  if (!options.destinations.empty()) {
+    request.destinations = read_ids("--to", options.destinations);
+  }
   auto const [machine, links] = read_allocation(options.machine, options.ranks, options.links);
   if (!options.sizes.sizes.empty()) return show_sizes(machine, links, request, options.sizes);
   auto const p = checked_plan(machine, links, request);
   print_plan(machine, p);
-  if (!p.trees.empty()) print_comparison(machine, p, options.compare);
+  if (!p.trees.empty() && can_run(p.collective)) print_comparison(machine, p, options.compare);
   if (!options.out.empty()) {
     write_plan_file(p, options.out);
     std::printf("\nplan written to %s\n", options.out.c_str());
@@ -151,12 +164,17 @@ void add_plan_command(CLI::App& app) {
       ->required();
   command
       ->add_option("--collective,-c", options->collective,
-                   "broadcast, reduce, all_reduce, all_gather or reduce_scatter")
+                   "broadcast, reduce, all_reduce, all_gather, reduce_scatter, gather, scatter,\n"
+                   "all_to_all, send_to_next, permute or barrier")
       ->capture_default_str();
   command->add_option("--ranks,-r", options->ranks,
                       "ids of the ranks that take part, such as 0,1,4-6");
-  command->add_option("--root", options->root, "id of the root of a broadcast or reduce, or best")
+  command
+      ->add_option("--root", options->root,
+                   "id of the root of a broadcast, reduce, gather or scatter, or best")
       ->capture_default_str();
+  command->add_option("--to", options->destinations,
+                      "for permute: where each rank sends, such as 1,2,0; itself: nowhere");
   command->add_option("--planner,-p", options->planner, planner_list())->capture_default_str();
   command
       ->add_option("--links", options->links,

@@ -58,6 +58,16 @@ refused "links without a rate" "unit 'links' has no known rate" "$blink" simulat
 refused "sizes the wrong way" "--sizes 1M:8" "$blink" plan dgx1v --sizes 1M:8
 refused "sizes that are none" "--sizes x" "$blink" plan dgx1v --sizes x
 
+for machine in dgx1v dgx2 ring:5; do
+  for collective in gather scatter; do
+    ok "$collective on $machine" "100.0 %" "$blink" plan $machine -c $collective --root 1 --out p.json
+    ok "$collective on $machine is sound" "sound" "$blink" check $machine p.json
+  done
+  ok "barrier on $machine" "signals only" "$blink" plan $machine -c barrier --out p.json --svg p.svg
+  ok "barrier on $machine is sound" "sound" "$blink" check $machine p.json
+done
+refused "flows do not run" "can be planned and checked, but not run yet" "$blink" perf -c gather -g 2
+
 refused "unknown planner" "unknown planner 'magic', expected one of exact" "$blink" plan dgx1v -p magic
 refused "unknown collective" "unknown collective 'allred', expected one of" "$blink" plan dgx1v -c allred
 refused "unknown machine" "dgx1v" "$blink" plan dgx1w

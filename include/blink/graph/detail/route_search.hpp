@@ -38,8 +38,8 @@ class route_search {
     state_.resize(n);
   }
 
-  /// costs: by edge, not negative.
-  void run(int source, std::span<Cost const> costs) {
+  /// costs: by edge, not negative. target: the search ends there; none: everywhere.
+  void run(int source, std::span<Cost const> costs, int target = -1) {
     std::fill(state_.begin(), state_.end(), unseen);
     order_.clear();
     heap_.clear();
@@ -52,6 +52,7 @@ class route_search {
       if (state_[v] == settled) continue;
       state_[v] = settled;
       order_.push_back(top.vertex);
+      if (top.vertex == target) return;
       for (int i = first_[v]; i < first_[v + 1]; ++i) {
         int const e = out_[at(i)];
         reach(graph_.arcs[at(e)].head, top.cost + costs[at(e)], top.length + steps_[at(e)], e);
