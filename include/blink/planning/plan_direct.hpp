@@ -28,9 +28,9 @@ namespace detail {
 
 /// Packs out-trees for the supplies into the machine.
 inline void pack_out_trees(topology const& machine, std::vector<rank_supply> const& supplies,
-                           plan& result) {
+                           plan& result, arborescence_packing_options const& options = {}) {
   auto const [ranks, demands] = to_supplied_graph(machine, supplies);
-  for (auto const& packed : pack_arborescences(ranks.graph, ranks.capacity, demands, {})) {
+  for (auto const& packed : pack_arborescences(ranks.graph, ranks.capacity, demands, options)) {
     tree t{
         ranks.ids[static_cast<std::size_t>(packed.root)], ranks.step * packed.multiplicity, {}, {}};
     for (int const e : packed.edges) {

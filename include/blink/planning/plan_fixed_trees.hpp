@@ -4,6 +4,7 @@
 #include <blink/collective.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/packing/arborescence_packing.hpp>
 #include <blink/packing/equal_root_rate.hpp>
 #include <blink/planning/detail/rank_graph.hpp>
 #include <blink/planning/forest.hpp>
@@ -42,6 +43,24 @@ namespace detail {
   auto const whole = in_whole_trees(machine, scale);
   return equal_root_rate(whole, capacities_of(whole), whole.rank_positions(), shares)
              .rate_per_root >= rational(k);
+}
+
+/// Packs k trees of the weight 1 / `scale` steps for each share of 1 into `result`.
+inline void pack_whole_trees(topology const& machine, rational const& scale, std::int64_t k,
+                             std::vector<std::int64_t> const& shares, plan& result,
+                             arborescence_packing_options const& options = {}) {
+  auto const whole = in_whole_trees(machine, scale);
+  std::vector<rank_supply> supplies;
+  auto const ranks = machine.rank_positions();
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (shares[i] > 0) supplies.push_back({ranks[i], shares[i] * k});
+  }
+  pack_out_trees(whole, supplies, result, options);
+  result.rate = 0;
+  for (auto& t : result.trees) {
+    t.weight = machine.in_units(t.weight / scale);
+    result.rate += t.weight;
+  }
 }
 
 /// The smallest scale at which k trees for each share of 1 fit. Only where a link's capacity times
@@ -103,18 +122,7 @@ namespace detail {
   for (auto const s : shares) all += s;
   auto const scale =
       detail::least_scale(machine, k, result.bound * machine.steps_per_unit / all, shares);
-  auto const whole = detail::in_whole_trees(machine, scale);
-  std::vector<detail::rank_supply> supplies;
-  auto const ranks = machine.rank_positions();
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (shares[i] > 0) supplies.push_back({ranks[i], shares[i] * k});
-  }
-  detail::pack_out_trees(whole, supplies, result);
-  result.rate = 0;
-  for (auto& t : result.trees) {
-    t.weight = machine.in_units(t.weight / scale);
-    result.rate += t.weight;
-  }
+  detail::pack_whole_trees(machine, scale, k, shares, result);
   return result;
 }
 

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <set>
 #include <span>
@@ -79,20 +80,33 @@ class bundle_selection {
     best_ = {};
     fill_pool();
     leave_out(most);
-    for (int start = 0; start < starts; ++start) {
-      auto packed = random_packing(capacity_);
-      std::sort(packed.begin(), packed.end(),
-                [](auto const& a, auto const& b) { return a.second > b.second; });
-      std::vector<packing_column> chosen;
-      for (auto const& [column, times] : packed) {
-        if (chosen.size() < most && std::ranges::count(chosen, column) == 0) {
-          chosen.push_back(column);
+    exchange(widest(most));
+    for (std::int64_t parts = 1; parts <= largest_parts; ++parts) {
+      auto const room = room_in(parts);
+      if (room.empty()) continue;
+      for (int start = 0; start < starts; ++start) {
+        auto packed = random_packing(room);
+        std::sort(packed.begin(), packed.end(),
+                  [](auto const& a, auto const& b) { return a.second > b.second; });
+        std::vector<packing_column> chosen;
+        for (auto const& [column, times] : packed) {
+          if (chosen.size() < most && std::ranges::count(chosen, column) == 0) {
+            chosen.push_back(column);
+          }
         }
+        exchange(std::move(chosen));
       }
-      exchange(std::move(chosen));
     }
     for (std::int64_t parts = 1; parts <= largest_parts; ++parts) few_in_units(most, parts);
     return best_;
+  }
+
+  /// The columns of random packings, and all that were known before.
+  [[nodiscard]] std::vector<packing_column> random_pool() {
+    fill_pool();
+    std::vector<packing_column> result;
+    for (auto const& [column, bundle] : oracle_->known()) result.push_back(column);
+    return result;
   }
 
   /// Weights that are multiples of `unit` (in capacity steps), at most `most` bundles.
@@ -127,9 +141,9 @@ class bundle_selection {
   }
 
  private:
-  static constexpr int starts = 12;
+  static constexpr int starts = 6;
   static constexpr std::int64_t largest_parts = 4;  // of a capacity step, as unit of weights
-  static constexpr std::size_t node_limit = 4'000;
+  static constexpr std::size_t node_limit = 8'000;
   static constexpr std::size_t largest_pool = 400;
 
   static void add(bundle_packing& packing, packing_column const& column, rational const& weight) {
@@ -198,15 +212,23 @@ class bundle_selection {
     }
   }
 
-  /// Weights in parts of the greatest common step of the capacities; then the best weights.
-  void few_in_units(std::size_t most, std::int64_t parts) {
+  /// The capacities in parts of their greatest common step; nothing if that is not simple.
+  std::vector<std::int64_t> room_in(std::int64_t parts) const {
+    constexpr std::int64_t most_units = 64;
     std::int64_t step = 0;
     for (auto const c : capacity_) step = std::gcd(step, c);
-    rational const unit(step, parts);
-    auto const units = whole_.rate / unit;
-    if (units > rational(64)) return;  // capacities without a simple step
     std::vector<std::int64_t> room;
-    for (auto const c : capacity_) room.push_back((rational(c) / unit).numerator());
+    if (whole_.rate * parts > rational(step) * most_units) return room;
+    for (auto const c : capacity_) room.push_back(c / step * parts);
+    return room;
+  }
+
+  /// Weights in parts of the greatest common step of the capacities; then the best weights.
+  void few_in_units(std::size_t most, std::int64_t parts) {
+    auto const room = room_in(parts);
+    if (room.empty()) return;
+    auto const unit = rational(capacity_.front()) / room.front();
+    auto const units = whole_.rate / unit;
     auto const pool = pool_set();
     auto const now = best_.rate / unit;
     for (auto wanted = now.numerator() / now.denominator() + 1; rational(wanted) <= units;
@@ -275,8 +297,37 @@ class bundle_selection {
     return least;
   }
 
+  /// Known bundles, one after the other the one that fits most often into what is left.
+  std::vector<packing_column> widest(std::size_t most) const {
+    std::vector<packing_column> result;
+    auto left = capacity_;
+    while (result.size() < most) {
+      packing_column const* best = nullptr;
+      std::int64_t times = 0;
+      for (auto const& [column, bundle] : oracle_->known()) {
+        auto const fits = times_that_fit(column, left);
+        if (fits <= times) continue;
+        times = fits;
+        best = &column;
+      }
+      if (best == nullptr) break;
+      for (int const row : *best) left[static_cast<std::size_t>(row)] -= times;
+      result.push_back(*best);
+    }
+    return result;
+  }
+
+  /// Random packings, and bundles over wide links only.
   void fill_pool() {
     for (int start = 0; start < starts; ++start) (void)random_packing(capacity_);
+    for (auto const width : std::set<std::int64_t>(capacity_.begin(), capacity_.end())) {
+      std::vector<double> price;
+      for (auto const c : capacity_) {
+        price.push_back(c < width ? 1e6 : 1.0 / static_cast<double>(c));
+      }
+      std::vector<packing_column> found;
+      (*oracle_)(std::span<double const>(price), found);
+    }
   }
   /// The cheapest columns known.
   tree_set pool_set() const {

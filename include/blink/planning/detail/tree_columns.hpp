@@ -103,13 +103,30 @@ class bundle_oracle {
       keep(std::move(column), std::move(bundle), columns);
       return;
     }
+    // Trees that go up and down the same edges: none is cheaper than the pairs above, but few of them
+    // may do where links are alike both ways.
+    std::vector<std::optional<std::vector<int>>> both;
+    if (!up.empty()) {
+      cost_matrix<Cost> sum(table.cost.size);
+      for (std::size_t u = 0; u < sum.size; ++u) {
+        for (std::size_t v = 0; v < sum.size; ++v) {
+          sum(u, v) = std::min(table.cost(u, v) + table.cost(v, u), cost_matrix<Cost>::none);
+        }
+      }
+      both = low_arborescences(sum, family_.roots, family_.height);
+    }
     for (std::size_t i = 0; i < family_.roots.size(); ++i) {
-      if (!down[i] || (!up.empty() && !up[i])) continue;
-      packing_column column;
-      tree t{rows_->id(static_cast<std::size_t>(family_.roots[i])), 1, {}, {}};
-      if (!up.empty()) t.reduce = edges_of(table, family_.roots[i], *up[i], true, column);
-      t.broadcast = edges_of(table, family_.roots[i], *down[i], false, column);
-      keep(std::move(column), {{std::move(t)}}, columns);
+      auto const keep_tree = [&](std::vector<int> const* reduce, std::vector<int> const& spread) {
+        packing_column column;
+        tree t{rows_->id(static_cast<std::size_t>(family_.roots[i])), 1, {}, {}};
+        if (reduce != nullptr) {
+          t.reduce = edges_of(table, family_.roots[i], *reduce, true, column);
+        }
+        t.broadcast = edges_of(table, family_.roots[i], spread, false, column);
+        keep(std::move(column), {{std::move(t)}}, columns);
+      };
+      if (down[i] && (up.empty() || up[i])) keep_tree(up.empty() ? nullptr : &*up[i], *down[i]);
+      if (!both.empty() && both[i]) keep_tree(&*both[i], *both[i]);
     }
   }
 
@@ -136,7 +153,12 @@ class bundle_oracle {
   void keep(packing_column column, tree_bundle bundle, std::vector<packing_column>& columns) {
     if (column.empty()) return;
     std::sort(column.begin(), column.end());
-    known_.emplace(column, std::move(bundle));
+    auto const [found, fresh] = known_.emplace(column, bundle);
+    // The same edges may be a lower tree from another root.
+    if (!fresh && bundle.trees.size() == 1 &&
+        height(bundle.trees.front()) < height(found->second.trees.front())) {
+      found->second = std::move(bundle);
+    }
     columns.push_back(std::move(column));
   }
 
