@@ -43,8 +43,8 @@ struct plan_candidates {
     request.planner = std::string(name);
     try {
       auto p = make_plan(machine, request);
-      if (!p.trees.empty() && !has_equal_roots(request.collective) &&
-          request.collective != collective::all_reduce) {
+      if (!p.trees.empty() && (request.collective == collective::broadcast ||
+                               request.collective == collective::reduce)) {
         request.root = p.trees.front().root;
       }
       auto cost = cost_of(machine, p, parameters);

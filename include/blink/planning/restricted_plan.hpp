@@ -369,6 +369,10 @@ inline void add_packed_plan(topology const& machine, shaped_request const& wante
   }
   bool const shaped = options.max_trees || options.max_height || options.weight_unit ||
                       options.trees_per_root || !options.required_links.empty();
+  if ((is_flow(request.collective) || request.collective == collective::barrier) && shaped) {
+    throw input_error("options: limits on trees are for collectives over spanning trees, not for " +
+                      std::string(to_text(request.collective)));
+  }
   if (request.planner != "exact" && (shaped || !options.shares.empty())) {
     throw input_error("options: planner " + request.planner +
                       " has its own trees; limits on trees and shares need the planner exact");
