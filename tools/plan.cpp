@@ -6,6 +6,7 @@
 #include "arguments.hpp"
 #include "checked_plan.hpp"
 #include "commands.hpp"
+#include "plan_hints.hpp"
 #include "plan_sizes.hpp"
 #include <CLI/CLI.hpp>
 
@@ -35,6 +36,7 @@ struct plan_options {
   std::string svg;
   bool compare = false;
   size_options sizes;
+  hint_options hints;
 };
 
 std::string edge_text(tree_edge const& edge) {
@@ -137,9 +139,14 @@ void run_plan(plan_options const& options) {
   }
   auto const [machine, links] = read_allocation(options.machine, options.ranks, options.links);
   if (!options.sizes.sizes.empty()) return show_sizes(machine, links, request, options.sizes);
-  auto const p = checked_plan(machine, links, request);
+  if (options.hints.frontier > 0) return show_frontier(machine, request, options.hints.frontier);
+  auto const hints = options.hints.options();
+  auto const p = hints.empty() ? checked_plan(machine, links, request)
+                               : plan_with_hints(machine, links, request, hints);
   print_plan(machine, p);
-  if (!p.trees.empty() && can_run(p.collective)) print_comparison(machine, p, options.compare);
+  if (!p.trees.empty() && can_run(p.collective) && hints.empty()) {
+    print_comparison(machine, p, options.compare);
+  }
   if (!options.out.empty()) {
     write_plan_file(p, options.out);
     std::printf("\nplan written to %s\n", options.out.c_str());
@@ -184,6 +191,7 @@ void add_plan_command(CLI::App& app) {
   command->add_option("--out,-o", options->out, "write the plan file (JSON, format 1) here");
   command->add_option("--svg", options->svg, "draw machine, trees and loads here");
   command->add_flag("--compare", options->compare, "also show what every other planner gets");
+  add_hint_options(*command, options->hints);
   add_size_options(*command, options->sizes);
   command->callback([options] { run_plan(*options); });
 }

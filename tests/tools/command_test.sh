@@ -54,6 +54,17 @@ ok "sizes as JSON" '"fastest_from"' cat sizes.json
 ok "simulation" "predicted us" "$blink" simulate dgx1v --sizes 1K:1M
 ok "simulation of a plan file" "by exact" "$blink" simulate dgx1v --plan plan.json --sizes 1M --chunk 16K
 ok "links with a rate" "1M" "$blink" simulate ring:5 --unit-rate 25 --sizes 1M
+ok "low trees" "max_height 3 " "$blink" plan dgx1v -c broadcast --root 0 --max-height 3
+ok "frontier" "93.3%" "$blink" plan dgx1v -c all_gather --frontier 10
+printf '{"blink_hints": 1, "relays": [7], "forbidden_links": [[0, 3]], "shares": {"0": 2}}' >hints.json
+ok "hints" "forbidden_links" "$blink" plan dgx1v -c all_gather --hints hints.json --out hinted.json
+ok "hinted plan is sound" "sound" "$blink" check dgx1v hinted.json
+refused "hint for another collective" "shares: is for all_gather" "$blink" plan dgx1v --hints hints.json
+printf '{"blink_hints": 1, "relays": [7]}' >relay.json
+refused "contradicting hints" "both the root and a relay" "$blink" plan dgx1v -c broadcast --root 7 --hints relay.json
+printf '{"blink_hints": 1, "max_tree": 7}' >wrong_hints.json
+refused "misspelt hint" "max_tree: unknown key" "$blink" plan dgx1v --hints wrong_hints.json
+refused "frontier of a broadcast" "frontier: is for all_gather" "$blink" plan dgx1v -c broadcast --frontier 3
 refused "links without a rate" "unit 'links' has no known rate" "$blink" simulate ring:5 --sizes 1M
 refused "sizes the wrong way" "--sizes 1M:8" "$blink" plan dgx1v --sizes 1M:8
 refused "sizes that are none" "--sizes x" "$blink" plan dgx1v --sizes x

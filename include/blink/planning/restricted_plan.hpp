@@ -124,11 +124,8 @@ inline void add_whole_tree_plans(topology const& machine, shaped_request const& 
     }
     return;
   }
-  std::int64_t roots = 0, copies = 0;
-  for (auto const s : shares) {
-    roots += s > 0 ? 1 : 0;
-    copies += s;
-  }
+  std::int64_t roots = 0;
+  for (auto const s : shares) roots += s > 0 ? 1 : 0;
   constexpr std::int64_t most_frontier = 64;
   auto most = options.trees_per_root ? *options.trees_per_root : most_frontier;
   if (options.max_trees) most = std::min<std::int64_t>(most, *options.max_trees / roots);
@@ -326,7 +323,11 @@ inline void add_packed_plan(topology const& machine, shaped_request const& wante
                          shape_in_words(options));
   }
   if (options.max_height && steps.back().restriction.rfind("max_height", 0) == 0) {
-    steps.back().rate = std::max(steps.back().rate, best->rate);
+    for (auto const& p : candidates) {
+      if (max_height(p) <= *options.max_height) {
+        steps.back().rate = std::max(steps.back().rate, p.rate);
+      }
+    }
   }
   if (auto const words = shape_in_words(options); !words.empty()) {
     steps.push_back({words, best->rate, steps.back().bound});

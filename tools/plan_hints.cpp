@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan_hints.hpp"
+
+#include <blink/planning/check_plan.hpp>
+#include <blink/planning/plan_fixed_trees.hpp>
+#include <blink/planning/read_hints.hpp>
+#include <blink/planning/restricted_plan.hpp>
+
+#include "arguments.hpp"
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <stdexcept>
+#include <utility>
+
+namespace blink::tools {
+
+plan_options hint_options::options() const {
+  plan_options result;
+  if (!file.empty()) result = read_hints_file(file);
+  if (max_trees > 0) result.max_trees = max_trees;
+  if (max_height > 0) result.max_height = max_height;
+  if (trees_per_root > 0) result.trees_per_root = trees_per_root;
+  if (!weight_unit.empty()) {
+    result.weight_unit = rational::from_text(weight_unit);
+    if (!result.weight_unit) {
+      throw input_error("--weight-unit " + weight_unit + ": expected a number such as 25 or 25/3");
+    }
+  }
+  return result;
+}
+
+void add_hint_options(CLI::App& command, hint_options& options) {
+  command.add_option("--hints", options.file,
+                     "restrict the plan as this JSON file says: limits on trees and heights,\n"
+                     "forbidden and required links, relays, shares, symmetries");
+  command.add_option("--max-trees", options.max_trees, "at most so many trees in all")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--max-height", options.max_height, "no tree higher than this")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--weight-unit", options.weight_unit,
+                     "weights are multiples of this, such as 25 or 25/3");
+  command
+      .add_option("--trees-per-root", options.trees_per_root,
+                  "all_gather, reduce_scatter: so many trees of equal weight at each rank")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--frontier", options.frontier,
+                  "instead: the rate with 1, 2, ... up to so many trees a root, where it grows")
+      ->check(CLI::PositiveNumber);
+}
+
+plan plan_with_hints(topology const& machine, std::string const& links, plan_request const& request,
+                     plan_options const& options) {
+  auto result = plan_with_options(machine, request, options);
+  result.plan.links = links;
+  if (auto const report = check_plan(machine, result.plan); !report) {
+    throw std::runtime_error("the plan with options does not pass the checker: " + *report.fault);
+  }
+  std::printf("  %-40s %16s %9s %20s\n", "restriction", "rate", "cost", "at most");
+  for (std::size_t i = 0; i < result.steps.size(); ++i) {
+    auto const& step = result.steps[i];
+    auto const before = result.steps[i == 0 ? 0 : i - 1].rate;
+    double const cost =
+        before > rational(0) ? 100 * (rational(1) - step.rate / before).to_double() : 0;
+    std::printf("  %-40s %16s %8.1f%% %20s\n", step.restriction.c_str(),
+                step.rate.to_text().c_str(), cost, step.bound.to_text().c_str());
+  }
+  std::printf("\n");
+  return std::move(result.plan);
+}
+
+void show_frontier(topology const& machine, plan_request const& request, int most) {
+  if (!has_equal_roots(request.collective)) {
+    throw input_error("--frontier: is for all_gather and reduce_scatter, not for " +
+                      std::string(to_text(request.collective)));
+  }
+  auto const bound = bound_of_shares(machine, request.collective, {}).bound;
+  std::printf("%s on %s, bound %s\n\n  %14s %20s %11s\n",
+              std::string(to_text(request.collective)).c_str(), machine.name.c_str(),
+              in_words(bound, machine.unit).c_str(), "trees per root", "rate", "rate/bound");
+  for (auto const& point : tree_count_frontier(machine, request, most)) {
+    std::printf("  %14lld %20s %10.1f%%\n", static_cast<long long>(point.trees_per_root),
+                point.rate.to_text().c_str(), 100 * (point.rate / bound).to_double());
+  }
+}
+
+}  // namespace blink::tools

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/planning/forest.hpp>
+#include <blink/planning/plan_options.hpp>
+#include <blink/planning/plan_request.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace blink::tools {
+
+/// Options of `blink plan` that restrict the plan.
+struct hint_options {
+  std::string file;
+  std::string weight_unit;
+  int max_trees = 0;       ///< 0: any
+  int max_height = 0;      ///< 0: any
+  int trees_per_root = 0;  ///< 0: any
+  int frontier = 0;        ///< 0: not asked for
+
+  /// The file's options, those of the command line before them. Throws input_error.
+  [[nodiscard]] plan_options options() const;
+};
+void add_hint_options(CLI::App& command, hint_options& options);
+
+/// A plan with options that the checker accepts. Prints what each restriction costs.
+[[nodiscard]] plan plan_with_hints(topology const& machine, std::string const& links,
+                                   plan_request const& request, plan_options const& options);
+
+/// Prints the rate for each number of trees a root that is worth having.
+void show_frontier(topology const& machine, plan_request const& request, int most);
+
+}  // namespace blink::tools
