@@ -5,6 +5,7 @@
 #include <blink/planning/make_plan.hpp>
 #include <blink/planning/prove_bound.hpp>
 #include <blink/topology/read_json.hpp>
+#include <blink/topology/read_machine.hpp>
 #include <blink/topology/subset.hpp>
 
 #include <gtest/gtest.h>
@@ -123,6 +124,29 @@ TEST(KnownMachines, EveryMachine) {
     }
   }
   EXPECT_GE(planned, 40);
+}
+
+/// What drivers report of real machines: PCIe switches, sockets, NICs and NVLinks together.
+TEST(KnownMachines, RealMachinesWithAllTheirLinks) {
+  std::filesystem::path const files = std::string(BLINK_SHARED_DIR) + "/topo-corpus/nccl-xml";
+  if (!std::filesystem::exists(files)) GTEST_SKIP() << "no topology files of real machines";
+  int planned = 0;
+  for (auto const& file : std::filesystem::directory_iterator(files)) {
+    SCOPED_TRACE(file.path().filename().string());
+    topology machine;
+    try {
+      machine = read_machine(file.path().string());
+    } catch (input_error const&) {  // refused with a reason: see read_nccl_xml_test
+      continue;
+    }
+    if (machine.rank_positions().size() < 2) continue;
+    ++planned;
+    (void)sound_plan(machine, {collective::broadcast, {}, "exact"});
+    if (machine.rank_positions().size() <= 4) {
+      (void)sound_plan(machine, {collective::all_gather, {}, "exact"});
+    }
+  }
+  EXPECT_GE(planned, 30);
 }
 
 }  // namespace

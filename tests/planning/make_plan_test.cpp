@@ -2,6 +2,7 @@
 #include <blink/planning/check_plan.hpp>
 #include <blink/planning/make_plan.hpp>
 #include <blink/topology/machines.hpp>
+#include <blink/topology/subset.hpp>
 
 #include "support/brute_force.hpp"
 #include "support/random_machines.hpp"
@@ -125,6 +126,29 @@ TEST(MakePlan, BoxesBehindNetworksGetFewLowTrees) {
     EXPECT_LE(p.trees.size(), trees) << machine.name;
     for (auto const& t : p.trees) EXPECT_LE(height(t), most) << machine.name;
   }
+}
+
+TEST(MakePlan, LargeMachinesOfLikeRanks) {
+  for (auto const& machine : {machines::dgx_a100(13), machines::torus(10, 10)}) {
+    auto const p = make_plan(machine, {collective::all_gather, {}, "exact"});
+    EXPECT_EQ(p.rate, p.bound);
+    auto const report = check_plan(machine, p, 1);
+    EXPECT_EQ(report.fault.value_or(""), "");
+  }
+}
+
+TEST(MakePlan, AllReduceInTwoPhasesWhereThatIsOptimal) {
+  for (auto const& machine : {machines::dgx_a100(2), machines::dgx_h100(3), machines::mi250(2)}) {
+    auto const all_gather = sound_plan(machine, {collective::all_gather, {}, "exact"});
+    auto const all_reduce = sound_plan(machine, {collective::all_reduce, {}, "exact"});
+    EXPECT_EQ(all_reduce.rate, all_reduce.bound);
+    EXPECT_EQ(all_reduce.rate * 2, all_gather.rate);
+    EXPECT_EQ(all_reduce.trees.size(), all_gather.trees.size());
+  }
+  // Half of a box of MI250: the phases overlap better than that.
+  auto const part =
+      subset(machines::mi250(2), {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23});
+  EXPECT_FALSE(plan_two_phases(part).has_value());
 }
 
 /// Rank 0 sends one unit to a relay that offers one to each of two others: forwarding cannot reach

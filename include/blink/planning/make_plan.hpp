@@ -15,6 +15,7 @@
 #include <blink/planning/plan_request.hpp>
 #include <blink/planning/plan_ring.hpp>
 #include <blink/planning/plan_switch.hpp>
+#include <blink/planning/plan_two_phases.hpp>
 #include <blink/planning/planner.hpp>
 #include <blink/planning/prove_bound.hpp>
 #include <blink/topology/topology.hpp>
@@ -23,6 +24,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace blink::inline BLINK_ABI {
 
@@ -34,7 +36,8 @@ namespace detail {
   if (is_flow(request.collective)) return plan_gather(machine, request);
   if (to_star(machine)) return plan_switch(machine, request);
   if (request.collective == collective::all_reduce && !used_relays(machine).empty()) {
-    return plan_joint(machine, request);
+    auto two_phases = plan_two_phases(machine);
+    return two_phases ? std::move(*two_phases) : plan_joint(machine, request);
   }
   return plan_direct(machine, request);
 }

@@ -13,6 +13,7 @@
 #include <blink/planning/detail/supplied_graph.hpp>
 #include <blink/planning/forest.hpp>
 #include <blink/planning/plan_request.hpp>
+#include <blink/planning/plan_rotated.hpp>
 #include <blink/rational.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -26,13 +27,14 @@
 namespace blink::inline BLINK_ABI {
 namespace detail {
 
-/// Packs out-trees for the supplies into the machine.
+/// Adds out-trees for the supplies to a plan, and their weights to its rate.
 inline void pack_out_trees(topology const& machine, std::vector<rank_supply> const& supplies,
                            plan& result, arborescence_packing_options const& options = {}) {
   auto const [ranks, demands] = to_supplied_graph(machine, supplies);
   for (auto const& packed : pack_arborescences(ranks.graph, ranks.capacity, demands, options)) {
-    tree t{
-        ranks.ids[static_cast<std::size_t>(packed.root)], ranks.step * packed.multiplicity, {}, {}};
+    tree t;
+    t.root = ranks.ids[static_cast<std::size_t>(packed.root)];
+    t.weight = ranks.step * packed.multiplicity;
     for (int const e : packed.edges) {
       t.broadcast.push_back(ranks.edge(static_cast<std::size_t>(e)));
     }
@@ -69,9 +71,17 @@ inline void plan_exact_all_gather(topology const& machine, plan& result) {
     throw planning_error("some ranks cannot send to all others");
   }
   result.proof = cut_at(machine, optimum.cut);
-  std::vector<rank_supply> supplies;
-  for (int const rank : everyone) supplies.push_back({rank, optimum.rate_per_root});
-  pack_out_trees(machine, supplies, result);
+  auto turned = plan_rotated_all_gather(machine, optimum);
+  constexpr std::size_t many_ranks = 96;  // other ways to fewer trees take too long
+  auto const few = everyone.size();
+  if (!turned || (turned->size() > few && few <= many_ranks)) {
+    std::vector<rank_supply> supplies;
+    for (int const rank : everyone) supplies.push_back({rank, optimum.rate_per_root});
+    pack_out_trees(machine, supplies, result);
+    if (!turned || result.trees.size() <= turned->size()) return;
+  }
+  result.trees = std::move(*turned);
+  result.rate = machine.in_units(optimum.rate_per_root * static_cast<std::int64_t>(few));
 }
 
 /// On symmetric links an undirected tree takes one direction of its edges up and the other down.

@@ -72,6 +72,27 @@ class flow_network {
     return room_[2 * static_cast<std::size_t>(arc) + 1];
   }
 
+  /// After a run: which vertices the sink can still be reached from. If the flow is a maximum one,
+  /// they are the smallest side of a minimum cut that holds the sink.
+  /// Returns: by vertex.
+  [[nodiscard]] std::vector<bool> sink_side() const {
+    std::vector<bool> result(first_.size(), false);
+    std::vector<int> open{sink_};
+    result[static_cast<std::size_t>(sink_)] = true;
+    while (!open.empty()) {
+      auto const at = static_cast<std::size_t>(open.back());
+      open.pop_back();
+      for (int arc = first_[at]; arc >= 0; arc = next_[static_cast<std::size_t>(arc)]) {
+        auto const a = static_cast<std::size_t>(arc);
+        auto const from = static_cast<std::size_t>(head_[a]);
+        if (room_[a ^ 1U] <= 0 || result[from]) continue;
+        result[from] = true;
+        open.push_back(head_[a]);
+      }
+    }
+    return result;
+  }
+
   /// After a run that did not reach its limit: is the vertex on the source's side of a minimum cut?
   [[nodiscard]] bool source_side(int vertex) const {
     return level_[static_cast<std::size_t>(vertex)] >= 0;

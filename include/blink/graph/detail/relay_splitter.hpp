@@ -338,7 +338,7 @@ class relay_splitter {
   }
 
   /// First all that fits between ranks and other relays, the ways out; then a share of every pair,
-  /// for many short ways; then whatever fits.
+  /// for many short ways; then whatever fits. Ends as soon as the rest of the relay is not needed.
   void split_pairs(int w) {
     auto const ends = pieces_.neighbours(w);
     auto const count = ends.size();
@@ -368,11 +368,23 @@ class relay_splitter {
           pieces_.split(u, w, t, most - too_much);
         }
       }
+      if (now != round::rest && unbalances_others(w)) continue;
+      auto without = pieces_;
+      without.drop_vertex(w);
+      if (flows(*this, without).shortage(true) > 0) continue;
+      pieces_ = std::move(without);
+      return;
     }
-    pieces_.drop_vertex(w);
-    if (flows(*this, pieces_).shortage(true) > 0) {
-      throw unsplittable_relay(w);
-    }
+    throw unsplittable_relay(w);
+  }
+
+  /// Would another relay let more out than in without what it gets from this one?
+  [[nodiscard]] bool unbalances_others(int w) const {
+    auto const ends = pieces_.neighbours(w);
+    return std::any_of(ends.begin(), ends.end(), [&](int t) {
+      return is_relay_[static_cast<std::size_t>(t)] &&
+             pieces_.between(w, t) > pieces_.between(t, w);
+    });
   }
 
   static void shift(flows& network, int u, int w, int t, std::int64_t amount) {

@@ -94,8 +94,8 @@ class tree_selection_search {
     for (std::size_t i = 0; i < edges.size();) {
       auto last = i + 1;
       while (last < edges.size() && edges[last] == edges[i]) ++last;
-      least = std::min(least, room_[static_cast<std::size_t>(edges[i])] /
-                                  static_cast<std::int64_t>(last - i));
+      least = std::min(
+          least, room_[static_cast<std::size_t>(edges[i])] / static_cast<std::int64_t>(last - i));
       i = last;
     }
     return each_once_ ? std::min<std::int64_t>(least, 1) : least;
