@@ -103,7 +103,7 @@ void print_plan(topology const& machine, plan const& p) {
 }
 
 void print_comparison(topology const& machine, plan const& chosen, bool all) {
-  std::printf("\n  %-12s %12s %11s %7s %7s  %s\n", "planner", "rate", "rate/bound", "trees",
+  std::printf("\n  %-26s %12s %11s %7s %7s  %s\n", "planner", "rate", "rate/bound", "trees",
               "height", "");
   for (auto const& [name, about] : all_planners()) {
     if (!all && name != "ring" && name != chosen.planner) continue;
@@ -111,13 +111,13 @@ void print_comparison(topology const& machine, plan const& chosen, bool all) {
     try {
       auto const p = name == chosen.planner ? chosen : checked_plan(machine, chosen.links, request);
       auto const gain = (chosen.rate / p.rate).to_double();
-      std::printf("  %-12s %12s %10.1f%% %7zu %7d  ", name.c_str(), p.rate.to_text().c_str(),
+      std::printf("  %-26s %12s %10.1f%% %7zu %7d  ", name.c_str(), p.rate.to_text().c_str(),
                   p.bound > rational(0) ? 100 * (p.rate / p.bound).to_double() : 0, p.trees.size(),
                   max_height(p));
       std::printf(name == chosen.planner ? "\n" : "(%s is %.2f times as fast)\n",
                   chosen.planner.c_str(), gain);
     } catch (error const& reason) {
-      std::printf("  %-12s %12s  %s\n", name.c_str(), "-", reason.what());
+      std::printf("  %-26s %12s  %s\n", name.c_str(), "-", reason.what());
     }
   }
 }

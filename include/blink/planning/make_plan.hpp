@@ -7,11 +7,16 @@
 #include <blink/planning/detail/rank_graph.hpp>
 #include <blink/planning/forest.hpp>
 #include <blink/planning/plan_barrier.hpp>
+#include <blink/planning/plan_binomial.hpp>
 #include <blink/planning/plan_blink.hpp>
+#include <blink/planning/plan_butterfly.hpp>
 #include <blink/planning/plan_direct.hpp>
 #include <blink/planning/plan_double_tree.hpp>
 #include <blink/planning/plan_gather.hpp>
+#include <blink/planning/plan_hierarchical_ring.hpp>
 #include <blink/planning/plan_joint.hpp>
+#include <blink/planning/plan_one_hop.hpp>
+#include <blink/planning/plan_pcie_ring.hpp>
 #include <blink/planning/plan_request.hpp>
 #include <blink/planning/plan_ring.hpp>
 #include <blink/planning/plan_switch.hpp>
@@ -54,9 +59,25 @@ inline constexpr std::array planners{
     planner{"exact", "optimal, on any machine", detail::plan_exact, exact_collectives, true},
     planner{"blink", "multiplicative weights, then few trees (the Blink paper)", plan_blink,
             free_root_collectives},
-    planner{"ring", "directed rings", plan_ring, spanning_collectives},
+    planner{"one_hop", "a star for each rank's share; broadcast in two hops", plan_one_hop,
+            spanning_collectives},
+    planner{"ring", "directed rings, over switches one for each NIC", plan_ring,
+            spanning_collectives},
+    planner{"pcie_ring", "one ring by any route: what ring libraries fall back to", plan_pcie_ring,
+            spanning_collectives},
+    planner{"hierarchical_ring", "rings among servers and inside them", plan_hierarchical_ring,
+            spanning_collectives},
     planner{"double_tree", "two binary trees in rank order", plan_double_tree,
             free_root_collectives},
+    planner{"box_tree", "double binary trees among servers, chains inside", plan_box_tree,
+            free_root_collectives},
+    planner{"binomial", "binomial trees in rank order", plan_binomial, spanning_collectives},
+    planner{"bine", "binomial trees of shorter reach (powers of -2)", plan_bine,
+            spanning_collectives},
+    planner{"recursive_halving_doubling", "butterfly, near partners first down",
+            plan_recursive_halving_doubling, shared_root_collectives},
+    planner{"rabenseifner", "butterfly, far partners first down", plan_rabenseifner,
+            shared_root_collectives},
 };
 
 /// Their names.

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collective.hpp>
 #include <blink/config.hpp>
-#include <blink/error.hpp>
-#include <blink/planning/detail/rank_graph.hpp>
-#include <blink/planning/detail/route.hpp>
+#include <blink/planning/detail/boxes.hpp>
+#include <blink/planning/detail/routed_forest.hpp>
 #include <blink/planning/forest.hpp>
 #include <blink/planning/plan_request.hpp>
 #include <blink/planning/planner.hpp>
-#include <blink/rational.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
 #include <cstddef>
-#include <map>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -39,6 +36,33 @@ namespace detail {
   return count % 2 == 0 ? count + 1 - i : i % count + 1;
 }
 
+/// A binary tree over some ranks; `hops` has the edges below its root.
+struct binary_tree {
+  int root = 0;  ///< node id
+  tree_hops hops;
+};
+
+/// One of the two trees over these ranks, in their order.
+[[nodiscard]] inline binary_tree in_order_tree(std::vector<int> const& ids, bool second) {
+  auto const count = ids.size();
+  auto const parent = in_order_parents(count);
+  auto const member = [&](std::size_t i) { return ids[(second ? second_name(i, count) : i) - 1]; };
+  binary_tree result;
+  // Parents before children: the larger its lowest set bit, the higher a number is in the tree.
+  std::size_t bit = 1;
+  while (bit * 2 <= count) bit *= 2;
+  for (; bit > 0; bit /= 2) {
+    for (std::size_t i = bit; i <= count; i += 2 * bit) {
+      if (parent[i] == 0) {
+        result.root = member(i);
+      } else {
+        result.hops.emplace_back(member(parent[i]), member(i));
+      }
+    }
+  }
+  return result;
+}
+
 }  // namespace detail
 
 /// Plans all-reduce, broadcast or reduce over two complementary binary trees in rank order, half of
@@ -53,49 +77,70 @@ namespace detail {
 /// Throws: planning_error for other collectives, and if some ranks are not connected.
 [[nodiscard]] inline plan plan_double_tree(topology const& machine, plan_request const& request) {
   require_planned("double_tree", free_root_collectives, request);
-  plan result = detail::empty_plan(machine, request.collective, "double_tree");
-  if (result.ranks.size() == 1) return result;
-  bool const both_ways = request.collective == collective::all_reduce;
+  detail::routed_forest forest(machine, request, "double_tree");
+  auto members = forest.ranks();
+  if (members.size() == 1) return std::move(forest).finish();
   // All-reduce: the trees span all ranks. Otherwise they span the rest, and the root feeds both.
-  std::vector<int> members = result.ranks;
+  bool const both_ways = request.collective == collective::all_reduce;
   int const root = request.root.value_or(members.front());
   if (!both_ways) members.erase(std::find(members.begin(), members.end(), root));
-
-  detail::router const route(machine);
-  auto const parent = detail::in_order_parents(members.size());
   for (bool const second : {false, true}) {
-    tree t{root, rational(0), {}, {}};
-    for (std::size_t i = 1; i <= members.size(); ++i) {
-      auto const member = [&](std::size_t k) {
-        return members[(second ? detail::second_name(k, members.size()) : k) - 1];
-      };
-      if (parent[i] == 0 && both_ways) {
-        t.root = member(i);
-        continue;
-      }
-      int const below = member(i);
-      int const above = parent[i] == 0 ? root : member(parent[i]);
-      if (has_reduce_phase(request.collective)) t.reduce.push_back(route(below, above));
-      if (has_broadcast_phase(request.collective)) t.broadcast.push_back(route(above, below));
-    }
-    result.trees.push_back(std::move(t));
+    auto [top, hops] = detail::in_order_tree(members, second);
+    if (!both_ways) hops.emplace(hops.begin(), root, top);
+    forest.add(both_ways ? top : root, hops);
   }
+  return std::move(forest).finish();
+}
 
-  // Both trees get the weight at which the first link is full.
-  std::map<std::pair<int, int>, std::int64_t> uses;
-  for (auto const& t : result.trees) {
-    for (auto const* phase : {&t.reduce, &t.broadcast}) {
-      for (auto const& e : *phase) {
-        for (std::size_t i = 0; i + 1 < e.path.size(); ++i) ++uses[{e.path[i], e.path[i + 1]}];
+/// Plans all-reduce, broadcast or reduce over double binary trees among servers and chains inside
+/// them, a pair of trees for each of the ranks by which a server joins the others, in turn: how ring
+/// libraries use trees on several servers, a pair for each NIC.
+///
+/// Source: Sanders, Speck, Traeff 2009 (see `plan_double_tree`), applied to servers.
+/// Time:   O(M N L) for M ranks in the smallest server, N in all and L links.
+/// Post:   `bound` is 0 and there is no certificate: `make_plan` adds the machine's own.
+/// Throws: planning_error for other collectives, on a single server, and if some ranks are not
+///         connected.
+[[nodiscard]] inline plan plan_box_tree(topology const& machine, plan_request const& request) {
+  require_planned("box_tree", free_root_collectives, request);
+  detail::routed_forest forest(machine, request, "box_tree");
+  if (forest.ranks().size() == 1) return std::move(forest).finish();
+  auto const servers = detail::several_servers(machine, "box_tree");
+  auto const holds = [&](detail::server const& s, int id) {
+    return std::find(s.ids.begin(), s.ids.end(), id) != s.ids.end();
+  };
+  bool const both_ways = request.collective == collective::all_reduce;
+  int const root = request.root.value_or(forest.ranks().front());
+  std::size_t rails = servers.front().ids.size();
+  for (auto const& s : servers) rails = std::min(rails, s.ids.size());
+  for (std::size_t rail = 0; rail < rails; ++rail) {
+    std::vector<int> heads;  // of the chains in the servers
+    detail::tree_hops chains;
+    int gate = root;  // the rank through which the root's server feeds the others
+    for (auto const& s : servers) {
+      auto chain = detail::turned_to(s.ids, rail);
+      if (!both_ways && holds(s, root)) {
+        // From the root to the gate, then on: a chain that begins at the root.
+        gate = chain.front();
+        chain.erase(std::find(chain.begin(), chain.end(), root));
+        chain.insert(chain.begin(), root);
+      } else {
+        heads.push_back(chain.front());
       }
+      auto const hops = detail::chain_of(chain);
+      chains.insert(chains.end(), hops.begin(), hops.end());
+    }
+    for (bool const second : {false, true}) {
+      auto [top, between] = detail::in_order_tree(heads, second);
+      auto hops = chains;
+      if (!both_ways) hops.emplace_back(gate, top);
+      hops.insert(hops.end(), between.begin(), between.end());
+      // As added, a chain may come before the edge that feeds it; order them from the root on.
+      forest.add(both_ways ? top : root,
+                 detail::from_root(std::move(hops), both_ways ? top : root));
     }
   }
-  auto const capacity = route.capacities();
-  rational weight = capacity.at(uses.begin()->first) / uses.begin()->second;
-  for (auto const& [ends, count] : uses) weight = std::min(weight, capacity.at(ends) / count);
-  for (auto& t : result.trees) t.weight = weight;
-  result.rate = weight * static_cast<std::int64_t>(result.trees.size());
-  return result;
+  return std::move(forest).finish();
 }
 
 }  // namespace blink::inline BLINK_ABI

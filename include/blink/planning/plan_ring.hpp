@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collective.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/packing/ring_packing.hpp>
 #include <blink/planning/detail/rank_graph.hpp>
+#include <blink/planning/detail/routed_rings.hpp>
 #include <blink/planning/forest.hpp>
 #include <blink/planning/plan_request.hpp>
+#include <blink/planning/planner.hpp>
 #include <blink/rational.hpp>
 #include <blink/topology/topology.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -20,42 +22,53 @@
 namespace blink::inline BLINK_ABI {
 namespace detail {
 
-/// One directed cycle through all ranks: node ids in order, its rate, and the switch between any
-/// two
-/// (-1: direct links).
-struct ring {
-  std::vector<int> ids;
-  rational rate;
-  int through = -1;
-
-  /// The edge that leaves position i.
-  [[nodiscard]] tree_edge edge(std::size_t i) const {
-    int const from = ids[i % ids.size()];
-    int const to = ids[(i + 1) % ids.size()];
-    return through < 0 ? tree_edge{from, to, {from, to}} : tree_edge{from, to, {from, through, to}};
-  }
-};
-
-/// The directed rings of a machine: as many disjoint ones as fit, or the one ring of a switch.
-[[nodiscard]] inline std::vector<ring> rings_of(topology const& machine) {
-  if (auto const star = to_star(machine)) {
-    return {{star->ids, star->port, star->center}};
-  }
-  if (!used_relays(machine).empty()) {
-    throw planning_error("ring: machine '" + machine.name +
-                         "' has more than one switch or unequal ports, which is not supported");
-  }
+/// The directed rings of a machine: as many disjoint ones as fit on direct links; over switches one
+/// for each NIC.
+[[nodiscard]] inline std::vector<routed_ring> rings_of(topology const& machine) {
+  if (!used_relays(machine).empty()) return routed_rings(machine);
   auto const ranks = to_rank_graph(machine);
-  std::vector<ring> result;
+  std::vector<routed_ring> result;
   for (auto const& packed : pack_rings(ranks.graph, ranks.capacity).rings) {
-    ring r{{}, ranks.step * packed.multiplicity, -1};
-    for (int const v : packed.vertices) r.ids.push_back(ranks.ids[static_cast<std::size_t>(v)]);
+    routed_ring r{{}, ranks.step * packed.multiplicity};
+    for (std::size_t i = 0; i < packed.vertices.size(); ++i) {
+      int const from = ranks.ids[static_cast<std::size_t>(packed.vertices[i])];
+      int const to =
+          ranks.ids[static_cast<std::size_t>(packed.vertices[(i + 1) % packed.vertices.size()])];
+      r.edges.push_back({from, to, {from, to}});
+    }
     result.push_back(std::move(r));
   }
   if (result.empty()) {
     throw planning_error(
         "ring: these ranks have no closed ring of direct links; a ring library falls back to PCIe "
-        "here");
+        "here (planner pcie_ring, on a machine with its PCIe links)");
+  }
+  return result;
+}
+
+/// A collective over rings: one chain a ring for broadcast and reduce, one for each rank's share
+/// otherwise.
+[[nodiscard]] inline plan plan_on_rings(topology const& machine, plan_request const& request,
+                                        std::string name, std::vector<routed_ring> const& rings) {
+  plan result = empty_plan(machine, request.collective, std::move(name));
+  auto const n = result.ranks.size();
+  auto const steps = static_cast<std::int64_t>(n) - 1;
+  bool const up = has_reduce_phase(request.collective);
+  bool const down = has_broadcast_phase(request.collective);
+  bool const one_root =
+      request.collective == collective::broadcast || request.collective == collective::reduce;
+  for (auto const& ring : rings) {
+    for (std::size_t at = 0; at < n; ++at) {
+      int const root = ring.edges[at].from;
+      if (one_root && root != request.root.value_or(result.ranks.front())) continue;
+      tree t{root, one_root ? ring.rate : ring.rate / (steps * (up && down ? 2 : 1)), {}, {}};
+      for (std::size_t i = 0; i + 1 < n; ++i) {
+        if (up) t.reduce.push_back(ring.edges[(at + 1 + i) % n]);
+        if (down) t.broadcast.push_back(ring.edges[(at + i) % n]);
+      }
+      result.rate += t.weight;
+      result.trees.push_back(std::move(t));
+    }
   }
   return result;
 }
@@ -63,6 +76,9 @@ struct ring {
 }  // namespace detail
 
 /// Plans a collective over directed rings: the baseline that ring libraries use.
+///
+/// Direct links: as many disjoint rings as fit. Switches: rings through one server after the other,
+/// entered by one rank and left by another, a ring for each NIC (a heuristic).
 ///
 /// A ring is a forest of chains: broadcast and reduce take one chain a ring, from or to the root;
 /// all-gather, reduce-scatter and all-reduce one chain for each rank's share. With N ranks and
@@ -75,28 +91,10 @@ struct ring {
 /// Post:   `bound` is 0 and there is no certificate: `make_plan` adds the machine's own.
 /// Throws: planning_error if no ring exists.
 [[nodiscard]] inline plan plan_ring(topology const& machine, plan_request const& request) {
-  plan result = detail::empty_plan(machine, request.collective, "ring");
-  auto const n = result.ranks.size();
-  if (n == 1) return result;
-  auto const steps = static_cast<std::int64_t>(n) - 1;
-  bool const up = has_reduce_phase(request.collective);
-  bool const down = has_broadcast_phase(request.collective);
-  bool const one_root =
-      request.collective == collective::broadcast || request.collective == collective::reduce;
-  for (auto const& ring : detail::rings_of(machine)) {
-    for (std::size_t at = 0; at < n; ++at) {
-      if (one_root && ring.ids[at] != request.root.value_or(result.ranks.front())) continue;
-      tree t{
-          ring.ids[at], one_root ? ring.rate : ring.rate / (steps * (up && down ? 2 : 1)), {}, {}};
-      for (std::size_t i = 0; i + 1 < n; ++i) {
-        if (up) t.reduce.push_back(ring.edge(at + 1 + i));
-        if (down) t.broadcast.push_back(ring.edge(at + i));
-      }
-      result.rate += t.weight;
-      result.trees.push_back(std::move(t));
-    }
-  }
-  return result;
+  require_planned("ring", spanning_collectives, request);
+  auto result = detail::empty_plan(machine, request.collective, "ring");
+  if (result.ranks.size() == 1) return result;
+  return detail::plan_on_rings(machine, request, "ring", detail::rings_of(machine));
 }
 
 }  // namespace blink::inline BLINK_ABI
