@@ -14,12 +14,14 @@
 #include <blink/planning/plan_double_tree.hpp>
 #include <blink/planning/plan_gather.hpp>
 #include <blink/planning/plan_hierarchical_ring.hpp>
+#include <blink/planning/plan_hybrid.hpp>
 #include <blink/planning/plan_joint.hpp>
 #include <blink/planning/plan_one_hop.hpp>
 #include <blink/planning/plan_pcie_ring.hpp>
 #include <blink/planning/plan_request.hpp>
 #include <blink/planning/plan_ring.hpp>
 #include <blink/planning/plan_switch.hpp>
+#include <blink/planning/plan_three_phase.hpp>
 #include <blink/planning/plan_two_phases.hpp>
 #include <blink/planning/planner.hpp>
 #include <blink/planning/prove_bound.hpp>
@@ -60,6 +62,10 @@ inline constexpr std::array planners{
     planner{"blink", "multiplicative weights, then few trees (the Blink paper)", plan_blink,
             free_root_collectives},
     planner{"one_hop", "a star for each rank's share; broadcast in two hops", plan_one_hop,
+            spanning_collectives},
+    planner{"three_phase", "optimal trees in each server, one hop among servers", plan_three_phase,
+            spanning_collectives},
+    planner{"hybrid", "the optima on two kinds of link, used at once", plan_hybrid,
             spanning_collectives},
     planner{"ring", "directed rings, over switches one for each NIC", plan_ring,
             spanning_collectives},

@@ -10,6 +10,7 @@
 #include <blink/planning/detail/best_root.hpp>
 #include <blink/planning/detail/oriented_tree.hpp>
 #include <blink/planning/detail/rank_graph.hpp>
+#include <blink/planning/detail/supplied_graph.hpp>
 #include <blink/planning/forest.hpp>
 #include <blink/planning/plan_request.hpp>
 #include <blink/planning/planner.hpp>
@@ -45,12 +46,13 @@ template <class Oracle>
 ///
 /// broadcast, reduce: out-trees or in-trees at one root. all_reduce: undirected spanning trees,
 /// which take one direction of each link up and the other down; each is rooted where it is lowest.
+/// Broadcast and reduce go through switches: these are split off into routes first.
 ///
 /// Source: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020.
 /// Time:   see `multiplicative_weights` and `few_trees`; milliseconds for 8 ranks.
 /// Post:   `bound` is 0 and there is no certificate: `make_plan` adds the machine's own.
 /// Throws: planning_error for all-gather and reduce-scatter (the paper's packing has one root), for
-///         switches, for all-reduce over links that differ by direction, and if the ranks are not
+///         all-reduce over switches or over links that differ by direction, and if the ranks are not
 ///         connected.
 [[nodiscard]] inline plan plan_blink(topology const& machine, plan_request const& request) {
   require_planned("blink", free_root_collectives, request);
@@ -59,15 +61,16 @@ template <class Oracle>
     turned.collective = collective::broadcast;
     return detail::mirrored(plan_blink(detail::turned_round(machine), turned), machine);
   }
-  if (!detail::used_relays(machine).empty()) {
-    throw planning_error("blink: machine '" + machine.name +
-                         "' has switches; this planner needs direct links");
-  }
-  auto const ranks = detail::to_rank_graph(machine);
   plan result = detail::empty_plan(machine, request.collective, "blink");
-  if (ranks.ids.size() == 1) return result;
+  if (result.ranks.size() == 1) return result;
 
+  bool const has_relays = !detail::used_relays(machine).empty();
   if (request.collective == collective::all_reduce) {
+    if (has_relays) {
+      throw planning_error("blink: all_reduce needs direct links, and machine '" + machine.name +
+                           "' has switches; try one_hop, three_phase or exact");
+    }
+    auto const ranks = detail::to_rank_graph(machine);
     auto const both = detail::to_undirected(ranks);
     if (!both) {
       throw planning_error(
@@ -78,9 +81,11 @@ template <class Oracle>
       result.trees.push_back(detail::oriented_tree(*both, ranks, t.edges, ranks.step * t.weight));
     }
   } else {
-    auto const& best =
-        machine.nodes[static_cast<std::size_t>(detail::best_root(machine, request).root)];
-    int const root = ranks.vertex_of(best.id);
+    auto const best = detail::best_root(machine, request);
+    auto const ranks = has_relays
+                           ? detail::to_supplied_graph(machine, {{best.root, best.rate}}).ranks
+                           : detail::to_rank_graph(machine);
+    int const root = ranks.vertex_of(machine.nodes[static_cast<std::size_t>(best.root)].id);
     arborescence_oracle oracle(ranks.graph, root, ranks.capacity);
     auto const few = lower_arborescences(ranks.graph, root, ranks.capacity,
                                          detail::choose_trees(oracle, ranks.capacity));

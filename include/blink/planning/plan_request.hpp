@@ -4,6 +4,7 @@
 #include <blink/config.hpp>
 #include <blink/planning/forest.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ struct plan_request {
                                   ///< the best one
   std::string planner = "exact";  ///< see `planners`
   std::vector<int> destinations{};  ///< permute: node ids, see `plan::destinations`
+  std::int64_t bytes = 0;         ///< of the buffer, for plans that depend on it (hybrid); 0: large
+  double slow_start_seconds = 0;  ///< hybrid: how much later the slow kind of link starts
 };
 
 }  // namespace blink::inline BLINK_ABI

@@ -37,10 +37,12 @@ struct built_in_machine {
   using arguments = std::vector<int> const&;
   constexpr auto any = std::numeric_limits<std::size_t>::max();
   static constexpr auto boxes = [](arguments a) { return a.empty() ? 1 : a[0]; };
-  static constexpr std::array<built_in_machine, 14> list{{
+  static constexpr std::array<built_in_machine, 15> list{{
       {"dgx1p", "", "8 P100, NVLink cube mesh", +[](arguments) { return machines::dgx1p(); }, 0, 0},
       {"dgx1v", "", "8 V100, NVLink cube mesh, some pairs doubled",
        +[](arguments) { return machines::dgx1v(); }, 0, 0},
+      {"dgx1v_pcie", "", "the same with its PCIe tree and sockets",
+       +[](arguments) { return machines::dgx1v_pcie(); }, 0, 0},
       {"dgx2", "", "16 V100 behind NVSwitch", +[](arguments) { return machines::dgx2(); }, 0, 0},
       {"dgx_a100", "[BOXES]", "boxes of 8 A100 behind NVSwitch, two network rails",
        +[](arguments a) { return machines::dgx_a100(boxes(a)); }, 0, 1},

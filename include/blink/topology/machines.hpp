@@ -147,6 +147,26 @@ inline std::string dimensions(std::vector<int> const& extents) {
   return detail::dgx1("dgx1v", 25, true);
 }
 
+/// The DGX-1V with its PCIe tree beside the NVLinks: pairs of GPUs at a switch, two switches at a
+/// socket. PCIe 3 x16 counts 12 GB/s, the connection of the two sockets 6 (as NCCL takes it for
+/// Broadwell).
+[[nodiscard]] inline topology dgx1v_pcie() {
+  auto machine = detail::dgx1("dgx1v_pcie", 25, true);
+  constexpr std::int64_t lanes_16 = 12;
+  int sockets[2];
+  for (int s = 0; s < 2; ++s) {
+    sockets[s] = detail::add_relay(machine, "socket" + std::to_string(s), 0);
+    for (int pair = 2 * s; pair < 2 * s + 2; ++pair) {
+      int const pcie = detail::add_relay(machine, "pcie" + std::to_string(pair), 0);
+      detail::add_duplex(machine, pcie, sockets[s], lanes_16, link_kind::pcie);
+      detail::add_duplex(machine, 2 * pair, pcie, lanes_16, link_kind::pcie);
+      detail::add_duplex(machine, 2 * pair + 1, pcie, lanes_16, link_kind::pcie);
+    }
+  }
+  detail::add_duplex(machine, sockets[0], sockets[1], 6, link_kind::socket);
+  return machine;
+}
+
 /// 16 V100, six NVLinks 2 of 25 GB/s each into NVSwitch.
 [[nodiscard]] inline topology dgx2() {
   return detail::switched_boxes("dgx2", 1, 16, 150);

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forms of the Blink paper beside the single packing: servers in three phases, two kinds of link
+// at once, its speed-up over rings.
+#include <blink/planning/check_plan.hpp>
+#include <blink/planning/make_plan.hpp>
+#include <blink/topology/machines.hpp>
+#include <blink/topology/read_json.hpp>
+#include <blink/topology/subset.hpp>
+
+#include "support/dgx1_classes.hpp"
+#include "support/random_machines.hpp"
+#include "support/small_machines.hpp"
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace blink;
+
+constexpr collective spanning[]{collective::broadcast, collective::reduce, collective::all_reduce,
+                                collective::all_gather, collective::reduce_scatter};
+
+plan sound_plan(topology const& machine, plan_request const& request) {
+  auto p = make_plan(machine, request);
+  auto const report = check_plan(machine, p);
+  EXPECT_EQ(report.fault.value_or(""), "") << request.planner << " " << to_text(p.collective);
+  EXPECT_EQ(p.planner, request.planner);
+  EXPECT_LE(p.rate, p.bound);
+  return p;
+}
+
+/// Servers with `sizes` ranks: random links inside, a port of 4 for each rank into one network.
+topology random_servers(unsigned seed, std::vector<unsigned> const& sizes) {
+  topology machine;
+  machine.name = "servers" + std::to_string(seed);
+  auto const add = [&](int id, node_kind kind, int box) {
+    machine.nodes.push_back({id, kind, "", box});
+    return static_cast<int>(machine.nodes.size()) - 1;
+  };
+  int const network = add(1000, node_kind::relay, -1);
+  for (std::size_t b = 0; b < sizes.size(); ++b) {
+    auto const part = test::make_random_duplex_machine(seed + static_cast<unsigned>(b), sizes[b],
+                                                       seed % 2, seed % 4, 30);
+    int const first = static_cast<int>(machine.nodes.size());
+    for (auto const& n : part.nodes) {
+      int const at = add(100 * static_cast<int>(b) + n.id, n.kind, static_cast<int>(b));
+      if (n.kind == node_kind::relay) continue;
+      machine.links.push_back({at, network, 4, 0, link_kind::network});
+      machine.links.push_back({network, at, 4, 0, link_kind::network});
+    }
+    for (auto l : part.links) {
+      l.tail += first;
+      l.head += first;
+      machine.links.push_back(l);
+    }
+  }
+  return machine;
+}
+
+TEST(ThreePhase, IsSoundOnServersOfAnySize) {
+  for (unsigned seed = 0; seed < 24; ++seed) {
+    SCOPED_TRACE(seed);
+    std::vector<unsigned> sizes{3, 5};
+    if (seed % 3 == 1) sizes = {1, 4, 2};
+    if (seed % 3 == 2) sizes = {2, 2, 3, 1};
+    auto const machine = random_servers(seed, sizes);
+    for (auto const kind : spanning) {
+      int const root = detail::servers_of(machine)[1].ids.back();
+      auto const p = sound_plan(machine, {kind, root, "three_phase", {}});
+      EXPECT_GT(p.rate, rational(0));
+    }
+  }
+}
+
+TEST(ThreePhase, ThreeAndFiveGpusOfTwoServersKeepTheirNicsBusy) {
+  auto const machine = subset(machines::dgx_h100(2), {0, 1, 2, 8, 9, 10, 11, 12});
+  // Three NICs of 50 join the smaller server; every byte of an all-reduce crosses once each way.
+  EXPECT_EQ(sound_plan(machine, {collective::all_reduce, {}, "three_phase", {}}).rate,
+            rational(150));
+  EXPECT_EQ(sound_plan(machine, {collective::broadcast, 0, "three_phase", {}}).rate, rational(150));
+  EXPECT_EQ(sound_plan(machine, {collective::broadcast, 8, "three_phase", {}}).rate, rational(150));
+  for (auto const kind : spanning) {
+    auto const p = sound_plan(machine, {kind, {}, "three_phase", {}});
+    EXPECT_GE(p.rate, p.bound * rational(1, 2)) << to_text(kind);
+  }
+}
+
+TEST(ThreePhase, IsSoundOnMachinesOfTheTable) {
+  auto const folder = std::string(BLINK_SHARED_DIR) + "/topologies/";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no table of machines";
+  for (auto const* name : {"dgx_a100_2box", "dgx_a100_4box", "dgx_h100_2box", "mi250_2box",
+                           "ndv2_2box", "dgx_a100_simple_2box"}) {
+    SCOPED_TRACE(name);
+    auto const machine = read_json_file(folder + name + ".json");
+    for (auto const kind : {collective::broadcast, collective::all_reduce}) {
+      EXPECT_GT(sound_plan(machine, {kind, {}, "three_phase", {}}).rate, rational(0));
+    }
+  }
+}
+
+TEST(ThreePhase, RefusesOneServerAndServersInPieces) {
+  EXPECT_THROW((void)make_plan(machines::dgx1v(), {collective::broadcast, {}, "three_phase", {}}),
+               planning_error);
+  // GPUs 0 and 6 of a DGX-1V share no link, only the network.
+  auto machine = random_servers(0, {2, 2});
+  std::erase_if(machine.links, [&](auto const& l) {
+    return machine.nodes[static_cast<std::size_t>(l.tail)].box ==
+           machine.nodes[static_cast<std::size_t>(l.head)].box;
+  });
+  try {
+    (void)make_plan(machine, {collective::all_reduce, {}, "three_phase", {}});
+    FAIL() << "expected planning_error";
+  } catch (planning_error const& fault) {
+    EXPECT_NE(std::string(fault.what()).find("inside box 0"), std::string::npos) << fault.what();
+  }
+}
+
+TEST(Hybrid, AddsTheRatesOfBothKinds) {
+  auto const machine = machines::dgx1v_pcie();
+  auto const pcie = detail::without_links(machine, link_kind::nvlink);
+  for (auto const kind : spanning) {
+    auto const both = sound_plan(machine, {kind, 0, "hybrid", {}});
+    auto const fast = make_plan(only_links(machine, link_kind::nvlink), {kind, 0, "exact", {}});
+    auto const slow = make_plan(pcie, {kind, 0, "exact", {}});
+    EXPECT_EQ(both.rate, fast.rate + slow.rate) << to_text(kind);
+  }
+  EXPECT_THROW((void)make_plan(machines::dgx1v(), {collective::broadcast, {}, "hybrid", {}}),
+               planning_error);
+}
+
+TEST(Hybrid, IsSoundOnRandomMachines) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    auto const ranks = 2 + seed % 6;
+    auto machine = test::make_random_duplex_machine(seed, ranks, 0, seed % 5, 30);
+    for (auto& l : machine.links) l.kind = link_kind::nvlink;
+    // A PCIe switch, or two of them, beside it.
+    auto const first = static_cast<int>(machine.nodes.size());
+    for (int s = 0; s < 2; ++s) machine.nodes.push_back({first + s, node_kind::relay, ""});
+    auto const join = [&](int a, int b, std::int64_t capacity) {
+      machine.links.push_back({a, b, capacity, 0, link_kind::pcie});
+      machine.links.push_back({b, a, capacity, 0, link_kind::pcie});
+    };
+    join(first, first + 1, 1 + seed % 5);
+    for (int i = 0; i < first; ++i) join(i, first + (seed % 3 == 0 ? i % 2 : 0), 2 + seed % 4);
+    for (auto const kind : spanning) (void)sound_plan(machine, {kind, 0, "hybrid", {}});
+  }
+}
+
+/// The formula, and what it is for: both kinds end at the same time.
+TEST(Hybrid, SplitsSoThatBothKindsEndTogether) {
+  EXPECT_EQ(slow_part(100, 3, 1, 0), rational(25));
+  EXPECT_EQ(slow_part(100, 3, 1, 10), rational(100, 4) - rational(10 * 3, 4));
+  EXPECT_EQ(slow_part(30, 3, 1, 10), rational(0));
+  auto const machine = machines::dgx1v_pcie();
+  double previous = 0;
+  for (std::int64_t const bytes : {2'000'000, 8'000'000, 64'000'000, 1'000'000'000}) {
+    constexpr double start = 2e-5;
+    auto const p = sound_plan(machine, {collective::broadcast, 0, "hybrid", {}, bytes, start});
+    double fast = 0, slow = 0;
+    for (auto const& t : p.trees) {
+      bool const is_fast = t.broadcast.front().path.size() == 2;
+      (is_fast ? fast : slow) += t.weight.to_double();
+    }
+    double const fast_share = fast / (fast + slow);
+    double const fast_seconds = static_cast<double>(bytes) * fast_share / 150e9;
+    double const slow_rate = make_plan(detail::without_links(machine, link_kind::nvlink),
+                                       {collective::broadcast, 0, "exact", {}})
+                                 .rate.to_double();
+    double const slow_seconds =
+        slow == 0 ? 0 : start + static_cast<double>(bytes) * (1 - fast_share) / (slow_rate * 1e9);
+    // 2 MB take 13 us on NVLink alone: PCIe would not have started.
+    if (bytes == 2'000'000) {
+      EXPECT_EQ(slow, 0);
+    } else {
+      EXPECT_NEAR(slow_seconds, fast_seconds, 1e-3 * fast_seconds);
+    }
+    EXPECT_NEAR(fast_seconds, static_cast<double>(bytes) / (p.rate.to_double() * 1e9),
+                1e-9 * fast_seconds);
+    EXPECT_GE(p.rate.to_double(), previous);
+    previous = p.rate.to_double();
+  }
+}
+
+TEST(Hybrid, RefusesNegativeSizes) {
+  auto const machine = machines::dgx1v_pcie();
+  EXPECT_THROW((void)make_plan(machine, {collective::broadcast, 0, "hybrid", {}, -1, 0}),
+               input_error);
+  EXPECT_THROW((void)make_plan(machine, {collective::broadcast, 0, "hybrid", {}, 1, -1}),
+               input_error);
+  EXPECT_THROW((void)make_plan(machine, {collective::broadcast, 0, "hybrid", {}, 1, 1e300}),
+               input_error);
+}
+
+TEST(Blink, BroadcastsThroughSwitches) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    auto const machine =
+        test::make_random_duplex_machine(seed, 3 + seed % 6, 1 + seed % 4, seed % 8);
+    for (auto const kind : {collective::broadcast, collective::reduce}) {
+      auto const p = sound_plan(machine, {kind, {}, "blink", {}});
+      EXPECT_GE(p.rate, p.bound * rational(9, 10));
+    }
+    EXPECT_THROW((void)make_plan(machine, {collective::all_reduce, {}, "blink", {}}),
+                 planning_error);
+  }
+  for (auto const& machine : {machines::dgx2(), machines::dgx_a100(2), machines::dgx_h100(2)}) {
+    auto const p = sound_plan(machine, {collective::broadcast, {}, "blink", {}});
+    EXPECT_GE(p.rate, p.bound * rational(95, 100)) << machine.name;
+  }
+}
+
+struct speed_ups {
+  double largest = 0;
+  double log_sum = 0;
+  int count = 0;
+  void add(rational const& ratio) {
+    largest = std::max(largest, ratio.to_double());
+    log_sum += std::log(ratio.to_double());
+    ++count;
+  }
+  [[nodiscard]] double mean() const { return std::exp(log_sum / count); }
+};
+
+/// Trees against what a ring library does on every DGX-1 allocation: NVLink rings where there are
+/// any, else one ring through PCIe at `pcie` GB/s.
+std::pair<speed_ups, speed_ups> against_rings(bool volta, std::int64_t pcie) {
+  auto whole = machines::dgx1v_pcie();
+  whole.steps_per_unit = 10;
+  for (auto& l : whole.links) {
+    if (l.kind == link_kind::nvlink) {
+      l.capacity = volta ? l.capacity / 25 * 229 : 185;
+    } else {
+      l.capacity = pcie * 10;
+    }
+  }
+  std::pair<speed_ups, speed_ups> result;
+  for (auto const& each : test::dgx1_classes()) {
+    if ((each.name.front() == 'V') != volta) continue;
+    std::vector<int> ids;
+    for (char const c : each.name.substr(2)) ids.push_back(c - '0');
+    auto const machine = subset(whole, ids);
+    auto const nvlink = only_links(machine, link_kind::nvlink);
+    for (auto const kind : {collective::broadcast, collective::all_reduce}) {
+      auto const trees = sound_plan(nvlink, {kind, {}, "exact", {}}).rate;
+      rational rings;
+      try {
+        rings = sound_plan(nvlink, {kind, {}, "ring", {}}).rate;
+      } catch (planning_error const&) {
+        rings = sound_plan(machine, {kind, {}, "pcie_ring", {}}).rate;
+      }
+      (kind == collective::broadcast ? result.first : result.second).add(trees / rings);
+    }
+  }
+  return result;
+}
+
+TEST(Blink, SpeedUpOverRingsOnDgx1Allocations) {
+  struct row {
+    bool volta;
+    std::int64_t pcie;
+    double broadcast_most, broadcast_mean, all_reduce_most, all_reduce_mean;
+  };
+  for (auto const& expected :
+       {row{true, 6, 7.6, 2.16, 12.2, 3.08}, row{true, 8, 5.7, 1.90, 9.2, 2.70},
+        row{true, 10, 4.6, 1.71, 7.3, 2.44}, row{false, 6, 3.1, 1.63, 4.9, 2.00},
+        row{false, 8, 2.3, 1.47, 3.7, 1.81}, row{false, 10, 1.9, 1.36, 3.0, 1.67}}) {
+    auto const [broadcast, all_reduce] = against_rings(expected.volta, expected.pcie);
+    std::printf("%s, PCIe %2d GB/s: broadcast %4.1f / %.2f, all-reduce %4.1f / %.2f (%d classes)\n",
+                expected.volta ? "DGX-1V" : "DGX-1P", static_cast<int>(expected.pcie),
+                broadcast.largest, broadcast.mean(), all_reduce.largest, all_reduce.mean(),
+                broadcast.count);
+    EXPECT_NEAR(broadcast.largest, expected.broadcast_most, 0.051);
+    EXPECT_NEAR(broadcast.mean(), expected.broadcast_mean, 0.0051);
+    EXPECT_NEAR(all_reduce.largest, expected.all_reduce_most, 0.051);
+    EXPECT_NEAR(all_reduce.mean(), expected.all_reduce_mean, 0.0051);
+  }
+}
+
+}  // namespace
