@@ -4,6 +4,7 @@
 #include <blink/planning/check_plan.hpp>
 #include <blink/planning/make_plan.hpp>
 #include <blink/planning/prove_bound.hpp>
+#include <blink/topology/copying_switches.hpp>
 #include <blink/topology/read_json.hpp>
 #include <blink/topology/read_machine.hpp>
 #include <blink/topology/subset.hpp>
@@ -147,6 +148,22 @@ TEST(KnownMachines, RealMachinesWithAllTheirLinks) {
     }
   }
   EXPECT_GE(planned, 30);
+}
+
+TEST(KnownMachines, AllReduceWithSwitchesThatCopyAndReduce) {
+  auto const expected = table("EXPECTED.json");
+  if (expected.is_null()) GTEST_SKIP() << "no table of machines";
+  int planned = 0;
+  for (auto const& [name, values] : expected["values"].items()) {
+    if (!values.contains("allreduce_lp_switch_multicast_reduce")) continue;
+    SCOPED_TRACE(name);
+    auto const machine = with_copying_switches(machine_named(name), "all");
+    if (machine.rank_positions().size() > 16) continue;  // to take less time
+    ++planned;
+    expect_rate(sound_plan(machine, {collective::all_reduce, {}, "exact"}).rate,
+                values["allreduce_lp_switch_multicast_reduce"]);
+  }
+  EXPECT_GE(planned, 7);
 }
 
 }  // namespace

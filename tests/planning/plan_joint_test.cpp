@@ -2,6 +2,8 @@
 #include <blink/planning/check_plan.hpp>
 #include <blink/planning/make_plan.hpp>
 #include <blink/planning/plan_joint.hpp>
+#include <blink/planning/prove_bound.hpp>
+#include <blink/topology/copying_switches.hpp>
 #include <blink/topology/machines.hpp>
 #include <blink/topology/subset.hpp>
 
@@ -83,6 +85,68 @@ TEST(PlanJoint, EverySubsetOfOneBoxAndHalfTheOther) {
     if (ids.size() < 2 || ids.size() > 7) continue;
     SCOPED_TRACE(chosen);
     sound_plan(subset(whole, ids));
+  }
+}
+
+TEST(PlanJoint, OneSwitchThatCopiesAndReducesGivesThePoorestPort) {
+  for (int n = 2; n < 9; ++n) {
+    auto machine = test::star_machine(n, 7);
+    machine.nodes.back().copies = machine.nodes.back().reduces = true;
+    auto const equal = sound_plan(machine);
+    EXPECT_EQ(equal.rate, rational(7));
+    EXPECT_EQ(equal.trees.size(), 1U);
+    for (std::size_t i = 0; i < machine.links.size(); i += 3) {
+      auto uneven = machine;
+      uneven.links[i].capacity = 3;
+      uneven.links[(i + 1) % machine.links.size()].capacity = 9;
+      EXPECT_EQ(sound_plan(uneven).rate, rational(3));
+    }
+    machine.nodes.back().reduces = false;  // no closed form
+    EXPECT_GE(sound_plan(machine).rate, rational(7 * n, 2 * (n - 1)));
+  }
+}
+
+TEST(PlanJoint, IsProvenWithSwitchesThatCopyOrReduce) {
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(seed);
+    auto machine = seed % 2 == 0 ? test::make_random_machine(seed, 2 + seed % 5, 4, 9)
+                                 : test::make_random_duplex_machine(seed, 3 + seed % 4, 4, 6);
+    auto const plain = sound_plan(machine).rate;
+    unsigned bits = seed * 2654435761U;
+    for (auto& n : machine.nodes) {
+      if (n.kind != node_kind::relay) continue;
+      n.copies = (bits >> 3 & 1U) != 0;
+      n.reduces = (bits >> 4 & 1U) != 0;
+      bits = bits * 1664525U + 1013904223U;
+    }
+    auto const p = sound_plan(machine);
+    EXPECT_GE(p.rate, plain);
+    auto const proven = prove_bound(machine, collective::all_reduce, p.trees.front().root);
+    EXPECT_EQ(proven.bound, p.rate);
+    // The bound holds for plans of other planners.
+    auto const other = make_plan(machine, {collective::all_reduce, {}, "double_tree"});
+    EXPECT_EQ(check_plan(machine, other).fault.value_or(""), "");
+    EXPECT_EQ(other.bound, p.rate);
+  }
+}
+
+TEST(PlanJoint, ATreeThatNeedsTheAbilityIsRefusedWithoutIt) {
+  auto const able = with_copying_switches(machines::dgx_h100(2), "nvlink");
+  auto const p = sound_plan(able);
+  EXPECT_EQ(p.rate, rational(400));
+  auto without = able;
+  for (auto& n : without.nodes) n.reduces = false;
+  auto const fault = check_plan(without, p).fault.value_or("");
+  EXPECT_NE(fault.find("cannot reduce"), std::string::npos) << fault;
+}
+
+TEST(PlanJoint, TooManySwitchesThatCopyAreNamed) {
+  auto const machine = with_copying_switches(machines::dgx_a100(2), "all");
+  try {
+    (void)plan_joint(machine, {collective::all_reduce, {}, "exact"});
+    FAIL() << "expected planning_error";
+  } catch (planning_error const& fault) {
+    EXPECT_NE(std::string(fault.what()).find("at most 10"), std::string::npos) << fault.what();
   }
 }
 

@@ -63,7 +63,6 @@ template <class Capacities>
     auto const c = static_cast<std::int64_t>(capacities[e]);
     expects(c >= 0, "joint packing: a capacity is negative");
     if (c == 0 || graph.arcs[e].tail == graph.arcs[e].head) continue;
-    problem.resource.push_back(static_cast<int>(result.name.size()));
     problem.graph.arcs.push_back(graph.arcs[e]);
     problem.capacity.push_back(c);
     result.name.push_back(static_cast<int>(e));
@@ -109,8 +108,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   }
   detail::joint_problem problem;
   auto const edge = detail::usable_edges(plain, capacities, problem);
-  problem.in.assign(static_cast<std::size_t>(plain.vertex_count), detail::tree_part::span);
-  problem.out = problem.in;
+  problem.is_relay.assign(static_cast<std::size_t>(plain.vertex_count), false);
   problem.roots = std::move(roots);
   auto reversed = problem.graph;
   for (auto& a : reversed.arcs) std::swap(a.tail, a.head);
@@ -120,16 +118,20 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 
   auto const optimum = detail::find_joint_optimum(
       problem, {options.tolls, options.largest_denominator, options.max_pivots, options.seed});
+  std::vector<detail::multiple_tree<std::vector<int>>> in, out;
+  for (auto const& [layer, load, demands] : optimum.layers) {
+    for (auto& packed :
+         pack_arborescences(layer.inward ? reversed : problem.graph, load, demands)) {
+      if (layer.inward) std::ranges::reverse(packed.edges);
+      (layer.inward ? in : out).push_back({packed.root, packed.multiplicity, packed.edges});
+    }
+  }
   joint_packing result{optimum.rate * edge.divisor, {}, {}, optimum.pivots};
-  for (auto const& pair : detail::paired_trees(
-           pack_arborescences(reversed, optimum.loads.in, optimum.loads.demands),
-           pack_arborescences(problem.graph, optimum.loads.out, optimum.loads.demands))) {
-    joint_tree tree{
-        pair.root, rational(pair.multiplicity, optimum.loads.denominator) * edge.divisor, {}, {}};
-    for (int const e : pair.in_edges)
-      tree.in_edges.push_back(edge.name[static_cast<std::size_t>(e)]);
-    for (int const e : pair.out_edges)
-      tree.out_edges.push_back(edge.name[static_cast<std::size_t>(e)]);
+  auto const unit = rational(edge.divisor) / optimum.denominator;
+  for (auto const& pair : detail::paired_trees(std::move(in), std::move(out))) {
+    joint_tree tree{pair.root, unit * pair.multiplicity, {}, {}};
+    for (int const e : pair.in) tree.in_edges.push_back(edge.name[static_cast<std::size_t>(e)]);
+    for (int const e : pair.out) tree.out_edges.push_back(edge.name[static_cast<std::size_t>(e)]);
     result.trees.push_back(std::move(tree));
   }
   result.prices.resize(plain.arcs.size());

@@ -4,8 +4,6 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/graph/concepts.hpp>
-#include <blink/graph/splitting_off.hpp>
-#include <blink/packing/arborescence_packing.hpp>
 #include <blink/packing/detail/joint_assembly.hpp>
 #include <blink/packing/detail/joint_optimum.hpp>
 #include <blink/packing/detail/joint_program.hpp>
@@ -39,43 +37,15 @@ struct routed_joint_packing {
   std::size_t pivots = 0;
 };
 
-namespace detail {
-
-/// Trees of one direction that fill the loads, over routes.
-struct routed_trees {
-  std::vector<packed_arborescence> trees;  // edges are positions in `routes`
-  std::vector<route_arc> routes;
-  std::int64_t scale = 1;  // multiplicities are in 1/scale of the loads
-
-  routed_trees(arc_list const& graph, std::vector<std::int64_t> const& loads,
-               std::vector<root_demand> const& demands, std::vector<bool> const& is_relay,
-               std::vector<int> const& group) {
-    std::vector<root_supply> supplies;
-    for (auto const& d : demands) supplies.push_back({d.root, d.multiplicity});
-    auto split = split_off_relays(graph, loads, is_relay, supplies, group);
-    routes = std::move(split.routes);
-    scale = split.scale;
-    // Vertices of the trees are the ranks.
-    std::vector<int> number(is_relay.size(), -1);
-    arc_list joined;
-    for (std::size_t v = 0; v < is_relay.size(); ++v) {
-      if (!is_relay[v]) number[v] = joined.vertex_count++;
-    }
-    std::vector<std::int64_t> capacity;
-    std::int64_t divisor = 0;
-    for (auto const& r : routes) {
-      joined.arcs.push_back(
-          {number[static_cast<std::size_t>(r.tail)], number[static_cast<std::size_t>(r.head)]});
-      capacity.push_back(r.capacity);
-      divisor = std::gcd(divisor, r.capacity);
-    }
-    std::vector<root_demand> wanted;
-    for (auto const& d : demands) {
-      wanted.push_back({number[static_cast<std::size_t>(d.root)], d.multiplicity * scale});
-    }
-    trees = pack_arborescences(joined, capacity, wanted);
-  }
+/// What the vertices of a graph do. By vertex; empty: none does.
+struct routed_network {
+  std::vector<bool> is_relay;      ///< all others are ranks
+  std::vector<bool> copies = {};   ///< relays that out-trees may branch at
+  std::vector<bool> reduces = {};  ///< relays that in-trees may join at
+  std::vector<int> group = {};     ///< see `split_off_relays`
 };
+
+namespace detail {
 
 /// Throws planning_error naming two ranks unless every rank reaches every other.
 inline void expects_connected(arc_list const& graph, std::vector<bool> const& is_relay) {
@@ -102,84 +72,128 @@ inline void expects_connected(arc_list const& graph, std::vector<bool> const& is
   }
 }
 
+/// A problem, and how its edges are named outside.
+struct routed_problem : joint_problem {
+  edges_with_capacity edges;
+
+  template <class Capacities>
+  routed_problem(arc_list const& plain, Capacities const& capacities,
+                 routed_network const& network) {
+    constexpr std::size_t most = 10;
+    expects(static_cast<std::size_t>(capacities.size()) == plain.arcs.size(),
+            "pack_joint_routes: one capacity for each edge");
+    auto const vertices = static_cast<std::size_t>(plain.vertex_count);
+    expects(network.is_relay.size() == vertices,
+            "pack_joint_routes: is_relay has one entry for each vertex");
+    edges = usable_edges(plain, capacities, *this);
+    is_relay = network.is_relay;
+    for (std::size_t v = 0; v < vertices; ++v) {
+      if (!is_relay[v]) roots.push_back(static_cast<int>(v));
+    }
+    expects(roots.size() >= 2, "pack_joint_routes: at least two ranks");
+    for (auto const& [able, relays] :
+         {std::pair(&network.copies, &copying), std::pair(&network.reduces, &reducing)}) {
+      expects(able->empty() || able->size() == vertices,
+              "pack_joint_routes: copies and reduces have one entry for each vertex, or none");
+      for (std::size_t v = 0; v < able->size(); ++v) {
+        if (!(*able)[v]) continue;
+        expects(is_relay[v], "pack_joint_routes: only relays copy or reduce");
+        relays->push_back(static_cast<int>(v));
+      }
+      if (relays->size() > most) {
+        throw planning_error("pack_joint_routes: " + std::to_string(relays->size()) +
+                             " relays copy or reduce, at most " + std::to_string(most) +
+                             " can be planned with");
+      }
+    }
+    expects_connected(graph, is_relay);
+  }
+
+  [[nodiscard]] std::vector<rational> prices_of(joint_optimum const& optimum,
+                                                std::size_t count) const {
+    std::vector<rational> result(count);
+    for (std::size_t i = 0; i < edges.name.size(); ++i) {
+      result[static_cast<std::size_t>(edges.name[i])] = optimum.prices[i];
+    }
+    return result;
+  }
+};
+
 }  // namespace detail
 
 /// Packs pairs of an in-tree and an out-tree with a common root, whose edges are routes over relays,
-/// into shared capacities, at the highest rate: all-reduce on any machine whose switches forward and
-/// neither copy nor reduce.
+/// into shared capacities, at the highest rate: all-reduce on any machine.
 ///
 /// As `pack_joint_trees`, where relays let no more out than comes in; the loads of each direction are
-/// then split into routes, which is always possible.
+/// then split into routes, which is always possible. A relay that copies or reduces may also be a
+/// vertex of an out-tree or in-tree: loads are then kept apart by which of these their trees span.
 ///
-/// is_relay: by vertex; all others are ranks, each of which may be a root.
-/// group:    see `split_off_relays`.
 /// Source: linear programming over loads and cuts (`detail::joint_program`); J. Bang-Jensen,
 ///         A. Frank, B. Jackson, "Preserving and increasing local edge-connectivity in mixed graphs",
 ///         1995 (relays).
-/// Time:   as `pack_joint_trees`, and `split_off_relays` twice.
-/// Pre:    at least two ranks; one integer capacity for each edge, none negative.
+/// Time:   as `pack_joint_trees`, and `split_off_relays` twice; with k relays that copy or reduce, also
+///         2^k cheapest trees a root and direction.
+/// Pre:    at least two ranks; one integer capacity for each edge, none negative; only relays copy or
+///         reduce.
 /// Post:   for each edge the weights of the routes over it sum to at most its capacity; by `prices`,
 ///         none negative, every pair costs at least 1; rate = sum of price * capacity = sum of the
 ///         weights. Exact.
 /// Throws: precondition_error if a precondition does not hold; planning_error that names two ranks
-///         between which there is no way; overflow_error if no optimum with 61-bit numbers is found,
-///         or the pivot limit was hit.
+///         between which there is no way, or if more than 10 relays copy, or reduce; overflow_error if
+///         no optimum with 61-bit numbers is found, or the pivot limit was hit.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 [[nodiscard]] routed_joint_packing pack_joint_routes(Graph const& graph,
                                                      Capacities const& capacities,
-                                                     std::vector<bool> const& is_relay,
-                                                     std::vector<int> const& group = {},
+                                                     routed_network const& network,
                                                      joint_packing_options const& options = {}) {
-  arc_list const plain = to_arc_list(graph);
-  expects(static_cast<std::size_t>(capacities.size()) == plain.arcs.size(),
-          "pack_joint_routes: one capacity for each edge");
-  expects(is_relay.size() == static_cast<std::size_t>(plain.vertex_count),
-          "pack_joint_routes: is_relay has one entry for each vertex");
-  detail::joint_problem problem;
-  auto edge = detail::usable_edges(plain, capacities, problem);
-  for (std::size_t v = 0; v < is_relay.size(); ++v) {
-    problem.in.push_back(is_relay[v] ? detail::tree_part::forward : detail::tree_part::span);
-    if (!is_relay[v]) problem.roots.push_back(static_cast<int>(v));
-  }
-  problem.out = problem.in;
-  expects(problem.roots.size() >= 2, "pack_joint_routes: at least two ranks");
-  detail::expects_connected(problem.graph, is_relay);
-
+  detail::routed_problem problem(to_arc_list(graph), capacities, network);
   auto const optimum = detail::find_joint_optimum(
       problem, {options.tolls, options.largest_denominator, options.max_pivots, options.seed});
-  auto reversed = problem.graph;
-  for (auto& a : reversed.arcs) std::swap(a.tail, a.head);
-  auto const& loads = optimum.loads;
-  detail::routed_trees in(reversed, loads.in, loads.demands, is_relay, group);
-  detail::routed_trees out(problem.graph, loads.out, loads.demands, is_relay, group);
-  auto const common = std::lcm(in.scale, out.scale);
-  for (auto* trees : {&in, &out}) {
-    for (auto& t : trees->trees) t.multiplicity *= common / trees->scale;
-    for (auto& t : trees->trees) t.root = problem.roots[static_cast<std::size_t>(t.root)];
+  std::vector<detail::layer_trees> layers;
+  std::int64_t common = 1;
+  for (auto const& loads : optimum.layers) {
+    layers.emplace_back(problem, loads, network.group);
+    common = std::lcm(common, layers.back().scale);
   }
+  std::vector<detail::multiple_tree<detail::path_list>> in, out;
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    for (auto& [root, multiplicity, paths] : layers[l].trees) {
+      multiplicity *= common / layers[l].scale;
+      bool const inward = optimum.layers[l].layer.inward;
+      if (inward) {
+        std::ranges::reverse(paths);
+        for (auto& path : paths) std::ranges::reverse(path);
+      }
+      (inward ? in : out).push_back({root, multiplicity, std::move(paths)});
+    }
+  }
+  auto const& edge = problem.edges;
   routed_joint_packing result{optimum.rate * edge.divisor, {}, {}, optimum.pivots};
-  auto const unit = rational(edge.divisor, 1) / loads.denominator / common;
-  for (auto const& pair : detail::paired_trees(std::move(in.trees), std::move(out.trees))) {
-    routed_tree_pair routed{pair.root, unit * pair.multiplicity, {}, {}};
-    for (int const e : pair.in_edges) {
-      auto path = in.routes[static_cast<std::size_t>(e)].path;
-      std::reverse(path.begin(), path.end());
-      routed.in.push_back(std::move(path));
-    }
-    for (int const e : pair.out_edges) {
-      routed.out.push_back(out.routes[static_cast<std::size_t>(e)].path);
-    }
-    result.pairs.push_back(std::move(routed));
+  auto const unit = rational(edge.divisor) / optimum.denominator / common;
+  for (auto& pair : detail::paired_trees(std::move(in), std::move(out))) {
+    result.pairs.push_back(
+        {pair.root, unit * pair.multiplicity, std::move(pair.in), std::move(pair.out)});
   }
-  result.prices.resize(plain.arcs.size());
-  for (std::size_t i = 0; i < edge.name.size(); ++i) {
-    result.prices[static_cast<std::size_t>(edge.name[i])] = optimum.prices[i];
-  }
+  result.prices = problem.prices_of(optimum, capacities.size());
   std::sort(result.pairs.begin(), result.pairs.end(),
             [](routed_tree_pair const& a, routed_tree_pair const& b) {
               return std::pair(b.weight, a.root) < std::pair(a.weight, b.root);
             });
   return result;
+}
+
+/// The highest rate and its prices alone, without trees: see `pack_joint_routes`.
+template <directed_edge_list Graph, edge_weights<Graph> Capacities>
+[[nodiscard]] routed_joint_packing find_joint_rate(Graph const& graph, Capacities const& capacities,
+                                                   routed_network const& network,
+                                                   joint_packing_options const& options = {}) {
+  detail::routed_problem const problem(to_arc_list(graph), capacities, network);
+  auto const optimum = detail::find_joint_optimum(
+      problem, {options.tolls, options.largest_denominator, options.max_pivots, options.seed});
+  return {optimum.rate * problem.edges.divisor,
+          {},
+          problem.prices_of(optimum, capacities.size()),
+          optimum.pivots};
 }
 
 }  // namespace blink::inline BLINK_ABI

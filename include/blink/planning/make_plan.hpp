@@ -41,8 +41,10 @@ namespace detail {
 [[nodiscard]] inline plan plan_exact(topology const& machine, plan_request const& request) {
   if (request.collective == collective::barrier) return plan_barrier(machine);
   if (is_flow(request.collective)) return plan_gather(machine, request);
+  bool const all_reduce = request.collective == collective::all_reduce;
+  if (all_reduce && has_copying_switches(machine)) return plan_joint(machine, request);
   if (to_star(machine)) return plan_switch(machine, request);
-  if (request.collective == collective::all_reduce && !used_relays(machine).empty()) {
+  if (all_reduce && !used_relays(machine).empty()) {
     auto two_phases = plan_two_phases(machine);
     return two_phases ? std::move(*two_phases) : plan_joint(machine, request);
   }

@@ -11,9 +11,11 @@
 #include <blink/rational.hpp>
 #include <blink/topology/topology.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,16 +27,17 @@ namespace detail {
 struct node_graph {
   arc_list graph;                      ///< vertices are positions of nodes
   std::vector<std::int64_t> capacity;  ///< by edge, in capacity steps of the machine
-  std::vector<bool> is_relay;          ///< by vertex
-  std::vector<int> box;                ///< by vertex
+  routed_network network;              ///< what the nodes do; boxes are groups
 };
 
 [[nodiscard]] inline node_graph to_node_graph(topology const& machine) {
   node_graph result;
   result.graph.vertex_count = static_cast<int>(machine.nodes.size());
   for (auto const& n : machine.nodes) {
-    result.is_relay.push_back(n.kind == node_kind::relay);
-    result.box.push_back(n.box);
+    result.network.is_relay.push_back(n.kind == node_kind::relay);
+    result.network.copies.push_back(n.copies);
+    result.network.reduces.push_back(n.reduces);
+    result.network.group.push_back(n.box);
   }
   std::map<std::pair<int, int>, std::int64_t> total;
   for (auto const& l : machine.links) total[{l.tail, l.head}] += l.capacity;
@@ -45,16 +48,81 @@ struct node_graph {
   return result;
 }
 
+[[nodiscard]] inline bool has_copying_switches(topology const& machine) {
+  return std::ranges::any_of(machine.nodes, [](node const& n) { return n.copies || n.reduces; });
+}
+
+[[nodiscard]] inline price_certificate to_certificate(topology const& machine,
+                                                      node_graph const& nodes,
+                                                      std::vector<rational> const& prices) {
+  price_certificate result;
+  for (std::size_t e = 0; e < prices.size(); ++e) {
+    if (prices[e] == rational(0)) continue;
+    auto const& a = nodes.graph.arcs[e];
+    result.prices.push_back({machine.nodes[static_cast<std::size_t>(a.tail)].id,
+                             machine.nodes[static_cast<std::size_t>(a.head)].id, prices[e]});
+  }
+  return result;
+}
+
+/// Ranks behind one switch that copies and reduces, and no link beside it: everything goes up, the sum
+/// to the first rank and back, over each port once. So the poorest port is the rate.
+[[nodiscard]] inline std::optional<plan> plan_copying_star(topology const& machine) {
+  auto const relays = used_relays(machine);
+  if (relays.size() != 1) return std::nullopt;
+  auto const& center = machine.nodes[static_cast<std::size_t>(relays.front())];
+  if (!center.copies || !center.reduces) return std::nullopt;
+  std::map<int, std::int64_t> up, down;  // capacity by rank
+  for (auto const& l : machine.links) {
+    if (l.head == relays.front()) {
+      up[l.tail] += l.capacity;
+    } else if (l.tail == relays.front()) {
+      down[l.head] += l.capacity;
+    } else {
+      return std::nullopt;
+    }
+  }
+  plan result = empty_plan(machine, collective::all_reduce, "exact");
+  auto const ranks = machine.rank_positions();
+  std::int64_t least = -1;
+  for (int const rank : ranks) {
+    for (auto* port : {&up, &down}) {
+      auto const capacity = (*port)[rank];
+      if (least >= 0 && capacity >= least) continue;
+      least = capacity;
+      cut_certificate cut;
+      for (auto const& n : machine.nodes) {
+        bool const alone = &n == &machine.nodes[static_cast<std::size_t>(rank)];
+        if (alone == (port == &up)) cut.nodes.push_back(n.id);
+      }
+      result.proof = std::move(cut);
+    }
+  }
+  if (least <= 0) return std::nullopt;
+  result.rate = result.bound = machine.in_units(least);
+  tree t{result.ranks.front(), result.rate, {}, {}};
+  auto const hop = [](int from, int to) { return tree_edge{from, to, {from, to}}; };
+  t.broadcast.push_back(hop(t.root, center.id));
+  for (int const rank : result.ranks) {
+    if (rank == t.root) continue;
+    t.reduce.push_back(hop(rank, center.id));
+    t.broadcast.push_back(hop(center.id, rank));
+  }
+  t.reduce.push_back(hop(center.id, t.root));
+  result.trees.push_back(std::move(t));
+  return result;
+}
+
 }  // namespace detail
 
-/// Plans all-reduce optimally on any machine whose switches forward and neither copy nor reduce: pairs
-/// of an in-tree and an out-tree, packed jointly.
+/// Plans all-reduce optimally on any machine: pairs of an in-tree and an out-tree, packed jointly.
+/// Switches that copy or reduce may be nodes of out-trees or in-trees.
 ///
-/// Source: `pack_joint_routes`.
+/// Source: `pack_joint_routes`; a closed form for ranks behind one switch that copies and reduces.
 /// Time:   see there; milliseconds for 16 ranks.
-/// Post:   rate = bound, proven by prices.
-/// Throws: planning_error if the collective is another one or the ranks are not connected;
-///         overflow_error if the optimum has no 61-bit numbers.
+/// Post:   rate = bound, proven by prices, or a cut for the closed form.
+/// Throws: planning_error if the collective is another one, the ranks are not connected, or more than
+///         10 switches copy, or reduce; overflow_error if the optimum has no 61-bit numbers.
 [[nodiscard]] inline plan plan_joint(topology const& machine, plan_request const& request) {
   if (request.collective != collective::all_reduce) {
     throw planning_error("joint packing plans all_reduce, not " +
@@ -62,28 +130,22 @@ struct node_graph {
   }
   plan result = detail::empty_plan(machine, request.collective, "exact");
   if (result.ranks.size() == 1) return result;
+  if (auto star = detail::plan_copying_star(machine)) return *std::move(star);
   auto const nodes = detail::to_node_graph(machine);
   auto const id = [&](int at) { return machine.nodes[static_cast<std::size_t>(at)].id; };
   auto const edge_over = [&](std::vector<int> path) {
     for (int& at : path) at = id(at);
     return tree_edge{path.front(), path.back(), std::move(path)};
   };
-  auto const packed = pack_joint_routes(nodes.graph, nodes.capacity, nodes.is_relay, nodes.box);
+  auto const packed = pack_joint_routes(nodes.graph, nodes.capacity, nodes.network);
   for (auto const& pair : packed.pairs) {
     tree t{id(pair.root), machine.in_units(pair.weight), {}, {}};
     for (auto const& path : pair.in) t.reduce.push_back(edge_over(path));
     for (auto const& path : pair.out) t.broadcast.push_back(edge_over(path));
     result.trees.push_back(std::move(t));
   }
-  price_certificate prices;
-  for (std::size_t e = 0; e < packed.prices.size(); ++e) {
-    auto const& a = nodes.graph.arcs[e];
-    if (packed.prices[e] != rational(0)) {
-      prices.prices.push_back({id(a.tail), id(a.head), packed.prices[e]});
-    }
-  }
   result.rate = result.bound = machine.in_units(packed.rate);
-  result.proof = std::move(prices);
+  result.proof = detail::to_certificate(machine, nodes, packed.prices);
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include <blink/planning/detail/rank_graph.hpp>
 #include <blink/planning/forest.hpp>
 #include <blink/planning/plan_direct.hpp>
+#include <blink/planning/plan_joint.hpp>
 #include <blink/planning/plan_switch.hpp>
 #include <blink/rational.hpp>
 #include <blink/topology/topology.hpp>
@@ -27,9 +28,10 @@ struct proven_bound {
 
 /// Bounds the rate of a collective on a machine, switches included.
 ///
-/// Exact for broadcast, reduce, all-gather and reduce-scatter on any machine (smallest cuts), and
-/// for all-reduce on direct links or one switch. All-reduce on other machines gets the smallest cut
-/// between any two ranks, which no plan exceeds but maybe none reaches.
+/// Exact for broadcast, reduce, all-gather and reduce-scatter on any machine (smallest cuts; switches
+/// that copy may keep more from reaching them), and for all-reduce. All-reduce on machines with relays
+/// and more than 400 links gets the smallest cut between any two ranks, which no plan exceeds but maybe
+/// none reaches.
 ///
 /// root:   node id, for broadcast and reduce.
 /// Source: Edmonds 1973 (broadcast); Zhao et al., "ForestColl", 2024 (all-gather with switches).
@@ -47,7 +49,7 @@ struct proven_bound {
     return {turned.bound, detail::mirrored(std::move(carrier), machine).proof};
   }
   if (kind == collective::all_reduce) {
-    bool const star = detail::to_star(machine).has_value();
+    bool const star = detail::to_star(machine) && !detail::has_copying_switches(machine);
     if (star || detail::used_relays(machine).empty()) {
       plan_request const request{kind, {}, "exact"};
       auto exact = star ? plan_switch(machine, request) : plan_direct(machine, request);
@@ -56,6 +58,16 @@ struct proven_bound {
   }
   auto const ranks = machine.rank_positions();
   if (ranks.size() < 2) return {};
+  if (kind == collective::all_reduce) {
+    if (auto star = detail::plan_copying_star(machine))
+      return {star->bound, std::move(star->proof)};
+    constexpr std::size_t most_links = 400;  // the program takes a second for these
+    auto const nodes = detail::to_node_graph(machine);
+    if (nodes.capacity.size() <= most_links) {
+      auto const found = find_joint_rate(nodes.graph, nodes.capacity, nodes.network);
+      return {machine.in_units(found.rate), detail::to_certificate(machine, nodes, found.prices)};
+    }
+  }
   std::vector<std::int64_t> capacity;
   for (auto const& l : machine.links) capacity.push_back(l.capacity);
   auto const ids_where = [&](std::vector<bool> const& inside) {

@@ -2,38 +2,53 @@
 #pragma once
 
 #include <blink/config.hpp>
+#include <blink/graph/concepts.hpp>
+#include <blink/graph/splitting_off.hpp>
 #include <blink/packing/arborescence_packing.hpp>
+#include <blink/packing/detail/joint_optimum.hpp>
+#include <blink/packing/detail/joint_program.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
+#include <utility>
 #include <vector>
+
+// From loads to trees, and from trees to pairs of trees.
 
 namespace blink::inline BLINK_ABI::detail {
 
-/// An in-tree and an out-tree with the same root.
+/// Several trees at a vertex, as many of each kind.
+template <class Tree>
 struct tree_pair {
   int root = 0;
   std::int64_t multiplicity = 0;
-  std::vector<int> in_edges;   ///< leaves first
-  std::vector<int> out_edges;  ///< root first
+  Tree in, out;
+};
+
+/// A tree, packed several times.
+template <class Tree>
+struct multiple_tree {
+  int root = 0;
+  std::int64_t multiplicity = 0;
+  Tree tree;
 };
 
 /// Pairs trees by root, the heavy with the heavy.
-///
-/// in, out: the same multiplicities by root; in-trees as arborescences of the graph turned round.
-[[nodiscard]] inline std::vector<tree_pair> paired_trees(std::vector<packed_arborescence> in,
-                                                         std::vector<packed_arborescence> out) {
-  auto const order = [](packed_arborescence const& a, packed_arborescence const& b) {
+/// Pre: the same multiplicities by root.
+template <class Tree>
+[[nodiscard]] std::vector<tree_pair<Tree>> paired_trees(std::vector<multiple_tree<Tree>> in,
+                                                        std::vector<multiple_tree<Tree>> out) {
+  auto const order = [](multiple_tree<Tree> const& a, multiple_tree<Tree> const& b) {
     return a.root != b.root ? a.root < b.root : a.multiplicity > b.multiplicity;
   };
   std::sort(in.begin(), in.end(), order);
   std::sort(out.begin(), out.end(), order);
-  std::vector<tree_pair> result;
+  std::vector<tree_pair<Tree>> result;
   for (std::size_t i = 0, o = 0; i < in.size() && o < out.size();) {
     auto const count = std::min(in[i].multiplicity, out[o].multiplicity);
-    result.push_back({in[i].root, count, in[i].edges, out[o].edges});
-    std::reverse(result.back().in_edges.begin(), result.back().in_edges.end());
+    result.push_back({in[i].root, count, in[i].tree, out[o].tree});
     in[i].multiplicity -= count;
     out[o].multiplicity -= count;
     if (in[i].multiplicity == 0) ++i;
@@ -41,5 +56,80 @@ struct tree_pair {
   }
   return result;
 }
+
+using path_list = std::vector<std::vector<int>>;  // of vertices
+
+/// The edges of a tree, root first, without relays that have nobody below them, and with those that
+/// have one neighbour below as part of the path.
+[[nodiscard]] inline path_list without_idle_relays(path_list edges,
+                                                   std::vector<bool> const& is_relay) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t e = 0; e < edges.size() && !changed; ++e) {
+      int const relay = edges[e].back();
+      if (!is_relay[static_cast<std::size_t>(relay)]) continue;
+      auto const is_below = [&](std::vector<int> const& path) { return path.front() == relay; };
+      auto const below = std::ranges::count_if(edges, is_below);
+      if (below > 1) continue;
+      changed = true;
+      if (below == 1) {
+        auto const next = std::ranges::find_if(edges, is_below);
+        edges[e].insert(edges[e].end(), next->begin() + 1, next->end());
+        edges.erase(next);
+      } else {
+        edges.erase(edges.begin() + static_cast<std::ptrdiff_t>(e));
+      }
+    }
+  }
+  return edges;
+}
+
+/// The trees that fill the loads of a layer, as edges over routes, root first; in-trees as out-trees
+/// of the graph turned round. Multiplicities are in 1/`scale` of the loads.
+struct layer_trees {
+  std::vector<multiple_tree<path_list>> trees;
+  std::int64_t scale = 1;
+
+  layer_trees(joint_problem const& problem, layer_loads const& loads,
+              std::vector<int> const& group) {
+    auto graph = problem.graph;
+    if (loads.layer.inward) {
+      for (auto& a : graph.arcs) std::swap(a.tail, a.head);
+    }
+    auto is_relay = problem.is_relay;
+    for (int const spanned : loads.layer.relays) {
+      is_relay[static_cast<std::size_t>(spanned)] = false;
+    }
+    std::vector<root_supply> supplies;
+    for (auto const& d : loads.demands) supplies.push_back({d.root, d.multiplicity});
+    auto const split = split_off_relays(graph, loads.load, is_relay, supplies, group);
+    scale = split.scale;
+    std::vector<int> number(is_relay.size(), -1), name;  // of the vertices of the trees
+    for (std::size_t v = 0; v < is_relay.size(); ++v) {
+      if (is_relay[v]) continue;
+      number[v] = static_cast<int>(name.size());
+      name.push_back(static_cast<int>(v));
+    }
+    arc_list joined{static_cast<int>(name.size()), {}};
+    std::vector<std::int64_t> capacity;
+    for (auto const& r : split.routes) {
+      joined.arcs.push_back(
+          {number[static_cast<std::size_t>(r.tail)], number[static_cast<std::size_t>(r.head)]});
+      capacity.push_back(r.capacity);
+    }
+    std::vector<root_demand> wanted;
+    for (auto const& d : loads.demands) {
+      wanted.push_back({number[static_cast<std::size_t>(d.root)], d.multiplicity * scale});
+    }
+    for (auto const& packed : pack_arborescences(joined, capacity, wanted)) {
+      path_list paths;
+      for (int const e : packed.edges) {
+        paths.push_back(split.routes[static_cast<std::size_t>(e)].path);
+      }
+      trees.push_back({name[static_cast<std::size_t>(packed.root)], packed.multiplicity,
+                       without_idle_relays(std::move(paths), problem.is_relay)});
+    }
+  }
+};
 
 }  // namespace blink::inline BLINK_ABI::detail

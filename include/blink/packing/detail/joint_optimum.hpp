@@ -16,7 +16,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -26,18 +28,18 @@
 
 namespace blink::inline BLINK_ABI::detail {
 
-/// Loads in units of 1 / `denominator` that in-trees and out-trees fill.
-struct exact_joint_loads {
-  std::int64_t denominator = 1;
-  std::vector<std::int64_t> in;      ///< by edge
-  std::vector<std::int64_t> out;     ///< by edge
-  std::vector<root_demand> demands;  ///< trees wanted by root, of each kind
+/// Trees of one layer fill these loads, in units of 1 / `joint_optimum::denominator`.
+struct layer_loads {
+  tree_layer layer;
+  std::vector<std::int64_t> load;    ///< by edge
+  std::vector<root_demand> demands;  ///< trees wanted by root
 };
 
 struct joint_optimum {
   rational rate;
-  exact_joint_loads loads;
-  std::vector<rational> prices;  ///< by resource; every pair costs at least 1
+  std::int64_t denominator = 1;
+  std::vector<layer_loads> layers;
+  std::vector<rational> prices;  ///< by edge; every pair costs at least 1
   std::size_t pivots = 0;
 };
 
@@ -65,123 +67,156 @@ constexpr wide_integer largest_number = wide_integer{1} << 61;
   return result;
 }
 
-/// Sum of price * capacity, if the prices are not negative, small enough to calculate with, and every
-/// pair costs at least 1.
-[[nodiscard]] inline std::optional<rational> proven_bound_of(joint_problem const& problem,
-                                                             common_fractions const& prices) {
+/// What exact prices say.
+struct joint_bound {
+  bool proven = false;          ///< every pair costs at least 1
+  rational value;               ///< sum of price * capacity
+  std::set<tree_layer> layers;  ///< where the pairs are that cost less
+};
+
+/// Nothing if a price is negative or the numbers are too large to calculate with.
+[[nodiscard]] inline std::optional<joint_bound> bound_of_prices(joint_problem const& problem,
+                                                                common_fractions const& prices) {
   wide_integer sum = 0, value = 0;
-  for (std::size_t r = 0; r < prices.numerators.size(); ++r) {
-    if (prices.numerators[r] < 0) return std::nullopt;
-    sum += prices.numerators[r];
-    value += wide_integer{prices.numerators[r]} * problem.capacity[r];
+  for (std::size_t e = 0; e < prices.numerators.size(); ++e) {
+    if (prices.numerators[e] < 0) return std::nullopt;
+    sum += prices.numerators[e];
+    value += wide_integer{prices.numerators[e]} * problem.capacity[e];
   }
   auto const vertices = wide_integer{problem.graph.vertex_count};
   if (2 * sum * vertices >= largest_number || value >= largest_number) return std::nullopt;
-  if (cheapest_pair(problem, prices.numerators) < prices.denominator) return std::nullopt;
-  return rational(static_cast<std::int64_t>(value), prices.denominator);
+  auto pair = cheapest_pair(problem, prices.numerators, prices.denominator);
+  return joint_bound{pair.cost >= prices.denominator,
+                     rational(static_cast<std::int64_t>(value), prices.denominator),
+                     std::move(pair.layers)};
 }
 
-/// Do the loads keep to the capacities and hold trees with these roots, `rate` in all?
-///
-/// values: what is rooted, by position in `roots`; the loads in, by edge; the loads out.
-[[nodiscard]] inline bool holds_trees(joint_problem const& problem, common_fractions const& values,
-                                      rational const& rate) {
-  auto const roots = problem.roots.size();
-  auto const edges = problem.graph.arcs.size();
-  std::vector<wide_integer> load(problem.capacity.size(), 0);
-  wide_integer everything = 0;
-  for (std::size_t i = 0; i < values.numerators.size(); ++i) {
-    if (values.numerators[i] < 0) return false;
-    everything += values.numerators[i];
-    if (i < roots) continue;
-    load[static_cast<std::size_t>(problem.resource[(i - roots) % edges])] += values.numerators[i];
-  }
-  if (everything >= largest_number) return false;
-  for (std::size_t r = 0; r < load.size(); ++r) {
-    if (load[r] > wide_integer{problem.capacity[r]} * values.denominator) return false;
+/// Does a layer hold these trees?
+[[nodiscard]] inline bool holds_trees(joint_problem const& problem, layer_loads const& loads) {
+  int const vertices = problem.graph.vertex_count;
+  std::vector<std::int64_t> surplus(problem.is_relay.size(), 0);
+  flow_network network(vertices + 1);  // to each vertex from what is rooted
+  for (std::size_t e = 0; e < loads.load.size(); ++e) {
+    auto [tail, head] = problem.graph.arcs[e];
+    if (loads.layer.inward) std::swap(tail, head);
+    if (loads.load[e] == 0) continue;
+    surplus[static_cast<std::size_t>(head)] += loads.load[e];
+    surplus[static_cast<std::size_t>(tail)] -= loads.load[e];
+    network.add(tail, head, loads.load[e]);
   }
   std::int64_t rooted = 0;
-  for (std::size_t i = 0; i < roots; ++i) rooted += values.numerators[i];
-  if (rational(rooted, values.denominator) != rate) return false;
-
-  int const vertices = problem.graph.vertex_count;
-  for (bool const inward : {true, false}) {
-    auto const& parts = inward ? problem.in : problem.out;
-    std::vector<std::int64_t> surplus(parts.size(), 0);
-    flow_network network(vertices + 1);  // to each vertex from what is rooted
-    for (std::size_t e = 0; e < edges; ++e) {
-      auto const amount = values.numerators[roots + (inward ? 0 : edges) + e];
-      auto [tail, head] = problem.graph.arcs[e];
-      if (inward) std::swap(tail, head);
-      if (amount == 0 || tail == head) continue;
-      surplus[static_cast<std::size_t>(head)] += amount;
-      surplus[static_cast<std::size_t>(tail)] -= amount;
-      network.add(tail, head, amount);
-    }
-    for (std::size_t i = 0; i < roots; ++i) {
-      network.add(vertices, problem.roots[i], values.numerators[i]);
-    }
-    for (int v = 0; v < vertices; ++v) {
-      auto const part = parts[static_cast<std::size_t>(v)];
-      if (part == tree_part::forward && surplus[static_cast<std::size_t>(v)] < 0) return false;
-      if (part == tree_part::span && network.run(vertices, v, rooted) < rooted) return false;
+  for (auto const& d : loads.demands) {
+    network.add(vertices, d.root, d.multiplicity);
+    rooted += d.multiplicity;
+  }
+  for (int v = 0; v < vertices; ++v) {
+    bool const spanned = !problem.is_relay[static_cast<std::size_t>(v)] ||
+                         std::ranges::binary_search(loads.layer.relays, v);
+    if (spanned ? rooted > 0 && network.run(vertices, v, rooted) < rooted
+                : surplus[static_cast<std::size_t>(v)] < 0) {
+      return false;
     }
   }
   return true;
+}
+
+/// The values of a program as loads, if they are loads: not negative, within the capacities, with the
+/// trees that they promise, which add up to `rate` in both directions.
+[[nodiscard]] inline std::optional<std::vector<layer_loads>> loads_of(
+    joint_problem const& problem, std::vector<tree_layer> const& layers,
+    joint_program const& program, common_fractions const& values, rational const& rate) {
+  wide_integer everything = 0;
+  for (auto const value : values.numerators) {
+    if (value < 0) return std::nullopt;
+    everything += value;
+  }
+  if (everything >= largest_number) return std::nullopt;
+  auto const number = [&](int variable) {
+    return values.numerators[static_cast<std::size_t>(variable)];
+  };
+  std::vector<layer_loads> result;
+  std::vector<std::int64_t> total(problem.capacity.size(), 0);
+  std::vector<std::int64_t> in(problem.roots.size(), 0), out = in;  // rooted
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    layer_loads loads{layers[l], {}, {}};
+    for (std::size_t e = 0; e < problem.capacity.size(); ++e) {
+      loads.load.push_back(number(program.load(l, e)));
+      total[e] += loads.load.back();
+    }
+    for (std::size_t i = 0; i < problem.roots.size(); ++i) {
+      auto const amount = number(program.rooted(l, i));
+      (layers[l].inward ? in : out)[i] += amount;
+      if (amount > 0) loads.demands.push_back({problem.roots[i], amount});
+    }
+    if (!holds_trees(problem, loads)) return std::nullopt;
+    if (!loads.demands.empty()) result.push_back(std::move(loads));
+  }
+  for (std::size_t e = 0; e < total.size(); ++e) {
+    if (total[e] > wide_integer{problem.capacity[e]} * values.denominator) return std::nullopt;
+  }
+  auto const rooted = std::accumulate(out.begin(), out.end(), std::int64_t{0});
+  if (in != out || rational(rooted, values.denominator) != rate) return std::nullopt;
+  return result;
 }
 
 /// The optimum, proven in integers: the loads hold trees, no pair costs less than 1 by the prices, and
 /// both have the same value.
 ///
 /// Numbers are guessed from the rounded ones by continued fractions, and where that fails solved for
-/// without rounding.
-/// Post:   if the problem has vertices where trees branch without having to span them, the loads may
-///         still hold no trees: the rate is then a bound only.
+/// without rounding. At first all trees span all relays that can be spanned; layers that span others
+/// join as long as their trees are cheaper.
 /// Throws: overflow_error if the optimum has no 61-bit numbers, or not within the pivots allowed.
 [[nodiscard]] inline joint_optimum find_joint_optimum(joint_problem const& problem,
                                                       joint_optimum_options const& options) {
   joint_optimum result;
   bool finished = false;
-  for (double const toll : options.tolls) {
-    joint_program program(problem, toll, options.seed);
+  std::vector<tree_layer> layers{{true, problem.reducing}, {false, problem.copying}};
+  for (std::size_t attempt = 0; attempt < options.tolls.size();) {
+    joint_program program(problem, layers, options.tolls[attempt], options.seed);
     bool const solved = program.solve(options.max_pivots);
     result.pivots += program.pivots();
+    ++attempt;
     if (!solved) continue;
     finished = true;
     auto const found = program.result();
     auto prices = guessed_fractions(found.prices, 1, options.largest_denominator);
-    auto bound = prices ? proven_bound_of(problem, *prices) : std::nullopt;
-    if (!bound) {
+    auto bound = prices ? bound_of_prices(problem, *prices) : std::nullopt;
+    auto const more_layers = [&] {
+      return bound && std::ranges::any_of(bound->layers, [&](tree_layer const& l) {
+               return std::ranges::find(layers, l) == layers.end();
+             });
+    };
+    if (!bound || (!bound->proven && !more_layers())) {
       prices = program.exact_prices();
-      bound = prices ? proven_bound_of(problem, *prices) : std::nullopt;
+      bound = prices ? bound_of_prices(problem, *prices) : std::nullopt;
     }
-    if (!bound) continue;
-    auto values = found.rooted;
-    values.insert(values.end(), found.in.begin(), found.in.end());
-    values.insert(values.end(), found.out.begin(), found.out.end());
-    auto exact = guessed_fractions(values, bound->denominator(), options.largest_denominator);
-    if (!exact || !holds_trees(problem, *exact, *bound)) {
-      exact = program.exact_values();
-      if (!exact || !holds_trees(problem, *exact, *bound)) continue;
-    }
-    result.rate = *bound;
-    for (auto const p : prices->numerators) result.prices.emplace_back(p, prices->denominator);
-    result.loads.denominator = exact->denominator;
-    auto const roots = problem.roots.size();
-    auto const edges = problem.graph.arcs.size();
-    for (std::size_t i = 0; i < roots; ++i) {
-      if (exact->numerators[i] > 0) {
-        result.loads.demands.push_back({problem.roots[i], exact->numerators[i]});
+    if (more_layers()) {
+      for (auto const& l : bound->layers) {
+        if (std::ranges::find(layers, l) == layers.end()) layers.push_back(l);
       }
+      --attempt;
+      continue;
     }
-    auto const loads = exact->numerators.begin() + static_cast<std::ptrdiff_t>(roots);
-    auto const half = loads + static_cast<std::ptrdiff_t>(edges);
-    result.loads.in.assign(loads, half);
-    result.loads.out.assign(half, exact->numerators.end());
+    if (!bound || !bound->proven) continue;
+    auto const take = [&](std::optional<common_fractions> const& values) {
+      auto loads =
+          values ? loads_of(problem, layers, program, *values, bound->value) : std::nullopt;
+      if (!loads) return false;
+      result.denominator = values->denominator;
+      result.layers = std::move(*loads);
+      return true;
+    };
+    if (!take(guessed_fractions(found.values, bound->value.denominator(),
+                                options.largest_denominator)) &&
+        !take(program.exact_values())) {
+      continue;
+    }
+    result.rate = bound->value;
+    for (auto const p : prices->numerators) result.prices.emplace_back(p, prices->denominator);
     return result;
   }
-  throw overflow_error(finished ? "pack_joint_trees: no optimum with 61-bit numbers found"
-                                : "pack_joint_trees: no optimum within " +
+  throw overflow_error(finished ? "joint packing: no optimum with 61-bit numbers found"
+                                : "joint packing: no optimum within " +
                                       std::to_string(result.pivots) + " pivots");
 }
 

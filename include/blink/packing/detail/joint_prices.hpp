@@ -13,6 +13,7 @@
 #include <functional>
 #include <limits>
 #include <queue>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -20,49 +21,56 @@
 
 namespace blink::inline BLINK_ABI::detail {
 
-/// Cheapest trees of one direction that span the `span` vertices of a problem, over routes through
-/// all other vertices; where trees may branch without having to, any set of these vertices may be
-/// spanned, too.
+/// A cheapest tree and the relays that it spans.
+struct priced_tree {
+  std::int64_t cost = 0;
+  std::vector<int> relays;
+};
+
+/// Cheapest trees of one direction that span the ranks of a problem, and any of the relays that can be
+/// spanned, over routes through all other vertices.
 class priced_trees {
  public:
-  /// Pre: at most 16 vertices to `branch` at.
+  /// Pre: at most 10 relays that can be spanned.
   priced_trees(joint_problem const& problem, bool inward)
-      : parts_(inward ? problem.in : problem.out), graph_(problem.graph) {
+      : is_relay_(problem.is_relay),
+        graph_(problem.graph),
+        optional_(inward ? problem.reducing : problem.copying) {
+    expects(optional_.size() <= 10, "priced_trees: too many relays that can be spanned");
     if (inward) {
       for (auto& a : graph_.arcs) std::swap(a.tail, a.head);
     }
-    leaving_.resize(parts_.size());
+    leaving_.resize(is_relay_.size());
     for (std::size_t e = 0; e < graph_.arcs.size(); ++e) {
-      if (graph_.arcs[e].tail == graph_.arcs[e].head) continue;
       leaving_[static_cast<std::size_t>(graph_.arcs[e].tail)].push_back(static_cast<int>(e));
     }
-    for (std::size_t v = 0; v < parts_.size(); ++v) {
-      if (parts_[v] == tree_part::branch) optional_.push_back(static_cast<int>(v));
-    }
-    expects(optional_.size() <= 16, "priced_trees: too many vertices to branch at");
   }
 
-  /// By position in `roots`: what a cheapest tree costs.
-  [[nodiscard]] std::vector<std::int64_t> costs(std::vector<std::int64_t> const& price,
-                                                std::vector<int> const& roots) const {
-    std::vector<std::int64_t> result(roots.size(), unreachable);
+  /// By position in `roots`. Every rank reaches every other.
+  [[nodiscard]] std::vector<priced_tree> cheapest(std::vector<std::int64_t> const& price,
+                                                  std::vector<int> const& roots) const {
+    std::vector<priced_tree> result(roots.size(), {unreachable, {}});
     for (std::size_t chosen = 0; chosen < std::size_t{1} << optional_.size(); ++chosen) {
-      std::vector<int> number(parts_.size(), -1);  // of the spanned vertices
+      std::vector<int> number(is_relay_.size(), -1);  // of the spanned vertices
+      std::vector<int> relays;
       int count = 0;
-      for (std::size_t v = 0; v < parts_.size(); ++v) {
-        if (parts_[v] == tree_part::span) number[v] = count++;
+      for (std::size_t v = 0; v < is_relay_.size(); ++v) {
+        if (!is_relay_[v]) number[v] = count++;
       }
       for (std::size_t i = 0; i < optional_.size(); ++i) {
-        if ((chosen >> i & 1U) != 0) number[static_cast<std::size_t>(optional_[i])] = count++;
+        if ((chosen >> i & 1U) == 0) continue;
+        number[static_cast<std::size_t>(optional_[i])] = count++;
+        relays.push_back(optional_[i]);
       }
+      std::ranges::sort(relays);
       auto const [routes, cost] = cheapest_routes(number, count, price);
       for (std::size_t i = 0; i < roots.size(); ++i) {
         int const root = number[static_cast<std::size_t>(roots[i])];
-        if (!reaches_all(routes, root)) continue;
+        if (!relays.empty() && !reaches_all(routes, root)) continue;
         arborescence_search<std::int64_t> search(routes, root);
         std::int64_t sum = 0;
         for (int const e : search.solve(cost)) sum += cost[static_cast<std::size_t>(e)];
-        result[i] = std::min(result[i], sum);
+        if (sum < result[i].cost) result[i] = {sum, relays};
       }
     }
     return result;
@@ -76,9 +84,9 @@ class priced_trees {
       std::vector<int> const& number, int count, std::vector<std::int64_t> const& price) const {
     arc_list routes{count, {}};
     std::vector<std::int64_t> cost;
-    std::vector<std::int64_t> distance(parts_.size());
+    std::vector<std::int64_t> distance(is_relay_.size());
     using entry = std::pair<std::int64_t, int>;
-    for (std::size_t from = 0; from < parts_.size(); ++from) {
+    for (std::size_t from = 0; from < is_relay_.size(); ++from) {
       if (number[from] < 0) continue;
       std::ranges::fill(distance, unreachable);
       std::priority_queue<entry, std::vector<entry>, std::greater<>> queue;
@@ -97,7 +105,7 @@ class priced_trees {
           queue.push({through, static_cast<int>(head)});
         }
       }
-      for (std::size_t to = 0; to < parts_.size(); ++to) {
+      for (std::size_t to = 0; to < is_relay_.size(); ++to) {
         if (number[to] < 0 || to == from || distance[to] == unreachable) continue;
         routes.arcs.push_back({number[from], number[to]});
         cost.push_back(distance[to]);
@@ -124,23 +132,33 @@ class priced_trees {
     return std::ranges::find(reached, false) == reached.end();
   }
 
-  std::vector<tree_part> const& parts_;
+  std::vector<bool> const& is_relay_;
   arc_list graph_;  // trees lead away from their roots
-  std::vector<std::vector<int>> leaving_;
-  std::vector<int> optional_;
+  std::vector<int> const& optional_;
+  std::vector<std::vector<int>> leaving_;  // edges by vertex
 };
 
-/// What a cheapest pair costs when a resource costs `price`.
+/// The cheapest pair when an edge costs `price`, and the layers that all pairs below `enough` are in.
+struct priced_pair {
+  std::int64_t cost = priced_trees::unreachable;
+  std::set<tree_layer> layers;
+};
+
 /// Pre: no price is negative; the prices sum to less than 2^60 over any tree.
-[[nodiscard]] inline std::int64_t cheapest_pair(joint_problem const& problem,
-                                                std::vector<std::int64_t> const& price) {
-  std::vector<std::int64_t> by_edge;
-  for (int const r : problem.resource) by_edge.push_back(price[static_cast<std::size_t>(r)]);
-  auto const in = priced_trees(problem, true).costs(by_edge, problem.roots);
-  auto const out = priced_trees(problem, false).costs(by_edge, problem.roots);
-  std::int64_t least = priced_trees::unreachable;
-  for (std::size_t i = 0; i < in.size(); ++i) least = std::min(least, in[i] + out[i]);
-  return least;
+[[nodiscard]] inline priced_pair cheapest_pair(joint_problem const& problem,
+                                               std::vector<std::int64_t> const& price,
+                                               std::int64_t enough) {
+  auto const in = priced_trees(problem, true).cheapest(price, problem.roots);
+  auto const out = priced_trees(problem, false).cheapest(price, problem.roots);
+  priced_pair result;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    auto const cost = in[i].cost + out[i].cost;
+    result.cost = std::min(result.cost, cost);
+    if (cost >= enough) continue;
+    result.layers.insert({true, in[i].relays});
+    result.layers.insert({false, out[i].relays});
+  }
+  return result;
 }
 
 }  // namespace blink::inline BLINK_ABI::detail
