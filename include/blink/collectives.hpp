@@ -6,6 +6,7 @@
 #include <blink/collectives/all_gather.hpp>
 #include <blink/collectives/all_reduce.hpp>
 #include <blink/collectives/broadcast.hpp>
+#include <blink/collectives/chunk_feedback.hpp>
 #include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/reduce.hpp>
 #include <blink/collectives/reduce_scatter.hpp>
