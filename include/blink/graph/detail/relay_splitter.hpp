@@ -4,15 +4,14 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/graph/detail/flow_network.hpp>
+#include <blink/graph/detail/port_stars.hpp>
 #include <blink/graph/detail/route_pieces.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -173,94 +172,46 @@ class relay_splitter {
     }
   }
 
-  /// Neighbours of a relay by group, all with one capacity both ways; groups of one size, or one
-  /// group of all.
-  struct even_ports {
-    std::int64_t capacity = 0;
-    std::vector<std::vector<int>> groups;
-  };
-
-  /// Nothing unless all ports are alike, and ranks or all relays.
-  [[nodiscard]] std::optional<even_ports> to_even_ports(int w) const {
+  /// The stars that a relay may be taken apart into, best first; none unless all ports are alike
+  /// both ways, and ranks or all relays.
+  [[nodiscard]] std::vector<std::vector<port_star>> forms(int w) const {
     auto const ends = pieces_.neighbours(w);
-    even_ports result;
-    result.capacity = pieces_.between(ends.front(), w);
-    std::map<int, std::vector<int>> groups;
+    std::vector<relay_port> ports;
     for (int const v : ends) {
-      if (pieces_.between(v, w) != result.capacity || pieces_.between(w, v) != result.capacity ||
-          is_relay_[static_cast<std::size_t>(v)] != is_relay_[static_cast<std::size_t>(ends[0])]) {
-        return std::nullopt;
+      auto const at = static_cast<std::size_t>(v);
+      if (pieces_.between(v, w) != pieces_.between(w, v) ||
+          is_relay_[at] != is_relay_[static_cast<std::size_t>(ends.front())]) {
+        return {};
       }
-      groups[group_[static_cast<std::size_t>(v)]].push_back(v);
+      ports.push_back({v, group_[at], pieces_.between(v, w)});
     }
-    for (auto const& [name, members] : groups) {
-      if (members.size() != groups.begin()->second.size()) {
-        result.groups.assign(1, ends);
-        return result;
-      }
-      result.groups.push_back(members);
-    }
-    return result;
+    return star_forms(ports);
   }
 
-  /// Which ports a closed form joins: partner number k of a port, such that each k pairs all ports.
-  enum class form : std::uint8_t { like_ports_of_other_groups, other_groups, all_others };
-  static constexpr std::array forms{form::like_ports_of_other_groups, form::other_groups,
-                                    form::all_others};
-
-  [[nodiscard]] static std::size_t degree(form f, even_ports const& ports) {
-    auto const groups = ports.groups.size();
-    auto const size = ports.groups.front().size();
-    if (f == form::like_ports_of_other_groups) return groups - 1;
-    return f == form::other_groups ? (groups - 1) * size : groups * size - 1;
-  }
-  [[nodiscard]] static int partner(form f, even_ports const& ports, std::size_t group,
-                                   std::size_t place, std::size_t k) {
-    auto const groups = ports.groups.size();
-    auto const size = ports.groups.front().size();
-    if (f == form::like_ports_of_other_groups) return ports.groups[(group + 1 + k) % groups][place];
-    if (f == form::other_groups) {
-      return ports.groups[(group + 1 + k / size) % groups][(place + k) % size];
-    }
-    auto const at = (group * size + place + 1 + k) % (groups * size);
-    return ports.groups[at / size][at % size];
-  }
+  enum class sharing : std::uint8_t { whole, even };
 
   /// Splits all relays in the closed form that comes first, and asks for the flows once; false if
   /// that does not do.
   bool all_at_once() {
     state const before(*this);
+    bool done = true;
     for (auto const v : relays_by_degree()) {
       if (pieces_.neighbours(v).empty()) continue;
-      auto const ports = to_even_ports(v);
-      bool done = false;
-      for (std::size_t f = 0; ports && !done && f < forms.size(); ++f) {
-        auto const ways = degree(forms[f], *ports);
-        if (ways == 0) continue;
-        done = apply(v, *ports, forms[f], whole_shares(ports->capacity, ways)) ||
-               apply(v, *ports, forms[f], {});
-      }
-      if (!done) {
-        restore(before);
-        return false;
-      }
+      auto const ways = forms(v);
+      done = !ways.empty() && apply(v, ways.front(), sharing::whole);
+      if (!done) break;
     }
-    if (flows(*this, pieces_).shortage(true) == 0) return true;
+    if (done && flows(*this, pieces_).shortage(true) == 0) return true;
     restore(before);
     return false;
   }
 
   /// Tries the closed forms; false if none keeps all flows.
   bool split_evenly(int w) {
-    auto const ports = to_even_ports(w);
-    if (!ports) return false;
     state const before(*this);
-    for (auto const f : forms) {
-      auto const ways = degree(f, *ports);
-      if (ways == 0) continue;
-      for (auto const& shares :
-           {whole_shares(ports->capacity, ways), std::vector<std::int64_t>{}}) {
-        if (apply(w, *ports, f, shares) && flows(*this, pieces_).shortage(true) == 0) return true;
+    for (auto const& stars : forms(w)) {
+      for (auto const shared : {sharing::whole, sharing::even}) {
+        if (apply(w, stars, shared) && flows(*this, pieces_).shortage(true) == 0) return true;
         restore(before);
       }
     }
@@ -287,20 +238,25 @@ class relay_splitter {
     return result;
   }
 
-  /// Splits a relay in a closed form; false if the numbers get too large.
-  /// shares: by partner; none: equal ones.
-  bool apply(int w, even_ports const& ports, form f, std::vector<std::int64_t> shares) {
-    if (shares.empty()) {
-      auto const ways = static_cast<std::int64_t>(degree(f, ports));
-      auto const factor = ways / std::gcd(ways, ports.capacity);
-      if (factor > limit / std::max<std::int64_t>(sum_, 1)) return false;
-      shares.assign(degree(f, ports), ports.capacity * factor / ways);
-      enlarge(factor);
-    }
-    for (std::size_t g = 0; g < ports.groups.size(); ++g) {
-      for (std::size_t p = 0; p < ports.groups[g].size(); ++p) {
-        for (std::size_t k = 0; k < shares.size(); ++k) {
-          pieces_.split(ports.groups[g][p], w, partner(f, ports, g, p, k), shares[k]);
+  /// Takes a relay apart; false if the numbers get too large.
+  bool apply(int w, std::vector<port_star> stars, sharing shared) {
+    for (auto& star : stars) {
+      auto const ways = star.ways();
+      auto shares = shared == sharing::whole ? whole_shares(star.capacity, ways)
+                                             : std::vector<std::int64_t>{};
+      if (shares.empty()) {
+        auto const count = static_cast<std::int64_t>(ways);
+        auto const factor = count / std::gcd(count, star.capacity);
+        if (factor > limit / std::max<std::int64_t>(sum_, 1)) return false;
+        enlarge(factor);
+        for (auto& each : stars) each.capacity *= factor;
+        shares.assign(ways, star.capacity / count);
+      }
+      for (std::size_t g = 0; g < star.groups.size(); ++g) {
+        for (std::size_t p = 0; p < star.groups[g].size(); ++p) {
+          for (std::size_t k = 0; k < ways; ++k) {
+            pieces_.split(star.groups[g][p], w, star.partner(g, p, k), shares[k]);
+          }
         }
       }
     }
