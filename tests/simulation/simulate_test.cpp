@@ -151,7 +151,8 @@ TEST(CostModel, AgreesWithTheSimulationOnRandomMachines) {
     auto const random = test::make_connected_graph(seed, 3 + seed % 5, 2, 5);
     topology machine;
     machine.name = "random";
-    for (int v = 0; v < random.graph.vertex_count; ++v) machine.nodes.push_back({v, node_kind::rank, {}, 0});
+    for (int v = 0; v < random.graph.vertex_count; ++v)
+      machine.nodes.push_back({v, node_kind::rank, {}, 0});
     for (std::size_t e = 0; e < random.capacity.size(); ++e) {
       auto const& a = random.graph.arcs[e];
       if (random.capacity[e] == 0) continue;
