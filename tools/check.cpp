@@ -3,27 +3,46 @@
 #include <blink/planning/plan_file.hpp>
 
 #include "arguments.hpp"
+#include "check_program.hpp"
 #include "commands.hpp"
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace blink::tools {
 namespace {
 
 struct check_options {
+  std::string first;   // the machine, or the only file
+  std::string second;  // the plan
   std::string machine;
-  std::string plan;
+  std::string ranks;
 };
 
-void run_check(check_options const& options) {
-  auto const machine = read_part(options.machine, "", "all").machine;
-  auto const p = read_plan_file(options.plan);
+void run_check(check_options options) {
+  bool const is_named = !options.second.empty();
+  if (is_named && !options.machine.empty()) {
+    throw input_error("--machine " + options.machine + " beside the machine " + options.first +
+                      ", expected one of them");
+  }
+  if (is_named) options.machine = options.first;
+  auto const& file = is_named ? options.second : options.first;
+  if (is_xml_file(file)) {
+    std::optional<topology> on;
+    if (!options.machine.empty()) on = read_part(options.machine, options.ranks, "all").machine;
+    return check_program_file(file, on);
+  }
+  if (options.machine.empty()) {
+    throw input_error(file + ": expected an MSCCL algorithm, or a machine before a plan file");
+  }
+  auto const machine = read_part(options.machine, options.ranks, "all").machine;
+  auto const p = read_plan_file(file);
   auto const report = check_plan(machine, p);
-  if (!report) throw input_error(options.plan + ": " + *report.fault);
-  std::printf("%s: sound\n", options.plan.c_str());
+  if (!report) throw input_error(file + ": " + *report.fault);
+  std::printf("%s: sound\n", file.c_str());
   std::printf("collective   %s over ranks %s of %s\n", std::string(to_text(p.collective)).c_str(),
               in_words(p.ranks).c_str(), machine.name.c_str());
   std::printf("trees        %zu\n", p.trees.size());
@@ -40,15 +59,24 @@ void run_check(check_options const& options) {
 
 void add_check_command(CLI::App& app) {
   auto options = std::make_shared<check_options>();
-  auto* command = app.add_subcommand("check",
-                                     "Check a plan file against a machine: every contribution "
-                                     "arrives exactly once, nobody waits for\n"
-                                     "ever, loads within capacities, rate and bound as claimed. "
-                                     "Exit status 2 names the first fault.");
-  command->add_option("MACHINE", options->machine, "built-in name, JSON file or NCCL XML file")
+  auto* command = app.add_subcommand(
+      "check",
+      "Check a plan file against a machine: every contribution arrives exactly once, nobody waits "
+      "for\n"
+      "ever, loads within capacities, rate and bound as claimed. Or check an MSCCL algorithm "
+      "(XML),\n"
+      "step by step; with a machine, see what it asks of the links.\n"
+      "  blink check MACHINE PLAN    blink check ALGORITHM.xml [--machine MACHINE]\n"
+      "Exit status 2 names the first fault.");
+  command
+      ->add_option("MACHINE", options->first,
+                   "built-in name, JSON file or NCCL XML file; or the algorithm, alone")
       ->required();
-  command->add_option("PLAN", options->plan, "plan file, as blink plan --out writes it")
-      ->required();
+  command->add_option("PLAN", options->second,
+                      "plan file, as blink plan --out writes it, or an MSCCL algorithm");
+  command->add_option("--machine,-m", options->machine, "the machine, for an algorithm alone");
+  command->add_option("--ranks,-r", options->ranks,
+                      "ids of the machine's ranks that take part, such as 0,1,4-6");
   command->callback([options] { run_check(*options); });
 }
 

@@ -6,6 +6,7 @@
 #include "arguments.hpp"
 #include "checked_plan.hpp"
 #include "commands.hpp"
+#include "export_plan.hpp"
 #include "plan_hints.hpp"
 #include "plan_sizes.hpp"
 #include <CLI/CLI.hpp>
@@ -151,6 +152,7 @@ void run_plan(plan_options const& options) {
     write_plan_file(p, options.out);
     std::printf("\nplan written to %s\n", options.out.c_str());
   }
+  export_plan(machine, p, options.exports);
   if (!options.svg.empty()) {
     std::ofstream file(options.svg);
     file << draw_svg(machine, p) << std::flush;
@@ -191,6 +193,7 @@ void add_plan_command(CLI::App& app) {
   command->add_option("--out,-o", options->out, "write the plan file (JSON, format 1) here");
   command->add_option("--svg", options->svg, "draw machine, trees and loads here");
   command->add_flag("--compare", options->compare, "also show what every other planner gets");
+  add_export_options(*command, options->exports);
   add_hint_options(*command, options->hints);
   add_size_options(*command, options->sizes);
   command->callback([options] { run_plan(*options); });

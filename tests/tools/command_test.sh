@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Behaviour of the command blink, as a user sees it. usage: command_test.sh BLINK DATA
 set -u
+self=$(realpath "$0")
 blink=$(realpath "$1")
 data=$(realpath "$2")
 work=$(mktemp -d)
@@ -49,6 +50,19 @@ for collective in broadcast reduce all_reduce all_gather reduce_scatter; do
   done
 done
 
+for collective in broadcast reduce all_reduce all_gather reduce_scatter; do
+  ok "$collective as MSCCL" "algorithm written" "$blink" plan dgx2 -c $collective --msccl a.xml --instances 4
+  ok "$collective as MSCCL is sound" "rate/bound 100.0 %" "$blink" check a.xml --machine dgx2
+  ok "$collective of the older runtime" "written" "$blink" plan dgx1v -c $collective --msccl b.xml --dialect legacy
+  ok "$collective of the older runtime is sound" "sound, in place and out of place" "$blink" check b.xml
+done
+refused "too many instances" "thread blocks: 121, at most 108" "$blink" plan dgx2 -c all_gather --msccl a.xml --instances 8
+refused "algorithm of other ranks" "8 ranks, the machine" "$blink" check dgx2 b.xml
+sed 's/type="s" srcbuf="i" srcoff="0"/type="s" srcbuf="i" srcoff="999"/' b.xml >c.xml
+refused "broken algorithm" "rank .*, block .*, step .*, chunk 999" "$blink" check c.xml
+refused "two machines" "expected one of them" "$blink" check dgx2 b.xml --machine dgx1v
+refused "no machine" "a machine before a plan file" "$blink" check plan.json
+
 ok "sizes" "fastest from size on" "$blink" plan dgx2 -c broadcast --sizes 8:64M --json sizes.json
 ok "sizes as JSON" '"fastest_from"' cat sizes.json
 ok "simulation" "predicted us" "$blink" simulate dgx1v --sizes 1K:1M
@@ -91,7 +105,8 @@ refused "disconnected" "no path from rank 0 to rank 7" "$blink" plan dgx1v --ran
 refused "no ring" "no closed ring" "$blink" plan dgx1v --ranks 0,1,4 -p ring
 refused "unknown option" "--rank" "$blink" plan dgx1v --rank 0,1
 refused "unknown command" "help" "$blink" plam
-refused "malformed plan" "malformed JSON" "$blink" check dgx1v "$data/dgx1v.xml"
+refused "malformed plan" "malformed JSON" "$blink" check dgx1v "$self"
+refused "another XML" "expected the element <algo>" "$blink" check dgx1v "$data/dgx1v.xml"
 sed 's/"rate": "[^"]*"/"rate": "99"/' plan.json >wrong.json
 refused "wrong rate" "claims a rate of 99" "$blink" check dgx1v wrong.json
 refused "plan of another machine" "plan.json" "$blink" check dgx1p plan.json

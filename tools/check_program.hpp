@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/topology/topology.hpp>
+
+#include <optional>
+#include <string>
+
+namespace blink::tools {
+
+/// Does the file begin as XML does?
+[[nodiscard]] bool is_xml_file(std::string const& file);
+
+/// Checks an algorithm file of MSCCL and prints what it is; with a machine, also the load on its links.
+/// Throws: input_error that names the first fault.
+void check_program_file(std::string const& file, std::optional<topology> const& machine);
+
+}  // namespace blink::tools

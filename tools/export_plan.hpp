@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/planning/forest.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace blink::tools {
+
+/// Plan files of other runtimes.
+struct export_options {
+  std::string msccl;  ///< file; empty: none
+  std::string dialect = "azure";
+  std::string mscclpp;  ///< file; empty: none
+  int instances = 1;
+  int chunks = 512;
+};
+
+void add_export_options(CLI::App& command, export_options& options);
+
+/// Writes what was asked for, and says what came out.
+/// Throws: planning_error if the plan does not fit; input_error.
+void export_plan(topology const& machine, plan const& p, export_options const& options);
+
+}  // namespace blink::tools
