@@ -38,6 +38,7 @@ struct plan_options {
   bool compare = false;
   size_options sizes;
   hint_options hints;
+  export_options exports;
 };
 
 std::string edge_text(tree_edge const& edge) {
