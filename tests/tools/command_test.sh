@@ -88,9 +88,18 @@ for machine in dgx1v dgx2 ring:5; do
     ok "$collective on $machine" "100.0 %" "$blink" plan $machine -c $collective --root 1 --out p.json
     ok "$collective on $machine is sound" "sound" "$blink" check $machine p.json
   done
+  for collective in all_to_all send_to_next; do
+    ok "$collective on $machine" "100.0 %" "$blink" plan $machine -c $collective --out p.json --svg p.svg
+    ok "$collective on $machine is sound" "sound" "$blink" check $machine p.json
+  done
   ok "barrier on $machine" "signals only" "$blink" plan $machine -c barrier --out p.json --svg p.svg
   ok "barrier on $machine is sound" "sound" "$blink" check $machine p.json
 done
+ok "permutation" "100.0 %" "$blink" plan ring:4 -c permute --to 2,3,0,1 --out p.json
+ok "permutation is sound" "sound" "$blink" check ring:4 p.json
+ok "identity" "all stay" "$blink" plan ring:4 -c permute --to 0,1,2,3
+refused "no permutation" "found destination 1" "$blink" plan ring:4 -c permute --to 1,1,2,3
+refused "no destinations" "found 0 destinations" "$blink" plan ring:4 -c permute
 refused "flows do not run" "can be planned and checked, but not run yet" "$blink" perf -c gather -g 2
 
 refused "unknown planner" "unknown planner 'magic', expected one of exact" "$blink" plan dgx1v -p magic

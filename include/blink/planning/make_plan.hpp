@@ -12,6 +12,7 @@
 #include <blink/planning/plan_butterfly.hpp>
 #include <blink/planning/plan_direct.hpp>
 #include <blink/planning/plan_double_tree.hpp>
+#include <blink/planning/plan_flows.hpp>
 #include <blink/planning/plan_gather.hpp>
 #include <blink/planning/plan_hierarchical_ring.hpp>
 #include <blink/planning/plan_hybrid.hpp>
@@ -40,7 +41,10 @@ namespace detail {
 /// Optimal on any machine, by the method that suits it.
 [[nodiscard]] inline plan plan_exact(topology const& machine, plan_request const& request) {
   if (request.collective == collective::barrier) return plan_barrier(machine);
-  if (is_flow(request.collective)) return plan_gather(machine, request);
+  if (request.collective == collective::gather || request.collective == collective::scatter) {
+    return plan_gather(machine, request);
+  }
+  if (is_flow(request.collective)) return plan_flows(machine, request);
   bool const all_reduce = request.collective == collective::all_reduce;
   if (all_reduce && has_copying_switches(machine)) return plan_joint(machine, request);
   if (to_star(machine)) return plan_switch(machine, request);
@@ -55,8 +59,9 @@ namespace detail {
 
 /// What the planner exact plans.
 inline constexpr collective_set exact_collectives{
-    collective::broadcast,      collective::reduce, collective::all_reduce, collective::all_gather,
-    collective::reduce_scatter, collective::gather, collective::scatter,    collective::barrier};
+    collective::broadcast,      collective::reduce,  collective::all_reduce, collective::all_gather,
+    collective::reduce_scatter, collective::gather,  collective::scatter,    collective::all_to_all,
+    collective::send_to_next,   collective::permute, collective::barrier};
 
 /// All planners, in the order in which to list them. To add one, add a line.
 inline constexpr std::array planners{
