@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/planning/forest.hpp>
+#include <blink/rational.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace blink::inline BLINK_ABI::detail {
+
+/// Out-trees of an old plan on a changed machine: what still fits, and what room and demand is left.
+class kept_trees {
+ public:
+  /// demand: by root, node id: the weight that its trees are to have in all, in units.
+  kept_trees(topology const& machine, std::map<int, rational> demand)
+      : machine_(&machine), demand_(std::move(demand)) {
+    for (auto const& l : machine.links) {
+      auto const ends = std::pair(machine.nodes[static_cast<std::size_t>(l.tail)].id,
+                                  machine.nodes[static_cast<std::size_t>(l.head)].id);
+      room_[ends] += machine.in_units(l.capacity);
+    }
+    for (int const at : machine.rank_positions()) {
+      ranks_.insert(machine.nodes[static_cast<std::size_t>(at)].id);
+    }
+  }
+
+  /// Takes over what fits of the trees: first those that need no change, as they are; then the
+  /// others, with subtrees that lost their way hung somewhere else.
+  void take(std::vector<tree> const& old) {
+    std::vector<tree const*> broken;
+    for (auto const& t : old) {
+      if (!ranks_.contains(t.root)) continue;
+      if (spans(t)) {
+        take_weight(t, t.weight);
+      } else {
+        broken.push_back(&t);
+      }
+    }
+    for (auto const* t : broken) {
+      if (auto const mended = mend(*t)) take_weight(*mended, t->weight);
+    }
+  }
+
+  [[nodiscard]] std::vector<tree> const& trees() const { return trees_; }
+  [[nodiscard]] std::map<int, rational> const& demand() const { return demand_; }
+
+  /// The machine without the room that the kept trees take, in steps small enough for it.
+  [[nodiscard]] topology residual() const {
+    auto result = *machine_;
+    std::int64_t steps = machine_->steps_per_unit;
+    auto const refine = [&](rational const& r) {
+      steps = (rational(steps) * r.denominator() / std::gcd(steps, r.denominator())).numerator();
+    };
+    for (auto const& [ends, room] : room_) refine(room);
+    for (auto const& [root, demand] : demand_) refine(demand);
+    result.steps_per_unit = steps;
+    result.links.clear();
+    std::set<std::pair<int, int>> done;
+    for (auto l : machine_->links) {
+      auto const ends = std::pair(machine_->nodes[static_cast<std::size_t>(l.tail)].id,
+                                  machine_->nodes[static_cast<std::size_t>(l.head)].id);
+      if (!done.insert(ends).second) continue;
+      l.capacity = (room_.at(ends) * steps).numerator();
+      if (l.capacity > 0) result.links.push_back(l);
+    }
+    return result;
+  }
+
+  /// Gives up trees that leave a node set more often than they must, until the links out of the set
+  /// have room for the demand in it. Returns false if that does not help.
+  bool relieve(std::set<int> const& inside) {
+    rational leaving, wanted;
+    for (auto const& [ends, room] : room_) {
+      if (inside.contains(ends.first) && !inside.contains(ends.second)) leaving += room;
+    }
+    for (auto const& [root, demand] : demand_) {
+      if (inside.contains(root)) wanted += demand;
+    }
+    std::vector<std::pair<std::int64_t, std::size_t>> order;  // crossings beyond need, tree
+    for (std::size_t i = 0; i < trees_.size(); ++i) {
+      std::int64_t crossings = inside.contains(trees_[i].root) ? -1 : 0;
+      for (auto const& e : trees_[i].broadcast) {
+        for (std::size_t k = 0; k + 1 < e.path.size(); ++k) {
+          if (inside.contains(e.path[k]) && !inside.contains(e.path[k + 1])) ++crossings;
+        }
+      }
+      if (crossings > 0) order.emplace_back(-crossings, i);
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<bool> given_up(trees_.size(), false);
+    for (auto const& [waste, i] : order) {
+      if (leaving >= wanted) break;
+      leaving += trees_[i].weight * -waste;
+      given_up[i] = true;
+    }
+    if (leaving < wanted) return false;
+    std::vector<tree> rest;
+    for (std::size_t i = 0; i < trees_.size(); ++i) {
+      if (given_up[i]) {
+        load(trees_[i], -trees_[i].weight);
+      } else {
+        rest.push_back(std::move(trees_[i]));
+      }
+    }
+    trees_ = std::move(rest);
+    return true;
+  }
+
+ private:
+  /// All ranks, over links that are there?
+  bool spans(tree const& t) const {
+    std::set<int> reached{t.root};
+    for (auto const& e : t.broadcast) {
+      if (!ranks_.contains(e.from) || !ranks_.contains(e.to) || !passes(e)) return false;
+      reached.insert(e.to);
+    }
+    return reached.size() == ranks_.size();
+  }
+  bool passes(tree_edge const& e) const {
+    for (std::size_t i = 0; i + 1 < e.path.size(); ++i) {
+      if (!room_.contains({e.path[i], e.path[i + 1]})) return false;
+    }
+    return true;
+  }
+
+  void take_weight(tree t, rational weight) {
+    std::map<std::pair<int, int>, std::int64_t> uses;
+    for (auto const& e : t.broadcast) {
+      for (std::size_t i = 0; i + 1 < e.path.size(); ++i) ++uses[{e.path[i], e.path[i + 1]}];
+    }
+    weight = std::min(weight, demand_[t.root]);
+    for (auto const& [ends, count] : uses) weight = std::min(weight, room_.at(ends) / count);
+    if (weight <= rational(0)) return;
+    t.weight = weight;
+    load(t, weight);
+    trees_.push_back(std::move(t));
+  }
+  void load(tree const& t, rational const& weight) {
+    for (auto const& e : t.broadcast) {
+      for (std::size_t i = 0; i + 1 < e.path.size(); ++i) {
+        room_.at({e.path[i], e.path[i + 1]}) -= weight;
+      }
+    }
+    demand_[t.root] -= weight;
+  }
+
+  /// The tree with the edges that are left, and every other part hung below the end of a direct link
+  /// with most room. Nothing if some part has no such link.
+  std::optional<tree> mend(tree const& t) const {
+    std::map<int, tree_edge> into;  // by rank
+    for (auto const& e : t.broadcast) {
+      if (ranks_.contains(e.from) && ranks_.contains(e.to) && passes(e)) into[e.to] = e;
+    }
+    auto const top_of = [&](int rank) {
+      while (into.contains(rank)) rank = into.at(rank).from;
+      return rank;
+    };
+    for (std::size_t parts = 1; parts != 0;) {
+      parts = 0;
+      tree_edge best;
+      rational most;
+      for (int const rank : ranks_) {
+        if (rank == t.root || into.contains(rank)) continue;  // not the top of a part
+        ++parts;
+        for (int const other : ranks_) {
+          auto const link = room_.find({other, rank});
+          if (link == room_.end() || link->second <= most || top_of(other) != t.root) continue;
+          most = link->second;
+          best = {other, rank, {other, rank}};
+        }
+      }
+      if (parts == 0) break;
+      if (most == rational(0)) return std::nullopt;
+      into[best.to] = best;
+    }
+    tree result{t.root, t.weight, {}, {}};
+    std::vector<int> open{t.root};
+    for (std::size_t next = 0; next < open.size(); ++next) {  // nearest to the root first
+      for (auto const& [rank, edge] : into) {
+        if (edge.from != open[next]) continue;
+        result.broadcast.push_back(edge);
+        open.push_back(rank);
+      }
+    }
+    return result;
+  }
+
+  topology const* machine_;
+  std::map<int, rational> demand_;                // left, by root
+  std::map<std::pair<int, int>, rational> room_;  // left, by (from, to) node ids
+  std::set<int> ranks_;
+  std::vector<tree> trees_;
+};
+
+}  // namespace blink::inline BLINK_ABI::detail
