@@ -4,6 +4,7 @@
 #include <blink/collective.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/packing/arborescence_packing.hpp>
 #include <blink/packing/equal_root_rate.hpp>
 #include <blink/planning/detail/kept_trees.hpp>
 #include <blink/planning/detail/rank_graph.hpp>
@@ -60,33 +61,42 @@ namespace detail {
   constexpr int most_rounds = 8;  // then a fresh plan is no slower
   kept_trees kept(machine, std::move(demand));
   kept.take(old.trees);
-  auto const ranks = machine.rank_positions();
   for (int round = 0; round < most_rounds; ++round) {
     if (kept.trees().empty()) return std::nullopt;
-    auto const rest = kept.residual();
+    auto const rest = kept.routes(old.trees);
+    std::vector<int> everyone;
     std::vector<std::int64_t> wanted;
-    rational all;
-    for (int const at : ranks) {
-      auto const d = kept.demand().find(machine.nodes[static_cast<std::size_t>(at)].id);
-      rational const steps = d == kept.demand().end() ? 0 : d->second * rest.steps_per_unit;
-      wanted.push_back(steps.numerator());
-      all += steps;
+    std::vector<root_demand> demands;
+    for (std::size_t v = 0; v < rest.ids.size(); ++v) {
+      auto const d = kept.demand().find(rest.ids[v]);
+      everyone.push_back(static_cast<int>(v));
+      wanted.push_back(d == kept.demand().end() ? 0 : (d->second / rest.step).numerator());
+      if (wanted.back() > 0) demands.push_back({everyone.back(), wanted.back()});
     }
-    if (all > rational(0)) {
-      auto const optimum = equal_root_rate(rest, capacities_of(rest), ranks, wanted);
+    if (!demands.empty()) {
+      auto const optimum = equal_root_rate(rest.graph, rest.capacity, everyone, wanted);
       if (optimum.rate_per_root < rational(1)) {
         std::set<int> inside;
-        for (std::size_t i = 0; i < optimum.cut.size(); ++i) {
-          if (optimum.cut[i]) inside.insert(rest.nodes[i].id);
+        rational leaving;
+        for (std::size_t v = 0; v < optimum.cut.size(); ++v) {
+          if (!optimum.cut[v]) continue;
+          inside.insert(rest.ids[v]);
+          leaving += rest.step * wanted[v];
         }
-        if (!kept.relieve(inside)) return std::nullopt;
+        if (!kept.relieve(inside, leaving * optimum.rate_per_root)) return std::nullopt;
         continue;
       }
-      std::vector<rank_supply> supplies;
-      for (std::size_t i = 0; i < ranks.size(); ++i) {
-        if (wanted[i] > 0) supplies.push_back({ranks[i], wanted[i]});
+      for (auto const& packed :
+           pack_arborescences(rest.graph, rest.capacity, demands, {.tries = 1, .kicks = 0})) {
+        tree t{rest.ids[static_cast<std::size_t>(packed.root)],
+               rest.step * packed.multiplicity,
+               {},
+               {}};
+        for (int const e : packed.edges) {
+          t.broadcast.push_back(rest.edge(static_cast<std::size_t>(e)));
+        }
+        target.trees.push_back(std::move(t));
       }
-      pack_out_trees(rest, supplies, target);
     }
     target.trees.insert(target.trees.begin(), kept.trees().begin(), kept.trees().end());
     target.rate = 0;

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <blink/config.hpp>
+#include <blink/planning/detail/rank_graph.hpp>
 #include <blink/planning/forest.hpp>
 #include <blink/rational.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -54,35 +56,64 @@ class kept_trees {
   [[nodiscard]] std::vector<tree> const& trees() const { return trees_; }
   [[nodiscard]] std::map<int, rational> const& demand() const { return demand_; }
 
-  /// The machine without the room that the kept trees take, in steps small enough for it.
-  [[nodiscard]] topology residual() const {
-    auto result = *machine_;
+  /// Routes between ranks in the room that is left, in steps small enough for room and demand: those
+  /// that the old trees had and the kept ones do not take, direct links, and ways over one relay.
+  [[nodiscard]] rank_graph routes(std::vector<tree> const& old) const {
+    std::map<std::vector<int>, rational> freed;
+    for (auto const& t : old) {
+      for (auto const& e : t.broadcast) {
+        if (ranks_.contains(e.from) && ranks_.contains(e.to) && passes(e))
+          freed[e.path] += t.weight;
+      }
+    }
+    for (auto const& t : trees_) {
+      for (auto const& e : t.broadcast) freed[e.path] -= t.weight;
+    }
+    auto room = room_;
+    std::map<std::vector<int>, rational> found;
+    auto const add = [&](std::vector<int> const& path, rational amount) {
+      for (std::size_t i = 0; i + 1 < path.size(); ++i) {
+        amount = std::min(amount, room.at({path[i], path[i + 1]}));
+      }
+      if (amount <= rational(0)) return;
+      for (std::size_t i = 0; i + 1 < path.size(); ++i) room.at({path[i], path[i + 1]}) -= amount;
+      found[path] += amount;
+    };
+    for (auto const& [path, amount] : freed) add(path, amount);
+    for (auto const& [in, width] : room_) {
+      if (!ranks_.contains(in.first)) continue;
+      if (ranks_.contains(in.second)) {
+        add({in.first, in.second}, width);
+        continue;
+      }
+      for (auto out = room_.lower_bound({in.second, INT_MIN});
+           out != room_.end() && out->first.first == in.second; ++out) {
+        int const to = out->first.second;
+        if (ranks_.contains(to) && to != in.first) add({in.first, in.second, to}, width);
+      }
+    }
     std::int64_t steps = machine_->steps_per_unit;
     auto const refine = [&](rational const& r) {
       steps = (rational(steps) * r.denominator() / std::gcd(steps, r.denominator())).numerator();
     };
-    for (auto const& [ends, room] : room_) refine(room);
+    for (auto const& [path, amount] : found) refine(amount);
     for (auto const& [root, demand] : demand_) refine(demand);
-    result.steps_per_unit = steps;
-    result.links.clear();
-    std::set<std::pair<int, int>> done;
-    for (auto l : machine_->links) {
-      auto const ends = std::pair(machine_->nodes[static_cast<std::size_t>(l.tail)].id,
-                                  machine_->nodes[static_cast<std::size_t>(l.head)].id);
-      if (!done.insert(ends).second) continue;
-      l.capacity = (room_.at(ends) * steps).numerator();
-      if (l.capacity > 0) result.links.push_back(l);
+    rank_graph result;
+    result.ids.assign(ranks_.begin(), ranks_.end());
+    result.step = rational(1, steps);
+    result.graph.vertex_count = static_cast<int>(result.ids.size());
+    for (auto const& [path, amount] : found) {
+      result.graph.arcs.push_back({result.vertex_of(path.front()), result.vertex_of(path.back())});
+      result.capacity.push_back((amount * steps).numerator());
+      result.paths.push_back(path);
     }
     return result;
   }
 
-  /// Gives up trees that leave a node set more often than they must, until the links out of the set
-  /// have room for the demand in it. Returns false if that does not help.
-  bool relieve(std::set<int> const& inside) {
-    rational leaving, wanted;
-    for (auto const& [ends, room] : room_) {
-      if (inside.contains(ends.first) && !inside.contains(ends.second)) leaving += room;
-    }
+  /// Gives up trees that leave a set of ranks more often than they must, until the routes out of it,
+  /// of which `leaving` is there, have room for the demand in it. Returns false if that does not help.
+  bool relieve(std::set<int> const& inside, rational leaving) {
+    rational wanted;
     for (auto const& [root, demand] : demand_) {
       if (inside.contains(root)) wanted += demand;
     }
@@ -90,9 +121,7 @@ class kept_trees {
     for (std::size_t i = 0; i < trees_.size(); ++i) {
       std::int64_t crossings = inside.contains(trees_[i].root) ? -1 : 0;
       for (auto const& e : trees_[i].broadcast) {
-        for (std::size_t k = 0; k + 1 < e.path.size(); ++k) {
-          if (inside.contains(e.path[k]) && !inside.contains(e.path[k + 1])) ++crossings;
-        }
+        if (inside.contains(e.from) && !inside.contains(e.to)) ++crossings;
       }
       if (crossings > 0) order.emplace_back(-crossings, i);
     }
