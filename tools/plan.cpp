@@ -8,6 +8,7 @@
 #include "commands.hpp"
 #include "export_plan.hpp"
 #include "plan_hints.hpp"
+#include "plan_repair.hpp"
 #include "plan_sizes.hpp"
 #include <CLI/CLI.hpp>
 
@@ -39,6 +40,7 @@ struct plan_options {
   size_options sizes;
   hint_options hints;
   export_options exports;
+  std::string repair;
 };
 
 std::string edge_text(tree_edge const& edge) {
@@ -131,7 +133,26 @@ std::string planner_list() {
   return text;
 }
 
+void write_outputs(topology const& machine, plan const& p, plan_options const& options) {
+  if (!options.out.empty()) {
+    write_plan_file(p, options.out);
+    std::printf("\nplan written to %s\n", options.out.c_str());
+  }
+  export_plan(machine, p, options.exports);
+  if (!options.svg.empty()) {
+    std::ofstream file(options.svg);
+    file << draw_svg(machine, p) << std::flush;
+    if (!file) throw input_error(options.svg + ": cannot be written");
+    std::printf("\npicture written to %s\n", options.svg.c_str());
+  }
+}
+
 void run_plan(plan_options const& options) {
+  if (!options.repair.empty()) {
+    auto const again = show_repair(options.machine, options.ranks, options.repair);
+    print_plan(again.machine, again.planned);
+    return write_outputs(again.machine, again.planned, options);
+  }
   plan_request request;
   request.collective = read_collective(options.collective);
   request.planner = options.planner;
@@ -149,17 +170,7 @@ void run_plan(plan_options const& options) {
   if (!p.trees.empty() && can_run(p.collective) && hints.empty()) {
     print_comparison(machine, p, options.compare);
   }
-  if (!options.out.empty()) {
-    write_plan_file(p, options.out);
-    std::printf("\nplan written to %s\n", options.out.c_str());
-  }
-  export_plan(machine, p, options.exports);
-  if (!options.svg.empty()) {
-    std::ofstream file(options.svg);
-    file << draw_svg(machine, p) << std::flush;
-    if (!file) throw input_error(options.svg + ": cannot be written");
-    std::printf("\npicture written to %s\n", options.svg.c_str());
-  }
+  write_outputs(machine, p, options);
 }
 
 }  // namespace
@@ -195,6 +206,10 @@ void add_plan_command(CLI::App& app) {
   command->add_option("--svg", options->svg, "draw machine, trees and loads here");
   command->add_flag("--compare", options->compare, "also show what every other planner gets");
   add_export_options(*command, options->exports);
+  command->add_option(
+      "--repair", options->repair,
+      "repair this plan file for MACHINE as it is now: as good as a fresh plan, with\n"
+      "as many of the old trees as may stay; says what changed");
   add_hint_options(*command, options->hints);
   add_size_options(*command, options->sizes);
   command->callback([options] { run_plan(*options); });

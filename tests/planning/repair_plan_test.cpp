@@ -74,9 +74,6 @@ TEST(RepairPlan, EveryLinkOfDgx1) {
         ++methods[static_cast<std::size_t>(result.method)];
       }
     }
-    RecordProperty(std::string(to_text(kind)), methods[2]);
-    std::printf("%s: reweighted %d mended %d anew %d\n", std::string(to_text(kind)).c_str(),
-                methods[0], methods[1], methods[2]);
     if (kind != collective::all_reduce) {
       EXPECT_LE(methods[2], 4);
     }
@@ -103,7 +100,7 @@ TEST(RepairPlan, RanksLostAndAdded) {
       anew += (fewer.method == repair_method::anew) + (more.method == repair_method::anew);
     }
   }
-  std::printf("anew %d of 64\n", anew);
+  EXPECT_LE(anew, 6);  // of 64
 }
 
 TEST(RepairPlan, RandomMachinesWithRelays) {
@@ -124,12 +121,13 @@ TEST(RepairPlan, RandomMachinesWithRelays) {
     }
   }
   EXPECT_GE(cases, 30);
-  std::printf("random: anew %d of %d\n", anew, cases);
+  EXPECT_LE(10 * anew, 2 * cases);
 }
 
 TEST(RepairPlan, NothingChangedKeepsEverything) {
   for (auto const& machine : {machines::dgx1v(), machines::dgx_a100(2)}) {
     for (auto const kind : kinds) {
+      if (kind == collective::all_reduce && machine.nodes.size() > 8) continue;  // takes seconds
       auto const old = make_plan(machine, {kind, {}, "exact"});
       auto const result = sound_repair(machine, old);
       SCOPED_TRACE(machine.name + " " + std::string(to_text(kind)));

@@ -79,6 +79,11 @@ refused "contradicting hints" "both the root and a relay" "$blink" plan dgx1v -c
 printf '{"blink_hints": 1, "max_tree": 7}' >wrong_hints.json
 refused "misspelt hint" "max_tree: unknown key" "$blink" plan dgx1v --hints wrong_hints.json
 refused "frontier of a broadcast" "frontier: is for all_gather" "$blink" plan dgx1v -c broadcast --frontier 3
+ok "plan to repair" "written" "$blink" plan dgx1v -c all_gather --out old.json
+ok "repair" "ranks lost   7" "$blink" plan dgx1v --ranks 0-6 --repair old.json --out new.json
+ok "repaired plan is sound" "sound" "$blink" check dgx1v new.json
+ok "repair of what is whole" "0 changed, 0 new, 0 dropped" "$blink" plan dgx1v --repair old.json
+refused "repair of no plan" "malformed JSON" "$blink" plan dgx1v --repair "$data/dgx1v.xml"
 refused "links without a rate" "unit 'links' has no known rate" "$blink" simulate ring:5 --sizes 1M
 refused "sizes the wrong way" "--sizes 1M:8" "$blink" plan dgx1v --sizes 1M:8
 refused "sizes that are none" "--sizes x" "$blink" plan dgx1v --sizes x

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan_repair.hpp"
+
+#include <blink/planning/check_plan.hpp>
+#include <blink/planning/plan_file.hpp>
+#include <blink/planning/repair_plan.hpp>
+
+#include "arguments.hpp"
+
+#include <cstdio>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace blink::tools {
+namespace {
+
+void print_links(char const* what, std::vector<std::pair<int, int>> const& links) {
+  if (links.empty()) return;
+  std::printf("%s", what);
+  for (auto const& [from, to] : links) std::printf(" %d->%d", from, to);
+  std::printf("\n");
+}
+
+std::string positions(std::vector<std::pair<std::size_t, std::size_t>> const& pairs) {
+  std::string text;
+  for (auto const& [before, after] : pairs) {
+    text += " " + std::to_string(before) + (before == after ? "" : "=" + std::to_string(after));
+  }
+  return text;
+}
+std::string positions(std::vector<std::size_t> const& trees) {
+  std::string text;
+  for (auto const i : trees) text += " " + std::to_string(i);
+  return text;
+}
+
+}  // namespace
+
+repaired show_repair(std::string const& machine, std::string const& ranks,
+                     std::string const& old_file) {
+  auto const old = read_plan_file(old_file);
+  std::string ids = ranks;
+  if (ids.empty()) {
+    auto const whole = read_part(machine, "", "all").machine;
+    for (auto const* nodes : {&old.ranks, &old.relays}) {
+      for (int const id : *nodes) {
+        if (whole.position_of(id) >= 0) ids += (ids.empty() ? "" : ",") + std::to_string(id);
+      }
+    }
+  }
+  if (ids.empty()) throw input_error(old_file + ": no rank of the plan is in machine " + machine);
+  auto place = read_allocation(machine, ids, old.links.empty() ? "all" : old.links);
+  auto result = repair_plan(place.machine, old);
+  result.plan.links = place.links;
+  if (auto const report = check_plan(place.machine, result.plan); !report) {
+    throw std::runtime_error("the repaired plan does not pass the checker: " + *report.fault);
+  }
+  auto const& d = result.difference;
+  std::printf("repaired     %s: %s%s\n", old_file.c_str(), to_text(result.method),
+              result.reason.empty() ? "" : (" (" + result.reason + ")").c_str());
+  std::printf("rate before  %s\n", in_words(d.rate_before, old.unit).c_str());
+  std::printf("rate after   %s\n", in_words(d.rate_after, old.unit).c_str());
+  if (!d.ranks_lost.empty()) std::printf("ranks lost   %s\n", in_words(d.ranks_lost).c_str());
+  if (!d.ranks_added.empty()) std::printf("ranks added  %s\n", in_words(d.ranks_added).c_str());
+  std::printf("trees        %zu kept, %zu with another weight, %zu changed, %zu new, %zu dropped\n",
+              d.kept.size(), d.reweighted.size(), d.changed.size(), d.added.size(),
+              d.dropped.size());
+  std::printf("  old=new    kept:%s; weight:%s; changed:%s\n", positions(d.kept).c_str(),
+              positions(d.reweighted).c_str(), positions(d.changed).c_str());
+  std::printf("             new:%s; dropped:%s\n", positions(d.added).c_str(),
+              positions(d.dropped).c_str());
+  print_links("links left  ", d.links_left);
+  print_links("links taken ", d.links_taken);
+  std::printf("\n");
+  return {std::move(place.machine), std::move(result.plan)};
+}
+
+}  // namespace blink::tools

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/planning/forest.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <string>
+
+namespace blink::tools {
+
+/// A machine and the plan that was repaired for it.
+struct repaired {
+  topology machine;
+  plan planned;
+};
+
+/// Repairs the plan of a file for the machine as it is now, checks it, and prints the difference.
+/// ranks: as --ranks; empty: those of the old plan that the machine still has.
+[[nodiscard]] repaired show_repair(std::string const& machine, std::string const& ranks,
+                                   std::string const& old_file);
+
+}  // namespace blink::tools
