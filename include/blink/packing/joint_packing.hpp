@@ -63,6 +63,7 @@ template <class Capacities>
     auto const c = static_cast<std::int64_t>(capacities[e]);
     expects(c >= 0, "joint packing: a capacity is negative");
     if (c == 0 || graph.arcs[e].tail == graph.arcs[e].head) continue;
+    problem.resource.push_back(static_cast<int>(result.name.size()));
     problem.graph.arcs.push_back(graph.arcs[e]);
     problem.capacity.push_back(c);
     result.name.push_back(static_cast<int>(e));

@@ -13,8 +13,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <numeric>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -107,15 +109,41 @@ struct routed_problem : joint_problem {
       }
     }
     expects_connected(graph, is_relay);
+    if (copying == reducing) mirror();
   }
 
   [[nodiscard]] std::vector<rational> prices_of(joint_optimum const& optimum,
                                                 std::size_t count) const {
     std::vector<rational> result(count);
     for (std::size_t i = 0; i < edges.name.size(); ++i) {
-      result[static_cast<std::size_t>(edges.name[i])] = optimum.prices[i];
+      auto const& price = optimum.prices[static_cast<std::size_t>(resource[i])];
+      result[static_cast<std::size_t>(edges.name[i])] = mirrored ? price / 2 : price;
     }
     return result;
+  }
+
+ private:
+  /// If every link has the same capacity in its other direction, an optimal packing and itself turned
+  /// round are half each of one whose pairs are a tree and itself turned round. Such trees may have
+  /// any root.
+  void mirror() {
+    std::map<std::pair<int, int>, std::size_t> position;
+    for (std::size_t e = 0; e < graph.arcs.size(); ++e) {
+      if (!position.emplace(std::pair(graph.arcs[e].tail, graph.arcs[e].head), e).second) return;
+    }
+    std::vector<int> shared(graph.arcs.size(), -1);
+    std::vector<std::int64_t> both;
+    for (std::size_t e = 0; e < graph.arcs.size(); ++e) {
+      auto const other = position.find({graph.arcs[e].head, graph.arcs[e].tail});
+      if (other == position.end() || capacity[other->second] != capacity[e]) return;
+      if (shared[e] >= 0) continue;
+      shared[e] = shared[other->second] = static_cast<int>(both.size());
+      both.push_back(capacity[e]);
+    }
+    resource = std::move(shared);
+    capacity = std::move(both);
+    roots.resize(1);
+    mirrored = true;
   }
 };
 
@@ -127,6 +155,8 @@ struct routed_problem : joint_problem {
 /// As `pack_joint_trees`, where relays let no more out than comes in; the loads of each direction are
 /// then split into routes, which is always possible. A relay that copies or reduces may also be a
 /// vertex of an out-tree or in-tree: loads are then kept apart by which of these their trees span.
+/// Where all links are alike both ways, each pair is one tree there and back, rooted where it is
+/// lowest.
 ///
 /// Source: linear programming over loads and cuts (`detail::joint_program`); J. Bang-Jensen,
 ///         A. Frank, B. Jackson, "Preserving and increasing local edge-connectivity in mixed graphs",
@@ -155,21 +185,24 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     layers.emplace_back(problem, loads, network.group);
     common = std::lcm(common, layers.back().scale);
   }
+  auto const divisor = problem.edges.divisor;
+  auto const unit = rational(divisor) / optimum.denominator / common;
+  routed_joint_packing result{optimum.rate * divisor, {}, {}, optimum.pivots};
   std::vector<detail::multiple_tree<detail::path_list>> in, out;
   for (std::size_t l = 0; l < layers.size(); ++l) {
     for (auto& [root, multiplicity, paths] : layers[l].trees) {
       multiplicity *= common / layers[l].scale;
-      bool const inward = optimum.layers[l].layer.inward;
-      if (inward) {
-        std::ranges::reverse(paths);
-        for (auto& path : paths) std::ranges::reverse(path);
+      if (problem.mirrored) {
+        std::tie(root, paths) = detail::rooted_lowest(std::move(paths), problem.is_relay);
+        result.pairs.push_back(
+            {root, unit * multiplicity, detail::turned_round(paths), std::move(paths)});
+      } else if (optimum.layers[l].layer.inward) {
+        in.push_back({root, multiplicity, detail::turned_round(std::move(paths))});
+      } else {
+        out.push_back({root, multiplicity, std::move(paths)});
       }
-      (inward ? in : out).push_back({root, multiplicity, std::move(paths)});
     }
   }
-  auto const& edge = problem.edges;
-  routed_joint_packing result{optimum.rate * edge.divisor, {}, {}, optimum.pivots};
-  auto const unit = rational(edge.divisor) / optimum.denominator / common;
   for (auto& pair : detail::paired_trees(std::move(in), std::move(out))) {
     result.pairs.push_back(
         {pair.root, unit * pair.multiplicity, std::move(pair.in), std::move(pair.out)});

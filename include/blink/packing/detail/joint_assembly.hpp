@@ -84,6 +84,55 @@ using path_list = std::vector<std::vector<int>>;  // of vertices
   return edges;
 }
 
+/// The same tree, root first, at the rank where it is lowest.
+[[nodiscard]] inline std::pair<int, path_list> rooted_lowest(path_list edges,
+                                                             std::vector<bool> const& is_relay) {
+  std::vector<std::vector<std::size_t>> at(is_relay.size());  // edges by either end
+  for (std::size_t e = 0; e < edges.size(); ++e) {
+    at[static_cast<std::size_t>(edges[e].front())].push_back(e);
+    at[static_cast<std::size_t>(edges[e].back())].push_back(e);
+  }
+  // Visits nearest first: (vertex, edge that leads there), and the height.
+  auto const walk = [&](int root) {
+    std::vector<int> depth(is_relay.size(), -1);
+    std::vector<std::pair<int, std::size_t>> order{{root, edges.size()}};
+    depth[static_cast<std::size_t>(root)] = 0;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      int const v = order[i].first;
+      for (auto const e : at[static_cast<std::size_t>(v)]) {
+        int const other = edges[e].front() == v ? edges[e].back() : edges[e].front();
+        if (depth[static_cast<std::size_t>(other)] >= 0) continue;
+        depth[static_cast<std::size_t>(other)] = depth[static_cast<std::size_t>(v)] + 1;
+        order.emplace_back(other, e);
+      }
+    }
+    return std::pair(depth[static_cast<std::size_t>(order.back().first)], std::move(order));
+  };
+  int best = -1;
+  decltype(walk(0)) lowest;
+  for (std::size_t v = 0; v < is_relay.size(); ++v) {
+    if (is_relay[v] || at[v].empty()) continue;
+    auto found = walk(static_cast<int>(v));
+    if (best >= 0 && found.first >= lowest.first) continue;
+    best = static_cast<int>(v);
+    lowest = std::move(found);
+  }
+  path_list result;
+  for (std::size_t i = 1; i < lowest.second.size(); ++i) {
+    auto path = edges[lowest.second[i].second];
+    if (path.back() != lowest.second[i].first) std::ranges::reverse(path);
+    result.push_back(std::move(path));
+  }
+  return {best, std::move(result)};
+}
+
+/// The same tree towards its root, leaves first.
+[[nodiscard]] inline path_list turned_round(path_list edges) {
+  std::ranges::reverse(edges);
+  for (auto& path : edges) std::ranges::reverse(path);
+  return edges;
+}
+
 /// The trees that fill the loads of a layer, as edges over routes, root first; in-trees as out-trees
 /// of the graph turned round. Multiplicities are in 1/`scale` of the loads.
 struct layer_trees {
@@ -121,7 +170,10 @@ struct layer_trees {
     for (auto const& d : loads.demands) {
       wanted.push_back({number[static_cast<std::size_t>(d.root)], d.multiplicity * scale});
     }
-    for (auto const& packed : pack_arborescences(joined, capacity, wanted)) {
+    arborescence_packing_options options;  // more takes longer than it is worth
+    options.tries = 2;
+    options.more_tries = 2;
+    for (auto const& packed : pack_arborescences(joined, capacity, wanted, options)) {
       path_list paths;
       for (int const e : packed.edges) {
         paths.push_back(split.routes[static_cast<std::size_t>(e)].path);

@@ -39,7 +39,7 @@ struct joint_optimum {
   rational rate;
   std::int64_t denominator = 1;
   std::vector<layer_loads> layers;
-  std::vector<rational> prices;  ///< by edge; every pair costs at least 1
+  std::vector<rational> prices;  ///< by resource; every pair costs at least 1
   std::size_t pivots = 0;
 };
 
@@ -78,10 +78,10 @@ struct joint_bound {
 [[nodiscard]] inline std::optional<joint_bound> bound_of_prices(joint_problem const& problem,
                                                                 common_fractions const& prices) {
   wide_integer sum = 0, value = 0;
-  for (std::size_t e = 0; e < prices.numerators.size(); ++e) {
-    if (prices.numerators[e] < 0) return std::nullopt;
-    sum += prices.numerators[e];
-    value += wide_integer{prices.numerators[e]} * problem.capacity[e];
+  for (std::size_t r = 0; r < prices.numerators.size(); ++r) {
+    if (prices.numerators[r] < 0) return std::nullopt;
+    sum += prices.numerators[r];
+    value += wide_integer{prices.numerators[r]} * problem.capacity[r];
   }
   auto const vertices = wide_integer{problem.graph.vertex_count};
   if (2 * sum * vertices >= largest_number || value >= largest_number) return std::nullopt;
@@ -139,9 +139,9 @@ struct joint_bound {
   std::vector<std::int64_t> in(problem.roots.size(), 0), out = in;  // rooted
   for (std::size_t l = 0; l < layers.size(); ++l) {
     layer_loads loads{layers[l], {}, {}};
-    for (std::size_t e = 0; e < problem.capacity.size(); ++e) {
+    for (std::size_t e = 0; e < problem.resource.size(); ++e) {
       loads.load.push_back(number(program.load(l, e)));
-      total[e] += loads.load.back();
+      total[static_cast<std::size_t>(problem.resource[e])] += loads.load.back();
     }
     for (std::size_t i = 0; i < problem.roots.size(); ++i) {
       auto const amount = number(program.rooted(l, i));
@@ -151,9 +151,10 @@ struct joint_bound {
     if (!holds_trees(problem, loads)) return std::nullopt;
     if (!loads.demands.empty()) result.push_back(std::move(loads));
   }
-  for (std::size_t e = 0; e < total.size(); ++e) {
-    if (total[e] > wide_integer{problem.capacity[e]} * values.denominator) return std::nullopt;
+  for (std::size_t r = 0; r < total.size(); ++r) {
+    if (total[r] > wide_integer{problem.capacity[r]} * values.denominator) return std::nullopt;
   }
+  if (problem.mirrored) in = out;
   auto const rooted = std::accumulate(out.begin(), out.end(), std::int64_t{0});
   if (in != out || rational(rooted, values.denominator) != rate) return std::nullopt;
   return result;
@@ -170,7 +171,8 @@ struct joint_bound {
                                                       joint_optimum_options const& options) {
   joint_optimum result;
   bool finished = false;
-  std::vector<tree_layer> layers{{true, problem.reducing}, {false, problem.copying}};
+  std::vector<tree_layer> layers{{false, problem.copying}};
+  if (!problem.mirrored) layers.push_back({true, problem.reducing});
   for (std::size_t attempt = 0; attempt < options.tolls.size();) {
     joint_program program(problem, layers, options.tolls[attempt], options.seed);
     bool const solved = program.solve(options.max_pivots);

@@ -138,7 +138,8 @@ class priced_trees {
   std::vector<std::vector<int>> leaving_;  // edges by vertex
 };
 
-/// The cheapest pair when an edge costs `price`, and the layers that all pairs below `enough` are in.
+/// The cheapest pair when a resource costs `price`, and the layers that all pairs below `enough` are
+/// in.
 struct priced_pair {
   std::int64_t cost = priced_trees::unreachable;
   std::set<tree_layer> layers;
@@ -148,14 +149,18 @@ struct priced_pair {
 [[nodiscard]] inline priced_pair cheapest_pair(joint_problem const& problem,
                                                std::vector<std::int64_t> const& price,
                                                std::int64_t enough) {
-  auto const in = priced_trees(problem, true).cheapest(price, problem.roots);
-  auto const out = priced_trees(problem, false).cheapest(price, problem.roots);
+  std::vector<std::int64_t> by_edge;
+  for (int const r : problem.resource) by_edge.push_back(price[static_cast<std::size_t>(r)]);
+  auto const out = priced_trees(problem, false).cheapest(by_edge, problem.roots);
+  // Mirrored, the in-trees are those of the out-trees.
+  auto const in = problem.mirrored ? std::vector<priced_tree>(out.size())
+                                   : priced_trees(problem, true).cheapest(by_edge, problem.roots);
   priced_pair result;
-  for (std::size_t i = 0; i < in.size(); ++i) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
     auto const cost = in[i].cost + out[i].cost;
     result.cost = std::min(result.cost, cost);
     if (cost >= enough) continue;
-    result.layers.insert({true, in[i].relays});
+    if (!problem.mirrored) result.layers.insert({true, in[i].relays});
     result.layers.insert({false, out[i].relays});
   }
   return result;

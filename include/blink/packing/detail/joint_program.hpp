@@ -27,11 +27,15 @@ namespace blink::inline BLINK_ABI::detail {
 /// is walked towards the root.
 struct joint_problem {
   arc_list graph;
-  std::vector<std::int64_t> capacity;  ///< by edge, positive
+  std::vector<int> resource;           ///< by edge: what it takes capacity of
+  std::vector<std::int64_t> capacity;  ///< by resource, positive
   std::vector<int> roots;              ///< distinct ranks
   std::vector<bool> is_relay;          ///< by vertex; trees pass through relays
   std::vector<int> reducing;           ///< relays that in-trees may span
   std::vector<int> copying;            ///< relays that out-trees may span
+  /// Both directions of a link are one resource, so that an in-tree takes of it what the same tree
+  /// takes as an out-tree: only out-trees are packed, and each pair is a tree and itself turned round.
+  bool mirrored = false;
 };
 
 /// Trees of one direction that span the ranks and these relays, and pass through other relays.
@@ -44,7 +48,7 @@ struct tree_layer {
 /// How much of each layer every edge carries, and what is rooted where, at an optimum.
 struct approximate_loads {
   std::vector<double> values;  ///< by variable of the program
-  std::vector<double> prices;  ///< by edge
+  std::vector<double> prices;  ///< by resource
 };
 
 /// Finds loads of the edges such that in-trees and out-trees with these loads exist, of the highest
@@ -62,25 +66,32 @@ struct approximate_loads {
 ///         rows; for each round of cuts L V maximum flows. A handful of rounds on all machines that we know.
 class joint_program {
  public:
-  /// layers: at least one of each direction. What is rooted in the layers of one direction equals what
-  ///         is rooted in the others, for each root; with two layers, these are the same variables.
-  joint_program(joint_problem const& problem, std::vector<tree_layer> const& layers, double toll,
+  /// layers: at least one of each direction, or of out-trees if the problem is mirrored. What is
+  ///         rooted in the layers of one direction equals what is rooted in the others, for each
+  ///         root; with two layers, these are the same variables.
+  joint_program(joint_problem const& problem, std::vector<tree_layer> layers, double toll,
                 std::uint64_t seed)
       : problem_(problem),
-        layers_(layers),
+        layers_(std::move(layers)),
         edges_(problem.graph.arcs.size()),
         roots_(problem.roots.size()),
-        root_sets_(layers.size() == 2 ? 1 : layers.size()),
+        root_sets_(layers_.size() == 2 && !problem.mirrored ? 1 : layers_.size()),
         unit_(largest_rate()),
         lp_(make_program(toll, seed)) {
+    std::vector<std::vector<std::size_t>> users(problem_.capacity.size());
     for (std::size_t e = 0; e < edges_; ++e) {
+      users[static_cast<std::size_t>(problem_.resource[e])].push_back(e);
+    }
+    for (std::size_t r = 0; r < users.size(); ++r) {
       // What is beyond both directions of all trees is of no use.
-      double const limit = std::min(static_cast<double>(problem_.capacity[e]) / unit_, 4.0);
-      program_row row{{}, problem_.capacity[e]};
-      for (std::size_t l = 0; l < layers_.size(); ++l) row.entries.push_back({load(l, e), 1});
+      double const limit = std::min(static_cast<double>(problem_.capacity[r]) / unit_, 4.0);
+      program_row row{{}, problem_.capacity[r]};
+      for (std::size_t l = 0; l < layers_.size(); ++l) {
+        for (auto const e : users[r]) row.entries.push_back({load(l, e), 1});
+      }
       add(std::move(row), limit);
     }
-    if (root_sets_ > 1) {
+    if (root_sets_ > 1 && !problem_.mirrored) {
       for (std::size_t i = 0; i < roots_; ++i) {
         program_row row;
         for (std::size_t l = 0; l < layers_.size(); ++l) {
@@ -144,23 +155,24 @@ class joint_program {
     for (std::size_t j = 0; j < variables(); ++j) {
       found.values.push_back(lp_.value(static_cast<int>(j)) * unit_);
     }
-    for (std::size_t e = 0; e < edges_; ++e) {
-      found.prices.push_back(lp_.price(static_cast<int>(e) + 1));
+    for (std::size_t r = 0; r < problem_.capacity.size(); ++r) {
+      found.prices.push_back(lp_.price(static_cast<int>(r) + 1));
     }
     return found;
   }
 
-  /// The prices of the last basis without rounding, by edge, or nothing if they exceed 61 bits.
+  /// The prices of the last basis without rounding, by resource, or nothing if they exceed 61 bits.
   [[nodiscard]] std::optional<common_fractions> exact_prices() const {
     auto const basis = basis_equations();
     std::vector<std::int64_t> worth;
     for (int const variable : basis.variables) worth.push_back(is_worth(variable) ? 1 : 0);
     auto const found = exact_solve(basis.matrix.transposed(), worth);
     if (!found) return std::nullopt;
-    common_fractions prices{std::vector<std::int64_t>(edges_, 0), found->denominator};
+    common_fractions prices{std::vector<std::int64_t>(problem_.capacity.size(), 0),
+                            found->denominator};
     for (std::size_t i = 0; i < basis.rows.size(); ++i) {
       auto const row = static_cast<std::size_t>(basis.rows[i]) - 1;
-      if (row < edges_) prices.numerators[row] = found->numerators[i];
+      if (row < prices.numerators.size()) prices.numerators[row] = found->numerators[i];
     }
     return prices;
   }
@@ -214,8 +226,10 @@ class joint_program {
     std::vector<double> enters(problem_.is_relay.size(), 0), leaves = enters;
     for (std::size_t e = 0; e < edges_; ++e) {
       auto const& a = problem_.graph.arcs[e];
-      leaves[static_cast<std::size_t>(a.tail)] += static_cast<double>(problem_.capacity[e]);
-      enters[static_cast<std::size_t>(a.head)] += static_cast<double>(problem_.capacity[e]);
+      auto const capacity =
+          static_cast<double>(problem_.capacity[static_cast<std::size_t>(problem_.resource[e])]);
+      leaves[static_cast<std::size_t>(a.tail)] += capacity;
+      enters[static_cast<std::size_t>(a.head)] += capacity;
     }
     double result = std::numeric_limits<double>::infinity();
     for (std::size_t v = 0; v < enters.size(); ++v) {
@@ -342,7 +356,7 @@ class joint_program {
   }
 
   joint_problem const& problem_;
-  std::vector<tree_layer> const& layers_;
+  std::vector<tree_layer> layers_;
   std::size_t edges_, roots_;
   std::size_t root_sets_;  // variables for what is rooted: one for all layers, or one for each
   double unit_;            // capacity that the program counts as 1
