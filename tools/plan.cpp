@@ -37,6 +37,8 @@ struct plan_options {
   std::string out;
   std::string svg;
   bool compare = false;
+  std::string bytes = "0";
+  double slow_start_microseconds = 0;
   size_options sizes;
   hint_options hints;
   export_options exports;
@@ -160,6 +162,8 @@ void run_plan(plan_options const& options) {
   if (!options.destinations.empty()) {
     request.destinations = read_ids("--to", options.destinations);
   }
+  request.bytes = static_cast<std::int64_t>(read_bytes("--bytes", options.bytes));
+  request.slow_start_seconds = options.slow_start_microseconds * 1e-6;
   auto const [machine, links] = read_allocation(options.machine, options.ranks, options.links);
   if (!options.sizes.sizes.empty()) return show_sizes(machine, links, request, options.sizes);
   if (options.hints.frontier > 0) return show_frontier(machine, request, options.hints.frontier);
@@ -204,6 +208,15 @@ void add_plan_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--out,-o", options->out, "write the plan file (JSON, format 1) here");
   command->add_option("--svg", options->svg, "draw machine, trees and loads here");
+  command
+      ->add_option("--bytes", options->bytes,
+                   "size of the buffer for --planner hybrid, such as 64M; 0: large")
+      ->capture_default_str();
+  command
+      ->add_option("--slow-start-us", options->slow_start_microseconds,
+                   "for --planner hybrid: microseconds by which the slow kind of link starts later")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command->add_flag("--compare", options->compare, "also show what every other planner gets");
   add_export_options(*command, options->exports);
   command->add_option(

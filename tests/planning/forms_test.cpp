@@ -198,6 +198,17 @@ TEST(Hybrid, RefusesNegativeSizes) {
                input_error);
 }
 
+TEST(Ring, TakesDirectLinksWhereTheyGiveMore) {
+  auto const both = machines::dgx1v_pcie();
+  EXPECT_EQ(sound_plan(both, {collective::broadcast, {}, "ring", {}}).rate, rational(150));
+  // GPUs 0, 1 and 4 have no ring of NVLinks, but PCIe closes one.
+  auto const part = subset(both, {0, 1, 4});
+  EXPECT_GT(sound_plan(part, {collective::broadcast, {}, "ring", {}}).rate, rational(0));
+  EXPECT_THROW(
+      (void)make_plan(only_links(part, link_kind::nvlink), {collective::broadcast, {}, "ring", {}}),
+      planning_error);
+}
+
 TEST(Blink, BroadcastsThroughSwitches) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
@@ -210,7 +221,8 @@ TEST(Blink, BroadcastsThroughSwitches) {
     EXPECT_THROW((void)make_plan(machine, {collective::all_reduce, {}, "blink", {}}),
                  planning_error);
   }
-  for (auto const& machine : {machines::dgx2(), machines::dgx_a100(2), machines::dgx_h100(2)}) {
+  for (auto const& machine : {machines::dgx2(), machines::dgx_a100(2), machines::dgx_h100(2),
+                              subset(machines::dgx_h100(2), {0, 1, 2, 8, 9, 10, 11, 12})}) {
     auto const p = sound_plan(machine, {collective::broadcast, {}, "blink", {}});
     EXPECT_GE(p.rate, p.bound * rational(95, 100)) << machine.name;
   }

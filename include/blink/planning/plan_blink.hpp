@@ -30,12 +30,13 @@ namespace detail {
 /// program.
 template <class Oracle>
 [[nodiscard]] few_trees_result choose_trees(Oracle&& oracle,
-                                            std::vector<std::int64_t> const& capacity) {
+                                            std::vector<std::int64_t> const& capacity,
+                                            few_trees_options const& options = {}) {
   constexpr double close = 0.03;  // nearer costs time and brings no better trees
   auto const approximate = multiplicative_weights(oracle, capacity, {.gap = close});
   std::vector<std::vector<int>> candidates;
   for (auto const& t : approximate.trees) candidates.push_back(t.edges);
-  return few_trees(oracle, candidates, capacity, approximate.bound, approximate.prices);
+  return few_trees(oracle, candidates, capacity, approximate.bound, approximate.prices, options);
 }
 
 }  // namespace detail
@@ -86,9 +87,14 @@ template <class Oracle>
                            ? detail::to_supplied_graph(machine, {{best.root, best.rate}}).ranks
                            : detail::to_rank_graph(machine);
     int const root = ranks.vertex_of(machine.nodes[static_cast<std::size_t>(best.root)].id);
+    few_trees_options options;
+    if (has_relays) {  // routes give many more edges than links: a shorter search
+      options.node_limit = 100;
+      options.top_up_rounds = 8;
+    }
     arborescence_oracle oracle(ranks.graph, root, ranks.capacity);
     auto const few = lower_arborescences(ranks.graph, root, ranks.capacity,
-                                         detail::choose_trees(oracle, ranks.capacity));
+                                         detail::choose_trees(oracle, ranks.capacity, options));
     for (auto const& chosen : few.trees) {
       tree t{ranks.ids[static_cast<std::size_t>(root)], ranks.step * chosen.weight, {}, {}};
       for (int const e : chosen.edges) {

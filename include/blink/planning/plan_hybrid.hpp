@@ -93,7 +93,7 @@ namespace detail {
   auto const kind = fastest_connecting_kind(machine);
   if (!kind) {
     throw planning_error("hybrid: machine '" + machine.name +
-                         "' has no kind of link that joins all ranks by itself");
+                         "' does not have two kinds of link, the faster of which joins all ranks");
   }
   auto const rest = detail::without_links(machine, *kind);
   std::string const name(to_text(*kind));

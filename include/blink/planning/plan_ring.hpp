@@ -22,10 +22,13 @@
 namespace blink::inline BLINK_ABI {
 namespace detail {
 
-/// The directed rings of a machine: as many disjoint ones as fit on direct links; over switches one
-/// for each NIC.
-[[nodiscard]] inline std::vector<routed_ring> rings_of(topology const& machine) {
-  if (!used_relays(machine).empty()) return routed_rings(machine);
+/// As many disjoint rings as fit on the links that join two ranks.
+[[nodiscard]] inline std::vector<routed_ring> direct_rings(topology machine) {
+  auto const is_relay = [&](int at) {
+    return machine.nodes[static_cast<std::size_t>(at)].kind == node_kind::relay;
+  };
+  std::erase_if(machine.links,
+                [&](struct link const& l) { return is_relay(l.tail) || is_relay(l.head); });
   auto const ranks = to_rank_graph(machine);
   std::vector<routed_ring> result;
   for (auto const& packed : pack_rings(ranks.graph, ranks.capacity).rings) {
@@ -37,6 +40,21 @@ namespace detail {
       r.edges.push_back({from, to, {from, to}});
     }
     result.push_back(std::move(r));
+  }
+  return result;
+}
+
+/// The directed rings of a machine: on direct links alone or over switches, whatever gives more.
+[[nodiscard]] inline std::vector<routed_ring> rings_of(topology const& machine) {
+  auto const total = [](std::vector<routed_ring> const& rings) {
+    rational sum;
+    for (auto const& r : rings) sum += r.rate;
+    return sum;
+  };
+  auto result = direct_rings(machine);
+  if (!used_relays(machine).empty()) {
+    auto routed = routed_rings(machine);
+    if (total(routed) > total(result)) result = std::move(routed);
   }
   if (result.empty()) {
     throw planning_error(
@@ -78,7 +96,7 @@ namespace detail {
 /// Plans a collective over directed rings: the baseline that ring libraries use.
 ///
 /// Direct links: as many disjoint rings as fit. Switches: rings through one server after the other,
-/// entered by one rank and left by another, a ring for each NIC (a heuristic).
+/// entered by one rank and left by another, a ring for each NIC (a heuristic). The faster of both.
 ///
 /// A ring is a forest of chains: broadcast and reduce take one chain a ring, from or to the root;
 /// all-gather, reduce-scatter and all-reduce one chain for each rank's share. With N ranks and
