@@ -17,6 +17,7 @@ struct export_options {
   std::string msccl;  ///< file; empty: none
   std::string dialect = "azure";
   std::string mscclpp;  ///< file; empty: none
+  bool out_of_place = false;
   int instances = 1;
   int chunks = 512;
 };

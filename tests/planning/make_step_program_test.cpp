@@ -3,6 +3,7 @@
 #include <blink/planning/check_program.hpp>
 #include <blink/planning/make_plan.hpp>
 #include <blink/planning/make_step_program.hpp>
+#include <blink/planning/msccl_limits.hpp>
 #include <blink/planning/read_msccl_xml.hpp>
 #include <blink/planning/write_msccl_xml.hpp>
 #include <blink/topology/built_in_machines.hpp>
@@ -81,6 +82,59 @@ TEST(MakeStepProgram, EveryCollectiveOnManyMachines) {
       }
     }
   }
+}
+
+// What one block for each edge of each tree would need at the busiest rank, in both directions.
+int edges_of_busiest_rank(plan const& p) {
+  std::map<int, int> edges;
+  for (auto const& t : p.trees) {
+    for (auto const* phase : {&t.reduce, &t.broadcast}) {
+      for (auto const& e : *phase) {
+        ++edges[e.from];
+        ++edges[e.to];
+      }
+    }
+  }
+  int most = 0;
+  for (auto const& [rank, count] : edges) most = std::max(most, count);
+  return most;
+}
+
+TEST(MakeStepProgram, TreesThatShareAnEdgeShareItsBlocks) {
+  auto const two = machines::dgx_a100(2);
+  int most_edges = 0;
+  for (auto const kind : tree_collectives) {
+    auto const plan = make_plan(two, {kind, {}, "exact"});
+    most_edges = std::max(most_edges, edges_of_busiest_rank(plan));
+    for (auto const dialect : {msccl_dialect::azure, msccl_dialect::rccl, msccl_dialect::legacy}) {
+      SCOPED_TRACE(to_text(kind));
+      step_program_options options;
+      options.limits = limits_of(dialect);
+      auto const result = make_step_program(two, plan, options);
+      EXPECT_EQ(result.rate, plan.rate);      // nothing lost to fit
+      EXPECT_LE(result.most_blocks, 2 * 15);  // the neighbours, not the trees, count
+      expect_limits(result, options.limits);
+      expect_sound(result.program);
+    }
+  }
+  EXPECT_GT(most_edges, step_program_limits().blocks);
+}
+
+TEST(MakeStepProgram, ShorterBlocksOfRccl) {
+  auto const machine = built_in("torus:4x4");
+  auto const plan = make_plan(machine, {collective::all_reduce, {}, "exact"});
+  step_program_options options;
+  options.most_chunks = 4096;
+  options.limits.steps = 2;
+  try {
+    (void)make_step_program(machine, plan, options);
+    ADD_FAILURE() << "fits";
+  } catch (planning_error const& reason) {
+    EXPECT_NE(std::string(reason.what()).find(" needs steps: "), std::string::npos);
+    EXPECT_NE(std::string(reason.what()).find("at most 2 fit"), std::string::npos);
+  }
+  EXPECT_EQ(limits_of(msccl_dialect::rccl).steps, 64);
+  EXPECT_EQ(limits_of(msccl_dialect::azure).steps, 256);
 }
 
 TEST(MakeStepProgram, ConnectedPartsOfADgx1) {

@@ -56,6 +56,12 @@ for collective in broadcast reduce all_reduce all_gather reduce_scatter; do
   ok "$collective of the older runtime" "written" "$blink" plan dgx1v -c $collective --msccl b.xml --dialect legacy
   ok "$collective of the older runtime is sound" "sound, in place and out of place" "$blink" check b.xml
 done
+for collective in broadcast reduce all_reduce all_gather reduce_scatter; do
+  ok "$collective as MSCCL++" "execution plan written" "$blink" plan dgx_a100:2 -c $collective --mscclpp m.json
+  ok "$collective of RCCL" "written" "$blink" plan dgx_a100:2 -c $collective --msccl a.xml --dialect rccl
+done
+ok "a loop for each tree" '"pipeline"' cat m.json
+refused "no such MSCCL++" "MSCCL++ has no gather" "$blink" plan dgx2 -c gather --mscclpp m.json
 refused "too many instances" "thread blocks: 121, at most 108" "$blink" plan dgx2 -c all_gather --msccl a.xml --instances 8
 refused "algorithm of other ranks" "8 ranks, the machine" "$blink" check dgx2 b.xml
 sed 's/type="s" srcbuf="i" srcoff="0"/type="s" srcbuf="i" srcoff="999"/' b.xml >c.xml

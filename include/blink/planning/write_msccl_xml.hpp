@@ -33,11 +33,11 @@ namespace detail {
   if (!program.collective) return msccl_text(program.collective_name);
   for (auto const& each : msccl_names) {
     if (each.kind != *program.collective) continue;
-    auto const name = dialect == msccl_dialect::azure ? each.azure : each.legacy;
+    auto const name = dialect == msccl_dialect::legacy ? each.legacy : each.azure;
     if (!name.empty()) return std::string(name);
   }
   throw planning_error("MSCCL" +
-                       std::string(dialect == msccl_dialect::azure ? "" : "'s older runtime") +
+                       std::string(dialect == msccl_dialect::legacy ? "'s older runtime" : "") +
                        " has no name for " + std::string(to_text(*program.collective)));
 }
 

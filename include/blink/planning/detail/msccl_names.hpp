@@ -11,9 +11,10 @@
 
 namespace blink::inline BLINK_ABI {
 
-/// Whose files: the two families of runtimes name one collective differently and know others.
+/// Whose files: the runtimes name one collective differently, know others, and have different limits.
 enum class msccl_dialect : std::uint8_t {
-  azure,   ///< Azure's executor, and RCCL
+  azure,   ///< Azure's executor
+  rccl,    ///< the same inside RCCL, with shorter blocks
   legacy,  ///< microsoft/msccl, the older NCCL with an interpreter inside
 };
 
