@@ -91,6 +91,17 @@ TEST(ThreePhase, ThreeAndFiveGpusOfTwoServersKeepTheirNicsBusy) {
   }
 }
 
+TEST(ThreePhase, GatesMeetOnTheirRails) {
+  // Two rails: 0 and 2 share one with 8, 10 and 12.
+  auto const machine = subset(machines::dgx_a100(2), {0, 1, 2, 8, 9, 10, 11, 12});
+  EXPECT_EQ(detail::by_rail(machine, {8, 9, 10, 11, 12}), (std::vector{8, 10, 12, 9, 11}));
+  for (auto const kind : spanning) {
+    auto const p = sound_plan(machine, {kind, {}, "three_phase", {}});
+    EXPECT_GE(p.rate, p.bound * rational(5, 6)) << to_text(kind);
+  }
+  EXPECT_EQ(detail::rail_of(machines::dgx2(), 3), -1);  // no way out
+}
+
 TEST(ThreePhase, IsSoundOnMachinesOfTheTable) {
   auto const folder = std::string(BLINK_SHARED_DIR) + "/topologies/";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no table of machines";

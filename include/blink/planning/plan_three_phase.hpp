@@ -62,11 +62,11 @@ using server_pieces = std::vector<server_piece>;
   return result;
 }
 
-/// The trees of a plan as pieces of a buffer, in the order of their roots.
-[[nodiscard]] inline server_pieces pieces_of(plan p) {
+/// The trees of a plan as pieces of a buffer, in the order of their roots as given.
+[[nodiscard]] inline server_pieces pieces_of(plan p, std::vector<int> const& roots) {
   server_pieces result;
   rational end;
-  for (int const root : p.ranks) {
+  for (int const root : roots) {
     for (auto& t : p.trees) {
       if (t.root != root) continue;
       end += t.weight / p.rate;
@@ -90,18 +90,20 @@ using server_pieces = std::vector<server_piece>;
 /// how it spreads what that has. Packed optimally for the inside of the server.
 /// Throws: planning_error naming the server, if its ranks are not connected inside.
 [[nodiscard]] inline server_pieces inside_pieces(topology const& machine, server const& where,
-                                                 collective kind, std::optional<int> root) {
+                                                 collective kind, std::optional<int> root,
+                                                 bool orders_by_rail) {
   if (where.ids.size() == 1) return equal_gates(where.ids);
+  auto const gates = orders_by_rail ? by_rail(machine, where.ids) : where.ids;
   auto const part = inside_of(machine, where);
   auto const packed = [&](collective local) {
     plan_request const request{local, root, "exact", {}};
     return to_star(part) ? plan_switch(part, request) : plan_direct(part, request);
   };
   try {
-    if (root) return overlay(equal_gates(where.ids), pieces_of(packed(collective::broadcast)));
-    auto spread = pieces_of(packed(collective::all_gather));
+    if (root) return overlay(equal_gates(gates), pieces_of(packed(collective::broadcast), {*root}));
+    auto spread = pieces_of(packed(collective::all_gather), gates);
     if (kind != collective::all_reduce) return spread;
-    return overlay(pieces_of(packed(collective::reduce_scatter)), spread);
+    return overlay(pieces_of(packed(collective::reduce_scatter), gates), spread);
   } catch (planning_error const& reason) {
     throw planning_error("three_phase: inside box " + std::to_string(where.box) + ": " +
                          reason.what());
@@ -112,21 +114,78 @@ inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& 
   edges.insert(edges.end(), more.begin(), more.end());
 }
 
+/// The plan with the gates of each server in one of two orders. Not for reduce and reduce_scatter.
+[[nodiscard]] inline plan glued_phases(topology const& machine, plan_request const& request,
+                                       bool orders_by_rail) {
+  routed_forest forest(machine, request, "three_phase");
+  auto const total = static_cast<std::int64_t>(forest.ranks().size());
+  if (total == 1) return std::move(forest).finish();
+  auto const servers = several_servers(machine, "three_phase");
+  auto const count = servers.size();
+  auto const one = static_cast<std::int64_t>(count);
+  bool const is_broadcast = request.collective == collective::broadcast;
+  bool const both_ways = request.collective == collective::all_reduce;
+  int const root = request.root.value_or(forest.ranks().front());
+
+  std::vector<server_pieces> pieces;
+  std::set<rational> ends;
+  std::size_t root_server = 0;
+  for (auto const& s : servers) {
+    bool const at_root = is_broadcast && std::find(s.ids.begin(), s.ids.end(), root) != s.ids.end();
+    if (at_root) root_server = pieces.size();
+    pieces.push_back(inside_pieces(machine, s, request.collective,
+                                   at_root ? std::optional(root) : std::nullopt, orders_by_rail));
+    for (auto const& p : pieces.back()) ends.insert(p.end);
+  }
+
+  auto& route = forest.route();
+  rational start;
+  for (auto const& end : ends) {
+    std::vector<server_piece const*> here;
+    for (auto const& p : pieces) here.push_back(&piece_behind(p, start));
+    auto const length = end - start;
+    start = end;
+    for (std::size_t center = 0; center < count; ++center) {
+      // A broadcast reaches the center from the root's server first; of two servers it is the other.
+      if (is_broadcast && center == root_server) continue;
+      int const hub = here[center]->gate;
+      tree t{is_broadcast ? root : hub, length / one, {}, {}};
+      if (is_broadcast) {
+        t.weight = length / (one - 1);
+        append(t.broadcast, here[root_server]->broadcast);
+        t.broadcast.push_back(route(here[root_server]->gate, hub));
+      } else if (!both_ways) {
+        t.weight = length * static_cast<std::int64_t>(servers[center].ids.size()) / total;
+      }
+      for (std::size_t s = 0; s < count; ++s) {
+        append(t.reduce, here[s]->reduce);
+        bool const reached = s == center || (is_broadcast && s == root_server);
+        if (!reached && both_ways) t.reduce.push_back(route(here[s]->gate, hub));
+        if (!reached) t.broadcast.push_back(route(hub, here[s]->gate));
+        if (!(is_broadcast && s == root_server)) append(t.broadcast, here[s]->broadcast);
+      }
+      forest.add(std::move(t));
+    }
+  }
+  return std::move(forest).finish();
+}
+
 }  // namespace detail
 
 /// Plans a collective over several servers in three phases: inside each server over trees that are
 /// optimal there, among the servers in one hop, and inside again.
 ///
 /// The buffer is cut into pieces; in each server every rank is the gate of an equal part of them, so
-/// servers with different numbers of ranks have the same pieces and all NICs are in use. The trees
-/// of a piece are the local ones, glued to a star among the gates:
+/// servers with different numbers of ranks have the same pieces and all NICs are in use; gates meet in
+/// the order of their ids or of their rails, whatever is faster. The trees of a piece are the local
+/// ones, glued to a star among the gates:
 /// all_reduce:                 every server is the center of an equal share of each piece.
 /// all_gather, reduce_scatter: every server is the center for what its ranks root.
 /// broadcast, reduce:          from the root's server to another and from there to the rest, in turn.
 ///
 /// Source: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020,
 ///         section 3.5.
-/// Time:   that of `plan_direct` for each server, and O(pieces * servers * N) edges.
+/// Time:   twice that of `plan_direct` for each server, and O(pieces * servers * N) edges.
 /// Post:   `bound` is 0 and there is no certificate: `make_plan` adds the machine's own.
 /// Throws: planning_error on a single server, and if a server's ranks are not connected inside or
 ///         servers not with each other.
@@ -139,57 +198,9 @@ inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& 
         request.collective == collective::reduce ? collective::broadcast : collective::all_gather;
     return detail::mirrored(plan_three_phase(detail::turned_round(machine), turned), machine);
   }
-  detail::routed_forest forest(machine, request, "three_phase");
-  auto const total = static_cast<std::int64_t>(forest.ranks().size());
-  if (total == 1) return std::move(forest).finish();
-  auto const servers = detail::several_servers(machine, "three_phase");
-  auto const count = servers.size();
-  auto const one = static_cast<std::int64_t>(count);
-  bool const is_broadcast = request.collective == collective::broadcast;
-  bool const both_ways = request.collective == collective::all_reduce;
-  int const root = request.root.value_or(forest.ranks().front());
-
-  std::vector<detail::server_pieces> pieces;
-  std::set<rational> ends;
-  std::size_t root_server = 0;
-  for (auto const& s : servers) {
-    bool const at_root = is_broadcast && std::find(s.ids.begin(), s.ids.end(), root) != s.ids.end();
-    if (at_root) root_server = pieces.size();
-    pieces.push_back(detail::inside_pieces(machine, s, request.collective,
-                                           at_root ? std::optional(root) : std::nullopt));
-    for (auto const& p : pieces.back()) ends.insert(p.end);
-  }
-
-  auto& route = forest.route();
-  rational start;
-  for (auto const& end : ends) {
-    std::vector<detail::server_piece const*> here;
-    for (auto const& p : pieces) here.push_back(&detail::piece_behind(p, start));
-    auto const length = end - start;
-    start = end;
-    for (std::size_t center = 0; center < count; ++center) {
-      // A broadcast reaches the center from the root's server first; of two servers it is the other.
-      if (is_broadcast && center == root_server) continue;
-      int const hub = here[center]->gate;
-      tree t{is_broadcast ? root : hub, length / one, {}, {}};
-      if (is_broadcast) {
-        t.weight = length / (one - 1);
-        detail::append(t.broadcast, here[root_server]->broadcast);
-        t.broadcast.push_back(route(here[root_server]->gate, hub));
-      } else if (!both_ways) {
-        t.weight = length * static_cast<std::int64_t>(servers[center].ids.size()) / total;
-      }
-      for (std::size_t s = 0; s < count; ++s) {
-        detail::append(t.reduce, here[s]->reduce);
-        bool const reached = s == center || (is_broadcast && s == root_server);
-        if (!reached && both_ways) t.reduce.push_back(route(here[s]->gate, hub));
-        if (!reached) t.broadcast.push_back(route(hub, here[s]->gate));
-        if (!(is_broadcast && s == root_server)) detail::append(t.broadcast, here[s]->broadcast);
-      }
-      forest.add(std::move(t));
-    }
-  }
-  return std::move(forest).finish();
+  auto result = detail::glued_phases(machine, request, false);
+  auto by_rail = detail::glued_phases(machine, request, true);
+  return by_rail.rate > result.rate ? by_rail : result;
 }
 
 }  // namespace blink::inline BLINK_ABI

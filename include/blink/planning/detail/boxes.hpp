@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace blink::inline BLINK_ABI::detail {
@@ -46,6 +47,36 @@ struct server {
     throw planning_error(planner + ": machine '" + machine.name +
                          "' is one server, expected two or more (nodes with different \"box\")");
   }
+  return result;
+}
+
+/// The nearest node outside its server that a rank has a link to, over relays of its server: its rail.
+/// -1: none.
+[[nodiscard]] inline int rail_of(topology const& machine, int rank_id) {
+  std::vector<int> reached{machine.position_of(rank_id)};
+  auto const box = machine.nodes[static_cast<std::size_t>(reached.front())].box;
+  for (std::size_t i = 0; i < reached.size(); ++i) {
+    for (auto const& l : machine.links) {
+      if (l.tail != reached[i] || l.capacity == 0) continue;
+      auto const& head = machine.nodes[static_cast<std::size_t>(l.head)];
+      if (head.box != box || head.box < 0) return head.id;
+      if (head.kind == node_kind::rank) continue;
+      if (std::find(reached.begin(), reached.end(), l.head) == reached.end()) {
+        reached.push_back(l.head);
+      }
+    }
+  }
+  return -1;
+}
+
+/// The ids ordered by rail, so that ranks of equal place in two servers mostly share one.
+[[nodiscard]] inline std::vector<int> by_rail(topology const& machine,
+                                              std::vector<int> const& ids) {
+  std::vector<std::tuple<int, std::size_t, int>> order;  // rail, place, id
+  for (auto const id : ids) order.emplace_back(rail_of(machine, id), order.size(), id);
+  std::sort(order.begin(), order.end());
+  std::vector<int> result;
+  for (auto const& entry : order) result.push_back(std::get<2>(entry));
   return result;
 }
 
