@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -36,6 +37,7 @@ struct concurrent_flow_options {
   std::size_t max_exact_pairs = 1300;  ///< up to here pairs are tried where trees are not exact
   std::size_t max_exact_rows = 700;    ///< beyond, there is no program
   std::size_t max_pivots = 6000;       ///< of each program
+  std::size_t max_equations = 300;     ///< that are solved without rounding
   std::size_t routing_rounds = 40;
   std::size_t weight_rounds = 2000;
   std::uint64_t seed = 1;
@@ -60,10 +62,9 @@ class flow_race {
   explicit flow_race(flow_problem const& problem) : problem_(problem) {}
 
   void offer(std::optional<whole_flows> flows, char const* found_by) {
-    if (!flows) return;
-    auto rate = rate_of(problem_, *flows);
-    if (rate <= rate_) return;
-    rate_ = rate;
+    auto const rate = flows ? rate_of(problem_, *flows) : std::nullopt;
+    if (!rate || *rate <= rate_) return;
+    rate_ = *rate;
     flows_ = std::move(*flows);
     found_by_ = found_by;
   }
@@ -105,30 +106,54 @@ inline void offer_prices(flow_problem const& problem, std::vector<double> prices
   }
 }
 
+/// The flows of `parts` as flows of `problem`. Parts are the same pairs, in order.
+[[nodiscard]] inline std::optional<whole_flows> joined_flows(flow_problem const& problem,
+                                                             flow_problem const& parts,
+                                                             std::optional<whole_flows> flows) {
+  if (!flows) return flows;
+  whole_flows result{flows->per_sink, {}};
+  std::size_t part = 0;
+  for (auto const& from : problem.sources) {
+    auto& sum = result.flow.emplace_back(problem.capacity.size(), 0);
+    for (std::size_t left = from.sinks.size(); left > 0; ++part) {
+      for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += flows->flow[part][e];
+      left -= parts.sources[part].sinks.size();
+    }
+  }
+  return result;
+}
+
 /// Solves the program for the sources of `problem` and offers what comes out. `parts`: the same
 /// pairs, one source for each of them or of `problem`.
 inline void offer_program(flow_problem const& problem, flow_problem const& parts,
                           concurrent_flow_options const& options, flow_race& race) {
-  flow_program program(parts, 0, options.seed);
-  bool const solved = program.solve(options.max_pivots);
-  offer_prices(problem, program.best_prices(), race);
-  if (!solved) return;
-  offer_prices(problem, program.prices(), race);
   constexpr std::int64_t rounded = std::int64_t{1} << 20;
-  auto const steps = program.guessed_steps(100'000);
-  for (auto const each : {steps.value_or(rounded), rounded}) {
-    auto flows = program.flows(each);
-    whole_flows joined{each, {}};
-    std::size_t part = 0;
-    for (auto const& from : problem.sources) {
-      auto& sum = joined.flow.emplace_back(problem.capacity.size(), 0);
-      for (std::size_t left = from.sinks.size(); left > 0; ++part) {
-        for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += flows.flow[part][e];
-        left -= parts.sources[part].sinks.size();
+  // Any way for each pair allows as much.
+  double const least = static_cast<double>(*std::ranges::min_element(problem.capacity)) /
+                       static_cast<double>(problem.pair_count());
+  constexpr double tolls[] = {0, 1e-8, 1e-6};  // which of many optima the basis is
+  for (std::size_t attempt = 0, rounds = 0; attempt < std::size(tolls) && rounds < 8; ++rounds) {
+    double const unit = race.bound().bound.to_double();
+    flow_program program(parts, unit, std::max(race.rate().to_double(), least), tolls[attempt],
+                         options.seed);
+    bool const solved = program.solve(options.max_pivots);
+    offer_prices(problem, program.best_prices(), race);
+    if (solved) {
+      offer_prices(problem, program.prices(), race);
+      auto const steps = program.guessed_steps(100'000);
+      for (auto const each : {steps.value_or(rounded), rounded}) {
+        race.offer(joined_flows(problem, parts, program.flows(each)), "program");
+        if (race.is_won()) return;
       }
+      if (auto const prices = program.exact_prices(options.max_equations)) {
+        race.offer(bound_of_prices(problem, *prices));
+      }
+      race.offer(joined_flows(problem, parts, program.exact_flows(options.max_equations)),
+                 "program");
+      if (race.is_won()) return;
     }
-    race.offer(std::move(joined), "program");
-    if (race.is_won()) return;
+    // Rounding hurts if the bound, by which the program measures, was far from the optimum.
+    if (race.bound().bound.to_double() * 2 > unit) ++attempt;
   }
 }
 
@@ -178,7 +203,11 @@ inline void run_flow_race(flow_problem const& problem, concurrent_flow_options c
   if (large) by_weights();
   if (race.is_won()) return;
   route();
-  if (race.is_won() || small) return;
+  if (race.is_won()) return;
+  if (small) {
+    by_tree();
+    return;
+  }
   if (large && rows <= options.max_exact_rows) {
     by_tree();
     if (!race.is_won()) route();

@@ -91,7 +91,8 @@ inline void require_ways(topology const& machine, std::vector<flow_demand> const
 /// Post:   rate <= bound, proven by prices; equal on all machines that we know up to 64 ranks, within
 ///         a hundredth otherwise.
 /// Throws: input_error for destinations that are no permutation; planning_error if a sender does not
-///         reach its receiver.
+///         reach its receiver; overflow_error if capacities times ranks exceed 61 bits, or
+///         weights or their sums have no fractions of 63 bits (capacities beyond 40 bits).
 [[nodiscard]] inline plan plan_flows(topology const& machine, plan_request const& request,
                                      concurrent_flow_options const& options = {}) {
   expects(request.collective == collective::all_to_all ||
@@ -106,7 +107,14 @@ inline void require_ways(topology const& machine, std::vector<flow_demand> const
   if (all_stay) return result;
   detail::require_ways(machine, demands);
   std::map<std::pair<int, int>, std::int64_t> between;  // parallel links are one
-  for (auto const& l : machine.links) between[{l.tail, l.head}] += l.capacity;
+  std::int64_t sum = 0;
+  for (auto const& l : machine.links) {
+    between[{l.tail, l.head}] += l.capacity;
+    sum += l.capacity;
+  }
+  if (sum > (std::int64_t{1} << 61) / static_cast<std::int64_t>(result.ranks.size())) {
+    throw overflow_error("plan_flows: capacities times ranks exceed 61 bits");
+  }
   arc_list graph{static_cast<int>(machine.nodes.size()), {}};
   std::vector<std::int64_t> capacity;
   for (auto const& [ends, c] : between) {
@@ -118,6 +126,7 @@ inline void require_ways(topology const& machine, std::vector<flow_demand> const
   bool const whole = request.collective == collective::all_to_all;
   auto const blocks = whole ? static_cast<std::int64_t>(result.ranks.size()) : 1;
   auto const rate = machine.in_units(found.rate);
+  std::vector<rational> load(capacity.size());
   result.rate = rate * blocks;
   result.bound = machine.in_units(found.bound) * blocks;
   std::vector<std::int64_t> wanted(machine.nodes.size());
@@ -128,8 +137,12 @@ inline void require_ways(topology const& machine, std::vector<flow_demand> const
     }
     for (auto const& path : flow_paths(graph, demands[d].source, found.flow[d], wanted)) {
       std::vector<int> way{demands[d].source};
-      for (int const e : path.edges) way.push_back(graph.arcs[static_cast<std::size_t>(e)].head);
-      detail::add_path(result.trees, machine, way, rate * path.amount / found.per_sink);
+      auto const weight = rate * rational(path.amount, found.per_sink);
+      for (int const e : path.edges) {
+        way.push_back(graph.arcs[static_cast<std::size_t>(e)].head);
+        load[static_cast<std::size_t>(e)] += weight;  // whoever adds the weights up can do so
+      }
+      detail::add_path(result.trees, machine, way, weight);
     }
   }
   price_certificate proof;

@@ -3,6 +3,7 @@
 
 #include <blink/config.hpp>
 #include <blink/graph/detail/route_search.hpp>
+#include <blink/packing/detail/exact_solve.hpp>
 #include <blink/packing/detail/flow_problem.hpp>
 #include <blink/rational.hpp>
 
@@ -37,8 +38,8 @@ class balanced_routing {
       for (int const sink : problem.sources[s].sinks) ways_.push_back({s, sink, {}});
     }
     for (auto const c : problem.capacity) {
-      auto const room = rational(c) / target;
-      limit_.push_back(room.numerator() / room.denominator());
+      auto const room = wide_integer{c} * target.denominator() / target.numerator();
+      limit_.push_back(static_cast<std::int64_t>(std::min<wide_integer>(room, ways_.size())));
     }
     double most = 0;
     for (double const p : prices) most = std::max(most, p);

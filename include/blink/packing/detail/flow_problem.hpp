@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <vector>
@@ -44,17 +45,23 @@ struct whole_flows {
   std::vector<std::vector<std::int64_t>> flow;  ///< by source and edge
 };
 
-/// How much each sink may receive if the flows are scaled so that they just fit.
-[[nodiscard]] inline rational rate_of(flow_problem const& problem, whole_flows const& flows) {
-  std::optional<rational> rate;
+/// How much each sink may receive if the flows are scaled so that they just fit; nothing if the
+/// fraction has over 61 bits.
+[[nodiscard]] inline std::optional<rational> rate_of(flow_problem const& problem,
+                                                     whole_flows const& flows) {
+  std::optional<rational> least;  // capacity / load
   for (std::size_t e = 0; e < problem.capacity.size(); ++e) {
     std::int64_t load = 0;
     for (auto const& flow : flows.flow) load += flow[e];
     if (load == 0) continue;
-    auto const room = rational(problem.capacity[e], load) * flows.per_sink;
-    if (!rate || room < *rate) rate = room;
+    rational const room(problem.capacity[e], load);
+    if (!least || room < *least) least = room;
   }
-  return rate.value_or(rational(0));
+  if (!least) return std::nullopt;
+  auto const common = std::gcd(flows.per_sink, least->denominator());
+  auto const numerator = wide_integer{least->numerator()} * (flows.per_sink / common);
+  if (numerator >= wide_integer{1} << 61) return std::nullopt;
+  return rational(static_cast<std::int64_t>(numerator), least->denominator() / common);
 }
 
 /// What all sinks behind a search load if each receives 1: calls `add(edge, sinks behind it)`.

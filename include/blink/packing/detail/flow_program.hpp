@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <utility>
@@ -27,7 +28,7 @@ namespace blink::inline BLINK_ABI::detail {
 /// the cheapest ways of all pairs cost most: 1 / the optimal rate. Each tree of ways from a source
 /// costs at least as much as the source is said to cost, which is a row; rows are found by cheapest
 /// ways as far as the prices violate them. What a row is worth in the end is how much of the source's
-/// flow takes that tree.
+/// flow takes that tree. Pivots run in floating point; the last basis can be solved in integers.
 ///
 /// Source: G. Dantzig and P. Wolfe, "Decomposition principle for linear programs", Operations
 ///         Research 8, 1960 (trees by price), in its dual form; W. Ben-Ameur and J. Neto,
@@ -37,20 +38,22 @@ namespace blink::inline BLINK_ABI::detail {
 ///         from every source for each round of rows.
 class flow_program {
  public:
-  flow_program(flow_problem const& problem, double perturbation, std::uint64_t seed)
+  /// unit: about the optimal rate, which the program counts as 1. least: a rate that is attained.
+  flow_program(flow_problem const& problem, double unit, double least, double perturbation,
+               std::uint64_t seed)
       : problem_(problem),
         edges_(problem.capacity.size()),
         sources_(problem.sources.size()),
-        largest_(static_cast<double>(*std::ranges::max_element(problem.capacity))),
-        pairs_(static_cast<double>(problem.pair_count())),
         search_(problem.graph),
         best_(edges_),
         asked_(edges_),
-        lp_(make_program(perturbation, seed)) {
+        lp_(make_program(unit / least, perturbation, seed)) {
     std::vector<row_entry> worth;
     double sum = 0;
     for (std::size_t e = 0; e < edges_; ++e) {
-      auto const c = static_cast<double>(problem.capacity[e]) / largest_;
+      // What is beyond all pairs is of no use, and would make the others small.
+      double const c = std::min(static_cast<double>(problem.capacity[e]) / unit,
+                                2 * static_cast<double>(problem.pair_count()));
       worth.push_back({price_of(e), c});
       best_[e] = 1 / c;
       sum += c * best_[e];
@@ -106,7 +109,7 @@ class flow_program {
 
   /// The trees in use, rounded to `steps` for each source.
   [[nodiscard]] whole_flows flows(std::int64_t steps) const {
-    whole_flows result{steps, {sources_, std::vector<std::int64_t>(edges_, 0)}};
+    auto result = no_flows(steps);
     std::vector<std::vector<std::pair<double, std::size_t>>> used(sources_);
     for (std::size_t t = 1; t < trees_.size(); ++t) {
       double const weight = lp_.price(static_cast<int>(t) + 1);
@@ -141,22 +144,74 @@ class flow_program {
     return common_denominator(weights, 1, most);
   }
 
+  /// By edge, what the last basis says without rounding; nothing if that has over 61 bits, or is no
+  /// optimum.
+  [[nodiscard]] std::optional<std::vector<std::int64_t>> exact_prices(std::size_t most) const {
+    auto const basis = equations(most);
+    if (!basis) return std::nullopt;
+    std::vector<std::int64_t> right;
+    for (int const row : basis->rows) right.push_back(row == 1 ? 1 : 0);
+    auto const found = exact_solve(basis->matrix, right);
+    if (!found) return std::nullopt;
+    std::vector<std::int64_t> result(edges_, 0);
+    for (std::size_t j = 0; j < right.size(); ++j) {
+      auto const v = static_cast<std::size_t>(basis->variables[j]);
+      if (found->numerators[j] < 0) return std::nullopt;
+      if (v >= sources_) result[v - sources_] = found->numerators[j];
+    }
+    std::int64_t common = 0;
+    for (auto const p : result) common = std::gcd(common, p);
+    if (common == 0) return std::nullopt;
+    for (auto& p : result) p /= common;
+    return result;
+  }
+
+  /// The trees in use by the last basis, likewise.
+  [[nodiscard]] std::optional<whole_flows> exact_flows(std::size_t most) const {
+    auto const basis = equations(most);
+    if (!basis) return std::nullopt;
+    std::vector<std::int64_t> right;
+    for (int const v : basis->variables) right.push_back(index_of(v) < sources_ ? 1 : 0);
+    auto const found = exact_solve(basis->matrix.transposed(), right);
+    constexpr wide_integer largest = wide_integer{1} << 61;
+    if (!found || wide_integer{found->denominator} * problem_.pair_count() >= largest) {
+      return std::nullopt;
+    }
+    auto result = no_flows(found->denominator);
+    std::vector<std::int64_t> sums(sources_, 0);
+    for (std::size_t i = 0; i < right.size(); ++i) {
+      if (found->numerators[i] < 0) return std::nullopt;
+      if (basis->rows[i] == 1) continue;
+      auto const& tree = trees_[index_of(basis->rows[i]) - 1];
+      sums[tree.source] += found->numerators[i];
+      if (sums[tree.source] > found->denominator) return std::nullopt;
+      for (auto const& [edge, load] : tree.loads) {
+        result.flow[tree.source][edge] += load * found->numerators[i];
+      }
+    }
+    for (auto const sum : sums) {
+      if (sum != found->denominator) return std::nullopt;
+    }
+    return result;
+  }
+
  private:
   struct source_tree {
     std::size_t source = 0;
     std::vector<std::pair<std::size_t, std::int64_t>> loads;  // edge, sinks behind it
   };
 
+  static std::size_t index_of(int i) { return static_cast<std::size_t>(i); }
   [[nodiscard]] int price_of(std::size_t edge) const { return static_cast<int>(sources_ + edge); }
 
-  // Costs of sources count in `pairs_ / sources_`, so that all variables are about alike.
   [[nodiscard]] double cost_of_program() const {
     double sum = 0;
     for (std::size_t s = 0; s < sources_; ++s) sum += lp_.value(static_cast<int>(s));
     return sum;
   }
 
-  dual_simplex make_program(double perturbation, std::uint64_t seed) const {
+  // most: above the cost of all pairs by any prices.
+  dual_simplex make_program(double most, double perturbation, std::uint64_t seed) const {
     std::mt19937_64 random(seed);
     std::vector<double> value(sources_ + edges_, 0.0);
     std::fill_n(value.begin(), sources_, 1.0);
@@ -165,10 +220,50 @@ class flow_program {
       auto const share = static_cast<double>(random() >> 11) * 0x1p-53;
       tolled[sources_ + e] = -perturbation * (1 + share);
     }
-    // Any prices cost at most as much as all pairs along the dearest edges.
-    double least = largest_;
-    for (auto const c : problem_.capacity) least = std::min(least, static_cast<double>(c));
-    return {value, tolled, 0, 2 * pairs_ * largest_ / least * problem_.graph.vertex_count};
+    return {value, tolled, 0, 2 * std::max(most, 1.0)};
+  }
+
+  whole_flows no_flows(std::int64_t steps) const {
+    return {steps, {sources_, std::vector<std::int64_t>(edges_, 0)}};
+  }
+
+  /// The equations of the last basis, for the true capacities.
+  struct basis_equations {
+    std::vector<int> variables;  // columns
+    std::vector<int> rows;
+    integer_matrix matrix;
+  };
+
+  /// Nothing if they are more than `most`.
+  [[nodiscard]] std::optional<basis_equations> equations(std::size_t most) const {
+    basis_equations result;
+    std::vector<int> column(sources_ + edges_, -1);
+    for (std::size_t v = 0; v < column.size(); ++v) {
+      if (!lp_.is_basic(static_cast<int>(v))) continue;
+      column[v] = static_cast<int>(result.variables.size());
+      result.variables.push_back(static_cast<int>(v));
+    }
+    for (int row = 1; row <= static_cast<int>(trees_.size()); ++row) {
+      if (lp_.is_full(row)) result.rows.push_back(row);
+    }
+    auto const n = result.rows.size();
+    if (n != result.variables.size() || n > most) return std::nullopt;
+    result.matrix = {n, std::vector<std::int64_t>(n * n, 0)};
+    for (std::size_t i = 0; i < n; ++i) {
+      auto const put = [&](std::size_t variable, std::int64_t factor) {
+        if (int const j = column[variable]; j >= 0) {
+          result.matrix.entries[i * n + static_cast<std::size_t>(j)] = factor;
+        }
+      };
+      if (result.rows[i] == 1) {
+        for (std::size_t e = 0; e < edges_; ++e) put(sources_ + e, problem_.capacity[e]);
+        continue;
+      }
+      auto const& tree = trees_[static_cast<std::size_t>(result.rows[i]) - 1];
+      put(tree.source, 1);
+      for (auto const& [e, load] : tree.loads) put(sources_ + e, -load);
+    }
+    return result;
   }
 
   /// A row for each source whose cheapest tree by `asked_` costs less than the program believes.
@@ -201,7 +296,6 @@ class flow_program {
 
   flow_problem const& problem_;
   std::size_t edges_, sources_;
-  double largest_, pairs_;
   route_search<double> search_;
   std::vector<double> best_, asked_;
   double best_cost_ = 0;

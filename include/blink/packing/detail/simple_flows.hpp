@@ -123,13 +123,16 @@ namespace blink::inline BLINK_ABI::detail {
 /// The bound by a price of 1 on the edges that flows fill, if the flows are scaled to fit.
 [[nodiscard]] inline std::optional<proven_flow_bound> bound_of_full_edges(
     flow_problem const& problem, whole_flows const& flows) {
-  auto const rate = rate_of(problem, flows);
-  std::vector<std::int64_t> prices(problem.capacity.size(), 0);
-  for (std::size_t e = 0; e < prices.size(); ++e) {
+  std::vector<rational> room;  // by edge; 0: not loaded
+  rational least;
+  for (std::size_t e = 0; e < problem.capacity.size(); ++e) {
     std::int64_t load = 0;
     for (auto const& flow : flows.flow) load += flow[e];
-    if (load > 0 && rational(problem.capacity[e], load) * flows.per_sink == rate) prices[e] = 1;
+    room.push_back(load > 0 ? rational(problem.capacity[e], load) : rational(0));
+    if (load > 0 && (least == rational(0) || room[e] < least)) least = room[e];
   }
+  std::vector<std::int64_t> prices;
+  for (auto const& r : room) prices.push_back(r == least ? 1 : 0);
   return bound_of_prices(problem, prices);
 }
 
