@@ -37,7 +37,8 @@ struct concurrent_flow_options {
   std::size_t max_exact_pairs = 1300;  ///< up to here pairs are tried where trees are not exact
   std::size_t max_exact_rows = 700;    ///< beyond, there is no program
   std::size_t max_pivots = 6000;       ///< of each program
-  std::size_t max_equations = 300;     ///< that are solved without rounding
+  std::size_t few_equations = 60;      ///< that are solved without rounding at once
+  std::size_t max_equations = 300;     ///< that are solved without rounding at last
   std::size_t routing_rounds = 40;
   std::size_t weight_rounds = 2000;
   std::uint64_t seed = 1;
@@ -124,15 +125,17 @@ inline void offer_prices(flow_problem const& problem, std::vector<double> prices
 }
 
 /// Solves the program for the sources of `problem` and offers what comes out. `parts`: the same
-/// pairs, one source for each of them or of `problem`.
+/// pairs, one source for each of them or of `problem`. patient: also tries several optima, each
+/// without rounding.
 inline void offer_program(flow_problem const& problem, flow_problem const& parts,
-                          concurrent_flow_options const& options, flow_race& race) {
+                          concurrent_flow_options const& options, bool patient, flow_race& race) {
   constexpr std::int64_t rounded = std::int64_t{1} << 20;
   // Any way for each pair allows as much.
   double const least = static_cast<double>(*std::ranges::min_element(problem.capacity)) /
                        static_cast<double>(problem.pair_count());
   constexpr double tolls[] = {0, 1e-8, 1e-6};  // which of many optima the basis is
-  for (std::size_t attempt = 0, rounds = 0; attempt < std::size(tolls) && rounds < 8; ++rounds) {
+  for (std::size_t attempt = 0, rounds = 0;
+       attempt < (patient ? std::size(tolls) : 1) && rounds < 8; ++rounds) {
     double const unit = race.bound().bound.to_double();
     flow_program program(parts, unit, std::max(race.rate().to_double(), least), tolls[attempt],
                          options.seed);
@@ -145,11 +148,11 @@ inline void offer_program(flow_problem const& problem, flow_problem const& parts
         race.offer(joined_flows(problem, parts, program.flows(each)), "program");
         if (race.is_won()) return;
       }
-      if (auto const prices = program.exact_prices(options.max_equations)) {
+      auto const most = patient ? options.max_equations : options.few_equations;
+      if (auto const prices = program.exact_prices(most)) {
         race.offer(bound_of_prices(problem, *prices));
       }
-      race.offer(joined_flows(problem, parts, program.exact_flows(options.max_equations)),
-                 "program");
+      race.offer(joined_flows(problem, parts, program.exact_flows(most)), "program");
       if (race.is_won()) return;
     }
     // Rounding hurts if the bound, by which the program measures, was far from the optimum.
@@ -187,9 +190,11 @@ inline void run_flow_race(flow_problem const& problem, concurrent_flow_options c
     for (auto const& from : problem.sources) {
       for (int const sink : from.sinks) single.sources.push_back({from.vertex, {sink}});
     }
-    offer_program(problem, single, options, race);
+    offer_program(problem, single, options, false, race);
   };
-  auto const by_tree = [&] { offer_program(problem, problem, options, race); };
+  auto const by_tree = [&](bool patient) {
+    offer_program(problem, problem, options, patient, race);
+  };
   auto const by_weights = [&] {
     auto weighed = weigh_flows(problem, options.gap, options.weight_rounds);
     offer_prices(problem, weighed.prices, race);
@@ -199,21 +204,22 @@ inline void run_flow_race(flow_problem const& problem, concurrent_flow_options c
   bool const small = pairs <= options.few_pairs;
   bool const large = !small && rows > options.few_rows;
   if (small) by_way();
-  if (!small && !large) by_tree();
+  if (!small && !large) by_tree(false);
   if (large) by_weights();
   if (race.is_won()) return;
   route();
   if (race.is_won()) return;
   if (small) {
-    by_tree();
+    by_tree(true);
     return;
   }
   if (large && rows <= options.max_exact_rows) {
-    by_tree();
+    by_tree(false);
     if (!race.is_won()) route();
   } else if (!large && pairs <= options.max_exact_pairs) {
     by_way();
   }
+  if (!large && !race.is_won()) by_tree(true);
   if (!large && !race.is_within(1e-5)) by_weights();
 }
 
