@@ -102,6 +102,20 @@ TEST(ThreePhase, GatesMeetOnTheirRails) {
   EXPECT_EQ(detail::rail_of(machines::dgx2(), 3), -1);  // no way out
 }
 
+TEST(ThreePhase, NarrowServersAreCentersOfLess) {
+  using list = std::vector<rational>;
+  EXPECT_EQ(detail::center_shares({rational(3), rational(5)}), (list(2, rational(1, 2))));
+  EXPECT_EQ(detail::center_shares({rational(3), rational(5), rational(4)}),
+            (list{rational(0), rational(2, 3), rational(1, 3)}));
+  EXPECT_EQ(detail::center_shares({rational(1), rational(9), rational(1)}),
+            (list{rational(0), rational(1), rational(0)}));
+  EXPECT_EQ(detail::center_shares(list(4, rational(7))), list(4, rational(1, 4)));
+  auto const machine = subset(machines::dgx_h100(3), {0, 1, 2, 8, 9, 10, 11, 12, 16, 17, 18, 19});
+  auto const p = sound_plan(machine, {collective::all_reduce, {}, "three_phase", {}});
+  EXPECT_EQ(p.rate, rational(150));  // the three NICs of the smallest
+  EXPECT_EQ(p.rate, p.bound);
+}
+
 TEST(ThreePhase, IsSoundOnMachinesOfTheTable) {
   auto const folder = std::string(BLINK_SHARED_DIR) + "/topologies/";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no table of machines";

@@ -114,9 +114,55 @@ inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& 
   edges.insert(edges.end(), more.begin(), more.end());
 }
 
-/// The plan with the gates of each server in one of two orders. Not for reduce and reduce_scatter.
+/// What leaves each server for others at most.
+[[nodiscard]] inline std::vector<rational> ways_out(topology const& machine,
+                                                    std::vector<server> const& servers) {
+  std::vector<rational> result;
+  for (auto const& s : servers) {
+    auto const is_inside = [&](int at) {
+      auto const& n = machine.nodes[static_cast<std::size_t>(at)];
+      return s.box >= 0 ? n.box == s.box : n.id == s.ids.front();
+    };
+    rational sum;
+    for (auto const& l : machine.links) {
+      if (is_inside(l.tail) && !is_inside(l.head)) sum += machine.in_units(l.capacity);
+    }
+    result.push_back(sum);
+  }
+  return result;
+}
+
+/// Of how much of an all-reduce each server is the center, when all are to end together: with M servers a
+/// center of a share w moves 1 + (M - 2) w of the buffer each way, and the narrowest are center of nothing.
+[[nodiscard]] inline std::vector<rational> center_shares(std::vector<rational> const& ways) {
+  auto const count = static_cast<std::int64_t>(ways.size());
+  std::vector<rational> result(ways.size(), rational(1, count));
+  if (count == 2) return result;
+  auto widest = ways;
+  std::sort(widest.begin(), widest.end(), [](auto const& a, auto const& b) { return b < a; });
+  rational sum;
+  rational time;  // the first that leaves nothing to gain from one center more
+  for (std::int64_t centers = 1; centers <= count; ++centers) {
+    sum += widest[static_cast<std::size_t>(centers - 1)];
+    time = rational(count - 2 + centers) / sum;
+    if (centers == count || time * widest[static_cast<std::size_t>(centers)] <= rational(1)) break;
+  }
+  for (std::size_t s = 0; s < ways.size(); ++s) {
+    auto const rest = time * ways[s] - rational(1);
+    result[s] = rest > rational(0) ? rest / (count - 2) : rational(0);
+  }
+  return result;
+}
+
+/// How the phases meet.
+struct phase_choice {
+  bool orders_by_rail = false;   ///< else the gates of a server are in the order of their ids
+  bool shares_by_width = false;  ///< all_reduce: else every server is center of an equal share
+};
+
+/// The plan with one choice. Not for reduce and reduce_scatter.
 [[nodiscard]] inline plan glued_phases(topology const& machine, plan_request const& request,
-                                       bool orders_by_rail) {
+                                       phase_choice const& choice) {
   routed_forest forest(machine, request, "three_phase");
   auto const total = static_cast<std::int64_t>(forest.ranks().size());
   if (total == 1) return std::move(forest).finish();
@@ -134,10 +180,13 @@ inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& 
     bool const at_root = is_broadcast && std::find(s.ids.begin(), s.ids.end(), root) != s.ids.end();
     if (at_root) root_server = pieces.size();
     pieces.push_back(inside_pieces(machine, s, request.collective,
-                                   at_root ? std::optional(root) : std::nullopt, orders_by_rail));
+                                   at_root ? std::optional(root) : std::nullopt,
+                                   choice.orders_by_rail));
     for (auto const& p : pieces.back()) ends.insert(p.end);
   }
 
+  auto const shares = choice.shares_by_width ? center_shares(ways_out(machine, servers))
+                                             : std::vector<rational>(count, rational(1, one));
   auto& route = forest.route();
   rational start;
   for (auto const& end : ends) {
@@ -148,8 +197,9 @@ inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& 
     for (std::size_t center = 0; center < count; ++center) {
       // A broadcast reaches the center from the root's server first; of two servers it is the other.
       if (is_broadcast && center == root_server) continue;
+      if (both_ways && shares[center] == rational(0)) continue;
       int const hub = here[center]->gate;
-      tree t{is_broadcast ? root : hub, length / one, {}, {}};
+      tree t{is_broadcast ? root : hub, length * shares[center], {}, {}};
       if (is_broadcast) {
         t.weight = length / (one - 1);
         append(t.broadcast, here[root_server]->broadcast);
@@ -179,13 +229,14 @@ inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& 
 /// servers with different numbers of ranks have the same pieces and all NICs are in use; gates meet in
 /// the order of their ids or of their rails, whatever is faster. The trees of a piece are the local
 /// ones, glued to a star among the gates:
-/// all_reduce:                 every server is the center of an equal share of each piece.
+/// all_reduce:                 every server is the center of a share of each piece, equal ones or such
+///                             that all end together.
 /// all_gather, reduce_scatter: every server is the center for what its ranks root.
 /// broadcast, reduce:          from the root's server to another and from there to the rest, in turn.
 ///
 /// Source: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020,
 ///         section 3.5.
-/// Time:   twice that of `plan_direct` for each server, and O(pieces * servers * N) edges.
+/// Time:   a few times that of `plan_direct` for each server, and O(pieces * servers * N) edges.
 /// Post:   `bound` is 0 and there is no certificate: `make_plan` adds the machine's own.
 /// Throws: planning_error on a single server, and if a server's ranks are not connected inside or
 ///         servers not with each other.
@@ -198,9 +249,23 @@ inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& 
         request.collective == collective::reduce ? collective::broadcast : collective::all_gather;
     return detail::mirrored(plan_three_phase(detail::turned_round(machine), turned), machine);
   }
-  auto result = detail::glued_phases(machine, request, false);
-  auto by_rail = detail::glued_phases(machine, request, true);
-  return by_rail.rate > result.rate ? by_rail : result;
+  auto best = detail::glued_phases(machine, request, {});
+  if (best.trees.empty()) return best;
+  auto const servers = detail::servers_of(machine);
+  auto const shares = detail::center_shares(detail::ways_out(machine, servers));
+  bool const has_narrow = request.collective == collective::all_reduce &&
+                          std::any_of(shares.begin(), shares.end(),
+                                      [&](rational const& w) { return w != shares.front(); });
+  bool const has_rails = std::any_of(servers.begin(), servers.end(), [&](auto const& s) {
+    return detail::by_rail(machine, s.ids) != s.ids;
+  });
+  for (auto const& choice : {detail::phase_choice{false, true}, detail::phase_choice{true, false},
+                             detail::phase_choice{true, true}}) {
+    if ((choice.orders_by_rail && !has_rails) || (choice.shares_by_width && !has_narrow)) continue;
+    auto candidate = detail::glued_phases(machine, request, choice);
+    if (candidate.rate > best.rate) best = std::move(candidate);
+  }
+  return best;
 }
 
 }  // namespace blink::inline BLINK_ABI
