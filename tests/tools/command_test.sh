@@ -60,6 +60,9 @@ for collective in broadcast reduce all_reduce all_gather reduce_scatter; do
   ok "$collective as MSCCL++" "execution plan written" "$blink" plan dgx_a100:2 -c $collective --mscclpp m.json
   ok "$collective of RCCL" "written" "$blink" plan dgx_a100:2 -c $collective --msccl a.xml --dialect rccl
 done
+ok "all_to_all as MSCCL and MSCCL++" "execution plan written" "$blink" plan dgx1v -c all_to_all --msccl a.xml --mscclpp m.json
+ok "all_to_all as MSCCL is sound" "rate/bound 100.0 %" "$blink" check a.xml --machine dgx1v
+refused "no such MSCCL" "step programs have no send_to_next" "$blink" plan dgx1v -c send_to_next --msccl a.xml
 ok "a loop for each tree" '"pipeline"' cat m.json
 refused "no such MSCCL++" "MSCCL++ has no gather" "$blink" plan dgx2 -c gather --mscclpp m.json
 refused "too many instances" "thread blocks: 121, at most 108" "$blink" plan dgx2 -c all_gather --msccl a.xml --instances 8
