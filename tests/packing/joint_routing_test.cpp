@@ -16,6 +16,7 @@
 #include <numeric>
 #include <random>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -343,6 +344,77 @@ TEST(pack_joint_routes, holds_on_larger_random_networks) {
         random_network(seed, 4 + static_cast<int>(seed % 7), 1 + static_cast<int>(seed % 5), 30, 9);
     check_packing(net, pack_joint_routes(net.graph, net.capacity, net.roles()));
   }
+}
+
+/// Checks trees and prices that need not meet; returns the gap.
+double check_gap(network const& net, blink::routed_joint_packing packing) {
+  rational value;
+  for (std::size_t e = 0; e < net.capacity.size(); ++e) {
+    value += packing.prices[e] * net.capacity[e];
+  }
+  EXPECT_EQ(value, packing.bound);
+  EXPECT_LE(packing.rate, packing.bound);
+  auto const gap = (packing.bound / packing.rate).to_double() - 1;
+  // Prices of the same value as the trees, for the check of the trees alone.
+  for (auto& p : packing.prices) p = p * packing.rate / packing.bound;
+  check_packing(net, packing);
+  return gap;
+}
+
+TEST(pack_joint_routes, states_the_gap_where_work_was_not_enough_for_the_optimum) {
+  int inexact = 0;
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(seed);
+    auto const net =
+        random_network(seed, 6 + static_cast<int>(seed % 5), static_cast<int>(seed % 4), 30, 1'000);
+    auto const exact = pack_joint_routes(net.graph, net.capacity, net.roles());
+    EXPECT_EQ(exact.bound, exact.rate);
+    for (double work = 4'000; work < 2e6; work *= 1.5) {
+      blink::joint_packing_options hasty;
+      hasty.max_work = work;
+      hasty.gap = 1;
+      blink::routed_joint_packing found;
+      try {
+        found = pack_joint_routes(net.graph, net.capacity, net.roles(), hasty);
+      } catch (blink::overflow_error const&) {
+        continue;  // so early that some pair costs nothing
+      }
+      EXPECT_LE(found.rate, exact.rate);
+      EXPECT_GE(found.bound, exact.rate);
+      if (found.rate == rational(0)) continue;
+      double const gap = check_gap(net, found);
+      inexact += gap > 0 ? 1 : 0;
+      hasty.gap = 0.01;
+      if (gap > 0.0102) {
+        EXPECT_THROW(
+            static_cast<void>(pack_joint_routes(net.graph, net.capacity, net.roles(), hasty)),
+            blink::overflow_error);
+      }
+    }
+  }
+  EXPECT_GT(inexact, 0);
+}
+
+TEST(pack_joint_routes, capacities_from_one_to_two_to_the_power_of_57) {
+  int inexact = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    auto net = random_network(seed, 3 + static_cast<int>(seed % 4), static_cast<int>(seed % 3), 9,
+                              seed % 2 == 0 ? std::int64_t{1} << 57 : std::int64_t{1} << 40);
+    for (std::size_t e = 0; e < net.capacity.size(); e += 3) {
+      net.capacity[e] = std::min<std::int64_t>(net.capacity[e], 1 + static_cast<int>(e));
+    }
+    blink::joint_packing_options options;
+    options.gap = 0.01;
+    try {
+      auto const packing = pack_joint_routes(net.graph, net.capacity, net.roles(), options);
+      EXPECT_LE(check_gap(net, packing), 0.0102);
+      inexact += packing.rate < packing.bound ? 1 : 0;
+    } catch (blink::overflow_error const& e) {
+      EXPECT_NE(std::string(e.what()), "");
+    }
+  }
+  RecordProperty("inexact", inexact);
 }
 
 TEST(pack_joint_routes, without_relays_is_the_packing_of_direct_links) {

@@ -31,6 +31,7 @@ struct joint_tree {
 /// A maximum packing of pairs of trees, and the prices that prove it maximum.
 struct joint_packing {
   rational rate;                  ///< sum of the weights
+  rational bound;                 ///< sum of price * capacity; the rate, if that is optimal
   std::vector<joint_tree> trees;  ///< heaviest first
   std::vector<rational> prices;   ///< by edge; every pair costs at least 1
   std::size_t pivots = 0;
@@ -42,6 +43,9 @@ struct joint_packing_options {
   std::vector<double> tolls{1e-4, 1e-3, 1e-5};
   std::int64_t largest_denominator = 100'000;  ///< of the numbers that are guessed
   std::size_t max_pivots = 1'000'000;
+  double max_work = 1e11;  ///< entries of the tableau that pivots go over: a minute
+  /// If no exact optimum is found, take one that is proven to miss it by at most this share.
+  double gap = 0;
   std::uint64_t seed = 1;  ///< of the tolls
 };
 
@@ -118,7 +122,8 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   }
 
   auto const optimum = detail::find_joint_optimum(
-      problem, {options.tolls, options.largest_denominator, options.max_pivots, options.seed});
+      problem, {options.tolls, options.largest_denominator, options.max_pivots, options.max_work,
+                options.gap, options.seed});
   std::vector<detail::multiple_tree<std::vector<int>>> in, out;
   for (auto const& [layer, load, demands] : optimum.layers) {
     for (auto& packed :
@@ -127,7 +132,8 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
       (layer.inward ? in : out).push_back({packed.root, packed.multiplicity, packed.edges});
     }
   }
-  joint_packing result{optimum.rate * edge.divisor, {}, {}, optimum.pivots};
+  joint_packing result{
+      optimum.rate * edge.divisor, optimum.bound * edge.divisor, {}, {}, optimum.pivots};
   auto const unit = rational(edge.divisor) / optimum.denominator;
   for (auto const& pair : detail::paired_trees(std::move(in), std::move(out))) {
     joint_tree tree{pair.root, unit * pair.multiplicity, {}, {}};

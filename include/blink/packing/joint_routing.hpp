@@ -34,6 +34,7 @@ struct routed_tree_pair {
 /// A maximum packing of pairs of trees over relays, and the prices that prove it maximum.
 struct routed_joint_packing {
   rational rate;                        ///< sum of the weights
+  rational bound;                       ///< sum of price * capacity; the rate, if that is optimal
   std::vector<routed_tree_pair> pairs;  ///< heaviest first
   std::vector<rational> prices;         ///< by edge; every pair costs at least 1
   std::size_t pivots = 0;
@@ -178,7 +179,8 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
                                                      joint_packing_options const& options = {}) {
   detail::routed_problem problem(to_arc_list(graph), capacities, network);
   auto const optimum = detail::find_joint_optimum(
-      problem, {options.tolls, options.largest_denominator, options.max_pivots, options.seed});
+      problem, {options.tolls, options.largest_denominator, options.max_pivots, options.max_work,
+                options.gap, options.seed});
   std::vector<detail::layer_trees> layers;
   std::int64_t common = 1;
   for (auto const& loads : optimum.layers) {
@@ -187,7 +189,8 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   }
   auto const divisor = problem.edges.divisor;
   auto const unit = rational(divisor) / optimum.denominator / common;
-  routed_joint_packing result{optimum.rate * divisor, {}, {}, optimum.pivots};
+  routed_joint_packing result{
+      optimum.rate * divisor, optimum.bound * divisor, {}, {}, optimum.pivots};
   std::vector<detail::multiple_tree<detail::path_list>> in, out;
   for (std::size_t l = 0; l < layers.size(); ++l) {
     for (auto& [root, multiplicity, paths] : layers[l].trees) {
@@ -222,8 +225,10 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
                                                    joint_packing_options const& options = {}) {
   detail::routed_problem const problem(to_arc_list(graph), capacities, network);
   auto const optimum = detail::find_joint_optimum(
-      problem, {options.tolls, options.largest_denominator, options.max_pivots, options.seed});
+      problem, {options.tolls, options.largest_denominator, options.max_pivots, options.max_work,
+                options.gap, options.seed});
   return {optimum.rate * problem.edges.divisor,
+          optimum.bound * problem.edges.divisor,
           {},
           problem.prices_of(optimum, capacities.size()),
           optimum.pivots};

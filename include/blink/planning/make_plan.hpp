@@ -52,6 +52,11 @@ namespace detail {
     auto two_phases = plan_two_phases(machine);
     return two_phases ? std::move(*two_phases) : plan_joint(machine, request);
   }
+  // Both are exact; for more ranks one takes less time, for fewer the other finds fewer trees.
+  constexpr std::size_t few_ranks = 8;
+  if (all_reduce && machine.rank_positions().size() > few_ranks) {
+    return plan_joint(machine, request);
+  }
   return plan_direct(machine, request);
 }
 

@@ -120,10 +120,12 @@ struct node_graph {
 ///
 /// Source: `pack_joint_routes`; a closed form for ranks behind one switch that copies and reduces.
 /// Time:   see there; milliseconds for 16 ranks.
-/// Post:   rate = bound, proven by prices, or a cut for the closed form.
+/// Post:   bound is proven by prices, or a cut for the closed form; rate = bound, or, where the exact
+///         optimum takes too long or needs more than 61 bits, rate >= 99 % of bound.
 /// Throws: planning_error if the collective is another one, the ranks are not connected, or more than
 ///         10 switches copy, or reduce; overflow_error if the optimum has no 61-bit numbers.
 [[nodiscard]] inline plan plan_joint(topology const& machine, plan_request const& request) {
+  constexpr double largest_gap = 0.01;
   if (request.collective != collective::all_reduce) {
     throw planning_error("joint packing plans all_reduce, not " +
                          std::string(to_text(request.collective)));
@@ -137,14 +139,17 @@ struct node_graph {
     for (int& at : path) at = id(at);
     return tree_edge{path.front(), path.back(), std::move(path)};
   };
-  auto const packed = pack_joint_routes(nodes.graph, nodes.capacity, nodes.network);
+  joint_packing_options options;
+  options.gap = largest_gap;
+  auto const packed = pack_joint_routes(nodes.graph, nodes.capacity, nodes.network, options);
   for (auto const& pair : packed.pairs) {
     tree t{id(pair.root), machine.in_units(pair.weight), {}, {}};
     for (auto const& path : pair.in) t.reduce.push_back(edge_over(path));
     for (auto const& path : pair.out) t.broadcast.push_back(edge_over(path));
     result.trees.push_back(std::move(t));
   }
-  result.rate = result.bound = machine.in_units(packed.rate);
+  result.rate = machine.in_units(packed.rate);
+  result.bound = machine.in_units(packed.bound);
   result.proof = detail::to_certificate(machine, nodes, packed.prices);
   return result;
 }

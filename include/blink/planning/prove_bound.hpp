@@ -29,9 +29,10 @@ struct proven_bound {
 /// Bounds the rate of a collective on a machine, switches included.
 ///
 /// Exact for broadcast, reduce, all-gather and reduce-scatter on any machine (smallest cuts; switches
-/// that copy may keep more from reaching them), and for all-reduce. All-reduce on machines with relays
-/// and more than 400 links gets the smallest cut between any two ranks, which no plan exceeds but maybe
-/// none reaches.
+/// that copy may keep more from reaching them), and for all-reduce, unless that takes too long or needs
+/// more than 61 bits: then the bound is above what can be reached. All-reduce on machines with more
+/// than 2,000 links gets the smallest cut between any two ranks, which no plan exceeds but maybe none
+/// reaches.
 ///
 /// root:   node id, for broadcast and reduce.
 /// Source: Edmonds 1973 (broadcast); Zhao et al., "ForestColl", 2024 (all-gather with switches).
@@ -50,7 +51,9 @@ struct proven_bound {
   }
   if (kind == collective::all_reduce) {
     bool const star = detail::to_star(machine) && !detail::has_copying_switches(machine);
-    if (star || detail::used_relays(machine).empty()) {
+    constexpr std::size_t few_ranks = 8;  // whose trees take no longer than the program
+    bool const direct = detail::used_relays(machine).empty();
+    if (star || (direct && machine.rank_positions().size() <= few_ranks)) {
       plan_request const request{kind, {}, "exact"};
       auto exact = star ? plan_switch(machine, request) : plan_direct(machine, request);
       return {exact.bound, std::move(exact.proof)};
@@ -61,11 +64,14 @@ struct proven_bound {
   if (kind == collective::all_reduce) {
     if (auto star = detail::plan_copying_star(machine))
       return {star->bound, std::move(star->proof)};
-    constexpr std::size_t most_links = 400;  // the program takes a second for these
+    constexpr std::size_t most_links = 2'000;  // the program takes seconds for these
     auto const nodes = detail::to_node_graph(machine);
     if (nodes.capacity.size() <= most_links) {
-      auto const found = find_joint_rate(nodes.graph, nodes.capacity, nodes.network);
-      return {machine.in_units(found.rate), detail::to_certificate(machine, nodes, found.prices)};
+      joint_packing_options options;
+      options.gap = 1;          // the best bound that is found
+      options.max_work = 1e10;  // some seconds
+      auto const found = find_joint_rate(nodes.graph, nodes.capacity, nodes.network, options);
+      return {machine.in_units(found.bound), detail::to_certificate(machine, nodes, found.prices)};
     }
   }
   std::vector<std::int64_t> capacity;

@@ -96,9 +96,9 @@ class dual_simplex {
     }
   }
 
-  /// Repairs all rows. False if that takes more pivots than allowed, or no pivot is found (rounding:
-  /// all variables 0 is always possible).
-  bool solve(std::size_t most_pivots) {
+  /// Repairs all rows. False if that takes more pivots or more work than allowed, or no pivot is found
+  /// (rounding: all variables 0 is always possible).
+  bool solve(std::size_t most_pivots, double most_work = std::numeric_limits<double>::infinity()) {
     constexpr double feasible = 1e-9;
     for (;;) {
       std::size_t worst = basic_.size();
@@ -123,7 +123,7 @@ class dual_simplex {
           entering = j;
         }
       }
-      if (entering == width_ || pivots_ >= most_pivots) return false;
+      if (entering == width_ || pivots_ >= most_pivots || work_ >= most_work) return false;
       pivot(worst, entering);
     }
   }
@@ -148,6 +148,8 @@ class dual_simplex {
     return std::ranges::all_of(untolled_, [](double d) { return d <= tolerance; });
   }
   [[nodiscard]] std::size_t pivots() const { return pivots_; }
+  /// Entries of the tableau that all pivots went over.
+  [[nodiscard]] double work() const { return work_; }
 
  private:
   static constexpr double smallest_pivot = 1e-9;
@@ -164,6 +166,7 @@ class dual_simplex {
   void pivot(std::size_t leaving, std::size_t entering) {
     constexpr double tiny = 1e-13;
     ++pivots_;
+    work_ += static_cast<double>(basic_.size()) * static_cast<double>(width_);
     double* const row = &table_[leaving * width_];
     double const scale = 1 / row[entering];
     row[entering] = 1;  // what the leaving variable counts
@@ -217,6 +220,7 @@ class dual_simplex {
   std::vector<int> place_;   // by variable, slacks of rows included: its row, or ~column
   std::vector<std::size_t> used_;
   std::size_t pivots_ = 0;
+  double work_ = 0;
 };
 
 }  // namespace blink::inline BLINK_ABI::detail

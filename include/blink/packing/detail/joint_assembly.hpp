@@ -173,6 +173,8 @@ struct layer_trees {
     arborescence_packing_options options;  // more takes longer than it is worth
     options.tries = 2;
     options.more_tries = 2;
+    options.work_for_height = 300'000;
+    options.work_for_number = 100'000;
     for (auto const& packed : pack_arborescences(joined, capacity, wanted, options)) {
       path_list paths;
       for (int const e : packed.edges) {

@@ -4,12 +4,12 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/graph/concepts.hpp>
-#include <blink/graph/detail/flow_network.hpp>
-#include <blink/packing/arborescence_packing.hpp>
 #include <blink/packing/detail/common_denominator.hpp>
 #include <blink/packing/detail/exact_solve.hpp>
+#include <blink/packing/detail/joint_loads.hpp>
 #include <blink/packing/detail/joint_prices.hpp>
 #include <blink/packing/detail/joint_program.hpp>
+#include <blink/packing/detail/joint_rounding.hpp>
 #include <blink/rational.hpp>
 
 #include <algorithm>
@@ -28,15 +28,9 @@
 
 namespace blink::inline BLINK_ABI::detail {
 
-/// Trees of one layer fill these loads, in units of 1 / `joint_optimum::denominator`.
-struct layer_loads {
-  tree_layer layer;
-  std::vector<std::int64_t> load;    ///< by edge
-  std::vector<root_demand> demands;  ///< trees wanted by root
-};
-
 struct joint_optimum {
   rational rate;
+  rational bound;  ///< sum of price * capacity; the rate, unless the optimum is not exact
   std::int64_t denominator = 1;
   std::vector<layer_loads> layers;
   std::vector<rational> prices;  ///< by resource; every pair costs at least 1
@@ -47,10 +41,10 @@ struct joint_optimum_options {
   std::vector<double> tolls;
   std::int64_t largest_denominator = 0;
   std::size_t max_pivots = 0;
+  double max_work = 0;
+  double gap = 0;
   std::uint64_t seed = 0;
 };
-
-constexpr wide_integer largest_number = wide_integer{1} << 61;
 
 /// Numbers of a solution whose last digits are rounded, as fractions; nothing if they are not near
 /// fractions with a small common denominator.
@@ -89,35 +83,6 @@ struct joint_bound {
   return joint_bound{pair.cost >= prices.denominator,
                      rational(static_cast<std::int64_t>(value), prices.denominator),
                      std::move(pair.layers)};
-}
-
-/// Does a layer hold these trees?
-[[nodiscard]] inline bool holds_trees(joint_problem const& problem, layer_loads const& loads) {
-  int const vertices = problem.graph.vertex_count;
-  std::vector<std::int64_t> surplus(problem.is_relay.size(), 0);
-  flow_network network(vertices + 1);  // to each vertex from what is rooted
-  for (std::size_t e = 0; e < loads.load.size(); ++e) {
-    auto [tail, head] = problem.graph.arcs[e];
-    if (loads.layer.inward) std::swap(tail, head);
-    if (loads.load[e] == 0) continue;
-    surplus[static_cast<std::size_t>(head)] += loads.load[e];
-    surplus[static_cast<std::size_t>(tail)] -= loads.load[e];
-    network.add(tail, head, loads.load[e]);
-  }
-  std::int64_t rooted = 0;
-  for (auto const& d : loads.demands) {
-    network.add(vertices, d.root, d.multiplicity);
-    rooted += d.multiplicity;
-  }
-  for (int v = 0; v < vertices; ++v) {
-    bool const spanned = !problem.is_relay[static_cast<std::size_t>(v)] ||
-                         std::ranges::binary_search(loads.layer.relays, v);
-    if (spanned ? rooted > 0 && network.run(vertices, v, rooted) < rooted
-                : surplus[static_cast<std::size_t>(v)] < 0) {
-      return false;
-    }
-  }
-  return true;
 }
 
 /// The values of a program as loads, if they are loads: not negative, within the capacities, with the
@@ -160,24 +125,46 @@ struct joint_bound {
   return result;
 }
 
+/// What a program found, rounded, if it is better than `best`.
+inline void keep_rounded(joint_problem const& problem, std::vector<tree_layer> const& layers,
+                         joint_program const& program, double most_lost,
+                         std::optional<joint_optimum>& best) {
+  auto const found = program.result();
+  auto bound = bound_near(problem, found.prices);
+  if (!bound) return;
+  rounded_loads loads(problem, layers, program, found.values, most_lost);
+  auto const rate = loads.rate();
+  if (best && rate / bound->value <= best->rate / best->bound) return;
+  best = joint_optimum{
+      rate, bound->value, loads.denominator, std::move(loads.layers), bound->prices, 0};
+}
+
 /// The optimum, proven in integers: the loads hold trees, no pair costs less than 1 by the prices, and
 /// both have the same value.
 ///
 /// Numbers are guessed from the rounded ones by continued fractions, and where that fails solved for
 /// without rounding. At first all trees span all relays that can be spanned; layers that span others
-/// join as long as their trees are cheaper.
-/// Throws: overflow_error if the optimum has no 61-bit numbers, or not within the pivots allowed.
+/// join as long as their trees are cheaper. If there is no exact optimum in 61-bit numbers, or not
+/// within the pivots and the work allowed, then loads and prices rounded to smaller numbers, of a rate
+/// that is proven to miss the optimum by at most `gap` (as a share of the bound), or the best there are
+/// if `gap` is 1.
+/// Throws: overflow_error if there is neither.
 [[nodiscard]] inline joint_optimum find_joint_optimum(joint_problem const& problem,
                                                       joint_optimum_options const& options) {
   joint_optimum result;
+  std::optional<joint_optimum> rounded;
   bool finished = false;
   std::vector<tree_layer> layers{{false, problem.copying}};
   if (!problem.mirrored) layers.push_back({true, problem.reducing});
   for (std::size_t attempt = 0; attempt < options.tolls.size();) {
     joint_program program(problem, layers, options.tolls[attempt], options.seed);
-    bool const solved = program.solve(options.max_pivots);
+    bool const solved = program.solve(options.max_pivots, options.max_work);
     result.pivots += program.pivots();
     ++attempt;
+    if (!solved && options.gap > 0) {
+      keep_rounded(problem, layers, program, options.gap, rounded);
+      if (program.work() >= options.max_work) break;
+    }
     if (!solved) continue;
     finished = true;
     auto const found = program.result();
@@ -199,7 +186,6 @@ struct joint_bound {
       --attempt;
       continue;
     }
-    if (!bound || !bound->proven) continue;
     auto const take = [&](std::optional<common_fractions> const& values) {
       auto loads =
           values ? loads_of(problem, layers, program, *values, bound->value) : std::nullopt;
@@ -208,14 +194,20 @@ struct joint_bound {
       result.layers = std::move(*loads);
       return true;
     };
-    if (!take(guessed_fractions(found.values, bound->value.denominator(),
-                                options.largest_denominator)) &&
-        !take(program.exact_values())) {
+    if (!bound || !bound->proven ||
+        (!take(guessed_fractions(found.values, bound->value.denominator(),
+                                 options.largest_denominator)) &&
+         !take(program.exact_values()))) {
+      if (options.gap > 0) keep_rounded(problem, layers, program, options.gap, rounded);
       continue;
     }
-    result.rate = bound->value;
+    result.rate = result.bound = bound->value;
     for (auto const p : prices->numerators) result.prices.emplace_back(p, prices->denominator);
     return result;
+  }
+  if (rounded && rounded->rate.to_double() >= (1 - options.gap) * rounded->bound.to_double()) {
+    rounded->pivots = result.pivots;
+    return *std::move(rounded);
   }
   throw overflow_error(finished ? "joint packing: no optimum with 61-bit numbers found"
                                 : "joint packing: no optimum within " +
