@@ -149,7 +149,31 @@ void write_outputs(topology const& machine, plan const& p, plan_options const& o
   }
 }
 
+/// Throws input_error that names both of two options of which one would be ignored.
+void refuse_contradictions(plan_options const& options) {
+  auto hints = options.hints.options();
+  bool const cuts = std::exchange(hints.cut_surplus, false);
+  bool const hinted = !hints.empty();
+  auto const refuse = [](bool first, char const* one, bool second, char const* other) {
+    if (!first || !second) return;
+    throw input_error(std::string(one) + " and " + other +
+                      " contradict each other, expected one of them");
+  };
+  bool const sized = !options.sizes.sizes.empty();
+  bool const frontier = options.hints.frontier > 0;
+  bool const repaired = !options.repair.empty();
+  refuse(sized, "--sizes", hinted, "hints");
+  refuse(sized, "--sizes", frontier, "--frontier");
+  refuse(frontier, "--frontier", hinted, "hints");
+  refuse(repaired, "--repair", hinted, "hints");
+  refuse(frontier, "--frontier", cuts, "--cut-surplus");
+  refuse(repaired, "--repair", cuts, "--cut-surplus");
+  refuse(repaired, "--repair", sized, "--sizes");
+  refuse(repaired, "--repair", frontier, "--frontier");
+}
+
 void run_plan(plan_options const& options) {
+  refuse_contradictions(options);
   if (!options.repair.empty()) {
     auto const again = show_repair(options.machine, options.ranks, options.repair);
     print_plan(again.machine, again.planned);
@@ -165,6 +189,7 @@ void run_plan(plan_options const& options) {
   request.bytes = static_cast<std::int64_t>(read_bytes("--bytes", options.bytes));
   request.slow_start_seconds = options.slow_start_microseconds * 1e-6;
   auto const [machine, links] = read_allocation(options.machine, options.ranks, options.links);
+  request.cut_surplus = options.hints.options().cut_surplus;
   if (!options.sizes.sizes.empty()) return show_sizes(machine, links, request, options.sizes);
   if (options.hints.frontier > 0) return show_frontier(machine, request, options.hints.frontier);
   auto const hints = options.hints.options();
@@ -219,10 +244,13 @@ void add_plan_command(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--compare", options->compare, "also show what every other planner gets");
   add_export_options(*command, options->exports);
-  command->add_option(
+  auto* repair = command->add_option(
       "--repair", options->repair,
       "repair this plan file for MACHINE as it is now: as good as a fresh plan, with\n"
       "as many of the old trees as may stay; says what changed");
+  for (auto const* other : {"--collective", "--root", "--to", "--planner", "--links"}) {
+    repair->excludes(command->get_option(other));  // the old plan says them
+  }
   add_hint_options(*command, options->hints);
   add_size_options(*command, options->sizes);
   command->callback([options] { run_plan(*options); });

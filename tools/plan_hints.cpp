@@ -18,6 +18,7 @@ namespace blink::tools {
 plan_options hint_options::options() const {
   plan_options result;
   if (!file.empty()) result = read_hints_file(file);
+  if (cut_surplus) result.cut_surplus = true;
   if (max_trees > 0) result.max_trees = max_trees;
   if (max_height > 0) result.max_height = max_height;
   if (trees_per_root > 0) result.trees_per_root = trees_per_root;
@@ -44,6 +45,9 @@ void add_hint_options(CLI::App& command, hint_options& options) {
       .add_option("--trees-per-root", options.trees_per_root,
                   "all_gather, reduce_scatter: so many trees of equal weight at each rank")
       ->check(CLI::PositiveNumber);
+  command.add_flag("--cut-surplus", options.cut_surplus,
+                   "where switches let more out than in and cannot copy, plan on what balances\n"
+                   "them; rate/bound says what that costs at most");
   command
       .add_option("--frontier", options.frontier,
                   "instead: the rate with 1, 2, ... up to so many trees a root, where it grows")

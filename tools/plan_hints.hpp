@@ -22,6 +22,7 @@ struct hint_options {
   int max_height = 0;      ///< 0: any
   int trees_per_root = 0;  ///< 0: any
   int frontier = 0;        ///< 0: not asked for
+  bool cut_surplus = false;
 
   /// The file's options, those of the command line before them. Throws input_error.
   [[nodiscard]] plan_options options() const;

@@ -110,7 +110,8 @@ TEST(RepairPlan, RandomMachinesWithRelays) {
     auto const machine = test::make_random_duplex_machine(seed, 4 + seed % 4, seed % 3, 8);
     auto const kind = kinds[seed % 4];
     auto const old = make_plan(machine, {kind, {}, "exact"});
-    auto const changed = degraded(machine, random() % machine.links.size(), random() % 3, true);
+    auto const changed =
+        degraded(machine, random() % machine.links.size(), random() % 3, seed % 2 == 0);
     SCOPED_TRACE("seed " + std::to_string(seed));
     try {
       auto const result = sound_repair(changed, old);
@@ -122,6 +123,53 @@ TEST(RepairPlan, RandomMachinesWithRelays) {
   }
   EXPECT_GE(cases, 30);
   EXPECT_LE(10 * anew, 2 * cases);
+}
+
+TEST(RepairPlan, RandomRanksLostAndAdded) {
+  int cases = 0, anew = 0;
+  for (unsigned seed = 0; seed < 48; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    auto const machine = test::make_random_duplex_machine(seed, 5 + seed % 4, seed % 3, 10);
+    auto const kind = kinds[seed % 5];
+    std::vector<int> ids;
+    for (int const at : machine.rank_positions()) {
+      ids.push_back(machine.nodes[static_cast<std::size_t>(at)].id);
+    }
+    int const lost = ids.at(seed % ids.size());
+    std::erase(ids, lost);
+    auto const fewer = subset(machine, ids);
+    try {
+      auto const small = make_plan(fewer, {kind, {}, "exact"});
+      auto const shrunk = sound_repair(fewer, make_plan(machine, {kind, {}, "exact"}));
+      auto const grown = sound_repair(machine, small);
+      EXPECT_EQ(shrunk.difference.ranks_lost, std::vector<int>{lost});
+      EXPECT_EQ(grown.difference.ranks_added, std::vector<int>{lost});
+      if (kind == collective::all_reduce) continue;
+      cases += 2;
+      anew += (shrunk.method == repair_method::anew) + (grown.method == repair_method::anew);
+    } catch (planning_error const&) {  // the rank was a bridge
+    }
+  }
+  EXPECT_GE(cases, 30);
+  EXPECT_LE(2 * anew, cases);
+}
+
+/// A plan that lost some rate to switches with a surplus may lose some again.
+TEST(RepairPlan, OfAPlanWithoutSurplus) {
+  topology machine;
+  machine.name = "fan";
+  for (int i = 0; i < 3; ++i) machine.nodes.push_back({i, node_kind::rank, ""});
+  machine.nodes.push_back({9, node_kind::relay, ""});
+  machine.links = {{0, 3, 4}, {3, 1, 4}, {3, 2, 5}, {1, 2, 1}, {2, 1, 1}, {1, 0, 3}, {2, 0, 3}};
+  plan_request request{collective::broadcast, 0, "exact"};
+  request.cut_surplus = true;
+  auto const old = make_plan(machine, request);
+  EXPECT_EQ(old.rate, rational(3));
+  machine.links[0].capacity = 3;
+  auto const result = repair_plan(machine, old);
+  EXPECT_EQ(check_plan(machine, result.plan).fault.value_or(""), "");
+  EXPECT_EQ(result.plan.bound, rational(3));
+  EXPECT_EQ(result.plan.rate, rational(5, 2));
 }
 
 TEST(RepairPlan, NothingChangedKeepsEverything) {

@@ -10,6 +10,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <random>
 #include <set>
 #include <string>
@@ -322,11 +324,117 @@ TEST(RestrictedPlan, ContradictionsAreNamed) {
   has(complaint({collective::all_reduce, {}, "ring"}, o), "need the planner exact");
 }
 
+TEST(RestrictedPlan, ContradictionsNameBothHints) {
+  auto const has = [](std::string const& text, std::vector<char const*> const& parts) {
+    for (auto const* part : parts) EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  plan_request const reduce{collective::all_reduce, {}, "exact"};
+  plan_request const from_3{collective::broadcast, 3, "exact"};
+  plan_request const to_3{collective::reduce, 3, "exact"};
+  plan_request const gather{collective::all_gather, {}, "exact"};
+  plan_options o;
+  o.trees_per_root = 2;
+  o.weight_unit = 25;
+  has(complaint(gather, o), {"trees_per_root and weight_unit"});
+  o = {};
+  o.max_trees = 15;
+  o.trees_per_root = 2;
+  has(complaint(gather, o), {"max_trees 15", "trees_per_root 2"});
+  o.max_trees = 16;
+  EXPECT_EQ(complaint(gather, o), "no error");
+  o = {};
+  o.required_links = {{0, 3}};
+  has(complaint(from_3, o), {"required_links: 0 -> 3", "the root 3"});
+  EXPECT_EQ(complaint(to_3, o), "no error");
+  o.required_links = {{3, 0}};
+  has(complaint(to_3, o), {"required_links: 3 -> 0", "the root 3"});
+  o = {};
+  std::map<int, int> const mirror{{0, 4}, {1, 5}, {2, 6}, {3, 7}, {4, 0}, {5, 1}, {6, 2}, {7, 3}};
+  o.symmetries = {mirror};
+  EXPECT_EQ(complaint(reduce, o), "no error");
+  o.forbidden_links = {{0, 3}};
+  has(complaint(reduce, o), {"symmetries[0]", "forbidden_links"});
+  o.forbidden_links.clear();
+  o.relays = {2};
+  has(complaint(reduce, o), {"symmetries[0]", "relays"});
+  o.relays.clear();
+  has(complaint(from_3, o), {"symmetries[0]", "the root 3"});
+  o = {};
+  o.cut_surplus = true;
+  has(complaint({collective::all_gather, {}, "ring"}, o), {"cut_surplus", "planner ring"});
+  o = {};
+  for (auto const& l : machines::dgx1v().links) {
+    if (l.head == 5) o.forbidden_links.emplace_back(l.tail, l.head);
+  }
+  try {
+    (void)plan_with_options(machines::dgx1v(), from_3, o);
+    FAIL() << "expected planning_error";
+  } catch (planning_error const& reason) {
+    has(reason.what(), {"forbidden_links", "no way leads from rank 3"});
+  }
+}
+
+TEST(RestrictedPlan, SymmetriesKeepTheOtherHints) {
+  std::map<int, int> turn;
+  for (int i = 0; i < 6; ++i) turn[i] = (i + 1) % 6;
+  plan_options options;
+  options.symmetries = {turn};
+  options.trees_per_root = 1;
+  try {
+    auto const p =
+        sound_plan(machines::ring(6), {collective::all_gather, {}, "exact"}, options).plan;
+    std::map<int, int> trees;
+    for (auto const& t : p.trees) EXPECT_EQ(++trees[t.root], 1);
+  } catch (planning_error const& reason) {
+    EXPECT_NE(std::string(reason.what()).find("trees_per_root 1"), std::string::npos);
+  }
+}
+
+/// With surplus cut, shapes and shares are planned where switches let more out than in.
+TEST(RestrictedPlan, ShapesOnMachinesWithSurplus) {
+  int refused = 0, planned = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    auto machine = test::make_random_machine(seed, 3 + seed % 2, 1 + seed % 3, 6);
+    std::mt19937 random(seed);
+    for (auto& l : machine.links) {
+      bool const out = machine.nodes[static_cast<std::size_t>(l.tail)].kind == node_kind::relay;
+      l.capacity = 1 + static_cast<std::int64_t>(random() % (out ? 24 : 4));
+    }
+    auto const kind = static_cast<collective>(std::array{0, 1, 3, 4}[seed % 4]);
+    if (seed % 2 == 1) machine = detail::turned_round(std::move(machine));
+    plan_request request{kind, machine.nodes.front().id, "exact"};
+    plan_options options;
+    if (has_equal_roots(kind)) {
+      options.shares[machine.nodes.front().id] = 2;
+      if (seed % 8 > 3) options.trees_per_root = 2;
+    } else {
+      options.max_height = 2;
+    }
+    try {
+      (void)plan_with_options(machine, request, options);
+    } catch (unbalanced_switch const&) {
+      ++refused;
+    } catch (planning_error const&) {  // no tree is as low
+      continue;
+    }
+    options.cut_surplus = true;
+    try {
+      auto const found = sound_plan(machine, request, options);
+      ++planned;
+    } catch (planning_error const&) {
+      EXPECT_TRUE(options.max_height || options.trees_per_root);
+    }
+  }
+  EXPECT_GE(refused, 8);
+  EXPECT_GE(planned, 30);
+}
+
 TEST(ReadHints, ReadsAllKeysAndRefusesOthers) {
   auto const o = read_hints(R"({"blink_hints": 1, "max_trees": 5, "max_height": 3,
       "weight_unit": "25/3", "trees_per_root": 2, "forbidden_links": [[0, 1]],
       "required_links": [[2, 3]], "relays": [4], "shares": {"0": 3},
-      "symmetries": [{"0": 1, "1": 0}]})",
+      "symmetries": [{"0": 1, "1": 0}], "cut_surplus": true})",
                             "hints");
   EXPECT_EQ(o.max_trees, 5);
   EXPECT_EQ(o.max_height, 3);
@@ -337,11 +445,13 @@ TEST(ReadHints, ReadsAllKeysAndRefusesOthers) {
   EXPECT_EQ(o.relays.at(0), 4);
   EXPECT_EQ(o.shares.at(0), 3);
   EXPECT_EQ(o.symmetries.at(0).at(1), 0);
+  EXPECT_TRUE(o.cut_surplus);
   EXPECT_TRUE(read_hints(R"({"blink_hints": 1})", "hints").empty());
   for (auto const* wrong :
        {"{", "[]", "{}", R"({"blink_hints": 2})", R"({"blink_hints": 1, "max_tree": 5})",
         R"({"blink_hints": 1, "max_trees": "5"})", R"({"blink_hints": 1, "relays": 4})",
-        R"({"blink_hints": 1, "shares": {"a": 4}})", R"({"blink_hints": 1, "symmetries": [[0]]})",
+        R"({"blink_hints": 1, "cut_surplus": 1})", R"({"blink_hints": 1, "shares": {"a": 4}})",
+        R"({"blink_hints": 1, "symmetries": [[0]]})",
         R"({"blink_hints": 1, "forbidden_links": [[0]]})",
         R"({"blink_hints": 1, "weight_unit": "x"})"}) {
     EXPECT_THROW((void)read_hints(wrong, "hints"), input_error) << wrong;

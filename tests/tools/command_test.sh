@@ -93,6 +93,24 @@ ok "repair" "ranks lost   7" "$blink" plan dgx1v --ranks 0-6 --repair old.json -
 ok "repaired plan is sound" "sound" "$blink" check dgx1v new.json
 ok "repair of what is whole" "0 changed, 0 new, 0 dropped" "$blink" plan dgx1v --repair old.json
 refused "repair of no plan" "malformed JSON" "$blink" plan dgx1v --repair "$data/dgx1v.xml"
+refused "repair and hints" "--repair and hints contradict" "$blink" plan dgx1v --repair old.json --max-trees 9
+refused "repair and sizes" "--repair and --sizes contradict" "$blink" plan dgx1v --repair old.json --sizes 8:1K
+refused "sizes and hints" "--sizes and hints contradict" "$blink" plan dgx1v --sizes 8:1K --max-height 2
+refused "frontier and hints" "--frontier and hints contradict" "$blink" plan dgx1v -c all_gather --frontier 2 --max-height 2
+refused "repair for a collective" "--collective" "$blink" plan dgx1v --repair old.json -c broadcast
+cat >fan.json <<'END'
+{"name": "fan", "unit": "GB/s",
+ "nodes": [{"id": 0, "kind": "gpu"}, {"id": 1, "kind": "gpu"}, {"id": 2, "kind": "gpu"},
+           {"id": 9, "kind": "switch", "label": "fan"}],
+ "links": [{"src": 0, "dst": 9, "capacity": 4}, {"src": 9, "dst": 1, "capacity": 4},
+           {"src": 9, "dst": 2, "capacity": 5}, {"src": 1, "dst": 2, "capacity": 1},
+           {"src": 2, "dst": 1, "capacity": 1}, {"src": 1, "dst": 0, "capacity": 3},
+           {"src": 2, "dst": 0, "capacity": 3}]}
+END
+refused "surplus" "switch 9 (fan) has 4 GB/s in and 9 out.*--cut-surplus" "$blink" plan fan.json -c broadcast --root 0
+ok "surplus cut" "rate/bound 75.0 %" "$blink" plan fan.json -c broadcast --root 0 --cut-surplus --out fan_plan.json
+ok "plan without surplus is sound" "sound" "$blink" check fan.json fan_plan.json
+refused "surplus of another planner" "cut_surplus and the planner ring" "$blink" plan fan.json -c broadcast --cut-surplus -p ring
 refused "links without a rate" "unit 'links' has no known rate" "$blink" simulate ring:5 --sizes 1M
 refused "sizes the wrong way" "--sizes 1M:8" "$blink" plan dgx1v --sizes 1M:8
 refused "sizes that are none" "--sizes x" "$blink" plan dgx1v --sizes x

@@ -26,6 +26,7 @@
 #include <blink/planning/plan_two_phases.hpp>
 #include <blink/planning/planner.hpp>
 #include <blink/planning/prove_bound.hpp>
+#include <blink/planning/without_surplus.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <array>
@@ -57,7 +58,13 @@ namespace detail {
   if (all_reduce && machine.rank_positions().size() > few_ranks) {
     return plan_joint(machine, request);
   }
-  return plan_direct(machine, request);
+  if (all_reduce || !request.cut_surplus) return plan_direct(machine, request);
+  auto result = plan_direct(without_surplus(machine, request), request);
+  if (result.trees.empty()) return result;
+  auto proven = prove_bound(machine, result.collective, result.trees.front().root);
+  result.bound = proven.bound;
+  result.proof = std::move(proven.proof);
+  return result;
 }
 
 }  // namespace detail

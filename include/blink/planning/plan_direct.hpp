@@ -138,15 +138,18 @@ inline void plan_direct_all_reduce(rank_graph const& ranks, plan& result) {
 ///
 /// Time:   see the packers; under a millisecond for 8 ranks.
 /// Post:   rate = bound, proven by a cut, a partition, or prices.
-/// Throws: planning_error if the ranks are not connected, if a relay with more capacity out than in
-///         cannot be split, and for all-reduce with relays.
+/// Throws: planning_error if the ranks are not connected, and for all-reduce with relays;
+///         unbalanced_switch if a relay with more capacity out than in cannot be split.
 [[nodiscard]] inline plan plan_direct(topology const& machine, plan_request const& request) {
   if (request.collective == collective::reduce ||
       request.collective == collective::reduce_scatter) {
     auto turned = request;
     turned.collective =
         request.collective == collective::reduce ? collective::broadcast : collective::all_gather;
-    return detail::mirrored(plan_direct(detail::turned_round(machine), turned), machine);
+    auto const forward = detail::turned_round(machine);
+    return detail::mirrored(
+        detail::planned_turned_round(forward, [&] { return plan_direct(forward, turned); }),
+        machine);
   }
   plan result = detail::empty_plan(machine, request.collective, "exact");
   if (result.ranks.size() == 1) return result;

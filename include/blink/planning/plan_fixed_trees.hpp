@@ -4,6 +4,7 @@
 #include <blink/collective.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/graph/relay_surplus.hpp>
 #include <blink/packing/arborescence_packing.hpp>
 #include <blink/packing/equal_root_rate.hpp>
 #include <blink/planning/detail/rank_graph.hpp>
@@ -37,12 +38,20 @@ namespace detail {
   return machine;
 }
 
-/// Do k trees for each share of 1 fit, if each has the weight 1 / `scale` steps?
+/// Do k trees for each share of 1 fit, if each has the weight 1 / `scale` steps? Where whole trees
+/// leave a switch with more ways out than in, only if it balances without those that are not needed.
 [[nodiscard]] inline bool trees_fit(topology const& machine, rational const& scale, std::int64_t k,
                                     std::vector<std::int64_t> const& shares) {
   auto const whole = in_whole_trees(machine, scale);
-  return equal_root_rate(whole, capacities_of(whole), whole.rank_positions(), shares)
-             .rate_per_root >= rational(k);
+  auto const capacity = capacities_of(whole);
+  auto const ranks = whole.rank_positions();
+  if (equal_root_rate(whole, capacity, ranks, shares).rate_per_root < rational(k)) return false;
+  std::vector<bool> is_relay;
+  for (auto const& n : whole.nodes) is_relay.push_back(n.kind == node_kind::relay);
+  if (unbalanced_relays(whole, capacity, is_relay).empty()) return true;
+  std::vector<root_supply> supplies;
+  for (std::size_t i = 0; i < ranks.size(); ++i) supplies.push_back({ranks[i], shares[i] * k});
+  return leave_out_surplus(whole, capacity, is_relay, supplies).has_value();
 }
 
 /// Packs k trees of the weight 1 / `scale` steps for each share of 1 into `result`.
@@ -75,8 +84,8 @@ inline void pack_whole_trees(topology const& machine, rational const& scale, std
   auto const floor_of = [](rational const& r) { return r.numerator() / r.denominator(); };
   rational const least = rational(k) / best_rate;  // cuts allow no less
   if (trees_fit(machine, least, k, shares)) return least;
-  // With this scale every link has room for all trees.
-  rational best = rational(k) * all / *capacities.begin();
+  // With this scale every link has room for all trees, and whole multiples keep switches balanced.
+  rational best = floor_of(rational(k) * all / *capacities.begin()) + 1;
   for (auto const c : capacities) {
     std::int64_t low = floor_of(least * c);  // does not fit
     std::int64_t high = floor_of(best * c);  // at or below the best that fits

@@ -30,6 +30,7 @@ struct plan_options {
   std::vector<std::pair<int, int>> required_links;   ///< (from, to): some tree uses each
   std::vector<int> relays;                           ///< ranks that only forward
   std::map<int, std::int64_t> shares;  ///< all_gather, reduce_scatter: by rank; others have 1
+  bool cut_surplus = false;            ///< as `plan_request::cut_surplus`
   /// Each maps nodes to nodes (others to themselves), such that links go to links of the same
   /// capacity: the plan looks the same after it.
   std::vector<std::map<int, int>> symmetries;
@@ -38,7 +39,7 @@ struct plan_options {
   [[nodiscard]] bool empty() const {
     return !max_trees && !max_height && !weight_unit && !trees_per_root &&
            forbidden_links.empty() && required_links.empty() && relays.empty() && shares.empty() &&
-           symmetries.empty();
+           symmetries.empty() && !cut_surplus;
   }
 };
 
@@ -61,8 +62,10 @@ namespace detail {
 }
 
 /// Throws input_error unless the map permutes the machine's nodes, keeping kinds and capacities.
+/// machine: without `forbidden` links; `relays` forward in it.
 inline void expect_symmetry(topology const& machine, std::map<int, int> const& symmetry,
-                            std::string const& where) {
+                            std::set<std::pair<int, int>> const& forbidden,
+                            std::vector<int> const& relays, std::string const& where) {
   auto const image = [&](int id) {
     auto const found = symmetry.find(id);
     return found == symmetry.end() ? id : found->second;
@@ -78,8 +81,11 @@ inline void expect_symmetry(topology const& machine, std::map<int, int> const& s
       throw input_error(where + ": two nodes go to " + std::to_string(image(n.id)));
     }
     if (kind(image(n.id)) != n.kind) {
-      throw input_error(where + ": node " + std::to_string(n.id) + " goes to " +
-                        std::to_string(image(n.id)) + ", which is of another kind");
+      bool const hinted =
+          std::ranges::count(relays, n.id) + std::ranges::count(relays, image(n.id));
+      throw input_error(
+          where + ": node " + std::to_string(n.id) + " goes to " + std::to_string(image(n.id)) +
+          (hinted ? ", and only one of them is in relays" : ", which is of another kind"));
     }
   }
   for (auto const& [from, to] : symmetry) (void)kind(from);
@@ -88,9 +94,10 @@ inline void expect_symmetry(topology const& machine, std::map<int, int> const& s
     std::pair const other(image(ends.first), image(ends.second));
     auto const found = capacity.find(other);
     if (found == capacity.end() || found->second != c) {
-      throw input_error(
-          where + ": link " + link_name(ends) + " goes to " + link_name(other) +
-          (found == capacity.end() ? ", which is no link" : ", which has another capacity"));
+      throw input_error(where + ": link " + link_name(ends) + " goes to " + link_name(other) +
+                        (forbidden.contains(other) ? ", which is in forbidden_links"
+                         : found == capacity.end() ? ", which is no link"
+                                                   : ", which has another capacity"));
     }
   }
 }
@@ -134,6 +141,10 @@ inline void expect_symmetry(topology const& machine, std::map<int, int> const& s
         "trees_per_root and weight_unit contradict each other: k trees a root have the weights "
         "that make k the fastest");
   }
+  if (options.cut_surplus && request.planner != "exact") {
+    fail("cut_surplus and the planner " + request.planner +
+         " contradict each other: only the planner exact cuts surplus");
+  }
   auto const capacity = detail::capacities_by_ids(machine);
   std::set<std::pair<int, int>> const forbidden(options.forbidden_links.begin(),
                                                 options.forbidden_links.end());
@@ -146,6 +157,13 @@ inline void expect_symmetry(topology const& machine, std::map<int, int> const& s
       }
       if (!forbids && forbidden.contains(link)) {
         fail("link " + detail::link_name(link) + " is both forbidden and required");
+      }
+      bool const spreads = request.collective == collective::broadcast;
+      if (!forbids && request.root && (spreads || request.collective == collective::reduce) &&
+          (spreads ? link.second : link.first) == *request.root) {
+        fail("required_links: " + detail::link_name(link) + " leads " +
+             (spreads ? "into the root " : "out of the root ") + std::to_string(*request.root) +
+             ", as no tree of a " + std::string(to_text(request.collective)) + " does");
       }
     }
   }
@@ -177,10 +195,16 @@ inline void expect_symmetry(topology const& machine, std::map<int, int> const& s
       fail("max_trees: found " + std::to_string(*options.max_trees) + ", but " +
            std::to_string(roots) + " ranks need a tree of their own");
     }
+    if (options.trees_per_root && static_cast<std::size_t>(*options.max_trees) / roots <
+                                      static_cast<std::size_t>(*options.trees_per_root)) {
+      fail("max_trees " + std::to_string(*options.max_trees) + " and trees_per_root " +
+           std::to_string(*options.trees_per_root) +
+           " contradict each other: " + std::to_string(roots) + " ranks have so many each");
+    }
   }
   for (std::size_t i = 0; i < options.symmetries.size(); ++i) {
     auto const where = "options: symmetries[" + std::to_string(i) + "]";
-    detail::expect_symmetry(machine, options.symmetries[i], where);
+    detail::expect_symmetry(machine, options.symmetries[i], forbidden, options.relays, where);
     auto const moved =
         request.root ? options.symmetries[i].find(*request.root) : options.symmetries[i].end();
     if (moved != options.symmetries[i].end() && moved->second != moved->first) {

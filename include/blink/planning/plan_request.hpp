@@ -20,6 +20,9 @@ struct plan_request {
   std::vector<int> destinations{};  ///< permute: node ids, see `plan::destinations`
   std::int64_t bytes = 0;         ///< of the buffer, for plans that depend on it (hybrid); 0: large
   double slow_start_seconds = 0;  ///< hybrid: how much later the slow kind of link starts
+  bool cut_surplus = false;  ///< exact: where switches let more out than in and cannot be split,
+                             ///< leave some capacity out and lose some rate, see
+                             ///< `without_surplus`; if not: unbalanced_switch
 };
 
 }  // namespace blink::inline BLINK_ABI

@@ -100,8 +100,10 @@ inline void name_shares(plan& p, std::vector<std::int64_t> const& shares) {
   if (request.collective == collective::reduce_scatter) {
     auto turned = request;
     turned.collective = collective::all_gather;
-    return detail::mirrored(plan_shares(detail::turned_round(machine), turned, std::move(shares)),
-                            machine);
+    auto const forward = detail::turned_round(machine);
+    return detail::mirrored(
+        detail::planned_turned_round(forward, [&] { return plan_shares(forward, turned, shares); }),
+        machine);
   }
   shares = detail::reduced_shares(machine, std::move(shares));
   plan result = bound_of_shares(machine, request.collective, shares);

@@ -70,9 +70,9 @@ namespace detail {
   if (read.integer(read.field(document, "", "blink_hints"), "blink_hints") != hints_format) {
     read.fail("blink_hints", "expected format 1");
   }
-  constexpr std::array<std::string_view, 10> keys{
-      "blink_hints", "max_trees", "max_height",      "weight_unit", "trees_per_root",
-      "relays",      "shares",    "forbidden_links", "symmetries",  "required_links"};
+  constexpr std::array<std::string_view, 11> keys{
+      "blink_hints", "max_trees",       "max_height", "weight_unit",    "trees_per_root", "relays",
+      "shares",      "forbidden_links", "symmetries", "required_links", "cut_surplus"};
   for (auto const& [key, value] : document.items()) {
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
     std::string known;
@@ -91,6 +91,10 @@ namespace detail {
   for (auto const& [key, option] : {std::pair("forbidden_links", &result.forbidden_links),
                                     std::pair("required_links", &result.required_links)}) {
     if (document.contains(key)) *option = read.links(document[key], key);
+  }
+  if (document.contains("cut_surplus")) {
+    if (!document["cut_surplus"].is_boolean()) read.fail("cut_surplus", "expected true or false");
+    result.cut_surplus = document["cut_surplus"].get<bool>();
   }
   if (document.contains("relays")) result.relays = read.integers(document["relays"], "relays");
   if (document.contains("shares")) {

@@ -153,7 +153,8 @@ namespace detail {
 ///          of new ranks are 1.
 /// Time:    reweighting: a linear program over the old trees; mending: O(N) maximum flows a round,
 ///          few rounds, and growing the trees that are missing.
-/// Post:    rate = bound, proven, if the planner `exact` reaches its bound; passes `check_plan`.
+/// Post:    rate = bound, proven, if the planner `exact` reaches its bound, with surplus cut if the
+///          old plan stayed below its bound; passes `check_plan`.
 /// Throws:  as `make_plan`; input_error for plans of few-member trees.
 [[nodiscard]] inline repaired_plan repair_plan(topology machine, plan const& old) {
   validate(machine);
@@ -203,6 +204,8 @@ namespace detail {
   };
   auto const anew = [&](std::string reason) {
     result.reason = std::move(reason);
+    // A plan that lost some rate to unbalanced switches may lose some again.
+    request.cut_surplus = shares.empty() && old.rate < old.bound;
     return finish(
         shares.empty() ? make_plan(machine, request) : plan_shares(machine, request, shares),
         repair_method::anew);

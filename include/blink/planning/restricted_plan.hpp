@@ -13,6 +13,7 @@
 #include <blink/planning/plan_options.hpp>
 #include <blink/planning/plan_request.hpp>
 #include <blink/planning/plan_shares.hpp>
+#include <blink/planning/without_surplus.hpp>
 #include <blink/rational.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -86,8 +87,14 @@ struct shaped_request {
 
 /// The best plan without a shape.
 [[nodiscard]] inline plan free_plan(topology const& machine, shaped_request const& wanted) {
-  return wanted.shares.empty() ? make_plan(machine, wanted.request)
-                               : plan_shares(machine, wanted.request, wanted.shares);
+  if (wanted.shares.empty()) return make_plan(machine, wanted.request);
+  if (!wanted.request.cut_surplus) return plan_shares(machine, wanted.request, wanted.shares);
+  auto result = plan_shares(without_surplus(machine, wanted.request, wanted.shares), wanted.request,
+                            wanted.shares);
+  auto const proven = bound_of_shares(machine, wanted.request.collective, wanted.shares);
+  result.bound = proven.bound;
+  result.proof = proven.proof;
+  return result;
 }
 
 /// Plans by whole trees, where heights do not matter: exact for broadcast, all-gather.
@@ -117,7 +124,14 @@ inline void add_whole_tree_plans(topology const& machine, shaped_request const& 
     auto const k =
         equal_root_rate(whole, capacities_of(whole), whole.rank_positions(), shares).rate_per_root;
     auto p = empty_plan(machine, wanted.request.collective, "exact");
-    auto const count = k.numerator() / k.denominator();
+    auto count = k.numerator() / k.denominator();
+    if (count > 0 && !trees_fit(machine, scale, count, shares)) {  // a switch is in the way
+      std::int64_t fails = count;
+      for (count = 0; fails - count > 1;) {
+        auto const middle = count + (fails - count) / 2;
+        (trees_fit(machine, scale, middle, shares) ? count : fails) = middle;
+      }
+    }
     if (count > 0) {
       pack_whole_trees(machine, scale, count, shares, p);
       candidates.push_back(std::move(p));
@@ -269,9 +283,11 @@ inline void add_packed_plan(topology const& machine, shaped_request const& wante
   return result;
 }
 
-/// The best plan with a shape; adds to `steps`.
-[[nodiscard]] inline plan shaped_plan(topology const& machine, shaped_request const& wanted,
-                                      plan free, std::vector<restriction_step>& steps) {
+/// The best plan with a shape; adds to `steps`. `splittable`: the machine, or as much of it as
+/// makes its switches split.
+[[nodiscard]] inline plan shaped_plan(topology const& machine, topology const& splittable,
+                                      shaped_request const& wanted, plan free,
+                                      std::vector<restriction_step>& steps) {
   auto const& options = wanted.options;
   if (free.trees.empty() || has_shape(free, options)) {
     if (options.max_height) {
@@ -283,8 +299,8 @@ inline void add_packed_plan(topology const& machine, shaped_request const& wante
     return free;
   }
   std::vector<plan> candidates;
-  add_whole_tree_plans(machine, wanted, free, candidates);
-  add_low_packings(machine, wanted, free, candidates);
+  add_whole_tree_plans(splittable, wanted, free, candidates);
+  add_low_packings(splittable, wanted, free, candidates);
   bool const done = std::ranges::any_of(candidates, [&](plan const& p) {
     return has_shape(p, options) && (p.rate == free.bound || options.trees_per_root ||
                                      (options.weight_unit && !options.max_trees));
@@ -362,6 +378,8 @@ inline void add_packed_plan(topology const& machine, shaped_request const& wante
   validate(machine);
   auto given = restricted_machine(machine, request, options);
   detail::shaped_request wanted{request, options, {}};
+  bool const cuts_surplus = request.cut_surplus || options.cut_surplus;
+  wanted.request.cut_surplus = cuts_surplus;
   if (!options.shares.empty()) {
     for (int const at : given.rank_positions()) {
       auto const found = options.shares.find(given.nodes[static_cast<std::size_t>(at)].id);
@@ -396,10 +414,30 @@ inline void add_packed_plan(topology const& machine, shaped_request const& wante
         request.collective == collective::reduce ? collective::broadcast : collective::all_gather;
     for (auto& link : wanted.options.required_links) std::swap(link.first, link.second);
   }
-  auto p = detail::free_plan(given, wanted);
+  auto const free_plan = [&] {
+    try {
+      if (!turned) return detail::free_plan(given, wanted);
+      return detail::planned_turned_round(given, [&] { return detail::free_plan(given, wanted); });
+    } catch (unbalanced_switch const&) {
+      throw;
+    } catch (planning_error const& reason) {
+      if (options.forbidden_links.empty() && options.relays.empty()) throw;
+      throw planning_error(
+          std::string("options: with ") +
+          (options.forbidden_links.empty() ? "" : "forbidden_links") +
+          (options.forbidden_links.empty() || options.relays.empty() ? "" : " and ") +
+          (options.relays.empty() ? "" : "relays") + ": " + reason.what());
+    }
+  };
+  auto p = free_plan();
   result.steps.push_back(
       {options.forbidden_links.empty() ? "none" : "forbidden_links", p.rate, p.bound});
-  if (shaped) p = detail::shaped_plan(given, wanted, std::move(p), result.steps);
+  if (shaped && cuts_surplus) {
+    p = detail::shaped_plan(given, without_surplus(given, wanted.request, wanted.shares), wanted,
+                            std::move(p), result.steps);
+  } else if (shaped) {
+    p = detail::shaped_plan(given, given, wanted, std::move(p), result.steps);
+  }
   if (turned && request.planner == "exact") {
     given = detail::turned_round(std::move(given));
     p = detail::mirrored(std::move(p), given);
@@ -412,9 +450,9 @@ inline void add_packed_plan(topology const& machine, shaped_request const& wante
       throw planning_error("options: the symmetries make " + std::to_string(p.trees.size()) +
                            " trees, more than max_trees " + std::to_string(*options.max_trees));
     }
-    if (options.weight_unit && !detail::has_shape(p, options)) {
-      throw planning_error("options: the symmetries split weights below weight_unit " +
-                           options.weight_unit->to_text());
+    if (!detail::has_shape(p, options)) {
+      throw planning_error("options: the symmetries make more trees, or of other weights, than " +
+                           detail::shape_in_words(options) + " allows");
     }
     result.steps.push_back({"symmetries", p.rate, result.steps.back().bound});
   }

@@ -3,6 +3,7 @@
 
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/graph/relay_surplus.hpp>
 #include <blink/graph/splitting_off.hpp>
 #include <blink/packing/arborescence_packing.hpp>
 #include <blink/planning/detail/rank_graph.hpp>
@@ -17,7 +18,57 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI::detail {
+namespace blink::inline BLINK_ABI {
+
+/// A switch lets more out than in, needs all of it for the rate that the cuts promise, and cannot
+/// copy; for reduce and reduce-scatter: more in than out, and it cannot add up.
+struct unbalanced_switch : planning_error {
+  unbalanced_switch(topology const& machine, int position, bool turned)
+      : planning_error(message(machine, position, turned)), at(position) {}
+
+  int at;  ///< position of the node
+
+ private:
+  static std::string message(topology const& machine, int position, bool turned) {
+    std::int64_t in = 0, out = 0;
+    for (auto const& l : machine.links) {
+      if (l.head == position) in += l.capacity;
+      if (l.tail == position) out += l.capacity;
+    }
+    if (turned) std::swap(in, out);
+    auto const& n = machine.nodes[static_cast<std::size_t>(position)];
+    return "machine '" + machine.name + "': switch " + std::to_string(n.id) +
+           (n.label.empty() ? "" : " (" + n.label + ")") + " has " +
+           machine.in_units(in).to_text() + " " + machine.unit + " in and " +
+           machine.in_units(out).to_text() + " out, and forwards without " +
+           (turned ? "adding up" : "copying") +
+           ": the rate that the cuts allow cannot be split into routes through it; ask to cut the "
+           "surplus (--cut-surplus, plan_request::cut_surplus) for a plan that may lose some rate";
+  }
+};
+
+namespace detail {
+
+/// Plans on the machine turned round; a switch that it names is named for the machine itself.
+template <class Make>
+[[nodiscard]] auto planned_turned_round(topology const& turned, Make&& make) {
+  try {
+    return make();
+  } catch (unbalanced_switch const& fault) {
+    throw unbalanced_switch(turned, fault.at, true);
+  }
+}
+
+/// The switch to name: the one that could not be split, or the one whose surplus unbalanced it.
+[[nodiscard]] inline int switch_to_blame(topology const& machine,
+                                         std::vector<std::int64_t> const& capacity,
+                                         std::vector<bool> const& is_relay, int unsplittable) {
+  auto const unbalanced = unbalanced_relays(machine, capacity, is_relay);
+  for (auto const& each : unbalanced) {
+    if (each.relay == unsplittable) return unsplittable;
+  }
+  return unbalanced.empty() ? unsplittable : unbalanced.front().relay;
+}
 
 /// What a rank sends to all others.
 struct rank_supply {
@@ -36,7 +87,7 @@ struct supplied_graph {
 /// supplies fit. In steps small enough for every rate to be whole.
 ///
 /// Pre:    the supplies flow into every rank of the machine.
-/// Throws: planning_error if a relay has more capacity out than in and cannot be split.
+/// Throws: unbalanced_switch if a relay has more capacity out than in and cannot be split.
 [[nodiscard]] inline supplied_graph to_supplied_graph(topology const& machine,
                                                       std::vector<rank_supply> const& supplies) {
   std::int64_t steps = 1;  // to one capacity step of the machine
@@ -67,12 +118,8 @@ struct supplied_graph {
     try {
       return split_off_relays(machine, capacity, is_relay, amounts, box);
     } catch (unsplittable_relay const& fault) {
-      auto const& relay = machine.nodes[static_cast<std::size_t>(fault.vertex)];
-      throw planning_error(
-          "machine '" + machine.name + "': relay " + std::to_string(relay.id) +
-          (relay.label.empty() ? "" : " (" + relay.label + ")") +
-          " has more capacity out than in, and forwards without copying; the highest rate by cuts "
-          "cannot be split into routes through it");
+      throw unbalanced_switch(machine, switch_to_blame(machine, capacity, is_relay, fault.vertex),
+                              false);
     }
   }();
   std::int64_t divisor = 0;
@@ -94,4 +141,5 @@ struct supplied_graph {
   return result;
 }
 
-}  // namespace blink::inline BLINK_ABI::detail
+}  // namespace detail
+}  // namespace blink::inline BLINK_ABI
