@@ -49,7 +49,7 @@ job make_job(std::string const& name, collective kind, change what) {
     request.root = old.trees.front().root;
   }
   auto const ends = std::pair(machine.links.front().tail, machine.links.front().head);
-  auto const is_hit = [&](link const& l) {
+  auto const is_hit = [&](blink::link const& l) {
     return std::pair(l.tail, l.head) == ends || std::pair(l.head, l.tail) == ends;
   };
   if (what == change::half_link) {
