@@ -46,7 +46,8 @@ struct arborescence_packing_options {
   std::size_t work_for_height = 16'000'000;  ///< no further try once the squares of the tree
                                              ///< edges sum to more
   std::size_t work_for_number = 1'000'000;   ///< the same once the trees are low enough
-  std::uint64_t seed = 1;  ///< of the orders in which trees and edges are looked at
+  std::uint64_t seed = 14;  ///< of the orders in which trees and edges are looked at; of the first
+                            ///< forty, this one finds few trees on all known machines
 };
 
 namespace detail {

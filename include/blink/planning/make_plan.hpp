@@ -49,13 +49,14 @@ namespace detail {
   bool const all_reduce = request.collective == collective::all_reduce;
   if (all_reduce && has_copying_switches(machine)) return plan_joint(machine, request);
   if (to_star(machine)) return plan_switch(machine, request);
-  if (all_reduce && !used_relays(machine).empty()) {
-    auto two_phases = plan_two_phases(machine);
-    return two_phases ? std::move(*two_phases) : plan_joint(machine, request);
+  bool const direct = used_relays(machine).empty();
+  constexpr std::size_t many_ranks = 64;  // joint trees would be fewer, but take long to find
+  if (all_reduce && (!direct || machine.rank_positions().size() > many_ranks)) {
+    if (auto two_phases = plan_two_phases(machine)) return std::move(*two_phases);
   }
   // Both are exact; for more ranks one takes less time, for fewer the other finds fewer trees.
   constexpr std::size_t few_ranks = 8;
-  if (all_reduce && machine.rank_positions().size() > few_ranks) {
+  if (all_reduce && (!direct || machine.rank_positions().size() > few_ranks)) {
     return plan_joint(machine, request);
   }
   if (all_reduce || !request.cut_surplus) return plan_direct(machine, request);

@@ -4,6 +4,7 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/graph/detail/flow_network.hpp>
+#include <blink/graph/detail/kept_flows.hpp>
 #include <blink/graph/detail/port_stars.hpp>
 #include <blink/graph/detail/route_pieces.hpp>
 
@@ -110,65 +111,78 @@ class relay_splitter {
     pieces_.drop_vertex(w);
   }
 
-  /// The flows into all ranks.
+  /// Do the supplies reach every rank over these pieces?
+  [[nodiscard]] bool all_reached(route_pieces const& pieces) const {
+    flow_network network(static_cast<int>(is_relay_.size()) + 1);
+    add_arcs(network, pieces);
+    return std::all_of(ranks_.begin(), ranks_.end(), [&](int v) {
+      return supply_[static_cast<std::size_t>(v)] == wanted_ ||
+             network.run(super(), v, wanted_) == wanted_;
+    });
+  }
+
+  /// The flows into all ranks, kept while a relay is taken apart.
   class flows {
    public:
-    flows(relay_splitter const& owner, route_pieces const& pieces)
-        : owner_(owner), network_(static_cast<int>(owner.is_relay_.size()) + 1) {
-      for (auto const& [ends, capacity] : pieces.capacities()) {
-        arc_[ends] = network_.add(ends.first, ends.second, capacity);
-      }
-      for (std::size_t v = 0; v < owner.supply_.size(); ++v) {
-        if (owner.supply_[v] > 0) network_.add(super(), static_cast<int>(v), owner.supply_[v]);
-      }
-      order_ = owner.ranks_;
+    explicit flows(relay_splitter const& owner)
+        : kept_(static_cast<int>(owner.is_relay_.size()) + 1, owner.super(), owner.receivers(),
+                owner.wanted_),
+          arc_(owner.add_arcs(kept_, owner.pieces_)) {
+      kept_.start();
     }
-    void change(int tail, int head, std::int64_t by) {
-      if (tail == head) return;
-      auto const [place, is_new] = arc_.try_emplace({tail, head}, 0);
-      if (is_new) place->second = network_.add(tail, head, 0);
-      network_.set_capacity(place->second, network_.capacity(place->second) + by);
+    std::int64_t reduce(int tail, int head, std::int64_t most) {
+      return kept_.reduce(arc(tail, head), most);
     }
-    /// The largest shortage of any rank; the ranks that were short are asked first the next time.
-    [[nodiscard]] std::int64_t shortage(bool first_will_do) {
-      std::int64_t worst = 0;
-      for (std::size_t i = 0; i < order_.size(); ++i) {
-        int const v = order_[i];
-        auto const own = owner_.supply_[static_cast<std::size_t>(v)];
-        auto const wanted = owner_.wanted_ - own;
-        if (wanted == 0) continue;
-        auto const missing = owner_.wanted_ - network_.run(super(), v, owner_.wanted_);
-        if (missing <= worst) continue;
-        worst = missing;
-        std::rotate(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(i),
-                    order_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-        if (first_will_do) break;
-      }
-      return worst;
+    std::int64_t shift(int u, int w, int t, std::int64_t most) {
+      return kept_.shift(arc(u, w), arc(w, t), arc(u, t), most);
     }
 
    private:
-    [[nodiscard]] int super() const { return static_cast<int>(owner_.is_relay_.size()); }
-    relay_splitter const& owner_;
-    flow_network network_;
+    int arc(int tail, int head) {
+      auto const [place, is_new] = arc_.try_emplace({tail, head}, 0);
+      if (is_new) place->second = kept_.add(tail, head, 0);
+      return place->second;
+    }
+    kept_flows kept_;
     std::map<std::pair<int, int>, int> arc_;
-    std::vector<int> order_;
   };
+
+  [[nodiscard]] int super() const { return static_cast<int>(is_relay_.size()); }
+
+  /// The ranks that do not supply everything themselves.
+  [[nodiscard]] std::vector<int> receivers() const {
+    std::vector<int> result;
+    for (int const v : ranks_) {
+      if (supply_[static_cast<std::size_t>(v)] != wanted_) result.push_back(v);
+    }
+    return result;
+  }
+
+  /// Returns the arcs' numbers by ends.
+  template <class Network>
+  std::map<std::pair<int, int>, int> add_arcs(Network& network, route_pieces const& pieces) const {
+    std::map<std::pair<int, int>, int> result;
+    for (auto const& [ends, capacity] : pieces.capacities()) {
+      result[ends] = network.add(ends.first, ends.second, capacity);
+    }
+    for (std::size_t v = 0; v < supply_.size(); ++v) {
+      if (supply_[v] > 0) network.add(super(), static_cast<int>(v), supply_[v]);
+    }
+    return result;
+  }
 
   void leave_out_surplus(int w) {
     auto const ends = pieces_.neighbours(w);
     std::int64_t surplus = 0;
     for (int const u : ends) surplus += pieces_.between(w, u) - pieces_.between(u, w);
     if (surplus <= 0) return;
-    flows network(*this, pieces_);
+    flows network(*this);
     for (int const t : ends) {
       auto const most = std::min(surplus, pieces_.between(w, t));
       if (most == 0) continue;
-      network.change(w, t, -most);
-      auto const too_much = std::min(most, network.shortage(false));
-      network.change(w, t, too_much);
-      pieces_.reduce(w, t, most - too_much);
-      surplus -= most - too_much;
+      auto const left_out = network.reduce(w, t, most);
+      pieces_.reduce(w, t, left_out);
+      surplus -= left_out;
     }
   }
 
@@ -201,7 +215,7 @@ class relay_splitter {
       done = !ways.empty() && apply(v, ways.front(), sharing::whole);
       if (!done) break;
     }
-    if (done && flows(*this, pieces_).shortage(true) == 0) return true;
+    if (done && all_reached(pieces_)) return true;
     restore(before);
     return false;
   }
@@ -211,7 +225,7 @@ class relay_splitter {
     state const before(*this);
     for (auto const& stars : forms(w)) {
       for (auto const shared : {sharing::whole, sharing::even}) {
-        if (apply(w, stars, shared) && flows(*this, pieces_).shortage(true) == 0) return true;
+        if (apply(w, stars, shared) && all_reached(pieces_)) return true;
         restore(before);
       }
     }
@@ -299,7 +313,7 @@ class relay_splitter {
     auto const ends = pieces_.neighbours(w);
     auto const count = ends.size();
     auto const ways = static_cast<std::int64_t>(std::min<std::size_t>(count - 1, most_ways));
-    flows network(*this, pieces_);
+    flows network(*this);
     std::set<std::pair<int, int>> dead;  // nothing can be split off any more
     auto const relay = [&](int v) { return is_relay_[static_cast<std::size_t>(v)]; };
     auto const group = [&](int v) { return group_[static_cast<std::size_t>(v)]; };
@@ -317,17 +331,15 @@ class relay_splitter {
             most = std::min(most, (pieces_.between(u, w) + ways - 1) / ways);
           }
           if (most == 0 || dead.contains({u, t})) continue;
-          shift(network, u, w, t, most);
-          auto const too_much = std::min(most, network.shortage(false));
-          shift(network, u, w, t, -too_much);
-          if (too_much > 0) dead.insert({u, t});
-          pieces_.split(u, w, t, most - too_much);
+          auto const moved = network.shift(u, w, t, most);
+          if (moved < most) dead.insert({u, t});
+          pieces_.split(u, w, t, moved);
         }
       }
       if (now != round::rest && unbalances_others(w)) continue;
       auto without = pieces_;
       without.drop_vertex(w);
-      if (flows(*this, without).shortage(true) > 0) continue;
+      if (!all_reached(without)) continue;
       pieces_ = std::move(without);
       return;
     }
@@ -341,12 +353,6 @@ class relay_splitter {
       return is_relay_[static_cast<std::size_t>(t)] &&
              pieces_.between(w, t) > pieces_.between(t, w);
     });
-  }
-
-  static void shift(flows& network, int u, int w, int t, std::int64_t amount) {
-    network.change(u, w, -amount);
-    network.change(w, t, -amount);
-    network.change(u, t, amount);
   }
 
   static constexpr std::size_t most_ways = 16;  // pairs of a port that get a share first

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/planning/plan_request.hpp>
+#include <blink/topology/read_machine.hpp>
+
+#include "support/random_machines.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink::bench {
+
+/// What ForestColl took on the same machine: cpu seconds of one thread for bound, switches and
+/// trees, measured with its published program; 0: unknown or not finished.
+struct other_planner {
+  double seconds = 0;
+  int trees = 0;
+  int height = 0;
+};
+
+/// A machine and a collective to plan on it.
+struct machine_row {
+  std::string family;  ///< "known", or one whose growth is fitted
+  topology machine;
+  plan_request request;
+  double goal_ms = 0;  ///< 0: none
+  other_planner other;
+};
+
+/// A machine in which so many links of capacity 1 to 6 leave each rank and as many enter it.
+inline topology random_regular(unsigned ranks, unsigned degree) {
+  std::mt19937 random(ranks);
+  topology machine;
+  machine.name = "regular" + std::to_string(ranks);
+  std::vector<int> order;
+  for (unsigned i = 0; i < ranks; ++i) {
+    machine.nodes.push_back({static_cast<int>(i), node_kind::rank, ""});
+    order.push_back(static_cast<int>(i));
+  }
+  std::map<std::pair<int, int>, std::int64_t> capacity;
+  for (unsigned d = 0; d < degree; ++d) {  // a random cycle over all
+    std::shuffle(order.begin(), order.end(), random);
+    for (unsigned i = 0; i < ranks; ++i) {
+      capacity[{order[i], order[(i + 1) % ranks]}] += 1 + static_cast<std::int64_t>(random() % 6);
+    }
+  }
+  for (auto const& [ends, c] : capacity) machine.links.push_back({ends.first, ends.second, c});
+  return machine;
+}
+
+/// Known machines first, then families of growing size.
+inline std::vector<machine_row> machine_rows() {
+  std::vector<machine_row> rows;
+  struct known {
+    char const* machine;
+    double goal_ms;
+    other_planner other;
+  };
+  std::vector<known> const machines{
+      {"dgx1v", 1, {0.065, 22, 5}},
+      {"dgx1p", 1, {0.057, 15, 3}},
+      {"mi250:1", 0, {0.59, 30, 14}},
+      {"dgx2", 5, {0.93, 16, 15}},
+      {"dgx_a100:2", 10, {4.4, 39, 11}},
+      {"dgx_h100:2", 10, {2.2, 24, 11}},
+      {"mi250:2", 50, {28.5, 140, 19}},
+      {"dgx_a100:4", 100, {32.9, 32, 19}},
+      {"torus:8x8", 500, {54.9, 0, 0}},
+      {"mesh:8x8", 500, {60, 79, 22}},
+      {"nvl72", 5, {}},
+      {"dgx_a100:16", 1'000, {}},
+      {"dgx_a100:64", 10'000, {}},
+      {"dgx_a100:128", 60'000, {}},
+  };
+  auto const add = [&](std::string family, topology machine, collective kind, double goal = 0,
+                       other_planner other = {}) {
+    plan_request request{kind, {}, "exact"};
+    if (!has_equal_roots(kind) && kind != collective::all_reduce) {
+      auto const first = static_cast<std::size_t>(machine.rank_positions().front());
+      request.root = machine.nodes[first].id;
+    }
+    rows.push_back({std::move(family), std::move(machine), std::move(request), goal, other});
+  };
+  for (auto const& each : machines) {
+    add("known", read_machine(each.machine), collective::all_gather, each.goal_ms, each.other);
+  }
+  for (auto const kind : {collective::all_reduce, collective::broadcast}) {
+    for (auto const& each : machines) {
+      auto machine = read_machine(each.machine);
+      if (kind == collective::broadcast && machine.rank_positions().size() > 128) continue;
+      add("known", std::move(machine), kind, each.goal_ms);
+    }
+  }
+  for (auto const kind : {collective::all_gather, collective::all_reduce}) {
+    for (int const boxes : {2, 4, 8, 16, 32, 64}) {
+      add("boxes of 8", machines::dgx_a100(boxes), kind);
+    }
+    for (int const side : {4, 6, 8, 10, 12})
+      add("square tori", machines::torus({side, side}), kind);
+  }
+  for (unsigned const ranks : {8U, 16U, 32U, 64U}) {
+    for (auto const kind :
+         {collective::all_gather, collective::all_reduce, collective::broadcast}) {
+      if (kind == collective::all_reduce && ranks > 32) continue;
+      add("random one-way links", random_regular(ranks, 4), kind);
+      add("random with relays", test::make_random_machine(ranks, ranks, ranks / 4, 3 * ranks),
+          kind);
+    }
+  }
+  return rows;
+}
+
+}  // namespace blink::bench
