@@ -4,7 +4,7 @@
 #include <blink/planning/make_plan.hpp>
 #include <blink/topology/read_machine.hpp>
 
-#include "support/random_machines.hpp"
+#include "planning/machine_rows.hpp"
 
 #include <cstdio>
 #include <string_view>
@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
   } else if (which == "splitting") {
     p = make_plan(read_machine("mi250:2"), {collective::all_gather, {}, "exact"});
   } else if (which == "joint") {
-    auto const machine = test::make_random_machine(16, 16, 0, 48);
+    auto const machine = bench::random_regular(32, 4);
     p = make_plan(machine, {collective::all_reduce, {}, "exact"});
   } else {
     std::fprintf(stderr, "usage: hot_plans growth|splitting|joint\n");

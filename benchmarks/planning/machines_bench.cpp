@@ -7,6 +7,7 @@
 //   machines_bench --table FILE       the tables of docs/planner_table.md from that JSON
 #include <blink/planning/make_plan.hpp>
 
+#include "planning/all_reduce_gain.hpp"
 #include "planning/machine_rows.hpp"
 #include <benchmark/benchmark.h>
 #include <nlohmann/json.hpp>
@@ -117,6 +118,20 @@ json report(std::vector<bench::machine_row> const& rows,
                                 {"from_ranks", points.front().first},
                                 {"to_ranks", points.back().first},
                                 {"exponent", fitted_exponent(points)}});
+  }
+  auto const compared = bench::compare_all_reduces();
+  for (auto const& m : compared.means) {
+    result["all_reduce"].push_back({{"machine", m.machines},
+                                    {"joint_over_two_phase", m.over_two_phase},
+                                    {"joint_over_overlapped", m.over_overlapped},
+                                    {"most_over_two_phase", m.most_over_two_phase},
+                                    {"most_over_overlapped", m.most_over_overlapped}});
+  }
+  for (auto const& m : compared.machines) {
+    result["all_reduce"].push_back({{"machine", m.machine},
+                                    {"joint", m.joint},
+                                    {"joint_over_two_phase", m.joint / m.two_phase},
+                                    {"joint_over_overlapped", m.joint / m.overlapped}});
   }
   return result;
 }

@@ -20,17 +20,32 @@ struct relay_port {
 };
 
 /// A part of a relay with equal ports, in groups of equal size: each port is paired with all ports
-/// of the other groups.
+/// of the other groups, or sparsely with those of some groups, over which any is two steps away.
 struct port_star {
   std::vector<std::vector<int>> groups;  ///< vertices
   std::int64_t capacity = 0;             ///< of each port, both ways
+  bool sparse = false;
 
   /// Partners of a port.
-  [[nodiscard]] std::size_t ways() const { return (groups.size() - 1) * groups.front().size(); }
+  [[nodiscard]] std::size_t ways() const {
+    auto const steps = sparse ? base() - 1 + (groups.size() - 1) / base() : groups.size() - 1;
+    return steps * groups.front().size();
+  }
   /// Partner number k of a port; each k pairs every port with one other.
   [[nodiscard]] int partner(std::size_t group, std::size_t place, std::size_t k) const {
     auto const size = groups.front().size();
-    return groups[(group + 1 + k / size) % groups.size()][(place + k) % size];
+    auto step = k / size + 1;
+    if (sparse && step >= base()) step = (step - base() + 1) * base();
+    return groups[(group + step) % groups.size()][(place + k) % size];
+  }
+
+ private:
+  /// Steps are the numbers of one digit, and those that end in zero, to this base: the square root
+  /// of the number of groups, rounded up.
+  [[nodiscard]] std::size_t base() const {
+    std::size_t result = 1;
+    while (result * result < groups.size()) ++result;
+    return result;
   }
 };
 
@@ -52,10 +67,23 @@ struct port_star {
   return result;
 }
 
+/// The same stars, sparse if they have many groups. None if none has.
+[[nodiscard]] inline std::vector<port_star> thinned(std::vector<port_star> stars) {
+  constexpr std::size_t many = 8;
+  bool changed = false;
+  for (auto& star : stars) {
+    star.sparse = star.groups.size() > many;
+    changed = changed || star.sparse;
+  }
+  return changed ? std::move(stars) : std::vector<port_star>{};
+}
+
 /// Ways to take a relay apart into stars, those that make the lowest and fewest trees first: ports
 /// with the like ports of other groups; with all ports of other groups; with all others.
+///
+/// one_root: for trees from one root, which then are few; the first form is a sparse one.
 [[nodiscard]] inline std::vector<std::vector<port_star>> star_forms(
-    std::vector<relay_port> const& ports) {
+    std::vector<relay_port> const& ports, bool one_root) {
   std::vector<std::vector<port_star>> result;
   std::map<int, std::vector<relay_port>> groups;
   std::size_t places = 0;
@@ -86,6 +114,10 @@ struct port_star {
     if (equal && places > 1) result.push_back({std::move(across)});
   }
   result.push_back(layers(ports));
+  if (one_root) {
+    auto sparse = thinned(result.front());
+    if (!sparse.empty()) result.insert(result.begin(), std::move(sparse));
+  }
   return result;
 }
 

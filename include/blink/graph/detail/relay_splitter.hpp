@@ -199,7 +199,11 @@ class relay_splitter {
       }
       ports.push_back({v, group_[at], pieces_.between(v, w)});
     }
-    return star_forms(ports);
+    return star_forms(ports, has_one_root());
+  }
+
+  [[nodiscard]] bool has_one_root() const {
+    return std::count_if(supply_.begin(), supply_.end(), [](auto s) { return s > 0; }) == 1;
   }
 
   enum class sharing : std::uint8_t { whole, even };
