@@ -163,7 +163,7 @@ TEST(MakePlan, NamesARelayThatWouldHaveToCopy) {
     (void)make_plan(machine, {collective::broadcast, 0, "exact"});
     FAIL() << "expected planning_error";
   } catch (planning_error const& fault) {
-    EXPECT_NE(std::string(fault.what()).find("relay 7 (splitter)"), std::string::npos);
+    EXPECT_NE(std::string(fault.what()).find("switch 7 (splitter)"), std::string::npos);
   }
 }
 

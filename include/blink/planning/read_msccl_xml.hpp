@@ -30,13 +30,13 @@ class msccl_reader {
     program.name = algo.text("name");
     program.protocol = algo.has("proto") ? algo.text("proto") : "Simple";
     if (program.protocol != "Simple" && program.protocol != "LL" && program.protocol != "LL128") {
-      algo.fail("proto=" + quoted(program.protocol) + ", expected Simple, LL or LL128");
+      algo.fail("proto=" + in_quotes(program.protocol) + ", expected Simple, LL or LL128");
     }
     program.collective_name = algo.required_text("coll");
     program.collective = collective_of_msccl(program.collective_name);
     if (!program.collective && std::find(msccl_other_names.begin(), msccl_other_names.end(),
                                          program.collective_name) == msccl_other_names.end()) {
-      algo.fail("coll=" + quoted(program.collective_name) + ", expected " + known_names());
+      algo.fail("coll=" + in_quotes(program.collective_name) + ", expected " + known_names());
     }
     auto const in_place = algo.integer("inplace", 0, 1);
     auto const out_of_place = algo.integer("outofplace", 0, 1);
@@ -182,7 +182,7 @@ class msccl_reader {
     if (known == step_names.end()) {
       std::string names;
       for (auto const name : step_names) names += (names.empty() ? "" : ", ") + std::string(name);
-      element.fail("type=" + quoted(type) + ", expected one of " + names);
+      element.fail("type=" + in_quotes(type) + ", expected one of " + names);
     }
     step.kind = static_cast<step_kind>(known - step_names.begin());
     step.count = static_cast<int>(element.integer("cnt", 0, most_chunks).value_or(1));
@@ -192,7 +192,7 @@ class msccl_reader {
     step.is_awaited = element.integer("hasdep", 0, 1).value_or(0) == 1;
     if (is_short) {
       if (step.kind == step_kind::copy || step.kind == step_kind::reduce) {
-        element.fail("type=" + quoted(type) +
+        element.fail("type=" + in_quotes(type) +
                      " needs two places, and <op> has one: expected <step> with srcbuf, srcoff, "
                      "dstbuf and dstoff");
       }
@@ -218,7 +218,7 @@ class msccl_reader {
     } else if (name == "s") {
       place.buffer = step_buffer::scratch;
     } else if (element.has(buffer) && name != "i") {
-      element.fail(std::string(buffer) + "=" + quoted(name) + ", expected i, o or s");
+      element.fail(std::string(buffer) + "=" + in_quotes(name) + ", expected i, o or s");
     }
     if (is_used) (void)element.required_text(offset);
     place.chunk = static_cast<int>(element.integer(offset, -1, most_chunks).value_or(-1));

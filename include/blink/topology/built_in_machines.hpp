@@ -109,7 +109,7 @@ inline std::optional<topology> make_built_in_machine(std::string_view text) {
     if (name.size() < text.size()) arguments = detail::read_extents(text.substr(name.size() + 1));
     if (!arguments || arguments->size() < each.least_arguments ||
         arguments->size() > each.most_arguments) {
-      throw input_error("machine " + detail::quoted(text) + ": expected " + usage(each));
+      throw input_error("machine " + detail::in_quotes(text) + ": expected " + usage(each));
     }
     return each.make(*arguments);
   }

@@ -68,7 +68,7 @@ inline built_in_machine const* nearest_machine(std::string_view name, std::size_
     known += (known.empty() ? "" : ", ") + usage(each);
   }
   auto const* nearest = nearest_machine(asked.substr(0, asked.find(':')), typing_errors);
-  throw input_error("unknown machine " + quoted(asked) +
+  throw input_error("unknown machine " + in_quotes(asked) +
                     (nearest == nullptr ? "" : ", did you mean " + usage(*nearest) + "?") +
                     " Expected a file that ends in .json or .xml, or one of host[:GB/s], " + known);
 }
@@ -90,7 +90,7 @@ inline topology read_machine(std::string const& name_or_path) {
     options.copy_rate = detail::read_decimal(asked.substr(5), 9);
     if (!options.copy_rate || *options.copy_rate < rational(1, 10) ||
         *options.copy_rate > rational(1'000'000)) {
-      throw input_error("machine " + detail::quoted(asked) +
+      throw input_error("machine " + detail::in_quotes(asked) +
                         ": expected host or host:GB/s with a rate from 0.1 to 1000000");
     }
     return this_machine(options);

@@ -41,11 +41,6 @@ inline std::string in_quotes(std::string_view text, std::size_t longest = 40) {
   return result + (text.size() > longest ? "...'" : "'");
 }
 
-/// The same, for callers without text from <iomanip>.
-inline std::string quoted(std::string_view text, std::size_t longest = 40) {
-  return in_quotes(text, longest);
-}
-
 inline std::string read_input_file(std::string const& path, input_limits const& limits) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream) throw input_error(path + ": cannot be opened, expected a readable file");

@@ -129,7 +129,7 @@ class nccl_device_reader {
     found_.host_count = std::max(found_.host_count, host + 1);
     auto const numa = cpu.required_integer("numaid", -1, 65'535);
     if (!numa_nodes_.insert({{host, numa}, 0}).second) {
-      cpu.fail("numaid=" + quoted(cpu.text("numaid")) + " stands twice for one host");
+      cpu.fail("numaid=" + in_quotes(cpu.text("numaid")) + " stands twice for one host");
     }
     int const here = add({.is = type::processor,
                           .host = host,
@@ -155,7 +155,7 @@ class nccl_device_reader {
            "link_speed", "link_width", "keep"});
     auto const bus = bus_number(pci.required_text("busid"));
     if (!bus)
-      pci.fail("busid=" + quoted(pci.text("busid")) + ", expected such as \"0000:06:00.0\"");
+      pci.fail("busid=" + in_quotes(pci.text("busid")) + ", expected such as \"0000:06:00.0\"");
     int const host = device(parent).host;
     nccl_device what{.parent = parent,
                      .host = host,
@@ -165,7 +165,7 @@ class nccl_device_reader {
     set_chip(what);
     int const here = add(std::move(what));
     if (!found_.by_bus.insert({{host, *bus}, here}).second) {
-      pci.fail("busid=" + quoted(pci.text("busid")) + " stands twice for one host");
+      pci.fail("busid=" + in_quotes(pci.text("busid")) + " stands twice for one host");
     }
     auto const pci_class = pci.text("class");
     bool const may_be_gpu = pci_class.empty() || is_gpu_class(pci_class);
@@ -173,13 +173,15 @@ class nccl_device_reader {
     bool is_bridge = false;
     for_each_child(pci, {"pci", "gpu", "nic", "pcilink"}, [&](xml_element const& child) {
       if (child.name() == "gpu") {
-        if (!may_be_gpu) pci.fail("class " + quoted(pci_class) + " with a <gpu>, expected 0x03…");
+        if (!may_be_gpu)
+          pci.fail("class " + in_quotes(pci_class) + " with a <gpu>, expected 0x03…");
         if (device(here).is == type::gpu) {
           child.fail("second <gpu> of one <pci>: parts of one GPU are not supported");
         }
         read_gpu(child, here, depth + 1);
       } else if (child.name() == "nic") {
-        if (!may_be_nic) pci.fail("class " + quoted(pci_class) + " with a <nic>, expected 0x02…");
+        if (!may_be_nic)
+          pci.fail("class " + in_quotes(pci_class) + " with a <nic>, expected 0x02…");
         if (!options_.with_networks) return;
         device(here).is = type::adapter;
         read_nic(child, here, depth + 1);
@@ -221,7 +223,7 @@ class nccl_device_reader {
       if (speed <= 0) speed = 10'000;
       auto const latency = net.has("latency") ? read_decimal(net.text("latency"), 9) : rational(0);
       if (!latency || *latency < 0) {
-        net.fail("latency=" + quoted(net.text("latency")) + ", expected microseconds");
+        net.fail("latency=" + in_quotes(net.text("latency")) + ", expected microseconds");
       }
       auto const name = net.has("name") ? net.text("name") : net.text("dev");
       add({.is = type::network,
@@ -242,7 +244,7 @@ class nccl_device_reader {
     constexpr std::array<std::int64_t, 8> widths{0, 1, 2, 4, 8, 12, 16, 32};
     auto const width = *pci.integer("link_width", 0, 32);
     if (std::find(widths.begin(), widths.end(), width) == widths.end()) {
-      pci.fail("link_width=" + quoted(pci.text("link_width")) +
+      pci.fail("link_width=" + in_quotes(pci.text("link_width")) +
                ", expected 1, 2, 4, 8, 12, 16, 32, or 0 for unknown");
     }
     return width == 0 ? unknown : width;
@@ -277,7 +279,7 @@ class nccl_device_reader {
       device(gpu).order = element.required_integer(key, 0, INT32_MAX);
       int const host = by_rank ? 0 : device(gpu).host;
       if (!seen.insert({{host, device(gpu).order}, gpu}).second) {
-        element.fail(std::string(key) + "=" + quoted(element.text(key)) + " stands twice");
+        element.fail(std::string(key) + "=" + in_quotes(element.text(key)) + " stands twice");
       }
     }
     std::sort(found_.gpus.begin(), found_.gpus.end(), [&](int a, int b) {

@@ -124,7 +124,7 @@ class nccl_link_builder {
   [[nodiscard]] std::optional<int> target_of(int gpu, xml_element const& element) const {
     auto const target = element.required_text("target");
     auto const bus = bus_number(target);
-    if (!bus) element.fail("target=" + quoted(target) + ", expected such as \"0000:06:00.0\"");
+    if (!bus) element.fail("target=" + in_quotes(target) + ", expected such as \"0000:06:00.0\"");
     auto const found = devices_.by_bus.find({device(gpu).host, *bus});
     bool const is_in_file = found != devices_.by_bus.end();
     bool const is_gpu = is_in_file && device(found->second).is == type::gpu;
@@ -133,26 +133,27 @@ class nccl_link_builder {
     auto const far = element.text("tclass");
 
     if (is_gpu && found->second == gpu)
-      element.fail("target " + quoted(target) + " is the GPU itself");
+      element.fail("target " + in_quotes(target) + " is the GPU itself");
     if (far.empty()) {
       if (is_gpu) return found->second;
       if (is_xgmi) return std::nullopt;
       if (is_hidden) return -1;
-      element.fail("without tclass, and target " + quoted(target) +
+      element.fail("without tclass, and target " + in_quotes(target) +
                    " is no GPU of this file: a GPU or a switch?");
     }
     if (is_gpu_class(far)) {
       if (is_in_file && !is_gpu && !is_gpu_class(device(found->second).element.text("class"))) {
-        element.fail("target " + quoted(target) + " is no GPU, as its tclass says");
+        element.fail("target " + in_quotes(target) + " is no GPU, as its tclass says");
       }
       return is_gpu ? std::optional(found->second) : std::nullopt;
     }
     if (!is_xgmi && far.starts_with("0x068000")) {
-      if (is_gpu) element.fail("target " + quoted(target) + " is a GPU, its tclass says a switch");
+      if (is_gpu)
+        element.fail("target " + in_quotes(target) + " is a GPU, its tclass says a switch");
       return -1;
     }
     if (!is_xgmi && far.starts_with("0x068001")) return processor_of(gpu);
-    element.fail("tclass=" + quoted(far) +
+    element.fail("tclass=" + in_quotes(far) +
                  ", expected 0x03… or 0x12… (GPU), 0x068000 (switch) or 0x068001 (processor)");
   }
 
@@ -176,13 +177,13 @@ class nccl_link_builder {
       auto const gcn = element.required_text("gcn");
       auto const rate = by_line ? xgmi_line_rate(gcn) : xgmi_effective_rate(gcn);
       if (!rate)
-        element.fail("gcn=" + quoted(gcn) + " with XGMI, expected 906, 908, 90a, 94x, 950");
+        element.fail("gcn=" + in_quotes(gcn) + " with XGMI, expected 906, 908, 90a, 94x, 950");
       return *rate;
     }
     auto const sm = element.required_integer("sm", 1, 999);
     auto const rate = by_line ? nvlink_line_rate(sm) : nvlink_effective_rate(sm);
     if (!rate) {
-      element.fail("sm=" + quoted(element.text("sm")) +
+      element.fail("sm=" + in_quotes(element.text("sm")) +
                    " has no NVLink, expected 60 or more, not 89");
     }
     return *rate;
@@ -194,7 +195,7 @@ class nccl_link_builder {
       auto const count = back == direct_.end() ? 0 : back->second.count;
       if (count != here.count) {
         here.element->fail(std::to_string(here.count) + " links to " +
-                           quoted(here.element->text("target")) + ", which lists " +
+                           in_quotes(here.element->text("target")) + ", which lists " +
                            std::to_string(count) + " back");
       }
       if (back->second.element->name() != here.element->name()) {
@@ -225,7 +226,7 @@ class nccl_link_builder {
   void link_bridges(int at, xml_element const& element, std::map<std::pair<int, int>, int>& seen) {
     auto const target = element.required_text("target");
     auto const bus = bus_number(target);
-    if (!bus) element.fail("target=" + quoted(target) + ", expected such as \"0000:06:00.0\"");
+    if (!bus) element.fail("target=" + in_quotes(target) + ", expected such as \"0000:06:00.0\"");
     auto const found = devices_.by_bus.find({device(at).host, *bus});
     if (found == devices_.by_bus.end()) return;  // the other switch serves no device of the file
     auto const top = [&](int where) {
@@ -233,7 +234,7 @@ class nccl_link_builder {
     };
     int const a = top(at);
     int const b = top(found->second);
-    if (a == b) element.fail("target " + quoted(target) + " is the switch itself");
+    if (a == b) element.fail("target " + in_quotes(target) + " is the switch itself");
     if (a < 0 || b < 0 || !seen.insert({std::minmax(a, b), 0}).second) return;
     add_both_ways(a, b, unlimited_rate, link_kind::pcie);
   }
@@ -259,7 +260,7 @@ class nccl_link_builder {
                          cpu.integer("modelid", 0, INT32_MAX)};
     if (auto const rate = between_processors_rate(what)) return *rate;
     if (options_.between_processors) return *options_.between_processors;
-    cpu.fail("arch=" + quoted(what.arch) + " vendor=" + quoted(what.vendor) +
+    cpu.fail("arch=" + in_quotes(what.arch) + " vendor=" + in_quotes(what.vendor) +
              (what.model ? "" : " without modelid") +
              " says no bandwidth between processors, expected one that NCCL knows or the option "
              "between_processors");

@@ -75,8 +75,8 @@ class xml_element {
     if (!has(attribute)) return std::nullopt;
     auto const value = integer_from(text(attribute));
     if (!value || *value < least || *value > most) {
-      fail(std::string(attribute) + "=" + quoted(text(attribute)) + ", expected an integer from " +
-           std::to_string(least) + " to " + std::to_string(most));
+      fail(std::string(attribute) + "=" + in_quotes(text(attribute)) +
+           ", expected an integer from " + std::to_string(least) + " to " + std::to_string(most));
     }
     return value;
   }
@@ -96,13 +96,13 @@ class xml_element {
           std::count_if(element_.attributes_begin(), element_.attributes_end(),
                         [&](pugi::xml_attribute const& other) { return its_name == other.name(); });
       if (same > 1)
-        fail("attribute " + quoted(its_name) + " stands " + std::to_string(same) + " times");
+        fail("attribute " + in_quotes(its_name) + " stands " + std::to_string(same) + " times");
       if (!std::all_of(value.begin(), value.end(), [](char c) { return c >= ' ' && c <= '~'; })) {
-        fail("attribute " + quoted(its_name) + " holds " + quoted(value) +
+        fail("attribute " + in_quotes(its_name) + " holds " + in_quotes(value) +
              ", expected printable ASCII");
       }
       if (known.size() != 0 && std::find(known.begin(), known.end(), its_name) == known.end()) {
-        fail("unknown attribute " + quoted(its_name));
+        fail("unknown attribute " + in_quotes(its_name));
       }
     }
   }
