@@ -149,6 +149,9 @@ TEST(MakePlan, AllReduceInTwoPhasesWhereThatIsOptimal) {
   auto const part =
       subset(machines::mi250(2), {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23});
   EXPECT_FALSE(plan_two_phases(part).has_value());
+  auto const joint = sound_plan(part, {collective::all_reduce, {}, "exact"});
+  EXPECT_EQ(joint.rate, rational(128));
+  EXPECT_EQ(joint.bound, rational(128));
 }
 
 /// Rank 0 sends one unit to a relay that offers one to each of two others: forwarding cannot reach

