@@ -164,6 +164,17 @@ void print_tables(json const& all) {
     }
   }
   std::printf(
+      "\n### All-reduce against reduce-scatter and all-gather\n\n"
+      "| machine | joint over two phases | at most | joint over both overlapped | at most |\n"
+      "| --- | ---: | ---: | ---: | ---: |\n");
+  for (auto const& row : all["all_reduce"]) {
+    std::printf("| %s | %s | %s | %s | %s |\n", row["machine"].get<std::string>().c_str(),
+                cell(row, "joint_over_two_phase", "%.2f").c_str(),
+                cell(row, "most_over_two_phase", "%.2f").c_str(),
+                cell(row, "joint_over_overlapped", "%.2f").c_str(),
+                cell(row, "most_over_overlapped", "%.2f").c_str());
+  }
+  std::printf(
       "\n### Growth\n\n| machines | collective | ranks | time ~ ranks to the power of |\n"
       "| --- | --- | ---: | ---: |\n");
   for (auto const& row : all["growth"]) {
@@ -173,8 +184,9 @@ void print_tables(json const& all) {
                 cell(row, "exponent", "%.2f").c_str());
   }
   for (auto const& row : all["rows"]) {
-    if (!row.contains("peak_mib")) continue;
-    std::printf("\n%s on %s: %s MiB at most.\n", row["collective"].get<std::string>().c_str(),
+    if (!row.contains("peak_mib") || row["family"] != "known") continue;
+    std::printf("\nPeak memory of %s on %s: %s MiB.\n",
+                row["collective"].get<std::string>().c_str(),
                 row["machine"].get<std::string>().c_str(), cell(row, "peak_mib", "%.0f").c_str());
   }
 }
