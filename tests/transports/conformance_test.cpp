@@ -27,7 +27,7 @@ class pair_of_links {
   pair_of_links() : world_(3), plan_(chain(), layout(), {}) {
     for (int rank = 0; rank < 3; ++rank) {
       blink::call_signature signature;
-      signature.plan = &plan_;
+      signature.plan = plan_.fingerprint();
       world_.enter(rank, {signature, nullptr, nullptr});
     }
   }
@@ -42,7 +42,7 @@ class pair_of_links {
     return UINT32_MAX;
   }
   std::uint64_t window() { return plan_.tables().layout().window; }
-  void abort() { world_.fail(blink::collective_error("enough", 0, -1, -1, -1)); }
+  void abort() { world_.fail(0, blink::collective_error("enough", 0, -1, -1, -1)); }
 
  private:
   static blink::schedule chain() {

@@ -6,9 +6,9 @@
 #include <blink/collectives/detail/run_collective.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/schedule.hpp>
+#include <blink/collectives/session.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/prepared_schedule.hpp>
-#include <blink/transports/world.hpp>
 
 #include <cstddef>
 
@@ -22,17 +22,15 @@ namespace blink::inline BLINK_ABI {
 /// Moves:  each block over the edges of the trees rooted at its rank, away from the root.
 /// Throws: precondition_error if `plan` does not carry it; collective_error, on every rank, if a
 ///         rank does not come or does not go on before the deadline, or calls something else.
-template <chunking Chunks = scheduled_chunks, transport Link, thread_group Group, class T>
-void all_gather(rank_context<Link, Group>& me, prepared_schedule& plan, T const* input, T* output,
-                std::size_t count) {
+template <chunking Chunks = scheduled_chunks, session Me, class T>
+void all_gather(Me& me, prepared_schedule& plan, T const* input, T* output, std::size_t count) {
   detail::run_collective<Chunks>(me, plan, collective::all_gather, input, output, count,
                                  detail::no_reducer{});
 }
 
 /// The same along a schedule that is looked up, or prepared, first.
-template <chunking Chunks = scheduled_chunks, transport Link, thread_group Group, class T>
-void all_gather(rank_context<Link, Group>& me, schedule const& plan, T const* input, T* output,
-                std::size_t count) {
+template <chunking Chunks = scheduled_chunks, session Me, class T>
+void all_gather(Me& me, schedule const& plan, T const* input, T* output, std::size_t count) {
   all_gather<Chunks>(me, me.prepare(plan), input, output, count);
 }
 

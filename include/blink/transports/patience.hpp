@@ -4,6 +4,7 @@
 #include <blink/collectives/status.hpp>
 #include <blink/collectives/tree_walk.hpp>
 #include <blink/config.hpp>
+#include <blink/transports/world_options.hpp>
 #include <blink/transports/world_state.hpp>
 
 #include <chrono>
@@ -11,14 +12,6 @@
 #include <thread>
 
 namespace blink::inline BLINK_ABI {
-
-/// How long a rank that cannot go on spins, yields and sleeps.
-struct patience_options {
-  std::chrono::nanoseconds deadline = std::chrono::seconds(30);  ///< without any progress
-  int spins = 200;    ///< rounds over the lanes before it yields; few if ranks share cores
-  int yields = 1000;  ///< rounds with a yield before it sleeps
-  std::chrono::nanoseconds sleep = std::chrono::microseconds(20);
-};
 
 /// Waits of a host thread: spin, then yield, then sleep for short whiles, until the deadline or
 /// until another rank fails.

@@ -3,6 +3,7 @@
 
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/default_schedules.hpp>
+#include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/split.hpp>
@@ -70,6 +71,33 @@ struct pipeline_costs {
   double latency_seconds = 0;  ///< shaped links: from the end of sending to the arrival
 };
 
+/// The same in every process for equal schedules, layouts and costs, and for no others.
+[[nodiscard]] inline std::uint64_t fingerprint(schedule const& plan, wire_layout const& layout,
+                                               pipeline_costs const& costs) {
+  detail::fingerprint all;
+  all.add(static_cast<std::uint64_t>(plan.rank_count));
+  for (auto const& tree : plan.trees) {
+    for (std::uint64_t const number :
+         {static_cast<std::uint64_t>(tree.root), tree.weight, std::uint64_t{tree.chunk_bytes}}) {
+      all.add(number);
+    }
+    all.add(tree.reduce_parent);
+    all.add(tree.broadcast_parent);
+    all.add(tree.reduce_route);
+    all.add(tree.broadcast_route);
+  }
+  for (double const rate : plan.link_bytes_per_second) all.add(rate);
+  for (std::uint64_t const number :
+       {std::uint64_t{layout.window}, std::uint64_t{layout.slot_bytes},
+        std::uint64_t{layout.reaches}, std::uint64_t{layout.is_shaped}}) {
+    all.add(number);
+  }
+  for (double const cost : {costs.chunk_seconds, costs.bytes_per_second, costs.latency_seconds}) {
+    all.add(cost);
+  }
+  return all.value();
+}
+
 /// A schedule with everything allocated that its calls need. Made by a world, shared by its ranks.
 class prepared_schedule {
  public:
@@ -78,6 +106,7 @@ class prepared_schedule {
       : plan_((validate(plan), std::move(plan))),
         tables_(plan_, layout),
         costs_(costs),
+        fingerprint_(blink::fingerprint(plan_, layout, costs)),
         in_order_(reduces_in_order(plan_)),
         link_free_at_(plan_.link_bytes_per_second.size()),
         trees_(plan_.trees.size()) {
@@ -93,6 +122,9 @@ class prepared_schedule {
 
   [[nodiscard]] schedule const& source() const { return plan_; }
   [[nodiscard]] wire_tables const& tables() const { return tables_; }
+
+  /// Equal on ranks whose wires fit together and whose chunks agree.
+  [[nodiscard]] std::uint64_t fingerprint() const { return fingerprint_; }
 
   /// Do reducers that are not commutative get their operands in the order of the ranks?
   [[nodiscard]] bool keeps_order() const { return in_order_; }
@@ -260,6 +292,7 @@ class prepared_schedule {
   schedule plan_;
   wire_tables tables_;
   pipeline_costs costs_;
+  std::uint64_t fingerprint_;
   bool in_order_;
   std::vector<std::atomic<std::uint64_t>> link_free_at_;
   std::vector<measured_tree> trees_;

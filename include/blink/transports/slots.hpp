@@ -65,13 +65,14 @@ class slot_link {
   [[nodiscard]] bool finds_present(int peer) const {
     auto& world = *parts_.world;
     if (!world.has_entered(peer, parts_.call)) return false;
-    auto const& mine = world.record(parts_.rank, parts_.call).signature;
-    auto const& theirs = world.record(peer, parts_.call).signature;
-    if (mine != theirs) {
-      world.fail(collective_error(
-          "rank " + std::to_string(parts_.rank) + " calls " + std::string(to_text(mine.kind)) +
-              ", call " + std::to_string(parts_.call) + ", with " + mine.difference(theirs, peer),
-          parts_.rank, peer, -1, -1));
+    if (world.called(parts_.rank, parts_.call).signature !=
+        world.called(peer, parts_.call).signature) {
+      auto const& mine = world.signature(parts_.rank, parts_.call);
+      auto const& theirs = world.signature(peer, parts_.call);
+      world.fail(parts_.rank,
+                 {"rank " + std::to_string(parts_.rank) + " calls " + mine.operation() + ", call " +
+                      std::to_string(parts_.call) + ", with " + mine.difference(theirs, peer),
+                  parts_.rank, peer, -1, -1});
       return false;
     }
     parts_.seen[peer] = true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/session.hpp>
 #include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/slots.hpp>
@@ -15,15 +16,17 @@ class threads_link : public slot_link {
   using slot_link::slot_link;
 
   [[nodiscard]] void const* input_of(int peer) const {
-    return parts().world->record(peer, parts().call).input;
+    return parts().world->called(peer, parts().call).input;
   }
   [[nodiscard]] void* output_of(int peer) const {
-    return parts().world->record(peer, parts().call).output;
+    return parts().world->called(peer, parts().call).output;
   }
 };
 static_assert(reaching_transport<threads_link>);
 
 /// A world whose ranks are threads: `thread_world world(4); world.run([&](auto& me) { … });`
 using thread_world = basic_world<threads_link>;
+static_assert(session<thread_world::context>);
+static_assert(!session<thread_world>, "a world is not yet one of its ranks");
 
 }  // namespace blink::inline BLINK_ABI

@@ -6,8 +6,9 @@
 #include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
-#include <blink/transports/patience.hpp>
 #include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/shared_session.hpp>
+#include <blink/transports/world_options.hpp>
 #include <blink/transports/world_state.hpp>
 
 #include <algorithm>
@@ -23,16 +24,6 @@
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
-
-/// How a world of threads runs its calls.
-struct world_options {
-  patience_options waits{};
-  std::uint32_t window = 4;          ///< slots of a wire: chunks in flight
-  std::size_t slot_bytes = 1 << 18;  ///< the largest chunk
-  pipeline_costs costs{};            ///< for choosing chunks that the schedule leaves open
-  std::size_t streaming_bytes = std::size_t{1} << 22;  ///< outputs from this size on bypass caches
-  std::uint32_t team_size = 1;  ///< threads for each rank; more than 1 for `team_group` only
-};
 
 namespace detail {
 
@@ -70,9 +61,7 @@ class basic_world {
   explicit basic_world(int rank_count, world_options const& options = {})
       : state_((expects(rank_count >= 1, "world: rank_count >= 1"), rank_count)),
         options_(options) {
-    expects(options.window >= 1, "world: window >= 1");
-    expects(options.slot_bytes >= 1, "world: slot_bytes >= 1");
-    expects(options.team_size >= 1, "world: team_size >= 1");
+    validate(options);
     expects(options.team_size == 1 || detail::shared_group<Group>,
             "world: team_size > 1 needs a group of several threads");
     // Ranks that share cores must not spin for long: somebody else has the work.
@@ -123,7 +112,7 @@ class basic_world {
       std::vector<std::jthread> threads;
       for (int rank = 0; rank < ranks; ++rank) {
         auto& own_team = *teams.emplace_back(std::make_unique<shared_by_group>(options_.team_size));
-        auto const shared = std::make_shared<typename context::shared_part>(ranks);
+        auto const shared = std::make_shared<typename context::rank_part>(ranks);
         for (int thread = 0; thread < threads_each; ++thread) {
           auto& failure = thrown[static_cast<std::size_t>(rank * threads_each + thread)];
           threads.emplace_back([&, rank, thread, shared] {
@@ -158,14 +147,14 @@ class basic_world {
       failure = std::current_exception();
     } catch (std::exception const& other) {
       failure = std::current_exception();
-      state_.fail(collective_error(
-          "rank " + std::to_string(here.rank()) + " left with an exception: " + other.what(),
-          here.rank(), -1, -1, -1));
+      state_.fail(here.rank(), collective_error("rank " + std::to_string(here.rank()) +
+                                                    " left with an exception: " + other.what(),
+                                                here.rank(), -1, -1, -1));
     } catch (...) {
       failure = std::current_exception();
-      state_.fail(
-          collective_error("rank " + std::to_string(here.rank()) + " left with an exception",
-                           here.rank(), -1, -1, -1));
+      state_.fail(here.rank(), collective_error("rank " + std::to_string(here.rank()) +
+                                                    " left with an exception",
+                                                here.rank(), -1, -1, -1));
     }
     state_.set_gone(here.rank(), true);
   }
@@ -190,38 +179,20 @@ class basic_world {
 };
 
 template <transport Link, thread_group Group>
-class rank_context {
+class rank_context : public shared_session<Link, Group> {
  public:
   using world = basic_world<Link, Group>;
-  using link_type = Link;
+  using typename shared_session<Link, Group>::rank_part;
 
-  /// What the threads of one rank share.
-  struct shared_part {
-    explicit shared_part(int ranks)
-        : seen(std::make_unique<bool[]>(static_cast<std::size_t>(ranks))) {}
-    std::unique_ptr<bool[]> seen;
-    Link link{};
-    std::uint64_t call = 0;
-  };
-
-  rank_context(world& owner, int rank, Group group, std::shared_ptr<shared_part> shared)
-      : world_(&owner), rank_(rank), group_(group), shared_(std::move(shared)) {}
-
-  [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] int rank_count() const { return world_->rank_count(); }
-  [[nodiscard]] Group const& group() const { return group_; }
-  [[nodiscard]] world_options const& options() const { return world_->options(); }
-  [[nodiscard]] world_state& state() const { return world_->state(); }
-  [[nodiscard]] shared_part& shared() const { return *shared_; }
+  rank_context(world& owner, int rank, Group group, std::shared_ptr<rank_part> own)
+      : shared_session<Link, Group>(owner.state(), owner.options(), rank, group, std::move(own)),
+        world_(&owner) {}
 
   /// See `basic_world::prepare`.
   prepared_schedule& prepare(schedule const& plan) const { return world_->prepare(plan); }
 
  private:
   world* world_;
-  int rank_;
-  Group group_;
-  std::shared_ptr<shared_part> shared_;
 };
 
 }  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/detail/fingerprint.hpp>
+#include <blink/config.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace blink::inline BLINK_ABI {
+
+/// What all ranks must agree about before data moves. Plain bytes that mean the same in every
+/// process: schedules and types go by their fingerprints.
+struct call_signature {
+  std::uint64_t kind = 0;  ///< of `collective`
+  std::uint64_t plan = 0;  ///< `prepared_schedule::fingerprint`
+  std::uint64_t count = 0;
+  std::uint64_t element_bytes = 0;
+  std::uint64_t types = 0;             ///< of the names of element, reducer and chunking
+  std::array<char, 152> type_names{};  ///< how they begin, for messages
+
+  call_signature() = default;
+  call_signature(collective its_kind, std::uint64_t its_plan, std::uint64_t its_count,
+                 std::uint64_t its_element_bytes, std::string_view names,
+                 std::uint64_t names_fingerprint)
+      : kind(static_cast<std::uint64_t>(its_kind)),
+        plan(its_plan),
+        count(its_count),
+        element_bytes(its_element_bytes),
+        types(names_fingerprint) {
+    std::size_t const length =
+        names.size() < type_names.size() ? names.size() : type_names.size() - 1;
+    names.copy(type_names.data(), length);
+  }
+
+  /// Calls agree if and only if these are equal.
+  [[nodiscard]] std::uint64_t fingerprint() const {
+    detail::fingerprint all;
+    for (std::uint64_t const part : {kind, plan, count, element_bytes, types}) all.add(part);
+    return all.value();
+  }
+
+  /// What differs from what `peer` calls, in words.
+  [[nodiscard]] std::string difference(call_signature const& other, int peer) const {
+    auto const text = [&](std::string const& what, std::string const& mine,
+                          std::string const& theirs) {
+      return what + " " + mine + ", rank " + std::to_string(peer) + " has " + theirs;
+    };
+    if (kind != other.kind) return text("operation", operation(), other.operation());
+    if (count != other.count) {
+      return text("count", std::to_string(count), std::to_string(other.count));
+    }
+    if (element_bytes != other.element_bytes || types != other.types) {
+      return text("types", names(), other.names());
+    }
+    return "another schedule, window or slot size than rank " + std::to_string(peer);
+  }
+
+  /// The collective's name.
+  [[nodiscard]] std::string operation() const {
+    return kind < collective_names.size() ? std::string(to_text(static_cast<collective>(kind)))
+                                          : "operation " + std::to_string(kind);
+  }
+
+ private:
+  [[nodiscard]] std::string names() const {  // comes from another process: may lack its end
+    std::string_view const all(type_names.data(), type_names.size());
+    return std::string(all.substr(0, all.find('\0')));
+  }
+};
+static_assert(std::is_trivially_copyable_v<call_signature>);
+
+/// What a rank says when it enters a call.
+struct call_record {
+  call_signature signature;
+  void const* input = nullptr;  ///< of meaning in the process of the rank
+  void* output = nullptr;
+};
+
+}  // namespace blink::inline BLINK_ABI

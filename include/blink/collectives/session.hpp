@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/call_signature.hpp>
+#include <blink/collectives/collective_error.hpp>
+#include <blink/collectives/schedule.hpp>
+#include <blink/collectives/status.hpp>
+#include <blink/collectives/thread_group.hpp>
+#include <blink/collectives/transport.hpp>
+#include <blink/collectives/tree_walk.hpp>
+#include <blink/config.hpp>
+#include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/world_options.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+namespace blink::inline BLINK_ABI {
+
+/// Where a rank stands that cannot go on.
+struct stall {
+  collective kind = collective::broadcast;
+  int peer = -1;       ///< whom it waits for; -1: no lane is blocked
+  bool sends = false;  ///< would it send to the peer, or receive?
+  int tree = -1;
+  long long chunk = -1;
+  std::uint64_t chunks = 0;  ///< of that lane
+};
+
+/// One rank's side of a communicator: what its collectives are called with, whether the ranks are
+/// threads, processes or the ranks of another library.
+///
+/// Semantics beyond the syntax, in the order in which a call uses them:
+/// - `prepare(plan)` allocates what calls along a schedule need; the same schedule again gives the
+///   same object. Ranks may come to it at different times, it does not wait for them.
+/// - `enter(prepared, record)` begins the next call and tells the others; `link()` is the handle to
+///   the peers for it, for all threads of the group once the leader has returned. Where ranks
+///   disagree in `record.signature` the call fails on all of them. Anything but `ok`: it has failed
+///   already.
+/// - `waits()` is how the leader waits during this call; bounded, and it ends when a peer fails.
+/// - `meet(wait)` returns when everyone is known to call the same, and the next call may begin.
+/// - `leave()` ends the call: it was successful.
+/// - `fail(where)` makes the present call fail on all ranks, with a text that says who does not
+///   come or go on. Only the first failure counts.
+/// - `leave_after_failure()` ends the call once no peer touches this rank's buffers any more;
+///   `failure()` is why.
+/// - Only the leader of the group calls `enter`, `waits` … `leave_after_failure`. After a failure
+///   every call fails.
+template <class S>
+concept session = transport<typename S::link_type> &&
+                  requires(S& me, schedule const& plan, prepared_schedule& prepared,
+                           call_record const& record, stall const& where) {
+                    { me.rank() } -> std::same_as<int>;
+                    { me.rank_count() } -> std::same_as<int>;
+                    requires thread_group<std::remove_cvref_t<decltype(me.group())>>;
+                    { me.options() } -> std::same_as<world_options const&>;
+                    { me.prepare(plan) } -> std::same_as<prepared_schedule&>;
+                    { me.enter(prepared, record) } -> std::same_as<status>;
+                    { me.link() } -> std::same_as<typename S::link_type const&>;
+                    requires patience<decltype(me.waits())>;
+                    requires requires(decltype(me.waits()) wait) {
+                      { me.meet(wait) } -> std::same_as<status>;
+                    };
+                    { me.leave() } -> std::same_as<void>;
+                    { me.fail(where) } -> std::same_as<void>;
+                    { me.leave_after_failure() } -> std::same_as<void>;
+                    { me.failure() } -> std::same_as<collective_error>;
+                  };
+
+}  // namespace blink::inline BLINK_ABI

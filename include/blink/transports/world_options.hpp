@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/prepared_schedule.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace blink::inline BLINK_ABI {
+
+/// How long a rank that cannot go on spins, yields and sleeps.
+struct patience_options {
+  std::chrono::nanoseconds deadline = std::chrono::seconds(30);  ///< without any progress
+  int spins = 200;    ///< rounds over the lanes before it yields; few if ranks share cores
+  int yields = 1000;  ///< rounds with a yield before it sleeps
+  std::chrono::nanoseconds sleep = std::chrono::microseconds(20);
+};
+
+/// How a communicator runs its calls. Equal on all its ranks.
+struct world_options {
+  patience_options waits{};
+  std::uint32_t window = 4;          ///< slots of a wire: chunks in flight
+  std::size_t slot_bytes = 1 << 18;  ///< the largest chunk
+  pipeline_costs costs{};            ///< for choosing chunks that the schedule leaves open
+  std::size_t streaming_bytes = std::size_t{1} << 22;  ///< outputs from this size on bypass caches
+  std::uint32_t team_size = 1;  ///< threads for each rank; more than 1 for `team_group` only
+};
+
+/// Throws: precondition_error if an option is out of range.
+inline void validate(world_options const& options) {
+  expects(options.window >= 1, "world_options: window >= 1");
+  expects(options.slot_bytes >= 1, "world_options: slot_bytes >= 1");
+  expects(options.team_size >= 1, "world_options: team_size >= 1");
+  expects(options.waits.deadline.count() > 0, "world_options: deadline > 0");
+  expects(options.waits.spins >= 0, "world_options: spins >= 0");
+  expects(options.waits.yields >= 0, "world_options: yields >= 0");
+}
+
+}  // namespace blink::inline BLINK_ABI
