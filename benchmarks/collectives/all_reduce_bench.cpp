@@ -7,98 +7,41 @@
 
 #include <blink/collectives.hpp>
 
+#include "ceiling.hpp"
 #include <benchmark/benchmark.h>
-#include <immintrin.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <map>
 #include <memory>
-#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
 
 namespace {
 
-/// Floats on their own pages, so that no two ranks share a line.
-class page_buffer {
- public:
-  explicit page_buffer(std::size_t count)
-      : data_(static_cast<float*>(::operator new(count * sizeof(float) + 1, page))) {
-    std::fill_n(data_, count, 1.0F);
-  }
-  page_buffer(page_buffer const&) = delete;
-  page_buffer& operator=(page_buffer const&) = delete;
-  ~page_buffer() { ::operator delete(data_, page); }
-  [[nodiscard]] float* data() const { return data_; }
-
- private:
-  static constexpr std::align_val_t page{4096};
-  float* data_;
-};
-
 struct buffers {
   buffers(int ranks, std::size_t count) {
     for (int rank = 0; rank < ranks; ++rank) {
-      inputs.push_back(std::make_unique<page_buffer>(count));
-      outputs.push_back(std::make_unique<page_buffer>(count));
+      inputs.push_back(std::make_unique<blink_bench::page_buffer>(count));
+      outputs.push_back(std::make_unique<blink_bench::page_buffer>(count));
     }
   }
-  std::vector<std::unique_ptr<page_buffer>> inputs, outputs;
+  std::vector<std::unique_ptr<blink_bench::page_buffer>> inputs, outputs;
 };
 
-/// One monotone counter: the quickest barrier on few cores.
-class counting_barrier {
- public:
-  explicit counting_barrier(int threads) : threads_(threads) {}
-  void wait() {
-    int const ticket = arrived_.fetch_add(1) / threads_;
-    for (int spins = 0; arrived_.load() / threads_ == ticket; ++spins) {
-      if (spins > 100) std::this_thread::yield();
-    }
-  }
-
- private:
-  int threads_;
-  std::atomic<int> arrived_ = 0;
-};
-
+/// The slice of one rank.
 template <int Ranks, bool Streams>
-void ceiling_slice(buffers const& all, std::size_t first, std::size_t last) {
-  float const* in[Ranks];
+void ceiling_slice(buffers const& all, int rank, std::size_t count) {
+  float* in[Ranks];
   float* out[Ranks];
   for (std::size_t k = 0; k < Ranks; ++k) {
     in[k] = all.inputs[k]->data();
     out[k] = all.outputs[k]->data();
   }
-  constexpr std::size_t lanes = 16;
-  using vector [[gnu::vector_size(64)]] = float;
-  for (std::size_t i = first; i + lanes <= last; i += lanes) {
-    vector total = *reinterpret_cast<vector const*>(in[0] + i);
-    for (int k = 1; k < Ranks; ++k) total += *reinterpret_cast<vector const*>(in[k] + i);
-    for (int k = 0; k < Ranks; ++k) {
-      if constexpr (Streams) {
-#if defined(__AVX512F__)
-        _mm512_stream_ps(out[k] + i, reinterpret_cast<__m512>(total));
-#else
-        auto const* parts = reinterpret_cast<__m128i const*>(&total);
-        for (int p = 0; p < 4; ++p)
-          _mm_stream_si128(reinterpret_cast<__m128i*>(out[k] + i) + p, parts[p]);
-#endif
-      } else {
-        *reinterpret_cast<vector*>(out[k] + i) = total;
-      }
-    }
-  }
-  for (std::size_t i = first + (last - first) / lanes * lanes; i < last; ++i) {
-    float total = in[0][i];
-    for (int k = 1; k < Ranks; ++k) total += in[k][i];
-    for (int k = 0; k < Ranks; ++k) out[k][i] = total;
-  }
-  if constexpr (Streams) _mm_sfence();
+  blink_bench::sum_slice<Ranks, Ranks, Streams>(in, out,
+                                                blink_bench::slice_begin(count, rank, Ranks),
+                                                blink_bench::slice_begin(count, rank + 1, Ranks));
 }
 
 using clock_type = std::chrono::steady_clock;
@@ -110,20 +53,17 @@ double seconds_since(clock_type::time_point start) {
 /// Seconds of one call when `calls` follow each other.
 template <int Ranks, bool Streams>
 double time_ceiling(buffers const& all, std::size_t count, int calls) {
-  counting_barrier barrier(Ranks);
+  blink_bench::counting_barrier barrier;
   double result = 0;
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < Ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      auto const slice = (count / Ranks + 15) / 16 * 16;
-      auto const first = std::min(count, slice * static_cast<std::size_t>(rank));
-      auto const last = rank + 1 == Ranks ? count : std::min(count, first + slice);
       clock_type::time_point start;
       for (int call = -1; call < calls; ++call) {
         if (call == 0) start = clock_type::now();
-        barrier.wait();
-        ceiling_slice<Ranks, Streams>(all, first, last);
-        barrier.wait();
+        barrier.wait(Ranks);
+        ceiling_slice<Ranks, Streams>(all, rank, count);
+        barrier.wait(Ranks);
       }
       if (rank == 0) result = seconds_since(start) / calls;
     });

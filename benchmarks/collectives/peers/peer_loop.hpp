@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The measuring loop that all peers share, whatever their ranks are: threads, or processes that a
+// launcher started. Ranks meet at a board in shared memory, so no peer pays for the measuring.
+//
+// A call is timed from the moment the last rank enters until the last one returns. Before each call
+// every rank compares its previous output with the expected values and rewrites its input, outside
+// of the time: repeating a call on data that already lies in the right caches flatters 1 KiB to
+// 512 KiB by up to ten times.
+
+#include "../ceiling.hpp"
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace blink_bench {
+
+enum class operation { all_reduce, broadcast, reduce, all_gather, reduce_scatter };
+inline constexpr std::array<std::string_view, 5> operation_names{
+    "all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter"};
+
+/// `PROGRAM BOARD RANKS OPERATION FIRST_BYTES LAST_BYTES SECONDS`: see `scripts/bench_peers`.
+struct peer_arguments {
+  std::string board;
+  int ranks = 0;
+  operation what = operation::all_reduce;
+  std::size_t first_bytes = 8;
+  std::size_t last_bytes = 8;
+  double seconds = 0.2;  ///< spent on each size, about
+};
+
+[[nodiscard]] inline peer_arguments read_arguments(int count, char** texts) {
+  if (count != 7) throw std::invalid_argument("expected BOARD RANKS OPERATION FIRST LAST SECONDS");
+  peer_arguments result;
+  result.board = texts[1];
+  result.ranks = std::atoi(texts[2]);
+  auto const* const name = std::find(operation_names.begin(), operation_names.end(), texts[3]);
+  if (name == operation_names.end()) throw std::invalid_argument(texts[3]);
+  result.what = static_cast<operation>(name - operation_names.begin());
+  result.first_bytes = std::strtoull(texts[4], nullptr, 10);
+  result.last_bytes = std::strtoull(texts[5], nullptr, 10);
+  result.seconds = std::strtod(texts[6], nullptr);
+  return result;
+}
+
+/// Where ranks meet; all zero bits at first.
+struct peer_board {
+  static constexpr int most_ranks = 8;
+  static constexpr int most_calls = 4000;
+  counting_barrier barrier;
+  bool goes_on[2];
+  std::int64_t begin[most_calls][most_ranks];
+  std::int64_t end[most_calls][most_ranks];
+};
+
+/// Maps the board from a file of its size, which the launching script made.
+[[nodiscard]] inline peer_board& map_board(std::string const& path) {
+  int const file = ::open(path.c_str(), O_RDWR);
+  if (file < 0 || ::ftruncate(file, sizeof(peer_board)) != 0) {
+    throw std::runtime_error("cannot open the board " + path);
+  }
+  void* const memory =
+      ::mmap(nullptr, sizeof(peer_board), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  ::close(file);
+  if (memory == MAP_FAILED) throw std::runtime_error("cannot map the board " + path);
+  return *static_cast<peer_board*>(memory);
+}
+
+/// What a rank hands to its peer.
+struct peer_call {
+  operation what = operation::all_reduce;
+  float* input = nullptr;
+  float* output = nullptr;
+  std::size_t count = 0;  ///< elements of the whole buffer; ranks * block where there are blocks
+  std::size_t block = 0;  ///< elements of one rank's block
+};
+
+[[nodiscard]] inline std::size_t input_count(peer_call const& call) {
+  return call.what == operation::all_gather ? call.block : call.count;
+}
+[[nodiscard]] inline std::size_t output_count(peer_call const& call) {
+  return call.what == operation::reduce_scatter ? call.block : call.count;
+}
+
+/// Element k of what rank `rank` contributes to a call: small, so that sums are exact.
+[[nodiscard]] inline float contribution(int rank, std::int64_t round, std::size_t k) {
+  return static_cast<float>((k + static_cast<std::size_t>(rank * 7 + round * 3)) & 63);
+}
+
+/// How many elements of the output are wrong.
+[[nodiscard]] inline std::size_t count_wrong(peer_call const& call, int rank, int ranks,
+                                             std::int64_t round) {
+  bool const sums = call.what == operation::all_reduce || call.what == operation::reduce ||
+                    call.what == operation::reduce_scatter;
+  if (call.what == operation::reduce && rank != 0) return 0;
+  std::size_t const shift =
+      call.what == operation::reduce_scatter ? call.block * static_cast<std::size_t>(rank) : 0;
+  std::size_t wrong = 0;
+  for (std::size_t k = 0; k < output_count(call); ++k) {
+    float expected = 0;
+    if (sums) {
+      for (int peer = 0; peer < ranks; ++peer) expected += contribution(peer, round, shift + k);
+    } else if (call.what == operation::all_gather) {
+      expected = contribution(static_cast<int>(k / call.block), round, k % call.block);
+    } else {
+      expected = contribution(0, round, k);
+    }
+    wrong += call.output[k] == expected ? 0 : 1;
+  }
+  return wrong;
+}
+
+/// 8, 64, 1 Ki, 8 Ki, 64 Ki, …, 256 Mi.
+[[nodiscard]] inline std::size_t size_after(std::size_t bytes) {
+  return bytes * (bytes == 64 ? 16 : 8);
+}
+
+[[nodiscard]] inline std::int64_t nanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// Runs all sizes on one rank; rank 0 prints one line of JSON for each.
+///
+/// A peer has `prepare(rank, call)`, called once for each size by every rank, `run(rank, call)`, and
+/// `idle()`, which lets time pass while ranks wait for each other between calls.
+template <class Peer>
+void measure(peer_board& board, peer_arguments const& given, int rank, std::string const& name,
+             Peer& peer) {
+  for (std::size_t bytes = given.first_bytes; bytes <= given.last_bytes;
+       bytes = size_after(bytes)) {
+    peer_call call;
+    call.what = given.what;
+    auto const ranks = static_cast<std::size_t>(given.ranks);
+    call.block = std::max<std::size_t>(1, bytes / sizeof(float) / ranks);
+    bool const has_blocks =
+        given.what == operation::all_gather || given.what == operation::reduce_scatter;
+    call.count = has_blocks ? call.block * ranks : bytes / sizeof(float);
+    page_buffer const input(input_count(call));
+    page_buffer const output(output_count(call));
+    call.input = input.data();
+    call.output = output.data();
+    peer.prepare(rank, call);
+    auto const meet = [&] { board.barrier.wait(given.ranks, [&] { peer.idle(); }); };
+    meet();
+    std::int64_t const started = nanoseconds();
+    int calls = 0;
+    for (;; ++calls) {
+      for (std::size_t k = 0; k < input_count(call); ++k) {
+        call.input[k] = contribution(rank, calls, k);
+      }
+      if (rank == 0) {
+        bool const has_time =
+            static_cast<double>(nanoseconds() - started) < given.seconds * 1e9 || calls < 5;
+        board.goes_on[calls % 2] = has_time && calls < peer_board::most_calls;
+      }
+      meet();
+      if (!board.goes_on[calls % 2]) break;
+      board.begin[calls][rank] = nanoseconds();
+      peer.run(rank, call);
+      board.end[calls][rank] = nanoseconds();
+      if (auto const wrong = count_wrong(call, rank, given.ranks, calls); wrong > 0) {
+        std::fprintf(stderr, "%s: %s of %zu bytes, rank %d: %zu wrong elements\n", name.c_str(),
+                     operation_names[static_cast<std::size_t>(given.what)].data(), bytes, rank,
+                     wrong);
+        std::abort();
+      }
+    }
+    meet();
+    if (rank == 0) {
+      std::vector<std::int64_t> times;
+      for (int k = 2; k < calls; ++k) {  // the first two warm up
+        times.push_back(*std::max_element(board.end[k], board.end[k] + given.ranks) -
+                        *std::max_element(board.begin[k], board.begin[k] + given.ranks));
+      }
+      auto const middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+      std::nth_element(times.begin(), middle, times.end());
+      std::printf(
+          R"({"peer": "%s", "operation": "%s", "ranks": %d, "bytes": %zu, "calls": %zu, "us": %.3f})"
+          "\n",
+          name.c_str(), operation_names[static_cast<std::size_t>(given.what)].data(), given.ranks,
+          bytes, times.size(), static_cast<double>(*middle) * 1e-3);
+      std::fflush(stdout);
+    }
+    meet();
+  }
+}
+
+/// Runs `measure` with one thread for each rank.
+template <class Peer>
+void measure_threads(peer_board& board, peer_arguments const& given, std::string const& name,
+                     Peer& peer) {
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < given.ranks; ++rank) {
+    threads.emplace_back([&, rank] { measure(board, given, rank, name, peer); });
+  }
+}
+
+}  // namespace blink_bench

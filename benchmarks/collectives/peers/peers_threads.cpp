@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ceiling of this memory, and blink with ranks that are threads.
+
+#include <blink/collectives.hpp>
+
+#include "peer_loop.hpp"
+
+#include <cstddef>
+#include <cstring>
+#include <exception>
+#include <string>
+
+namespace {
+
+using blink_bench::operation;
+using blink_bench::peer_call;
+
+/// Threads that read all inputs and write all outputs themselves, between two barriers.
+enum class ceiling_way {
+  slices,            ///< each rank does its slice for all
+  streaming_slices,  ///< the same past the caches
+  whole,             ///< each rank does everything for itself
+};
+
+template <int Ranks>
+class ceiling_peer {
+ public:
+  explicit ceiling_peer(ceiling_way way) : way_(way) {}
+
+  void prepare(int rank, peer_call const& call) {
+    inputs_[rank] = call.input;
+    outputs_[rank] = call.output;
+  }
+  void idle() { std::this_thread::yield(); }
+
+  void run(int rank, peer_call const& call) {
+    barrier_.wait(Ranks);
+    auto const first = blink_bench::slice_begin(call.count, rank, Ranks);
+    auto const last = blink_bench::slice_begin(call.count, rank + 1, Ranks);
+    auto const block = call.block * static_cast<std::size_t>(rank);
+    float* own[1] = {outputs_[rank]};
+    switch (call.what) {
+      case operation::all_reduce:
+        if (way_ == ceiling_way::whole) {
+          blink_bench::sum_slice<Ranks, 1, false>(inputs_, own, 0, call.count);
+        } else if (way_ == ceiling_way::slices) {
+          blink_bench::sum_slice<Ranks, Ranks, false>(inputs_, outputs_, first, last);
+        } else {
+          blink_bench::sum_slice<Ranks, Ranks, true>(inputs_, outputs_, first, last);
+        }
+        break;
+      case operation::broadcast:
+        if (way_ == ceiling_way::whole) {
+          copy(own[0], inputs_[0], call.count);
+        } else {
+          for (float* to : outputs_) copy(to + first, inputs_[0] + first, last - first);
+        }
+        break;
+      case operation::reduce:
+        if (way_ == ceiling_way::streaming_slices) {
+          blink_bench::sum_slice<Ranks, 1, true>(inputs_, outputs_, first, last);
+        } else {
+          blink_bench::sum_slice<Ranks, 1, false>(inputs_, outputs_, first, last);
+        }
+        break;
+      case operation::all_gather:
+        for (int k = 0; k < Ranks; ++k) {
+          copy(own[0] + call.block * static_cast<std::size_t>(k), inputs_[k], call.block);
+        }
+        break;
+      case operation::reduce_scatter: {
+        float* shifted[Ranks];
+        for (int k = 0; k < Ranks; ++k) shifted[k] = inputs_[k] + block;
+        sum_unaligned(shifted, own[0], call.block);
+        break;
+      }
+    }
+    barrier_.wait(Ranks);
+  }
+
+ private:
+  static void copy(float* to, float const* from, std::size_t count) {
+    std::memcpy(to, from, count * sizeof(float));
+  }
+  static void sum_unaligned(float* const* inputs, float* output, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      float total = inputs[0][i];
+      for (int k = 1; k < Ranks; ++k) total += inputs[k][i];
+      output[i] = total;
+    }
+  }
+
+  ceiling_way way_;
+  float* inputs_[Ranks] = {};
+  float* outputs_[Ranks] = {};
+  blink_bench::counting_barrier barrier_;
+};
+
+template <int Ranks>
+void measure_ceiling(blink_bench::peer_board& board, blink_bench::peer_arguments const& given) {
+  for (auto const way : {ceiling_way::slices, ceiling_way::streaming_slices, ceiling_way::whole}) {
+    ceiling_peer<Ranks> peer(way);
+    blink_bench::measure_threads(board, given, "ceiling", peer);
+  }
+}
+
+/// Calls of one rank of a blink world.
+template <class Context>
+class blink_peer {
+ public:
+  blink_peer(Context& me, blink::prepared_schedule& star, blink::prepared_schedule& flat)
+      : me_(&me), star_(&star), flat_(&flat) {}
+
+  void prepare(int, peer_call const&) {}
+  void idle() { std::this_thread::yield(); }
+
+  void run(int, peer_call const& call) {
+    float const* const input = call.input;
+    switch (call.what) {
+      case operation::all_reduce:
+        return blink::all_reduce(*me_, *star_, input, call.output, call.count, blink::sum{});
+      case operation::broadcast:
+        return blink::broadcast(*me_, *flat_, input, call.output, call.count);
+      case operation::reduce:
+        return blink::reduce(*me_, *flat_, input, call.output, call.count, blink::sum{});
+      case operation::all_gather:
+        return blink::all_gather(*me_, *star_, input, call.output, call.block);
+      case operation::reduce_scatter:
+        return blink::reduce_scatter(*me_, *star_, input, call.output, call.block, blink::sum{});
+    }
+  }
+
+ private:
+  Context* me_;
+  blink::prepared_schedule* star_;
+  blink::prepared_schedule* flat_;
+};
+
+}  // namespace
+
+int main(int count, char** texts) {
+  try {
+    auto const given = blink_bench::read_arguments(count, texts);
+    auto& board = blink_bench::map_board(given.board);
+    if (given.ranks == 2) measure_ceiling<2>(board, given);
+    if (given.ranks == 4) measure_ceiling<4>(board, given);
+    blink::thread_world world(given.ranks);
+    world.run([&](auto& me) {
+      blink_peer peer(me, me.prepare(blink::star_schedule(given.ranks)),
+                      me.prepare(blink::flat_schedule(given.ranks, 0)));
+      blink_bench::measure(board, given, me.rank(), "blink threads", peer);
+    });
+  } catch (std::exception const& problem) {
+    std::fprintf(stderr, "%s: %s\n", texts[0], problem.what());
+    return 1;
+  }
+}

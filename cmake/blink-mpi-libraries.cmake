@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# The MPI libraries that our own tests, examples and benchmarks use, several at once: Debian installs
+# Open MPI and MPICH side by side and tells them apart by a suffix. For each that is found:
+#   mpi_NAME                      an interface library
+#   BLINK_MPI_LAUNCH_NAME         the start of a command line; the number of ranks follows
+# and BLINK_MPI_LIBRARIES lists the names. Users' projects link `blink::mpi` instead.
+include_guard(GLOBAL)
+set(BLINK_MPI_LIBRARIES "")
+set(options_openmpi --allow-run-as-root --oversubscribe --bind-to none)
+set(options_mpich "")
+
+foreach(name IN ITEMS openmpi mpich)
+  find_program(BLINK_MPICC_${name} mpicc.${name})
+  find_program(BLINK_MPIRUN_${name} mpirun.${name})
+  mark_as_advanced(BLINK_MPICC_${name} BLINK_MPIRUN_${name})
+  if(NOT BLINK_MPICC_${name} OR NOT BLINK_MPIRUN_${name})
+    message(STATUS "MPI library ${name}: not found (mpicc.${name}, mpirun.${name})")
+    continue()
+  endif()
+  # Both print the command that they would run; flags that are not about MPI do no harm.
+  execute_process(COMMAND ${BLINK_MPICC_${name}} -show OUTPUT_VARIABLE command
+                  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(words UNIX_COMMAND "${command}")
+  add_library(mpi_${name} INTERFACE)
+  foreach(word IN LISTS words)
+    if(word MATCHES "^-I(.+)")
+      target_include_directories(mpi_${name} SYSTEM INTERFACE ${CMAKE_MATCH_1})
+    elseif(word MATCHES "^-(L|Wl,)")
+      target_link_options(mpi_${name} INTERFACE ${word})
+    elseif(word MATCHES "^-l")
+      target_link_libraries(mpi_${name} INTERFACE ${word})
+    endif()
+  endforeach()
+  # Without the C++ bindings, which both libraries have dropped since.
+  target_compile_definitions(mpi_${name} INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+  set(BLINK_MPI_LAUNCH_${name} ${BLINK_MPIRUN_${name}} ${options_${name}} -n)
+  list(APPEND BLINK_MPI_LIBRARIES ${name})
+  message(STATUS "MPI library ${name}: ${BLINK_MPICC_${name}}")
+endforeach()
