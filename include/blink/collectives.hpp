@@ -12,5 +12,7 @@
 #include <blink/collectives/reduce_scatter.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/schedule.hpp>
+#include <blink/reducers/arithmetic.hpp>
+#include <blink/reducers/bitwise.hpp>
 #include <blink/transports/shaped.hpp>
 #include <blink/transports/threads.hpp>

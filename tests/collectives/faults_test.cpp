@@ -198,9 +198,11 @@ TEST(preconditions, order_that_a_schedule_cannot_keep) {
   world.run([&](auto& me) {
     int const mine = me.rank() + 10;
     int result = 0;
-    EXPECT_THROW(blink::all_reduce(me, blink::star_schedule(3), &mine, &result, 1, first_wins{}),
-                 blink::precondition_error);
-    blink::all_reduce(me, blink::binomial_schedule(3, 0), &mine, &result, 1, first_wins{});
+    // Rank 0 is below rank 2, which is below rank 1.
+    EXPECT_THROW(
+        blink::all_reduce(me, blink::chain_schedule(3, 1), &mine, &result, 1, first_wins{}),
+        blink::precondition_error);
+    blink::all_reduce(me, blink::flat_schedule(3, 1), &mine, &result, 1, first_wins{});
     EXPECT_EQ(result, 10);
   });
 }

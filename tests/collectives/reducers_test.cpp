@@ -8,6 +8,7 @@
 #include "support/random_schedules.hpp"
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <complex>
@@ -23,6 +24,7 @@ namespace {
 
 using blink_test::collective_case;
 using blink_test::run_case;
+using copying = blink::basic_world<blink::slot_link>;
 
 constexpr std::array<std::size_t, 6> counts{0, 1, 2, 63, 64, 1031};
 
@@ -101,6 +103,56 @@ TEST(reducer, ties_keep_the_first) {
   EXPECT_FALSE(std::signbit(blink::max{}(0.0, -0.0)));
 }
 
+/// Three types: bytes in the buffer, eighths in 64 bits, halves on wires. Every step can be seen in
+/// the result; nothing is rounded, so that all trees give the same.
+template <class Wire>
+struct eighths {
+  std::int64_t lift(std::uint8_t value, blink::element_place const& place) const {
+    return value * std::int64_t{8} + static_cast<std::int64_t>(place.index % 3) * 8 +
+           static_cast<std::int64_t>(place.rank) * 8;
+  }
+  std::int64_t operator()(std::int64_t a, std::int64_t b) const { return a + b; }
+  Wire send(std::int64_t total) const { return static_cast<Wire>(total / 4); }
+  std::int64_t recv(Wire sent) const { return std::int64_t{sent} * 4; }
+  std::uint8_t finish(std::int64_t total, int rank_count, blink::element_place const& place) const {
+    return static_cast<std::uint8_t>(total / 8 + rank_count +
+                                     static_cast<std::int64_t>(place.index % 5));
+  }
+};
+
+/// Elements of four bytes that cross wires as one: leaves convert, too.
+struct bytes_on_wires {
+  int operator()(int a, int b) const { return a + b; }
+  std::int8_t send(int total) const { return static_cast<std::int8_t>(total); }
+  int recv(std::int8_t sent) const { return sent; }
+};
+
+template <class World, class T, class Reducer>
+void three_types(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  int const ranks = 1 + blink_test::below(random, 7);
+  World world(ranks, {.slot_bytes = 64 + random() % 500});
+  for (auto const kind : {blink::collective::all_reduce, blink::collective::reduce,
+                          blink::collective::reduce_scatter}) {
+    collective_case const what{kind, random() % 2000, seed % 2 == 0, seed % 4, seed};
+    auto const plan = blink_test::random_schedule(random, ranks, kind);
+    EXPECT_EQ(run_case<T>(world, plan, what, Reducer{}), "");
+  }
+}
+
+TEST(reducer, buffers_accumulators_and_wires_of_different_types) {
+  static_assert(std::is_same_v<blink::accumulator_t<eighths<int>, std::uint8_t>, std::int64_t>);
+  static_assert(std::is_same_v<blink::wire_t<eighths<int>, std::uint8_t>, int>);
+  static_assert(blink::reducer_for<eighths<int>, std::uint8_t>);
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(seed);
+    three_types<blink::thread_world, std::uint8_t, eighths<std::int32_t>>(seed);
+    three_types<blink::thread_world, std::int32_t, bytes_on_wires>(seed);
+    three_types<copying, std::uint8_t, eighths<std::int16_t>>(seed);
+    three_types<copying, std::int32_t, bytes_on_wires>(seed);
+  }
+}
+
 TEST(reducer, lambdas_with_state) {
   blink::thread_world world(3);
   world.run([](auto& me) {
@@ -113,20 +165,47 @@ TEST(reducer, lambdas_with_state) {
   });
 }
 
+/// Parents of a random tree below whose ranks there are rows without a gap: [first, last) under
+/// `above`. The root of a row is random, and the rest falls apart into random rows.
+void add_row(std::mt19937_64& random, int first, int last, int above, std::vector<int>& parents) {
+  if (first == last) return;
+  int const root = first + blink_test::below(random, last - first);
+  parents[static_cast<std::size_t>(root)] = above;
+  for (int from = first; from < last;) {
+    int const end = from < root ? root : last;
+    int const to = from == root ? from : from + 1 + blink_test::below(random, end - from);
+    if (from != root) add_row(random, from, to, root, parents);
+    from = from == root ? from + 1 : to;
+  }
+}
+
+template <class World>
+void keeps_order(blink::schedule const& plan, blink::collective kind, std::uint64_t seed) {
+  collective_case const what{kind, 100 + seed, seed % 2 == 0, 0, seed};
+  World world(plan.rank_count);
+  EXPECT_EQ(run_case<blink_test::affine>(world, plan, what, blink_test::compose{}), "");
+}
+
 // Order matters, and is kept where the schedule can.
 TEST(reducer, not_commutative_keeps_the_order_of_the_ranks) {
-  for (int const ranks : {1, 2, 3, 6, 8}) {
-    for (auto const kind : {blink::collective::all_reduce, blink::collective::reduce}) {
-      for (bool const is_binomial : {false, true}) {
-        auto const plan =
-            is_binomial ? blink::binomial_schedule(ranks, 0) : blink::chain_schedule(ranks, 0);
-        collective_case const what{kind, 777, false, 0, 5};
-        blink::thread_world reaching(ranks);
-        EXPECT_EQ(run_case<blink_test::affine>(reaching, plan, what, blink_test::compose{}), "");
-        blink::basic_world<blink::slot_link> copying(ranks);
-        EXPECT_EQ(run_case<blink_test::affine>(copying, plan, what, blink_test::compose{}), "");
-      }
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    int const ranks = 1 + blink_test::below(random, 8);
+    auto plan = blink::star_schedule(ranks);
+    EXPECT_TRUE(blink::reduces_in_order(plan));
+    keeps_order<blink::thread_world>(plan, blink::collective::reduce_scatter, seed);
+    keeps_order<copying>(plan, blink::collective::reduce_scatter, seed);
+    for (auto& tree : plan.trees) {
+      add_row(random, 0, ranks, -1, tree.reduce_parent);
+      tree.root =
+          static_cast<int>(std::find(tree.reduce_parent.begin(), tree.reduce_parent.end(), -1) -
+                           tree.reduce_parent.begin());
+      tree.broadcast_parent = blink_test::random_parents(random, ranks, tree.root);
     }
+    EXPECT_TRUE(blink::reduces_in_order(plan));
+    keeps_order<blink::thread_world>(plan, blink::collective::all_reduce, seed);
+    keeps_order<copying>(plan, blink::collective::all_reduce, seed);
   }
 }
 

@@ -21,7 +21,7 @@ void walks_alone() {
   blink::lane here;
   here.is_reduce = here.is_root = here.reads_input = here.writes_output = true;
   here.count = 10;
-  here.chunk = blink_test::least_chunks::elements({});
+  here.chunk = here.stride = blink_test::least_chunks::elements({});
   here.chunks = 4;
   Link const link(0);
   blink::open_lane(link, here, sizeof(blink_test::least_element));
@@ -44,7 +44,7 @@ TEST(tree_walk, ends_when_patience_does) {
   blink::wire_end never;
   here.in = &never;
   here.in_count = 1;
-  here.count = here.chunk = here.chunks = 1;
+  here.count = here.chunk = here.stride = here.chunks = 1;
   blink_test::least_patience wait;
   EXPECT_EQ(blink::walk(blink_test::least_group{}, blink_test::least_link(0), &here, 1,
                         blink::call_buffers<int>{}, blink::sum{}, wait),

@@ -4,6 +4,7 @@
 
 #include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/reducer.hpp>
+#include <blink/reducers/arithmetic.hpp>
 #include <blink/transports/cuda/peer_memory.cuh>
 #include <blink/transports/cuda/walk_kernel.cuh>
 #include <blink/transports/prepared_schedule.hpp>
@@ -97,7 +98,8 @@ std::size_t run(blink::schedule const& plan, std::size_t count, std::size_t offs
         out[rank * stride + offset + k] = T{};
       }
       for (std::size_t k = 0; k < lanes.count; ++k, ++block) {
-        prepared.set_call<blink::scheduled_chunks>(lanes.first[k], kind, count, sizeof(T));
+        prepared.set_call<blink::scheduled_chunks>(lanes.first[k], kind, count,
+                                                   blink::sizes_of<Reducer, T>());
         auto& mine = works[block];
         mine.here = lanes.first + k;
         mine.link.wires = prepared.tables().wires();

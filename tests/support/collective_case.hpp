@@ -85,14 +85,17 @@ T expected_element(collective_case const& what, int rank_count, int root, std::s
   if (what.kind == blink::collective::all_gather) {
     return input_element<T>(what.seed, static_cast<int>(index / what.count), index % what.count);
   }
-  T total = input_element<T>(what.seed, 0, index);
+  namespace step = blink::detail;
+  using A = blink::accumulator_t<Reducer, T>;
+  auto const lifted = [&](int rank) {
+    return static_cast<A>(
+        step::lift(reduce, input_element<T>(what.seed, rank, index), {index, rank}));
+  };
+  A total = lifted(0);
   for (int rank = 1; rank < rank_count; ++rank) {
-    total = static_cast<T>(reduce(total, input_element<T>(what.seed, rank, index)));
+    total = static_cast<A>(reduce(total, lifted(rank)));
   }
-  if constexpr (blink::has_finish<Reducer, T>) {
-    total = static_cast<T>(reduce.finish(total, rank_count));
-  }
-  return total;
+  return static_cast<T>(step::finish(reduce, total, rank_count, {index, root}));
 }
 
 /// A buffer with elements around it that nobody may touch.

@@ -20,8 +20,8 @@ namespace blink::inline BLINK_ABI {
 /// output: the result (count); may be `input`, and must not overlap it otherwise
 /// Moves:  each tree's part over each of its edges once in each direction.
 /// Time:   (chunks + height up + height down - 1) chunk transfers for each tree, all at once.
-/// Order:  along each tree the own element first, then the children by rising rank, so equal
-///         schedules and inputs give equal bits. The part of a tree: see `split.hpp`.
+/// Order:  along each tree children by rising rank, the own element at its place among them, so
+///         equal schedules and inputs give equal bits. The part of a tree: see `split.hpp`.
 /// Throws: precondition_error if `plan` does not carry it; collective_error, on every rank, if a
 ///         rank does not come or does not go on before the deadline, or calls something else.
 template <chunking Chunks = scheduled_chunks, session Me, class T, class Reducer>

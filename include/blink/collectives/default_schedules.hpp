@@ -6,6 +6,7 @@
 #include <blink/error.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -88,22 +89,31 @@ inline std::vector<int> star_parents(int rank_count, int root) {
   return result;
 }
 
-/// Does combining "own, then children by rising rank" keep the order of the ranks, so that
-/// reducers that are not commutative give the right result? True if every tree that reduces has
-/// root 0 and its ranks are numbered in preorder.
+/// Do trees combine in the order of the ranks, so that reducers that are not commutative give the
+/// right result? At every rank the children stand by rising rank, the rank itself among them; so
+/// true if below every rank of every tree that reduces there are ranks of a row without a gap.
 ///
-/// Time: O(T V^2).
+/// Time: O(T V h) for trees of height h.
 /// Pre:  `validate(plan)` passed.
 [[nodiscard]] inline bool reduces_in_order(schedule const& plan) {
+  auto const ranks = static_cast<std::size_t>(plan.rank_count);
   for (auto const& tree : plan.trees) {
     if (tree.reduce_parent.empty()) continue;
-    if (tree.root != 0) return false;
-    // Preorder: each rank's parent is the rank before it or one of that rank's ancestors.
-    for (int rank = 1; rank < plan.rank_count; ++rank) {
-      int at = rank - 1;
-      int const parent = tree.reduce_parent[static_cast<std::size_t>(rank)];
-      while (at >= 0 && at != parent) at = tree.reduce_parent[static_cast<std::size_t>(at)];
-      if (at < 0) return false;
+    struct subtree {
+      std::size_t lowest = SIZE_MAX, highest = 0, size = 0;
+    };
+    std::vector<subtree> below(ranks);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      for (int at = static_cast<int>(rank); at >= 0;
+           at = tree.reduce_parent[static_cast<std::size_t>(at)]) {
+        auto& above = below[static_cast<std::size_t>(at)];
+        if (rank < above.lowest) above.lowest = rank;
+        above.highest = rank;
+        ++above.size;
+      }
+    }
+    for (auto const& row : below) {
+      if (row.highest - row.lowest + 1 != row.size) return false;
     }
   }
   return true;

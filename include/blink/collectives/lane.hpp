@@ -23,6 +23,7 @@ struct wire_end {
   bool sends = false;             ///< is this the sending end?
   bool sender_is_source = false;  ///< a reduce wire from a leaf or a broadcast wire from the root
   passage way = passage::slots;   ///< of the present call
+  bool is_partial = false;        ///< carries what the reducer sends, not elements, in this call
   std::uint64_t first = 0;        ///< number of the first message of the present call
   std::uint64_t bytes = 0;        ///< that passed here so far
   std::uint64_t waited = 0;       ///< clock ticks during which a lane could not go on because of it
@@ -30,6 +31,9 @@ struct wire_end {
 
 /// One rank's work for one phase of one tree: for each chunk, combine the own input and what
 /// arrives on `in`, and hand the result to the own output and to `out`.
+///
+/// The chunks of a tree lie `stride` elements apart in the buffers: one after the other where a
+/// tree has one part of the buffer, further apart where it has a part of each period.
 ///
 /// Every step of every tree is such a lane. A leaf that reduces has no `in`; an inner rank has its
 /// children in `in` and its parent in `out`; the root of an all-reduce has its reduce children in
@@ -39,6 +43,8 @@ struct lane {
   bool is_reduce = false;  ///< towards the root (the root's only lane counts as such)
   bool is_root = false;
   bool reads_input = false;
+  std::uint32_t input_position = 0;  ///< of the own input among what is combined: after how many
+                                     ///< of `in`, those from lower ranks
   bool writes_output = false;
   wire_end* in = nullptr;
   std::uint32_t in_count = 0;
@@ -50,6 +56,7 @@ struct lane {
   std::size_t output_begin = 0;  ///< of the tree's part, in elements, in every output
   std::size_t count = 0;         ///< elements of the part
   std::size_t chunk = 1;         ///< elements of a chunk
+  std::size_t stride = 1;        ///< elements from the begin of a chunk to that of the next
   std::uint64_t chunks = 0;      ///< number of chunks
   std::uint64_t done = 0;        ///< chunks that need no more work here
   bool is_finished = false;      ///< also: nobody reads from this rank's buffers any more
@@ -64,6 +71,11 @@ struct call_buffers {
   T* output = nullptr;
   bool streams = false;  ///< write outputs past the caches
 };
+
+/// From the begin of the tree's part to the chunk that `here` works on, in elements of a buffer.
+[[nodiscard]] BLINK_HOST_DEVICE inline std::size_t chunk_offset(lane const& here) {
+  return static_cast<std::size_t>(here.done) * here.stride;
+}
 
 /// Elements in the given chunk of a lane.
 [[nodiscard]] BLINK_HOST_DEVICE inline std::size_t chunk_count(lane const& here,

@@ -4,27 +4,166 @@
 #include <blink/config.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 namespace blink::inline BLINK_ABI {
 
-/// A binary operation on `T`; any callable will do, in host code also a lambda.
-///
-/// Semantics beyond the syntax: associative up to rounding, no side effects. It is taken to be
-/// commutative unless it says `static constexpr bool is_commutative = false`; then the operands
-/// keep the order of the ranks, and schedules that cannot keep it are refused (`reduces_in_order`).
-template <class R, class T>
-concept reducer_for = std::copy_constructible<R> && requires(R const reduce, T const a, T const b) {
-  { reduce(a, b) } -> std::convertible_to<T>;
+/// Which element a step of a reducer works on, for the few whose result depends on it: random
+/// rounding, places.
+struct element_place {
+  std::uint64_t index = 0;  ///< in the reduced buffer; reduce-scatter: in the one of all blocks
+  int rank = 0;             ///< `lift`: whose element it is; `send`, `finish`: who does the step
 };
 
-/// A reducer may have a last step, applied once to each element at the root, such as the division
+namespace detail {
+
+template <class R, class T>
+concept lifts_with_place = requires(R const reduce, T const value, element_place const place) {
+  reduce.lift(value, place);
+};
+template <class R, class T>
+concept lifts =
+    lifts_with_place<R, T> || requires(R const reduce, T const value) { reduce.lift(value); };
+
+template <class R, class A>
+concept sends_with_place = requires(R const reduce, A const total, element_place const place) {
+  reduce.send(total, place);
+};
+template <class R, class A>
+concept sends =
+    sends_with_place<R, A> || requires(R const reduce, A const total) { reduce.send(total); };
+
+template <class R, class A>
+concept finishes_with_place =
+    requires(R const reduce, A const total, int rank_count, element_place const place) {
+      reduce.finish(total, rank_count, place);
+    };
+template <class R, class A>
+concept finishes =
+    finishes_with_place<R, A> ||
+    requires(R const reduce, A const total, int rank_count) { reduce.finish(total, rank_count); };
+
+/// What an element of a buffer becomes before it is combined.
+template <class R, class T>
+[[nodiscard]] BLINK_HOST_DEVICE constexpr auto lift(R const& reduce, T const& value,
+                                                    element_place const& place) {
+  if constexpr (lifts_with_place<R, T>) {
+    return reduce.lift(value, place);
+  } else if constexpr (lifts<R, T>) {
+    return reduce.lift(value);
+  } else {
+    return value;
+  }
+}
+
+/// What a partial result becomes before it crosses a wire.
+template <class R, class A>
+[[nodiscard]] BLINK_HOST_DEVICE constexpr auto send(R const& reduce, A const& total,
+                                                    element_place const& place) {
+  if constexpr (sends_with_place<R, A>) {
+    return reduce.send(total, place);
+  } else if constexpr (sends<R, A>) {
+    return reduce.send(total);
+  } else {
+    return total;
+  }
+}
+
+/// What the root makes of the total.
+template <class R, class A>
+[[nodiscard]] BLINK_HOST_DEVICE constexpr auto finish(R const& reduce, A const& total,
+                                                      int rank_count, element_place const& place) {
+  if constexpr (finishes_with_place<R, A>) {
+    return reduce.finish(total, rank_count, place);
+  } else if constexpr (finishes<R, A>) {
+    return reduce.finish(total, rank_count);
+  } else {
+    return total;
+  }
+}
+
+}  // namespace detail
+
+/// What a reducer holds while it combines elements of type `T`: what its `lift` returns.
+template <class R, class T>
+using accumulator_t = std::remove_cvref_t<decltype(detail::lift(
+    std::declval<R const&>(), std::declval<T const&>(), element_place{}))>;
+
+/// What partial results are while they cross a wire: what the reducer's `send` returns.
+template <class R, class T>
+using wire_t = std::remove_cvref_t<decltype(detail::send(
+    std::declval<R const&>(), std::declval<accumulator_t<R, T> const&>(), element_place{}))>;
+
+namespace detail {
+
+/// Back from a wire.
+template <class T, class R>
+[[nodiscard]] BLINK_HOST_DEVICE constexpr auto receive(R const& reduce, wire_t<R, T> const& sent) {
+  if constexpr (sends<R, accumulator_t<R, T>>) {
+    return reduce.recv(sent);
+  } else {
+    return sent;
+  }
+}
+
+template <class R, class T>
+concept combines =
+    requires(R const reduce, accumulator_t<R, T> const a, accumulator_t<R, T> const b) {
+      { reduce(a, b) } -> std::convertible_to<accumulator_t<R, T>>;
+    };
+
+template <class R, class T>
+concept comes_back_from_wires =
+    !sends<R, accumulator_t<R, T>> || requires(R const reduce, wire_t<R, T> const sent) {
+      { reduce.recv(sent) } -> std::convertible_to<accumulator_t<R, T>>;
+    };
+
+template <class R, class T>
+concept ends_as_an_element =
+    requires(R const reduce, accumulator_t<R, T> const total, element_place const place) {
+      { detail::finish(reduce, total, 1, place) } -> std::convertible_to<T>;
+    };
+
+}  // namespace detail
+
+/// A binary operation that collectives apply to the elements `T` of buffers; any callable will do,
+/// in host code also a lambda.
+///
+/// Three types may differ: what a buffer holds (`T`), what is combined (the accumulator), and what
+/// partial results are while they cross a link. The optional members that lead from one to the
+/// other, each with or without an `element_place` as last argument:
+///
+///     lift(T) -> accumulator             each element once, before it is combined
+///     operator()(accumulator, accumulator) -> accumulator
+///     send(accumulator) -> wire          before a partial result crosses a link;
+///     recv(wire) -> accumulator          and after (without a place)
+///     finish(accumulator, rank_count) -> T       at the root, once for each element
+///
+/// Without `lift` the accumulator is `T`; without `send` the accumulator itself crosses links. A
+/// leaf of a tree has one element and nothing combined: it hands on the element if that is not
+/// larger than the wire's type, to be lifted at the other end, and `send(lift(…))` otherwise.
+///
+/// Semantics beyond the syntax: associative up to rounding, no side effects; the three types are
+/// copied as bytes. It is taken to be commutative unless it says `static constexpr bool
+/// is_commutative = false`; then the operands keep the order of the ranks, and schedules that
+/// cannot keep it are refused (`reduces_in_order`).
+template <class R, class T>
+concept reducer_for =
+    std::copy_constructible<R> && detail::combines<R, T> && detail::comes_back_from_wires<R, T> &&
+    detail::ends_as_an_element<R, T> && std::is_trivially_copyable_v<accumulator_t<R, T>> &&
+    std::is_trivially_copyable_v<wire_t<R, T>>;
+
+/// A reducer that has a last step, applied once to each element at the root, such as the division
 /// of an average.
 template <class R, class T>
-concept has_finish = reducer_for<R, T> && requires(R const reduce, T const total, int rank_count) {
-  { reduce.finish(total, rank_count) } -> std::convertible_to<T>;
-};
+concept has_finish = reducer_for<R, T> && detail::finishes<R, accumulator_t<R, T>>;
+
+/// A reducer that combines elements as they are: what most are, and the path without conversions.
+template <class R, class T>
+concept combines_elements = reducer_for<R, T> && !detail::lifts<R, T> && !detail::sends<R, T>;
 
 /// Whether the operands of a reducer may change places.
 template <class R>
@@ -33,127 +172,16 @@ template <class R>
   requires requires { std::bool_constant<R::is_commutative>{}; }
 inline constexpr bool is_commutative<R> = R::is_commutative;
 
-namespace detail {
-
-/// What to compute in: integers wrap around like unsigned ones instead of being undefined, and
-/// narrow ones become as wide as `unsigned`, because their own products would become (signed) int.
-template <class T, bool Wraps = std::is_integral_v<T> && !std::is_same_v<T, bool>>
-struct arithmetic {
-  using type = T;
-};
-template <class T>
-struct arithmetic<T, true> {
-  using type = std::common_type_t<unsigned, std::make_unsigned_t<T>>;
-};
-template <class T>
-using arithmetic_t = typename arithmetic<T>::type;
-
-}  // namespace detail
-
-/// a + b. Integers wrap around.
-struct sum {
-  static constexpr bool is_commutative = true;
-  template <class T>
-    requires requires(T const a, T const b) {
-      { a + b } -> std::convertible_to<T>;
-    }
-  BLINK_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
-    using A = detail::arithmetic_t<T>;
-    return static_cast<T>(static_cast<A>(a) + static_cast<A>(b));
-  }
+/// Bytes of an element in a buffer, and of a partial result on a wire.
+struct element_sizes {
+  std::size_t value = 1;
+  std::size_t wire = 1;
 };
 
-/// a * b. Integers wrap around.
-struct prod {
-  static constexpr bool is_commutative = true;
-  template <class T>
-    requires requires(T const a, T const b) {
-      { a* b } -> std::convertible_to<T>;
-    }
-  BLINK_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
-    using A = detail::arithmetic_t<T>;
-    return static_cast<T>(static_cast<A>(a) * static_cast<A>(b));
-  }
-};
-
-/// The smaller operand; the first if neither is smaller.
-struct min {
-  static constexpr bool is_commutative = true;
-  template <class T>
-    requires requires(T const a, T const b) {
-      { b < a } -> std::convertible_to<bool>;
-    }
-  BLINK_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
-    return b < a ? b : a;
-  }
-};
-
-/// The larger operand; the first if neither is larger.
-struct max {
-  static constexpr bool is_commutative = true;
-  template <class T>
-    requires requires(T const a, T const b) {
-      { a < b } -> std::convertible_to<bool>;
-    }
-  BLINK_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
-    return a < b ? b : a;
-  }
-};
-
-/// The sum divided by the number of ranks. Integers: the wrapped sum, divided towards zero.
-struct avg {
-  static constexpr bool is_commutative = true;
-  template <class T>
-    requires requires(T const a, T const b) {
-      { a + b } -> std::convertible_to<T>;
-    }
-  BLINK_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
-    return sum{}(a, b);
-  }
-  template <class T>
-    requires requires(T const a, int n) {
-      { a / static_cast<T>(n) } -> std::convertible_to<T>;
-    }
-  BLINK_HOST_DEVICE constexpr T finish(T const& total, int rank_count) const {
-    return static_cast<T>(total / static_cast<T>(rank_count));
-  }
-};
-
-struct bit_and {
-  static constexpr bool is_commutative = true;
-  template <class T>
-    requires requires(T const a, T const b) {
-      { a& b } -> std::convertible_to<T>;
-    }
-  BLINK_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
-    return static_cast<T>(a & b);
-  }
-};
-
-struct bit_or {
-  static constexpr bool is_commutative = true;
-  template <class T>
-    requires requires(T const a, T const b) {
-      { a | b } -> std::convertible_to<T>;
-    }
-  BLINK_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
-    return static_cast<T>(a | b);
-  }
-};
-
-struct bit_xor {
-  static constexpr bool is_commutative = true;
-  template <class T>
-    requires requires(T const a, T const b) {
-      { a ^ b } -> std::convertible_to<T>;
-    }
-  BLINK_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
-    return static_cast<T>(a ^ b);
-  }
-};
-
-static_assert(reducer_for<sum, float> && reducer_for<max, std::uint8_t> && has_finish<avg, double>);
-static_assert(!reducer_for<bit_xor, float>, "floats have no bits to combine");
-static_assert(!reducer_for<sum, void*>);
+template <class R, class T>
+  requires reducer_for<R, T>
+[[nodiscard]] BLINK_HOST_DEVICE constexpr element_sizes sizes_of() {
+  return {sizeof(T), sizeof(wire_t<R, T>)};
+}
 
 }  // namespace blink::inline BLINK_ABI

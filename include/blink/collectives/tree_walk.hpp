@@ -60,18 +60,19 @@ BLINK_HOST_DEVICE wire_end* obstacle(Link const link, lane const& here) {
 
 /// Tells the peers about the chunk that was just moved.
 template <transport Link>
-BLINK_HOST_DEVICE void hand_over(Link const link, lane& here, std::size_t element_bytes) {
-  std::uint64_t const bytes = chunk_count(here, here.done) * element_bytes;
+BLINK_HOST_DEVICE void hand_over(Link const link, lane& here, element_sizes const& sizes) {
+  std::uint64_t const count = chunk_count(here, here.done);
   bool const is_last = here.done + 1 == here.chunks;
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
     wire_end& end = here.out[k];
     if (end.way == passage::pull_input) continue;  // posted as a whole by `open_lane`
+    std::uint64_t const bytes = count * (end.is_partial ? sizes.wire : sizes.value);
     link.post(end.wire, end.first + here.done, bytes);
     end.bytes += bytes;
   }
   for (std::uint32_t k = 0; k < here.in_count; ++k) {
     wire_end& end = here.in[k];
-    end.bytes += bytes;
+    end.bytes += count * (end.is_partial ? sizes.wire : sizes.value);
     if (end.way == passage::slots || is_last) link.take(end.wire, end.first + here.done);
   }
   ++here.done;
@@ -119,8 +120,8 @@ BLINK_HOST_DEVICE inline void close_lane(lane& here) {
 ///         lanes of the call need each other's progress within one rank (reduce and broadcast of
 ///         an inner rank are two lanes).
 /// Post:   if `ok`: outputs hold the results and no peer reads or writes this rank's buffers.
-/// Order:  own input first, then the wires of `in` as listed: equal schedules and inputs give
-///         equal bits.
+/// Order:  the wires of `in` as listed, by rising rank, and the own input at its place among them:
+///         equal schedules and inputs give equal bits.
 template <thread_group Group, transport Link, patience Wait, class T, reducer_for<T> Reducer>
 BLINK_HOST_DEVICE status walk(Group const group, Link const link, lane* lanes,
                               std::size_t lane_count, call_buffers<T> const buffers,
@@ -149,7 +150,7 @@ BLINK_HOST_DEVICE status walk(Group const group, Link const link, lane* lanes,
       if (!group.from_leader(ready)) continue;
       detail::move_chunk(group, link, here, buffers, reduce);
       group.sync();
-      if (leads) detail::hand_over(link, here, sizeof(T));
+      if (leads) detail::hand_over(link, here, sizes_of<Reducer, T>());
       moved = true;
     }
     status result = status::ok;

@@ -5,6 +5,7 @@
 #include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/lane.hpp>
+#include <blink/collectives/reducer.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/split.hpp>
 #include <blink/config.hpp>
@@ -139,19 +140,22 @@ class prepared_schedule {
   /// they pass. All ranks compute the same for a tree.
   ///
   /// count: elements of the buffer; with all-gather and reduce-scatter of one rank's block
+  /// sizes: of elements, and of partial results on wires (`sizes_of`)
   /// Time:  O(wires of the lane).
   template <chunking Chunks>
-  void set_call(lane& here, collective kind, std::size_t count, std::size_t element_bytes) const {
+  void set_call(lane& here, collective kind, std::size_t count, element_sizes const& sizes) const {
     auto const& measured = trees_[here.tree];
     auto const& share = has_equal_roots(kind) ? measured.of_block : measured.of_buffer;
-    std::size_t const begin = part_begin(count, element_bytes, share.before, share.total);
+    std::size_t const begin = part_begin(count, sizes.value, share.before, share.total);
     std::size_t const end =
-        part_begin(count, element_bytes, share.before + share.weight, share.total);
+        part_begin(count, sizes.value, share.before + share.weight, share.total);
     std::size_t const block =
         has_equal_roots(kind) ? count * static_cast<std::size_t>(measured.root) : 0;
     here.count = end - begin;
     here.input_begin = begin + (kind == collective::reduce_scatter ? block : 0);
     here.output_begin = begin + (kind == collective::all_gather ? block : 0);
+    // Chunks are as large as they are on the wires that carry the larger of both.
+    std::size_t const element_bytes = std::max(sizes.value, sizes.wire);
     std::size_t scheduled = plan_.trees[here.tree].chunk_bytes;
     if (scheduled == 0) {
       auto const& pipeline = measured.pipelines[static_cast<std::size_t>(kind)];
@@ -162,14 +166,18 @@ class prepared_schedule {
     std::size_t const asked = Chunks::elements({here.count, element_bytes, scheduled});
     std::size_t const most = tables_.layout().slot_bytes / element_bytes;
     here.chunk = std::max<std::size_t>(1, std::min(asked, most));
+    here.stride = here.chunk;
     here.chunks = (here.count + here.chunk - 1) / here.chunk;
     bool const is_both = has_reduce_phase(kind) && has_broadcast_phase(kind);
-    for (std::uint32_t k = 0; k < here.in_count; ++k) {
-      here.in[k].way = way(here.in[k], here.is_reduce, is_both);
-    }
+    auto const set_way = [&](wire_end& at, bool leads_up) {
+      at.way = way(at, leads_up, is_both);
+      // Leaves hand on elements as they are, unless what reducers send is smaller.
+      bool const is_element = at.sender_is_source && sizes.value <= sizes.wire;
+      at.is_partial = leads_up && at.way == passage::slots && !is_element;
+    };
+    for (std::uint32_t k = 0; k < here.in_count; ++k) set_way(here.in[k], here.is_reduce);
     for (std::uint32_t k = 0; k < here.out_count; ++k) {
-      bool const leads_up = here.is_reduce && !here.is_root;
-      here.out[k].way = way(here.out[k], leads_up, is_both);
+      set_way(here.out[k], here.is_reduce && !here.is_root);
     }
   }
 

@@ -230,6 +230,10 @@ inline void wire_tables::make_lanes(schedule const& plan, int rank) {
         here.writes_output = !is_reduce || here.is_root;
         here.in = of_rank.ends + in.first;
         here.in_count = in.count;
+        while (is_reduce && here.input_position < in.count &&
+               here.in[here.input_position].peer < rank) {
+          ++here.input_position;
+        }
         here.out = of_rank.ends + out.first;
         here.out_count = out.count;
         lanes.push_back(here);

@@ -10,35 +10,43 @@
 
 namespace blink::inline BLINK_ABI::detail {
 
+/// One of the sources that a chunk is combined from.
+struct chunk_source {
+  void const* data = nullptr;  ///< elements, or partial results as they cross wires
+  bool is_partial = false;     ///< which of both
+  std::int32_t rank = 0;       ///< where it comes from
+};
+
 /// Where the receiver reads the chunk that `here` works on.
 template <class T, transport Link>
-[[nodiscard]] BLINK_HOST_DEVICE T const* arriving(Link const link, lane const& here,
-                                                  wire_end const& end) {
+[[nodiscard]] BLINK_HOST_DEVICE void const* arriving(Link const link, lane const& here,
+                                                     wire_end const& end) {
   if constexpr (reaching_transport<Link>) {
-    std::size_t const before = static_cast<std::size_t>(here.done) * here.chunk;
     if (end.way == passage::pull_input) {
-      return static_cast<T const*>(link.input_of(end.peer)) + here.input_begin + before;
+      return static_cast<T const*>(link.input_of(end.peer)) + here.input_begin + chunk_offset(here);
     }
     if (end.way == passage::pull_output) {
-      return static_cast<T const*>(link.output_of(end.peer)) + here.output_begin + before;
+      return static_cast<T const*>(link.output_of(end.peer)) + here.output_begin +
+             chunk_offset(here);
     }
     if (end.way == passage::push) {  // it is in the own output already
-      return static_cast<T const*>(link.output_of(link.rank())) + here.output_begin + before;
+      return static_cast<T const*>(link.output_of(link.rank())) + here.output_begin +
+             chunk_offset(here);
     }
   }
-  return reinterpret_cast<T const*>(link.inbox(end.wire, end.first + here.done));
+  return link.inbox(end.wire, end.first + here.done);
 }
 
 /// Where the sender writes the chunk that `here` works on.
 template <class T, transport Link>
-[[nodiscard]] BLINK_HOST_DEVICE T* leaving(Link const link, lane const& here, wire_end const& end) {
+[[nodiscard]] BLINK_HOST_DEVICE void* leaving(Link const link, lane const& here,
+                                              wire_end const& end) {
   if constexpr (reaching_transport<Link>) {
     if (end.way == passage::push) {
-      return static_cast<T*>(link.output_of(end.peer)) + here.output_begin +
-             static_cast<std::size_t>(here.done) * here.chunk;
+      return static_cast<T*>(link.output_of(end.peer)) + here.output_begin + chunk_offset(here);
     }
   }
-  return reinterpret_cast<T*>(link.outbox(end.wire, end.first + here.done));
+  return link.outbox(end.wire, end.first + here.done);
 }
 
 /// Does the sender write anything for this wire?
@@ -51,14 +59,27 @@ template <class T, transport Link>
   return here.writes_output && !(here.in_count == 1 && here.in[0].way == passage::push);
 }
 
-/// Where source `k` of the chunk that `here` works on lies: the own input first, then what arrives.
+/// Does this lane hand on a partial result instead of elements?
+[[nodiscard]] BLINK_HOST_DEVICE inline bool sends_partial(lane const& here) {
+  return here.out_count > 0 && here.out[0].is_partial;
+}
+
+/// Source `k` of the chunk that `here` works on: what arrives, and among it the own input at its
+/// place in the order of the ranks.
 template <class T, transport Link>
-[[nodiscard]] BLINK_HOST_DEVICE T const* chunk_source(Link const link, lane const& here,
-                                                      call_buffers<T> const& buffers,
-                                                      std::uint32_t k) {
-  if (!here.reads_input) return arriving<T>(link, here, here.in[k]);
-  if (k > 0) return arriving<T>(link, here, here.in[k - 1]);
-  return buffers.input + here.input_begin + static_cast<std::size_t>(here.done) * here.chunk;
+[[nodiscard]] BLINK_HOST_DEVICE chunk_source source_of_chunk(Link const link, lane const& here,
+                                                             call_buffers<T> const& buffers,
+                                                             std::uint32_t k) {
+  if (here.reads_input && k == here.input_position) {
+    return {buffers.input + here.input_begin + chunk_offset(here), false, link.rank()};
+  }
+  auto const& end = here.in[here.reads_input && k > here.input_position ? k - 1 : k];
+  return {arriving<T>(link, here, end), end.is_partial, end.peer};
+}
+
+/// Index in the reduced buffer of the first element of the chunk that `here` works on.
+[[nodiscard]] BLINK_HOST_DEVICE inline std::uint64_t chunk_index(lane const& here) {
+  return here.input_begin + chunk_offset(here);
 }
 
 }  // namespace blink::inline BLINK_ABI::detail

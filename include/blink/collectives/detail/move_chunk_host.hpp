@@ -9,43 +9,95 @@
 #include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
 
-#include <algorithm>
 #include <cstddef>
-#include <cstring>
+#include <cstdint>
 #include <new>
+#include <type_traits>
 
 namespace blink::inline BLINK_ABI::detail {
 
 /// Bytes that are combined at a time: together with its sources it fits into a first-level cache.
 inline constexpr std::size_t block_bytes = 4096;
 
-template <class T>
-inline constexpr std::size_t block_elements = std::max<std::size_t>(1, block_bytes / sizeof(T));
+/// Elements that are combined at a time, by the largest of the types involved.
+template <class T, class A = T>
+inline constexpr std::size_t block_elements =
+    block_bytes / (sizeof(T) < sizeof(A) ? sizeof(A) : sizeof(T)) +
+    (block_bytes < sizeof(T) || block_bytes < sizeof(A) ? 1 : 0);
 
-/// result[i] = reduce(a[i], b[i]). A count that is known makes compilers vectorise it at -O2.
-template <class T, class Reducer>
-void combine(T* result, T const* a, T const* b, std::size_t count, Reducer const& reduce) {
+/// Memory for the elements of a block, which come to life when they are written.
+template <class T, std::size_t Count>
+struct block_storage {
+  alignas(T) alignas(64) std::byte bytes[Count * sizeof(T)];
+  [[nodiscard]] T* elements() { return reinterpret_cast<T*>(bytes); }
+};
+
+/// result[i] = make(i). A count that is known makes compilers vectorise it at -O2.
+template <std::size_t Block, class T, class Make>
+void fill(T* result, std::size_t count, Make const& make) {
   auto const each = [&](std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
-      ::new (static_cast<void*>(result + i)) T(static_cast<T>(reduce(a[i], b[i])));
+      ::new (static_cast<void*>(result + i)) T(static_cast<T>(make(i)));
     }
   };
-  if (count == block_elements<T>) {
-    each(block_elements<T>);
+  if (count == Block) {
+    each(Block);
   } else {
     each(count);
   }
 }
 
-/// Writes a piece of the result of a chunk everywhere where it belongs.
+/// Calls `use(read)` where `read(i)` is what element `first + i` of a source adds to the total.
+template <class T, class Reducer, class Use>
+void read_source(chunk_source const& source, std::size_t first, std::uint64_t index,
+                 Reducer const& reduce, Use const& use) {
+  auto const* const values = static_cast<T const*>(source.data) + first;
+  if constexpr (combines_elements<Reducer, T>) {
+    use([=](std::size_t i) -> T const& { return values[i]; });
+  } else if (source.is_partial) {
+    auto const* const partials = static_cast<wire_t<Reducer, T> const*>(source.data) + first;
+    use([=, &reduce](std::size_t i) { return detail::receive<T>(reduce, partials[i]); });
+  } else {
+    use([=, &reduce, rank = source.rank](std::size_t i) {
+      return detail::lift(reduce, values[i], element_place{index + i, rank});
+    });
+  }
+}
+
+/// total[i] = what `source(k)` hold for element `first + i`, combined in the order of k.
+template <class T, class Source, class A, class Reducer>
+void combine_sources(Source const& source, std::uint32_t sources, std::size_t first,
+                     std::size_t count, std::uint64_t index, A* total, Reducer const& reduce) {
+  constexpr std::size_t block = block_elements<T, A>;
+  std::uint32_t next = 1;
+  if constexpr (combines_elements<Reducer, T>) {
+    if (sources > 1) {  // two at once saves writing and reading the total
+      auto const* const a = static_cast<T const*>(source(0).data) + first;
+      auto const* const b = static_cast<T const*>(source(1).data) + first;
+      fill<block>(total, count, [=, &reduce](std::size_t i) { return reduce(a[i], b[i]); });
+      next = 2;
+    }
+  }
+  if (next == 1) {
+    read_source<T>(source(0), first, index, reduce,
+                   [&](auto const& read) { fill<block>(total, count, read); });
+  }
+  A const* const before = total;
+  for (; next < sources; ++next) {
+    read_source<T>(source(next), first, index, reduce, [&](auto const& read) {
+      fill<block>(total, count, [=, &reduce](std::size_t i) { return reduce(before[i], read(i)); });
+    });
+  }
+}
+
+/// Writes elements of a chunk everywhere where they belong.
 template <class T, transport Link>
 void scatter_piece(Link const link, lane const& here, call_buffers<T> const& buffers,
                    std::size_t first, std::size_t count, T const* result) {
   auto const* const from = reinterpret_cast<std::byte const*>(result);
   std::size_t const bytes = count * sizeof(T);
-  std::size_t const before = static_cast<std::size_t>(here.done) * here.chunk + first;
   if (writes_output(here)) {
-    T* const to = buffers.output + here.output_begin + before;
+    T* const to = buffers.output + here.output_begin + chunk_offset(here) + first;
     // Children that read it from there should find it in the cache.
     bool const is_read = here.out_count > 0 && here.out[0].way == passage::pull_output;
     if (to != result) {
@@ -54,50 +106,66 @@ void scatter_piece(Link const link, lane const& here, call_buffers<T> const& buf
   }
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
     if (!writes(here.out[k])) continue;
-    T* const to = leaving<T>(link, here, here.out[k]) + first;
+    T* const to = static_cast<T*>(leaving<T>(link, here, here.out[k])) + first;
     bool const streams = buffers.streams && here.out[k].way == passage::push;
     copy_bytes(reinterpret_cast<std::byte*>(to), from, bytes, streams);
   }
 }
 
-/// The lane's next chunk: own input and arrivals, combined in that order, to output and peers.
-/// The threads of the group share the blocks of the chunk.
+/// The lane's next chunk: own input and arrivals, combined in the order of the ranks, to output and
+/// peers. The threads of the group share the blocks of the chunk.
 template <thread_group Group, transport Link, class T, reducer_for<T> Reducer>
 void move_chunk_on_host(Group const group, Link const link, lane const& here,
                         call_buffers<T> const& buffers, Reducer const& reduce) {
+  using A = accumulator_t<Reducer, T>;
+  using W = wire_t<Reducer, T>;
+  constexpr bool has_last_step = finishes<Reducer, A> || !combines_elements<Reducer, T>;
   std::size_t const count = chunk_count(here, here.done);
   std::uint32_t const sources = here.in_count + (here.reads_input ? 1 : 0);
-  auto const source = [&](std::uint32_t k) { return chunk_source(link, here, buffers, k); };
-  bool const finishes = has_finish<Reducer, T> && here.is_root && here.is_reduce;
-  std::size_t const block = sources == 1 && !finishes && here.out_count <= 1 && group.size() == 1
+  auto const source = [&](std::uint32_t k) { return source_of_chunk(link, here, buffers, k); };
+  bool const is_last = has_last_step && here.is_root && here.is_reduce;
+  bool const hands_partial = !combines_elements<Reducer, T> && sends_partial(here);
+  bool const copies = sources == 1 && !is_last && !hands_partial;
+  constexpr std::size_t most = block_elements<T, A>;
+  std::size_t const block = copies && here.out_count <= 1 && group.size() == 1
                                 ? count  // one copy, maybe two: no need to stay in the cache
-                                : block_elements<T>;
+                                : most;
   for (std::size_t first = group.thread_rank() * block; first < count;
        first += group.size() * block) {
-    std::size_t const n = std::min(block, count - first);
-    if (sources == 1 && !finishes) {
-      scatter_piece(link, here, buffers, first, n, source(0) + first);
+    std::size_t const n = block < count - first ? block : count - first;
+    if (copies) {
+      scatter_piece(link, here, buffers, first, n, static_cast<T const*>(source(0).data) + first);
       continue;
     }
-    alignas(T) alignas(64) std::byte storage[block_elements<T> * sizeof(T)];
-    T* const total = reinterpret_cast<T*>(storage);
-    if (sources == 1) {
-      std::memcpy(storage, source(0) + first, n * sizeof(T));
-    } else {
-      combine(total, source(0) + first, source(1) + first, n, reduce);
-    }
-    for (std::uint32_t k = 2; k < sources; ++k) {
-      combine(total, static_cast<T const*>(total), source(k) + first, n, reduce);
-    }
-    if constexpr (has_finish<Reducer, T>) {
-      if (finishes) {
-        for (std::size_t i = 0; i < n; ++i) {
-          ::new (static_cast<void*>(total + i))
-              T(static_cast<T>(reduce.finish(total[i], link.rank_count())));
-        }
+    std::uint64_t const index = chunk_index(here) + first;
+    block_storage<A, most> storage;
+    A* const total = storage.elements();
+    combine_sources<T>(source, sources, first, n, index, total, reduce);
+    if constexpr (!combines_elements<Reducer, T>) {
+      if (hands_partial) {
+        W* const to = static_cast<W*>(leaving<T>(link, here, here.out[0])) + first;
+        fill<most>(to, n, [&](std::size_t i) {
+          return detail::send(reduce, static_cast<A const&>(total[i]),
+                              element_place{index + i, link.rank()});
+        });
+        continue;
       }
     }
-    scatter_piece(link, here, buffers, first, n, static_cast<T const*>(total));
+    if constexpr (has_last_step) {
+      if (is_last) {
+        block_storage<T, most> finished;
+        T* const result = finished.elements();
+        fill<most>(result, n, [&](std::size_t i) {
+          return detail::finish(reduce, static_cast<A const&>(total[i]), link.rank_count(),
+                                element_place{index + i, link.rank()});
+        });
+        scatter_piece(link, here, buffers, first, n, static_cast<T const*>(result));
+        continue;
+      }
+    }
+    if constexpr (std::is_same_v<A, T>) {
+      scatter_piece(link, here, buffers, first, n, static_cast<T const*>(total));
+    }
   }
   if (buffers.streams) finish_streaming();
 }

@@ -88,7 +88,8 @@ void run_collective(Me& me, prepared_schedule& plan, collective kind, T const* i
   auto const ranks = static_cast<std::size_t>(me.rank_count());
   expects(count <= std::numeric_limits<std::size_t>::max() / sizeof(T) / ranks,
           "count: the buffer has more bytes than an address can name");
-  expects(sizeof(T) <= plan.tables().layout().slot_bytes,
+  constexpr element_sizes sizes = sizes_of<Reducer, T>();
+  expects(std::max(sizes.value, sizes.wire) <= plan.tables().layout().slot_bytes,
           "world_options: slot_bytes is less than the size of one element");
 
   auto const group = me.group();
@@ -103,7 +104,7 @@ void run_collective(Me& me, prepared_schedule& plan, collective kind, T const* i
                              input,
                              static_cast<void*>(output)});
     for (std::size_t k = 0; k < lanes.count; ++k) {
-      plan.set_call<Chunks>(lanes.first[k], kind, count, sizeof(T));
+      plan.set_call<Chunks>(lanes.first[k], kind, count, sizes);
       if (result == status::ok) open_lane(me.link(), lanes.first[k], sizeof(T));
     }
   }

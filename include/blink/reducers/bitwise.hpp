@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/reducer.hpp>
+#include <blink/config.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+namespace blink::inline BLINK_ABI {
+
+/// The bits that both have.
+struct bit_and {
+  static constexpr bool is_commutative = true;
+  template <class T>
+    requires requires(T const a, T const b) {
+      { a& b } -> std::convertible_to<T>;
+    }
+  BLINK_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
+    return static_cast<T>(a & b);
+  }
+};
+
+/// The bits that one of both has.
+struct bit_or {
+  static constexpr bool is_commutative = true;
+  template <class T>
+    requires requires(T const a, T const b) {
+      { a | b } -> std::convertible_to<T>;
+    }
+  BLINK_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
+    return static_cast<T>(a | b);
+  }
+};
+
+/// The bits that exactly one of both has.
+struct bit_xor {
+  static constexpr bool is_commutative = true;
+  template <class T>
+    requires requires(T const a, T const b) {
+      { a ^ b } -> std::convertible_to<T>;
+    }
+  BLINK_HOST_DEVICE constexpr T operator()(T const& a, T const& b) const {
+    return static_cast<T>(a ^ b);
+  }
+};
+
+static_assert(reducer_for<bit_xor, std::uint8_t>);
+static_assert(!reducer_for<bit_xor, float>, "floats have no bits to combine");
+
+}  // namespace blink::inline BLINK_ABI
