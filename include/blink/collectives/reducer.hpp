@@ -176,6 +176,10 @@ inline constexpr bool is_commutative<R> = R::is_commutative;
 struct element_sizes {
   std::size_t value = 1;
   std::size_t wire = 1;
+
+  [[nodiscard]] BLINK_HOST_DEVICE constexpr std::size_t largest() const {
+    return value < wire ? wire : value;
+  }
 };
 
 template <class R, class T>

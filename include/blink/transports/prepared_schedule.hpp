@@ -155,7 +155,7 @@ class prepared_schedule {
     here.input_begin = begin + (kind == collective::reduce_scatter ? block : 0);
     here.output_begin = begin + (kind == collective::all_gather ? block : 0);
     // Chunks are as large as they are on the wires that carry the larger of both.
-    std::size_t const element_bytes = std::max(sizes.value, sizes.wire);
+    std::size_t const element_bytes = sizes.largest();
     std::size_t scheduled = plan_.trees[here.tree].chunk_bytes;
     if (scheduled == 0) {
       auto const& pipeline = measured.pipelines[static_cast<std::size_t>(kind)];

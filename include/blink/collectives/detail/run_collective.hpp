@@ -89,7 +89,7 @@ void run_collective(Me& me, prepared_schedule& plan, collective kind, T const* i
   expects(count <= std::numeric_limits<std::size_t>::max() / sizeof(T) / ranks,
           "count: the buffer has more bytes than an address can name");
   constexpr element_sizes sizes = sizes_of<Reducer, T>();
-  expects(std::max(sizes.value, sizes.wire) <= plan.tables().layout().slot_bytes,
+  expects(sizes.largest() <= plan.tables().layout().slot_bytes,
           "world_options: slot_bytes is less than the size of one element");
 
   auto const group = me.group();
