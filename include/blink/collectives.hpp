@@ -8,6 +8,7 @@
 #include <blink/collectives/broadcast.hpp>
 #include <blink/collectives/chunk_feedback.hpp>
 #include <blink/collectives/default_schedules.hpp>
+#include <blink/collectives/order.hpp>
 #include <blink/collectives/reduce.hpp>
 #include <blink/collectives/reduce_scatter.hpp>
 #include <blink/collectives/reducer.hpp>

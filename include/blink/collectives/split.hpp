@@ -36,4 +36,53 @@ inline constexpr std::size_t part_alignment_bytes = 64;
   return exact - exact % line;
 }
 
+/// How elements are dealt to trees whatever the count: in periods, each of which is split like a
+/// buffer of that many elements, so that the tree of element i depends on i alone.
+struct buffer_period {
+  std::size_t elements = 1;    ///< of a period
+  std::size_t line_bytes = 1;  ///< what `part_begin` takes as the size of an element
+};
+
+/// The largest period of which no tree's part exceeds `most` elements.
+///
+/// heaviest: the largest weight among the trees
+/// Pre:  most >= 1, 0 < heaviest <= total < 2^63.
+/// Post: equal parts of every period begin at multiples of a line where `most` has room for it.
+[[nodiscard]] constexpr buffer_period period_of(std::size_t most, std::size_t element_bytes,
+                                                std::uint64_t heaviest, std::uint64_t total) {
+  std::size_t line =
+      element_bytes < part_alignment_bytes ? part_alignment_bytes / element_bytes : 1;
+  if (most < 2 * line) line = 1;
+  __extension__ using wide = unsigned __int128;
+  // Rounding begins down to lines makes a part up to line - 1 elements larger.
+  wide const exact = wide{most - (line - 1)} * total / heaviest;
+  constexpr std::size_t limit = std::size_t{1} << 62;
+  std::size_t const elements = exact < limit ? static_cast<std::size_t>(exact) : limit;
+  return {elements < line ? elements : elements - elements % line,
+          line == 1 ? part_alignment_bytes : element_bytes};
+}
+
+/// A tree's part of a buffer that is split in periods.
+struct periodic_part {
+  std::size_t begin = 0;  ///< of its share of the first period, and of each from there on
+  std::size_t share = 0;  ///< elements of a period that are its own
+  std::size_t count = 0;  ///< elements of the buffer that are its own
+};
+
+/// Post: the parts of all trees cover everything once; `share` is at most the `most` of the period.
+[[nodiscard]] constexpr periodic_part part_of_periods(std::size_t count,
+                                                      buffer_period const& period,
+                                                      std::uint64_t before, std::uint64_t weight,
+                                                      std::uint64_t total) {
+  periodic_part result;
+  result.begin = part_begin(period.elements, period.line_bytes, before, total);
+  result.share =
+      part_begin(period.elements, period.line_bytes, before + weight, total) - result.begin;
+  std::size_t const rest = count % period.elements;
+  std::size_t const of_rest = rest < result.begin ? 0 : rest - result.begin;
+  result.count =
+      count / period.elements * result.share + (of_rest < result.share ? of_rest : result.share);
+  return result;
+}
+
 }  // namespace blink::inline BLINK_ABI

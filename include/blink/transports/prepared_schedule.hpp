@@ -5,6 +5,7 @@
 #include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/lane.hpp>
+#include <blink/collectives/order.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/split.hpp>
@@ -141,32 +142,20 @@ class prepared_schedule {
   ///
   /// count: elements of the buffer; with all-gather and reduce-scatter of one rank's block
   /// sizes: of elements, and of partial results on wires (`sizes_of`)
+  /// order: with `shape` the chunks are the tree's shares of the periods
   /// Time:  O(wires of the lane).
   template <chunking Chunks>
-  void set_call(lane& here, collective kind, std::size_t count, element_sizes const& sizes) const {
+  void set_call(lane& here, collective kind, std::size_t count, element_sizes const& sizes,
+                order_promise order) const {
     auto const& measured = trees_[here.tree];
     auto const& share = has_equal_roots(kind) ? measured.of_block : measured.of_buffer;
-    std::size_t const begin = part_begin(count, sizes.value, share.before, share.total);
-    std::size_t const end =
-        part_begin(count, sizes.value, share.before + share.weight, share.total);
+    std::size_t const begin = order == order_promise::shape
+                                  ? set_periods(here, share, count, sizes)
+                                  : set_chunks<Chunks>(here, share, kind, count, sizes);
     std::size_t const block =
         has_equal_roots(kind) ? count * static_cast<std::size_t>(measured.root) : 0;
-    here.count = end - begin;
     here.input_begin = begin + (kind == collective::reduce_scatter ? block : 0);
     here.output_begin = begin + (kind == collective::all_gather ? block : 0);
-    // Chunks are as large as they are on the wires that carry the larger of both.
-    std::size_t const element_bytes = sizes.largest();
-    std::size_t scheduled = plan_.trees[here.tree].chunk_bytes;
-    if (scheduled == 0) {
-      auto const& pipeline = measured.pipelines[static_cast<std::size_t>(kind)];
-      scheduled = pipeline_chunk_bytes(here.count * element_bytes, pipeline.steps,
-                                       costs_.chunk_seconds + costs_.latency_seconds,
-                                       pipeline.bytes_per_second);
-    }
-    std::size_t const asked = Chunks::elements({here.count, element_bytes, scheduled});
-    std::size_t const most = tables_.layout().slot_bytes / element_bytes;
-    here.chunk = std::max<std::size_t>(1, std::min(asked, most));
-    here.stride = here.chunk;
     here.chunks = (here.count + here.chunk - 1) / here.chunk;
     bool const is_both = has_reduce_phase(kind) && has_broadcast_phase(kind);
     auto const set_way = [&](wire_end& at, bool leads_up) {
@@ -241,6 +230,7 @@ class prepared_schedule {
     std::uint64_t before = 0;  // sum of the weights of the trees listed before
     std::uint64_t weight = 0;
     std::uint64_t total = 0;
+    std::uint64_t heaviest = 0;  // largest weight among them, at least 1
   };
   struct tree_pipeline {
     int steps = 1;
@@ -260,24 +250,69 @@ class prepared_schedule {
     return is_both ? passage::push : passage::pull_input;
   }
 
+  /// One part of the buffer in chunks. Returns where it begins.
+  template <chunking Chunks>
+  std::size_t set_chunks(lane& here, tree_share const& share, collective kind, std::size_t count,
+                         element_sizes const& sizes) const {
+    std::size_t const begin = part_begin(count, sizes.value, share.before, share.total);
+    here.count = part_begin(count, sizes.value, share.before + share.weight, share.total) - begin;
+    // Chunks are as large as they are on the wires that carry the larger of both.
+    std::size_t const element_bytes = sizes.largest();
+    std::size_t scheduled = plan_.trees[here.tree].chunk_bytes;
+    if (scheduled == 0) {
+      auto const& pipeline = trees_[here.tree].pipelines[static_cast<std::size_t>(kind)];
+      scheduled = pipeline_chunk_bytes(here.count * element_bytes, pipeline.steps,
+                                       costs_.chunk_seconds + costs_.latency_seconds,
+                                       pipeline.bytes_per_second);
+    }
+    std::size_t const asked = Chunks::elements({here.count, element_bytes, scheduled});
+    std::size_t const most = tables_.layout().slot_bytes / element_bytes;
+    here.chunk = std::max<std::size_t>(1, std::min(asked, most));
+    here.stride = here.chunk;
+    return begin;
+  }
+
+  /// A share of each period as a chunk. Returns where the first begins.
+  static constexpr std::size_t period_share_bytes = 1 << 15;  ///< of the heaviest tree
+  std::size_t set_periods(lane& here, tree_share const& share, std::size_t count,
+                          element_sizes const& sizes) const {
+    std::size_t const bytes = std::min(tables_.layout().slot_bytes, period_share_bytes);
+    auto const period = period_of(std::max<std::size_t>(1, bytes / sizes.largest()), sizes.value,
+                                  share.heaviest, share.total);
+    auto const part = part_of_periods(count, period, share.before, share.weight, share.total);
+    here.count = part.count;
+    here.chunk = std::max<std::size_t>(1, part.share);
+    here.stride = period.elements;
+    return part.begin;
+  }
+
   void measure_trees() {
     std::uint64_t total = 0;
-    std::vector<std::uint64_t> total_of(static_cast<std::size_t>(plan_.rank_count), 0);
+    std::uint64_t heaviest = 1;
+    auto const ranks = static_cast<std::size_t>(plan_.rank_count);
+    std::vector<std::uint64_t> total_of(ranks, 0);
+    std::vector<std::uint64_t> heaviest_of(ranks, 1);
     for (std::size_t index = 0; index < trees_.size(); ++index) {
       auto const& tree = plan_.trees[index];
       auto& measured = trees_[index];
       auto& of_root = total_of[static_cast<std::size_t>(tree.root)];
       measured.root = tree.root;
-      measured.of_buffer = {total, tree.weight, 0};
-      measured.of_block = {of_root, tree.weight, 0};
+      measured.of_buffer = {total, tree.weight, 0, 0};
+      measured.of_block = {of_root, tree.weight, 0, 0};
       total += tree.weight;
       of_root += tree.weight;
+      auto& heaviest_here = heaviest_of[static_cast<std::size_t>(tree.root)];
+      heaviest = std::max(heaviest, tree.weight);
+      heaviest_here = std::max(heaviest_here, tree.weight);
     }
     for (std::size_t index = 0; index < trees_.size(); ++index) {
       auto& measured = trees_[index];
       auto const& tree = plan_.trees[index];
+      auto const root = static_cast<std::size_t>(tree.root);
       measured.of_buffer.total = total;
-      measured.of_block.total = total_of[static_cast<std::size_t>(tree.root)];
+      measured.of_buffer.heaviest = heaviest;
+      measured.of_block.total = total_of[root];
+      measured.of_block.heaviest = heaviest_of[root];
       if (measured.of_block.total == 0) measured.of_block.total = 1;  // refused for such calls
       for (std::size_t k = 0; k < collective_names.size(); ++k) {
         auto const kind = static_cast<collective>(k);

@@ -6,6 +6,7 @@
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/lane.hpp>
+#include <blink/collectives/order.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/collectives/status.hpp>
@@ -104,7 +105,7 @@ void run_collective(Me& me, prepared_schedule& plan, collective kind, T const* i
                              input,
                              static_cast<void*>(output)});
     for (std::size_t k = 0; k < lanes.count; ++k) {
-      plan.set_call<Chunks>(lanes.first[k], kind, count, sizes);
+      plan.set_call<Chunks>(lanes.first[k], kind, count, sizes, order_of<Reducer>);
       if (result == status::ok) open_lane(me.link(), lanes.first[k], sizeof(T));
     }
   }

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace blink::inline BLINK_ABI {
+
+/// What a reducer may rely on about the order in which an element of the ranks is combined; it
+/// decides the last bits of sums that are rounded.
+enum class order_promise : std::uint8_t {
+  run,    ///< equal schedules, counts and inputs give equal bits, whatever the timing
+  shape,  ///< and element i is combined in the same order whatever the count: `periodic_part`
+};
+
+/// The promise that a reducer asks for: `static constexpr order_promise order = …`, or `run`.
+template <class R>
+inline constexpr order_promise order_of = order_promise::run;
+template <class R>
+  requires requires { std::integral_constant<order_promise, R::order>{}; }
+inline constexpr order_promise order_of<R> = R::order;
+
+/// A reducer with another promise.
+template <order_promise Order, class Reducer>
+struct ordered_reducer : Reducer {
+  static constexpr order_promise order = Order;
+};
+
+/// `all_reduce(…, with_order<order_promise::shape>(sum{}))`: equal elements give equal bits, also
+/// when they are reduced in buffers of other lengths.
+template <order_promise Order, class Reducer>
+[[nodiscard]] BLINK_HOST_DEVICE constexpr ordered_reducer<Order, Reducer> with_order(
+    Reducer const& reduce) {
+  return {reduce};
+}
+
+}  // namespace blink::inline BLINK_ABI
