@@ -34,6 +34,11 @@ struct overflow_error : error {
   using error::error;
 };
 
+/// The operating system refuses what is needed: memory, a file, a process.
+struct resource_error : error {
+  using error::error;
+};
+
 /// Throws `precondition_error` with `message` unless `condition` holds.
 constexpr void expects(bool condition, char const* message) {
   if (!condition) throw precondition_error(message);

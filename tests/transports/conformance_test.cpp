@@ -4,6 +4,7 @@
 #include <blink/transports/link_parts.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/shaped.hpp>
+#include <blink/transports/shared_segment.hpp>
 #include <blink/transports/slots.hpp>
 #include <blink/transports/threads.hpp>
 #include <blink/transports/world_state.hpp>
@@ -12,69 +13,126 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <type_traits>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace {
 
+constexpr int ranks = 3;
+
+blink::schedule chain() {
+  auto plan = blink::chain_schedule(ranks, 0);
+  plan.link_bytes_per_second = {1e9};
+  plan.trees[0].reduce_route = {{}, {0}, {0}};
+  return plan;
+}
+
+template <class Link>
+blink::wire_layout small_layout() {
+  blink::wire_layout result;
+  result.reaches = Link::reaches;
+  result.is_shaped = Link::is_shaped;
+  result.window = 3;
+  result.slot_bytes = 200;
+  return result;
+}
+
+/// What threads of one process share.
+template <class Link>
+class one_memory {
+ public:
+  one_memory() : world_(ranks), plan_(chain(), small_layout<Link>(), {}) {}
+  blink::world_state& world(int) { return world_; }
+  blink::prepared_schedule& plan(int) { return plan_; }
+
+ private:
+  blink::world_state world_;
+  blink::prepared_schedule plan_;
+};
+
+/// The same as processes have it: each rank maps the shared memory for itself, at its own address.
+template <class Link>
+class mapped_memory {
+ public:
+  mapped_memory() : segment_(blink::shared_segment::create(ranks, std::size_t{1} << 20)) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      places_.push_back(std::make_unique<place>(segment_.path(), rank));
+    }
+  }
+  blink::world_state& world(int rank) { return places_[static_cast<std::size_t>(rank)]->world; }
+  blink::prepared_schedule& plan(int rank) { return places_[static_cast<std::size_t>(rank)]->plan; }
+
+ private:
+  struct place {
+    place(std::string const& path, int rank)
+        : segment(blink::shared_segment::open(path)),
+          world(segment.state()),
+          plan(chain(), mapped_layout(segment, rank), {}) {}
+    blink::shared_segment segment;
+    blink::world_state world;
+    blink::prepared_schedule plan;
+  };
+  static blink::wire_layout mapped_layout(blink::shared_segment& segment, int rank) {
+    auto layout = small_layout<Link>();
+    layout.only_rank = rank;
+    layout.ranks_share = segment.find_or_make(1, blink::wire_tables::shared_bytes(chain(), layout));
+    return layout;
+  }
+  blink::shared_segment segment_;
+  std::vector<std::unique_ptr<place>> places_;
+};
+
 /// Ranks 1 and 0 of a chain 0 <- 1 <- 2 inside their first call. Rank 1 is an inner rank, so that
 /// its wire to rank 0 has slots also where ranks reach each other.
-template <class Link>
+template <class Link, class Memory = one_memory<Link>>
 class pair_of_links {
  public:
   using link = Link;
 
-  pair_of_links() : world_(3), plan_(chain(), layout(), {}) {
-    for (int rank = 0; rank < 3; ++rank) {
+  pair_of_links() {
+    for (int rank = 0; rank < ranks; ++rank) {
       blink::call_signature signature;
-      signature.plan = plan_.fingerprint();
-      world_.enter(rank, {signature, nullptr, nullptr});
+      signature.plan = memory_.plan(rank).fingerprint();
+      memory_.world(rank).enter(rank, {signature, nullptr, nullptr});
     }
   }
   link sender() { return at(1); }
   link receiver() { return at(0); }
   // The reduce wire of rank 1 in tree 0: it is the one it sends on.
   std::uint32_t wire() {
-    auto const [ends, count] = plan_.tables().ends(1);
+    auto const [ends, count] = memory_.plan(1).tables().ends(1);
     for (std::size_t k = 0; k < count; ++k) {
       if (ends[k].sends && ends[k].peer == 0) return ends[k].wire;
     }
     return UINT32_MAX;
   }
-  std::uint64_t window() { return plan_.tables().layout().window; }
-  void abort() { world_.fail(0, blink::collective_error("enough", 0, -1, -1, -1)); }
+  std::uint64_t window() { return memory_.plan(0).tables().layout().window; }
+  void abort() { memory_.world(0).fail(0, blink::collective_error("enough", 0, -1, -1, -1)); }
 
  private:
-  static blink::schedule chain() {
-    auto plan = blink::chain_schedule(3, 0);
-    plan.link_bytes_per_second = {1e9};
-    plan.trees[0].reduce_route = {{}, {0}, {0}};
-    return plan;
-  }
-  static blink::wire_layout layout() {
-    blink::wire_layout result;
-    result.reaches = Link::reaches;
-    result.is_shaped = Link::is_shaped;
-    result.window = 3;
-    result.slot_bytes = 200;
-    return result;
-  }
   link at(int rank) {
-    return link(
-        blink::link_parts{&world_, &plan_, seen_[static_cast<std::size_t>(rank)].data(), 1, rank});
+    return link(blink::link_parts{&memory_.world(rank), &memory_.plan(rank),
+                                  seen_[static_cast<std::size_t>(rank)].data(), 1, rank});
   }
 
-  blink::world_state world_;
-  blink::prepared_schedule plan_;
-  std::array<std::array<bool, 3>, 3> seen_{};
+  Memory memory_;
+  std::array<std::array<bool, ranks>, ranks> seen_{};
 };
+
+template <class Link>
+using pair_of_mappings = pair_of_links<Link, mapped_memory<Link>>;
 
 }  // namespace
 
 namespace blink_test {
 
-using fixtures = testing::Types<pair_of_links<blink::slot_link>, pair_of_links<blink::threads_link>,
-                                pair_of_links<blink::shaped_link>>;
+using fixtures =
+    testing::Types<pair_of_links<blink::slot_link>, pair_of_links<blink::threads_link>,
+                   pair_of_links<blink::shaped_link>, pair_of_mappings<blink::slot_link>,
+                   pair_of_mappings<blink::shaped_link>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(all, transport_conformance, fixtures);
 
 }  // namespace blink_test

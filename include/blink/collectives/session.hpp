@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
 #include <blink/collectives/call_signature.hpp>
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/schedule.hpp>
+#include <blink/collectives/stall.hpp>
 #include <blink/collectives/status.hpp>
 #include <blink/collectives/thread_group.hpp>
 #include <blink/collectives/transport.hpp>
@@ -14,20 +14,9 @@
 #include <blink/transports/world_options.hpp>
 
 #include <concepts>
-#include <cstdint>
 #include <type_traits>
 
 namespace blink::inline BLINK_ABI {
-
-/// Where a rank stands that cannot go on.
-struct stall {
-  collective kind = collective::broadcast;
-  int peer = -1;       ///< whom it waits for; -1: no lane is blocked
-  bool sends = false;  ///< would it send to the peer, or receive?
-  int tree = -1;
-  long long chunk = -1;
-  std::uint64_t chunks = 0;  ///< of that lane
-};
 
 /// One rank's side of a communicator: what its collectives are called with, whether the ranks are
 /// threads, processes or the ranks of another library.

@@ -1,40 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collective.hpp>
 #include <blink/collectives/collective_error.hpp>
-#include <blink/collectives/session.hpp>
+#include <blink/collectives/stall.hpp>
 #include <blink/config.hpp>
+#include <blink/transports/world_state.hpp>
 
 #include <cstdint>
 #include <string>
 
 namespace blink::inline BLINK_ABI {
 
-/// What a rank says that gave up waiting.
+/// What a rank says that gave up waiting: who is the cause, as far as can be known, and who waits
+/// for whom on the way there.
 ///
-/// World: tells of any peer whether it `has_entered(peer, call)` and `is_gone(peer)`
-/// call: the number of the call
-template <class World>
-[[nodiscard]] collective_error describe_stall(stall const& where, int rank, World const& world,
-                                              std::uint64_t call, double seconds) {
-  auto const whole = std::to_string(seconds);
-  auto const who = "rank " + std::to_string(rank) + ", " + std::string(to_text(where.kind));
-  auto const place = where.peer < 0
-                         ? std::string()
-                         : ", tree " + std::to_string(where.tree) + ", chunk " +
-                               std::to_string(where.chunk) + " of " + std::to_string(where.chunks);
-  for (int peer = 0; peer < world.rank_count(); ++peer) {  // the cause, if it is elsewhere
-    if (world.has_entered(peer, call)) continue;
-    auto const how =
-        world.is_gone(peer) ? " has left without entering call " : " has not entered call ";
-    return {who + place + ": rank " + std::to_string(peer) + how + std::to_string(call) +
-                " (waited " + whole + " s)",
-            rank, peer, where.tree, where.chunk};
+/// The cause is, in this order: a rank that died or has left; one that has not come; one that does
+/// not move, found by following who waits for whom.
+///
+/// silent:  is the rank inside the call and has not said for long that it waits?
+/// call:    the number of the call
+/// seconds: how long it waited
+template <class Silent>
+[[nodiscard]] collective_error describe_stall(stall const& where, int rank,
+                                              world_state const& world, std::uint64_t call,
+                                              double seconds, Silent const& silent) {
+  auto const name = [&](int peer) {
+    auto const more = world.describe(peer);
+    return "rank " + std::to_string(peer) + (more.empty() ? "" : " (" + more + ")");
+  };
+  auto const place = [](stall const& at) {
+    return ", tree " + std::to_string(at.tree) + ", chunk " + std::to_string(at.chunk);
+  };
+  std::string text = "rank " + std::to_string(rank) + ", " + std::string(to_text(where.kind));
+  if (where.peer >= 0) text += place(where) + " of " + std::to_string(where.chunks);
+  text += ": ";
+  auto const cause = [&](int peer, std::string const& what) {
+    return collective_error(
+        text + name(peer) + what + " (waited " + std::to_string(seconds) + " s)", rank, peer,
+        where.tree, where.chunk);
+  };
+  auto const number = std::to_string(call);
+  for (int peer = 0; peer < world.rank_count(); ++peer) {
+    if (world.has_ended(peer, call)) continue;
+    auto const when =
+        world.has_entered(peer, call) ? " inside call " + number : " before call " + number;
+    if (world.has_died(peer)) return cause(peer, " died" + when);
+    if (world.is_gone(peer)) return cause(peer, " has left without entering call " + number);
   }
-  if (where.peer < 0) return {who + ": no progress in " + whole + " s", rank, -1, -1, -1};
-  auto const how = where.sends ? " has not taken it in " : " has not sent it in ";
-  return {who + place + ": rank " + std::to_string(where.peer) + how + whole + " s", rank,
-          where.peer, where.tree, where.chunk};
+  for (int peer = 0; peer < world.rank_count(); ++peer) {
+    if (!world.has_entered(peer, call)) return cause(peer, " has not entered call " + number);
+  }
+  int culprit = where.peer;
+  stall at = where;
+  std::string way;
+  for (int step = 0; step < world.rank_count() && culprit >= 0; ++step) {
+    way += std::string(step == 0 ? "" : ", which waits for ") + name(culprit) +
+           (step == 0 ? "" : place(at)) + (at.sends ? " to take it" : " to send it");
+    auto const next = world.waiting(culprit);
+    if (!next || silent(culprit)) {
+      return {text + "waits for " + way + ", which does not go on (waited " +
+                  std::to_string(seconds) + " s)",
+              rank, culprit, where.tree, where.chunk};
+    }
+    if (next->peer < 0 || next->peer == rank) break;
+    at = *next;
+    culprit = next->peer;
+  }
+  for (int peer = 0; peer < world.rank_count(); ++peer) {
+    if (peer != rank && !world.has_ended(peer, call) && silent(peer)) {
+      return cause(peer, " does not go on");
+    }
+  }
+  return {text + (way.empty() ? "no progress" : "waits for " + way) + " (waited " +
+              std::to_string(seconds) + " s)",
+          rank, where.peer, where.tree, where.chunk};
 }
 
 }  // namespace blink::inline BLINK_ABI

@@ -1,51 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collective.hpp>
+#include <blink/collectives/stall.hpp>
 #include <blink/collectives/status.hpp>
 #include <blink/collectives/tree_walk.hpp>
 #include <blink/config.hpp>
+#include <blink/transports/wire_tables.hpp>
 #include <blink/transports/world_options.hpp>
 #include <blink/transports/world_state.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <thread>
 
 namespace blink::inline BLINK_ABI {
 
-/// Waits of a host thread: spin, then yield, then sleep for short whiles, until the deadline or
-/// until another rank fails.
+/// What a rank remembers while it waits, for telling who is the cause.
+struct waiting_memory {
+  std::unique_ptr<std::uint64_t[]> beats;  ///< by rank: what it heard half a deadline ago
+  bool has_listened = false;               ///< are there any?
+  std::uint64_t nanoseconds = 0;           ///< for how long it has waited
+};
+
+/// What a host thread waits in: one rank's present call.
+struct waiting_place {
+  world_state* world = nullptr;
+  waiting_memory* memory = nullptr;  ///< private to the rank
+  std::uint64_t call = 0;
+  int rank = 0;
+  collective kind = collective::broadcast;
+  lane_list lanes{};
+};
+
+/// Waits of a host thread: spin, then yield, then sleep until something happens, until the deadline
+/// or until another rank fails or is found dead.
 class host_patience {
  public:
-  host_patience(patience_options const& options, world_state const& world)
-      : options_(&options), world_(&world) {}
+  host_patience(patience_options const& options, waiting_place const& place)
+      : options_(options), place_(place) {}
+  host_patience(host_patience const&) = delete;
+  host_patience& operator=(host_patience const&) = delete;
+  ~host_patience() {
+    if (is_down_) place_.world->get_up(place_.rank);
+  }
 
   [[nodiscard]] status after_progress() {
+    if (idle_ > options_.spins) go_on();
     idle_ = 0;
-    return world_->is_aborted() ? status::aborted : status::ok;
+    return place_.world->is_aborted() ? status::aborted : status::ok;
   }
 
   [[nodiscard]] status after_none() {
-    if (world_->is_aborted()) return status::aborted;
+    if (place_.world->is_aborted()) return status::aborted;
     ++idle_;
-    if (idle_ <= options_->spins) {
+    if (idle_ <= options_.spins) {
       pause();
       return status::ok;
     }
-    if (idle_ == options_->spins + 1) idle_since_ = now();
-    if (now() - idle_since_ > static_cast<std::uint64_t>(options_->deadline.count())) {
-      return status::timed_out;
-    }
-    if (idle_ - options_->spins <= options_->yields) {
+    std::uint64_t const time = now();
+    if (idle_ == options_.spins + 1) idle_since_ = time;
+    if (idle_ - options_.spins <= options_.yields && time - idle_since_ < deadline() / 4) {
       std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(options_->sleep);
-      --idle_;  // stays here
+      return status::ok;
     }
-    return status::ok;
+    --idle_;  // stays here
+    return sleep(time);
   }
 
-  /// Nanoseconds of a clock that does not jump.
+  /// Nanoseconds of a clock that does not jump and is the same for all processes of a machine.
   [[nodiscard]] static std::uint64_t now() {
     return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
                                           std::chrono::steady_clock::now().time_since_epoch())
@@ -60,9 +85,49 @@ class host_patience {
   }
 
  private:
-  patience_options const* options_;
-  world_state const* world_;
+  [[nodiscard]] std::uint64_t deadline() const {
+    return static_cast<std::uint64_t>(options_.deadline.count());
+  }
+
+  // Every other time it only says that it will sleep, and looks at its lanes again.
+  [[nodiscard]] status sleep(std::uint64_t time) {
+    auto& world = *place_.world;
+    if (!is_down_) {
+      world.set_waiting(place_.rank,
+                        find_stall(place_.kind, place_.lanes.first, place_.lanes.count));
+      ticket_ = world.lie_down(place_.rank);
+      is_down_ = true;
+      return status::ok;
+    }
+    auto const longest = std::min<std::uint64_t>(static_cast<std::uint64_t>(options_.sleep.count()),
+                                                 deadline() / 16 + 1);
+    world.nap(place_.rank, ticket_, std::chrono::nanoseconds(longest));
+    world.get_up(place_.rank);
+    is_down_ = false;
+    auto& memory = *place_.memory;
+    memory.nanoseconds = time - idle_since_;
+    if (memory.nanoseconds > deadline() || world.is_hopeless(place_.call)) return status::timed_out;
+    if (!memory.has_listened && memory.nanoseconds > deadline() / 2) {  // see `describe_stall`
+      for (int peer = 0; peer < world.rank_count(); ++peer) {
+        memory.beats.get()[peer] = world.beats(peer);
+      }
+      memory.has_listened = true;
+    }
+    return status::ok;
+  }
+
+  void go_on() {
+    if (is_down_) place_.world->get_up(place_.rank);
+    is_down_ = false;
+    place_.memory->has_listened = false;
+    place_.world->set_working(place_.rank);
+  }
+
+  patience_options options_;
+  waiting_place place_;
   int idle_ = 0;
+  bool is_down_ = false;
+  std::uint32_t ticket_ = 0;
   std::uint64_t idle_since_ = 0;
 };
 static_assert(patience<host_patience>);

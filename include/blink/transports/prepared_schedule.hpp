@@ -110,7 +110,6 @@ class prepared_schedule {
         costs_(costs),
         fingerprint_(blink::fingerprint(plan_, layout, costs)),
         in_order_(reduces_in_order(plan_)),
-        link_free_at_(plan_.link_bytes_per_second.size()),
         trees_(plan_.trees.size()) {
     for (std::size_t kind = 0; kind < refusals_.size(); ++kind) {
       try {
@@ -170,7 +169,8 @@ class prepared_schedule {
     }
   }
 
-  /// What each edge carried so far. Pre: no call is running.
+  /// What each edge carried so far; with tables for one rank only that rank's edges, each with one
+  /// side's time. Pre: no call is running.
   [[nodiscard]] std::vector<edge_report> edges() const {
     std::vector<edge_report> result;
     auto const& places = tables_.places();
@@ -188,20 +188,17 @@ class prepared_schedule {
           fresh.to = end.sends ? end.peer : rank;
         }
         auto& edge = result[position[end.wire]];
-        double const seconds = static_cast<double>(end.waited) * 1e-9;
-        if (end.sends) {
-          edge.bytes = end.bytes;
-          edge.chunks = end.first;
-          edge.sender_seconds = seconds;
-        } else {
-          edge.receiver_seconds = seconds;
-        }
+        edge.bytes = end.bytes;  // both ends count the same
+        edge.chunks = end.first;
+        (end.sends ? edge.sender_seconds : edge.receiver_seconds) =
+            static_cast<double>(end.waited) * 1e-9;
       }
     }
     return result;
   }
 
-  /// Bytes that each physical link carried so far. Pre: no call is running.
+  /// Bytes that each physical link carried so far; with tables for one rank only what that rank
+  /// sent. Pre: no call is running.
   [[nodiscard]] std::vector<std::uint64_t> link_bytes() const {
     std::vector<std::uint64_t> result(plan_.link_bytes_per_second.size(), 0);
     for (int rank = 0; rank < plan_.rank_count; ++rank) {
@@ -222,7 +219,7 @@ class prepared_schedule {
   }
   /// By physical link: when it is free again. For shaped transports.
   [[nodiscard]] std::atomic<std::uint64_t>& link_free_at(int link) {
-    return link_free_at_[static_cast<std::size_t>(link)];
+    return tables_.link_free_at(link);
   }
 
  private:
@@ -337,7 +334,6 @@ class prepared_schedule {
   pipeline_costs costs_;
   std::uint64_t fingerprint_;
   bool in_order_;
-  std::vector<std::atomic<std::uint64_t>> link_free_at_;
   std::vector<measured_tree> trees_;
   std::array<std::string, collective_names.size()> refusals_;
 };

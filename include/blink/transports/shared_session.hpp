@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collective.hpp>
 #include <blink/collectives/call_signature.hpp>
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/session.hpp>
@@ -12,6 +13,7 @@
 #include <blink/transports/link_parts.hpp>
 #include <blink/transports/patience.hpp>
 #include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/wire_tables.hpp>
 #include <blink/transports/world_options.hpp>
 #include <blink/transports/world_state.hpp>
 
@@ -35,10 +37,14 @@ class shared_session {
   /// What the threads of one rank share.
   struct rank_part {
     explicit rank_part(int ranks)
-        : seen(std::make_unique<bool[]>(static_cast<std::size_t>(ranks))) {}
+        : seen(std::make_unique<bool[]>(static_cast<std::size_t>(ranks))),
+          waits{std::make_unique<std::uint64_t[]>(static_cast<std::size_t>(ranks))} {}
     std::unique_ptr<bool[]> seen;
+    waiting_memory waits;
     Link link{};
     std::uint64_t call = 0;
+    collective kind = collective::broadcast;
+    lane_list lanes{};
   };
 
   shared_session(world_state& state, world_options const& options, int rank, Group group,
@@ -52,12 +58,23 @@ class shared_session {
   [[nodiscard]] Link const& link() const { return own_->link; }
 
   [[nodiscard]] status enter(prepared_schedule& plan, call_record const& record) {
-    std::fill_n(own_->seen.get(), rank_count(), false);
-    own_->call = state_->enter(rank_, record);
-    own_->link = Link(link_parts{state_, &plan, own_->seen.get(), own_->call, rank_});
+    auto& own = *own_;
+    std::fill_n(own.seen.get(), rank_count(), false);
+    own.waits.has_listened = false;
+    own.kind = static_cast<collective>(record.signature.kind);
+    own.lanes = plan.tables().lanes(rank_, own.kind);
+    own.call = state_->enter(rank_, record);
+    own.link = Link(link_parts{state_, &plan, own.seen.get(), own.call, rank_});
     return state_->is_aborted() ? status::aborted : status::ok;
   }
-  [[nodiscard]] host_patience waits() const { return {options_->waits, *state_}; }
+  [[nodiscard]] host_patience waits() const {
+    auto options = options_->waits;
+    if constexpr (Link::is_shaped) {  // what comes with time wakes nobody
+      options.sleep =
+          std::min<std::chrono::nanoseconds>(options.sleep, std::chrono::microseconds(20));
+    }
+    return {options, {state_, &own_->waits, own_->call, rank_, own_->kind, own_->lanes}};
+  }
 
   /// Everyone has to come: records are reused afterwards.
   template <patience Wait>
@@ -71,11 +88,18 @@ class shared_session {
   }
   void leave() { state_->leave(rank_); }
   void fail(stall const& where) {
-    auto const seconds = std::chrono::duration<double>(options_->waits.deadline).count();
-    state_->fail(rank_, describe_stall(where, rank_, *state_, own_->call, seconds));
+    auto const& waits = own_->waits;
+    auto const seconds = static_cast<double>(waits.nanoseconds) * 1e-9;
+    state_->fail(rank_, describe_stall(where, rank_, *state_, own_->call, seconds, [&](int peer) {
+                   return waits.has_listened && waits.beats.get()[peer] == state_->beats(peer);
+                 }));
   }
   void leave_after_failure() {
-    state_->leave_after_failure(rank_, [] { std::this_thread::yield(); });
+    if constexpr (reaching_transport<Link>) {
+      state_->leave_after_failure(rank_, [] { std::this_thread::yield(); });
+    } else {
+      state_->leave(rank_);
+    }
   }
   [[nodiscard]] collective_error failure() const { return state_->failure(); }
 

@@ -9,17 +9,24 @@
 
 namespace blink::inline BLINK_ABI {
 
-/// One direction of one tree edge in memory that both ends reach: a window of slots and two
-/// counters, each written by one side and on lines of its own.
-struct shared_wire {
+/// How far a wire has come, in memory that both ends reach: each counter is written by one side and
+/// has lines of its own. All 0 at first.
+struct wire_counters {
   alignas(128) counter posted = 0;  ///< messages that are complete; written by the sender
   alignas(128) counter taken = 0;   ///< messages that are done with; written by the receiver
-  alignas(128) std::byte* slots = nullptr;  ///< `window` slots; none if data goes another way
+};
+
+/// One direction of one tree edge, as one process sees it.
+struct shared_wire {
+  wire_counters* counters = nullptr;
+  std::byte* slots = nullptr;    ///< `window` slots; none if data goes another way
   std::uint64_t* due = nullptr;  ///< by slot: when the message arrives; shaped wires only
   int const* route = nullptr;    ///< physical links that it uses
   std::uint32_t route_length = 0;
   std::uint32_t window = 0;
   std::size_t slot_bytes = 0;
+  int sender = -1;  ///< -1: there is no such edge
+  int receiver = -1;
 };
 
 }  // namespace blink::inline BLINK_ABI

@@ -60,15 +60,10 @@ class basic_world {
   /// Throws: precondition_error if rank_count < 1 or an option is out of range.
   explicit basic_world(int rank_count, world_options const& options = {})
       : state_((expects(rank_count >= 1, "world: rank_count >= 1"), rank_count)),
-        options_(options) {
+        options_(spinning_no_longer_than_fits(options, rank_count)) {
     validate(options);
     expects(options.team_size == 1 || detail::shared_group<Group>,
             "world: team_size > 1 needs a group of several threads");
-    // Ranks that share cores must not spin for long: somebody else has the work.
-    auto const threads = static_cast<unsigned>(rank_count) * options.team_size;
-    if (threads > std::thread::hardware_concurrency()) {
-      options_.waits.spins = std::min(options_.waits.spins, 20);
-    }
   }
 
   [[nodiscard]] int rank_count() const { return state_.rank_count(); }
@@ -80,21 +75,13 @@ class basic_world {
   /// Time:   O(T V) and the allocation; O(size of the schedules prepared before) if known.
   /// Throws: precondition_error if it is not a schedule, or for another number of ranks.
   prepared_schedule& prepare(schedule const& plan) {
-    if (plan.rank_count != rank_count()) {
-      throw precondition_error("schedule: for " + std::to_string(plan.rank_count) +
-                               " ranks, the world has " + std::to_string(rank_count()));
-    }
+    expect_ranks(plan, rank_count());
     std::lock_guard const lock(mutex_);
     for (auto& known : prepared_) {
       if (known->source() == plan) return *known;
     }
-    wire_layout layout;
-    layout.reaches = Link::reaches;
-    layout.is_shaped = Link::is_shaped;
-    layout.window = options_.window;
-    layout.slot_bytes = options_.slot_bytes;
     return *prepared_.emplace_back(
-        std::make_unique<prepared_schedule>(plan, layout, options_.costs));
+        std::make_unique<prepared_schedule>(plan, wire_layout_of<Link>(options_), options_.costs));
   }
 
   /// Runs `function(context)` in one thread for each rank and returns when all have returned.

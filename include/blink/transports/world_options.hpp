@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/schedule.hpp>
+#include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/wire_tables.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <thread>
 
 namespace blink::inline BLINK_ABI {
 
@@ -16,7 +21,8 @@ struct patience_options {
   std::chrono::nanoseconds deadline = std::chrono::seconds(30);  ///< without any progress
   int spins = 200;    ///< rounds over the lanes before it yields; few if ranks share cores
   int yields = 1000;  ///< rounds with a yield before it sleeps
-  std::chrono::nanoseconds sleep = std::chrono::microseconds(20);
+  /// The longest nap: what happens wakes a rank up, but for rare accidents.
+  std::chrono::nanoseconds sleep = std::chrono::microseconds(500);
 };
 
 /// How a communicator runs its calls. Equal on all its ranks.
@@ -37,6 +43,34 @@ inline void validate(world_options const& options) {
   expects(options.waits.deadline.count() > 0, "world_options: deadline > 0");
   expects(options.waits.spins >= 0, "world_options: spins >= 0");
   expects(options.waits.yields >= 0, "world_options: yields >= 0");
+}
+
+/// Ranks that share cores must not spin for long: somebody else has the work.
+[[nodiscard]] inline world_options spinning_no_longer_than_fits(world_options options,
+                                                                int rank_count) {
+  auto const threads = static_cast<unsigned>(rank_count) * options.team_size;
+  if (threads > std::thread::hardware_concurrency() && options.waits.spins > 20) {
+    options.waits.spins = 20;
+  }
+  return options;
+}
+
+/// How wires between ranks of such a communicator are laid out.
+template <transport Link>
+[[nodiscard]] wire_layout wire_layout_of(world_options const& options) {
+  wire_layout layout;
+  layout.reaches = Link::reaches;
+  layout.is_shaped = Link::is_shaped;
+  layout.window = options.window;
+  layout.slot_bytes = options.slot_bytes;
+  return layout;
+}
+
+/// Throws: precondition_error if the schedule is for another number of ranks.
+inline void expect_ranks(schedule const& plan, int rank_count) {
+  if (plan.rank_count == rank_count) return;
+  throw precondition_error("schedule: for " + std::to_string(plan.rank_count) +
+                           " ranks, the world has " + std::to_string(rank_count));
 }
 
 }  // namespace blink::inline BLINK_ABI

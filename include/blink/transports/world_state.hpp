@@ -4,15 +4,20 @@
 #include <blink/collectives/call_signature.hpp>
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/counter.hpp>
+#include <blink/collectives/stall.hpp>
 #include <blink/config.hpp>
+#include <blink/transports/detail/futex.hpp>
+#include <blink/transports/life_signs.hpp>
 #include <blink/transports/wire_tables.hpp>
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace blink::inline BLINK_ABI {
@@ -62,14 +67,21 @@ class world_state {
     std::uint64_t const signature = record.signature.fingerprint();
     if (own.signature != signature) board.signatures[call % 2] = record.signature;
     own = {signature, record.input, record.output};
+    board.waits_for.store(0, std::memory_order_relaxed);
     board.is_inside.store(1);  // before `is_aborted` is read, see `leave_after_failure`
     publish(board.entered, call);
+    ring_all();
     return call;
   }
   void leave(int rank) { at(rank).is_inside.store(0, std::memory_order_release); }
 
   [[nodiscard]] bool has_entered(int rank, std::uint64_t call) const {
     return observe(at(rank).entered) >= call;
+  }
+  /// Has the rank done all that others need of it in this call?
+  [[nodiscard]] bool has_ended(int rank, std::uint64_t call) const {
+    std::uint64_t const entered = observe(at(rank).entered);
+    return entered > call || (entered == call && at(rank).is_inside.load() == 0);
   }
   /// Pre: has_entered(rank, call).
   [[nodiscard]] entry const& called(int rank, std::uint64_t call) const {
@@ -95,6 +107,7 @@ class world_state {
     std::strncpy(note.text.data(), failure.what(), note.text.size() - 1);
     std::uint32_t nobody = 0;
     head_->first_failure.compare_exchange_strong(nobody, static_cast<std::uint32_t>(rank) + 1);
+    ring_all();
   }
   [[nodiscard]] collective_error failure() const {
     std::uint32_t const first = head_->first_failure.load();
@@ -116,12 +129,102 @@ class world_state {
   /// The rank has left for good: it enters no further call.
   void set_gone(int rank, bool is_gone) {
     at(rank).is_gone.store(is_gone ? 1 : 0, std::memory_order_release);
+    ring_all();
   }
   [[nodiscard]] bool is_gone(int rank) const {
     return at(rank).is_gone.load(std::memory_order_acquire) != 0;
   }
 
+  /// Can this call no longer end, because somebody who is needed has left or died?
+  [[nodiscard]] bool is_hopeless(std::uint64_t call) const {
+    for (int rank = 0; rank < rank_count(); ++rank) {
+      if ((is_gone(rank) || has_died(rank)) && !has_ended(rank, call)) return true;
+    }
+    return false;
+  }
+  [[nodiscard]] bool has_died(int rank) const {
+    return signs_ != nullptr && signs_->has_died(rank);
+  }
+  [[nodiscard]] std::string describe(int rank) const {
+    return signs_ == nullptr ? std::string() : signs_->describe(rank);
+  }
+  /// Pre: `signs` outlives this object.
+  void set_life_signs(life_signs const* signs) { signs_ = signs; }
+
+  // --- who waits for whom ---
+
+  /// Says for whom a rank waits, and that it is alive: again and again while it waits.
+  void set_waiting(int rank, stall const& where) {
+    auto& board = at(rank);
+    board.waits_for.store(pack(where), std::memory_order_relaxed);
+    board.beats.fetch_add(1, std::memory_order_relaxed);
+  }
+  void set_working(int rank) { at(rank).waits_for.store(0, std::memory_order_relaxed); }
+
+  /// For whom a rank says that it waits; `peer` is -1 if it does not wait for a single one. Tree and
+  /// chunk are kept to 15 and 31 bits. Empty: it does not say that it waits.
+  [[nodiscard]] std::optional<stall> waiting(int rank) const {
+    return unpack(at(rank).waits_for.load(std::memory_order_relaxed));
+  }
+  /// Grows as long as the rank waits.
+  [[nodiscard]] std::uint64_t beats(int rank) const {
+    return at(rank).beats.load(std::memory_order_relaxed);
+  }
+
+  // --- sleep ---
+
+  /// A rank is about to sleep; it looks once more whether it must and then calls `nap` with the
+  /// ticket. What comes in between wakes it up.
+  [[nodiscard]] std::uint32_t lie_down(int rank) {
+    auto& board = at(rank);
+    std::uint32_t const ticket = board.doorbell.load();
+    board.is_asleep.store(1);
+    head_->sleepers.fetch_add(1);
+    return ticket;
+  }
+  void nap(int rank, std::uint32_t ticket, std::chrono::nanoseconds longest) {
+    detail::sleep_on(at(rank).doorbell, ticket, longest);
+  }
+  void get_up(int rank) {
+    at(rank).is_asleep.store(0);
+    head_->sleepers.fetch_sub(1);
+  }
+  /// Wakes a rank for which there is something new. The look at the sleepers may overtake the store
+  /// that is the news: then the rank sleeps on to the end of its nap, which is short. The
+  /// fence that would exclude it costs every message more than such naps cost.
+  void ring(int rank) {
+    if (head_->sleepers.load(std::memory_order_relaxed) == 0) return;
+    auto& board = at(rank);
+    if (board.is_asleep.exchange(0) == 0) return;
+    board.doorbell.fetch_add(1);
+    detail::wake(board.doorbell);
+  }
+  void ring_all() {
+    if (head_->sleepers.load(std::memory_order_relaxed) == 0) return;
+    for (int rank = 0; rank < rank_count(); ++rank) ring(rank);
+  }
+
  private:
+  [[nodiscard]] static std::uint64_t pack(stall const& where) {
+    auto const bits = [](long long number, int count) {  // -1 as 0
+      return static_cast<std::uint64_t>(number + 1) & ((std::uint64_t{1} << count) - 1);
+    };
+    return std::uint64_t{1} << 63 | (where.sends ? std::uint64_t{1} << 62 : 0) |
+           bits(where.peer, 15) << 47 | bits(where.tree, 15) << 32 | bits(where.chunk, 32);
+  }
+  [[nodiscard]] static std::optional<stall> unpack(std::uint64_t word) {
+    if (word == 0) return std::nullopt;
+    auto const number = [&](int shift, int count) {
+      return static_cast<long long>(word >> shift & ((std::uint64_t{1} << count) - 1)) - 1;
+    };
+    stall where;
+    where.sends = (word >> 62 & 1) != 0;
+    where.peer = static_cast<int>(number(47, 15));
+    where.tree = static_cast<int>(number(32, 15));
+    where.chunk = number(0, 32);
+    return where;
+  }
+
   struct failure_note {
     std::atomic<std::uint32_t> is_taken;
     std::int32_t rank, peer, tree;
@@ -135,13 +238,18 @@ class world_state {
     // … and what only its owner touches while all goes well.
     alignas(128) std::atomic<std::uint32_t> is_inside;
     std::atomic<std::uint32_t> is_gone;
+    std::atomic<std::uint32_t> doorbell;  // changes whenever a sleeper is to wake up
+    std::atomic<std::uint32_t> is_asleep;
+    std::atomic<std::uint64_t> waits_for;  // a packed stall; 0: none
+    std::atomic<std::uint64_t> beats;
     std::array<call_signature, 2> signatures;
     failure_note failure;
   };
   struct alignas(128) head {
     std::atomic<std::uint32_t> first_failure;  // the rank that found it, plus 1
+    std::atomic<std::uint32_t> sleepers;
   };
-  static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+  static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
   void place(void* memory) {
     head_ = static_cast<head*>(memory);
@@ -153,6 +261,7 @@ class world_state {
   std::unique_ptr<void, void (*)(void*) noexcept> own_;
   head* head_ = nullptr;
   notice_board* boards_ = nullptr;
+  life_signs const* signs_ = nullptr;
 };
 
 }  // namespace blink::inline BLINK_ABI

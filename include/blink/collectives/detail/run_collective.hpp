@@ -9,6 +9,7 @@
 #include <blink/collectives/order.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/session.hpp>
+#include <blink/collectives/stall.hpp>
 #include <blink/collectives/status.hpp>
 #include <blink/collectives/tree_walk.hpp>
 #include <blink/config.hpp>
@@ -50,23 +51,6 @@ struct no_reducer {
     return a;
   }
 };
-
-/// The first lane that is blocked, for the message of a rank that gives up.
-[[nodiscard]] inline stall find_stall(collective kind, lane_list const& lanes) {
-  stall result;
-  result.kind = kind;
-  for (std::size_t k = 0; k < lanes.count; ++k) {
-    lane const& here = lanes.first[k];
-    if (here.is_finished || here.blocked_on == nullptr) continue;
-    result.peer = here.blocked_on->peer;
-    result.sends = here.blocked_on->sends;
-    result.tree = static_cast<int>(here.tree);
-    result.chunk = static_cast<long long>(here.done);
-    result.chunks = here.chunks;
-    break;
-  }
-  return result;
-}
 
 /// The walls around `walk` on host threads: agree, cut, walk, and turn failure into an exception.
 ///
@@ -114,13 +98,14 @@ void run_collective(Me& me, prepared_schedule& plan, collective kind, T const* i
   std::size_t const written = has_broadcast_phase(kind) || kind == collective::reduce ? count : 0;
   buffers.streams =
       written * sizeof(T) * (has_equal_roots(kind) ? ranks : 1) >= me.options().streaming_bytes;
+  bool const begins = group.from_leader(result == status::ok);
   auto wait = me.waits();
-  if (group.from_leader(result == status::ok)) {
+  if (begins) {
     result = walk(group, me.link(), lanes.first, lanes.count, buffers, reduce, wait);
   }
   if (leads) {
     if (result == status::ok) result = me.meet(wait);
-    if (result == status::timed_out) me.fail(find_stall(kind, lanes));
+    if (result == status::timed_out) me.fail(find_stall(kind, lanes.first, lanes.count));
     if (result == status::ok) {
       for (std::size_t k = 0; k < lanes.count; ++k) close_lane(lanes.first[k]);
       me.leave();

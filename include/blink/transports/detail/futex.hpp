@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <ctime>
+#else
+#include <thread>
+#endif
+
+namespace blink::inline BLINK_ABI::detail {
+
+/// Sleeps until `wake` is called for `word`, for at most `longest`; not at all if it is no longer
+/// `expected`. The word may lie in memory of several processes. May also wake up for no reason.
+inline void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                     std::chrono::nanoseconds longest) {
+#if defined(__linux__)
+  constexpr long long second = 1'000'000'000;
+  timespec const time{static_cast<time_t>(longest.count() / second),
+                      static_cast<long>(longest.count() % second)};
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, expected, &time, nullptr,
+          0);
+#else
+  if (word.load() == expected) std::this_thread::sleep_for(longest);
+#endif
+}
+
+/// Wakes the thread that sleeps on `word`. Pre: the word was changed before.
+inline void wake([[maybe_unused]] std::atomic<std::uint32_t>& word) {
+#if defined(__linux__)
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, 1, nullptr, nullptr, 0);
+#endif
+}
+
+}  // namespace blink::inline BLINK_ABI::detail

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/schedule.hpp>
+#include <blink/collectives/session.hpp>
+#include <blink/collectives/thread_group.hpp>
+#include <blink/collectives/transport.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/process_environment.hpp>
+#include <blink/transports/shaped.hpp>
+#include <blink/transports/shared_segment.hpp>
+#include <blink/transports/shared_session.hpp>
+#include <blink/transports/slots.hpp>
+#include <blink/transports/world_options.hpp>
+#include <blink/transports/world_state.hpp>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+namespace detail {
+
+/// What a process of a world owns; it stays where it is when the world is moved.
+struct process_parts {
+  process_parts(std::string const& path, int its_rank, world_options const& its_options)
+      : segment(shared_segment::open(path)),
+        state(segment.state()),
+        options(spinning_no_longer_than_fits(its_options, segment.rank_count())),
+        rank(its_rank) {
+    validate(options);
+    segment.claim(rank);
+    state.set_life_signs(&segment);
+  }
+  ~process_parts() { state.set_gone(rank, true); }
+
+  shared_segment segment;
+  world_state state;
+  world_options options;
+  int rank;
+  std::vector<std::unique_ptr<prepared_schedule>> prepared;
+};
+
+}  // namespace detail
+
+/// One rank of a world whose ranks are processes of one machine: what its collectives are called
+/// with. `blink run -n 4 -- program` starts four of them.
+///
+/// Data crosses in slots of shared memory. A rank that dies is found dead within milliseconds by
+/// those who wait for it; whatever happens, the memory is gone with the last process.
+///
+/// Link: how bytes pass: `slot_link`, or `shaped_link` for links as slow as the schedule says.
+template <transport Link = slot_link>
+class basic_process_world : public shared_session<Link, lone_thread> {
+ public:
+  /// Joins the world that the environment names (`process_environment`).
+  ///
+  /// Throws: input_error if a variable is missing or wrong, or if there is no such world;
+  ///         precondition_error if an option is out of range.
+  explicit basic_process_world(world_options const& options = {})
+      : basic_process_world(read_process_environment(), options) {}
+
+  /// Joins the world whose memory is at `path`, as rank `rank`.
+  basic_process_world(std::string const& path, int rank, world_options const& options = {})
+      : basic_process_world(std::make_unique<detail::process_parts>(path, rank, options)) {}
+
+  /// Allocates what calls along `plan` need; the same schedule again returns the same object.
+  ///
+  /// Time:   O(T V) and the allocation; O(size of the schedules prepared before) if known.
+  /// Throws: precondition_error if it is not a schedule, or for another number of ranks;
+  ///         resource_error if the shared memory is full.
+  prepared_schedule& prepare(schedule const& plan) {
+    expect_ranks(plan, this->rank_count());
+    for (auto& known : parts_->prepared) {
+      if (known->source() == plan) return *known;
+    }
+    validate(plan);
+    auto layout = wire_layout_of<Link>(parts_->options);
+    layout.only_rank = this->rank();
+    layout.ranks_share = parts_->segment.find_or_make(
+        fingerprint(plan, layout, parts_->options.costs), wire_tables::shared_bytes(plan, layout));
+    return *parts_->prepared.emplace_back(
+        std::make_unique<prepared_schedule>(plan, layout, parts_->options.costs));
+  }
+
+ private:
+  basic_process_world(process_environment const& from, world_options options)
+      : basic_process_world(
+            from.segment, from.rank,
+            (options.waits.deadline = from.deadline.value_or(options.waits.deadline), options)) {
+    if (from.rank_count != this->rank_count()) {
+      throw input_error("BLINK_RANK_COUNT is " + std::to_string(from.rank_count) +
+                        ", the world in BLINK_SEGMENT has " + std::to_string(this->rank_count()) +
+                        " ranks");
+    }
+  }
+  explicit basic_process_world(std::unique_ptr<detail::process_parts> parts)
+      : shared_session<Link, lone_thread>(
+            parts->state, parts->options, parts->rank, lone_thread{},
+            std::make_shared<typename basic_process_world::rank_part>(parts->state.rank_count())),
+        parts_(std::move(parts)) {}
+
+  std::unique_ptr<detail::process_parts> parts_;
+};
+
+/// A rank that is a process: `blink::process_world me; blink::all_reduce(me, …);`
+using process_world = basic_process_world<>;
+static_assert(session<process_world>);
+
+/// The same over links with the rates that its schedules name.
+using shaped_process_world = basic_process_world<shaped_link>;
+static_assert(session<shaped_process_world>);
+
+}  // namespace blink::inline BLINK_ABI

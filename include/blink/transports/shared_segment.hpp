@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/life_signs.hpp>
+#include <blink/transports/world_state.hpp>
+#include <blink/version.hpp>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace blink::inline BLINK_ABI {
+
+/// Memory that the processes of one world share, and the signs of their lives.
+///
+/// It is a file in memory without a name (Linux: memfd), found through the file table of the process
+/// that made it: it goes when the last process goes that has it mapped, however these end, and no
+/// limit on the size of `/dev/shm` applies. Each rank holds a lock on one byte of the file, which
+/// the system releases when the process ends; no rank needs to be asked, and process numbers
+/// that are used again do no harm.
+///
+/// Everything in it is found by offsets, begins as 0 and changes by single atomic steps: a process
+/// may be killed at any instruction.
+class shared_segment final : public life_signs {
+ public:
+  /// Makes memory for a world, of which no rank has come yet. It takes up what is used of it.
+  ///
+  /// Throws: precondition_error if `rank_count < 1` or `bytes` is too few to begin with;
+  ///         resource_error if the system has no such memory.
+  [[nodiscard]] static shared_segment create(int rank_count, std::size_t bytes = default_bytes()) {
+    expects(rank_count >= 1, "shared_segment: rank_count >= 1");
+    std::size_t const first = first_block(rank_count);
+    bytes = bytes / page * page;
+    expects(bytes >= first + page, "shared_segment: too few bytes for the state of the ranks");
+    int const file = memfd_create("blink", 0);  // inherited: children find it under any number
+    if (file < 0) refuse("shared memory", "memfd_create");
+    shared_segment result(file);
+    if (ftruncate(file, static_cast<off_t>(bytes)) != 0) {
+      refuse("shared memory of " + std::to_string(bytes) + " bytes", "ftruncate");
+    }
+    result.map(bytes);
+    result.back(0, first);
+    auto& head = result.at<segment_head>(0);
+    head.version = version();
+    head.bytes = bytes;
+    head.rank_count = rank_count;
+    head.used.store(first);
+    return result;
+  }
+
+  /// Maps memory that another process made.
+  ///
+  /// path:   what `path()` says there
+  /// Throws: input_error if there is no such file or it is none of this version of blink.
+  [[nodiscard]] static shared_segment open(std::string const& path) {
+    int const file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (file < 0) throw input_error(path + ": cannot be opened: " + std::strerror(errno));
+    shared_segment result(file);
+    struct stat known{};
+    bool const is_sound = fstat(file, &known) == 0 && S_ISREG(known.st_mode) &&
+                          known.st_size >= static_cast<off_t>(page);
+    if (is_sound) result.map(static_cast<std::size_t>(known.st_size));
+    if (!is_sound || result.at<segment_head>(0).version != version() ||
+        result.at<segment_head>(0).bytes != result.bytes_) {
+      throw input_error(path + ": not the shared memory of a world of this version of blink (" +
+                        BLINK_VERSION_TEXT + ")");
+    }
+    return result;
+  }
+
+  shared_segment(shared_segment&& other) noexcept
+      : file_(std::exchange(other.file_, -1)),
+        memory_(std::exchange(other.memory_, nullptr)),
+        bytes_(other.bytes_) {}
+  shared_segment& operator=(shared_segment&&) = delete;
+  ~shared_segment() {
+    if (memory_ != nullptr) munmap(memory_, bytes_);
+    if (file_ >= 0) ::close(file_);
+  }
+
+  /// Under which name other processes of the same user open it, as long as this one lives.
+  [[nodiscard]] std::string path() const {
+    return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file_);
+  }
+  [[nodiscard]] int rank_count() const { return at<segment_head>(0).rank_count; }
+
+  /// The state of the world of all ranks.
+  [[nodiscard]] world_state state() const {
+    return {rank_count(), memory_ + world_offset(rank_count())};
+  }
+
+  /// This process is rank `rank` from now on.
+  ///
+  /// Throws: input_error if there is no such rank or another process is, or was, this rank.
+  void claim(int rank) {
+    if (rank < 0 || rank >= rank_count()) {
+      throw input_error("rank " + std::to_string(rank) + ": expected 0 to " +
+                        std::to_string(rank_count() - 1));
+    }
+    auto const taken = [&] {
+      throw input_error("rank " + std::to_string(rank) + " is taken by process " +
+                        std::to_string(process_of(rank).load()));
+    };
+    struct flock lock = byte_of(rank);
+    lock.l_type = F_WRLCK;
+    if (fcntl(file_, F_SETLK, &lock) != 0) {
+      if (errno == EAGAIN || errno == EACCES) taken();
+      refuse("a lock on shared memory", "fcntl");
+    }
+    std::int32_t nobody = 0;
+    if (!process_of(rank).compare_exchange_strong(nobody, getpid())) taken();
+  }
+
+  /// Memory that all who ask with the same key share; all 0 for who comes first.
+  ///
+  /// Pre:    everyone asks for as many bytes.
+  /// Throws: resource_error if the memory is used up.
+  [[nodiscard]] void* find_or_make(std::uint64_t key, std::size_t bytes) {
+    auto& head = at<segment_head>(0);
+    std::uint64_t first = head.first_block.load();
+    std::uint64_t found = find(key, first, 0);
+    if (found == 0) {
+      std::uint64_t const whole = (block_begin + bytes + page - 1) / page * page;
+      std::uint64_t const own = head.used.fetch_add(whole);
+      if (own > bytes_ || whole > bytes_ - own) {
+        head.used.fetch_sub(whole);
+        throw resource_error("shared memory full: " + std::to_string(whole) +
+                             " bytes more are needed, " + std::to_string(own) + " of " +
+                             std::to_string(bytes_) + " are used");
+      }
+      back(own, page);
+      at<block_head>(own).key = key;
+      at<block_head>(own).bytes = bytes;
+      std::uint64_t searched = 0;
+      while (found == 0) {  // may have come meanwhile: then ours is a page lost
+        found = find(key, first, searched);
+        if (found != 0) break;
+        at<block_head>(own).next = searched = first;
+        if (head.first_block.compare_exchange_strong(first, own)) found = own;
+      }
+    }
+    expects(at<block_head>(found).bytes == bytes, "shared_segment: one key, two sizes");
+    back(found, block_begin + bytes);
+    return memory_ + found + block_begin;
+  }
+
+  [[nodiscard]] bool has_died(int rank) const override {
+    std::int32_t const process = process_of(rank).load();
+    if (process == 0 || process == getpid()) return false;  // not here yet; own locks do not show
+    struct flock lock = byte_of(rank);
+    lock.l_type = F_WRLCK;
+    return fcntl(file_, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+  }
+  [[nodiscard]] std::string describe(int rank) const override {
+    std::int32_t const process = process_of(rank).load();
+    if (process == 0) return "not started";
+    std::string const number = std::to_string(process);
+    std::unique_ptr<std::FILE, int (*)(std::FILE*)> const file(
+        std::fopen(("/proc/" + number + "/stat").c_str(), "r"), std::fclose);
+    char state = ' ';
+    if (file && std::fscanf(file.get(), "%*d (%*[^)]) %c", &state) == 1) {
+      if (state == 'T' || state == 't') return "process " + number + ", stopped";
+    }
+    return "process " + number;
+  }
+
+  /// Half of the machine's memory: an upper limit, nothing that is taken.
+  [[nodiscard]] static std::size_t default_bytes() {
+    return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) / 2 *
+           static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  }
+
+ private:
+  static constexpr std::size_t page = 4096;
+  static constexpr std::size_t block_begin = 128;  // of a block's bytes behind its head
+
+  struct alignas(128) segment_head {
+    std::uint64_t version;
+    std::uint64_t bytes;
+    std::int32_t rank_count;
+    std::atomic<std::uint64_t> used;         // bytes dealt out, from the begin of the file
+    std::atomic<std::uint64_t> first_block;  // offset; 0: none
+  };
+  struct block_head {
+    std::uint64_t next;  // offset; 0: none
+    std::uint64_t key;
+    std::uint64_t bytes;
+  };
+  static_assert(sizeof(block_head) <= block_begin);
+
+  // The head, the process of each rank, the state of the world, then blocks.
+  [[nodiscard]] static std::size_t world_offset(int rank_count) {
+    std::size_t const ids =
+        sizeof(std::atomic<std::int32_t>) * static_cast<std::size_t>(rank_count);
+    return (sizeof(segment_head) + ids + 127) / 128 * 128;
+  }
+  [[nodiscard]] static std::size_t first_block(int rank_count) {
+    return (world_offset(rank_count) + world_state::bytes(rank_count) + page - 1) / page * page;
+  }
+  [[nodiscard]] static std::uint64_t version() {
+    detail::fingerprint all;
+    all.add(BLINK_VERSION_TEXT);
+    all.add(std::uint64_t{world_state::bytes(1)});
+    return all.value();
+  }
+
+  explicit shared_segment(int file) : file_(file) {}
+
+  void map(std::size_t bytes) {
+    void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+    if (memory == MAP_FAILED) refuse(std::to_string(bytes) + " bytes of addresses", "mmap");
+    memory_ = static_cast<std::byte*>(memory);
+    bytes_ = bytes;
+  }
+  // Has the system provide the bytes now: memory that is missing later is a signal, not an error.
+  void back(std::size_t offset, std::size_t bytes) {
+    int failure = 0;
+    do {
+      failure = posix_fallocate(file_, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+    } while (failure == EINTR);
+    errno = failure;
+    if (failure != 0) refuse(std::to_string(bytes) + " bytes of shared memory", "posix_fallocate");
+  }
+  [[nodiscard]] std::uint64_t find(std::uint64_t key, std::uint64_t from, std::uint64_t end) const {
+    for (std::uint64_t at_block = from; at_block != end; at_block = at<block_head>(at_block).next) {
+      if (at<block_head>(at_block).key == key) return at_block;
+    }
+    return 0;
+  }
+  template <class T>
+  [[nodiscard]] T& at(std::size_t offset) const {
+    return *reinterpret_cast<T*>(memory_ + offset);
+  }
+  [[nodiscard]] std::atomic<std::int32_t>& process_of(int rank) const {
+    return at<std::atomic<std::int32_t>>(sizeof(segment_head) +
+                                         sizeof(std::int32_t) * static_cast<std::size_t>(rank));
+  }
+  [[nodiscard]] static struct flock byte_of(int rank) {
+    struct flock lock{};
+    lock.l_whence = SEEK_SET;
+    lock.l_start = rank;
+    lock.l_len = 1;
+    return lock;
+  }
+  [[noreturn]] static void refuse(std::string const& what, char const* call) {
+    throw resource_error("the system refuses " + what + ": " + call + ": " + std::strerror(errno));
+  }
+
+  int file_;
+  std::byte* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace blink::inline BLINK_ABI

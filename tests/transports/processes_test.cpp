@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that are processes: forked ones, and the environment that others join by.
+
+#include <blink/collectives.hpp>
+#include <blink/transports/processes.hpp>
+
+#include "support/collective_case.hpp"
+#include "support/forked_ranks.hpp"
+#include "support/random_schedules.hpp"
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using blink_test::collective_case;
+using blink_test::forked_ranks;
+
+blink::world_options small_slots() {
+  blink::world_options options;
+  options.slot_bytes = 512;
+  options.waits.deadline = std::chrono::seconds(20);
+  return options;
+}
+
+/// One rank's part of a seeded case; returns what was wrong, empty if nothing.
+template <class T, class World, class Reducer>
+std::string run_seeded(World& me, std::uint64_t seed, Reducer const& reducer) {
+  std::mt19937_64 random(seed);
+  int const ranks = me.rank_count();
+  auto const kind = static_cast<blink::collective>(seed % 5);
+  auto plan = blink_test::random_schedule(random, ranks, kind);
+  auto const count = static_cast<std::size_t>(blink_test::below(random, 2000));
+  collective_case const what{kind, count, seed % 3 == 0, seed % 7, seed};
+  blink_test::rank_buffers<T> mine(what, ranks, me.rank());
+  blink_test::call_collective<blink::scheduled_chunks>(
+      me, me.prepare(plan), what, static_cast<T const*>(mine.input), mine.output, reducer);
+  int const root = plan.trees[0].root;
+  if (!mine.inputs.is_intact() || !mine.outputs.is_intact()) return "wrote outside of the buffers";
+  if (kind == blink::collective::reduce && me.rank() != root) return "";
+  std::size_t const shift =
+      kind == blink::collective::reduce_scatter ? count * static_cast<std::size_t>(me.rank()) : 0;
+  for (std::size_t k = 0; k < mine.output_count; ++k) {
+    auto const expected = blink_test::expected_element<T>(what, ranks, root, shift + k, reducer);
+    if (!(mine.output[k] == expected)) {
+      return "seed " + std::to_string(seed) + ": element " + std::to_string(k) + " is wrong";
+    }
+  }
+  return "";
+}
+
+template <class World>
+class processes : public testing::Test {};
+using worlds = testing::Types<blink::process_world, blink::shaped_process_world>;
+TYPED_TEST_SUITE(processes, worlds);
+
+TYPED_TEST(processes, random_cases_are_exact) {
+  for (int const ranks : {1, 2, 3, 5}) {
+    forked_ranks all(ranks);
+    all.start([&](int rank) {
+      TypeParam me(all.path(), rank, small_slots());
+      std::string wrong;
+      for (std::uint64_t seed = 0; seed < 30; ++seed) {
+        wrong += run_seeded<std::int32_t>(me, seed * 8 + static_cast<std::uint64_t>(ranks),
+                                          blink::sum{});
+        wrong += run_seeded<blink_test::triple>(me, seed * 8 + 1000, blink_test::triple_reducer{});
+      }
+      return wrong;
+    });
+    for (auto const& end : all.finish()) {
+      EXPECT_EQ(end.text, "");
+      EXPECT_EQ(end.status, 0);
+    }
+  }
+}
+
+// The same protocol among threads, each with a mapping of its own: ThreadSanitizer sees them all.
+TYPED_TEST(processes, also_as_threads_of_one_process) {
+  auto const segment = blink::shared_segment::create(3, std::size_t{1} << 28);
+  std::vector<std::string> wrong(3);
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < 3; ++rank) {
+      threads.emplace_back([&, rank] {
+        TypeParam me(segment.path(), rank, small_slots());
+        for (std::uint64_t seed = 0; seed < 20; ++seed) {
+          wrong[static_cast<std::size_t>(rank)] += run_seeded<std::int32_t>(me, seed, blink::sum{});
+        }
+      });
+    }
+  }
+  for (auto const& text : wrong) EXPECT_EQ(text, "");
+}
+
+TEST(process_world, prepares_a_schedule_once) {
+  auto const segment = blink::shared_segment::create(2);
+  blink::process_world me(segment.path(), 0);
+  auto& first = me.prepare(blink::star_schedule(2));
+  EXPECT_EQ(&me.prepare(blink::star_schedule(2)), &first);
+  EXPECT_NE(&me.prepare(blink::chain_schedule(2, 0)), &first);
+  EXPECT_THROW(me.prepare(blink::star_schedule(3)), blink::precondition_error);
+}
+
+TEST(process_world, memory_that_is_full_is_an_error) {
+  auto const segment = blink::shared_segment::create(2, std::size_t{1} << 20);
+  blink::process_world me(segment.path(), 1);
+  try {
+    me.prepare(blink::star_schedule(2));
+    FAIL() << "prepared more than there is";
+  } catch (blink::resource_error const& failure) {
+    EXPECT_NE(std::string(failure.what()).find("shared memory full"), std::string::npos)
+        << failure.what();
+  }
+  EXPECT_THROW((void)blink::shared_segment::create(2, 100), blink::precondition_error);
+}
+
+TEST(process_world, ranks_are_taken_once) {
+  auto const segment = blink::shared_segment::create(2);
+  blink::process_world const me(segment.path(), 1);
+  EXPECT_THROW(blink::process_world(segment.path(), 1), blink::input_error);
+  EXPECT_THROW(blink::process_world(segment.path(), 2), blink::input_error);
+  EXPECT_THROW(blink::process_world(segment.path(), -1), blink::input_error);
+  EXPECT_THROW(blink::process_world("/nowhere", 0), blink::input_error);
+  EXPECT_THROW(blink::process_world("/dev/null", 0), blink::input_error);
+  EXPECT_THROW(blink::process_world(BLINK_SOURCE_DIR "/README.md", 0), blink::input_error);
+}
+
+/// Sets variables for as long as it lives.
+class environment {
+ public:
+  environment(char const* rank, char const* count, char const* segment, char const* deadline) {
+    set("BLINK_RANK", rank);
+    set("BLINK_RANK_COUNT", count);
+    set("BLINK_SEGMENT", segment);
+    set("BLINK_DEADLINE", deadline);
+  }
+  environment(environment const&) = delete;
+  environment& operator=(environment const&) = delete;
+  ~environment() {
+    for (char const* const name :
+         {"BLINK_RANK", "BLINK_RANK_COUNT", "BLINK_SEGMENT", "BLINK_DEADLINE"}) {
+      unsetenv(name);
+    }
+  }
+
+ private:
+  static void set(char const* name, char const* value) {
+    if (value != nullptr) setenv(name, value, 1);
+  }
+};
+
+TEST(process_environment, names_what_is_wrong) {
+  auto const complaint = [](char const* rank, char const* count, char const* segment,
+                            char const* deadline) -> std::string {
+    environment const variables(rank, count, segment, deadline);
+    try {
+      (void)blink::read_process_environment();
+    } catch (blink::input_error const& failure) {
+      return failure.what();
+    }
+    return "";
+  };
+  struct {
+    char const *rank, *count, *segment, *deadline, *expected;
+  } const cases[] = {
+      {nullptr, nullptr, nullptr, nullptr, "BLINK_RANK_COUNT is not set"},
+      {nullptr, "2", "s", nullptr, "BLINK_RANK is not set"},
+      {"0", "2", nullptr, nullptr, "BLINK_SEGMENT is not set"},
+      {"2", "2", "s", nullptr, "BLINK_RANK is '2', expected an integer from 0 to 1"},
+      {"-1", "2", "s", nullptr, "BLINK_RANK is '-1'"},
+      {"", "2", "s", nullptr, "BLINK_RANK is ''"},
+      {"1x", "2", "s", nullptr, "BLINK_RANK is '1x'"},
+      {"1", "0", "s", nullptr, "BLINK_RANK_COUNT is '0'"},
+      {"1", "99999999999999", "s", nullptr, "BLINK_RANK_COUNT is '99999999999999'"},
+      {"1", "2", "s", "soon", "BLINK_DEADLINE is 'soon'"},
+      {"1", "2", "s", "0", "BLINK_DEADLINE is '0'"},
+      {"1", "2", "s", "nan", "BLINK_DEADLINE is 'nan'"},
+      {"1", "2", "s", "1.5", ""},
+  };
+  for (auto const& one : cases) {
+    auto const text = complaint(one.rank, one.count, one.segment, one.deadline);
+    EXPECT_EQ(text.substr(0, std::string(one.expected).size()), one.expected) << text;
+    EXPECT_EQ(text.empty(), *one.expected == '\0') << text;
+  }
+}
+
+TEST(process_environment, is_joined) {
+  auto const segment = blink::shared_segment::create(2);
+  {
+    environment const variables("1", "2", segment.path().c_str(), "3.5");
+    blink::process_world const me;
+    EXPECT_EQ(me.rank(), 1);
+    EXPECT_EQ(me.rank_count(), 2);
+    EXPECT_EQ(me.options().waits.deadline.count(), 3'500'000'001);
+  }
+  environment const variables("0", "3", segment.path().c_str(), nullptr);
+  EXPECT_THROW(blink::process_world{}, blink::input_error);
+}
+
+}  // namespace
