@@ -124,7 +124,7 @@ concept comes_back_from_wires =
 template <class R, class T>
 concept ends_as_an_element =
     requires(R const reduce, accumulator_t<R, T> const total, element_place const place) {
-      { detail::finish(reduce, total, 1, place) } -> std::convertible_to<T>;
+      static_cast<T>(detail::finish(reduce, total, 1, place));
     };
 
 }  // namespace detail
@@ -142,7 +142,8 @@ concept ends_as_an_element =
 ///     recv(wire) -> accumulator          and after (without a place)
 ///     finish(accumulator, rank_count) -> T       at the root, once for each element
 ///
-/// Without `lift` the accumulator is `T`; without `send` the accumulator itself crosses links. A
+/// What `finish` returns, or without it the accumulator, may also be what `T` converts from
+/// explicitly. Without `lift` the accumulator is `T`; without `send` the accumulator itself crosses links. A
 /// leaf of a tree has one element and nothing combined: it hands on the element if that is not
 /// larger than the wire's type, to be lifted at the other end, and `send(lift(…))` otherwise.
 ///

@@ -37,7 +37,8 @@ template <std::size_t Block, class T, class Make>
 void fill(T* result, std::size_t count, Make const& make) {
   auto const each = [&](std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
-      ::new (static_cast<void*>(result + i)) T(static_cast<T>(make(i)));
+      T const made = static_cast<T>(make(i));  // not in place: it may read what is there
+      ::new (static_cast<void*>(result + i)) T(made);
     }
   };
   if (count == Block) {

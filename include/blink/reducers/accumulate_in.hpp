@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/order.hpp>
+#include <blink/collectives/reducer.hpp>
+#include <blink/config.hpp>
+#include <blink/reducers/arithmetic.hpp>
+#include <blink/reducers/small_float.hpp>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace blink::inline BLINK_ABI {
+
+namespace detail {
+
+/// `operation` on numbers that are combined as `Accumulator`, whatever the buffers hold.
+template <class Accumulator, class Operation>
+struct widened {
+  static constexpr bool is_commutative = blink::is_commutative<Operation>;
+  static constexpr order_promise order = order_of<Operation>;
+  using total_type = accumulator_t<Operation, Accumulator>;
+
+  template <class T>
+    requires std::is_convertible_v<T, Accumulator>
+  BLINK_HOST_DEVICE constexpr total_type lift(T const& value, element_place const& place) const {
+    return detail::lift(operation, static_cast<Accumulator>(value), place);
+  }
+  BLINK_HOST_DEVICE constexpr total_type operator()(total_type const& a,
+                                                    total_type const& b) const {
+    return static_cast<total_type>(operation(a, b));
+  }
+  BLINK_HOST_DEVICE constexpr Accumulator finish(total_type const& total, int rank_count,
+                                                 element_place const& place) const {
+    return static_cast<Accumulator>(detail::finish(operation, total, rank_count, place));
+  }
+
+  Operation operation;
+};
+
+/// The same with partial results rounded to `Wire` on links.
+template <class Accumulator, class Wire, class Operation>
+struct widened_with_wire : widened<Accumulator, Operation> {
+  using typename widened<Accumulator, Operation>::total_type;
+
+  BLINK_HOST_DEVICE constexpr Wire send(total_type const& total) const {
+    return static_cast<Wire>(total);
+  }
+  BLINK_HOST_DEVICE constexpr total_type recv(Wire const& sent) const {
+    return static_cast<total_type>(sent);
+  }
+};
+
+}  // namespace detail
+
+/// Combines numbers in a wider type: `accumulate_in<float>(sum{})` on buffers of `bfloat16` adds
+/// `float`s, which also cross links, and rounds once, at the root. A leaf sends its elements as
+/// they are.
+///
+/// Error: that of `operation` in `Accumulator`, and one rounding to the buffers' type.
+template <class Accumulator, class Operation>
+  requires reducer_for<Operation, Accumulator>
+[[nodiscard]] BLINK_HOST_DEVICE constexpr auto accumulate_in(Operation const& operation) {
+  return detail::widened<Accumulator, Operation>{operation};
+}
+
+/// The same with partial results rounded to `Wire` on links: half the bytes for one rounding for
+/// each inner rank between a leaf and the root.
+template <class Accumulator, class Wire, class Operation>
+  requires(reducer_for<Operation, Accumulator> &&
+           std::is_constructible_v<Wire, accumulator_t<Operation, Accumulator>>)
+[[nodiscard]] BLINK_HOST_DEVICE constexpr auto accumulate_in(Operation const& operation) {
+  return detail::widened_with_wire<Accumulator, Wire, Operation>{{operation}};
+}
+
+static_assert(reducer_for<decltype(accumulate_in<float>(sum{})), bfloat16>);
+static_assert(sizeof(wire_t<decltype(accumulate_in<float, bfloat16>(avg{})), bfloat16>) == 2);
+static_assert(reducer_for<decltype(accumulate_in<std::int64_t>(sum{})), std::int8_t>);
+static_assert(!reducer_for<sum, bfloat16>, "16 bits are for storage; say what to add in");
+static_assert(reducer_for<max, float8_e5m2>, "the largest needs no arithmetic");
+
+}  // namespace blink::inline BLINK_ABI

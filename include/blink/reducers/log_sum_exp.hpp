@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/reducer.hpp>
+#include <blink/config.hpp>
+
+#include <cmath>
+#include <type_traits>
+
+namespace blink::inline BLINK_ABI {
+
+/// A sum of exponentials: scale * exp(largest), 1 <= scale unless there was none.
+template <class T>
+struct scaled_exponential {
+  T largest{};
+  T scale{};
+};
+
+/// log(exp(x_1) + … + exp(x_n)) without overflow: how probabilities in logarithms are added, and
+/// partial soft-maxima merged.
+///
+/// Source: M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax", 2018.
+/// Error:  a few ulp of max(1, |result|) for each of the n - 1 combinations.
+/// Post:   -infinity is neutral; +infinity and NaN stay.
+struct log_sum_exp {
+  static constexpr bool is_commutative = true;
+
+  template <class T>
+    requires std::is_floating_point_v<T>
+  BLINK_HOST_DEVICE scaled_exponential<T> lift(T value) const {
+    return {value, T{1}};
+  }
+  template <class T>
+  BLINK_HOST_DEVICE scaled_exponential<T> operator()(scaled_exponential<T> const& a,
+                                                     scaled_exponential<T> const& b) const {
+    if (a.largest == b.largest) return {a.largest, a.scale + b.scale};  // also infinities
+    bool const a_is_larger = !(a.largest < b.largest);                  // NaN stays: exp makes it
+    auto const& more = a_is_larger ? a : b;
+    auto const& less = a_is_larger ? b : a;
+    return {more.largest, more.scale + less.scale * exponential(less.largest - more.largest)};
+  }
+  template <class T>
+  BLINK_HOST_DEVICE T finish(scaled_exponential<T> const& total, int) const {
+#if BLINK_DEVICE_PASS
+    return total.largest + ::log(total.scale);
+#else
+    return total.largest + std::log(total.scale);
+#endif
+  }
+
+ private:
+  template <class T>
+  BLINK_HOST_DEVICE static T exponential(T value) {
+#if BLINK_DEVICE_PASS
+    return ::exp(value);
+#else
+    return std::exp(value);
+#endif
+  }
+};
+
+static_assert(reducer_for<log_sum_exp, float> && reducer_for<log_sum_exp, double>);
+static_assert(!reducer_for<log_sum_exp, int>, "logarithms of integers are no integers");
+
+}  // namespace blink::inline BLINK_ABI

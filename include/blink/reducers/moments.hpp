@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/reducer.hpp>
+#include <blink/config.hpp>
+
+#include <concepts>
+#include <type_traits>
+
+namespace blink::inline BLINK_ABI {
+
+/// How many numbers there were, their mean, and the sum of the squared distances from it.
+template <class T>
+struct moments {
+  T count{};
+  T mean{};
+  T squares{};
+
+  /// Of one number.
+  [[nodiscard]] BLINK_HOST_DEVICE static constexpr moments of(T value) {
+    return {T{1}, value, T{0}};
+  }
+  /// One number more (Welford's step).
+  BLINK_HOST_DEVICE constexpr void add(T value) {
+    count += T{1};
+    T const distance = value - mean;
+    mean += distance / count;
+    squares += distance * (value - mean);
+  }
+  /// Of all numbers as a whole; 0 without numbers.
+  [[nodiscard]] BLINK_HOST_DEVICE constexpr T variance() const {
+    return count == T{0} ? T{0} : squares / count;
+  }
+  /// Estimated for what the numbers were drawn from; 0 below two numbers.
+  [[nodiscard]] BLINK_HOST_DEVICE constexpr T sample_variance() const {
+    return count <= T{1} ? T{0} : squares / (count - T{1});
+  }
+};
+
+/// Merges moments of disjoint sets of numbers, as if all had been added to one.
+///
+/// Source: B. Welford, "Note on a method for calculating corrected sums of squares and products",
+///         Technometrics 4, 1962; T. Chan, G. Golub and R. LeVeque, "Updating formulae and a
+///         pairwise algorithm for computing sample variances", COMPSTAT 1982.
+/// Error:  relative, of the order of ulp * (condition of the numbers) for each merge: no
+///         cancellation of squares, however far the mean is from 0.
+struct merge_moments {
+  static constexpr bool is_commutative = true;
+  template <class T>
+    requires std::is_floating_point_v<T>
+  BLINK_HOST_DEVICE constexpr moments<T> operator()(moments<T> const& a,
+                                                    moments<T> const& b) const {
+    T const count = a.count + b.count;
+    if (count == T{0}) return a;
+    T const distance = b.mean - a.mean;
+    T const part = b.count / count;
+    return {count, a.mean + distance * part,
+            a.squares + b.squares + distance * distance * a.count * part};
+  }
+};
+
+/// The mean of an element over the ranks, accumulated as moments: no overflow of the sum.
+struct mean_of_ranks : merge_moments {
+  template <class T>
+    requires std::is_floating_point_v<T>
+  BLINK_HOST_DEVICE constexpr moments<T> lift(T value) const {
+    return moments<T>::of(value);
+  }
+  template <class T>
+  BLINK_HOST_DEVICE constexpr T finish(moments<T> const& total, int) const {
+    return total.mean;
+  }
+};
+
+/// The variance of an element over the ranks, of all ranks as a whole.
+struct variance_of_ranks : merge_moments {
+  template <class T>
+    requires std::is_floating_point_v<T>
+  BLINK_HOST_DEVICE constexpr moments<T> lift(T value) const {
+    return moments<T>::of(value);
+  }
+  template <class T>
+  BLINK_HOST_DEVICE constexpr T finish(moments<T> const& total, int) const {
+    return total.variance();
+  }
+};
+
+static_assert(combines_elements<merge_moments, moments<double>>);
+static_assert(reducer_for<variance_of_ranks, float> && !combines_elements<mean_of_ranks, float>);
+static_assert(!reducer_for<variance_of_ranks, int>, "variances of integers are no integers");
+
+}  // namespace blink::inline BLINK_ABI

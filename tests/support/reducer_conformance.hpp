@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What every reducer must do, as a suite; a new one is a case and one line.
+//
+// A case names `element` and says: `reducer()`; `input(dice)`, a random element; `expected(inputs)`,
+// the result for the inputs of all ranks in their order, by another way than the reducer's;
+// `agrees(got, expected, inputs)`, whether a result is within the error that the reducer states;
+// `is_exact`, whether every order must give the same bits. `neutral()` is optional.
+
+#include <blink/collectives.hpp>
+#include <blink/transports/slots.hpp>
+
+#include "support/random_schedules.hpp"
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace blink_test {
+
+/// Random numbers that are cheap to seed.
+struct dice {
+  std::uint64_t state = 0;
+  std::uint64_t operator()() {
+    state += 0x9e3779b97f4a7c15u;
+    std::uint64_t bits = (state ^ state >> 30) * 0xbf58476d1ce4e5b9u;
+    bits = (bits ^ bits >> 27) * 0x94d049bb133111ebu;
+    return bits ^ bits >> 31;
+  }
+  int below(int bound) {
+    return static_cast<int>(operator()() % static_cast<std::uint64_t>(bound));
+  }
+  /// From -1 to 1.
+  double signed_unit() { return static_cast<double>(operator()() >> 11) * 0x1p-52 - 1.0; }
+};
+
+/// Equal as bits, so that -0 is not 0 and a NaN is itself.
+template <class T>
+bool same_bits(T const& a, T const& b) {
+  if constexpr (std::same_as<T, float>) {
+    return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+  } else if constexpr (std::same_as<T, double>) {
+    return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+  } else {
+    return a == b;
+  }
+}
+
+/// Defaults of cases: a reducer without state whose results are exact.
+template <class Element, class Reducer>
+struct reducer_case {
+  using element = Element;
+  static constexpr bool is_exact = true;
+  static Reducer reducer() { return {}; }
+  static bool agrees(Element const& got, Element const& expected, std::vector<Element> const&) {
+    return same_bits(got, expected);
+  }
+};
+
+/// The steps of a reducer one by one, on inputs of ranks 0, 1, 2, …
+template <class Case>
+class stepwise {
+ public:
+  using T = typename Case::element;
+  using R = decltype(Case::reducer());
+  using A = blink::accumulator_t<R, T>;
+  static_assert(blink::reducer_for<R, T>);
+
+  explicit stepwise(std::vector<T> const& inputs) {
+    for (std::size_t rank = 0; rank < inputs.size(); ++rank) {
+      parts_.push_back(
+          static_cast<A>(blink::detail::lift(reduce_, inputs[rank], {3, static_cast<int>(rank)})));
+    }
+  }
+  void shuffle(dice& random) {
+    for (std::size_t k = parts_.size(); k > 1; --k) {
+      std::swap(parts_[k - 1], parts_[random() % k]);
+    }
+  }
+  /// Combines neighbours at random places until one is left; some cross a wire on the way.
+  T result(dice& random, bool crosses) {
+    int const ranks = static_cast<int>(parts_.size());
+    auto left = parts_;
+    while (left.size() > 1) {
+      std::size_t const at = random() % (left.size() - 1);
+      A other = left[at + 1];
+      if (crosses && random() % 2 == 0) {
+        other = static_cast<A>(blink::detail::receive<T>(
+            reduce_, blink::detail::send(reduce_, other, {3, random.below(ranks)})));
+      }
+      left[at] = static_cast<A>(reduce_(left[at], other));
+      left.erase(left.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+    }
+    return static_cast<T>(blink::detail::finish(reduce_, left[0], ranks, {3, 0}));
+  }
+
+ private:
+  R reduce_ = Case::reducer();
+  std::vector<A> parts_;
+};
+
+/// Runs one collective on all ranks; returns what was wrong, empty if nothing.
+template <class Case, class World>
+std::string run_reducer(World& world, blink::schedule const& plan, blink::collective kind,
+                        std::size_t count, bool in_place, std::uint64_t seed) {
+  using T = typename Case::element;
+  auto const ranks = static_cast<std::size_t>(world.rank_count());
+  bool const scatters = kind == blink::collective::reduce_scatter;
+  std::size_t const all = scatters ? ranks * count : count;
+  std::vector<std::vector<T>> inputs(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    dice random{seed * 1000 + rank};
+    for (std::size_t k = 0; k < all; ++k) inputs[rank].push_back(Case::input(random));
+  }
+  auto buffers = inputs;
+  std::vector<std::vector<T>> outputs(ranks, std::vector<T>(count, T{}));
+  world.run([&](auto& me) {
+    auto const rank = static_cast<std::size_t>(me.rank());
+    auto& prepared = me.prepare(plan);
+    T* const input = buffers[rank].data();
+    T* const output = in_place ? input + (scatters ? rank * count : 0) : outputs[rank].data();
+    auto const reducer = Case::reducer();
+    blink::detail::run_collective<blink::scheduled_chunks>(
+        me, prepared, kind, static_cast<T const*>(input), output, count, reducer);
+  });
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    if (kind == blink::collective::reduce && static_cast<int>(rank) != plan.trees[0].root) continue;
+    std::size_t const first = scatters ? rank * count : 0;
+    for (std::size_t k = 0; k < count; ++k) {
+      std::vector<T> of_ranks;
+      for (auto const& input : inputs) of_ranks.push_back(input[first + k]);
+      T const& got = in_place ? buffers[rank][first + k] : outputs[rank][k];
+      if (!Case::agrees(got, Case::expected(of_ranks), of_ranks)) {
+        return "rank " + std::to_string(rank) + ", element " + std::to_string(k) + " of " +
+               std::to_string(count);
+      }
+    }
+  }
+  return {};
+}
+
+template <class Case>
+class reducer_conformance : public testing::Test {
+ protected:
+  using T = typename Case::element;
+  using R = decltype(Case::reducer());
+  static constexpr bool combines_elements = blink::combines_elements<R, T>;
+
+  static std::vector<T> random_inputs(dice& random) {
+    std::vector<T> inputs;
+    for (int k = 1 + random.below(9); k > 0; --k) inputs.push_back(Case::input(random));
+    return inputs;
+  }
+  template <class World>
+  static void all_collectives(std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    int const ranks = 1 + below(random, 7);
+    blink::world_options options;
+    options.slot_bytes = 300 + random() % 1000;
+    World world(ranks, options);
+    for (auto const kind : {blink::collective::all_reduce, blink::collective::reduce,
+                            blink::collective::reduce_scatter}) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << to_text(kind));
+      auto const plan = blink::is_commutative<R>
+                            ? random_schedule(random, ranks, kind)
+                            : (kind == blink::collective::reduce ? blink::chain_schedule(ranks, 0)
+                                                                 : blink::star_schedule(ranks));
+      std::size_t const count = random() % (seed % 2 == 0 ? 30 : 200);
+      EXPECT_EQ(run_reducer<Case>(world, plan, kind, count, random() % 2 == 0, seed), "");
+    }
+  }
+};
+TYPED_TEST_SUITE_P(reducer_conformance);
+
+TYPED_TEST_P(reducer_conformance, is_associative_and_commutative_within_its_error) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    dice random{seed};
+    auto const inputs = this->random_inputs(random);
+    auto const expected = TypeParam::expected(inputs);
+    stepwise<TypeParam> steps(inputs);
+    auto const first = steps.result(random, false);
+    ASSERT_TRUE(TypeParam::agrees(first, expected, inputs));
+    if (blink::is_commutative<decltype(TypeParam::reducer())>) steps.shuffle(random);
+    auto const second = steps.result(random, true);
+    ASSERT_TRUE(TypeParam::agrees(second, expected, inputs));
+    if constexpr (TypeParam::is_exact) {
+      ASSERT_TRUE(same_bits(first, second));
+    }
+  }
+}
+
+TYPED_TEST_P(reducer_conformance, keeps_what_is_combined_with_its_neutral_element) {
+  if constexpr (requires { TypeParam::neutral(); }) {
+    for (std::uint64_t seed = 0; seed < 100; ++seed) {
+      dice random{seed};
+      auto const input = TypeParam::input(random);
+      auto const reduce = TypeParam::reducer();
+      using A = blink::accumulator_t<decltype(TypeParam::reducer()), typename TypeParam::element>;
+      auto const lifted = static_cast<A>(blink::detail::lift(reduce, input, {}));
+      A const neutral = TypeParam::neutral();
+      auto const ends = [&](A const& total) {
+        return static_cast<typename TypeParam::element>(
+            blink::detail::finish(reduce, total, 1, {}));
+      };
+      auto const alone = ends(lifted);
+      EXPECT_TRUE(same_bits(ends(static_cast<A>(reduce(neutral, lifted))), alone)) << seed;
+      EXPECT_TRUE(same_bits(ends(static_cast<A>(reduce(lifted, neutral))), alone)) << seed;
+    }
+  }
+}
+
+TYPED_TEST_P(reducer_conformance, gives_what_a_loop_over_the_ranks_gives) {
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    this->template all_collectives<blink::thread_world>(seed);
+    if constexpr (!TestFixture::combines_elements) {  // others are bytes to slots
+      this->template all_collectives<blink::basic_world<blink::slot_link>>(seed + 100);
+    }
+  }
+}
+
+REGISTER_TYPED_TEST_SUITE_P(reducer_conformance, is_associative_and_commutative_within_its_error,
+                            keeps_what_is_combined_with_its_neutral_element,
+                            gives_what_a_loop_over_the_ranks_gives);
+
+}  // namespace blink_test
