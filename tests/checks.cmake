@@ -51,6 +51,12 @@ if(TARGET blink_command)
                    ${PROJECT_SOURCE_DIR}/data)
 endif()
 
+if(TARGET blink_command AND BLINK_BUILD_EXAMPLES)
+  add_test(NAME command.run
+           COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/run_test.sh $<TARGET_FILE:example_processes>
+                   $<TARGET_FILE:blink_command> run)
+endif()
+
 # --- the README -----------------------------------------------------------------------------------------
 add_test(NAME readme.code_is_the_example
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/readme_test.sh ${PROJECT_SOURCE_DIR})

@@ -21,6 +21,7 @@ constexpr char const* about =
     "  blink check dgx1v plan.json                   is a plan sound?\n"
     "  blink simulate dgx1v --sizes 8:1G             its time on the machine, link by link\n"
     "  blink perf -g 4                               all-reduce on this machine\n"
+    "  blink run -n 4 -- PROGRAM                     a program in four processes\n"
     "\n"
     "A MACHINE is a built-in name (blink topo --list), a JSON file or an NCCL topology XML file.";
 
@@ -38,6 +39,7 @@ int main(int argc, char** argv) {
   blink::tools::add_perf_command(app);
   blink::tools::add_check_command(app);
   blink::tools::add_simulate_command(app);
+  blink::tools::add_run_command(app);
   try {
     app.parse(argc, argv);
     return std::fflush(stdout) == 0 ? 0 : blink::tools::exit_input_error;

@@ -33,7 +33,7 @@ refused() {
 }
 
 ok help "MACHINE" "$blink" --help
-for command in topo plan perf check simulate; do ok "help $command" "Usage" "$blink" $command --help; done
+for command in topo plan perf check simulate run; do ok "help $command" "Usage" "$blink" $command --help; done
 ok version "blink [0-9]" "$blink" --version
 
 ok "all-reduce of the allocation" "62.5 GB/s" "$blink" plan "$data/dgx1v.xml" --ranks 0,1,2,3,4,5

@@ -46,7 +46,7 @@ class shared_segment final : public life_signs {
     std::size_t const first = first_block(rank_count);
     bytes = bytes / page * page;
     expects(bytes >= first + page, "shared_segment: too few bytes for the state of the ranks");
-    int const file = memfd_create("blink", 0);  // inherited: children find it under any number
+    int const file = memfd_create("blink", MFD_CLOEXEC);
     if (file < 0) refuse("shared memory", "memfd_create");
     shared_segment result(file);
     if (ftruncate(file, static_cast<off_t>(bytes)) != 0) {

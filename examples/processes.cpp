@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that are processes: start it with `blink run -n 4 -- example_processes`. Without a launcher
+// it says what is missing.
+#include <blink/collectives.hpp>
+#include <blink/transports/processes.hpp>
+
+#include <cstdio>
+#include <vector>
+
+int main() {
+  try {
+    blink::process_world me;
+    std::vector<double> gradient(1000, 1.0 + me.rank());
+    blink::all_reduce(me, blink::star_schedule(me.rank_count()), gradient.data(), gradient.data(),
+                      gradient.size(), blink::sum{});
+    std::printf("rank %d of %d: %g\n", me.rank(), me.rank_count(), gradient[0]);
+  } catch (blink::input_error const& failure) {  // not started by a launcher
+    std::printf("%s\n", failure.what());
+  }
+}

@@ -1,0 +1,89 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Behaviour of `blink run`, as a user sees it. usage: run_test.sh PROGRAM LAUNCHER...
+# PROGRAM is example_processes, LAUNCHER the words in front of "-n RANKS -- PROGRAM".
+set -u
+program=$(realpath "$1")
+shift
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+
+# expect NAME STATUS PATTERN COMMAND...: the status, and a line with the pattern on either stream.
+expect() {
+  name=$1 status=$2 pattern=$3
+  shift 3
+  timeout 30 "$@" >"$work/out" 2>"$work/err" </dev/null
+  got=$?
+  if [ $got -eq "$status" ] && cat "$work/out" "$work/err" | grep -q -- "$pattern"; then return; fi
+  failures=$((failures + 1))
+  printf 'FAILED %s: %s\n  expected status %d and "%s", got status %d\n' "$name" "$*" "$status" \
+    "$pattern" $got
+  cat "$work/out" "$work/err" | sed 's/^/  | /' | head -20
+}
+lines() {  # lines NAME COUNT: in what was printed
+  count=$(wc -l <"$work/out")
+  if [ "$count" -eq "$2" ]; then return; fi
+  failures=$((failures + 1))
+  printf 'FAILED %s: %d lines, expected %d\n' "$1" "$count" "$2"
+}
+
+expect "four ranks" 0 '^\[3\] rank 3 of 4: 10$' "$@" -n 4 -- "$program"
+lines "four ranks" 4
+expect "no launcher" 0 'BLINK_RANK_COUNT is not set' "$program"
+expect "no program" 2 'cannot run ./nowhere/nothing.' "$@" -n 2 -- /nowhere/nothing
+expect "environment" 0 '^\[1\] 1 of 2, /proc/' \
+  "$@" -n 2 -- sh -c 'echo "$BLINK_RANK of $BLINK_RANK_COUNT, $BLINK_SEGMENT"'
+expect "standard error has labels too" 0 '^\[0\] oops$' "$@" -n 1 -- sh -c 'echo oops >&2'
+expect "a last line without an end" 0 '^\[0\] half$' "$@" -n 1 -- printf half
+expect "arguments are passed as they are" 0 '^\[0\] <-n> <a b> <-->$' \
+  "$@" -n 1 -- sh -c 'printf "<%s> <%s> <%s>\n" "$@"' name -n "a b" --
+expect "the status of the rank that fails; the others are stopped" 7 'rank 1 .* ended with status 7' \
+  "$@" -n 3 -- sh -c 'if [ $BLINK_RANK = 1 ]; then exit 7; fi; sleep 60'
+expect "a rank that is killed" 137 'rank 0 .* was killed by signal 9' \
+  "$@" -n 2 -- sh -c 'if [ $BLINK_RANK = 0 ]; then kill -9 $$; fi; sleep 60'
+expect "deaf ranks are killed" 5 'rank 0 .* ended with status 5' \
+  "$@" -n 2 -- sh -c 'if [ $BLINK_RANK = 0 ]; then exit 5; fi; trap "" TERM; sleep 60 & wait; wait; sleep 60'
+expect "more ranks than a rank knows of" 0 "BLINK_RANK is '5', expected an integer from 0 to 1" \
+  "$@" -n 2 -- env BLINK_RANK=5 "$program"
+expect "another count than the world has" 0 'BLINK_RANK_COUNT is 3, the world .* has 2 ranks' \
+  "$@" -n 2 -- env BLINK_RANK_COUNT=3 "$program"
+expect "a rank that others are" 0 'rank 0 is taken by process' \
+  "$@" -n 1 -- sh -c "'$program'; '$program'"
+
+# Signals reach the ranks, and their end the caller.
+"$@" -n 2 -- sh -c 'trap "echo heard; exit 3" TERM; echo up; sleep 60 & wait' >"$work/out" 2>&1 &
+launcher=$!
+tries=0
+while [ "$(grep -c up "$work/out")" -lt 2 ] && [ $tries -lt 200 ]; do sleep 0.05; tries=$((tries + 1)); done
+kill -TERM $launcher
+wait $launcher
+status=$?
+if [ $status -ne 143 ] || [ "$(grep -c heard "$work/out")" -ne 2 ]; then
+  failures=$((failures + 1))
+  echo "FAILED signals: status $status, expected 143 and both ranks to hear it"
+  sed 's/^/  | /' "$work/out"
+fi
+
+# A launcher that is killed takes its ranks along.
+"$@" -n 2 -- sh -c 'echo process $$; exec sleep 60' >"$work/out" 2>&1 &
+launcher=$!
+tries=0
+while [ "$(grep -c process "$work/out")" -lt 2 ] && [ $tries -lt 200 ]; do sleep 0.05; tries=$((tries + 1)); done
+kill -KILL $launcher
+wait $launcher 2>/dev/null
+for rank in $(sed -n 's/^\[[01]\] process //p' "$work/out"); do
+  tries=0
+  while kill -0 "$rank" 2>/dev/null && ! grep -q ') Z' "/proc/$rank/stat" && [ $tries -lt 100 ]; do
+    sleep 0.05
+    tries=$((tries + 1))
+  done
+  if [ $tries -ge 100 ]; then
+    failures=$((failures + 1))
+    echo "FAILED: rank in process $rank outlives its launcher"
+    kill -KILL "$rank"
+  fi
+done
+
+[ $failures -eq 0 ] && echo "all as expected"
+exit $failures
