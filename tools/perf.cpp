@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/collectives/default_schedules.hpp>
+#include <blink/collectives/flow_schedules.hpp>
 #include <blink/collectives/schedule.hpp>
+#include <blink/collectives/schedule_blocks.hpp>
 #include <blink/error.hpp>
 #include <blink/planning/check_plan.hpp>
 #include <blink/planning/make_schedule.hpp>
@@ -37,6 +39,7 @@ struct perf_options {
   std::string collective = "all_reduce";
   std::string ranks;
   std::string root;
+  std::string destinations;
   std::string planners = "exact";
   std::string links = "auto";
   std::string plan;
@@ -61,6 +64,11 @@ struct contender {
 };
 
 constexpr std::size_t kibi = 1024;
+
+bool has_one_root(collective kind) {
+  return kind == collective::broadcast || kind == collective::reduce ||
+         kind == collective::gather || kind == collective::scatter;
+}
 
 std::vector<std::string> split_list(std::string const& text) {
   std::vector<std::string> result;
@@ -106,12 +114,13 @@ std::vector<contender> plan_contenders(perf_options const& options, collective k
   if (!options.root.empty() && options.root != "best") {
     request.root = read_ids("--root", options.root).at(0);
   }
+  if (!options.destinations.empty()) request.destinations = read_ids("--to", options.destinations);
   for (auto const& name : split_list(options.planners)) {
     request.planner = name;
     auto const planned = checked_plan(place.machine, place.links, request);
-    if (!request.root && !planned.trees.empty() && !has_equal_roots(kind) &&
-        kind != collective::all_reduce) {
-      request.root = planned.trees.front().root;  // the others take the same
+    if (!request.root && !planned.trees.empty() && has_one_root(kind)) {
+      auto const& first = planned.trees.front();  // the others take the same
+      request.root = kind == collective::gather ? first.members.back() : first.root;
     }
     result.push_back(contend(place.machine, planned, options));
   }
@@ -123,19 +132,44 @@ std::vector<contender> memory_contenders(perf_options const& options, collective
   int const ranks = options.rank_count > 0
                         ? options.rank_count
                         : static_cast<int>(std::max(2U, std::thread::hardware_concurrency()));
+  int const root =
+      options.root.empty() || options.root == "best" ? 0 : read_ids("--root", options.root).at(0);
+  if (root >= ranks) {
+    throw input_error("--root " + options.root + ": expected one of the ranks 0 to " +
+                      std::to_string(ranks - 1));
+  }
   contender only;
-  only.name = "star";
-  if (kind == collective::broadcast || kind == collective::reduce) {
-    int const root =
-        options.root.empty() || options.root == "best" ? 0 : read_ids("--root", options.root).at(0);
-    if (root >= ranks) {
-      throw input_error("--root " + options.root + ": expected one of the ranks 0 to " +
-                        std::to_string(ranks - 1));
+  switch (kind) {
+    case collective::broadcast:
+    case collective::reduce:
+      only = {"flat", flat_schedule(ranks, root)};
+      break;
+    case collective::gather:
+      only = {"direct", gather_schedule(ranks, root)};
+      break;
+    case collective::scatter:
+      only = {"direct", scatter_schedule(ranks, root)};
+      break;
+    case collective::all_to_all:
+      only = {"direct", all_to_all_schedule(ranks)};
+      break;
+    case collective::send_to_next:
+      only = {"direct", send_to_next_schedule(ranks)};
+      break;
+    case collective::permute: {
+      auto to = read_ids("--to", options.destinations);
+      if (to.size() != static_cast<std::size_t>(ranks)) {
+        throw input_error("--to: found " + std::to_string(to.size()) + " ranks, expected " +
+                          std::to_string(ranks));
+      }
+      only = {"direct", permute_schedule(to)};
+      break;
     }
-    only.name = "flat";
-    only.plan = flat_schedule(ranks, root);
-  } else {
-    only.plan = star_schedule(ranks);
+    case collective::barrier:
+      only = {"binomial", binomial_schedule(ranks, 0)};
+      break;
+    default:
+      only = {"star", star_schedule(ranks)};
   }
   return {only};
 }
@@ -201,10 +235,6 @@ nlohmann::json side_json(perf_result const& side) {
 
 void run_perf(perf_options const& options) {
   auto const kind = read_collective(options.collective);
-  if (!can_run(kind)) {
-    throw input_error("a " + std::string(to_text(kind)) +
-                      " can be planned and checked, but not run yet");
-  }
   bool const is_shaped = options.shaped > 0;
   if (options.machine.empty()) {
     for (auto const& [given, name] :
@@ -215,16 +245,16 @@ void run_perf(perf_options const& options) {
   } else if (options.rank_count > 0) {
     throw input_error("-g: the ranks of a MACHINE are given by --ranks");
   }
-  auto const begin =
-      read_bytes("-b", options.begin.empty() ? (is_shaped ? "1M" : "1K") : options.begin);
-  auto const end =
-      read_bytes("-e", options.end.empty() ? (is_shaped ? "16M" : "64M") : options.end);
+  auto begin = read_bytes("-b", options.begin.empty() ? (is_shaped ? "1M" : "1K") : options.begin);
+  auto end = read_bytes("-e", options.end.empty() ? (is_shaped ? "16M" : "64M") : options.end);
   if (begin == 0) throw input_error("-b " + options.begin + ": expected at least 1 byte");
   if (begin > end)
     throw input_error("-b " + options.begin + ": expected at most -e " + options.end);
+  if (kind == collective::barrier) begin = end = 1;  // there is one size, nothing
   auto const contenders =
       options.machine.empty() ? memory_contenders(options, kind) : plan_contenders(options, kind);
   bool const names = contenders.size() > 1;
+  bool const reduces = has_reduce_phase(kind) && kind != collective::barrier;
 
   perf_request request;
   request.collective = kind;
@@ -255,7 +285,7 @@ void run_perf(perf_options const& options) {
     for (auto const& one : contenders) {
       show_progress("measuring " + std::to_string(bytes) + " bytes, " + one.name + " ...");
       request.plan = one.plan;
-      request.bytes = bytes;
+      request.bytes = kind == collective::barrier ? 0 : bytes;
       request.in_place = false;
       auto const out_of_place = measure(request);
       std::optional<perf_result> in_place;
@@ -264,12 +294,14 @@ void run_perf(perf_options const& options) {
         in_place = measure(request);
       }
       show_progress("");
-      bool const rooted = kind == collective::broadcast || kind == collective::reduce;
-      int const root = rooted ? one.plan.trees[0].root : -1;
+      auto const& first = one.plan.trees[0];
+      int const root = !has_one_root(kind)          ? -1
+                       : kind == collective::gather ? flow_end(first)
+                                                    : first.root;
       std::printf(" ");
       if (names) std::printf(" %11s", one.name.c_str());
       std::printf(" %11zu %12zu %7s %6s %5d", out_of_place.bytes, out_of_place.count,
-                  options.type.c_str(), has_reduce_phase(kind) ? options.op.c_str() : "none", root);
+                  options.type.c_str(), reduces ? options.op.c_str() : "none", root);
       print_side(out_of_place);
       if (in_place) print_side(*in_place);
       double const reached = one.predicted > 0 ? out_of_place.algbw / one.predicted : 0;
@@ -288,7 +320,7 @@ void run_perf(perf_options const& options) {
                          {"bytes", out_of_place.bytes},
                          {"count", out_of_place.count},
                          {"type", options.type},
-                         {"op", has_reduce_phase(kind) ? options.op : "none"},
+                         {"op", reduces ? options.op : "none"},
                          {"root", root},
                          {"out_of_place", side_json(out_of_place)}};
       if (in_place) row["in_place"] = side_json(*in_place);
@@ -324,7 +356,8 @@ void add_perf_command(CLI::App& app) {
   command->add_option("MACHINE", options->machine, "built-in name, JSON file or NCCL XML file");
   command
       ->add_option("--collective,-c", options->collective,
-                   "broadcast, reduce, all_reduce, all_gather or reduce_scatter")
+                   "broadcast, reduce, all_reduce, all_gather, reduce_scatter, gather, scatter,\n"
+                   "all_to_all, send_to_next, permute (with --to) or barrier")
       ->capture_default_str();
   command->add_option("--ranks,-r", options->ranks,
                       "ids of the ranks of MACHINE that take part, such as 0,1,4-6");
@@ -333,7 +366,10 @@ void add_perf_command(CLI::App& app) {
                    "ranks without a MACHINE; default: one for each core, at least 2")
       ->check(CLI::Range(1, 256));
   command->add_option("--root", options->root,
-                      "root of a broadcast or reduce: an id of MACHINE or best, else a rank");
+                      "root of a broadcast, reduce, gather or scatter: an id of MACHINE or best,\n"
+                      "else a rank");
+  command->add_option("--to", options->destinations,
+                      "permute: where each rank sends, by id or rank, such as 1,0,3,2");
   command->add_option("--planner,-p", options->planners, "planners to compare, such as exact,ring")
       ->capture_default_str();
   command->add_option("--links", options->links, "kind of link to plan on, all, or auto")

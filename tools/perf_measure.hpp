@@ -49,16 +49,15 @@ struct perf_buffers {
   perf_buffers(perf_request const& request, std::size_t count, int ranks, int rank) {
     auto const block = count * static_cast<std::size_t>(rank);
     auto const whole = count * static_cast<std::size_t>(ranks);
-    bool const gathers = request.collective == collective::all_gather;
-    bool const scatters = request.collective == collective::reduce_scatter;
-    input_count = scatters ? whole : count;
-    output_count = gathers ? whole : count;
+    auto const kind = request.collective;
+    input_count = has_input_blocks(kind) ? whole : count;
+    output_count = has_output_blocks(kind) ? whole : count;
     memory.resize(request.in_place ? std::max(input_count, output_count)
                                    : input_count + output_count);
     input = memory.data();
     output = memory.data() + (request.in_place ? 0 : input_count);
-    if (request.in_place && gathers) input += block;
-    if (request.in_place && scatters) output += block;
+    if (request.in_place && has_output_blocks(kind) && !has_input_blocks(kind)) input += block;
+    if (request.in_place && has_input_blocks(kind) && !has_output_blocks(kind)) output += block;
   }
   std::vector<T> memory;
   std::size_t input_count = 0, output_count = 0;
@@ -66,27 +65,40 @@ struct perf_buffers {
   T* output = nullptr;
 };
 
+/// The rank whose data a rank gets, of a reduction and where it gets from all any; -1: it gets
+/// nothing.
+inline int source_of(schedule const& plan, collective kind, int rank) {
+  auto const& first = plan.trees[0];
+  if (kind == collective::gather) return rank == flow_end(first) ? rank : -1;
+  if (kind == collective::reduce) return rank == first.root ? rank : -1;
+  if (kind != collective::send_to_next && kind != collective::permute) return first.root;
+  for (auto const& tree : plan.trees) {
+    if (flow_end(tree) == rank) return tree.root;
+  }
+  return -1;
+}
+
 /// Counts the elements of a rank's result that a serial loop finds different.
 template <class T, class Reducer>
 std::uint64_t count_wrong(perf_request const& request, perf_buffers<T> const& mine,
                           std::size_t count, int ranks, int rank, int iteration,
                           Reducer const& reducer) {
-  int const root = request.plan.trees[0].root;
   auto const kind = request.collective;
-  if (kind == collective::reduce && rank != root) return 0;
-  std::size_t const shift =
-      kind == collective::reduce_scatter ? count * static_cast<std::size_t>(rank) : 0;
+  if (kind == collective::barrier) return 0;
+  int const source = source_of(request.plan, kind, rank);
+  if (source < 0) return 0;
+  std::size_t const own_block = has_input_blocks(kind) ? count * static_cast<std::size_t>(rank) : 0;
   std::uint64_t wrong = 0;
   for (std::size_t k = 0; k < mine.output_count; ++k) {
     T expected{};
-    if (kind == collective::broadcast) {
-      expected = perf_input<T>(root, k, iteration);
-    } else if (kind == collective::all_gather) {
-      expected = perf_input<T>(static_cast<int>(k / count), k % count, iteration);
+    if (!has_reduce_phase(kind)) {
+      int const sender = has_output_blocks(kind) ? static_cast<int>(k / count) : source;
+      std::size_t const at = has_output_blocks(kind) ? k % count : k;
+      expected = perf_input<T>(sender, own_block + at, iteration);
     } else {
-      expected = perf_input<T>(0, shift + k, iteration);
+      expected = perf_input<T>(0, own_block + k, iteration);
       for (int other = 1; other < ranks; ++other) {
-        expected = reducer(expected, perf_input<T>(other, shift + k, iteration));
+        expected = reducer(expected, perf_input<T>(other, own_block + k, iteration));
       }
       if constexpr (has_finish<Reducer, T>) expected = reducer.finish(expected, ranks);
     }
@@ -109,8 +121,18 @@ void call(Context& me, prepared_schedule& plan, collective kind, T const* input,
       return all_gather(me, plan, input, output, count);
     case collective::reduce_scatter:
       return reduce_scatter(me, plan, input, output, count, reducer);
-    default:
-      throw input_error("a " + std::string(to_text(kind)) + " cannot run yet");
+    case collective::gather:
+      return gather(me, plan, input, output, count);
+    case collective::scatter:
+      return scatter(me, plan, input, output, count);
+    case collective::all_to_all:
+      return all_to_all(me, plan, input, output, count);
+    case collective::send_to_next:
+      return send_to_next(me, plan, input, output, count);
+    case collective::permute:
+      return permute(me, plan, input, output, count);
+    case collective::barrier:
+      return barrier(me, plan);
   }
 }
 
@@ -118,7 +140,8 @@ template <class World, class T, class Reducer>
 perf_result measure_in(perf_request const& request, Reducer const& reducer) {
   using clock = std::chrono::steady_clock;
   int const ranks = request.plan.rank_count;
-  auto const blocks = has_equal_roots(request.collective) ? static_cast<std::size_t>(ranks) : 1;
+  bool const is_cut = has_input_blocks(request.collective) || has_output_blocks(request.collective);
+  auto const blocks = is_cut ? static_cast<std::size_t>(ranks) : 1;
   std::size_t const count = request.bytes / sizeof(T) / blocks;
   auto const rounds = static_cast<std::size_t>(request.iterations);
   World world(ranks, request.options);
@@ -174,7 +197,7 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
     double const n = ranks;
     result.algbw = static_cast<double>(result.bytes) / result.seconds;
     result.busbw = result.algbw * (request.collective == collective::all_reduce ? 2 * (n - 1) / n
-                                   : has_equal_roots(request.collective)        ? (n - 1) / n
+                                   : is_cut                                     ? (n - 1) / n
                                                                                 : 1);
   }
   return result;

@@ -196,7 +196,8 @@ void run_plan(plan_options const& options) {
   auto const p = hints.empty() ? checked_plan(machine, links, request)
                                : plan_with_hints(machine, links, request, hints);
   print_plan(machine, p);
-  if (!p.trees.empty() && can_run(p.collective) && hints.empty()) {
+  bool const has_baselines = !is_flow(p.collective) && p.collective != collective::barrier;
+  if (!p.trees.empty() && has_baselines && hints.empty()) {
     print_comparison(machine, p, options.compare);
   }
   write_outputs(machine, p, options);

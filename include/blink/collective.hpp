@@ -40,9 +40,15 @@ inline constexpr std::array<std::string_view, 11> collective_names{
          kind == collective::all_to_all || kind == collective::send_to_next ||
          kind == collective::permute;
 }
-/// Does the running side (`collectives/`) carry this collective out?
-[[nodiscard]] constexpr bool can_run(collective kind) {
-  return !is_flow(kind) && kind != collective::barrier;
+/// Does the input hold a block for each rank (instead of one block)?
+[[nodiscard]] constexpr bool has_input_blocks(collective kind) {
+  return kind == collective::reduce_scatter || kind == collective::scatter ||
+         kind == collective::all_to_all;
+}
+/// Does the output hold a block of each rank (instead of one block)?
+[[nodiscard]] constexpr bool has_output_blocks(collective kind) {
+  return kind == collective::all_gather || kind == collective::gather ||
+         kind == collective::all_to_all;
 }
 /// Do the trees of this collective carry data towards their roots?
 [[nodiscard]] constexpr bool has_reduce_phase(collective kind) {

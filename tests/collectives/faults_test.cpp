@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -76,7 +77,7 @@ TYPED_TEST(faults, a_rank_that_never_comes_is_named_by_all_others) {
 }
 
 TYPED_TEST(faults, a_rank_that_stops_coming_is_named) {
-  typename TestFixture::world_type world(3, this->options(milliseconds(30)));
+  typename TestFixture::world_type world(3, this->options(milliseconds(200)));
   auto const star = blink::star_schedule(3);
   auto const errors = this->errors(world, [&](auto& me) {
     for (int call = 0; call < (me.rank() == 1 ? 3 : 4); ++call) this->sum_up(me, star, 500);
@@ -186,6 +187,60 @@ TEST(preconditions, of_calls) {
   EXPECT_THROW(all_reduce_along(upwards, blink::sum{}), blink::precondition_error);
   EXPECT_THROW(world.prepare(blink::star_schedule(3)), blink::precondition_error);
   EXPECT_THROW(blink::thread_world(0), blink::precondition_error);
+}
+
+// Each rank finds its own mistake before anybody else is concerned, and can call again.
+TEST(preconditions, of_buffers) {
+  blink::thread_world world(3);
+  auto const refusal = [](auto const& call) {
+    try {
+      call();
+    } catch (blink::precondition_error const& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  auto const names = [](std::string const& text, std::string const& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  world.run([&](auto& me) {
+    auto const star = blink::star_schedule(3);
+    auto const all = blink::all_to_all_schedule(3);
+    auto const gather = blink::gather_schedule(3, 0);
+    auto const scatter = blink::scatter_schedule(3, 0);
+    std::vector<int> in(30);
+    std::vector<int> out(30);
+    int const* const nothing = nullptr;
+    int* const nowhere = nullptr;
+    if (me.rank() == 1) {
+      names(refusal([&] { blink::all_reduce(me, star, nothing, out.data(), 9, blink::sum{}); }),
+            "all_reduce on rank 1: the input is null");
+      names(refusal([&] { blink::all_to_all(me, all, in.data(), nowhere, 9); }),
+            "all_to_all on rank 1: the output is null");
+      names(refusal([&] { blink::all_to_all(me, all, in.data(), in.data() + 2, 9); }),
+            "the output begins 8 bytes behind the input");
+      names(refusal([&] { blink::all_gather(me, star, out.data() + 4, out.data(), 9); }),
+            "the input begins 16 bytes behind the output");
+      names(
+          refusal([&] { blink::reduce_scatter(me, star, in.data(), in.data(), 9, blink::sum{}); }),
+          "overlap");
+      names(refusal([&] { blink::all_gather(me, star, in.data(), out.data(), SIZE_MAX / 8); }),
+            "more than an address can name");
+      names(refusal([&] { blink::gather(me, star, in.data(), out.data(), 1); }), "gather");
+      names(refusal([&] { blink::gather(me, all, in.data(), out.data(), 1); }), "gather");
+      names(refusal(
+                [&] { blink::gather(me, blink::gather_schedule(4, 0), in.data(), out.data(), 1); }),
+            "for 4 ranks");
+    }
+    if (me.rank() == 0) {
+      names(refusal([&] { blink::gather(me, gather, in.data(), nowhere, 1); }), "output is null");
+      names(refusal([&] { blink::scatter(me, scatter, nothing, out.data(), 1); }), "input is null");
+    }
+    // What a rank does not use may be null; nothing needs nothing.
+    blink::gather(me, gather, in.data(), me.rank() == 0 ? out.data() : nullptr, 10);
+    blink::scatter(me, scatter, me.rank() == 0 ? in.data() : nullptr, out.data(), 10);
+    blink::all_to_all(me, all, nothing, nowhere, 0);
+  });
 }
 
 struct first_wins {

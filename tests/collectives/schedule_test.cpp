@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <blink/collectives/default_schedules.hpp>
+#include <blink/collectives/flow_schedules.hpp>
 #include <blink/collectives/schedule.hpp>
+#include <blink/collectives/schedule_blocks.hpp>
 #include <blink/collectives/split.hpp>
 
 #include "support/random_schedules.hpp"
@@ -21,8 +23,10 @@ TEST(schedule, random_ones_are_valid_and_carry_their_collective) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
-    auto const kind = static_cast<blink::collective>(seed % 5);
-    auto const plan = blink_test::random_schedule(random, 1 + blink_test::below(random, 9), kind);
+    auto const kind = static_cast<blink::collective>(seed % blink::collective_names.size());
+    int const least = kind == blink::collective::send_to_next ? 2 : 1;
+    auto const plan =
+        blink_test::random_schedule(random, least + blink_test::below(random, 9), kind);
     EXPECT_NO_THROW(blink::validate(plan));
     EXPECT_NO_THROW(blink::validate_for(plan, kind));
   }
@@ -73,6 +77,80 @@ TEST(schedule, rooted_collectives_need_one_root_and_shares_need_all) {
                blink::precondition_error);
   EXPECT_THROW(blink::validate_for(blink::flat_schedule(3, 1), blink::collective::all_gather),
                blink::precondition_error);
+}
+
+TEST(schedule, damage_to_receivers_is_named) {
+  auto const refusal_of = [](std::vector<int> parents, std::vector<int> receivers) {
+    blink::schedule plan{.rank_count = 4};
+    plan.trees.push_back(
+        {.root = 0, .broadcast_parent = std::move(parents), .receivers = std::move(receivers)});
+    try {
+      blink::validate(plan);
+    } catch (blink::precondition_error const& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  auto const names = [](std::string const& text, std::string const& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  EXPECT_EQ(refusal_of({-1, 2, 0, -1}, {1}), "");
+  EXPECT_EQ(refusal_of({-1, -1, -1, -1}, {0}), "");
+  EXPECT_EQ(refusal_of({-1, 0, 0, 2}, {1, 3}), "");
+  names(refusal_of({-1, 2, 0, -1}, {1, 1}), "rank 1 twice");
+  names(refusal_of({-1, 2, 0, -1}, {4}), "rank 4 of 4");
+  names(refusal_of({-1, 2, 0, -1}, {3}), "no way leads to rank 3");
+  names(refusal_of({-1, 2, 0, -1}, {2}), "rank 1 is the end of a way and keeps nothing");
+  names(refusal_of({-1, 2, -1, -1}, {1}), "ends before the root");
+  names(refusal_of({-1, 2, 1, -1}, {1}), "cycle");
+  blink::schedule both = blink::flat_schedule(2, 0);
+  both.trees[0].receivers = {1};
+  EXPECT_THROW(blink::validate(both), blink::precondition_error);
+}
+
+TEST(schedule, flows_are_complete_and_no_others) {
+  using blink::collective;
+  auto const carries = [](blink::schedule const& plan, collective kind) {
+    blink::validate(plan);
+    try {
+      blink::validate_for(plan, kind);
+    } catch (blink::precondition_error const&) {
+      return false;
+    }
+    return true;
+  };
+  for (int ranks = 2; ranks <= 5; ++ranks) {
+    for (int root = 0; root < ranks; ++root) {
+      auto gather = blink::gather_schedule(ranks, root);
+      EXPECT_TRUE(carries(gather, collective::gather));
+      EXPECT_FALSE(carries(gather, collective::scatter));
+      EXPECT_FALSE(carries(gather, collective::all_to_all));
+      EXPECT_FALSE(carries(gather, collective::permute));
+      EXPECT_FALSE(carries(gather, collective::broadcast));
+      auto scatter = blink::scatter_schedule(ranks, root);
+      EXPECT_TRUE(carries(scatter, collective::scatter));
+      EXPECT_FALSE(carries(scatter, collective::gather));
+      gather.trees.pop_back();
+      EXPECT_FALSE(carries(gather, collective::gather));
+      scatter.trees.front().weight = 0;
+      EXPECT_FALSE(carries(scatter, collective::scatter));
+    }
+    auto all = blink::all_to_all_schedule(ranks);
+    EXPECT_TRUE(carries(all, collective::all_to_all));
+    EXPECT_FALSE(carries(all, collective::gather));
+    EXPECT_FALSE(carries(all, collective::all_gather));
+    all.trees.erase(all.trees.begin() + 1);
+    EXPECT_FALSE(carries(all, collective::all_to_all));
+    auto const next = blink::send_to_next_schedule(ranks);
+    EXPECT_TRUE(carries(next, collective::send_to_next));
+    EXPECT_TRUE(carries(next, collective::permute));
+    EXPECT_FALSE(carries(blink::star_schedule(ranks), collective::all_to_all));
+  }
+  EXPECT_FALSE(carries(blink::permute_schedule({1, 0, 0}), collective::permute));
+  EXPECT_TRUE(carries(blink::permute_schedule({1, 0, 2, -1}), collective::permute));
+  EXPECT_FALSE(carries(blink::permute_schedule({1, 0, 2, -1}), collective::send_to_next));
+  EXPECT_THROW((void)blink::permute_schedule({-1, -1}), blink::precondition_error);
+  EXPECT_THROW((void)blink::permute_schedule({2, -1}), blink::precondition_error);
 }
 
 TEST(schedule, heights_of_default_schedules) {
@@ -162,6 +240,12 @@ TEST(schedule, predicted_rate_is_the_tightest_link) {
   plan.link_bytes_per_second[0] = 100;
   EXPECT_DOUBLE_EQ(blink::predicted_bytes_per_second(plan, blink::collective::reduce), 30);
   EXPECT_DOUBLE_EQ(blink::predicted_bytes_per_second(plan, blink::collective::all_reduce), 10);
+  auto gather = blink::gather_schedule(3, 0);  // two blocks of three cross one link
+  gather.link_bytes_per_second = {10};
+  for (auto& tree : gather.trees) {
+    if (tree.root != 0) tree.broadcast_route = {{0}, {}, {}};
+  }
+  EXPECT_DOUBLE_EQ(blink::predicted_bytes_per_second(gather, blink::collective::gather), 15);
 }
 
 }  // namespace

@@ -98,8 +98,10 @@ std::size_t run(blink::schedule const& plan, std::size_t count, std::size_t offs
         out[rank * stride + offset + k] = T{};
       }
       for (std::size_t k = 0; k < lanes.count; ++k, ++block) {
+        auto& here = lanes.first[k];
         prepared.set_call<blink::scheduled_chunks>(
-            lanes.first[k], kind, count, blink::sizes_of<Reducer, T>(), blink::order_of<Reducer>);
+            here, kind, prepared.equal_block(here, kind, count), blink::sizes_of<Reducer, T>(),
+            blink::order_of<Reducer>);
         auto& mine = works[block];
         mine.here = lanes.first + k;
         mine.link.wires = prepared.tables().wires();

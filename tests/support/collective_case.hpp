@@ -77,25 +77,47 @@ struct collective_case {
   std::uint64_t seed = 0;
 };
 
-/// What element `index` of the whole result is, by a loop over the ranks in order.
-template <class T, class Reducer>
-T expected_element(collective_case const& what, int rank_count, int root, std::size_t index,
-                   Reducer const& reduce) {
-  if (what.kind == blink::collective::broadcast) return input_element<T>(what.seed, root, index);
-  if (what.kind == blink::collective::all_gather) {
-    return input_element<T>(what.seed, static_cast<int>(index / what.count), index % what.count);
+/// Who sends a rank its output; -1: nobody, it is not touched. Of gathers and scatters the root.
+inline int source_of(blink::schedule const& plan, blink::collective kind, int rank) {
+  if (kind == blink::collective::gather) {
+    return rank == blink::flow_end(plan.trees[0]) ? rank : -1;
   }
+  if (kind == blink::collective::reduce) return rank == plan.trees[0].root ? rank : -1;
+  if (kind != blink::collective::send_to_next && kind != blink::collective::permute) {
+    return plan.trees[0].root;
+  }
+  for (auto const& tree : plan.trees) {
+    if (blink::flow_end(tree) == rank) return tree.root;
+  }
+  return -1;
+}
+
+/// What element `index` of a rank's output is, by a loop over the ranks in order.
+///
+/// source: `source_of` the rank, not -1
+template <class T, class Reducer>
+T expected_element(collective_case const& what, int rank_count, int rank, int source,
+                   std::size_t index, Reducer const& reduce) {
+  std::size_t const own_block = what.count * static_cast<std::size_t>(rank);
+  if (!blink::has_reduce_phase(what.kind)) {
+    bool const gathers = blink::has_output_blocks(what.kind);
+    int const sender = gathers ? static_cast<int>(index / what.count) : source;
+    std::size_t const in_block = gathers ? index % what.count : index;
+    return input_element<T>(what.seed, sender,
+                            (blink::has_input_blocks(what.kind) ? own_block : 0) + in_block);
+  }
+  if (what.kind == blink::collective::reduce_scatter) index += own_block;
   namespace step = blink::detail;
   using A = blink::accumulator_t<Reducer, T>;
-  auto const lifted = [&](int rank) {
+  auto const lifted = [&](int other) {
     return static_cast<A>(
-        step::lift(reduce, input_element<T>(what.seed, rank, index), {index, rank}));
+        step::lift(reduce, input_element<T>(what.seed, other, index), {index, other}));
   };
   A total = lifted(0);
-  for (int rank = 1; rank < rank_count; ++rank) {
-    total = static_cast<A>(reduce(total, lifted(rank)));
+  for (int other = 1; other < rank_count; ++other) {
+    total = static_cast<A>(reduce(total, lifted(other)));
   }
-  return static_cast<T>(step::finish(reduce, total, rank_count, {index, root}));
+  return static_cast<T>(step::finish(reduce, total, rank_count, {index, source}));
 }
 
 /// A buffer with elements around it that nobody may touch.
@@ -122,15 +144,23 @@ class guarded_buffer {
   std::vector<T> memory_;
 };
 
+/// What a rank that gets nothing finds in its output, if that is where its input is.
+template <class T>
+T untouched_element(collective_case const& what, int rank, std::size_t index) {
+  if (!blink::has_output_blocks(what.kind)) return input_element<T>(what.seed, rank, index);
+  std::size_t const own_block = what.count * static_cast<std::size_t>(rank);
+  bool const is_own = index >= own_block && index - own_block < what.count;
+  return is_own ? input_element<T>(what.seed, rank, index - own_block) : value_from<T>(0x55aa55aa);
+}
+
 /// The buffers of one rank for one case.
 template <class T>
 struct rank_buffers {
   rank_buffers(collective_case const& what, int ranks, int own_rank)
       : rank(own_rank),
         blocks(static_cast<std::size_t>(ranks)),
-        input_count(what.kind == blink::collective::reduce_scatter ? what.count * blocks
-                                                                   : what.count),
-        output_count(what.kind == blink::collective::all_gather ? what.count * blocks : what.count),
+        input_count(blink::has_input_blocks(what.kind) ? what.count * blocks : what.count),
+        output_count(blink::has_output_blocks(what.kind) ? what.count * blocks : what.count),
         inputs(what.is_in_place ? std::max(input_count, output_count) : input_count, what.offset),
         outputs(what.is_in_place ? 0 : output_count, what.offset + (what.seed & 1)) {
     std::size_t const own_block = what.count * static_cast<std::size_t>(rank);
@@ -138,8 +168,9 @@ struct rank_buffers {
     output = outputs.data();
     if (what.is_in_place) {
       output = input;
-      if (what.kind == blink::collective::all_gather) input += own_block;
-      if (what.kind == blink::collective::reduce_scatter) output += own_block;
+      if (blink::has_output_blocks(what.kind)) input += own_block;
+      if (blink::has_input_blocks(what.kind)) output += own_block;
+      if (what.kind == blink::collective::all_to_all) input = output = inputs.data();
     }
     for (std::size_t k = 0; k < input_count; ++k) input[k] = input_element<T>(what.seed, rank, k);
   }
@@ -165,9 +196,38 @@ void call_collective(Context& me, blink::prepared_schedule& plan, collective_cas
       return blink::all_gather<Chunks>(me, plan, input, output, what.count);
     case blink::collective::reduce_scatter:
       return blink::reduce_scatter<Chunks>(me, plan, input, output, what.count, reducer);
-    default:
-      throw blink::precondition_error("call_collective: a collective that cannot run");
+    case blink::collective::gather:
+      return blink::gather<Chunks>(me, plan, input, output, what.count);
+    case blink::collective::scatter:
+      return blink::scatter<Chunks>(me, plan, input, output, what.count);
+    case blink::collective::all_to_all:
+      return blink::all_to_all<Chunks>(me, plan, input, output, what.count);
+    case blink::collective::send_to_next:
+      return blink::send_to_next<Chunks>(me, plan, input, output, what.count);
+    case blink::collective::permute:
+      return blink::permute<Chunks>(me, plan, input, output, what.count);
+    case blink::collective::barrier:
+      return blink::barrier(me, plan);
   }
+}
+
+/// Compares a rank's buffers after the call with what they should hold; empty if nothing is wrong.
+template <class T, class Reducer>
+std::string what_is_wrong(collective_case const& what, blink::schedule const& plan,
+                          rank_buffers<T>& mine, Reducer const& reducer) {
+  if (!mine.inputs.is_intact() || !mine.outputs.is_intact()) return "wrote outside of the buffers";
+  if (what.kind == blink::collective::barrier) return "";
+  int const source = source_of(plan, what.kind, mine.rank);
+  for (std::size_t k = 0; k < mine.output_count; ++k) {
+    // In place, what is not written holds the input.
+    T const expected =
+        source >= 0 ? expected_element<T>(what, plan.rank_count, mine.rank, source, k, reducer)
+        : what.is_in_place ? untouched_element<T>(what, mine.rank, k)
+                           : value_from<T>(0x55aa55aa);
+    if (mine.output[k] == expected) continue;
+    return "element " + std::to_string(k) + " of " + std::to_string(mine.output_count);
+  }
+  return "";
 }
 
 /// Runs the case `repeats` times with fresh inputs; returns what was wrong, empty if nothing.
@@ -176,7 +236,6 @@ std::string run_case(World& world, blink::schedule const& plan, collective_case 
                      Reducer const& reducer, int repeats = 1) {
   auto& prepared = world.prepare(plan);
   int const ranks = world.rank_count();
-  int const root = plan.trees[0].root;
   std::vector<std::string> wrong(static_cast<std::size_t>(ranks));
   // Outside the ranks, because the threads of a team share them.
   std::vector<std::vector<rank_buffers<T>>> buffers(static_cast<std::size_t>(repeats));
@@ -208,18 +267,8 @@ std::string run_case(World& world, blink::schedule const& plan, collective_case 
         wrong[static_cast<std::size_t>(rank)] =
             "rank " + std::to_string(rank) + ", repeat " + std::to_string(repeat) + ": " + text;
       };
-      if (!mine.inputs.is_intact() || !mine.outputs.is_intact()) {
-        complain("wrote outside of the buffers");
-      }
-      if (what.kind == blink::collective::reduce && rank != root) continue;
-      std::size_t const shift = what.kind == blink::collective::reduce_scatter
-                                    ? what.count * static_cast<std::size_t>(rank)
-                                    : 0;
-      for (std::size_t k = 0; k < mine.output_count; ++k) {
-        if (mine.output[k] == expected_element<T>(what, ranks, root, shift + k, reducer)) continue;
-        complain("element " + std::to_string(k) + " of " + std::to_string(mine.output_count));
-        break;
-      }
+      auto const text = what_is_wrong(what, plan, mine, reducer);
+      if (!text.empty()) complain(text);
     }
   }
   std::string all;

@@ -34,9 +34,68 @@ inline std::vector<int> random_parents(std::mt19937_64& random, int rank_count, 
   return parents;
 }
 
+/// A random way from a rank to another, over some of the others.
+inline blink::schedule_tree random_flow(std::mt19937_64& random, int rank_count, int from, int to) {
+  blink::schedule_tree tree;
+  tree.root = from;
+  tree.receivers = {to};
+  tree.broadcast_parent.assign(static_cast<std::size_t>(rank_count), -1);
+  if (random() % 3 == 0) tree.chunk_bytes = 1 + random() % 500;
+  if (from == to) return tree;
+  std::vector<int> others;
+  for (int rank = 0; rank < rank_count; ++rank) {
+    if (rank != from && rank != to && random() % 3 == 0) others.push_back(rank);
+  }
+  std::shuffle(others.begin(), others.end(), random);
+  int at = from;
+  others.push_back(to);
+  for (int const next : others) {
+    tree.broadcast_parent[static_cast<std::size_t>(next)] = at;
+    at = next;
+  }
+  return tree;
+}
+
+/// Random ways, one or a few, for every pair of a sender and its receiver.
+inline blink::schedule random_flows(std::mt19937_64& random, int rank_count,
+                                    blink::collective kind) {
+  blink::schedule result;
+  result.rank_count = rank_count;
+  int const root = below(random, rank_count);
+  std::vector<int> next(static_cast<std::size_t>(rank_count));  // of a permutation
+  std::iota(next.begin(), next.end(), 0);
+  std::shuffle(next.begin(), next.end(), random);
+  for (auto& to : next) {
+    if (random() % 4 == 0) to = -1;
+  }
+  if (next[0] < 0) next[0] = *std::max_element(next.begin(), next.end()) < 0 ? 0 : next[0];
+  for (int from = 0; from < rank_count; ++from) {
+    for (int to = 0; to < rank_count; ++to) {
+      bool const is_wanted = kind == blink::collective::gather         ? to == root
+                             : kind == blink::collective::scatter      ? from == root
+                             : kind == blink::collective::send_to_next ? from + 1 == to
+                             : kind == blink::collective::permute
+                                 ? next[static_cast<std::size_t>(from)] == to
+                                 : true;
+      if (!is_wanted) continue;
+      int const ways = 1 + (random() % 3 == 0 ? below(random, 3) : 0);
+      for (int way = 0; way < ways; ++way) {
+        auto tree = random_flow(random, rank_count, from, to);
+        tree.weight = random() % 8 + (way == 0 ? 1 : 0);
+        result.trees.push_back(std::move(tree));
+      }
+    }
+  }
+  std::shuffle(result.trees.begin(), result.trees.end(), random);
+  return result;
+}
+
 /// A random schedule that carries `kind`; sometimes with more phases than it needs.
+///
+/// Pre: at least two ranks for `send_to_next`.
 inline blink::schedule random_schedule(std::mt19937_64& random, int rank_count,
                                        blink::collective kind) {
+  if (blink::is_flow(kind)) return random_flows(random, rank_count, kind);
   blink::schedule result;
   result.rank_count = rank_count;
   bool const one_root = kind == blink::collective::broadcast || kind == blink::collective::reduce;

@@ -15,6 +15,8 @@
 #include <cstdlib>
 #include <new>
 #include <random>
+#include <set>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -75,7 +77,7 @@ TYPED_TEST(world, counts_what_each_edge_carries) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
     int const ranks = 2 + blink_test::below(random, 4);
-    auto const kind = static_cast<blink::collective>(seed % 5);
+    auto const kind = static_cast<blink::collective>(seed % blink::collective_names.size());
     auto plan = blink_test::random_schedule(random, ranks, kind);
     plan.link_bytes_per_second = {1e12, 1e12};
     for (auto& tree : plan.trees) {  // link 0 carries what goes up, link 1 what goes down
@@ -98,17 +100,37 @@ TYPED_TEST(world, counts_what_each_edge_carries) {
       EXPECT_EQ(edge.is_reduce ? tree.reduce_parent[static_cast<std::size_t>(edge.from)]
                                : tree.broadcast_parent[static_cast<std::size_t>(edge.to)],
                 edge.is_reduce ? edge.to : edge.from);
-      EXPECT_EQ(edge.bytes == 0, edge.chunks == 0);
+      if (kind != blink::collective::barrier) {
+        EXPECT_EQ(edge.bytes == 0, edge.chunks == 0);
+      }
       EXPECT_GE(edge.receiver_seconds, 0);
       EXPECT_LT(edge.receiver_seconds + edge.sender_seconds, 100);
     }
+    EXPECT_EQ(prepared.link_bytes(), (std::vector<std::uint64_t>{up, down}));
+    if (kind == blink::collective::barrier) {
+      EXPECT_EQ(up + down, 0U);
+    }
+    if (blink::is_flow(kind)) {  // what moves arrives once, over one edge or more
+      std::uint64_t arrived = 0;
+      for (auto const& edge : prepared.edges()) {
+        bool const is_last =
+            blink::flow_end(plan.trees[static_cast<std::size_t>(edge.tree)]) == edge.to;
+        arrived += is_last ? edge.bytes : 0;
+      }
+      std::set<std::pair<int, int>> pairs;
+      for (auto const& tree : plan.trees) {
+        if (tree.root != blink::flow_end(tree)) pairs.insert({tree.root, blink::flow_end(tree)});
+      }
+      EXPECT_EQ(arrived, 2 * sizeof(std::int32_t) * what.count * pairs.size());
+      EXPECT_GE(down, arrived);
+    }
+    if (blink::is_flow(kind) || kind == blink::collective::barrier) continue;
     // Each tree spans all ranks: every element crosses ranks - 1 edges in each phase.
     auto const blocks = blink::has_equal_roots(kind) ? static_cast<std::uint64_t>(ranks) : 1;
     auto const expected =
         2 * sizeof(std::int32_t) * what.count * blocks * static_cast<std::uint64_t>(ranks - 1);
     EXPECT_EQ(up, blink::has_reduce_phase(kind) ? expected : 0);
     EXPECT_EQ(down, blink::has_broadcast_phase(kind) ? expected : 0);
-    EXPECT_EQ(prepared.link_bytes(), (std::vector<std::uint64_t>{up, down}));
   }
 }
 

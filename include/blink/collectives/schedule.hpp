@@ -21,6 +21,10 @@ struct schedule_tree {
   std::uint64_t weight = 1;             ///< share of the buffer, relative to the other trees
   std::vector<int> reduce_parent{};     ///< by rank, -1 at the root; empty: no phase to the root
   std::vector<int> broadcast_parent{};  ///< by rank, -1 at the root; empty: no phase from the root
+  /// The ranks that keep what the root sends; empty: all, the root included. Otherwise the tree has
+  /// no phase to the root and need not span all ranks: those that it leaves out have parent -1, and
+  /// those on the way that do not keep the data forward it. A root alone keeps its own.
+  std::vector<int> receivers{};
   /// By rank: the indices into `schedule::link_bytes_per_second` that the edge between this rank
   /// and its parent uses, in that phase's direction. Empty (also as a whole): not known.
   std::vector<std::vector<int>> reduce_route{};
@@ -68,20 +72,27 @@ inline void validate_phase(schedule const& plan, std::size_t tree, char const* p
   };
   auto const ranks = static_cast<std::size_t>(plan.rank_count);
   int const root = plan.trees[tree].root;
+  bool const spans = plan.trees[tree].receivers.empty();
   if (parents.size() != ranks) {
     fail(std::to_string(parents.size()) + " parents, expected one for each of " +
          std::to_string(ranks) + " ranks");
   }
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     bool const is_root = static_cast<int>(rank) == root;
+    if (!spans && parents[rank] == -1) continue;
     if (is_root ? parents[rank] != -1 : (parents[rank] < 0 || parents[rank] >= plan.rank_count)) {
       fail("the parent of rank " + std::to_string(rank) + " is " + std::to_string(parents[rank]) +
            (is_root ? ", expected -1 at the root" : ", expected another rank"));
     }
   }
   for (std::size_t rank = 0; rank < ranks; ++rank) {
+    if (!spans && parents[rank] == -1) continue;
     int steps = 0;
     for (int at = static_cast<int>(rank); at != root; at = parents[static_cast<std::size_t>(at)]) {
+      if (at < 0) {
+        fail("the way from rank " + std::to_string(rank) + " ends before the root " +
+             std::to_string(root));
+      }
       if (++steps > plan.rank_count) {
         fail("rank " + std::to_string(rank) + " lies on a cycle, expected a way to the root " +
              std::to_string(root));
@@ -102,12 +113,42 @@ inline void validate_phase(schedule const& plan, std::size_t tree, char const* p
   }
 }
 
+inline void validate_receivers(schedule const& plan, std::size_t index) {
+  auto const& tree = plan.trees[index];
+  if (tree.receivers.empty()) return;
+  auto const fail = [&](std::string const& what) {
+    throw precondition_error("schedule: tree " + std::to_string(index) + ", receivers: " + what);
+  };
+  if (!tree.reduce_parent.empty()) fail("with a phase to the root, expected one from it alone");
+  std::vector<bool> keeps(static_cast<std::size_t>(plan.rank_count), false);
+  for (int const rank : tree.receivers) {
+    if (rank < 0 || rank >= plan.rank_count) {
+      fail("rank " + std::to_string(rank) + " of " + std::to_string(plan.rank_count) + " ranks");
+    }
+    auto const at = static_cast<std::size_t>(rank);
+    if (keeps[at]) fail("rank " + std::to_string(rank) + " twice");
+    keeps[at] = true;
+    if (rank != tree.root && tree.broadcast_parent[at] < 0) {
+      fail("no way leads to rank " + std::to_string(rank));
+    }
+  }
+  std::vector<bool> sends(keeps.size(), false);
+  for (int const parent : tree.broadcast_parent) {
+    if (parent >= 0) sends[static_cast<std::size_t>(parent)] = true;
+  }
+  for (std::size_t rank = 0; rank < keeps.size(); ++rank) {
+    if (tree.broadcast_parent[rank] >= 0 && !sends[rank] && !keeps[rank]) {
+      fail("rank " + std::to_string(rank) + " is the end of a way and keeps nothing");
+    }
+  }
+}
+
 }  // namespace detail
 
 /// Checks that the tables are a schedule.
 ///
 /// Time:   O(T V h) for T trees of V ranks and height h.
-/// Post:   every phase of every tree spans all ranks and has no cycle; the weights sum to less than
+/// Post:   every phase of every tree spans all ranks, or its receivers, and has no cycle; the weights sum to less than
 ///         2^63 and not to 0; routes name links that exist; links have finite positive rates.
 /// Throws: precondition_error that names tree, phase and rank if one of these does not hold.
 inline void validate(schedule const& plan) {
@@ -131,6 +172,7 @@ inline void validate(schedule const& plan) {
     }
     detail::validate_phase(plan, index, "reduce", tree.reduce_parent, tree.reduce_route);
     detail::validate_phase(plan, index, "broadcast", tree.broadcast_parent, tree.broadcast_route);
+    detail::validate_receivers(plan, index);
   }
   if (sum == 0) fail("the weights sum to 0");
   for (std::size_t link = 0; link < plan.link_bytes_per_second.size(); ++link) {
@@ -140,66 +182,6 @@ inline void validate(schedule const& plan) {
            ", expected a positive number of bytes for each second");
     }
   }
-}
-
-/// Checks that the schedule can carry this collective.
-///
-/// Pre:    `validate(plan)` passed.
-/// Post:   every tree has the phases that `kind` needs; broadcast and reduce have one root; with
-///         all-gather and reduce-scatter every rank roots a tree of positive weight.
-/// Throws: precondition_error if one of these does not hold.
-inline void validate_for(schedule const& plan, collective kind) {
-  auto const fail = [&](std::string const& what) {
-    throw precondition_error(std::string(to_text(kind)) + ": " + what);
-  };
-  std::vector<std::uint64_t> rooted(static_cast<std::size_t>(plan.rank_count), 0);
-  for (std::size_t index = 0; index < plan.trees.size(); ++index) {
-    auto const& tree = plan.trees[index];
-    auto const name = "tree " + std::to_string(index) + " of the schedule ";
-    if (has_reduce_phase(kind) && tree.reduce_parent.empty()) fail(name + "has no reduce phase");
-    if (has_broadcast_phase(kind) && tree.broadcast_parent.empty()) {
-      fail(name + "has no broadcast phase");
-    }
-    rooted[static_cast<std::size_t>(tree.root)] += tree.weight;
-    if ((kind == collective::broadcast || kind == collective::reduce) &&
-        tree.root != plan.trees[0].root) {
-      fail(name + "has root " + std::to_string(tree.root) + ", the first has " +
-           std::to_string(plan.trees[0].root));
-    }
-  }
-  if (has_equal_roots(kind)) {
-    for (std::size_t rank = 0; rank < rooted.size(); ++rank) {
-      if (rooted[rank] == 0) fail("rank " + std::to_string(rank) + " roots no tree with a weight");
-    }
-  }
-}
-
-/// Bytes of the whole buffer for each second if only the links limit, every tree flows all the
-/// time and the split is exact; 0 if no tree names a link. It is the rate that a plan promises.
-///
-/// Time: O(T V + L).
-/// Pre:  `validate(plan)` and `validate_for(plan, kind)` passed.
-[[nodiscard]] inline double predicted_bytes_per_second(schedule const& plan, collective kind) {
-  std::vector<double> load(plan.link_bytes_per_second.size(), 0);
-  double sum = 0;
-  for (auto const& tree : plan.trees) {
-    auto const weight = static_cast<double>(tree.weight);
-    sum += weight;
-    auto const add = [&](std::vector<std::vector<int>> const& routes) {
-      for (auto const& route : routes) {
-        for (int const link : route) load[static_cast<std::size_t>(link)] += weight;
-      }
-    };
-    if (has_reduce_phase(kind)) add(tree.reduce_route);
-    if (has_broadcast_phase(kind)) add(tree.broadcast_route);
-  }
-  double rate = 0;
-  for (std::size_t link = 0; link < load.size(); ++link) {
-    if (load[link] == 0) continue;
-    double const through = plan.link_bytes_per_second[link] / load[link] * sum;
-    rate = rate == 0 ? through : std::min(rate, through);
-  }
-  return rate;
 }
 
 }  // namespace blink::inline BLINK_ABI

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <blink/collective.hpp>
+#include <blink/collectives/default_schedules.hpp>
+#include <blink/collectives/flow_schedules.hpp>
 #include <blink/collectives/schedule.hpp>
+#include <blink/collectives/schedule_blocks.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/planning/forest.hpp>
@@ -29,6 +32,31 @@ namespace blink::inline BLINK_ABI {
                     "' has no known rate, expected GB/s or GiB/s, or a rate given beside it");
 }
 
+namespace detail {
+
+/// Plans say nothing of what does not move: a rank's own block in a gather, a scatter or an
+/// all-to-all, a rank of a permutation that names itself, and everything where there is one rank.
+inline void add_what_stays(schedule& result, plan const& plan) {
+  auto const kind = plan.collective;
+  auto const ranks = static_cast<int>(plan.ranks.size());
+  auto const add = [&](int rank) { result.trees.push_back(direct_flow(ranks, rank, rank)); };
+  if (!is_flow(kind)) {
+    if (result.trees.empty() && ranks == 1) result.trees.push_back(both_phases(0, {-1}));
+    return;
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    auto const at = static_cast<std::size_t>(rank);
+    bool stays = false;
+    if (kind == collective::all_to_all || ranks == 1) stays = kind != collective::send_to_next;
+    if (kind == collective::permute) stays = plan.destinations[at] == plan.ranks[at];
+    if (ranks > 1 && kind == collective::gather) stays = rank == flow_end(result.trees[0]);
+    if (ranks > 1 && kind == collective::scatter) stays = rank == result.trees[0].root;
+    if (stays) add(rank);
+  }
+}
+
+}  // namespace detail
+
 /// A plan as the tables that the running side walks: ranks numbered 0 … N-1 in the order of
 /// `plan.ranks`, parents by rank, integer weights in the same proportion, and the physical links
 /// behind each edge.
@@ -37,17 +65,13 @@ namespace blink::inline BLINK_ABI {
 /// bytes_per_unit:  rate of one capacity unit, bytes per second
 /// Throws: overflow_error if the weights have no common denominator within 64 bits; planning_error
 /// if
-///         the plan names a rank or link that is not in the machine, or its collective cannot run.
+///         the plan names a rank or link that is not in the machine.
 /// Time:   O(tree edges * path length * log links).
 [[nodiscard]] inline schedule make_schedule(topology const& machine, plan const& plan,
                                             double bytes_per_unit) {
   if (!plan.shares.empty()) {
     throw planning_error(
         "make_schedule: the plan has unequal shares, and what runs splits equally");
-  }
-  if (!can_run(plan.collective)) {
-    throw planning_error("make_schedule: a " + std::string(to_text(plan.collective)) +
-                         " can be planned and checked, but not run yet");
   }
   schedule result;
   result.rank_count = static_cast<int>(plan.ranks.size());
@@ -88,7 +112,13 @@ namespace blink::inline BLINK_ABI {
   for (auto const& t : plan.trees) {
     schedule_tree out;
     out.root = static_cast<int>(rank_of(t.root));
-    out.weight = static_cast<std::uint64_t>((t.weight * denominator).numerator() / divisor);
+    // A barrier's tree carries no data and has the weight 0.
+    out.weight = divisor == 0
+                     ? 1
+                     : static_cast<std::uint64_t>((t.weight * denominator).numerator() / divisor);
+    for (int const member : t.members) {
+      if (member != t.root) out.receivers.push_back(static_cast<int>(rank_of(member)));
+    }
     auto const fill = [&](std::vector<tree_edge> const& phase, bool towards_root,
                           std::vector<int>& parent, std::vector<std::vector<int>>& route) {
       if (phase.empty()) return;
@@ -111,6 +141,7 @@ namespace blink::inline BLINK_ABI {
     fill(t.broadcast, false, out.broadcast_parent, out.broadcast_route);
     result.trees.push_back(std::move(out));
   }
+  detail::add_what_stays(result, plan);
   return result;
 }
 

@@ -39,7 +39,8 @@ struct proven_bound {
 /// Time:   O(N) maximum flows for N ranks, and a few times that for all-gather.
 /// Throws: planning_error if the ranks are not connected.
 [[nodiscard]] inline proven_bound prove_bound(topology const& machine, collective kind, int root) {
-  expects(can_run(kind), "prove_bound: flows are proven by their planner, a barrier has no rate");
+  expects(!is_flow(kind) && kind != collective::barrier,
+          "prove_bound: flows are proven by their planner, a barrier has no rate");
   if (kind == collective::reduce || kind == collective::reduce_scatter) {
     auto const forward =
         kind == collective::reduce ? collective::broadcast : collective::all_gather;

@@ -8,9 +8,11 @@
 #include <blink/collectives/order.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/schedule.hpp>
+#include <blink/collectives/schedule_blocks.hpp>
 #include <blink/collectives/split.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/scratch.hpp>
 #include <blink/transports/wire_tables.hpp>
 
 #include <algorithm>
@@ -53,6 +55,14 @@ namespace detail {
   return std::min(part_bytes, detail::square_root(square));
 }
 
+/// A block of a buffer: where it begins in the input of who sends it and in the output of who gets
+/// it, in elements.
+struct block_range {
+  std::size_t input_begin = 0;
+  std::size_t output_begin = 0;
+  std::size_t count = 0;
+};
+
 /// What carried how much: one direction of one tree edge, since the schedule was prepared.
 struct edge_report {
   int tree = 0;
@@ -85,6 +95,7 @@ struct pipeline_costs {
     }
     all.add(tree.reduce_parent);
     all.add(tree.broadcast_parent);
+    all.add(tree.receivers);
     all.add(tree.reduce_route);
     all.add(tree.broadcast_route);
   }
@@ -110,7 +121,8 @@ class prepared_schedule {
         costs_(costs),
         fingerprint_(blink::fingerprint(plan_, layout, costs)),
         in_order_(reduces_in_order(plan_)),
-        trees_(plan_.trees.size()) {
+        trees_(plan_.trees.size()),
+        copies_(static_cast<std::size_t>(plan_.rank_count)) {
     for (std::size_t kind = 0; kind < refusals_.size(); ++kind) {
       try {
         validate_for(plan_, static_cast<collective>(kind));
@@ -136,26 +148,36 @@ class prepared_schedule {
     if (!refusal.empty()) throw precondition_error(refusal);
   }
 
+  /// Where the block that a lane's tree carries a part of begins, in elements, if all are of `count`.
+  [[nodiscard]] block_range equal_block(lane const& here, collective kind,
+                                        std::size_t count) const {
+    auto const at = block_position_of(plan_.trees[here.tree], kind);
+    return {at.input * count, at.output * count, count};
+  }
+
+  /// For what a rank sends, where its output is in its input's place.
+  [[nodiscard]] detail::scratch& copy_of(int rank) {
+    return copies_[static_cast<std::size_t>(rank)];
+  }
+
   /// Sets the fields of `here` that depend on the call: which elements, in which chunks, and how
-  /// they pass. All ranks compute the same for a tree.
+  /// they pass. All ranks of a tree compute the same for it.
   ///
-  /// count: elements of the buffer; with all-gather and reduce-scatter of one rank's block
+  /// block: of which the tree carries a part
   /// sizes: of elements, and of partial results on wires (`sizes_of`)
   /// order: with `shape` the chunks are the tree's shares of the periods
   /// Time:  O(wires of the lane).
   template <chunking Chunks>
-  void set_call(lane& here, collective kind, std::size_t count, element_sizes const& sizes,
+  void set_call(lane& here, collective kind, block_range const& block, element_sizes const& sizes,
                 order_promise order) const {
-    auto const& measured = trees_[here.tree];
-    auto const& share = has_equal_roots(kind) ? measured.of_block : measured.of_buffer;
+    auto const& share = share_of(trees_[here.tree], kind);
     std::size_t const begin = order == order_promise::shape
-                                  ? set_periods(here, share, count, sizes)
-                                  : set_chunks<Chunks>(here, share, kind, count, sizes);
-    std::size_t const block =
-        has_equal_roots(kind) ? count * static_cast<std::size_t>(measured.root) : 0;
-    here.input_begin = begin + (kind == collective::reduce_scatter ? block : 0);
-    here.output_begin = begin + (kind == collective::all_gather ? block : 0);
+                                  ? set_periods(here, share, block.count, sizes)
+                                  : set_chunks<Chunks>(here, share, kind, block.count, sizes);
+    here.input_begin = block.input_begin + begin;
+    here.output_begin = block.output_begin + begin;
     here.chunks = (here.count + here.chunk - 1) / here.chunk;
+    if (kind == collective::barrier) here.chunks = 1;  // a message without elements
     bool const is_both = has_reduce_phase(kind) && has_broadcast_phase(kind);
     auto const set_way = [&](wire_end& at, bool leads_up) {
       at.way = way(at, leads_up, is_both);
@@ -173,21 +195,18 @@ class prepared_schedule {
   /// side's time. Pre: no call is running.
   [[nodiscard]] std::vector<edge_report> edges() const {
     std::vector<edge_report> result;
-    auto const& places = tables_.places();
-    std::vector<std::size_t> position(places.size(), SIZE_MAX);
+    for (auto const& place : tables_.places()) {
+      auto& edge = result.emplace_back();
+      edge.tree = static_cast<int>(place.tree);
+      edge.is_reduce = place.is_reduce;
+      edge.from = place.from;
+      edge.to = place.to;
+    }
     for (int rank = 0; rank < plan_.rank_count; ++rank) {
       auto const [ends, count] = tables_.ends(rank);
       for (std::size_t k = 0; k < count; ++k) {
         auto const& end = ends[k];
-        if (position[end.wire] == SIZE_MAX) {
-          position[end.wire] = result.size();
-          auto& fresh = result.emplace_back();
-          fresh.tree = static_cast<int>(places[end.wire].tree);
-          fresh.is_reduce = places[end.wire].is_reduce;
-          fresh.from = end.sends ? rank : end.peer;
-          fresh.to = end.sends ? end.peer : rank;
-        }
-        auto& edge = result[position[end.wire]];
+        auto& edge = result[end.wire];
         edge.bytes = end.bytes;  // both ends count the same
         edge.chunks = end.first;
         (end.sends ? edge.sender_seconds : edge.receiver_seconds) =
@@ -234,16 +253,21 @@ class prepared_schedule {
     double bytes_per_second = 0;
   };
   struct measured_tree {
-    int root = 0;
     tree_share of_buffer;  // among all trees
-    tree_share of_block;   // among the trees with the same root
+    tree_share of_root;    // among the trees with the same root
+    tree_share of_flow;    // among the trees with the same root and receiver
     std::array<tree_pipeline, collective_names.size()> pipelines;
   };
+
+  [[nodiscard]] static tree_share const& share_of(measured_tree const& tree, collective kind) {
+    if (is_flow(kind)) return tree.of_flow;
+    return has_equal_roots(kind) ? tree.of_root : tree.of_buffer;
+  }
 
   [[nodiscard]] passage way(wire_end const& end, bool leads_up, bool is_both) const {
     if (!tables_.layout().reaches) return passage::slots;
     if (leads_up) return end.sender_is_source ? passage::pull_input : passage::slots;
-    if (!end.sender_is_source) return passage::pull_output;
+    if (!end.sender_is_source) return end.sender_keeps ? passage::pull_output : passage::slots;
     return is_both ? passage::push : passage::pull_input;
   }
 
@@ -283,34 +307,44 @@ class prepared_schedule {
     return part.begin;
   }
 
-  void measure_trees() {
-    std::uint64_t total = 0;
-    std::uint64_t heaviest = 1;
-    auto const ranks = static_cast<std::size_t>(plan_.rank_count);
-    std::vector<std::uint64_t> total_of(ranks, 0);
-    std::vector<std::uint64_t> heaviest_of(ranks, 1);
+  // The shares of all trees in the blocks that they carry parts of, for one way to number blocks.
+  void measure_shares(collective kind, tree_share measured_tree::* share) {
+    struct block_weights {
+      std::uint64_t total = 0;
+      std::uint64_t heaviest = 1;
+    };
+    std::vector<block_weights> weights(block_numbers(plan_, kind));
     for (std::size_t index = 0; index < trees_.size(); ++index) {
       auto const& tree = plan_.trees[index];
-      auto& measured = trees_[index];
-      auto& of_root = total_of[static_cast<std::size_t>(tree.root)];
-      measured.root = tree.root;
-      measured.of_buffer = {total, tree.weight, 0, 0};
-      measured.of_block = {of_root, tree.weight, 0, 0};
-      total += tree.weight;
-      of_root += tree.weight;
-      auto& heaviest_here = heaviest_of[static_cast<std::size_t>(tree.root)];
-      heaviest = std::max(heaviest, tree.weight);
-      heaviest_here = std::max(heaviest_here, tree.weight);
+      auto& of_block = weights[block_number(plan_, tree, kind)];
+      trees_[index].*share = {of_block.total, tree.weight, 0, 0};
+      of_block.total += tree.weight;
+      of_block.heaviest = std::max(of_block.heaviest, tree.weight);
+    }
+    for (std::size_t index = 0; index < trees_.size(); ++index) {
+      auto const& of_block = weights[block_number(plan_, plan_.trees[index], kind)];
+      auto& own = trees_[index].*share;
+      own.total = std::max<std::uint64_t>(1, of_block.total);  // 0 is refused for such calls
+      own.heaviest = of_block.heaviest;
+    }
+  }
+
+  void measure_trees() {
+    bool const flows = std::all_of(plan_.trees.begin(), plan_.trees.end(),
+                                   [](schedule_tree const& t) { return t.receivers.size() == 1; });
+    measure_shares(collective::broadcast, &measured_tree::of_buffer);
+    measure_shares(collective::all_gather, &measured_tree::of_root);
+    if (flows) measure_shares(collective::all_to_all, &measured_tree::of_flow);
+    std::array<double, collective_names.size()> rates{};  // of one block, by collective
+    for (std::size_t k = 0; k < collective_names.size(); ++k) {
+      auto const kind = static_cast<collective>(k);
+      if (!refusals_[k].empty()) continue;
+      bool const is_cut = has_input_blocks(kind) || has_output_blocks(kind);
+      rates[k] = predicted_bytes_per_second(plan_, kind) / (is_cut ? plan_.rank_count : 1);
     }
     for (std::size_t index = 0; index < trees_.size(); ++index) {
       auto& measured = trees_[index];
       auto const& tree = plan_.trees[index];
-      auto const root = static_cast<std::size_t>(tree.root);
-      measured.of_buffer.total = total;
-      measured.of_buffer.heaviest = heaviest;
-      measured.of_block.total = total_of[root];
-      measured.of_block.heaviest = heaviest_of[root];
-      if (measured.of_block.total == 0) measured.of_block.total = 1;  // refused for such calls
       for (std::size_t k = 0; k < collective_names.size(); ++k) {
         auto const kind = static_cast<collective>(k);
         if (!refusals_[k].empty()) continue;
@@ -321,10 +355,10 @@ class prepared_schedule {
         // With reach the root combines and spreads in one step.
         if (tables_.layout().reaches && kind == collective::all_reduce) --steps;
         pipeline.steps = std::max(1, steps);
-        double const rate = predicted_bytes_per_second(plan_, kind);
-        pipeline.bytes_per_second =
-            rate == 0 ? costs_.bytes_per_second
-                      : rate * static_cast<double>(tree.weight) / static_cast<double>(total);
+        auto const& share = share_of(measured, kind);
+        pipeline.bytes_per_second = rates[k] == 0 ? costs_.bytes_per_second
+                                                  : rates[k] * static_cast<double>(share.weight) /
+                                                        static_cast<double>(share.total);
       }
     }
   }
@@ -335,6 +369,7 @@ class prepared_schedule {
   std::uint64_t fingerprint_;
   bool in_order_;
   std::vector<measured_tree> trees_;
+  std::vector<detail::scratch> copies_;  // by rank
   std::array<std::string, collective_names.size()> refusals_;
 };
 

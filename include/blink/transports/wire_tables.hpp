@@ -6,6 +6,7 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/wire.hpp>
+#include <blink/transports/wire_place.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -64,7 +65,7 @@ class wire_tables {
   /// What the ranks share: counters, slots, times. The rest belongs to each process.
   [[nodiscard]] static std::size_t shared_bytes(schedule const& plan, wire_layout layout) {
     layout.only_rank = -1;
-    return share(plan, with_whole_lines(layout), nullptr, nullptr, nullptr);
+    return share(plan, wire_places(plan), with_whole_lines(layout), nullptr, nullptr, nullptr);
   }
 
   [[nodiscard]] shared_wire* wires() const { return wires_; }
@@ -83,11 +84,7 @@ class wire_tables {
     auto const& of_rank = ranks_[static_cast<std::size_t>(rank)];
     return {of_rank.ends, of_rank.end_count};
   }
-  /// The tree of a wire, and whether the wire leads towards the root.
-  struct wire_place {
-    std::uint32_t tree = 0;
-    bool is_reduce = false;
-  };
+  /// By number of the wire.
   [[nodiscard]] std::vector<wire_place> const& places() const { return places_; }
 
   /// By physical link: when it is free again. For shaped transports.
@@ -114,16 +111,22 @@ class wire_tables {
   }
   void make_wires(schedule const& plan);
   void begin_at_zero(schedule const& plan);
-  void make_lanes(schedule const& plan, int rank);
-
-  // Wires of tree t: the reduce wire of rank r is number (2 t) n + r, its broadcast wire, from its
-  // parent to it, (2 t + 1) n + r. Roots and absent phases leave numbers unused.
-  [[nodiscard]] static std::uint32_t wire_number(schedule const& plan, std::size_t tree,
-                                                 bool is_reduce, int rank) {
-    return static_cast<std::uint32_t>(2 * tree + (is_reduce ? 0 : 1)) *
-               static_cast<std::uint32_t>(plan.rank_count) +
-           static_cast<std::uint32_t>(rank);
+  void make_ends(schedule const& plan);
+  void make_lanes(schedule const& plan);
+  [[nodiscard]] bool has_tables(int rank) const {
+    return layout_.only_rank < 0 || rank == layout_.only_rank;
   }
+
+  // Consecutive ends of one rank.
+  struct span_of_ends {
+    std::size_t first = 0;
+    std::uint32_t count = 0;
+  };
+  // What one rank has of one tree; ranks that a tree leaves out have nothing of it.
+  struct tree_ends {
+    std::uint32_t tree = 0;
+    span_of_ends reduce_in, reduce_out, broadcast_in, broadcast_out;
+  };
 
   static constexpr std::size_t line = 128;
   [[nodiscard]] static constexpr std::size_t whole_lines(std::size_t bytes) {
@@ -133,14 +136,16 @@ class wire_tables {
     layout.slot_bytes = whole_lines(layout.slot_bytes);
     return layout;
   }
-  static std::size_t share(schedule const& plan, wire_layout const& layout, std::byte* memory,
-                           shared_wire* wires, std::atomic<std::uint64_t>** link_free_at);
+  static std::size_t share(schedule const& plan, std::vector<wire_place> const& places,
+                           wire_layout const& layout, std::byte* memory, shared_wire* wires,
+                           std::atomic<std::uint64_t>** link_free_at);
 
   wire_layout layout_;
   std::vector<std::unique_ptr<void, void (*)(void*) noexcept>> memory_;
   shared_wire* wires_ = nullptr;
   std::uint32_t wire_count_ = 0;
   std::vector<wire_place> places_;
+  std::vector<std::vector<tree_ends>> trees_of_;  // by rank, ordered by tree
   std::vector<rank_tables> ranks_;
   std::atomic<std::uint64_t>* link_free_at_ = nullptr;
 };
@@ -149,39 +154,15 @@ inline wire_tables::wire_tables(schedule const& plan, wire_layout const& layout)
     : layout_(with_whole_lines(layout)), ranks_(static_cast<std::size_t>(plan.rank_count)) {
   expects(layout.window >= 1, "wire_layout: window >= 1");
   make_wires(plan);
-  for (int rank = 0; rank < plan.rank_count; ++rank) {
-    if (layout.only_rank < 0 || rank == layout.only_rank) make_lanes(plan, rank);
-  }
+  make_ends(plan);
+  make_lanes(plan);
 }
-
-namespace detail {
-
-[[nodiscard]] inline bool is_leaf(std::vector<int> const& parents, int rank) {
-  return std::find(parents.begin(), parents.end(), rank) == parents.end();
-}
-
-/// Calls `visit(tree, is_reduce, rank, parents, routes)` for each edge: that of a rank to its parent.
-template <class Visit>
-void for_each_edge(schedule const& plan, Visit const& visit) {
-  for (std::size_t tree = 0; tree < plan.trees.size(); ++tree) {
-    auto const& from = plan.trees[tree];
-    for (bool const is_reduce : {true, false}) {
-      auto const& parents = is_reduce ? from.reduce_parent : from.broadcast_parent;
-      auto const& routes = is_reduce ? from.reduce_route : from.broadcast_route;
-      for (int rank = 0; rank < static_cast<int>(parents.size()); ++rank) {
-        if (parents[static_cast<std::size_t>(rank)] < 0) continue;
-        visit(tree, is_reduce, rank, parents, routes);
-      }
-    }
-  }
-}
-
-}  // namespace detail
 
 /// Deals `memory` out to the wires and returns how much there must be. Nothing is dealt out if
 /// `wires` is null.
-inline std::size_t wire_tables::share(schedule const& plan, wire_layout const& layout,
-                                      std::byte* memory, shared_wire* wires,
+inline std::size_t wire_tables::share(schedule const& plan, std::vector<wire_place> const& places,
+                                      wire_layout const& layout, std::byte* memory,
+                                      shared_wire* wires,
                                       std::atomic<std::uint64_t>** link_free_at) {
   std::size_t used = 0;
   auto const deal = [&](std::size_t bytes) {
@@ -193,20 +174,20 @@ inline std::size_t wire_tables::share(schedule const& plan, wire_layout const& l
       deal(plan.link_bytes_per_second.size() * sizeof(std::atomic<std::uint64_t>));
   if (wires != nullptr) *link_free_at = reinterpret_cast<std::atomic<std::uint64_t>*>(free_at);
   bool const all = layout.only_rank < 0 || layout.ranks_share != nullptr;
-  detail::for_each_edge(
-      plan, [&](std::size_t tree, bool is_reduce, int rank, auto const& parents, auto const&) {
-        int const parent = parents[static_cast<std::size_t>(rank)];
-        if (!all && rank != layout.only_rank && parent != layout.only_rank) return;
-        auto* const counters = deal(sizeof(wire_counters));
-        auto* const due = layout.is_shaped ? deal(layout.window * sizeof(std::uint64_t)) : nullptr;
-        bool const has_slots = !layout.reaches || (is_reduce && !detail::is_leaf(parents, rank));
-        auto* const slots = has_slots ? deal(layout.window * layout.slot_bytes) : nullptr;
-        if (wires == nullptr) return;
-        auto& wire = wires[wire_number(plan, tree, is_reduce, rank)];
-        wire.counters = reinterpret_cast<wire_counters*>(counters);
-        wire.due = reinterpret_cast<std::uint64_t*>(due);
-        wire.slots = slots;
-      });
+  for (std::size_t number = 0; number < places.size(); ++number) {
+    auto const& place = places[number];
+    if (!all && place.from != layout.only_rank && place.to != layout.only_rank) continue;
+    auto* const counters = deal(sizeof(wire_counters));
+    auto* const due = layout.is_shaped ? deal(layout.window * sizeof(std::uint64_t)) : nullptr;
+    // Where peers reach each other they read what the sender has in a buffer.
+    bool const has_slots = !layout.reaches || (!place.sender_is_source && !place.sender_keeps);
+    auto* const slots = has_slots ? deal(layout.window * layout.slot_bytes) : nullptr;
+    if (wires == nullptr) continue;
+    auto& wire = wires[number];
+    wire.counters = reinterpret_cast<wire_counters*>(counters);
+    wire.due = reinterpret_cast<std::uint64_t*>(due);
+    wire.slots = slots;
+  }
   return used;
 }
 
@@ -221,125 +202,130 @@ inline void wire_tables::begin_at_zero(schedule const& plan) {
 }
 
 inline void wire_tables::make_wires(schedule const& plan) {
-  wire_count_ = static_cast<std::uint32_t>(2 * plan.trees.size() * ranks_.size());
-  places_.resize(wire_count_);
+  places_ = wire_places(plan);
+  wire_count_ = static_cast<std::uint32_t>(places_.size());
   wires_ = make<shared_wire>(wire_count_);
   auto* memory = static_cast<std::byte*>(layout_.ranks_share);
   if (memory == nullptr) {
-    memory = make<std::byte>(share(plan, layout_, nullptr, nullptr, nullptr));
+    memory = make<std::byte>(share(plan, places_, layout_, nullptr, nullptr, nullptr));
   }
-  share(plan, layout_, memory, wires_, &link_free_at_);
+  share(plan, places_, layout_, memory, wires_, &link_free_at_);
   if (layout_.ranks_share == nullptr) begin_at_zero(plan);
-  detail::for_each_edge(plan, [&](std::size_t tree, bool is_reduce, int rank, auto const& parents,
-                                  auto const& routes) {
-    auto const number = wire_number(plan, tree, is_reduce, rank);
-    places_[number] = {static_cast<std::uint32_t>(tree), is_reduce};
+  for (std::size_t number = 0; number < places_.size(); ++number) {
+    auto const& place = places_[number];
     auto& wire = wires_[number];
-    int const parent = parents[static_cast<std::size_t>(rank)];
-    wire.sender = is_reduce ? rank : parent;
-    wire.receiver = is_reduce ? parent : rank;
+    wire.sender = place.from;
+    wire.receiver = place.to;
     wire.window = layout_.window;
     wire.slot_bytes = layout_.slot_bytes;
-    if (routes.empty() || routes[static_cast<std::size_t>(rank)].empty()) return;
-    auto const& route = routes[static_cast<std::size_t>(rank)];
-    int* const copy = make<int>(route.size());
-    std::copy(route.begin(), route.end(), copy);
+    auto const& tree = plan.trees[place.tree];
+    auto const& routes = place.is_reduce ? tree.reduce_route : tree.broadcast_route;
+    auto const child = static_cast<std::size_t>(place.child());
+    if (routes.empty() || routes[child].empty()) continue;
+    int* const copy = make<int>(routes[child].size());
+    std::copy(routes[child].begin(), routes[child].end(), copy);
     wire.route = copy;
-    wire.route_length = static_cast<std::uint32_t>(route.size());
-  });
+    wire.route_length = static_cast<std::uint32_t>(routes[child].size());
+  }
 }
 
-inline void wire_tables::make_lanes(schedule const& plan, int rank) {
-  auto& of_rank = ranks_[static_cast<std::size_t>(rank)];
-  std::vector<wire_end> ends;
-  struct span_of_ends {
-    std::size_t first = 0;
-    std::uint32_t count = 0;
-  };
-  struct tree_ends {
-    span_of_ends reduce_children, reduce_parent, broadcast_parent, broadcast_children;
-  };
-  std::vector<tree_ends> of_tree;
-  auto const add_end = [&](std::uint32_t wire, int peer, bool sends, bool sender_is_source) {
-    wire_end end;
-    end.wire = wire;
-    end.peer = peer;
-    end.sends = sends;
-    end.sender_is_source = sender_is_source;
-    ends.push_back(end);
-  };
+inline void wire_tables::make_ends(schedule const& plan) {
+  std::vector<std::vector<wire_end>> ends(ranks_.size());
+  trees_of_.resize(ranks_.size());
+  std::size_t first = 0;
   for (std::size_t tree = 0; tree < plan.trees.size(); ++tree) {
-    auto const& from = plan.trees[tree];
-    tree_ends here;
-    auto const children = [&](bool is_reduce, std::vector<int> const& parents) {
-      span_of_ends result{ends.size(), 0};
-      for (int child = 0; child < static_cast<int>(parents.size()); ++child) {
-        if (parents[static_cast<std::size_t>(child)] != rank) continue;
-        add_end(wire_number(plan, tree, is_reduce, child), child, !is_reduce,
-                is_reduce ? detail::is_leaf(parents, child) : rank == from.root);
-        ++result.count;
+    auto const of_tree = [&](int rank) -> tree_ends& {
+      auto& all = trees_of_[static_cast<std::size_t>(rank)];
+      if (all.empty() || all.back().tree != tree) {
+        all.emplace_back().tree = static_cast<std::uint32_t>(tree);
       }
-      return result;
+      return all.back();
     };
-    auto const parent = [&](bool is_reduce, std::vector<int> const& parents) {
-      span_of_ends result{ends.size(), 0};
-      if (parents.empty() || rank == from.root) return result;
-      int const above = parents[static_cast<std::size_t>(rank)];
-      add_end(wire_number(plan, tree, is_reduce, rank), above, is_reduce,
-              is_reduce ? detail::is_leaf(parents, rank) : above == from.root);
-      result.count = 1;
-      return result;
+    if (has_tables(plan.trees[tree].root)) (void)of_tree(plan.trees[tree].root);
+    std::size_t last = first;
+    while (last < places_.size() && places_[last].tree == tree) ++last;
+    // One kind of end after the other, so that those of a rank are consecutive.
+    auto const add = [&](bool is_reduce, bool sends, span_of_ends tree_ends::* where) {
+      for (std::size_t number = first; number < last; ++number) {
+        auto const& place = places_[number];
+        if (place.is_reduce != is_reduce) continue;
+        int const rank = sends ? place.from : place.to;
+        if (!has_tables(rank)) continue;
+        auto& own = ends[static_cast<std::size_t>(rank)];
+        auto& span = of_tree(rank).*where;
+        if (span.count == 0) span.first = own.size();
+        ++span.count;
+        wire_end end;
+        end.wire = static_cast<std::uint32_t>(number);
+        end.peer = sends ? place.to : place.from;
+        end.sends = sends;
+        end.sender_is_source = place.sender_is_source;
+        end.sender_keeps = place.sender_keeps;
+        own.push_back(end);
+      }
     };
-    here.reduce_children = children(true, from.reduce_parent);
-    here.reduce_parent = parent(true, from.reduce_parent);
-    here.broadcast_parent = parent(false, from.broadcast_parent);
-    here.broadcast_children = children(false, from.broadcast_parent);
-    of_tree.push_back(here);
+    add(true, false, &tree_ends::reduce_in);
+    add(true, true, &tree_ends::reduce_out);
+    add(false, false, &tree_ends::broadcast_in);
+    add(false, true, &tree_ends::broadcast_out);
+    first = last;
   }
-  of_rank.end_count = ends.size();
-  of_rank.ends = make<wire_end>(ends.size());
-  std::copy(ends.begin(), ends.end(), of_rank.ends);
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    ranks_[rank].end_count = ends[rank].size();
+    ranks_[rank].ends = make<wire_end>(ends[rank].size());
+    std::copy(ends[rank].begin(), ends[rank].end(), ranks_[rank].ends);
+  }
+}
 
-  auto const list = [&](bool reduces, bool spreads) {
-    std::vector<lane> lanes;
-    for (std::size_t tree = 0; tree < plan.trees.size(); ++tree) {
-      auto const& from = plan.trees[tree];
-      if ((reduces && from.reduce_parent.empty()) || (spreads && from.broadcast_parent.empty())) {
-        return lane_list{};  // this schedule does not carry such a collective
-      }
-      auto const add_lane = [&](bool is_reduce, span_of_ends const& in, span_of_ends const& out) {
-        lane here;
-        here.tree = static_cast<std::uint32_t>(tree);
-        here.is_reduce = is_reduce;
-        here.is_root = rank == from.root;
-        here.reads_input = is_reduce || here.is_root;
-        here.writes_output = !is_reduce || here.is_root;
-        here.in = of_rank.ends + in.first;
-        here.in_count = in.count;
-        while (is_reduce && here.input_position < in.count &&
-               here.in[here.input_position].peer < rank) {
-          ++here.input_position;
+inline void wire_tables::make_lanes(schedule const& plan) {
+  bool all_reduce = true;
+  bool all_spread = true;
+  for (auto const& tree : plan.trees) {
+    all_reduce = all_reduce && !tree.reduce_parent.empty();
+    all_spread = all_spread && !tree.broadcast_parent.empty();
+  }
+  for (int rank = 0; rank < plan.rank_count; ++rank) {
+    if (!has_tables(rank)) continue;
+    auto& of_rank = ranks_[static_cast<std::size_t>(rank)];
+    auto const list = [&](bool reduces, bool spreads) {
+      // Without such trees the schedule does not carry such a collective.
+      if ((reduces && !all_reduce) || (spreads && !all_spread)) return lane_list{};
+      std::vector<lane> lanes;
+      for (auto const& at : trees_of_[static_cast<std::size_t>(rank)]) {
+        auto const& from = plan.trees[at.tree];
+        auto const add_lane = [&](bool is_reduce, span_of_ends const& in, span_of_ends const& out) {
+          lane here;
+          here.tree = at.tree;
+          here.is_reduce = is_reduce;
+          here.is_root = rank == from.root;
+          here.reads_input = is_reduce || here.is_root;
+          here.writes_output = (!is_reduce || here.is_root) && detail::keeps(from, rank);
+          here.in = of_rank.ends + in.first;
+          here.in_count = in.count;
+          while (is_reduce && here.input_position < in.count &&
+                 here.in[here.input_position].peer < rank) {
+            ++here.input_position;
+          }
+          here.out = of_rank.ends + out.first;
+          here.out_count = out.count;
+          lanes.push_back(here);
+        };
+        if (rank == from.root) {
+          add_lane(reduces, reduces ? at.reduce_in : span_of_ends{},
+                   spreads ? at.broadcast_out : span_of_ends{});
+        } else {
+          if (reduces) add_lane(true, at.reduce_in, at.reduce_out);
+          if (spreads) add_lane(false, at.broadcast_in, at.broadcast_out);
         }
-        here.out = of_rank.ends + out.first;
-        here.out_count = out.count;
-        lanes.push_back(here);
-      };
-      auto const& at = of_tree[tree];
-      if (rank == from.root) {
-        add_lane(reduces, reduces ? at.reduce_children : span_of_ends{},
-                 spreads ? at.broadcast_children : span_of_ends{});
-      } else {
-        if (reduces) add_lane(true, at.reduce_children, at.reduce_parent);
-        if (spreads) add_lane(false, at.broadcast_parent, at.broadcast_children);
       }
-    }
-    lane_list result{make<lane>(lanes.size()), lanes.size()};
-    std::copy(lanes.begin(), lanes.end(), result.first);
-    return result;
-  };
-  of_rank.reducing = list(true, false);
-  of_rank.spreading = list(false, true);
-  of_rank.both = list(true, true);
+      lane_list result{make<lane>(lanes.size()), lanes.size()};
+      std::copy(lanes.begin(), lanes.end(), result.first);
+      return result;
+    };
+    of_rank.reducing = list(true, false);
+    of_rank.spreading = list(false, true);
+    of_rank.both = list(true, true);
+  }
 }
 
 }  // namespace blink::inline BLINK_ABI

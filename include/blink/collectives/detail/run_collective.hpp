@@ -4,6 +4,7 @@
 #include <blink/collective.hpp>
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/collective_error.hpp>
+#include <blink/collectives/detail/check_buffers.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/order.hpp>
@@ -18,7 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -52,9 +53,25 @@ struct no_reducer {
   }
 };
 
+/// What a rank with these lanes does with its buffers.
+[[nodiscard]] inline buffer_use use_of(lane_list const& lanes) {
+  buffer_use result;
+  for (std::size_t k = 0; k < lanes.count; ++k) {
+    result.reads = result.reads || lanes.first[k].reads_input;
+    result.writes = result.writes || lanes.first[k].writes_output;
+  }
+  return result;
+}
+
+/// Do ranks send other data from the place where they receive, if the output is in the input's place?
+[[nodiscard]] constexpr bool sends_and_receives(collective kind) {
+  return kind == collective::all_to_all || kind == collective::send_to_next ||
+         kind == collective::permute;
+}
+
 /// The walls around `walk` on host threads: agree, cut, walk, and turn failure into an exception.
 ///
-/// count: elements of the whole buffer, or of one rank's block where every rank roots a share
+/// count: elements of the whole buffer, or of one block where the collective has blocks
 template <chunking Chunks, session Me, class T, class Reducer>
 void run_collective(Me& me, prepared_schedule& plan, collective kind, T const* input, T* output,
                     std::size_t count, Reducer const& reduce) {
@@ -71,8 +88,9 @@ void run_collective(Me& me, prepared_schedule& plan, collective kind, T const* i
             "a reducer that is not commutative needs a schedule that keeps the order of the ranks");
   }
   auto const ranks = static_cast<std::size_t>(me.rank_count());
-  expects(count <= std::numeric_limits<std::size_t>::max() / sizeof(T) / ranks,
-          "count: the buffer has more bytes than an address can name");
+  lane_list const lanes = plan.tables().lanes(me.rank(), kind);
+  auto const overlap = check_buffers(kind, use_of(lanes), me.rank(), me.rank_count(), input, output,
+                                     count, sizeof(T));
   constexpr element_sizes sizes = sizes_of<Reducer, T>();
   expects(sizes.largest() <= plan.tables().layout().slot_bytes,
           "world_options: slot_bytes is less than the size of one element");
@@ -80,7 +98,16 @@ void run_collective(Me& me, prepared_schedule& plan, collective kind, T const* i
   auto const group = me.group();
   bool const leads = group.thread_rank() == 0;
   int const rank = me.rank();
-  lane_list const lanes = plan.tables().lanes(rank, kind);
+  std::size_t const in_count = has_input_blocks(kind) ? ranks * count : count;
+  std::size_t const out_count = has_output_blocks(kind) ? ranks * count : count;
+  if (overlap == buffer_overlap::in_place && sends_and_receives(kind)) {
+    // What is sent lies where others write: they get it from a copy.
+    if (leads) {
+      std::memcpy(plan.copy_of(rank).at_least(in_count * sizeof(T)), input, in_count * sizeof(T));
+    }
+    group.sync();
+    input = reinterpret_cast<T const*>(plan.copy_of(rank).data());
+  }
   status result = status::ok;
   if (leads) {
     constexpr std::string_view names = names_of<T, Reducer, Chunks>();
@@ -89,15 +116,15 @@ void run_collective(Me& me, prepared_schedule& plan, collective kind, T const* i
                              input,
                              static_cast<void*>(output)});
     for (std::size_t k = 0; k < lanes.count; ++k) {
-      plan.set_call<Chunks>(lanes.first[k], kind, count, sizes, order_of<Reducer>);
-      if (result == status::ok) open_lane(me.link(), lanes.first[k], sizeof(T));
+      auto& here = lanes.first[k];
+      plan.set_call<Chunks>(here, kind, plan.equal_block(here, kind, count), sizes,
+                            order_of<Reducer>);
+      if (result == status::ok) open_lane(me.link(), here, sizeof(T));
     }
   }
 
   call_buffers<T> buffers{input, output, false};
-  std::size_t const written = has_broadcast_phase(kind) || kind == collective::reduce ? count : 0;
-  buffers.streams =
-      written * sizeof(T) * (has_equal_roots(kind) ? ranks : 1) >= me.options().streaming_bytes;
+  buffers.streams = out_count * sizeof(T) >= me.options().streaming_bytes;
   bool const begins = group.from_leader(result == status::ok);
   auto wait = me.waits();
   if (begins) {

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+namespace blink::inline BLINK_ABI::detail {
+
+/// What a rank does with its buffers in a collective.
+struct buffer_use {
+  bool reads = false;   ///< the input
+  bool writes = false;  ///< the output
+};
+
+/// How the two buffers of a rank lie to each other.
+enum class buffer_overlap : std::uint8_t {
+  none,
+  in_place,  ///< this rank's block in the input is this rank's block in the output
+};
+
+/// Checks the buffers of one rank before it enters a call; ranks are equal in what is common, so
+/// only this rank's mistake is found here.
+///
+/// count:  elements of the whole buffer, or of one block where the collective has blocks
+/// Throws: precondition_error if a buffer that the rank needs is null, has more bytes than an address can
+///         name, or overlaps the other one in another way than in place.
+[[nodiscard]] inline buffer_overlap check_buffers(collective kind, buffer_use use, int rank,
+                                                  int rank_count, void const* input, void* output,
+                                                  std::size_t count, std::size_t element_bytes) {
+  auto const refuse = [&](std::string const& what) {
+    throw precondition_error(std::string(to_text(kind)) + " on rank " + std::to_string(rank) +
+                             ": " + what);
+  };
+  auto const ranks = static_cast<std::size_t>(rank_count);
+  if (count > std::numeric_limits<std::size_t>::max() / element_bytes / ranks) {
+    refuse("count " + std::to_string(count) + " times " + std::to_string(element_bytes) +
+           " bytes times " + std::to_string(ranks) + " ranks is more than an address can name");
+  }
+  if (count == 0) return buffer_overlap::none;
+  if (use.reads && input == nullptr) refuse("the input is null");
+  if (use.writes && output == nullptr) refuse("the output is null");
+  if (!use.reads || !use.writes) return buffer_overlap::none;
+  std::size_t const block = count * element_bytes;
+  auto const own = block * static_cast<std::size_t>(rank);
+  auto const in = reinterpret_cast<std::uintptr_t>(input);
+  auto const out = reinterpret_cast<std::uintptr_t>(output);
+  if (in + (has_input_blocks(kind) ? own : 0) == out + (has_output_blocks(kind) ? own : 0)) {
+    return buffer_overlap::in_place;
+  }
+  auto const in_bytes = has_input_blocks(kind) ? block * ranks : block;
+  auto const out_bytes = has_output_blocks(kind) ? block * ranks : block;
+  if (in < out + out_bytes && out < in + in_bytes) {
+    auto const distance =
+        in < out ? "output begins " + std::to_string(out - in) + " bytes behind the input"
+                 : "input begins " + std::to_string(in - out) + " bytes behind the output";
+    refuse("the buffers overlap and are not in place: the " + distance);
+  }
+  return buffer_overlap::none;
+}
+
+}  // namespace blink::inline BLINK_ABI::detail

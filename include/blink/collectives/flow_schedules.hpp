@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/schedule.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+namespace detail {
+
+/// The smallest tree: what `from` sends goes to `to` at once; equal ranks: it stays.
+inline schedule_tree direct_flow(int rank_count, int from, int to) {
+  schedule_tree result;
+  result.root = from;
+  result.broadcast_parent.assign(static_cast<std::size_t>(rank_count), -1);
+  if (from != to) result.broadcast_parent[static_cast<std::size_t>(to)] = from;
+  result.receivers = {to};
+  return result;
+}
+
+}  // namespace detail
+
+/// Every rank sends its block to `root` at once.
+///
+/// Pre: 0 <= root < rank_count.
+[[nodiscard]] inline schedule gather_schedule(int rank_count, int root) {
+  expects(0 <= root && root < rank_count, "gather_schedule: 0 <= root < rank_count");
+  schedule result;
+  result.rank_count = rank_count;
+  for (int rank = 0; rank < rank_count; ++rank) {
+    result.trees.push_back(detail::direct_flow(rank_count, rank, root));
+  }
+  return result;
+}
+
+/// `root` sends every rank its block at once.
+///
+/// Pre: 0 <= root < rank_count.
+[[nodiscard]] inline schedule scatter_schedule(int rank_count, int root) {
+  expects(0 <= root && root < rank_count, "scatter_schedule: 0 <= root < rank_count");
+  schedule result;
+  result.rank_count = rank_count;
+  for (int rank = 0; rank < rank_count; ++rank) {
+    result.trees.push_back(detail::direct_flow(rank_count, root, rank));
+  }
+  return result;
+}
+
+/// Every rank sends every other its block at once; at each distance in turn, so that not all begin
+/// with the same one.
+///
+/// Pre: rank_count >= 1.
+[[nodiscard]] inline schedule all_to_all_schedule(int rank_count) {
+  expects(rank_count >= 1, "all_to_all_schedule: rank_count >= 1");
+  schedule result;
+  result.rank_count = rank_count;
+  for (int distance = 0; distance < rank_count; ++distance) {
+    for (int rank = 0; rank < rank_count; ++rank) {
+      result.trees.push_back(detail::direct_flow(rank_count, rank, (rank + distance) % rank_count));
+    }
+  }
+  return result;
+}
+
+/// Each rank sends to `destinations[rank]` at once; -1: nowhere, its own number: what it has stays.
+///
+/// Pre:    somebody sends.
+/// Throws: precondition_error if a destination is no rank, or nobody sends. `validate_for` refuses
+///         two ranks with one destination.
+[[nodiscard]] inline schedule permute_schedule(std::vector<int> const& destinations) {
+  schedule result;
+  result.rank_count = static_cast<int>(destinations.size());
+  for (int rank = 0; rank < result.rank_count; ++rank) {
+    int const to = destinations[static_cast<std::size_t>(rank)];
+    expects(-1 <= to && to < result.rank_count,
+            "permute_schedule: a destination is neither a rank nor -1");
+    if (to >= 0) result.trees.push_back(detail::direct_flow(result.rank_count, rank, to));
+  }
+  expects(!result.trees.empty(), "permute_schedule: no rank sends");
+  return result;
+}
+
+/// Each rank sends to the next at once; the last sends nothing.
+///
+/// Pre: rank_count >= 2.
+[[nodiscard]] inline schedule send_to_next_schedule(int rank_count) {
+  expects(rank_count >= 2, "send_to_next_schedule: rank_count >= 2");
+  std::vector<int> next(static_cast<std::size_t>(rank_count), -1);
+  for (int rank = 0; rank + 1 < rank_count; ++rank) next[static_cast<std::size_t>(rank)] = rank + 1;
+  return permute_schedule(next);
+}
+
+}  // namespace blink::inline BLINK_ABI

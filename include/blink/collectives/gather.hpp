@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/chunking.hpp>
+#include <blink/collectives/detail/run_collective.hpp>
+#include <blink/collectives/schedule.hpp>
+#include <blink/collectives/session.hpp>
+#include <blink/config.hpp>
+#include <blink/transports/prepared_schedule.hpp>
+
+#include <cstddef>
+
+namespace blink::inline BLINK_ABI {
+
+/// Collects a block of `count` elements of each rank at one of them, the end of the schedule's flows.
+///
+/// input:  this rank's block (count)
+/// output: at the root all blocks in the order of the ranks (ranks * count); `input` may be this
+///         rank's block in it, and must not overlap it otherwise. Not touched elsewhere; may be null
+///         there.
+/// Moves:  each block over the trees from its rank.
+/// Throws: precondition_error if `plan` does not carry it, or for buffers that are null or overlap;
+///         collective_error, on every rank, if a rank does not come or does not go on before the
+///         deadline, or calls something else.
+template <chunking Chunks = scheduled_chunks, session Me, class T>
+void gather(Me& me, prepared_schedule& plan, T const* input, T* output, std::size_t count) {
+  detail::run_collective<Chunks>(me, plan, collective::gather, input, output, count,
+                                 detail::no_reducer{});
+}
+
+/// The same along a schedule that is looked up, or prepared, first.
+template <chunking Chunks = scheduled_chunks, session Me, class T>
+void gather(Me& me, schedule const& plan, T const* input, T* output, std::size_t count) {
+  gather<Chunks>(me, me.prepare(plan), input, output, count);
+}
+
+}  // namespace blink::inline BLINK_ABI

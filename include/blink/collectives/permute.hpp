@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/chunking.hpp>
+#include <blink/collectives/detail/run_collective.hpp>
+#include <blink/collectives/schedule.hpp>
+#include <blink/collectives/session.hpp>
+#include <blink/config.hpp>
+#include <blink/transports/prepared_schedule.hpp>
+
+#include <cstddef>
+
+namespace blink::inline BLINK_ABI {
+
+/// Hands each rank's `count` elements to the rank that the schedule's flows lead to.
+///
+/// input:  this rank's elements (count); not touched where nothing is sent, may be null there
+/// output: the elements of the rank that sends here (count); may be `input`, and must not overlap it
+///         otherwise. Not touched where nothing arrives; may be null there.
+/// Moves:  each buffer over the trees from its rank.
+/// Needs:  in place, a copy of the input.
+/// Throws: precondition_error if `plan` does not carry it, or for buffers that are null or overlap;
+///         collective_error, on every rank, if a rank does not come or does not go on before the
+///         deadline, or calls something else.
+template <chunking Chunks = scheduled_chunks, session Me, class T>
+void permute(Me& me, prepared_schedule& plan, T const* input, T* output, std::size_t count) {
+  detail::run_collective<Chunks>(me, plan, collective::permute, input, output, count,
+                                 detail::no_reducer{});
+}
+
+/// The same along a schedule that is looked up, or prepared, first.
+template <chunking Chunks = scheduled_chunks, session Me, class T>
+void permute(Me& me, schedule const& plan, T const* input, T* output, std::size_t count) {
+  permute<Chunks>(me, me.prepare(plan), input, output, count);
+}
+
+/// Hands each rank's `count` elements to the next rank; the last sends nothing and the first gets
+/// nothing. Buffers as with `permute`.
+///
+/// Throws: precondition_error if `plan` does not carry it, or for buffers that are null or overlap;
+///         collective_error, on every rank, if a rank does not come or does not go on before the
+///         deadline, or calls something else.
+template <chunking Chunks = scheduled_chunks, session Me, class T>
+void send_to_next(Me& me, prepared_schedule& plan, T const* input, T* output, std::size_t count) {
+  detail::run_collective<Chunks>(me, plan, collective::send_to_next, input, output, count,
+                                 detail::no_reducer{});
+}
+
+/// The same along a schedule that is looked up, or prepared, first.
+template <chunking Chunks = scheduled_chunks, session Me, class T>
+void send_to_next(Me& me, schedule const& plan, T const* input, T* output, std::size_t count) {
+  send_to_next<Chunks>(me, me.prepare(plan), input, output, count);
+}
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/chunking.hpp>
+#include <blink/collectives/detail/run_collective.hpp>
+#include <blink/collectives/schedule.hpp>
+#include <blink/collectives/session.hpp>
+#include <blink/config.hpp>
+#include <blink/transports/prepared_schedule.hpp>
+
+#include <cstddef>
+
+namespace blink::inline BLINK_ABI {
+
+/// Hands each rank a block of `count` elements of one rank, the root of the schedule's flows.
+///
+/// input:  at the root all blocks in the order of the ranks (ranks * count); not touched elsewhere,
+///         may be null there
+/// output: this rank's block (count); at the root may be `input + rank * count`, and must not
+///         overlap `input` otherwise
+/// Moves:  each block over the trees to its rank.
+/// Throws: precondition_error if `plan` does not carry it, or for buffers that are null or overlap;
+///         collective_error, on every rank, if a rank does not come or does not go on before the
+///         deadline, or calls something else.
+template <chunking Chunks = scheduled_chunks, session Me, class T>
+void scatter(Me& me, prepared_schedule& plan, T const* input, T* output, std::size_t count) {
+  detail::run_collective<Chunks>(me, plan, collective::scatter, input, output, count,
+                                 detail::no_reducer{});
+}
+
+/// The same along a schedule that is looked up, or prepared, first.
+template <chunking Chunks = scheduled_chunks, session Me, class T>
+void scatter(Me& me, schedule const& plan, T const* input, T* output, std::size_t count) {
+  scatter<Chunks>(me, me.prepare(plan), input, output, count);
+}
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/schedule.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// The rank at the end of a flow's tree, a path from its sender.
+///
+/// Pre: the tree has receivers.
+[[nodiscard]] inline int flow_end(schedule_tree const& tree) {
+  return tree.receivers.front();
+}
+
+/// Who else's data a tree carries a part of: trees with equal numbers share one block of a buffer,
+/// in the order listed and in proportion to their weights.
+///
+/// broadcast, reduce, all_reduce, barrier: one block; all_gather, reduce_scatter: one for each root;
+/// flows: one for each pair of a sender and its receiver.
+[[nodiscard]] inline std::size_t block_number(schedule const& plan, schedule_tree const& tree,
+                                              collective kind) {
+  auto const root = static_cast<std::size_t>(tree.root);
+  if (has_equal_roots(kind)) return root;
+  if (!is_flow(kind)) return 0;
+  return root * static_cast<std::size_t>(plan.rank_count) +
+         static_cast<std::size_t>(flow_end(tree));
+}
+/// One more than the greatest `block_number`.
+[[nodiscard]] inline std::size_t block_numbers(schedule const& plan, collective kind) {
+  auto const ranks = static_cast<std::size_t>(plan.rank_count);
+  return is_flow(kind) ? ranks * ranks : has_equal_roots(kind) ? ranks : 1;
+}
+
+/// Where the block of a tree is among the blocks of its senders' input and of its receivers'
+/// output.
+struct block_position {
+  std::size_t input = 0;
+  std::size_t output = 0;
+};
+[[nodiscard]] inline block_position block_position_of(schedule_tree const& tree, collective kind) {
+  block_position result;
+  if (has_input_blocks(kind)) {
+    result.input = static_cast<std::size_t>(is_flow(kind) ? flow_end(tree) : tree.root);
+  }
+  if (has_output_blocks(kind)) result.output = static_cast<std::size_t>(tree.root);
+  return result;
+}
+
+namespace detail {
+
+/// The flows of a collective are there, and no others. `weight`: of each pair of sender and
+/// receiver.
+template <class Fail>
+void validate_flows(schedule const& plan, collective kind, std::vector<std::uint64_t> const& weight,
+                    Fail const& fail) {
+  auto const ranks = static_cast<std::size_t>(plan.rank_count);
+  auto const& first = plan.trees[0];
+  auto const wants = [&](std::size_t from, std::size_t to) {
+    switch (kind) {
+      case collective::gather:
+        return static_cast<int>(to) == flow_end(first);
+      case collective::scatter:
+        return static_cast<int>(from) == first.root;
+      case collective::send_to_next:
+        return from + 1 == to;
+      default:
+        return true;
+    }
+  };
+  std::vector<bool> sends(ranks, false);
+  std::vector<bool> receives(ranks, false);
+  for (std::size_t from = 0; from < ranks; ++from) {
+    for (std::size_t to = 0; to < ranks; ++to) {
+      bool const is_there = weight[from * ranks + to] > 0;
+      auto const pair = "rank " + std::to_string(from) + " to rank " + std::to_string(to);
+      if (kind == collective::permute) {
+        if (!is_there) continue;
+        if (sends[from]) fail("rank " + std::to_string(from) + " sends to two ranks");
+        if (receives[to]) fail("rank " + std::to_string(to) + " receives from two ranks");
+        sends[from] = receives[to] = true;
+      } else if (wants(from, to)) {
+        if (!is_there) fail("no tree with a weight leads from " + pair);
+      } else if (is_there) {
+        fail("a tree leads from " + pair);
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
+/// Checks that the schedule can carry this collective.
+///
+/// Time:   O(T V), and O(V^2) for flows.
+/// Pre:    `validate(plan)` passed.
+/// Post:   every tree has the phases that `kind` needs; broadcast and reduce have one root; with
+///         all-gather and reduce-scatter every rank roots a tree of positive weight; flows have
+///         trees of positive weight for every pair of a sender and its receiver, and no others: to
+///         one rank from all (gather), from one to all (scatter), from all to all, the rank itself
+///         included; from each rank to the next; or from ranks to one other each.
+/// Throws: precondition_error if one of these does not hold.
+inline void validate_for(schedule const& plan, collective kind) {
+  auto const fail = [&](std::string const& what) {
+    throw precondition_error(std::string(to_text(kind)) + ": " + what);
+  };
+  std::vector<std::uint64_t> weight(block_numbers(plan, kind), 0);
+  for (std::size_t index = 0; index < plan.trees.size(); ++index) {
+    auto const& tree = plan.trees[index];
+    auto const name = "tree " + std::to_string(index) + " of the schedule ";
+    if (has_reduce_phase(kind) && tree.reduce_parent.empty()) fail(name + "has no reduce phase");
+    if (has_broadcast_phase(kind) && tree.broadcast_parent.empty()) {
+      fail(name + "has no broadcast phase");
+    }
+    if (is_flow(kind) ? tree.receivers.size() != 1 : !tree.receivers.empty()) {
+      fail(name + "has " + std::to_string(tree.receivers.size()) + " receivers, expected " +
+           (is_flow(kind) ? "one" : "none named: all"));
+    }
+    weight[block_number(plan, tree, kind)] += tree.weight;
+    if ((kind == collective::broadcast || kind == collective::reduce) &&
+        tree.root != plan.trees[0].root) {
+      fail(name + "has root " + std::to_string(tree.root) + ", the first has " +
+           std::to_string(plan.trees[0].root));
+    }
+  }
+  if (has_equal_roots(kind)) {
+    for (std::size_t rank = 0; rank < weight.size(); ++rank) {
+      if (weight[rank] == 0) fail("rank " + std::to_string(rank) + " roots no tree with a weight");
+    }
+  }
+  if (is_flow(kind)) detail::validate_flows(plan, kind, weight, fail);
+}
+
+/// Bytes of the whole buffer for each second if only the links limit, every tree flows all the
+/// time and the split is exact; 0 if no tree names a link. It is the rate that a plan promises.
+///
+/// The whole buffer has as many equal blocks as ranks where input or output have.
+///
+/// Time: O(T V + L).
+/// Pre:  `validate(plan)` and `validate_for(plan, kind)` passed.
+[[nodiscard]] inline double predicted_bytes_per_second(schedule const& plan, collective kind) {
+  std::vector<std::uint64_t> total(block_numbers(plan, kind), 0);
+  for (auto const& tree : plan.trees) total[block_number(plan, tree, kind)] += tree.weight;
+  std::vector<double> load(plan.link_bytes_per_second.size(), 0);  // in blocks
+  for (auto const& tree : plan.trees) {
+    if (tree.weight == 0) continue;
+    double const share = static_cast<double>(tree.weight) /
+                         static_cast<double>(total[block_number(plan, tree, kind)]);
+    auto const add = [&](std::vector<std::vector<int>> const& routes) {
+      for (auto const& route : routes) {
+        for (int const link : route) load[static_cast<std::size_t>(link)] += share;
+      }
+    };
+    if (has_reduce_phase(kind)) add(tree.reduce_route);
+    if (has_broadcast_phase(kind)) add(tree.broadcast_route);
+  }
+  double rate = 0;
+  for (std::size_t link = 0; link < load.size(); ++link) {
+    if (load[link] == 0) continue;
+    double const through = plan.link_bytes_per_second[link] / load[link];
+    if (rate == 0 || through < rate) rate = through;
+  }
+  bool const is_cut = has_input_blocks(kind) || has_output_blocks(kind);
+  return is_cut ? rate * plan.rank_count : rate;
+}
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/schedule.hpp>
+#include <blink/config.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// The tree edge and direction that a wire is.
+struct wire_place {
+  std::uint32_t tree = 0;
+  bool is_reduce = false;  ///< towards the root
+  int from = 0;
+  int to = 0;
+  bool sender_is_source = false;  ///< it sends its own input and nothing else
+  bool sender_keeps = false;      ///< it has in its output what it sends
+
+  /// The rank whose edge to its parent this is.
+  [[nodiscard]] int child() const { return is_reduce ? from : to; }
+};
+
+namespace detail {
+
+[[nodiscard]] inline bool keeps(schedule_tree const& tree, int rank) {
+  return tree.receivers.empty() ||
+         std::find(tree.receivers.begin(), tree.receivers.end(), rank) != tree.receivers.end();
+}
+
+}  // namespace detail
+
+/// All wires of a schedule, by number: ordered by tree, the reduce wires first, by rank of the child.
+///
+/// Time: O(T V) for T trees of V ranks.
+/// Pre:  `validate(plan)` passed.
+[[nodiscard]] inline std::vector<wire_place> wire_places(schedule const& plan) {
+  std::vector<wire_place> result;
+  std::vector<bool> inner;
+  for (std::size_t tree = 0; tree < plan.trees.size(); ++tree) {
+    auto const& from = plan.trees[tree];
+    inner.assign(from.reduce_parent.size(), false);
+    for (int const parent : from.reduce_parent) {
+      if (parent >= 0) inner[static_cast<std::size_t>(parent)] = true;
+    }
+    for (bool const is_reduce : {true, false}) {
+      auto const& parents = is_reduce ? from.reduce_parent : from.broadcast_parent;
+      for (std::size_t child = 0; child < parents.size(); ++child) {
+        int const parent = parents[child];
+        if (parent < 0) continue;
+        wire_place place;
+        place.tree = static_cast<std::uint32_t>(tree);
+        place.is_reduce = is_reduce;
+        place.from = parent;
+        place.to = static_cast<int>(child);
+        if (is_reduce) {
+          std::swap(place.from, place.to);
+          place.sender_is_source = !inner[child];
+        } else {
+          place.sender_is_source = parent == from.root;
+          place.sender_keeps = detail::keeps(from, parent);
+        }
+        result.push_back(place);
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace blink::inline BLINK_ABI
