@@ -4,6 +4,7 @@
 
 #include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/reducer.hpp>
+#include <blink/reducers/accumulate_in.hpp>
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/transports/cuda/peer_memory.cuh>
 #include <blink/transports/cuda/walk_kernel.cuh>
@@ -129,13 +130,17 @@ std::size_t run(blink::schedule const& plan, std::size_t count, std::size_t offs
     check(cudaDeviceSynchronize(), "kernel");
     for (std::size_t k = 0; k < blocks; ++k) wrong += works[k].result == blink::status::ok ? 0 : 1;
     for (std::size_t k = 0; k < count; ++k) {
-      T total = static_cast<T>(input(repeat, k));
-      for (int rank = 1; rank < plan.rank_count; ++rank) {
-        total = reduce(total, static_cast<T>(input(rank + repeat, k)));
-      }
-      if constexpr (blink::has_finish<Reducer, T>) total = reduce.finish(total, plan.rank_count);
+      using A = blink::accumulator_t<Reducer, T>;
+      auto const lifted = [&](int rank) {
+        return static_cast<A>(
+            blink::detail::lift(reduce, static_cast<T>(input(rank + repeat, k)), {k, rank}));
+      };
+      A total = lifted(0);
+      for (int rank = 1; rank < plan.rank_count; ++rank) total = reduce(total, lifted(rank));
+      auto const result =
+          static_cast<T>(blink::detail::finish(reduce, total, plan.rank_count, {k, 0}));
       for (std::size_t rank = 0; rank < ranks; ++rank) {
-        wrong += out[rank * stride + offset + k] == total ? 0 : 1;
+        wrong += out[rank * stride + offset + k] == result ? 0 : 1;
       }
     }
   }
@@ -151,6 +156,8 @@ int main_with_gpu() {
         wrong += run<blink::slot_peer_link, float>(plan, count, offset, blink::sum{});
         wrong += run<blink::reaching_peer_link, float>(plan, count, offset, blink::sum{});
         wrong += run<blink::reaching_peer_link, int>(plan, count, offset, blink::avg{});
+        wrong += run<blink::slot_peer_link, blink::bfloat16>(
+            plan, count, offset, blink::accumulate_in<float>(blink::sum{}));
       }
     }
   }

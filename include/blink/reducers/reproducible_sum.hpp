@@ -102,11 +102,11 @@ struct binned {
     int const too_low = lowest - exponent;
     int const dropped = too_long > too_low ? too_long : too_low;
     if (dropped > 0) {
-      wide const half = wide{1} << (dropped - 1);
-      wide const rest = significand & (half - 1 + half);
+      wide const middle = wide{1} << (dropped - 1);
+      wide const rest = significand & (middle - 1 + middle);
       significand >>= dropped;
       exponent += dropped;
-      if (rest > half || (rest == half && (is_more || (significand & 1) != 0))) ++significand;
+      if (rest > middle || (rest == middle && (is_more || (significand & 1) != 0))) ++significand;
     }
     double const result =
         scaled(static_cast<double>(static_cast<std::uint64_t>(significand)), exponent);

@@ -26,8 +26,8 @@ class small_float {
   small_float() = default;
   BLINK_HOST_DEVICE explicit constexpr small_float(float value)
       : code_(encode(value, [](std::uint32_t significand, int dropped) {
-          std::uint32_t const half = (1U << (dropped - 1)) - 1U;
-          return (significand + half + (significand >> dropped & 1U)) >> dropped;
+          std::uint32_t const below_half = (1U << (dropped - 1)) - 1U;
+          return (significand + below_half + (significand >> dropped & 1U)) >> dropped;
         })) {}
 
   /// Rounds up with the probability that keeps the mean, by 32 random bits.
