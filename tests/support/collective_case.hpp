@@ -230,7 +230,20 @@ std::string what_is_wrong(collective_case const& what, blink::schedule const& pl
   return "";
 }
 
-/// Runs the case `repeats` times with fresh inputs; returns what was wrong, empty if nothing.
+/// The ranks of a world that live in this process: all, or the one that the world is.
+template <class World>
+std::vector<int> ranks_here(World const& world) {
+  if constexpr (requires { world.rank(); }) {
+    return {world.rank()};
+  } else {
+    std::vector<int> all(static_cast<std::size_t>(world.rank_count()));
+    for (std::size_t rank = 0; rank < all.size(); ++rank) all[rank] = static_cast<int>(rank);
+    return all;
+  }
+}
+
+/// Runs the case `repeats` times with fresh inputs; returns what was wrong in this process, empty
+/// if nothing.
 template <class T, class Chunks = blink::scheduled_chunks, class World, class Reducer>
 std::string run_case(World& world, blink::schedule const& plan, collective_case const& first,
                      Reducer const& reducer, int repeats = 1) {
@@ -261,7 +274,7 @@ std::string run_case(World& world, blink::schedule const& plan, collective_case 
   for (int repeat = 0; repeat < repeats; ++repeat) {
     auto what = first;
     what.seed += static_cast<std::uint64_t>(repeat) * 1000003;
-    for (int rank = 0; rank < ranks; ++rank) {
+    for (int const rank : ranks_here(world)) {
       auto& mine = buffers[static_cast<std::size_t>(repeat)][static_cast<std::size_t>(rank)];
       auto const complain = [&](std::string const& text) {
         wrong[static_cast<std::size_t>(rank)] =

@@ -5,7 +5,11 @@
 //
 // A fixture is default-constructible and has
 //   using link = …;                  the model of `transport`
-//   link sender(), receiver();       the ends of `wire()`; both have entered the same call
+//   int sender_rank(), receiver_rank();
+//   at_sender(f), at_receiver(f);    call f(link) for the ends of `wire()`, which have entered the
+//                                    same call: in this process, or each end in its own; then
+//                                    what it did before has been done at the other end, too
+//   together(f, g);                  the same for both ends at once
 //   std::uint32_t wire();            a wire whose messages go through slots
 //   std::uint64_t window();
 //   void abort();
@@ -14,13 +18,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <random>
 #include <thread>
-#include <vector>
 
 namespace blink_test {
 
@@ -44,91 +47,110 @@ class transport_conformance : public testing::Test {
 TYPED_TEST_SUITE_P(transport_conformance);
 
 TYPED_TEST_P(transport_conformance, ends_know_each_other) {
-  auto const a = this->both_.sender();
-  auto const b = this->both_.receiver();
-  EXPECT_NE(a.rank(), b.rank());
-  EXPECT_EQ(a.rank_count(), b.rank_count());
-  EXPECT_TRUE(a.is_present(b.rank()));
-  EXPECT_TRUE(b.is_present(a.rank()));
-  EXPECT_GE(a.slot_bytes(), 1U);
+  auto& both = this->both_;
+  ASSERT_NE(both.sender_rank(), both.receiver_rank());
+  both.at_sender([&](auto const a) {
+    EXPECT_EQ(a.rank(), both.sender_rank());
+    EXPECT_GT(a.rank_count(), std::max(both.sender_rank(), both.receiver_rank()));
+    EXPECT_TRUE(this->becomes_true([&] { return a.is_present(both.receiver_rank()); }));
+    EXPECT_GE(a.slot_bytes(), 1U);
+  });
+  both.at_receiver([&](auto const b) {
+    EXPECT_EQ(b.rank(), both.receiver_rank());
+    EXPECT_TRUE(this->becomes_true([&] { return b.is_present(both.sender_rank()); }));
+  });
 }
 
 TYPED_TEST_P(transport_conformance, nothing_arrives_before_it_is_posted) {
-  auto const a = this->both_.sender();
-  auto const b = this->both_.receiver();
-  auto const wire = this->both_.wire();
-  EXPECT_FALSE(b.has_arrived(wire, 0));
-  ASSERT_TRUE(a.has_room(wire, 0));
-  std::memset(a.outbox(wire, 0), 7, a.slot_bytes());
-  EXPECT_FALSE(b.has_arrived(wire, 0));
-  a.post(wire, 0, a.slot_bytes());
-  ASSERT_TRUE(this->becomes_true([&] { return b.has_arrived(wire, 0); }));
-  EXPECT_FALSE(b.has_arrived(wire, 1));
-  EXPECT_EQ(b.inbox(wire, 0)[b.slot_bytes() - 1], std::byte{7});
+  auto& both = this->both_;
+  auto const wire = both.wire();
+  both.at_receiver([&](auto const b) { EXPECT_FALSE(b.has_arrived(wire, 0)); });
+  both.at_sender([&](auto const a) {
+    ASSERT_TRUE(this->becomes_true([&] { return a.has_room(wire, 0); }));
+    std::memset(a.outbox(wire, 0), 7, a.slot_bytes());
+  });
+  both.at_receiver([&](auto const b) { EXPECT_FALSE(b.has_arrived(wire, 0)); });
+  both.at_sender([&](auto const a) { a.post(wire, 0, a.slot_bytes()); });
+  both.at_receiver([&](auto const b) {
+    ASSERT_TRUE(this->becomes_true([&] { return b.has_arrived(wire, 0); }));
+    EXPECT_FALSE(b.has_arrived(wire, 1));
+    EXPECT_EQ(b.inbox(wire, 0)[b.slot_bytes() - 1], std::byte{7});
+  });
 }
 
 TYPED_TEST_P(transport_conformance, the_window_bounds_what_is_under_way) {
-  auto const a = this->both_.sender();
-  auto const b = this->both_.receiver();
-  auto const wire = this->both_.wire();
-  auto const window = this->both_.window();
-  for (std::uint64_t message = 0; message < window; ++message) {
-    ASSERT_TRUE(a.has_room(wire, message));
-    a.outbox(wire, message)[0] = static_cast<std::byte>(message + 1);
-    a.post(wire, message, 1);
-  }
-  EXPECT_FALSE(a.has_room(wire, window));
-  ASSERT_TRUE(this->becomes_true([&] { return b.has_arrived(wire, window - 1); }));
-  for (std::uint64_t message = 0; message < window; ++message) {  // slots do not overlap
-    EXPECT_TRUE(b.has_arrived(wire, message));
-    EXPECT_EQ(b.inbox(wire, message)[0], static_cast<std::byte>(message + 1));
-  }
-  EXPECT_FALSE(a.was_taken(wire, 0));
-  b.take(wire, 0);
-  ASSERT_TRUE(this->becomes_true([&] { return a.was_taken(wire, 0); }));
-  EXPECT_TRUE(a.has_room(wire, window));
-  EXPECT_FALSE(a.has_room(wire, window + 1));
-  EXPECT_FALSE(a.was_taken(wire, 1));
+  auto& both = this->both_;
+  auto const wire = both.wire();
+  auto const window = both.window();
+  both.at_sender([&](auto const a) {
+    for (std::uint64_t message = 0; message < window; ++message) {
+      ASSERT_TRUE(this->becomes_true([&] { return a.has_room(wire, message); }));
+      a.outbox(wire, message)[0] = static_cast<std::byte>(message + 1);
+      a.post(wire, message, 1);
+    }
+    EXPECT_FALSE(a.has_room(wire, window));
+  });
+  both.at_receiver([&](auto const b) {
+    ASSERT_TRUE(this->becomes_true([&] { return b.has_arrived(wire, window - 1); }));
+    for (std::uint64_t message = 0; message < window; ++message) {  // slots do not overlap
+      EXPECT_TRUE(b.has_arrived(wire, message));
+      EXPECT_EQ(b.inbox(wire, message)[0], static_cast<std::byte>(message + 1));
+    }
+  });
+  both.at_sender([&](auto const a) { EXPECT_FALSE(a.was_taken(wire, 0)); });
+  both.at_receiver([&](auto const b) { b.take(wire, 0); });
+  both.at_sender([&](auto const a) {
+    ASSERT_TRUE(this->becomes_true([&] { return a.was_taken(wire, 0); }));
+    EXPECT_TRUE(this->becomes_true([&] { return a.has_room(wire, window); }));
+    EXPECT_FALSE(a.has_room(wire, window + 1));
+    EXPECT_FALSE(a.was_taken(wire, 1));
+  });
 }
 
-TYPED_TEST_P(transport_conformance, bytes_arrive_in_order_between_threads) {
-  auto const a = this->both_.sender();
-  auto const b = this->both_.receiver();
-  auto const wire = this->both_.wire();
+TYPED_TEST_P(transport_conformance, bytes_arrive_in_order) {
+  auto& both = this->both_;
+  auto const wire = both.wire();
   constexpr std::uint64_t messages = 300;
   auto const byte_of = [](std::uint64_t message, std::size_t k) {
     return static_cast<std::byte>(message * 31 + k);
   };
-  bool sent = true;
-  std::jthread const sending([&] {
-    for (std::uint64_t message = 0; message < messages && sent; ++message) {
-      sent = this->becomes_true([&] { return a.has_room(wire, message); });
-      auto* const slot = a.outbox(wire, message);
-      for (std::size_t k = 0; k < a.slot_bytes(); ++k) slot[k] = byte_of(message, k);
-      a.post(wire, message, a.slot_bytes());
-    }
-  });
-  for (std::uint64_t message = 0; message < messages; ++message) {
-    ASSERT_TRUE(this->becomes_true([&] { return b.has_arrived(wire, message); })) << message;
-    auto const* const slot = b.inbox(wire, message);
-    std::size_t wrong = 0;
-    for (std::size_t k = 0; k < b.slot_bytes(); ++k)
-      wrong += slot[k] == byte_of(message, k) ? 0 : 1;
-    ASSERT_EQ(wrong, 0U) << message;
-    b.take(wire, message);
-  }
+  both.together(
+      [&](auto const a) {
+        for (std::uint64_t message = 0; message < messages; ++message) {
+          if (!this->becomes_true([&] { return a.has_room(wire, message); })) return;
+          auto* const slot = a.outbox(wire, message);
+          for (std::size_t k = 0; k < a.slot_bytes(); ++k) slot[k] = byte_of(message, k);
+          a.post(wire, message, a.slot_bytes());
+        }
+      },
+      [&](auto const b) {
+        for (std::uint64_t message = 0; message < messages; ++message) {
+          ASSERT_TRUE(this->becomes_true([&] { return b.has_arrived(wire, message); })) << message;
+          auto const* const slot = b.inbox(wire, message);
+          std::size_t wrong = 0;
+          for (std::size_t k = 0; k < b.slot_bytes(); ++k) {
+            wrong += slot[k] == byte_of(message, k) ? 0 : 1;
+          }
+          ASSERT_EQ(wrong, 0U) << message;
+          b.take(wire, message);
+        }
+      });
 }
 
 TYPED_TEST_P(transport_conformance, giving_up_reaches_both_ends) {
-  EXPECT_FALSE(this->both_.sender().is_aborted());
-  this->both_.abort();
-  EXPECT_TRUE(this->both_.sender().is_aborted());
-  EXPECT_TRUE(this->both_.receiver().is_aborted());
+  auto& both = this->both_;
+  both.at_sender([&](auto const a) { EXPECT_FALSE(a.is_aborted()); });
+  both.at_receiver([&](auto const b) { EXPECT_FALSE(b.is_aborted()); });
+  both.abort();
+  both.at_sender(
+      [&](auto const a) { EXPECT_TRUE(this->becomes_true([&] { return a.is_aborted(); })); });
+  both.at_receiver(
+      [&](auto const b) { EXPECT_TRUE(this->becomes_true([&] { return b.is_aborted(); })); });
 }
 
 REGISTER_TYPED_TEST_SUITE_P(transport_conformance, ends_know_each_other,
                             nothing_arrives_before_it_is_posted,
-                            the_window_bounds_what_is_under_way,
-                            bytes_arrive_in_order_between_threads, giving_up_reaches_both_ends);
+                            the_window_bounds_what_is_under_way, bytes_arrive_in_order,
+                            giving_up_reaches_both_ends);
 
 }  // namespace blink_test

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -99,8 +100,21 @@ class pair_of_links {
       memory_.world(rank).enter(rank, {signature, nullptr, nullptr});
     }
   }
-  link sender() { return at(1); }
-  link receiver() { return at(0); }
+  int sender_rank() { return 1; }
+  int receiver_rank() { return 0; }
+  template <class Function>
+  void at_sender(Function const& function) {
+    function(at(1));
+  }
+  template <class Function>
+  void at_receiver(Function const& function) {
+    function(at(0));
+  }
+  template <class Sending, class Receiving>
+  void together(Sending const& send, Receiving const& receive) {
+    std::jthread const sending([&] { send(at(1)); });
+    receive(at(0));
+  }
   // The reduce wire of rank 1 in tree 0: it is the one it sends on.
   std::uint32_t wire() {
     auto const [ends, count] = memory_.plan(1).tables().ends(1);

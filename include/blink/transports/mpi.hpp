@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/collective_error.hpp>
+#include <blink/collectives/detail/fingerprint.hpp>
+#include <blink/collectives/session.hpp>
+#include <blink/collectives/status.hpp>
+#include <blink/collectives/thread_group.hpp>
+#include <blink/collectives/transport.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/mpi/channel.hpp>
+#include <blink/transports/mpi/notices.hpp>
+#include <blink/transports/mpi/patience.hpp>
+#include <blink/transports/mpi/wires.hpp>
+#include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/world_options.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+// Needs an MPI library, of version 3 or newer; nothing else of the project includes this header.
+
+namespace blink::inline BLINK_ABI {
+
+namespace detail {
+
+/// What a session and its links refer to.
+struct mpi_state {
+  explicit mpi_state(MPI_Comm of_user) : channel(of_user), notices(channel) {}
+  mpi_channel channel;
+  mpi_notices notices;
+};
+
+}  // namespace detail
+
+/// Ranks of an MPI communicator that hand each other copies through messages.
+class mpi_link {
+ public:
+  static constexpr bool reaches = false;
+  static constexpr bool is_shaped = false;
+
+  mpi_link() = default;
+  mpi_link(detail::mpi_state& state, mpi_wires& wires) : state_(&state), wires_(&wires) {}
+
+  [[nodiscard]] int rank() const { return state_->channel.rank(); }
+  [[nodiscard]] int rank_count() const { return state_->channel.rank_count(); }
+  [[nodiscard]] std::size_t slot_bytes() const { return wires_->slot_bytes(); }
+  [[nodiscard]] bool is_present(int peer) const {
+    return peer == rank() || state_->notices.is_present(peer);
+  }
+  [[nodiscard]] bool is_aborted() const { return state_->notices.is_aborted(); }
+
+  [[nodiscard]] bool has_room(std::uint32_t wire, std::uint64_t message) const {
+    return wires_->has_room(wire, message);
+  }
+  [[nodiscard]] std::byte* outbox(std::uint32_t wire, std::uint64_t message) const {
+    return wires_->slot(wire, message);
+  }
+  void post(std::uint32_t wire, std::uint64_t message, std::size_t bytes) const {
+    wires_->post(wire, message, bytes);
+  }
+  [[nodiscard]] bool has_arrived(std::uint32_t wire, std::uint64_t message) const {
+    return wires_->has_arrived(wire, message);
+  }
+  [[nodiscard]] std::byte const* inbox(std::uint32_t wire, std::uint64_t message) const {
+    return wires_->slot(wire, message);
+  }
+  void take(std::uint32_t wire, std::uint64_t message) const { wires_->take(wire, message); }
+  [[nodiscard]] bool was_taken(std::uint32_t wire, std::uint64_t message) const {
+    return wires_->was_taken(wire, message);
+  }
+
+ private:
+  detail::mpi_state* state_ = nullptr;
+  mpi_wires* wires_ = nullptr;
+};
+static_assert(transport<mpi_link> && !reaching_transport<mpi_link>);
+
+/// This process as a rank of an MPI communicator: `mpi_session me(MPI_COMM_WORLD);
+/// all_reduce(me, plan, input, output, count, sum{});`
+///
+/// Several sessions may exist side by side, also over one communicator. Only the thread that made
+/// one uses it. All ranks prepare the same schedules in the same order; a call along a schedule
+/// that is new prepares it.
+class mpi_session {
+ public:
+  using link_type = mpi_link;
+
+  /// Collective over `of_user`, of which it makes a duplicate.
+  ///
+  /// Throws: precondition_error if MPI does not run or this communicator cannot carry it, if an
+  ///         option is out of range, or not the same on all ranks; error if the library refuses.
+  explicit mpi_session(MPI_Comm of_user, world_options const& options = {})
+      : options_((validate(options), options)), state_(new detail::mpi_state(of_user)) {
+    expects(options.team_size == 1, "mpi_session: team_size is 1, one thread calls MPI");
+    compare_options();
+    options_ = spinning_no_longer_than_fits(options_, ranks_here());
+    state_->notices.listen();
+  }
+  mpi_session(mpi_session const&) = delete;
+  mpi_session& operator=(mpi_session const&) = delete;
+  /// Waits until all ranks have come here, at most as long as the deadline. Sessions end in the same
+  /// order on all ranks, and before MPI_Finalize.
+  ~mpi_session() {
+    if (!mpi_channel::runs()) {  // too late to take anything back: MPI may still know our buffers
+      abandon();
+      return;
+    }
+    state_->notices.say_goodbye();
+    if (wait_for_the_end()) {
+      for (auto& known : prepared_) known->wires.close();
+      state_->notices.close();
+    } else {
+      abandon();
+    }
+  }
+
+  [[nodiscard]] int rank() const { return state_->channel.rank(); }
+  [[nodiscard]] int rank_count() const { return state_->channel.rank_count(); }
+  [[nodiscard]] lone_thread group() const { return {}; }
+  [[nodiscard]] world_options const& options() const { return options_; }
+  [[nodiscard]] mpi_link const& link() const { return link_; }
+
+  /// Allocates what calls along `plan` need; the same schedule again returns the same object.
+  ///
+  /// Throws: precondition_error if it is not a schedule, or for another number of ranks, or if the
+  ///         library has no more tags.
+  prepared_schedule& prepare(schedule const& plan) {
+    expect_ranks(plan, rank_count());
+    for (auto& known : prepared_) {
+      if (known->plan.source() == plan) return known->plan;
+    }
+    wire_layout layout = wire_layout_of<mpi_link>(options_);
+    layout.only_rank = rank();
+    auto fresh = std::make_unique<prepared_wires>(*state_, plan, layout, options_.costs, next_tag_);
+    int const tags = mpi_wires::tag_count(fresh->plan);
+    if (tags > state_->channel.largest_tag() - next_tag_) {
+      throw precondition_error("mpi_session: " + std::to_string(prepared_.size()) +
+                               " schedules are prepared and the library has tags up to " +
+                               std::to_string(state_->channel.largest_tag()) + " only");
+    }
+    next_tag_ += tags;
+    return prepared_.emplace_back(std::move(fresh))->plan;
+  }
+
+  [[nodiscard]] status enter(prepared_schedule& plan, call_record const& record) {
+    auto& wires = wires_of(plan);
+    link_ = mpi_link(*state_, wires);
+    if (state_->notices.is_aborted()) return status::aborted;
+    wires.begin_call();
+    state_->notices.enter(record, wires.first_tag(), wires.neighbours());
+    return status::ok;
+  }
+  [[nodiscard]] mpi_patience waits() const { return {options_.waits, state_->notices}; }
+
+  /// Everyone who was told of the call has to come: they may not be more than one call behind.
+  template <patience Wait>
+  [[nodiscard]] status meet(Wait& wait) {
+    for (int const peer : current_->wires.neighbours()) {
+      while (!link_.is_present(peer)) {
+        if (auto const result = wait.after_none(); result != status::ok) return result;
+      }
+    }
+    return wait.after_progress();
+  }
+  void leave() { state_->notices.leave(); }
+  void fail(stall const& where) {
+    auto const seconds = std::chrono::duration<double>(options_.waits.deadline).count();
+    state_->notices.fail(state_->notices.describe(where, seconds));
+  }
+  /// Ends the present or the next call on all ranks.
+  void fail(std::string const& why) {
+    state_->notices.fail(
+        {"rank " + std::to_string(rank()) + " gave up: " + why, rank(), -1, -1, -1});
+  }
+  /// Peers touch the session's slots alone, never the buffers of a call.
+  void leave_after_failure() {}
+  [[nodiscard]] collective_error failure() const { return state_->notices.failure(); }
+
+  /// Runs `function(*this)`. If it throws, the other ranks learn of it in their next call.
+  template <std::invocable<mpi_session&> Function>
+  void run(Function const& function) {
+    try {
+      function(*this);
+    } catch (collective_error const&) {
+      throw;
+    } catch (std::exception const& other) {
+      fail(std::string("left with an exception: ") + other.what());
+      throw;
+    }
+  }
+
+ private:
+  struct prepared_wires {
+    prepared_wires(detail::mpi_state& state, schedule const& source, wire_layout const& layout,
+                   pipeline_costs const& costs, int first_tag)
+        : plan(source, layout, costs), wires(state.channel, state.notices, plan, first_tag) {}
+    prepared_schedule plan;
+    mpi_wires wires;
+  };
+
+  [[nodiscard]] mpi_wires& wires_of(prepared_schedule const& plan) {
+    if (current_ == nullptr || &current_->plan != &plan) {
+      current_ = nullptr;
+      for (auto& known : prepared_) {
+        if (&known->plan == &plan) current_ = known.get();
+      }
+      expects(current_ != nullptr, "schedule: prepared by another session");
+    }
+    return current_->wires;
+  }
+
+  void compare_options() const {
+    detail::fingerprint all;
+    all.add(std::uint64_t{options_.window});
+    all.add(std::uint64_t{options_.slot_bytes});
+    for (double const cost : {options_.costs.chunk_seconds, options_.costs.bytes_per_second,
+                              options_.costs.latency_seconds}) {
+      all.add(cost);
+    }
+    // Equal if and only if the largest value and the largest complement belong together.
+    std::uint64_t const mine[2] = {all.value(), ~all.value()};
+    std::uint64_t largest[2] = {};
+    int const code = MPI_Allreduce(mine, largest, 2, MPI_UINT64_T, MPI_MAX, state_->channel.comm());
+    if (code != MPI_SUCCESS) throw error("MPI_Allreduce: " + mpi_error_text(code));
+    expects(largest[0] == ~largest[1],
+            "mpi_session: window, slot_bytes and costs are the same on all ranks");
+  }
+  [[nodiscard]] int ranks_here() const {
+    MPI_Comm here = MPI_COMM_NULL;
+    int count = 1;
+    if (MPI_Comm_split_type(state_->channel.comm(), MPI_COMM_TYPE_SHARED, rank(), MPI_INFO_NULL,
+                            &here) == MPI_SUCCESS) {
+      MPI_Comm_size(here, &count);
+      MPI_Comm_free(&here);
+    }
+    return count;
+  }
+
+  /// Until all have said goodbye and have what this rank sent. What nobody waits for is thrown away
+  /// on the way: its sender cannot end before, and the library may give the number of this
+  /// communicator to another one.
+  [[nodiscard]] bool wait_for_the_end() {
+    auto const end = std::chrono::steady_clock::now() + options_.waits.deadline;
+    std::vector<std::byte> waste;
+    for (;;) {
+      bool is_over = state_->notices.all_are_gone();
+      for (auto& known : prepared_) is_over = known->wires.is_quiet() && is_over;
+      while (state_->channel.throw_away(mpi_notices::note_tag, waste)) {
+      }
+      if (is_over) return true;
+      if (!state_->channel.is_intact() || std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::yield();
+    }
+  }
+  /// Leaves everything as it is, for ever: the library may still write into it.
+  void abandon() {
+    for (auto& known : prepared_) static_cast<void>(known.release());
+    static_cast<void>(state_.release());
+  }
+
+  world_options options_;
+  std::unique_ptr<detail::mpi_state> state_;
+  std::vector<std::unique_ptr<prepared_wires>> prepared_;
+  prepared_wires* current_ = nullptr;
+  mpi_link link_;
+  int next_tag_ = mpi_notices::first_free_tag;
+};
+static_assert(session<mpi_session>);
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+
+// The C++ bindings that these libraries once had are no part of MPI any more.
+#if !defined(OMPI_SKIP_MPICXX)
+#define OMPI_SKIP_MPICXX 1
+#endif
+#if !defined(MPICH_SKIP_MPICXX)
+#define MPICH_SKIP_MPICXX 1
+#endif
+#include <mpi.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// What an MPI library says about an error code.
+[[nodiscard]] inline std::string mpi_error_text(int code) {
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS) length = 0;
+  return {text.data(), static_cast<std::size_t>(length)};
+}
+
+/// A duplicate of a user's communicator for messages of our own, and the few point-to-point calls
+/// that we make of it. Calls do not throw, as they are made amid a walk: the first error breaks the
+/// channel, which then does nothing any more and says why.
+class mpi_channel {
+ public:
+  /// Collective over `of_user`.
+  ///
+  /// Throws: precondition_error if MPI does not run, `of_user` is no intracommunicator, or only
+  ///         another thread may call MPI; error if the library refuses.
+  explicit mpi_channel(MPI_Comm of_user) {
+    expect_usable(of_user);
+    int code = MPI_Comm_dup(of_user, &comm_);
+    if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    if (code != MPI_SUCCESS) throw error("MPI_Comm_dup: " + mpi_error_text(code));
+    MPI_Comm_rank(comm_, &rank_);
+    MPI_Comm_size(comm_, &rank_count_);
+    void* value = nullptr;
+    int is_set = 0;
+    MPI_Comm_get_attr(comm_, MPI_TAG_UB, &value, &is_set);
+    if (is_set != 0) largest_tag_ = *static_cast<int*>(value);
+  }
+  mpi_channel(mpi_channel const&) = delete;
+  mpi_channel& operator=(mpi_channel const&) = delete;
+  ~mpi_channel() {
+    if (is_intact() && runs()) MPI_Comm_free(&comm_);
+  }
+
+  [[nodiscard]] MPI_Comm comm() const { return comm_; }
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int rank_count() const { return rank_count_; }
+  [[nodiscard]] int largest_tag() const { return largest_tag_; }
+  [[nodiscard]] bool is_intact() const { return problem_.empty(); }
+  /// What broke the channel.
+  [[nodiscard]] std::string const& problem() const { return problem_; }
+  /// Is MPI between initialisation and finalisation?
+  [[nodiscard]] static bool runs() {
+    int is_initialised = 0;
+    int is_finalised = 0;
+    MPI_Initialized(&is_initialised);
+    MPI_Finalized(&is_finalised);
+    return is_initialised != 0 && is_finalised == 0;
+  }
+
+  void send(void const* data, std::size_t bytes, int peer, int tag, MPI_Request& request) {
+    if (!is_intact()) return;
+    note(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, comm_, &request),
+         "MPI_Isend to rank ", peer);
+  }
+  /// peer: may be MPI_ANY_SOURCE
+  void receive(void* data, std::size_t bytes, int peer, int tag, MPI_Request& request) {
+    if (!is_intact()) return;
+    note(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, comm_, &request),
+         "MPI_Irecv from rank ", peer);
+  }
+  /// Is the operation complete (or was there none)? A complete one frees its request.
+  [[nodiscard]] bool is_done(MPI_Request& request, MPI_Status* status = MPI_STATUS_IGNORE) {
+    if (request == MPI_REQUEST_NULL) return true;
+    if (!is_intact()) return false;
+    int done = 0;
+    note(MPI_Test(&request, &done, status), "MPI_Test on rank ", rank_);
+    return done != 0 && is_intact();
+  }
+  /// Bytes of a complete receive.
+  [[nodiscard]] static std::size_t bytes_of(MPI_Status const& status) {
+    int count = 0;
+    MPI_Get_count(&status, MPI_BYTE, &count);
+    return static_cast<std::size_t>(count);
+  }
+  /// Receives a message that no receive waits for; returns false if there is none. Stops before
+  /// one with the tag `kept`.
+  bool throw_away(int kept, std::vector<std::byte>& waste) {
+    int is_there = 0;
+    MPI_Status status{};
+    if (!is_intact()) return false;
+    note(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &is_there, &status), "MPI_Iprobe on rank ",
+         rank_);
+    if (is_there == 0 || !is_intact() || status.MPI_TAG == kept) return false;
+    waste.resize(bytes_of(status));
+    note(MPI_Recv(waste.data(), static_cast<int>(waste.size()), MPI_BYTE, status.MPI_SOURCE,
+                  status.MPI_TAG, comm_, MPI_STATUS_IGNORE),
+         "MPI_Recv from rank ", status.MPI_SOURCE);
+    return true;
+  }
+  /// Takes a receive back that nothing will match.
+  void take_back(MPI_Request& request) {
+    if (request == MPI_REQUEST_NULL || !is_intact()) return;
+    MPI_Cancel(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }
+
+ private:
+  static void expect_usable(MPI_Comm of_user) {
+    int is_initialised = 0;
+    int is_finalised = 0;
+    MPI_Initialized(&is_initialised);
+    MPI_Finalized(&is_finalised);
+    expects(is_initialised != 0, "mpi_session: MPI is not initialised, call MPI_Init before");
+    expects(is_finalised == 0, "mpi_session: MPI is finalised already");
+    expects(of_user != MPI_COMM_NULL, "mpi_session: the communicator is MPI_COMM_NULL");
+    int is_inter = 0;
+    MPI_Comm_test_inter(of_user, &is_inter);
+    expects(is_inter == 0, "mpi_session: the communicator joins two groups, expected one group");
+    int level = MPI_THREAD_SINGLE;
+    int is_main = 1;
+    MPI_Query_thread(&level);
+    MPI_Is_thread_main(&is_main);
+    expects(level >= MPI_THREAD_SERIALIZED || is_main != 0,
+            "mpi_session: MPI was initialised for calls from the main thread alone");
+  }
+
+  void note(int code, char const* what, int peer) {
+    if (code == MPI_SUCCESS || !problem_.empty()) return;
+    problem_ = what + std::to_string(peer) + ": " + mpi_error_text(code);
+  }
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  int rank_count_ = 1;
+  int largest_tag_ = 32767;  // what the standard promises at least
+  std::string problem_;
+};
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/call_signature.hpp>
+#include <blink/collectives/collective_error.hpp>
+#include <blink/collectives/stall.hpp>
+#include <blink/config.hpp>
+#include <blink/transports/mpi/channel.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// What the ranks of an MPI communicator tell each other beside the data: which call they enter,
+/// that something failed, that they leave.
+///
+/// A rank announces each call to its neighbours and ends the call only when all of them have
+/// announced theirs. So a neighbour is at most one call ahead, and two receives in turn are enough
+/// for each, however far the buffers of the library reach.
+class mpi_notices {
+ public:
+  static constexpr int note_tag = 0;
+  static constexpr int announcement_tag = 1;
+  static constexpr int first_free_tag = 2;
+
+  explicit mpi_notices(mpi_channel& channel)
+      : channel_(&channel), peers_(static_cast<std::size_t>(channel.rank_count())) {}
+
+  /// Waits for notes from now on, until `close`.
+  void listen() {
+    channel_->receive(&heard_, sizeof(heard_), MPI_ANY_SOURCE, note_tag, listening_);
+  }
+
+  /// Tells `neighbours` about the next call. `wires`: where the tags of the schedule begin.
+  void enter(call_record const& record, int wires, std::vector<int> const& neighbours) {
+    ++call_;
+    neighbours_ = &neighbours;
+    mine_ = {record.signature.fingerprint(), static_cast<std::uint64_t>(wires), false};
+    signature_ = record.signature;
+    for (int const peer : neighbours) announce(at(peer), peer);
+  }
+  /// All neighbours are present: their next announcements may come.
+  void leave() {
+    for (int const peer : *neighbours_) {
+      auto& of = at(peer);
+      await(of, peer, of.calls % 2);
+    }
+  }
+
+  /// Has `peer` entered the present call? Finds out once for each call whether it calls the same.
+  [[nodiscard]] bool is_present(int peer) {
+    auto& of = at(peer);
+    if (of.is_present) return true;
+    if (of.calls == 0 || !channel_->is_done(of.awaited[of.calls % 2])) return false;
+    hear(of, peer);
+    return of.is_present;
+  }
+
+  /// Has the call ended early? Looks for notes now and then only, as it is asked all the time.
+  [[nodiscard]] bool is_aborted() {
+    if (failure_) return true;
+    constexpr unsigned rarely = 16;
+    if (++asked_ % rarely == 0) look();
+    return failure_.has_value();
+  }
+  /// Looks whether a peer has sent word.
+  void look() {
+    while (!failure_ && listening_ != MPI_REQUEST_NULL && channel_->is_done(listening_)) {
+      take_note();
+      listen();
+    }
+    if (!channel_->is_intact() && !failure_) {
+      failure_ = collective_error(who() + ": " + channel_->problem(), channel_->rank(), -1, -1, -1);
+    }
+  }
+
+  /// Ends the present calls of all ranks; the first failure is the one that is told.
+  void fail(collective_error const& failure) {
+    look();
+    if (failure_) return;
+    failure_ = failure;
+    tell_all(make_note(note_kind::failure, failure.what(), failure.rank, failure.peer, failure.tree,
+                       failure.chunk));
+  }
+  [[nodiscard]] collective_error failure() const {
+    return failure_.value_or(collective_error("no failure", -1, -1, -1, -1));
+  }
+
+  [[nodiscard]] int rank_count() const { return channel_->rank_count(); }
+  [[nodiscard]] std::string who() const { return "rank " + std::to_string(channel_->rank()); }
+  /// What a rank says that gave up waiting: a neighbour that has left or has not come is the cause,
+  /// else whom it waits for.
+  [[nodiscard]] collective_error describe(stall const& where, double seconds) {
+    auto const text = who() + ", " + std::string(to_text(where.kind)) +
+                      (where.peer < 0 ? std::string()
+                                      : ", tree " + std::to_string(where.tree) + ", chunk " +
+                                            std::to_string(where.chunk) + " of " +
+                                            std::to_string(where.chunks));
+    auto const cause = [&](int peer, std::string const& what) {
+      return collective_error(text + ": rank " + std::to_string(peer) + what + " (waited " +
+                                  std::to_string(seconds) + " s)",
+                              channel_->rank(), peer, where.tree, where.chunk);
+    };
+    auto const number = std::to_string(call_);
+    for (int const peer : *neighbours_) {
+      if (is_gone(peer) && !is_present(peer)) {
+        return cause(peer, " has left without entering call " + number);
+      }
+    }
+    for (int const peer : *neighbours_) {
+      if (!is_present(peer)) return cause(peer, " has not entered call " + number);
+    }
+    if (where.peer >= 0) {
+      return cause(where.peer, where.sends ? " has not taken it" : " has not sent it");
+    }
+    return {text + ": no progress in " + std::to_string(seconds) + " s", channel_->rank(), -1, -1,
+            -1};
+  }
+  [[nodiscard]] bool is_gone(int peer) const {
+    return peers_[static_cast<std::size_t>(peer)].is_gone;
+  }
+  /// Has a neighbour left without entering the present call?
+  [[nodiscard]] bool is_deserted() {
+    if (gone_ == 0 || neighbours_ == nullptr) return false;
+    for (int const peer : *neighbours_) {
+      if (is_gone(peer) && !is_present(peer)) return true;
+    }
+    return false;
+  }
+
+  /// Says that this rank enters no further call.
+  void say_goodbye() { tell_all(make_note(note_kind::goodbye, "", channel_->rank(), -1, -1, -1)); }
+  /// Has everyone else said so, and got everything that this rank told?
+  [[nodiscard]] bool all_are_gone() {
+    while (gone_ + 1 < rank_count() && listening_ != MPI_REQUEST_NULL &&
+           channel_->is_done(listening_)) {
+      take_note();
+      listen();
+    }
+    bool all = gone_ + 1 >= rank_count();
+    for (auto& sent : told_) all = channel_->is_done(sent->request) && all;
+    for (auto& of : peers_) {
+      for (auto& request : of.sent) all = channel_->is_done(request) && all;
+    }
+    return all;
+  }
+  /// Takes back what waits for messages that will not come.
+  void close() {
+    channel_->take_back(listening_);
+    for (auto& of : peers_) {
+      for (auto& request : of.awaited) channel_->take_back(request);
+    }
+  }
+
+ private:
+  enum class note_kind : std::int64_t { failure, goodbye };
+  struct note {
+    std::int64_t kind = 0;
+    std::int64_t rank = -1;
+    std::int64_t peer = -1;
+    std::int64_t tree = -1;
+    std::int64_t chunk = -1;
+    std::array<char, 472> text{};
+  };
+  struct told_note {
+    note content;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+
+  /// What stands in front of an announcement; the signature follows if it is another than before.
+  struct heading {
+    std::uint64_t fingerprint = 0;
+    std::uint64_t wires = 0;
+    std::uint64_t has_signature = 0;
+  };
+  struct announcement {
+    heading head;
+    call_signature signature;
+  };
+  struct peer_state {
+    std::unique_ptr<std::array<announcement, 4>> letters;  // two to send, two to receive
+    std::array<MPI_Request, 2> sent{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    std::array<MPI_Request, 2> awaited{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    std::uint64_t calls = 0;        // that the two have announced to each other
+    std::uint64_t last_signed = 0;  // fingerprint of the signature that was sent last
+    call_signature theirs;          // the one that was received last
+    bool is_present = false;
+    bool is_gone = false;
+  };
+
+  [[nodiscard]] peer_state& at(int peer) { return peers_[static_cast<std::size_t>(peer)]; }
+
+  void await(peer_state& of, int peer, std::size_t turn) {
+    channel_->receive(&(*of.letters)[2 + turn], sizeof(announcement), peer, announcement_tag,
+                      of.awaited[turn]);
+  }
+
+  void announce(peer_state& of, int peer) {
+    if (!of.letters) {
+      of.letters = std::make_unique<std::array<announcement, 4>>();
+      await(of, peer, 1);  // for the first call
+      await(of, peer, 0);
+    }
+    ++of.calls;
+    of.is_present = false;
+    std::size_t const turn = of.calls % 2;
+    // Complete, as the peer has answered it; the library may need a moment to see it.
+    while (channel_->is_intact() && !channel_->is_done(of.sent[turn])) {
+    }
+    auto& letter = (*of.letters)[turn];
+    letter.head = mine_;
+    std::size_t bytes = sizeof(heading);
+    if (of.last_signed != mine_.fingerprint) {
+      letter.head.has_signature = 1;
+      letter.signature = signature_;
+      of.last_signed = mine_.fingerprint;
+      bytes = sizeof(announcement);
+    }
+    channel_->send(&letter, bytes, peer, announcement_tag, of.sent[turn]);
+  }
+
+  void hear(peer_state& of, int peer) {
+    auto const& letter = (*of.letters)[2 + of.calls % 2];
+    if (letter.head.has_signature != 0) of.theirs = letter.signature;
+    if (letter.head.fingerprint != mine_.fingerprint) {
+      fail({who() + " calls " + signature_.operation() + ", call " + std::to_string(call_) +
+                ", with " + signature_.difference(of.theirs, peer),
+            channel_->rank(), peer, -1, -1});
+    } else if (letter.head.wires != mine_.wires) {
+      fail({who() + " and rank " + std::to_string(peer) +
+                " prepared their schedules in different orders",
+            channel_->rank(), peer, -1, -1});
+    } else {
+      of.is_present = true;
+    }
+  }
+
+  void take_note() {
+    auto const from = static_cast<int>(heard_.rank);
+    if (heard_.kind == static_cast<std::int64_t>(note_kind::goodbye)) {
+      at(from).is_gone = true;
+      ++gone_;
+      return;
+    }
+    if (failure_) return;
+    std::string_view const all(heard_.text.data(), heard_.text.size());
+    failure_ = collective_error(std::string(all.substr(0, all.find('\0'))), from,
+                                static_cast<int>(heard_.peer), static_cast<int>(heard_.tree),
+                                heard_.chunk);
+  }
+  [[nodiscard]] static note make_note(note_kind kind, std::string_view text, int rank, int peer,
+                                      int tree, long long chunk) {
+    note result;
+    result.kind = static_cast<std::int64_t>(kind);
+    result.rank = rank;
+    result.peer = peer;
+    result.tree = tree;
+    result.chunk = chunk;
+    text.substr(0, result.text.size() - 1).copy(result.text.data(), result.text.size() - 1);
+    return result;
+  }
+  void tell_all(note const& content) {
+    for (int peer = 0; peer < rank_count(); ++peer) {
+      if (peer == channel_->rank()) continue;
+      auto& sent = *told_.emplace_back(std::make_unique<told_note>());
+      sent.content = content;
+      channel_->send(&sent.content, sizeof(note), peer, note_tag, sent.request);
+    }
+  }
+
+  mpi_channel* channel_;
+  std::vector<peer_state> peers_;
+  std::vector<int> const* neighbours_ = nullptr;
+  std::uint64_t call_ = 0;
+  heading mine_;
+  call_signature signature_;
+  std::optional<collective_error> failure_;
+  note heard_;
+  MPI_Request listening_ = MPI_REQUEST_NULL;
+  std::vector<std::unique_ptr<told_note>> told_;
+  int gone_ = 0;
+  unsigned asked_ = 0;
+};
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/status.hpp>
+#include <blink/collectives/tree_walk.hpp>
+#include <blink/config.hpp>
+#include <blink/transports/mpi/notices.hpp>
+#include <blink/transports/patience.hpp>
+#include <blink/transports/world_options.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+
+namespace blink::inline BLINK_ABI {
+
+/// Waits of a rank of an MPI communicator: spin, then yield, then sleep for ever longer whiles, as no
+/// message wakes a rank up; until the deadline, until a note says that the call has failed, or until
+/// a neighbour has left for good.
+class mpi_patience {
+ public:
+  mpi_patience(patience_options const& options, mpi_notices& notices)
+      : options_(options), notices_(&notices) {}
+
+  [[nodiscard]] status after_progress() {
+    idle_ = 0;
+    return notices_->is_aborted() ? status::aborted : status::ok;
+  }
+  [[nodiscard]] status after_none() {
+    if (notices_->is_aborted()) return status::aborted;
+    ++idle_;
+    if (idle_ <= options_.spins) {
+      host_patience::pause();
+      return status::ok;
+    }
+    std::uint64_t const time = now();
+    if (idle_ == options_.spins + 1) {
+      idle_since_ = time;
+      nap_ = shortest_nap;
+    }
+    if (time - idle_since_ > static_cast<std::uint64_t>(options_.deadline.count()) ||
+        notices_->is_deserted()) {
+      return status::timed_out;
+    }
+    if (idle_ - options_.spins <= options_.yields) {
+      std::this_thread::yield();
+    } else {
+      --idle_;  // stays here
+      std::this_thread::sleep_for(nap_);
+      nap_ = std::min(2 * nap_, std::max(options_.sleep, shortest_nap));
+    }
+    return status::ok;
+  }
+  [[nodiscard]] static std::uint64_t now() { return host_patience::now(); }
+
+ private:
+  static constexpr std::chrono::nanoseconds shortest_nap{10000};
+
+  patience_options options_;
+  mpi_notices* notices_;
+  int idle_ = 0;
+  std::uint64_t idle_since_ = 0;
+  std::chrono::nanoseconds nap_ = shortest_nap;
+};
+static_assert(patience<mpi_patience>);
+
+}  // namespace blink::inline BLINK_ABI

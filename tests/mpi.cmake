@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# tests/mpi/*_test.cpp run on the ranks of each MPI library that is there.
+include(${PROJECT_SOURCE_DIR}/cmake/blink-mpi-libraries.cmake)
+file(GLOB mpi_sources CONFIGURE_DEPENDS mpi/*.cpp)
+add_custom_target(blink_mpi_tests)
+foreach(name IN ITEMS openmpi mpich)
+  if(NOT name IN_LIST BLINK_MPI_LIBRARIES)
+    add_test(NAME mpi.${name} COMMAND sh -c "echo 'no mpicc.${name} or mpirun.${name}'; exit 77")
+    set_tests_properties(mpi.${name} PROPERTIES SKIP_RETURN_CODE 77)
+    continue()
+  endif()
+  set(target blink_mpi_tests_${name})
+  add_executable(${target} ${mpi_sources})
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(${target} PRIVATE blink_development mpi_${name} GTest::gtest)
+  add_dependencies(blink_mpi_tests ${target})
+  foreach(ranks IN ITEMS 2 3 4)
+    add_test(NAME mpi.${name}.${ranks}_ranks
+             COMMAND ${BLINK_MPI_LAUNCH_${name}} ${ranks} $<TARGET_FILE:${target}>)
+    set_tests_properties(mpi.${name}.${ranks}_ranks PROPERTIES TIMEOUT 300 PROCESSORS ${ranks})
+  endforeach()
+endforeach()

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// All ranks run all tests; rank 0 reports, the others only what failed on them.
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <cstdio>
+
+namespace {
+
+class failures_only : public testing::EmptyTestEventListener {
+ public:
+  explicit failures_only(int rank) : rank_(rank) {}
+  void OnTestPartResult(testing::TestPartResult const& result) override {
+    if (!result.failed()) return;
+    auto const* const test = testing::UnitTest::GetInstance()->current_test_info();
+    std::fprintf(stderr, "rank %d, %s: %s:%d: %s\n", rank_, test == nullptr ? "" : test->name(),
+                 result.file_name() == nullptr ? "" : result.file_name(), result.line_number(),
+                 result.message());
+  }
+
+ private:
+  int rank_;
+};
+
+}  // namespace
+
+int main(int count, char** texts) {
+  MPI_Init(&count, &texts);
+  testing::InitGoogleTest(&count, texts);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank != 0) {
+    auto& listeners = testing::UnitTest::GetInstance()->listeners();
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new failures_only(rank));
+  }
+  int const failed = RUN_ALL_TESTS();
+  MPI_Finalize();
+  return failed;
+}

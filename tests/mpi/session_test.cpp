@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives among the ranks that a launcher started: random cases against a loop, several
+// communicators, ranks that do not come or call something else.
+
+#include <blink/collectives.hpp>
+#include <blink/transports/mpi.hpp>
+
+#include "support/collective_case.hpp"
+#include "support/random_schedules.hpp"
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using blink_test::collective_case;
+using blink_test::run_case;
+using std::chrono::milliseconds;
+
+int world_rank() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+int world_size() {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size;
+}
+
+std::string run_types(blink::mpi_session& me, blink::schedule const& plan,
+                      collective_case const& what, std::uint64_t type) {
+  switch (type % 3) {
+    case 0:
+      return run_case<float>(me, plan, what, blink::sum{}, 2);
+    case 1:
+      return run_case<std::uint8_t, blink::fixed_chunks<37>>(me, plan, what, blink::bit_xor{}, 2);
+    default:
+      return run_case<blink_test::triple>(me, plan, what, blink_test::triple_reducer{}, 2);
+  }
+}
+
+TEST(mpi_session, random_cases_are_exact) {
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);  // the same on all ranks
+    blink::world_options options;
+    options.window = 1 + static_cast<std::uint32_t>(random() % 5);
+    options.slot_bytes = 12 + random() % 3000;
+    blink::mpi_session me(MPI_COMM_WORLD, options);
+    for (int call = 0; call < 12; ++call) {
+      auto const kind = static_cast<blink::collective>(blink_test::below(random, 5));
+      auto const plan = blink_test::random_schedule(random, me.rank_count(), kind);
+      collective_case const what{kind, random() % 3000, random() % 2 == 0, random() % 5, seed};
+      SCOPED_TRACE(std::string(to_text(kind)) + ", count " + std::to_string(what.count));
+      ASSERT_EQ(run_types(me, plan, what, random()), "");
+    }
+  }
+}
+
+TEST(mpi_session, schedules_and_sizes_in_turn) {
+  blink::mpi_session me(MPI_COMM_WORLD);
+  auto const star = blink::star_schedule(me.rank_count());
+  auto const chain = blink::chain_schedule(me.rank_count(), 0);
+  for (std::size_t const count : {1U, 1000U, 300000U, 1U, 0U, 70000U}) {
+    for (auto const& plan : {star, chain}) {
+      collective_case const what{blink::collective::all_reduce, count, false, 0, count};
+      ASSERT_EQ(run_case<float>(me, plan, what, blink::sum{}, 3), "") << count;
+    }
+  }
+}
+
+TEST(mpi_session, order_is_kept_where_it_matters) {
+  blink::mpi_session me(MPI_COMM_WORLD);
+  collective_case const what{blink::collective::all_reduce, 1000, false, 0, 7};
+  EXPECT_EQ(run_case<blink_test::affine>(me, blink::binomial_schedule(me.rank_count(), 0), what,
+                                         blink_test::compose{}),
+            "");
+  EXPECT_THROW(static_cast<void>(run_case<blink_test::affine>(
+                   me, blink::flat_schedule(me.rank_count(), 1), what, blink_test::compose{})),
+               blink::precondition_error);
+}
+
+TEST(mpi_session, many_calls_without_waiting_for_others) {
+  // A broadcast needs nothing from its leaves: the root must not run away from them.
+  blink::world_options options;
+  options.window = 2;
+  options.slot_bytes = 256;
+  blink::mpi_session me(MPI_COMM_WORLD, options);
+  auto& plan = me.prepare(blink::flat_schedule(me.rank_count(), 0));
+  std::vector<int> data(500);
+  for (int call = 0; call < 300; ++call) {
+    if (me.rank() == 0) data.assign(data.size(), call);
+    if (me.rank() == 1 && call % 50 == 0) std::this_thread::sleep_for(milliseconds(1));
+    blink::broadcast(me, plan, static_cast<int const*>(data.data()), data.data(), data.size());
+    ASSERT_EQ(data.front(), call);
+    ASSERT_EQ(data.back(), call);
+  }
+}
+
+TEST(mpi_session, several_communicators_side_by_side) {
+  int const rank = world_rank();
+  MPI_Comm half = MPI_COMM_NULL;
+  ASSERT_EQ(MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half), MPI_SUCCESS);
+  {
+    blink::mpi_session all(MPI_COMM_WORLD);
+    blink::mpi_session again(MPI_COMM_WORLD);
+    blink::mpi_session part(half);
+    for (int turn = 0; turn < 3; ++turn) {
+      for (blink::mpi_session* const me : {&part, &all, &again}) {
+        int const one = 1;
+        int sum = 0;
+        blink::all_reduce(*me, blink::star_schedule(me->rank_count()), &one, &sum, 1, blink::sum{});
+        EXPECT_EQ(sum, me->rank_count());
+      }
+    }
+    int const mine = world_rank();
+    int first = -1;  // ranks of `half` are in reverse
+    blink::broadcast(part, blink::flat_schedule(part.rank_count(), 0), &mine, &first, 1);
+    int const last_of_half = (world_size() - 1 - rank % 2) / 2 * 2 + rank % 2;
+    EXPECT_EQ(first, last_of_half);
+  }
+  MPI_Comm_free(&half);
+}
+
+TEST(mpi_session, edges_count_what_they_carried) {
+  blink::mpi_session me(MPI_COMM_WORLD);
+  auto& plan = me.prepare(blink::chain_schedule(me.rank_count(), 0));
+  std::vector<float> in(10000, 1);
+  std::vector<float> out(10000);
+  blink::all_reduce(me, plan, in.data(), out.data(), in.size(), blink::sum{});
+  auto const [ends, count] = plan.tables().ends(me.rank());
+  for (std::size_t k = 0; k < count; ++k) EXPECT_EQ(ends[k].bytes, 40000U);
+}
+
+// --- what must not work ---------------------------------------------------------------------------
+
+blink::world_options patient_for(milliseconds deadline) {
+  blink::world_options result;
+  result.waits.deadline = deadline;
+  result.slot_bytes = 256;
+  return result;
+}
+
+/// What a rank's function threw, if it is a collective_error.
+template <class Function>
+std::optional<blink::collective_error> error_of(blink::mpi_session& me, Function const& function) {
+  try {
+    function(me);
+  } catch (blink::collective_error const& failure) {
+    return failure;
+  }
+  return std::nullopt;
+}
+
+void sum_up(blink::mpi_session& me, blink::schedule const& plan, std::size_t count) {
+  std::vector<int> in(count, 1);
+  std::vector<int> out(count);
+  blink::all_reduce(me, plan, in.data(), out.data(), count, blink::sum{});
+  for (int const value : out) ASSERT_EQ(value, me.rank_count());
+}
+
+TEST(mpi_faults, a_rank_that_never_comes_is_named_by_all_others) {
+  blink::mpi_session me(MPI_COMM_WORLD, patient_for(milliseconds(200)));
+  int const absent = me.rank_count() - 1;
+  auto const failure = error_of(me, [&](auto& here) {
+    if (here.rank() == absent) {
+      MPI_Barrier(MPI_COMM_WORLD);
+      return;
+    }
+    struct at_end {
+      ~at_end() { MPI_Barrier(MPI_COMM_WORLD); }
+    } const others_are_done;
+    sum_up(here, blink::chain_schedule(here.rank_count(), 0), 1000);
+  });
+  if (me.rank() == absent) return;
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->peer, absent) << failure->what();
+  EXPECT_EQ(failure->rank, me.rank());
+  EXPECT_EQ(failure->tree, 0);
+  EXPECT_NE(std::string(failure->what()).find("has not entered call 1"), std::string::npos)
+      << failure->what();
+}
+
+TEST(mpi_faults, a_rank_that_leaves_is_named_long_before_the_deadline) {
+  auto const started = std::chrono::steady_clock::now();
+  {
+    std::optional<blink::mpi_session> me(std::in_place, MPI_COMM_WORLD,
+                                         patient_for(std::chrono::seconds(20)));
+    auto const star = blink::star_schedule(me->rank_count());
+    for (int call = 0; call < 3; ++call) sum_up(*me, star, 100);
+    if (me->rank() != 1) {
+      auto const failure = error_of(*me, [&](auto& here) { sum_up(here, star, 100); });
+      ASSERT_TRUE(failure);
+      EXPECT_EQ(failure->peer, 1) << failure->what();
+      EXPECT_NE(std::string(failure->what()).find("has left without entering call 4"),
+                std::string::npos)
+          << failure->what();
+    }
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(20));
+}
+
+TEST(mpi_faults, a_late_rank_is_waited_for) {
+  blink::mpi_session me(MPI_COMM_WORLD, patient_for(std::chrono::seconds(20)));
+  if (me.rank() == 1) std::this_thread::sleep_for(milliseconds(40));
+  sum_up(me, blink::binomial_schedule(me.rank_count(), 0), 300);
+}
+
+TEST(mpi_faults, another_count_operation_type_or_schedule_is_told_by_all) {
+  char const* const words[] = {"count", "operation", "types", "schedule"};
+  for (int what = 0; what < 4; ++what) {
+    blink::mpi_session me(MPI_COMM_WORLD, patient_for(std::chrono::seconds(20)));
+    auto const star = blink::star_schedule(me.rank_count());
+    auto& chain = me.prepare(blink::chain_schedule(me.rank_count(), 0));
+    bool const differs = me.rank() == me.rank_count() - 1;
+    auto const failure = error_of(me, [&](auto& here) {
+      if (!differs) return sum_up(here, star, 100);
+      std::vector<int> in(100, 1);
+      std::vector<int> out(400);
+      std::vector<float> floats(100);
+      if (what == 0) sum_up(here, star, 99);
+      if (what == 1) blink::all_gather(here, star, in.data(), out.data(), 100);
+      if (what == 2) {
+        blink::all_reduce(here, star, static_cast<float const*>(floats.data()), floats.data(), 100,
+                          blink::sum{});
+      }
+      if (what == 3) blink::all_reduce(here, chain, in.data(), out.data(), 100, blink::sum{});
+    });
+    ASSERT_TRUE(failure) << what;
+    EXPECT_NE(std::string(failure->what()).find(words[what]), std::string::npos) << failure->what();
+    auto const again = error_of(me, [&](auto& here) { sum_up(here, star, 1); });
+    EXPECT_TRUE(again) << "a session that failed refuses";
+  }
+}
+
+TEST(mpi_faults, schedules_prepared_in_another_order) {
+  blink::mpi_session me(MPI_COMM_WORLD, patient_for(std::chrono::seconds(20)));
+  auto const star = blink::star_schedule(me.rank_count());
+  if (me.rank() == 0) me.prepare(blink::flat_schedule(me.rank_count(), 0));
+  auto const failure = error_of(me, [&](auto& here) { sum_up(here, star, 10); });
+  ASSERT_TRUE(failure);
+  EXPECT_NE(std::string(failure->what()).find("different orders"), std::string::npos)
+      << failure->what();
+}
+
+TEST(mpi_faults, an_exception_ends_the_others) {
+  blink::mpi_session me(MPI_COMM_WORLD, patient_for(std::chrono::seconds(20)));
+  auto const work = [&](auto& here) {
+    if (here.rank() == 1) throw std::runtime_error("no coffee");
+    sum_up(here, blink::star_schedule(here.rank_count()), 10);
+  };
+  if (me.rank() == 1) {
+    EXPECT_THROW(me.run(work), std::runtime_error);
+  } else {
+    auto const failure = error_of(me, work);
+    ASSERT_TRUE(failure);
+    EXPECT_NE(std::string(failure->what()).find("no coffee"), std::string::npos) << failure->what();
+  }
+}
+
+TEST(mpi_preconditions, of_sessions) {
+  EXPECT_THROW(blink::mpi_session(MPI_COMM_NULL), blink::precondition_error);
+  blink::world_options options;
+  options.window = world_rank() == 0 ? 3 : 4;
+  EXPECT_THROW(blink::mpi_session(MPI_COMM_WORLD, options), blink::precondition_error);
+  options.window = 0;
+  EXPECT_THROW(blink::mpi_session(MPI_COMM_WORLD, options), blink::precondition_error);
+  blink::mpi_session me(MPI_COMM_WORLD);
+  EXPECT_THROW(me.prepare(blink::star_schedule(me.rank_count() + 1)), blink::precondition_error);
+  blink::mpi_session other(MPI_COMM_WORLD);
+  auto& foreign = other.prepare(blink::star_schedule(me.rank_count()));
+  int const one = 1;
+  int sum = 0;
+  EXPECT_THROW(blink::all_reduce(me, foreign, &one, &sum, 1, blink::sum{}),
+               blink::precondition_error);
+}
+
+}  // namespace
