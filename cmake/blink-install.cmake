@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# Installs the headers and the package files for find_package(blink [COMPONENTS cuda]).
+# Installs the headers and the package files for find_package(blink [COMPONENTS cuda mpi]).
 include(CMakePackageConfigHelpers)
 
 install(TARGETS blink blink_cuda EXPORT blinkTargets
         FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-foreach(header IN LISTS blink_device_headers)
+foreach(header IN LISTS blink_device_headers blink_mpi_headers)
   file(RELATIVE_PATH name "${PROJECT_SOURCE_DIR}/include" "${header}")
   get_filename_component(folder "${name}" DIRECTORY)
   install(FILES "${header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/${folder}")

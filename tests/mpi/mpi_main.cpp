@@ -5,22 +5,24 @@
 #include <mpi.h>
 
 #include <cstdio>
+#include <string>
 
 namespace {
 
 class failures_only : public testing::EmptyTestEventListener {
  public:
   explicit failures_only(int rank) : rank_(rank) {}
+  void OnTestStart(testing::TestInfo const& test) override { test_ = test.name(); }
   void OnTestPartResult(testing::TestPartResult const& result) override {
     if (!result.failed()) return;
-    auto const* const test = testing::UnitTest::GetInstance()->current_test_info();
-    std::fprintf(stderr, "rank %d, %s: %s:%d: %s\n", rank_, test == nullptr ? "" : test->name(),
+    std::fprintf(stderr, "rank %d, %s: %s:%d: %s\n", rank_, test_.c_str(),
                  result.file_name() == nullptr ? "" : result.file_name(), result.line_number(),
                  result.message());
   }
 
  private:
   int rank_;
+  std::string test_;  // asking the framework for it now would wait for itself
 };
 
 }  // namespace

@@ -99,11 +99,11 @@ class mpi_notices {
   /// What a rank says that gave up waiting: a neighbour that has left or has not come is the cause,
   /// else whom it waits for.
   [[nodiscard]] collective_error describe(stall const& where, double seconds) {
-    auto const text = who() + ", " + std::string(to_text(where.kind)) +
-                      (where.peer < 0 ? std::string()
-                                      : ", tree " + std::to_string(where.tree) + ", chunk " +
-                                            std::to_string(where.chunk) + " of " +
-                                            std::to_string(where.chunks));
+    auto const text =
+        who() + ", " + std::string(to_text(where.kind)) +
+        (where.peer < 0 ? std::string()
+                        : ", tree " + std::to_string(where.tree) + ", chunk " +
+                              std::to_string(where.chunk) + " of " + std::to_string(where.chunks));
     auto const cause = [&](int peer, std::string const& what) {
       return collective_error(text + ": rank " + std::to_string(peer) + what + " (waited " +
                                   std::to_string(seconds) + " s)",
