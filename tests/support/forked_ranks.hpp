@@ -75,21 +75,17 @@ class forked_ranks {
   void kill(int rank, int signal) const {
     ::kill(children_[static_cast<std::size_t>(rank)].process, signal);
   }
-  /// What a rank says, until it ends; then the rank is waited for.
-  [[nodiscard]] std::vector<rank_end> finish() {
-    std::vector<rank_end> result;
-    for (auto const& one : std::exchange(children_, {})) {
-      rank_end end;
-      std::array<char, 4096> buffer{};
-      for (;;) {
-        auto const bytes = ::read(one.pipe, buffer.data(), buffer.size());
-        if (bytes < 0 && errno == EINTR) continue;
-        if (bytes <= 0) break;
-        end.text.append(buffer.data(), static_cast<std::size_t>(bytes));
-      }
-      ::close(one.pipe);
-      ::waitpid(one.process, &end.status, 0);
-      result.push_back(std::move(end));
+  /// Waits for all ranks: how they ended. Rank `killed_last` is killed once the others are done; -1: none.
+  [[nodiscard]] std::vector<rank_end> finish(int killed_last = -1) {
+    auto const children = std::exchange(children_, {});
+    std::vector<rank_end> result(children.size());
+    for (std::size_t rank = 0; rank < children.size(); ++rank) {
+      if (static_cast<int>(rank) != killed_last) result[rank] = end_of(children[rank]);
+    }
+    if (killed_last >= 0) {
+      auto const last = static_cast<std::size_t>(killed_last);
+      ::kill(children[last].process, SIGKILL);
+      result[last] = end_of(children[last]);
     }
     return result;
   }
@@ -99,6 +95,21 @@ class forked_ranks {
     pid_t process;
     int pipe;
   };
+  // Reads what it says until it has ended.
+  static rank_end end_of(child const& one) {
+    rank_end end;
+    std::array<char, 4096> buffer{};
+    for (;;) {
+      auto const bytes = ::read(one.pipe, buffer.data(), buffer.size());
+      if (bytes < 0 && errno == EINTR) continue;
+      if (bytes <= 0) break;
+      end.text.append(buffer.data(), static_cast<std::size_t>(bytes));
+    }
+    ::close(one.pipe);
+    ::waitpid(one.process, &end.status, 0);
+    return end;
+  }
+
   blink::shared_segment segment_;
   std::vector<child> children_;
 };

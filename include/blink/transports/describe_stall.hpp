@@ -15,10 +15,10 @@ namespace blink::inline BLINK_ABI {
 /// What a rank says that gave up waiting: who is the cause, as far as can be known, and who waits
 /// for whom on the way there.
 ///
-/// The cause is, in this order: a rank that died or has left; one that has not come; one that does
-/// not move, found by following who waits for whom.
+/// The cause is, in this order: a rank that died or has left; one that is between two calls; one that
+/// does not move, found by following who waits for whom, also in calls before this one.
 ///
-/// silent:  is the rank inside the call and has not said for long that it waits?
+/// silent:  has the rank not said for long that it waits?
 /// call:    the number of the call
 /// seconds: how long it waited
 template <class Silent>
@@ -45,13 +45,15 @@ template <class Silent>
     if (world.has_ended(peer, call)) continue;
     auto const when =
         world.has_entered(peer, call) ? " inside call " + number : " before call " + number;
-    if (world.has_died(peer)) return cause(peer, " died" + when);
     if (world.is_gone(peer)) return cause(peer, " has left without entering call " + number);
-  }
-  for (int peer = 0; peer < world.rank_count(); ++peer) {
-    if (!world.has_entered(peer, call)) return cause(peer, " has not entered call " + number);
+    if (world.has_died(peer)) return cause(peer, " died" + when);
   }
   int culprit = where.peer;
+  for (int peer = 0; peer < world.rank_count(); ++peer) {
+    if (world.has_entered(peer, call)) continue;
+    if (!world.is_inside(peer)) return cause(peer, " has not entered call " + number);
+    if (culprit < 0) culprit = peer;  // held up in a call before: who holds it up?
+  }
   stall at = where;
   std::string way;
   for (int step = 0; step < world.rank_count() && culprit >= 0; ++step) {

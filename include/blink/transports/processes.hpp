@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/collectives/thread_group.hpp>
 #include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/life_signs.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/process_environment.hpp>
 #include <blink/transports/shaped.hpp>
@@ -16,6 +18,7 @@
 #include <blink/transports/world_options.hpp>
 #include <blink/transports/world_state.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,23 +29,59 @@ namespace blink::inline BLINK_ABI {
 namespace detail {
 
 /// What a process of a world owns; it stays where it is when the world is moved.
-struct process_parts {
+class process_parts final : public life_signs {
+ public:
+  /// Joins all ranks of a segment.
   process_parts(std::string const& path, int its_rank, world_options const& its_options)
-      : segment(shared_segment::open(path)),
-        state(segment.state()),
-        options(spinning_no_longer_than_fits(its_options, segment.rank_count())),
-        rank(its_rank) {
+      : segment(std::make_shared<shared_segment>(shared_segment::open(path))),
+        options(spinning_no_longer_than_fits(its_options, segment->rank_count())),
+        rank(its_rank),
+        state(segment->state()) {
     validate(options);
-    segment.claim(rank);
-    state.set_life_signs(&segment);
+    segment->claim(rank);
+    for (int peer = 0; peer < segment->rank_count(); ++peer) members.push_back(peer);
+    state.set_life_signs(this);
   }
+  /// Goes on with some ranks of `from`: `its_members`, of which the caller is number `its_rank`.
+  process_parts(process_parts const& from, std::vector<int> const& its_members, int its_rank)
+      : segment(from.segment),
+        options(from.options),
+        rank(its_rank),
+        key(key_of(from.key, its_members)),
+        state(
+            static_cast<int>(its_members.size()),
+            segment->find_or_make(key, world_state::bytes(static_cast<int>(its_members.size())))) {
+    for (int const member : its_members) {
+      members.push_back(from.members[static_cast<std::size_t>(member)]);
+    }
+    state.set_life_signs(this);
+  }
+  process_parts(process_parts const&) = delete;
+  process_parts& operator=(process_parts const&) = delete;
   ~process_parts() { state.set_gone(rank, true); }
 
-  shared_segment segment;
-  world_state state;
+  [[nodiscard]] bool has_died(int peer) const override {
+    return segment->has_died(members[static_cast<std::size_t>(peer)]);
+  }
+  [[nodiscard]] std::string describe(int peer) const override {
+    return segment->describe(members[static_cast<std::size_t>(peer)]);
+  }
+
+  std::shared_ptr<shared_segment> segment;
   world_options options;
   int rank;
+  std::uint64_t key = 0;     // of this world in the segment
+  std::vector<int> members;  // by rank of this world, the rank in the segment
+  world_state state;
   std::vector<std::unique_ptr<prepared_schedule>> prepared;
+
+ private:
+  [[nodiscard]] static std::uint64_t key_of(std::uint64_t from, std::vector<int> const& members) {
+    fingerprint result;
+    result.add(from);
+    result.add(members);
+    return result.value();
+  }
 };
 
 }  // namespace detail
@@ -81,10 +120,24 @@ class basic_process_world : public shared_session<Link, lone_thread> {
     validate(plan);
     auto layout = wire_layout_of<Link>(parts_->options);
     layout.only_rank = this->rank();
-    layout.ranks_share = parts_->segment.find_or_make(
-        fingerprint(plan, layout, parts_->options.costs), wire_tables::shared_bytes(plan, layout));
+    detail::fingerprint key;
+    key.add(parts_->key);
+    key.add(fingerprint(plan, layout, parts_->options.costs));
+    layout.ranks_share =
+        parts_->segment->find_or_make(key.value(), wire_tables::shared_bytes(plan, layout));
     return *parts_->prepared.emplace_back(
         std::make_unique<prepared_schedule>(plan, layout, parts_->options.costs));
+  }
+
+  /// After a failure: the world of the ranks that are left, in their order, with calls and schedules
+  /// of its own. Every rank that goes on calls it; it waits for those that do not for as long as
+  /// the deadline, and not at all for those that died or left.
+  ///
+  /// Throws: collective_error if the others went on without this rank, because it came too late.
+  [[nodiscard]] basic_process_world shrink() {
+    auto const left = this->agree_on_survivors();
+    return basic_process_world(
+        std::make_unique<detail::process_parts>(*parts_, left.members, left.rank));
   }
 
  private:

@@ -22,8 +22,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace blink::inline BLINK_ABI {
 
@@ -102,6 +104,24 @@ class shared_session {
     }
   }
   [[nodiscard]] collective_error failure() const { return state_->failure(); }
+
+ protected:
+  /// Who goes on, and as which of them this rank does.
+  struct survivors {
+    std::vector<int> members;
+    int rank = 0;
+  };
+  /// Throws: collective_error if this rank is not among them.
+  [[nodiscard]] survivors agree_on_survivors() {
+    survivors result{state_->agree_on_survivors(rank_, options_->waits.deadline)};
+    for (int const member : result.members) {
+      if (member == rank_) return result;
+      ++result.rank;
+    }
+    throw collective_error("rank " + std::to_string(rank_) +
+                               ", shrink: the others went on without this rank, it came too late",
+                           rank_, -1, -1, -1);
+  }
 
  private:
   world_state* state_;

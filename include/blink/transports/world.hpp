@@ -112,6 +112,15 @@ class basic_world {
     rethrow(thrown);
   }
 
+  /// Internal: the world of some of the ranks; the same members again give the same world.
+  [[nodiscard]] basic_world& part(std::vector<int> const& members) {
+    std::lock_guard const lock(mutex_);
+    for (auto& known : parts_) {
+      if (known.members == members) return *known.world;
+    }
+    auto world = std::make_unique<basic_world>(static_cast<int>(members.size()), options_);
+    return *parts_.emplace_back(members, std::move(world)).world;
+  }
   /// Internal: what contexts refer to.
   [[nodiscard]] world_state& state() { return state_; }
 
@@ -163,6 +172,11 @@ class basic_world {
   world_options options_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<prepared_schedule>> prepared_;
+  struct part_of_world {
+    std::vector<int> members;
+    std::unique_ptr<basic_world> world;
+  };
+  std::vector<part_of_world> parts_;
 };
 
 template <transport Link, thread_group Group>
@@ -171,15 +185,36 @@ class rank_context : public shared_session<Link, Group> {
   using world = basic_world<Link, Group>;
   using typename shared_session<Link, Group>::rank_part;
 
-  rank_context(world& owner, int rank, Group group, std::shared_ptr<rank_part> own)
+  /// presence: is let go when the rank leaves
+  rank_context(world& owner, int rank, Group group, std::shared_ptr<rank_part> own,
+               std::shared_ptr<void> presence = nullptr)
       : shared_session<Link, Group>(owner.state(), owner.options(), rank, group, std::move(own)),
-        world_(&owner) {}
+        world_(&owner),
+        presence_(std::move(presence)) {}
 
   /// See `basic_world::prepare`.
   prepared_schedule& prepare(schedule const& plan) const { return world_->prepare(plan); }
 
+  /// After a failure: the world of the ranks that are left, in their order, with calls and schedules
+  /// of its own. Every rank that goes on calls it; it waits for those that do not for as long as
+  /// the deadline, and not at all for those that left.
+  ///
+  /// Throws: collective_error if the others went on without this rank, because it came too late.
+  [[nodiscard]] rank_context shrink()
+    requires std::same_as<Group, lone_thread>
+  {
+    auto const left = this->agree_on_survivors();
+    auto& smaller = world_->part(left.members);
+    auto const rank = left.rank;
+    std::shared_ptr<void> presence(
+        &smaller, [&smaller, rank](void*) { smaller.state().set_gone(rank, true); });
+    return {smaller, rank, lone_thread{}, std::make_shared<rank_part>(smaller.rank_count()),
+            std::move(presence)};
+  }
+
  private:
   world* world_;
+  std::shared_ptr<void> presence_;
 };
 
 }  // namespace blink::inline BLINK_ABI

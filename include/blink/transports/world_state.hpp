@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace blink::inline BLINK_ABI {
 
@@ -29,7 +30,8 @@ class world_state {
  public:
   /// Bytes that the state of so many ranks takes.
   [[nodiscard]] static constexpr std::size_t bytes(int rank_count) {
-    return sizeof(head) + static_cast<std::size_t>(rank_count) * sizeof(notice_board);
+    auto const ranks = static_cast<std::size_t>(rank_count);
+    return sizeof(head) + ranks * sizeof(notice_board) + ranks * words(rank_count) * 8;
   }
 
   /// For ranks of this process.
@@ -83,6 +85,7 @@ class world_state {
     std::uint64_t const entered = observe(at(rank).entered);
     return entered > call || (entered == call && at(rank).is_inside.load() == 0);
   }
+  [[nodiscard]] bool is_inside(int rank) const { return at(rank).is_inside.load() != 0; }
   /// Pre: has_entered(rank, call).
   [[nodiscard]] entry const& called(int rank, std::uint64_t call) const {
     return at(rank).entries[call % 2];
@@ -150,6 +153,51 @@ class world_state {
   }
   /// Pre: `signs` outlives this object.
   void set_life_signs(life_signs const* signs) { signs_ = signs; }
+
+  // --- who goes on after a failure ---
+
+  /// A rank asks who is left, and waits until every other rank asks too, is dead or has left, or
+  /// until `longest` has passed; ranks that did not ask until then are out. The present calls of
+  /// all ranks end.
+  ///
+  /// Returns: who goes on, by rising rank: the same on all ranks; a rank that came too late is not
+  ///          among them.
+  ///
+  /// Whoever has waited enough writes down who is left and then tries to be the first to have done
+  /// so; all follow the first. So ranks may die here at any moment.
+  [[nodiscard]] std::vector<int> agree_on_survivors(int rank, std::chrono::nanoseconds longest) {
+    fail(rank, {"rank " + std::to_string(rank) + " shrinks the world to the ranks that are left",
+                rank, -1, -1, -1});
+    at(rank).asks.store(1);
+    ring_all();
+    auto const is_settled = [&](int peer) {
+      return at(peer).asks.load() != 0 || is_gone(peer) || has_died(peer);
+    };
+    auto const end = std::chrono::steady_clock::now() + longest;
+    for (int peer = 0; peer < rank_count();) {
+      if (head_->decided_by.load() != 0 || std::chrono::steady_clock::now() > end) break;
+      if (is_settled(peer)) {
+        ++peer;
+        continue;
+      }
+      std::uint32_t const ticket = lie_down(rank);
+      if (!is_settled(peer)) nap(rank, ticket, std::chrono::milliseconds(1));
+      get_up(rank);
+    }
+    std::uint64_t* const own = proposal(rank);
+    for (int peer = 0; peer < rank_count() && head_->decided_by.load() == 0; ++peer) {
+      bool const is_left = at(peer).asks.load() != 0 && !is_gone(peer) && !has_died(peer);
+      if (is_left) own[peer / 64] |= std::uint64_t{1} << peer % 64;
+    }
+    std::uint32_t nobody = 0;
+    head_->decided_by.compare_exchange_strong(nobody, static_cast<std::uint32_t>(rank) + 1);
+    std::uint64_t const* const chosen = proposal(static_cast<int>(head_->decided_by.load()) - 1);
+    std::vector<int> result;
+    for (int peer = 0; peer < rank_count(); ++peer) {
+      if ((chosen[peer / 64] >> peer % 64 & 1) != 0) result.push_back(peer);
+    }
+    return result;
+  }
 
   // --- who waits for whom ---
 
@@ -240,6 +288,7 @@ class world_state {
     std::atomic<std::uint32_t> is_gone;
     std::atomic<std::uint32_t> doorbell;  // changes whenever a sleeper is to wake up
     std::atomic<std::uint32_t> is_asleep;
+    std::atomic<std::uint32_t> asks;       // who is left?
     std::atomic<std::uint64_t> waits_for;  // a packed stall; 0: none
     std::atomic<std::uint64_t> beats;
     std::array<call_signature, 2> signatures;
@@ -248,6 +297,7 @@ class world_state {
   struct alignas(128) head {
     std::atomic<std::uint32_t> first_failure;  // the rank that found it, plus 1
     std::atomic<std::uint32_t> sleepers;
+    std::atomic<std::uint32_t> decided_by;  // whose proposal of who is left counts, plus 1
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -256,6 +306,16 @@ class world_state {
     boards_ = reinterpret_cast<notice_board*>(head_ + 1);
   }
   [[nodiscard]] notice_board& at(int rank) const { return boards_[rank]; }
+
+  // A bit for each rank.
+  [[nodiscard]] static constexpr std::size_t words(int rank_count) {
+    return (static_cast<std::size_t>(rank_count) + 63) / 64;
+  }
+  // Behind the boards; written by one rank.
+  [[nodiscard]] std::uint64_t* proposal(int rank) const {
+    return reinterpret_cast<std::uint64_t*>(boards_ + rank_count_) +
+           static_cast<std::size_t>(rank) * words(rank_count_);
+  }
 
   int rank_count_;
   std::unique_ptr<void, void (*)(void*) noexcept> own_;

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A transport of which something happens to the rank at the n-th operation on a wire.
+
+#include <blink/collectives/transport.hpp>
+#include <blink/transports/slots.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace blink_test {
+
+/// What happens to this rank, and when: thread_local, so that ranks may be threads or processes.
+struct fault_plan {
+  long long operations_left = -1;  ///< -1: nothing happens
+  void (*happen)() = nullptr;
+};
+inline thread_local fault_plan fault;
+
+inline void count_operation() {
+  if (fault.operations_left < 0 || fault.operations_left-- > 0) return;
+  fault.happen();
+}
+
+/// Counts what changes the state of a wire, before and after.
+class faulty_link : public blink::slot_link {
+ public:
+  using slot_link::slot_link;
+
+  void post(std::uint32_t wire, std::uint64_t message, std::size_t bytes) const {
+    count_operation();
+    slot_link::post(wire, message, bytes);
+    count_operation();
+  }
+  void take(std::uint32_t wire, std::uint64_t message) const {
+    count_operation();
+    slot_link::take(wire, message);
+    count_operation();
+  }
+};
+static_assert(blink::transport<faulty_link>);
+
+}  // namespace blink_test

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults put into worlds of processes at random places: whatever happens to a rank, all others name
+// it in time, shrink the world to those that are left, and go on.
+//
+// BLINK_FAULTS=200 runs as many instead of the few of every day.
+
+#include <blink/collectives.hpp>
+#include <blink/transports/processes.hpp>
+
+#include "support/collective_case.hpp"
+#include "support/faulty_link.hpp"
+#include "support/forked_ranks.hpp"
+#include "support/random_schedules.hpp"
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using blink_test::forked_ranks;
+using world = blink::basic_process_world<blink_test::faulty_link>;
+using clock_type = std::chrono::steady_clock;
+
+enum class harm { kill, stop, delay, count, type, operation, order };
+constexpr int harms = 7;
+
+constexpr auto deadline = std::chrono::milliseconds(600);
+constexpr int calls = 6;
+
+/// A seeded fault: which rank of how many, what, in which call or at which operation.
+struct injection {
+  explicit injection(std::uint64_t its_seed) : seed(its_seed) {
+    std::mt19937_64 random(seed * 7919 + 1);
+    what = static_cast<harm>(seed % harms);
+    ranks = 2 + blink_test::below(random, 3);
+    victim = blink_test::below(random, ranks);
+    call = blink_test::below(random, calls);
+    if (what == harm::type) call -= call % 2;  // those sum
+    operation = blink_test::below(random, 60);
+    // Every kind of call in one loop needs trees that carry all of them.
+    plan = blink_test::random_schedule(random, ranks, blink::collective::all_gather);
+    for (auto& tree : plan.trees) {
+      tree.reduce_parent = blink_test::random_parents(random, ranks, tree.root);
+      tree.broadcast_parent = blink_test::random_parents(random, ranks, tree.root);
+      tree.reduce_route.clear();
+      tree.broadcast_route.clear();
+    }
+    count = 1 + static_cast<std::size_t>(blink_test::below(random, 1500));
+  }
+
+  std::uint64_t seed;
+  harm what{};
+  int ranks = 0, victim = 0, call = 0, operation = 0;
+  blink::schedule plan;
+  std::size_t count = 0;
+};
+
+/// Sums over all ranks and says whether that was right.
+template <class T = int>
+void sum_up(world& me, blink::schedule const& plan, std::size_t count) {
+  std::vector<T> in(count, static_cast<T>(me.rank() + 1));
+  std::vector<T> out(count);
+  blink::all_reduce(me, plan, static_cast<T const*>(in.data()), out.data(), count, blink::sum{});
+  int const expected = me.rank_count() * (me.rank_count() + 1) / 2;
+  for (T const value : out) {
+    if (value != static_cast<T>(expected)) throw blink::error("a wrong sum");
+  }
+}
+void gather(world& me, blink::schedule const& plan, std::size_t count) {
+  std::vector<int> in(count, me.rank());
+  std::vector<int> out(count * static_cast<std::size_t>(me.rank_count()), -1);
+  blink::all_gather(me, plan, static_cast<int const*>(in.data()), out.data(), count);
+  for (std::size_t k = 0; k < out.size(); ++k) {
+    if (out[k] != static_cast<int>(k / count)) throw blink::error("a wrong block");
+  }
+}
+
+/// Sums and gathers in turn; the victim does something else in one of the calls.
+void call_on(world& me, injection const& fault, bool is_victim) {
+  for (int call = 0; call < calls; ++call) {
+    bool const errs = is_victim && call == fault.call;
+    bool const gathers = (call % 2 == 1) != (errs && fault.what == harm::operation);
+    std::size_t const count = fault.count + (errs && fault.what == harm::count ? 1 : 0);
+    if (errs && fault.what == harm::order) continue;  // the next call comes too early
+    if (gathers) {
+      gather(me, fault.plan, count);
+    } else if (errs && fault.what == harm::type) {
+      sum_up<float>(me, fault.plan, count);
+    } else {
+      sum_up(me, fault.plan, count);
+    }
+  }
+  blink_test::fault.operations_left = -1;
+  sum_up(me, fault.plan,
+         fault.count);  // everyone needs everyone: nobody leaves before a fault is seen
+}
+
+std::string run_rank(std::string const& path, int rank, injection const& fault) {
+  blink::world_options options;
+  options.slot_bytes = 512;
+  options.window = 2;
+  options.waits.deadline = deadline;
+  bool const is_victim = rank == fault.victim;
+  bool const is_mismatch = fault.what >= harm::count;
+  if (is_victim && !is_mismatch) {
+    blink_test::fault.operations_left = fault.operation;
+    blink_test::fault.happen = fault.what == harm::kill ? [] { (void)raise(SIGKILL); }
+                               : fault.what == harm::stop
+                                   ? [] { (void)raise(SIGSTOP); }
+                                   : [] { std::this_thread::sleep_for(deadline / 6); };
+  }
+  world me(path, rank, options);
+  auto const start = clock_type::now();
+  auto const is_named = [&](blink::collective_error const& failure) {
+    auto const name = "rank " + std::to_string(fault.victim);
+    return std::string(failure.what()).find(name) != std::string::npos;
+  };
+  try {
+    call_on(me, fault, is_victim);
+  } catch (blink::collective_error const& failure) {
+    auto const seconds = std::chrono::duration<double>(clock_type::now() - start).count();
+    // A call or two may take their time on a busy machine before the fault.
+    if (seconds > 4 * std::chrono::duration<double>(deadline).count())
+      return "late: " + std::to_string(seconds);
+    if (!is_named(failure)) return std::string("does not name the rank: ") + failure.what();
+    if (!is_mismatch && failure.peer != fault.victim)
+      return std::string("names: ") + failure.what();
+    if (fault.what == harm::delay) return std::string("did not wait: ") + failure.what();
+    auto smaller = me.shrink();
+    if (smaller.rank_count() != fault.ranks - (is_mismatch ? 0 : 1)) {
+      return "shrunk to " + std::to_string(smaller.rank_count());
+    }
+    for (int call = 0; call < 3; ++call) {
+      sum_up(smaller, blink::star_schedule(smaller.rank_count()), fault.count);
+    }
+    return "went on";
+  }
+  return "no fault";
+}
+
+class injected_faults : public testing::Test {
+ protected:
+  static int number_of_faults() {
+    char const* const text = std::getenv("BLINK_FAULTS");
+    return text == nullptr ? 21 : std::max(1, std::atoi(text));
+  }
+};
+
+TEST_F(injected_faults, are_named_by_all_others_who_then_go_on) {
+  int happened = 0;
+  int const number = number_of_faults();
+  for (int seed = 0; seed < number; ++seed) {
+    SCOPED_TRACE(seed);
+    injection const fault(static_cast<std::uint64_t>(seed));
+    forked_ranks all(fault.ranks, std::size_t{1} << 26);
+    all.start([&](int rank) { return run_rank(all.path(), rank, fault); });
+    auto const ends = all.finish(fault.what == harm::stop ? fault.victim : -1);
+    bool const may_miss = fault.what <= harm::stop;  // fewer operations than that
+    for (int rank = 0; rank < fault.ranks; ++rank) {
+      auto const& end = ends[static_cast<std::size_t>(rank)];
+      auto const& other = ends[fault.victim == 0 ? 1 : 0];
+      bool const has_happened = other.text != "no fault" && fault.what != harm::delay;
+      if (rank == fault.victim && fault.what <= harm::stop && has_happened) {
+        EXPECT_TRUE(WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL) << end.text;
+        continue;
+      }
+      happened += has_happened ? 1 : 0;
+      if (fault.what == harm::delay || (may_miss && !has_happened)) {
+        EXPECT_EQ(end.text, "no fault") << rank;
+      } else {
+        EXPECT_EQ(end.text, "went on") << rank << ", victim " << fault.victim;
+      }
+    }
+  }
+  EXPECT_GT(happened, number / 2);
+}
+
+TEST(shrink, a_rank_that_comes_too_late_is_left_out) {
+  forked_ranks all(3, std::size_t{1} << 26);
+  all.start([&](int rank) -> std::string {
+    blink::world_options options;
+    options.waits.deadline = std::chrono::milliseconds(200);
+    options.slot_bytes = 512;
+    world me(all.path(), rank, options);
+    auto const star = blink::star_schedule(3);
+    sum_up(me, star, 10);
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(900));
+    try {
+      sum_up(me, star, 10);
+      return "no error";
+    } catch (blink::collective_error const&) {
+      auto smaller = me.shrink();
+      sum_up(smaller, blink::chain_schedule(smaller.rank_count(), 0), 100);
+      // The survivors lose another one.
+      if (rank == 2) return std::to_string(smaller.rank_count()) + " ranks, left";
+      try {
+        sum_up(smaller, blink::star_schedule(2), 10);
+      } catch (blink::collective_error const& failure) {
+        auto alone = smaller.shrink();
+        sum_up(alone, blink::star_schedule(1), 10);
+        return std::to_string(alone.rank_count()) + " rank, after: " + failure.what();
+      }
+    }
+    return "no second error";
+  });
+  auto const ends = all.finish();
+  EXPECT_EQ(ends[0].text.find("1 rank, after: rank 0"), 0U) << ends[0].text;
+  EXPECT_NE(ends[0].text.find(") has left without entering call 2"), std::string::npos)
+      << ends[0].text;
+  EXPECT_NE(ends[1].text.find("went on without this rank"), std::string::npos) << ends[1].text;
+  EXPECT_EQ(ends[2].text, "2 ranks, left");
+}
+
+}  // namespace

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Worlds of threads that go on after one of their ranks has left.
+
+#include <blink/collectives.hpp>
+#include <blink/transports/slots.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+template <class Link>
+class shrink : public testing::Test {
+ protected:
+  static blink::world_options options(std::chrono::milliseconds deadline) {
+    blink::world_options result;
+    result.waits.deadline = deadline;
+    result.slot_bytes = 256;
+    return result;
+  }
+  template <class Me>
+  static int sum_of_ranks(Me& me, blink::schedule const& plan) {
+    std::vector<int> data(300, me.rank() + 1);
+    blink::all_reduce(me, plan, data.data(), data.data(), data.size(), blink::sum{});
+    for (int const value : data) EXPECT_EQ(value, data[0]);
+    return data[0];
+  }
+};
+using links = testing::Types<blink::threads_link, blink::slot_link>;
+TYPED_TEST_SUITE(shrink, links);
+
+TYPED_TEST(shrink, to_those_that_did_not_leave) {
+  blink::basic_world<TypeParam> world(5, this->options(std::chrono::seconds(20)));
+  std::vector<int> sums(5, 0);
+  world.run([&](auto& me) {
+    int const old_rank = me.rank();
+    this->sum_of_ranks(me, blink::star_schedule(5));
+    if (old_rank == 1 || old_rank == 4) return;  // nobody waits for the deadline because of them
+    try {
+      this->sum_of_ranks(me, blink::chain_schedule(5, 2));
+      ADD_FAILURE() << "rank " << old_rank << " noticed nothing";
+    } catch (blink::collective_error const& failure) {
+      EXPECT_TRUE(failure.peer == 1 || failure.peer == 4) << failure.what();
+      auto smaller = me.shrink();
+      ASSERT_EQ(smaller.rank_count(), 3);
+      EXPECT_EQ(smaller.rank(), old_rank == 0 ? 0 : old_rank - 1);
+      sums[static_cast<std::size_t>(old_rank)] =
+          this->sum_of_ranks(smaller, blink::binomial_schedule(3, 1));
+    }
+  });
+  EXPECT_EQ(sums, (std::vector<int>{6, 0, 6, 6, 0}));
+}
+
+TYPED_TEST(shrink, again_and_again) {
+  blink::basic_world<TypeParam> world(4, this->options(std::chrono::seconds(20)));
+  world.run([&](auto& me) {
+    auto mine = me;
+    for (int ranks = 4; ranks > 1; --ranks) {
+      ASSERT_EQ(mine.rank_count(), ranks);
+      EXPECT_EQ(this->sum_of_ranks(mine, blink::star_schedule(ranks)), ranks * (ranks + 1) / 2);
+      if (mine.rank() == 0) return;
+      EXPECT_THROW(this->sum_of_ranks(mine, blink::star_schedule(ranks)), blink::collective_error);
+      mine = mine.shrink();
+    }
+    EXPECT_EQ(this->sum_of_ranks(mine, blink::star_schedule(1)), 1);
+  });
+}
+
+TYPED_TEST(shrink, leaves_out_who_comes_too_late) {
+  blink::basic_world<TypeParam> world(3, this->options(std::chrono::milliseconds(100)));
+  world.run([&](auto& me) {
+    if (me.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    EXPECT_THROW(this->sum_of_ranks(me, blink::star_schedule(3)), blink::collective_error);
+    if (me.rank() == 2) {
+      EXPECT_THROW((void)me.shrink(), blink::collective_error);
+      return;
+    }
+    auto smaller = me.shrink();
+    EXPECT_EQ(this->sum_of_ranks(smaller, blink::star_schedule(2)), 3);
+  });
+}
+
+}  // namespace
