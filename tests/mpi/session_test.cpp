@@ -58,7 +58,8 @@ TEST(mpi_session, random_cases_are_exact) {
     options.slot_bytes = 12 + random() % 3000;
     blink::mpi_session me(MPI_COMM_WORLD, options);
     for (int call = 0; call < 12; ++call) {
-      auto const kind = static_cast<blink::collective>(blink_test::below(random, 5));
+      auto const kind = static_cast<blink::collective>(
+          blink_test::below(random, static_cast<int>(blink::collective_names.size())));
       auto const plan = blink_test::random_schedule(random, me.rank_count(), kind);
       collective_case const what{kind, random() % 3000, random() % 2 == 0, random() % 5, seed};
       SCOPED_TRACE(std::string(to_text(kind)) + ", count " + std::to_string(what.count));

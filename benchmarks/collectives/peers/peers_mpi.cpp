@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// An MPI library's own collectives, by the name it was built with (BLINK_MPI_NAME).
+// An MPI library's own collectives, by the name it was built with (BLINK_MPI_NAME), and blink's over
+// its point-to-point messages.
 
+#include <blink/transports/mpi.hpp>
+
+#include "blink_peer.hpp"
 #include "peer_loop.hpp"
 #include <mpi.h>
 
@@ -67,6 +71,10 @@ int main(int count, char** texts) {
     if (ranks != given.ranks) throw std::runtime_error("the launcher started another number");
     library_peer peer(MPI_COMM_WORLD);
     blink_bench::measure(board, given, rank, BLINK_MPI_NAME, peer);
+    blink::mpi_session me(MPI_COMM_WORLD);
+    blink_bench::blink_peer ours(me, me.prepare(blink::star_schedule(ranks)),
+                                 me.prepare(blink::flat_schedule(ranks, 0)));
+    blink_bench::measure(board, given, rank, "blink " BLINK_MPI_NAME, ours);
   } catch (std::exception const& problem) {
     std::fprintf(stderr, "%s: %s\n", texts[0], problem.what());
     status = 1;

@@ -3,6 +3,7 @@
 
 #include <blink/collectives.hpp>
 
+#include "blink_peer.hpp"
 #include "peer_loop.hpp"
 
 #include <cstddef>
@@ -104,38 +105,6 @@ void measure_ceiling(blink_bench::peer_board& board, blink_bench::peer_arguments
   }
 }
 
-/// Calls of one rank of a blink world.
-template <class Context>
-class blink_peer {
- public:
-  blink_peer(Context& me, blink::prepared_schedule& star, blink::prepared_schedule& flat)
-      : me_(&me), star_(&star), flat_(&flat) {}
-
-  void prepare(int, peer_call const&) {}
-  void idle() { std::this_thread::yield(); }
-
-  void run(int, peer_call const& call) {
-    float const* const input = call.input;
-    switch (call.what) {
-      case operation::all_reduce:
-        return blink::all_reduce(*me_, *star_, input, call.output, call.count, blink::sum{});
-      case operation::broadcast:
-        return blink::broadcast(*me_, *flat_, input, call.output, call.count);
-      case operation::reduce:
-        return blink::reduce(*me_, *flat_, input, call.output, call.count, blink::sum{});
-      case operation::all_gather:
-        return blink::all_gather(*me_, *star_, input, call.output, call.block);
-      case operation::reduce_scatter:
-        return blink::reduce_scatter(*me_, *star_, input, call.output, call.block, blink::sum{});
-    }
-  }
-
- private:
-  Context* me_;
-  blink::prepared_schedule* star_;
-  blink::prepared_schedule* flat_;
-};
-
 }  // namespace
 
 int main(int count, char** texts) {
@@ -146,8 +115,8 @@ int main(int count, char** texts) {
     if (given.ranks == 4) measure_ceiling<4>(board, given);
     blink::thread_world world(given.ranks);
     world.run([&](auto& me) {
-      blink_peer peer(me, me.prepare(blink::star_schedule(given.ranks)),
-                      me.prepare(blink::flat_schedule(given.ranks, 0)));
+      blink_bench::blink_peer peer(me, me.prepare(blink::star_schedule(given.ranks)),
+                                   me.prepare(blink::flat_schedule(given.ranks, 0)));
       blink_bench::measure(board, given, me.rank(), "blink threads", peer);
     });
   } catch (std::exception const& problem) {
