@@ -19,4 +19,16 @@ foreach(name IN ITEMS openmpi mpich)
              COMMAND ${BLINK_MPI_LAUNCH_${name}} ${ranks} $<TARGET_FILE:${target}>)
     set_tests_properties(mpi.${name}.${ranks}_ranks PROPERTIES TIMEOUT 300 PROCESSORS ${ranks})
   endforeach()
+  # The example that stands between a program and its library.
+  add_library(blink_pmpi_${name} MODULE ${PROJECT_SOURCE_DIR}/examples/pmpi/blink_pmpi.cpp)
+  target_link_libraries(blink_pmpi_${name} PRIVATE blink_development mpi_${name})
+  add_executable(pmpi_program_${name} pmpi/program.cpp)
+  target_link_libraries(pmpi_program_${name} PRIVATE blink_development mpi_${name})
+  add_dependencies(blink_mpi_tests blink_pmpi_${name} pmpi_program_${name})
+  foreach(ranks IN ITEMS 2 3 4)
+    add_test(NAME pmpi.${name}.${ranks}_ranks
+             COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/pmpi/pmpi_test.sh $<TARGET_FILE:blink_pmpi_${name}>
+                     $<TARGET_FILE:pmpi_program_${name}> ${BLINK_MPI_LAUNCH_${name}} ${ranks})
+    set_tests_properties(pmpi.${name}.${ranks}_ranks PROPERTIES TIMEOUT 300 PROCESSORS ${ranks})
+  endforeach()
 endforeach()
