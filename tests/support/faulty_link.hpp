@@ -4,6 +4,7 @@
 // A transport of which something happens to the rank at the n-th operation on a wire.
 
 #include <blink/collectives/transport.hpp>
+#include <blink/transports/direct.hpp>
 #include <blink/transports/slots.hpp>
 
 #include <cstddef>
@@ -24,21 +25,23 @@ inline void count_operation() {
 }
 
 /// Counts what changes the state of a wire, before and after.
-class faulty_link : public blink::slot_link {
+template <class Link>
+class faulty : public Link {
  public:
-  using slot_link::slot_link;
+  using Link::Link;
 
   void post(std::uint32_t wire, std::uint64_t message, std::size_t bytes) const {
     count_operation();
-    slot_link::post(wire, message, bytes);
+    Link::post(wire, message, bytes);
     count_operation();
   }
   void take(std::uint32_t wire, std::uint64_t message) const {
     count_operation();
-    slot_link::take(wire, message);
+    Link::take(wire, message);
     count_operation();
   }
 };
-static_assert(blink::transport<faulty_link>);
+static_assert(blink::transport<faulty<blink::slot_link>>);
+static_assert(blink::reaching_transport<faulty<blink::direct_link>>);
 
 }  // namespace blink_test

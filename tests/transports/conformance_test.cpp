@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <blink/collectives/default_schedules.hpp>
+#include <blink/transports/direct.hpp>
 #include <blink/transports/link_parts.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/shaped.hpp>
@@ -146,7 +147,7 @@ namespace blink_test {
 using fixtures =
     testing::Types<pair_of_links<blink::slot_link>, pair_of_links<blink::threads_link>,
                    pair_of_links<blink::shaped_link>, pair_of_mappings<blink::slot_link>,
-                   pair_of_mappings<blink::shaped_link>>;
+                   pair_of_mappings<blink::direct_link>, pair_of_mappings<blink::shaped_link>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(all, transport_conformance, fixtures);
 
 }  // namespace blink_test

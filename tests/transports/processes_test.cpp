@@ -9,6 +9,7 @@
 #include "support/random_schedules.hpp"
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -39,17 +40,32 @@ std::string run_seeded(World& me, std::uint64_t seed, Reducer const& reducer) {
   if (kind == blink::collective::send_to_next && ranks == 1) return "";
   auto plan = blink_test::random_schedule(random, ranks, kind);
   auto const count = static_cast<std::size_t>(blink_test::below(random, 2000));
-  collective_case const what{kind, count, seed % 3 == 0, seed % 7, seed};
+  constexpr bool is_direct = World::link_type::reaches;
+  collective_case const what{kind, count, !is_direct && seed % 3 == 0, seed % 7, seed};
   blink_test::rank_buffers<T> mine(what, ranks, me.rank());
-  blink_test::call_collective<blink::scheduled_chunks>(
-      me, me.prepare(plan), what, static_cast<T const*>(mine.input), mine.output, reducer);
+  auto& prepared = me.prepare(plan);
+  auto const call = [&](T const* input, T* output) {
+    blink_test::call_collective<blink::scheduled_chunks>(me, prepared, what, input, output,
+                                                         reducer);
+  };
+  if constexpr (is_direct) {
+    auto in = me.template allocate<T>(mine.input_count);
+    auto out = me.template allocate<T>(mine.output_count);
+    std::copy_n(mine.input, mine.input_count, in.data());
+    std::copy_n(mine.output, mine.output_count, out.data());
+    call(in.data(), out.data());
+    std::copy_n(out.data(), mine.output_count, mine.output);
+  } else {
+    call(mine.input, mine.output);
+  }
   auto const wrong = blink_test::what_is_wrong(what, plan, mine, reducer);
   return wrong.empty() ? "" : "seed " + std::to_string(seed) + ": " + wrong;
 }
 
 template <class World>
 class processes : public testing::Test {};
-using worlds = testing::Types<blink::process_world, blink::shaped_process_world>;
+using worlds =
+    testing::Types<blink::process_world, blink::direct_process_world, blink::shaped_process_world>;
 TYPED_TEST_SUITE(processes, worlds);
 
 TYPED_TEST(processes, random_cases_are_exact) {
@@ -97,6 +113,28 @@ TEST(process_world, prepares_a_schedule_once) {
   EXPECT_EQ(&me.prepare(blink::star_schedule(2)), &first);
   EXPECT_NE(&me.prepare(blink::chain_schedule(2, 0)), &first);
   EXPECT_THROW(me.prepare(blink::star_schedule(3)), blink::precondition_error);
+}
+
+TEST(process_world, direct_ranks_take_shared_memory_only) {
+  auto const segment = blink::shared_segment::create(1);
+  blink::direct_process_world me(segment.path(), 0);
+  std::vector<int> own(3, 1);
+  auto const star = blink::star_schedule(1);
+  EXPECT_THROW(blink::all_reduce(me, star, own.data(), own.data(), 3, blink::sum{}),
+               blink::precondition_error);
+  int* first = nullptr;
+  {
+    auto shared = me.allocate<int>(3);
+    first = shared.data();
+    shared[2] = 5;
+    blink::all_reduce(me, star, shared.data(), shared.data(), 3, blink::sum{});
+    EXPECT_EQ(shared[2], 5);
+  }
+  auto const again = me.allocate<int>(2);  // the memory is used again
+  EXPECT_EQ(again.data(), first);
+  EXPECT_EQ(again[1], 0);
+  EXPECT_THROW((void)me.allocate<int>(SIZE_MAX / 2), blink::resource_error);
+  EXPECT_THROW((void)me.allocate<char>(SIZE_MAX - 5000), blink::resource_error);
 }
 
 TEST(process_world, memory_that_is_full_is_an_error) {

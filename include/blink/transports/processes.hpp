@@ -1,23 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/call_signature.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/session.hpp>
+#include <blink/collectives/status.hpp>
 #include <blink/collectives/thread_group.hpp>
 #include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/direct.hpp>
 #include <blink/transports/life_signs.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/process_environment.hpp>
 #include <blink/transports/shaped.hpp>
+#include <blink/transports/shared_array.hpp>
 #include <blink/transports/shared_segment.hpp>
 #include <blink/transports/shared_session.hpp>
 #include <blink/transports/slots.hpp>
 #include <blink/transports/world_options.hpp>
 #include <blink/transports/world_state.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -41,6 +46,7 @@ class process_parts final : public life_signs {
     segment->claim(rank);
     for (int peer = 0; peer < segment->rank_count(); ++peer) members.push_back(peer);
     state.set_life_signs(this);
+    state.set_base(segment->begin());
   }
   /// Goes on with some ranks of `from`: `its_members`, of which the caller is number `its_rank`.
   process_parts(process_parts const& from, std::vector<int> const& its_members, int its_rank)
@@ -55,6 +61,7 @@ class process_parts final : public life_signs {
       members.push_back(from.members[static_cast<std::size_t>(member)]);
     }
     state.set_life_signs(this);
+    state.set_base(segment->begin());
   }
   process_parts(process_parts const&) = delete;
   process_parts& operator=(process_parts const&) = delete;
@@ -92,7 +99,8 @@ class process_parts final : public life_signs {
 /// Data crosses in slots of shared memory. A rank that dies is found dead within milliseconds by
 /// those who wait for it; whatever happens, the memory is gone with the last process.
 ///
-/// Link: how bytes pass: `slot_link`, or `shaped_link` for links as slow as the schedule says.
+/// Link: how bytes pass: `slot_link`, whatever the buffers; `direct_link`, without a copy on the way,
+///       if all buffers come from `allocate`; `shaped_link` for links as slow as the schedule says.
 template <transport Link = slot_link>
 class basic_process_world : public shared_session<Link, lone_thread> {
  public:
@@ -106,6 +114,26 @@ class basic_process_world : public shared_session<Link, lone_thread> {
   /// Joins the world whose memory is at `path`, as rank `rank`.
   basic_process_world(std::string const& path, int rank, world_options const& options = {})
       : basic_process_world(std::make_unique<detail::process_parts>(path, rank, options)) {}
+
+  /// An array that peers reach directly.
+  ///
+  /// Throws: resource_error if the shared memory is full.
+  template <class T>
+  [[nodiscard]] shared_array<T> allocate(std::size_t count) {
+    return {parts_->segment, parts_->members[static_cast<std::size_t>(this->rank())], count};
+  }
+
+  /// Throws: precondition_error if peers should reach a buffer that is not in shared memory.
+  [[nodiscard]] status enter(prepared_schedule& plan, call_record const& record) {
+    if constexpr (Link::reaches) {
+      for (void const* const buffer : {record.input, static_cast<void const*>(record.output)}) {
+        bool const is_used = buffer != nullptr && record.signature.count > 0;
+        expects(!is_used || parts_->segment->contains(buffer),
+                "a buffer is not in shared memory, expected one from allocate()");
+      }
+    }
+    return shared_session<Link, lone_thread>::enter(plan, record);
+  }
 
   /// Allocates what calls along `plan` need; the same schedule again returns the same object.
   ///
@@ -163,6 +191,10 @@ class basic_process_world : public shared_session<Link, lone_thread> {
 /// A rank that is a process: `blink::process_world me; blink::all_reduce(me, …);`
 using process_world = basic_process_world<>;
 static_assert(session<process_world>);
+
+/// The same for buffers from `allocate`: as quick as threads.
+using direct_process_world = basic_process_world<direct_link>;
+static_assert(session<direct_process_world>);
 
 /// The same over links with the rates that its schedules name.
 using shaped_process_world = basic_process_world<shaped_link>;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/life_signs.hpp>
@@ -22,6 +23,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace blink::inline BLINK_ABI {
 
@@ -134,10 +136,11 @@ class shared_segment final : public life_signs {
     std::uint64_t first = head.first_block.load();
     std::uint64_t found = find(key, first, 0);
     if (found == 0) {
-      std::uint64_t const whole = (block_begin + bytes + page - 1) / page * page;
-      std::uint64_t const own = head.used.fetch_add(whole);
-      if (own > bytes_ || whole > bytes_ - own) {
-        head.used.fetch_sub(whole);
+      bool const fits = bytes <= bytes_;  // no sum below overflows then
+      std::uint64_t const whole = fits ? whole_pages(block_begin + bytes) : bytes;
+      std::uint64_t const own = fits ? head.used.fetch_add(whole) : head.used.load();
+      if (!fits || own > bytes_ || whole > bytes_ - own) {
+        if (fits) head.used.fetch_sub(whole);
         throw resource_error("shared memory full: " + std::to_string(whole) +
                              " bytes more are needed, " + std::to_string(own) + " of " +
                              std::to_string(bytes_) + " are used");
@@ -157,6 +160,36 @@ class shared_segment final : public life_signs {
     back(found, block_begin + bytes);
     return memory_ + found + block_begin;
   }
+
+  /// Memory of this process's own, for arrays that others reach; not 0 if it was released before. Not
+  /// for several threads at once.
+  ///
+  /// Pre:    bytes <= PTRDIFF_MAX
+  /// Throws: resource_error if the memory is used up.
+  [[nodiscard]] void* allocate(int rank, std::size_t bytes) {
+    std::size_t const whole = whole_pages(bytes);
+    for (auto& block : released_) {
+      if (block.bytes != whole) continue;
+      void* const memory = block.memory;
+      block = released_.back();
+      released_.pop_back();
+      return memory;
+    }
+    detail::fingerprint key;
+    for (std::uint64_t const part : {std::uint64_t{0xa110ca7e}, static_cast<std::uint64_t>(rank),
+                                     std::uint64_t{++allocations_}}) {
+      key.add(part);
+    }
+    return find_or_make(key.value(), whole);
+  }
+  void release(void* memory, std::size_t bytes) {
+    released_.push_back({memory, whole_pages(bytes)});
+  }
+  [[nodiscard]] bool contains(void const* memory) const {
+    auto const* const at = static_cast<std::byte const*>(memory);
+    return at >= memory_ && at < memory_ + bytes_;
+  }
+  [[nodiscard]] void* begin() const { return memory_; }
 
   [[nodiscard]] bool has_died(int rank) const override {
     std::int32_t const process = process_of(rank).load();
@@ -209,7 +242,7 @@ class shared_segment final : public life_signs {
     return (sizeof(segment_head) + ids + 127) / 128 * 128;
   }
   [[nodiscard]] static std::size_t first_block(int rank_count) {
-    return (world_offset(rank_count) + world_state::bytes(rank_count) + page - 1) / page * page;
+    return whole_pages(world_offset(rank_count) + world_state::bytes(rank_count));
   }
   [[nodiscard]] static std::uint64_t version() {
     detail::fingerprint all;
@@ -218,6 +251,9 @@ class shared_segment final : public life_signs {
     return all.value();
   }
 
+  [[nodiscard]] static constexpr std::size_t whole_pages(std::size_t bytes) {
+    return (bytes + page - 1) / page * page;
+  }
   explicit shared_segment(int file) : file_(file) {}
 
   void map(std::size_t bytes) {
@@ -260,9 +296,15 @@ class shared_segment final : public life_signs {
     throw resource_error("the system refuses " + what + ": " + call + ": " + std::strerror(errno));
   }
 
+  struct released_block {
+    void* memory;
+    std::size_t bytes;
+  };
   int file_;
   std::byte* memory_ = nullptr;
   std::size_t bytes_ = 0;
+  std::uint64_t allocations_ = 0;
+  std::vector<released_block> released_;
 };
 
 }  // namespace blink::inline BLINK_ABI

@@ -98,7 +98,8 @@ class shared_session {
   }
   void leave_after_failure() {
     if constexpr (reaching_transport<Link>) {
-      state_->leave_after_failure(rank_, [] { std::this_thread::yield(); });
+      state_->leave_after_failure(rank_, options_->waits.deadline,
+                                  [] { std::this_thread::yield(); });
     } else {
       state_->leave(rank_);
     }

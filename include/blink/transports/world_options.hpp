@@ -45,12 +45,12 @@ inline void validate(world_options const& options) {
   expects(options.waits.yields >= 0, "world_options: yields >= 0");
 }
 
-/// Ranks that share cores must not spin for long: somebody else has the work.
+/// Ranks that share cores must hardly spin: somebody else has the work.
 [[nodiscard]] inline world_options spinning_no_longer_than_fits(world_options options,
                                                                 int rank_count) {
   auto const threads = static_cast<unsigned>(rank_count) * options.team_size;
-  if (threads > std::thread::hardware_concurrency() && options.waits.spins > 20) {
-    options.waits.spins = 20;
+  if (threads > std::thread::hardware_concurrency() && options.waits.spins > 2) {
+    options.waits.spins = 2;
   }
   return options;
 }

@@ -51,12 +51,16 @@ class world_state {
 
   [[nodiscard]] int rank_count() const { return rank_count_; }
 
-  /// What peers read of a call that a rank has entered.
+  /// What peers read of a call that a rank has entered. Addresses are counted from the begin of the
+  /// memory that all ranks share (`set_base`).
   struct entry {
     std::uint64_t signature = 0;  ///< fingerprint
-    void const* input = nullptr;
-    void* output = nullptr;
+    std::uintptr_t input = 0;
+    std::uintptr_t output = 0;
   };
+
+  /// Where that memory begins in this process; null if all ranks have the same addresses.
+  void set_base(void* base) { base_ = reinterpret_cast<std::uintptr_t>(base); }
 
   /// Rank `rank` enters its next call; returns the number of the call, from 1.
   ///
@@ -68,7 +72,8 @@ class world_state {
     auto& own = board.entries[call % 2];
     std::uint64_t const signature = record.signature.fingerprint();
     if (own.signature != signature) board.signatures[call % 2] = record.signature;
-    own = {signature, record.input, record.output};
+    own = {signature, reinterpret_cast<std::uintptr_t>(record.input) - base_,
+           reinterpret_cast<std::uintptr_t>(record.output) - base_};
     board.waits_for.store(0, std::memory_order_relaxed);
     board.is_inside.store(1);  // before `is_aborted` is read, see `leave_after_failure`
     publish(board.entered, call);
@@ -90,7 +95,14 @@ class world_state {
   [[nodiscard]] entry const& called(int rank, std::uint64_t call) const {
     return at(rank).entries[call % 2];
   }
-  /// The same in full, for messages.
+  /// The buffers of a rank, at the addresses that they have here.
+  [[nodiscard]] void const* input_of(int rank, std::uint64_t call) const {
+    return reinterpret_cast<void const*>(called(rank, call).input + base_);
+  }
+  [[nodiscard]] void* output_of(int rank, std::uint64_t call) const {
+    return reinterpret_cast<void*>(called(rank, call).output + base_);
+  }
+  /// What the rank called, in full, for messages.
   [[nodiscard]] call_signature const& signature(int rank, std::uint64_t call) const {
     return at(rank).signatures[call % 2];
   }
@@ -120,12 +132,17 @@ class world_state {
   }
 
   /// Returns when no rank touches the buffers of another any more: whoever is inside a call sees
-  /// the failure after the chunk at hand and comes here too.
+  /// the failure after the chunk at hand and comes here too. Ranks that may die may also be stopped:
+  /// for those it waits `longest`, and buffers of the failed call are theirs until they go on.
   template <class Pause>
-  void leave_after_failure(int rank, Pause const& pause) {
+  void leave_after_failure(int rank, std::chrono::nanoseconds longest, Pause const& pause) {
     leave(rank);
+    auto const end = std::chrono::steady_clock::now() + longest;
     for (int peer = 0; peer < rank_count(); ++peer) {
-      while (at(peer).is_inside.load() != 0) pause();
+      while (at(peer).is_inside.load() != 0) {
+        if (signs_ != nullptr && (has_died(peer) || std::chrono::steady_clock::now() > end)) break;
+        pause();
+      }
     }
   }
 
@@ -322,6 +339,7 @@ class world_state {
   head* head_ = nullptr;
   notice_board* boards_ = nullptr;
   life_signs const* signs_ = nullptr;
+  std::uintptr_t base_ = 0;
 };
 
 }  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/transport.hpp>
+#include <blink/config.hpp>
+#include <blink/transports/slots.hpp>
+
+namespace blink::inline BLINK_ABI {
+
+/// Ranks that read and write each other's buffers: nothing is copied on the way. Threads of one
+/// process, or processes whose buffers lie in the memory that they share.
+class direct_link : public slot_link {
+ public:
+  static constexpr bool reaches = true;
+  using slot_link::slot_link;
+
+  [[nodiscard]] void const* input_of(int peer) const {
+    return parts().world->input_of(peer, parts().call);
+  }
+  [[nodiscard]] void* output_of(int peer) const {
+    return parts().world->output_of(peer, parts().call);
+  }
+};
+static_assert(reaching_transport<direct_link>);
+
+}  // namespace blink::inline BLINK_ABI
