@@ -24,3 +24,12 @@
 #else
 #define BLINK_UNROLL
 #endif
+
+/// The iterations of the loop that follows do not depend on each other, though it may seem so.
+#if defined(__GNUC__) && !defined(__clang__) && !BLINK_DEVICE_PASS
+#define BLINK_INDEPENDENT _Pragma("GCC ivdep")
+#elif defined(__clang__)
+#define BLINK_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define BLINK_INDEPENDENT
+#endif

@@ -4,6 +4,7 @@
 #include <blink/collectives/reducer.hpp>
 #include <blink/config.hpp>
 
+#include <cstdint>
 #include <type_traits>
 
 namespace blink::inline BLINK_ABI {
@@ -11,20 +12,26 @@ namespace blink::inline BLINK_ABI {
 namespace detail {
 
 template <class T>
-[[nodiscard]] BLINK_HOST_DEVICE constexpr bool is_negative_zero(T value) {
-  return value == T{0} && T{1} / value < T{0};
+concept signed_by_its_first_bit = std::is_floating_point_v<T> && (sizeof(T) == 4 || sizeof(T) == 8);
+
+template <class T>
+[[nodiscard]] BLINK_HOST_DEVICE constexpr bool is_negative(T value) {
+  using bits = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  return __builtin_bit_cast(bits, value) < 0;
 }
 
 /// The smaller of two numbers, -0 being smaller than +0.
 template <class T>
 [[nodiscard]] BLINK_HOST_DEVICE constexpr T smaller(T a, T b) {
-  if (a == b) return is_negative_zero(a) ? a : b;
-  return a < b ? a : b;
+  T const of_equal = is_negative(a) ? a : b;
+  T const of_other = a < b ? a : b;
+  return a == b ? of_equal : of_other;
 }
 template <class T>
 [[nodiscard]] BLINK_HOST_DEVICE constexpr T larger(T a, T b) {
-  if (a == b) return is_negative_zero(a) ? b : a;
-  return a < b ? b : a;
+  T const of_equal = is_negative(a) ? b : a;
+  T const of_other = a < b ? b : a;
+  return a == b ? of_equal : of_other;
 }
 
 /// One NaN for all, so that the bits do not depend on which one came first.
@@ -42,10 +49,9 @@ template <class T>
 struct minimum {
   static constexpr bool is_commutative = true;
   template <class T>
-    requires std::is_floating_point_v<T>
+    requires detail::signed_by_its_first_bit<T>
   BLINK_HOST_DEVICE constexpr T operator()(T a, T b) const {
-    if (a != a || b != b) return detail::any_nan<T>();
-    return detail::smaller(a, b);
+    return a != a || b != b ? detail::any_nan<T>() : detail::smaller(a, b);
   }
 };
 
@@ -53,10 +59,9 @@ struct minimum {
 struct maximum {
   static constexpr bool is_commutative = true;
   template <class T>
-    requires std::is_floating_point_v<T>
+    requires detail::signed_by_its_first_bit<T>
   BLINK_HOST_DEVICE constexpr T operator()(T a, T b) const {
-    if (a != a || b != b) return detail::any_nan<T>();
-    return detail::larger(a, b);
+    return a != a || b != b ? detail::any_nan<T>() : detail::larger(a, b);
   }
 };
 
@@ -64,10 +69,11 @@ struct maximum {
 struct minimum_number {
   static constexpr bool is_commutative = true;
   template <class T>
-    requires std::is_floating_point_v<T>
+    requires detail::signed_by_its_first_bit<T>
   BLINK_HOST_DEVICE constexpr T operator()(T a, T b) const {
-    if (a != a) return b != b ? detail::any_nan<T>() : b;
-    return b != b ? a : detail::smaller(a, b);
+    T const of_numbers = b != b ? a : detail::smaller(a, b);
+    T const of_b = b != b ? detail::any_nan<T>() : b;
+    return a != a ? of_b : of_numbers;
   }
 };
 
@@ -75,10 +81,11 @@ struct minimum_number {
 struct maximum_number {
   static constexpr bool is_commutative = true;
   template <class T>
-    requires std::is_floating_point_v<T>
+    requires detail::signed_by_its_first_bit<T>
   BLINK_HOST_DEVICE constexpr T operator()(T a, T b) const {
-    if (a != a) return b != b ? detail::any_nan<T>() : b;
-    return b != b ? a : detail::larger(a, b);
+    T const of_numbers = b != b ? a : detail::larger(a, b);
+    T const of_b = b != b ? detail::any_nan<T>() : b;
+    return a != a ? of_b : of_numbers;
   }
 };
 

@@ -95,9 +95,9 @@ struct binned {
     if (significand == 0) return T{0};
     constexpr int precision = sizeof(T) <= 4 ? 24 : 53;
     constexpr int lowest = sizeof(T) <= 4 ? -149 : -1074;
-    int const length = bit_length(static_cast<std::uint64_t>(significand >> 64)) == 0
-                           ? bit_length(static_cast<std::uint64_t>(significand))
-                           : 64 + bit_length(static_cast<std::uint64_t>(significand >> 64));
+    auto const high = static_cast<std::uint64_t>(significand >> 64);
+    int const length =
+        high == 0 ? bit_length(static_cast<std::uint64_t>(significand)) : 64 + bit_length(high);
     int const too_long = length - precision;
     int const too_low = lowest - exponent;
     int const dropped = too_long > too_low ? too_long : too_low;
@@ -122,14 +122,12 @@ struct binned {
     return (exponent + place_bits * 64) / place_bits - 64;  // rounded down, also below 0
   }
   BLINK_HOST_DEVICE static constexpr int bit_length(std::uint64_t bits) {
-    int length = 0;
-    for (int step = 32; step > 0; step /= 2) {
-      if (bits >> step != 0) {
-        bits >>= step;
-        length += step;
-      }
-    }
-    return length + (bits != 0 ? 1 : 0);
+    if (bits == 0) return 0;
+#if BLINK_DEVICE_PASS
+    return 64 - __clzll(static_cast<long long>(bits));
+#else
+    return 64 - __builtin_clzll(bits);
+#endif
   }
   // Pieces from 0 to 2^40 but for the highest.
   BLINK_HOST_DEVICE constexpr void carry() {

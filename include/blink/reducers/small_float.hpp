@@ -24,21 +24,27 @@ class small_float {
       std::conditional_t<ExponentBits + MantissaBits == 7, std::uint8_t, std::uint16_t>;
 
   small_float() = default;
-  BLINK_HOST_DEVICE explicit constexpr small_float(float value)
-      : code_(encode(value, [](std::uint32_t significand, int dropped) {
-          std::uint32_t const below_half = (1U << (dropped - 1)) - 1U;
-          return (significand + below_half + (significand >> dropped & 1U)) >> dropped;
-        })) {}
+  BLINK_HOST_DEVICE explicit constexpr small_float(float value) : code_(nearest(value)) {}
 
   /// Rounds up with the probability that keeps the mean, by 32 random bits.
   ///
   /// Error: the mean of many is off by at most 2^-8 of the smallest number, for numbers below it.
   [[nodiscard]] BLINK_HOST_DEVICE static constexpr small_float at_random(float value,
                                                                          std::uint32_t random) {
-    return from_code(encode(value, [=](std::uint32_t significand, int dropped) {
-      std::uint64_t const below = random >> (32 - dropped);  // `dropped` random bits
-      return static_cast<std::uint32_t>((significand + below) >> dropped);
-    }));
+    auto const bits = __builtin_bit_cast(std::uint32_t, value);
+    std::uint32_t const magnitude = bits & 0x7fffffffU;
+    if (magnitude >= 0x7f800000U) return small_float(value);
+    bool const is_tiny = magnitude < 0x00800000U;  // without the leading digit
+    int const exponent = is_tiny ? -126 : static_cast<int>(magnitude >> 23) - 127;
+    std::uint32_t const significand = is_tiny ? magnitude : (magnitude & 0x7fffffU) | 0x800000U;
+    constexpr int lowest = 1 - static_cast<int>(bias);  // exponent of numbers that keep all digits
+    int const below = exponent < lowest ? lowest - exponent : 0;
+    int const dropped = 23 - MantissaBits + below;  // digits that are lost
+    std::uint64_t const fraction = dropped > 31 ? 0 : random >> (32 - dropped);
+    std::uint64_t const rounded = dropped > 31 ? 0 : (significand + fraction) >> dropped;
+    // The leading digit of `rounded` adds 1 to the exponent's field, and so does a carry.
+    std::uint32_t const steps = below > 0 ? 0 : static_cast<std::uint32_t>(exponent - lowest);
+    return with_sign(bits, (steps << MantissaBits) + static_cast<std::uint32_t>(rounded));
   }
 
   BLINK_HOST_DEVICE constexpr operator float() const {
@@ -48,15 +54,14 @@ class small_float {
     if constexpr (ExponentBits == 8) {
       return from_bits(sign | magnitude << (23 - MantissaBits));
     } else {
-      if (magnitude >= first_special) {
-        bool const is_infinity = HasInfinity && magnitude == first_special;
-        return from_bits(sign | (is_infinity ? 0x7f800000U : 0x7fc00000U));
-      }
-      if (magnitude < 1U << MantissaBits) {  // below the smallest number with all its digits
-        float const size = static_cast<float>(magnitude) * smallest();
-        return sign == 0 ? size : -size;
-      }
-      return from_bits(sign | ((magnitude << (23 - MantissaBits)) + ((127U - bias) << 23)));
+      std::uint32_t const shifted = magnitude << (23 - MantissaBits);
+      std::uint32_t const usual = shifted + ((127U - bias) << 23);
+      std::uint32_t const special =
+          HasInfinity && magnitude == first_special ? 0x7f800000U : 0x7fc00000U;
+      auto const tiny =  // below the smallest number with all its digits
+          __builtin_bit_cast(std::uint32_t, static_cast<float>(magnitude) * smallest());
+      std::uint32_t const finite = magnitude < 1U << MantissaBits ? tiny : usual;
+      return from_bits(sign | (magnitude < first_special ? finite : special));
     }
   }
 
@@ -83,25 +88,32 @@ class small_float {
     return from_bits((128U - bias - static_cast<std::uint32_t>(MantissaBits)) << 23);
   }
 
-  // `round` drops the given number of binary digits, 1 to 32, of a significand of 24.
-  template <class Round>
-  BLINK_HOST_DEVICE static constexpr code_type encode(float value, Round const& round) {
-    auto const bits = __builtin_bit_cast(std::uint32_t, value);
+  // Codes that are too large mean infinity, or NaN where there is none.
+  BLINK_HOST_DEVICE static constexpr small_float with_sign(std::uint32_t bits, std::uint32_t code) {
     std::uint32_t const sign = bits >> 31 << (ExponentBits + MantissaBits);
+    return from_code(static_cast<code_type>(sign | (code < first_special ? code : first_special)));
+  }
+
+  // Without branches, for vectors.
+  BLINK_HOST_DEVICE static constexpr code_type nearest(float value) {
+    auto const bits = __builtin_bit_cast(std::uint32_t, value);
     std::uint32_t const magnitude = bits & 0x7fffffffU;
-    if (magnitude > 0x7f800000U) return static_cast<code_type>(sign | nan_code);
-    if (magnitude == 0x7f800000U) return static_cast<code_type>(sign | first_special);
-    int const exponent = magnitude < 0x00800000U ? -126 : static_cast<int>(magnitude >> 23) - 127;
-    std::uint32_t const significand =
-        magnitude < 0x00800000U ? magnitude : (magnitude & 0x007fffffU) | 0x00800000U;
-    constexpr int lowest = 1 - static_cast<int>(bias);  // exponent of numbers that keep all digits
-    int const below = exponent < lowest ? lowest - exponent : 0;
-    int const dropped = 23 - MantissaBits + below;
-    std::uint32_t const rounded = dropped > 31 ? 0 : round(significand, dropped);
-    // The leading digit of `rounded` adds 1 to the exponent's field, and so does a carry.
-    std::uint32_t const steps = below > 0 ? 0 : static_cast<std::uint32_t>(exponent - lowest);
-    std::uint32_t const code = (steps << MantissaBits) + rounded;
-    return static_cast<code_type>(sign | (code < first_special ? code : first_special));
+    constexpr int dropped = 23 - MantissaBits;
+    constexpr std::uint32_t below_half = (1U << (dropped - 1)) - 1U;
+    std::uint32_t const even = magnitude >> dropped & 1U;
+    std::uint32_t code = ((magnitude + below_half + even) >> dropped) -
+                         ((127U - bias) << MantissaBits);  // a carry goes to the exponent
+    if constexpr (ExponentBits < 8) {
+      // Where digits are lost at the other end: an addition that leaves multiples of the smallest
+      // number as the last digits of the sum rounds them.
+      constexpr std::uint32_t aligned = (151U - bias - static_cast<std::uint32_t>(MantissaBits))
+                                        << 23;
+      auto const sum = __builtin_bit_cast(std::uint32_t, from_bits(magnitude) + from_bits(aligned));
+      code = magnitude < (128U - bias) << 23 ? sum - aligned : code;
+    }
+    code = code < first_special ? code : first_special;
+    code = magnitude > 0x7f800000U ? nan_code : code;
+    return static_cast<code_type>(bits >> 31 << (ExponentBits + MantissaBits) | code);
   }
 
   code_type code_;

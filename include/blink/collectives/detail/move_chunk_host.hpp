@@ -32,20 +32,23 @@ struct block_storage {
   [[nodiscard]] T* elements() { return reinterpret_cast<T*>(bytes); }
 };
 
-/// result[i] = make(i). A count that is known makes compilers vectorise it at -O2.
-template <std::size_t Block, class T, class Make>
+/// result[i] = make(i), made in place: g++ does not vectorise copies of classes. `make` must not
+/// refer to the result while it makes it.
+///
+/// In runs of a length that compilers know: that, and independent iterations, let g++ vectorise at
+/// -O2.
+template <class T, class Make>
 void fill(T* result, std::size_t count, Make const& make) {
-  auto const each = [&](std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) {
-      T const made = static_cast<T>(make(i));  // not in place: it may read what is there
-      ::new (static_cast<void*>(result + i)) T(made);
+  constexpr std::size_t run = 256 / sizeof(T) + (256 < sizeof(T) ? 1 : 0);
+  auto const each = [&](std::size_t first, std::size_t n) {
+    BLINK_INDEPENDENT
+    for (std::size_t i = first; i < first + n; ++i) {
+      ::new (static_cast<void*>(result + i)) T(static_cast<T>(make(i)));
     }
   };
-  if (count == Block) {
-    each(Block);
-  } else {
-    each(count);
-  }
+  std::size_t first = 0;
+  for (; first + run <= count; first += run) each(first, run);
+  each(first, count - first);
 }
 
 /// Calls `use(read)` where `read(i)` is what element `first + i` of a source adds to the total.
@@ -69,24 +72,26 @@ void read_source(chunk_source const& source, std::size_t first, std::uint64_t in
 template <class T, class Source, class A, class Reducer>
 void combine_sources(Source const& source, std::uint32_t sources, std::size_t first,
                      std::size_t count, std::uint64_t index, A* total, Reducer const& reduce) {
-  constexpr std::size_t block = block_elements<T, A>;
   std::uint32_t next = 1;
   if constexpr (combines_elements<Reducer, T>) {
     if (sources > 1) {  // two at once saves writing and reading the total
       auto const* const a = static_cast<T const*>(source(0).data) + first;
       auto const* const b = static_cast<T const*>(source(1).data) + first;
-      fill<block>(total, count, [=, &reduce](std::size_t i) { return reduce(a[i], b[i]); });
+      fill(total, count, [=, &reduce](std::size_t i) { return reduce(a[i], b[i]); });
       next = 2;
     }
   }
   if (next == 1) {
     read_source<T>(source(0), first, index, reduce,
-                   [&](auto const& read) { fill<block>(total, count, read); });
+                   [&](auto const& read) { fill(total, count, read); });
   }
   A const* const before = total;
   for (; next < sources; ++next) {
     read_source<T>(source(next), first, index, reduce, [&](auto const& read) {
-      fill<block>(total, count, [=, &reduce](std::size_t i) { return reduce(before[i], read(i)); });
+      fill(total, count, [=, &reduce](std::size_t i) {
+        A const own = before[i];  // a copy: the result takes its place
+        return reduce(own, read(i));
+      });
     });
   }
 }
@@ -128,6 +133,8 @@ void move_chunk_on_host(Group const group, Link const link, lane const& here,
   bool const hands_partial = !combines_elements<Reducer, T> && sends_partial(here);
   bool const copies = sources == 1 && !is_last && !hands_partial;
   constexpr std::size_t most = block_elements<T, A>;
+  [[maybe_unused]] int const rank = link.rank();
+  [[maybe_unused]] int const ranks = link.rank_count();
   std::size_t const block = copies && here.out_count <= 1 && group.size() == 1
                                 ? count  // one copy, maybe two: no need to stay in the cache
                                 : most;
@@ -142,12 +149,12 @@ void move_chunk_on_host(Group const group, Link const link, lane const& here,
     block_storage<A, most> storage;
     A* const total = storage.elements();
     combine_sources<T>(source, sources, first, n, index, total, reduce);
+    A const* const partial = total;
     if constexpr (!combines_elements<Reducer, T>) {
       if (hands_partial) {
         W* const to = static_cast<W*>(leaving<T>(link, here, here.out[0])) + first;
-        fill<most>(to, n, [&](std::size_t i) {
-          return detail::send(reduce, static_cast<A const&>(total[i]),
-                              element_place{index + i, link.rank()});
+        fill(to, n, [=, &reduce](std::size_t i) {
+          return detail::send(reduce, partial[i], element_place{index + i, rank});
         });
         continue;
       }
@@ -156,16 +163,15 @@ void move_chunk_on_host(Group const group, Link const link, lane const& here,
       if (is_last) {
         block_storage<T, most> finished;
         T* const result = finished.elements();
-        fill<most>(result, n, [&](std::size_t i) {
-          return detail::finish(reduce, static_cast<A const&>(total[i]), link.rank_count(),
-                                element_place{index + i, link.rank()});
+        fill(result, n, [=, &reduce](std::size_t i) {
+          return detail::finish(reduce, partial[i], ranks, element_place{index + i, rank});
         });
         scatter_piece(link, here, buffers, first, n, static_cast<T const*>(result));
         continue;
       }
     }
     if constexpr (std::is_same_v<A, T>) {
-      scatter_piece(link, here, buffers, first, n, static_cast<T const*>(total));
+      scatter_piece(link, here, buffers, first, n, partial);
     }
   }
   if (buffers.streams) finish_streaming();
