@@ -80,6 +80,7 @@ struct call_record {
   call_signature signature;
   void const* input = nullptr;  ///< of meaning in the process of the rank
   void* output = nullptr;
+  bool may_show = false;  ///< may ranks see the whole inputs of others? see `showing_session`
 };
 
 }  // namespace blink::inline BLINK_ABI

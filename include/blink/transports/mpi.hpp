@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collective.hpp>
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
+#include <blink/collectives/detail/shown_inputs.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/collectives/status.hpp>
 #include <blink/collectives/thread_group.hpp>
@@ -35,7 +37,8 @@ namespace detail {
 
 /// What a session and its links refer to.
 struct mpi_state {
-  explicit mpi_state(MPI_Comm of_user) : channel(of_user), notices(channel) {}
+  mpi_state(MPI_Comm of_user, std::size_t most_shown)
+      : channel(of_user), notices(channel, most_shown) {}
   mpi_channel channel;
   mpi_notices notices;
 };
@@ -97,10 +100,15 @@ class mpi_session {
 
   /// Collective over `of_user`, of which it makes a duplicate.
   ///
+  /// most_shown: inputs of up to so many bytes go to every rank at once when a call is announced, if
+  ///             there are at most eight ranks: one message each instead of two along a tree
   /// Throws: precondition_error if MPI does not run or this communicator cannot carry it, if an
   ///         option is out of range, or not the same on all ranks; error if the library refuses.
-  explicit mpi_session(MPI_Comm of_user, world_options const& options = {})
-      : options_((validate(options), options)), state_(new detail::mpi_state(of_user)) {
+  explicit mpi_session(MPI_Comm of_user, world_options const& options = {},
+                       std::size_t most_shown = std::size_t{8} << 10)
+      : options_((validate(options), options)),
+        most_shown_(most_shown),
+        state_(new detail::mpi_state(of_user, most_shown)) {
     expects(options.team_size == 1, "mpi_session: team_size is 1, one thread calls MPI");
     compare_options();
     options_ = spinning_no_longer_than_fits(options_, ranks_here());
@@ -156,10 +164,14 @@ class mpi_session {
     auto& wires = wires_of(plan);
     link_ = mpi_link(*state_, wires);
     if (state_->notices.is_aborted()) return status::aborted;
-    wires.begin_call();
-    state_->notices.enter(record, wires.first_tag(), wires.neighbours());
+    shown_bytes const shown = what_to_show(plan, record);
+    if (!shows_) wires.begin_call();
+    state_->notices.enter(record, wires.first_tag(), wires.neighbours(), shown);
     return status::ok;
   }
+  /// See `detail::showing_session`.
+  [[nodiscard]] bool shows_inputs() const { return shows_; }
+  [[nodiscard]] void const* shown_input(int peer) const { return state_->notices.shown_by(peer); }
   [[nodiscard]] mpi_patience waits() const { return {options_.waits, state_->notices}; }
 
   /// Everyone who was told of the call has to come: they may not be more than one call behind.
@@ -208,6 +220,21 @@ class mpi_session {
     mpi_wires wires;
   };
 
+  // Decides whether all ranks show their inputs, from what is equal on all of them.
+  [[nodiscard]] shown_bytes what_to_show(prepared_schedule const& plan, call_record const& record) {
+    constexpr int most_ranks = 8;
+    auto const kind = static_cast<collective>(record.signature.kind);
+    std::size_t const bytes = record.signature.count * record.signature.element_bytes;
+    bool const can_do = kind == collective::all_reduce || kind == collective::reduce ||
+                        kind == collective::broadcast || kind == collective::all_gather ||
+                        kind == collective::barrier;
+    shows_ = record.may_show && can_do && bytes <= most_shown_ && rank_count() <= most_ranks;
+    if (!shows_ || kind == collective::barrier) return {};
+    int const root = plan.source().trees[0].root;
+    if (kind == collective::broadcast && rank() != root) return {};
+    return {record.input, bytes, kind == collective::reduce ? root : -1};
+  }
+
   [[nodiscard]] mpi_wires& wires_of(prepared_schedule const& plan) {
     if (current_ == nullptr || &current_->plan != &plan) {
       current_ = nullptr;
@@ -223,6 +250,7 @@ class mpi_session {
     detail::fingerprint all;
     all.add(std::uint64_t{options_.window});
     all.add(std::uint64_t{options_.slot_bytes});
+    all.add(std::uint64_t{most_shown_});
     for (double const cost : {options_.costs.chunk_seconds, options_.costs.bytes_per_second,
                               options_.costs.latency_seconds}) {
       all.add(cost);
@@ -233,7 +261,7 @@ class mpi_session {
     int const code = MPI_Allreduce(mine, largest, 2, MPI_UINT64_T, MPI_MAX, state_->channel.comm());
     if (code != MPI_SUCCESS) throw error("MPI_Allreduce: " + mpi_error_text(code));
     expects(largest[0] == ~largest[1],
-            "mpi_session: window, slot_bytes and costs are the same on all ranks");
+            "mpi_session: window, slot_bytes, costs and most_shown are the same on all ranks");
   }
   [[nodiscard]] int ranks_here() const {
     MPI_Comm here = MPI_COMM_NULL;
@@ -269,12 +297,14 @@ class mpi_session {
   }
 
   world_options options_;
+  std::size_t most_shown_;
+  bool shows_ = false;  // in the present call
   std::unique_ptr<detail::mpi_state> state_;
   std::vector<std::unique_ptr<prepared_wires>> prepared_;
   prepared_wires* current_ = nullptr;
   mpi_link link_;
   int next_tag_ = mpi_notices::first_free_tag;
 };
-static_assert(session<mpi_session>);
+static_assert(detail::showing_session<mpi_session>);
 
 }  // namespace blink::inline BLINK_ABI

@@ -6,6 +6,7 @@
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/detail/check_buffers.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
+#include <blink/collectives/detail/shown_inputs.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/order.hpp>
 #include <blink/collectives/reducer.hpp>
@@ -109,13 +110,17 @@ void run_collective(Me& me, prepared_schedule& plan, collective kind, T const* i
     input = reinterpret_cast<T const*>(plan.copy_of(rank).data());
   }
   status result = status::ok;
+  bool shows = false;
+  constexpr bool may_show = order_of<Reducer> != order_promise::shape && alignof(T) <= 32;
   if (leads) {
     constexpr std::string_view names = names_of<T, Reducer, Chunks>();
     constexpr std::uint64_t types = fingerprint_of(names);
     result = me.enter(plan, {{kind, plan.fingerprint(), count, sizeof(T), names, types},
                              input,
-                             static_cast<void*>(output)});
-    for (std::size_t k = 0; k < lanes.count; ++k) {
+                             static_cast<void*>(output),
+                             may_show});
+    if constexpr (showing_session<Me>) shows = me.shows_inputs();
+    for (std::size_t k = 0; k < lanes.count && !shows; ++k) {
       auto& here = lanes.first[k];
       plan.set_call<Chunks>(here, kind, plan.equal_block(here, kind, count), sizes,
                             order_of<Reducer>);
@@ -127,14 +132,19 @@ void run_collective(Me& me, prepared_schedule& plan, collective kind, T const* i
   buffers.streams = out_count * sizeof(T) >= me.options().streaming_bytes;
   bool const begins = group.from_leader(result == status::ok);
   auto wait = me.waits();
-  if (begins) {
+  if (begins && !shows) {
     result = walk(group, me.link(), lanes.first, lanes.count, buffers, reduce, wait);
   }
   if (leads) {
     if (result == status::ok) result = me.meet(wait);
-    if (result == status::timed_out) me.fail(find_stall(kind, lanes.first, lanes.count));
+    if (result == status::timed_out)
+      me.fail(find_stall(kind, lanes.first, shows ? 0 : lanes.count));
     if (result == status::ok) {
-      for (std::size_t k = 0; k < lanes.count; ++k) close_lane(lanes.first[k]);
+      if constexpr (showing_session<Me>) {
+        if (shows)
+          use_shown_inputs(me, kind, plan.source().trees[0].root, input, output, count, reduce);
+      }
+      for (std::size_t k = 0; k < lanes.count && !shows; ++k) close_lane(lanes.first[k]);
       me.leave();
     } else {
       me.leave_after_failure();

@@ -6,6 +6,7 @@
 #include <blink/collectives/stall.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/mpi/channel.hpp>
+#include <blink/transports/wire_tables.hpp>
 
 #include <array>
 #include <cstddef>
@@ -19,6 +20,13 @@
 
 namespace blink::inline BLINK_ABI {
 
+/// What a rank shows of its input when it announces a call.
+struct shown_bytes {
+  void const* data = nullptr;
+  std::size_t count = 0;
+  int to = -1;  ///< only to this rank; -1: to all
+};
+
 /// What the ranks of an MPI communicator tell each other beside the data: which call they enter,
 /// that something failed, that they leave.
 ///
@@ -30,23 +38,40 @@ class mpi_notices {
   static constexpr int note_tag = 0;
   static constexpr int announcement_tag = 1;
   static constexpr int first_free_tag = 2;
+  static constexpr std::size_t alignment = 32;  ///< of what is shown
 
-  explicit mpi_notices(mpi_channel& channel)
-      : channel_(&channel), peers_(static_cast<std::size_t>(channel.rank_count())) {}
+  /// most_shown: bytes of an input that announcements have room for
+  mpi_notices(mpi_channel& channel, std::size_t most_shown)
+      : channel_(&channel),
+        letter_bytes_(aligned(sizeof(heading) + most_shown) + aligned(sizeof(call_signature))),
+        peers_(static_cast<std::size_t>(channel.rank_count())) {}
 
   /// Waits for notes from now on, until `close`.
   void listen() {
     channel_->receive(&heard_, sizeof(heard_), MPI_ANY_SOURCE, note_tag, listening_);
   }
 
-  /// Tells `neighbours` about the next call. `wires`: where the tags of the schedule begin.
-  void enter(call_record const& record, int wires, std::vector<int> const& neighbours) {
+  /// Tells `neighbours` about the next call.
+  ///
+  /// wires: where the tags of the schedule begin
+  void enter(call_record const& record, int wires, std::vector<int> const& neighbours,
+             shown_bytes const& shown) {
     ++call_;
     neighbours_ = &neighbours;
-    mine_ = {record.signature.fingerprint(), static_cast<std::uint64_t>(wires), false};
-    signature_ = record.signature;
-    for (int const peer : neighbours) announce(at(peer), peer);
+    mine_ = {record.signature.fingerprint(), static_cast<std::uint32_t>(wires), false, 0};
+    if (mine_.fingerprint != fingerprint_) signature_ = record.signature;
+    fingerprint_ = mine_.fingerprint;
+    for (int const peer : neighbours) {
+      bool const is_for_peer = shown.to < 0 || shown.to == peer;
+      announce(at(peer), peer, is_for_peer ? shown : shown_bytes{});
+    }
   }
+  /// What a present neighbour has shown, aligned to `alignment`; until `leave`.
+  [[nodiscard]] void const* shown_by(int peer) const {
+    auto const& of = peers_[static_cast<std::size_t>(peer)];
+    return letter(of, 2 + of.calls % 2) + sizeof(heading);
+  }
+
   /// All neighbours are present: their next announcements may come.
   void leave() {
     for (int const peer : *neighbours_) {
@@ -175,18 +200,16 @@ class mpi_notices {
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
-  /// What stands in front of an announcement; the signature follows if it is another than before.
-  struct heading {
+  /// What stands in front of an announcement. Then comes what is shown, and then the signature if
+  /// it is another than before.
+  struct alignas(alignment) heading {
     std::uint64_t fingerprint = 0;
-    std::uint64_t wires = 0;
-    std::uint64_t has_signature = 0;
-  };
-  struct announcement {
-    heading head;
-    call_signature signature;
+    std::uint32_t wires = 0;
+    std::uint32_t has_signature = 0;
+    std::uint64_t shown = 0;  // bytes
   };
   struct peer_state {
-    std::unique_ptr<std::array<announcement, 4>> letters;  // two to send, two to receive
+    std::unique_ptr<void, void (*)(void*) noexcept> letters{nullptr, memory_source::host().release};
     std::array<MPI_Request, 2> sent{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
     std::array<MPI_Request, 2> awaited{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
     std::uint64_t calls = 0;        // that the two have announced to each other
@@ -197,15 +220,22 @@ class mpi_notices {
   };
 
   [[nodiscard]] peer_state& at(int peer) { return peers_[static_cast<std::size_t>(peer)]; }
+  [[nodiscard]] static constexpr std::size_t aligned(std::size_t bytes) {
+    return (bytes + alignment - 1) / alignment * alignment;
+  }
+  /// Letters 0 and 1 are to be sent in turn, 2 and 3 received.
+  [[nodiscard]] std::byte* letter(peer_state const& of, std::size_t index) const {
+    return static_cast<std::byte*>(of.letters.get()) + index * letter_bytes_;
+  }
 
   void await(peer_state& of, int peer, std::size_t turn) {
-    channel_->receive(&(*of.letters)[2 + turn], sizeof(announcement), peer, announcement_tag,
+    channel_->receive(letter(of, 2 + turn), letter_bytes_, peer, announcement_tag,
                       of.awaited[turn]);
   }
 
-  void announce(peer_state& of, int peer) {
+  void announce(peer_state& of, int peer, shown_bytes const& shown) {
     if (!of.letters) {
-      of.letters = std::make_unique<std::array<announcement, 4>>();
+      of.letters.reset(memory_source::host().allocate(4 * letter_bytes_));
       await(of, peer, 1);  // for the first call
       await(of, peer, 0);
     }
@@ -215,26 +245,33 @@ class mpi_notices {
     // Complete, as the peer has answered it; the library may need a moment to see it.
     while (channel_->is_intact() && !channel_->is_done(of.sent[turn])) {
     }
-    auto& letter = (*of.letters)[turn];
-    letter.head = mine_;
-    std::size_t bytes = sizeof(heading);
+    auto* const to = letter(of, turn);
+    auto head = mine_;
+    head.shown = shown.count;
+    std::size_t bytes = sizeof(heading) + shown.count;
+    if (shown.count > 0) std::memcpy(to + sizeof(heading), shown.data, shown.count);
     if (of.last_signed != mine_.fingerprint) {
-      letter.head.has_signature = 1;
-      letter.signature = signature_;
+      head.has_signature = 1;
+      std::memcpy(to + aligned(bytes), &signature_, sizeof(signature_));
+      bytes = aligned(bytes) + sizeof(signature_);
       of.last_signed = mine_.fingerprint;
-      bytes = sizeof(announcement);
     }
-    channel_->send(&letter, bytes, peer, announcement_tag, of.sent[turn]);
+    std::memcpy(to, &head, sizeof(head));
+    channel_->send(to, bytes, peer, announcement_tag, of.sent[turn]);
   }
 
   void hear(peer_state& of, int peer) {
-    auto const& letter = (*of.letters)[2 + of.calls % 2];
-    if (letter.head.has_signature != 0) of.theirs = letter.signature;
-    if (letter.head.fingerprint != mine_.fingerprint) {
+    auto const* const from = letter(of, 2 + of.calls % 2);
+    heading head;
+    std::memcpy(&head, from, sizeof(head));
+    if (head.has_signature != 0) {
+      std::memcpy(&of.theirs, from + aligned(sizeof(heading) + head.shown), sizeof(of.theirs));
+    }
+    if (head.fingerprint != mine_.fingerprint) {
       fail({who() + " calls " + signature_.operation() + ", call " + std::to_string(call_) +
                 ", with " + signature_.difference(of.theirs, peer),
             channel_->rank(), peer, -1, -1});
-    } else if (letter.head.wires != mine_.wires) {
+    } else if (head.wires != mine_.wires) {
       fail({who() + " and rank " + std::to_string(peer) +
                 " prepared their schedules in different orders",
             channel_->rank(), peer, -1, -1});
@@ -277,11 +314,13 @@ class mpi_notices {
   }
 
   mpi_channel* channel_;
+  std::size_t letter_bytes_;
   std::vector<peer_state> peers_;
   std::vector<int> const* neighbours_ = nullptr;
   std::uint64_t call_ = 0;
   heading mine_;
   call_signature signature_;
+  std::uint64_t fingerprint_ = 0;  // of `signature_`
   std::optional<collective_error> failure_;
   note heard_;
   MPI_Request listening_ = MPI_REQUEST_NULL;
