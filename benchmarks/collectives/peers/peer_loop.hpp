@@ -139,7 +139,8 @@ struct peer_call {
 /// Runs all sizes on one rank; rank 0 prints one line of JSON for each.
 ///
 /// A peer has `prepare(rank, call)`, called once for each size by every rank, `run(rank, call)`, and
-/// `idle()`, which lets time pass while ranks wait for each other between calls.
+/// `idle()`, which lets time pass while ranks wait for each other between calls. It may have
+/// `make_buffer(count)` where its buffers are special.
 template <class Peer>
 void measure(peer_board& board, peer_arguments const& given, int rank, std::string const& name,
              Peer& peer) {
@@ -152,8 +153,15 @@ void measure(peer_board& board, peer_arguments const& given, int rank, std::stri
     bool const has_blocks =
         given.what == operation::all_gather || given.what == operation::reduce_scatter;
     call.count = has_blocks ? call.block * ranks : bytes / sizeof(float);
-    page_buffer const input(input_count(call));
-    page_buffer const output(output_count(call));
+    auto const make_buffer = [&](std::size_t count) {
+      if constexpr (requires { peer.make_buffer(count); }) {
+        return peer.make_buffer(count);
+      } else {
+        return page_buffer(count);
+      }
+    };
+    auto const input = make_buffer(input_count(call));
+    auto const output = make_buffer(output_count(call));
     call.input = input.data();
     call.output = output.data();
     peer.prepare(rank, call);
