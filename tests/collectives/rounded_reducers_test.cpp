@@ -298,6 +298,19 @@ TEST(reproducible_sum, is_correctly_rounded_where_no_place_is_left_out) {
   }
 }
 
+// Many numbers push the digits of the highest place beyond what is rounded exactly; those below
+// still break ties.
+TEST(reproducible_sum, the_lowest_place_breaks_ties) {
+  blink::binned<double> total;
+  double const large = std::ldexp(0x1p40 - 1, 80);
+  for (int k = 0; k < 300; ++k) total.add(large);
+  EXPECT_EQ(total.value(), 300 * large);
+  total.add(0x1p75);  // half of the last digit
+  EXPECT_EQ(total.value(), 300 * large);
+  total.add(1);
+  EXPECT_EQ(total.value(), 300 * large + 0x1p76);
+}
+
 // The same numbers, dealt to other numbers of ranks in other ways.
 TEST(reproducible_sum, bits_do_not_depend_on_who_has_which_number) {
   constexpr std::size_t count = 50;

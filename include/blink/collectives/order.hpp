@@ -9,7 +9,7 @@
 namespace blink::inline BLINK_ABI {
 
 /// What a reducer may rely on about the order in which an element of the ranks is combined; it
-/// decides the last bits of sums that are rounded.
+/// decides the last bits of sums that are rounded. Nothing is combined in the order of arrival.
 enum class order_promise : std::uint8_t {
   run,    ///< equal schedules, counts and inputs give equal bits, whatever the timing
   shape,  ///< and element i is combined in the same order whatever the count: `periodic_part`
@@ -25,6 +25,8 @@ inline constexpr order_promise order_of<R> = R::order;
 /// A reducer with another promise.
 template <order_promise Order, class Reducer>
 struct ordered_reducer : Reducer {
+  static_assert(std::is_class_v<Reducer> && !std::is_final_v<Reducer>,
+                "blink: a promise is added to function objects; wrap pointers in a lambda");
   static constexpr order_promise order = Order;
 };
 

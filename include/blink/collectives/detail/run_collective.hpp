@@ -77,8 +77,14 @@ template <chunking Chunks, session Me, class T, class Reducer>
 void run_collective(Me& me, prepared_schedule& plan, collective kind, T const* input, T* output,
                     std::size_t count, Reducer const& reduce) {
   static_assert(is_element<T>, "blink: elements of collectives are trivially copyable types");
-  static_assert(reducer_for<Reducer, T>,
+  static_assert(combines<Reducer, T>,
                 "blink: this reducer cannot combine two elements of this type into a third");
+  static_assert(comes_back_from_wires<Reducer, T>,
+                "blink: a reducer that sends needs recv(wire), which gives the accumulator back");
+  static_assert(ends_as_an_element<Reducer, T>,
+                "blink: what this reducer's finish returns does not convert to this element type");
+  static_assert(reducer_for<Reducer, T>,
+                "blink: reducers are copied; accumulators and what is sent are copied as bytes");
   static_assert(alignof(T) <= 128, "blink: elements need an alignment of at most 128 bytes");
   plan.expect_carries(kind);
   if (plan.source().rank_count != me.rank_count()) {
