@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace check_plan_test {
+
 namespace {
 
 using namespace blink;
@@ -282,3 +285,5 @@ TEST(CheckPlan, ABarrierCarriesNothing) {
 }
 
 }  // namespace
+
+}  // namespace check_plan_test

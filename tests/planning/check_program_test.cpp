@@ -9,6 +9,9 @@
 #include <string>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace check_program_test {
+
 namespace {
 
 using namespace blink;
@@ -345,3 +348,5 @@ TEST(CheckProgram, NotesAnOverwrittenInput) {
 }
 
 }  // namespace
+
+}  // namespace check_program_test

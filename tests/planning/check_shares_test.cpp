@@ -8,6 +8,9 @@
 
 #include <string>
 
+// Rooms may be compiled as one source.
+namespace check_shares_test {
+
 namespace {
 
 using namespace blink;
@@ -82,3 +85,5 @@ TEST(PlanFile, KeepsSharesRelaysAndForbiddenLinks) {
 }
 
 }  // namespace
+
+}  // namespace check_shares_test

@@ -19,6 +19,9 @@
 #include <utility>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace forms_test {
+
 namespace {
 
 using namespace blink;
@@ -321,3 +324,5 @@ TEST(Blink, SpeedUpOverRingsOnDgx1Allocations) {
 }
 
 }  // namespace
+
+}  // namespace forms_test

@@ -17,6 +17,9 @@
 #include <string>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace known_machines_test {
+
 namespace {
 
 using namespace blink;
@@ -166,3 +169,5 @@ TEST(KnownMachines, AllReduceWithSwitchesThatCopyAndReduce) {
 }
 
 }  // namespace
+
+}  // namespace known_machines_test

@@ -13,6 +13,9 @@
 #include <random>
 #include <string>
 
+// Rooms may be compiled as one source.
+namespace make_plan_test {
+
 namespace {
 
 using namespace blink;
@@ -253,3 +256,5 @@ TEST(MakePlan, LargeCapacitiesAreExactOrRefused) {
 }
 
 }  // namespace
+
+}  // namespace make_plan_test

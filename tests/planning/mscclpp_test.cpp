@@ -16,6 +16,9 @@
 #include <string>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace mscclpp_test {
+
 namespace {
 
 using namespace blink;
@@ -270,3 +273,5 @@ TEST(Mscclpp, SaysWhatDoesNotFit) {
 }
 
 }  // namespace
+
+}  // namespace mscclpp_test

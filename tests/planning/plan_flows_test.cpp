@@ -19,6 +19,9 @@
 #include <string>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace plan_flows_test {
+
 namespace {
 
 using namespace blink;
@@ -162,3 +165,5 @@ TEST(PlanFlows, RefusesWhatItCannotDo) {
 }
 
 }  // namespace
+
+}  // namespace plan_flows_test

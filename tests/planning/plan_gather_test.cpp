@@ -13,6 +13,9 @@
 #include <string>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace plan_gather_test {
+
 namespace {
 
 using namespace blink;
@@ -163,3 +166,5 @@ TEST(PlanBarrier, RandomMachines) {
 }
 
 }  // namespace
+
+}  // namespace plan_gather_test

@@ -16,6 +16,9 @@
 #include <variant>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace plan_joint_test {
+
 namespace {
 
 using namespace blink;
@@ -170,3 +173,5 @@ TEST(PlanJoint, SaysWhatItDoesNotPlan) {
 }
 
 }  // namespace
+
+}  // namespace plan_joint_test

@@ -17,6 +17,9 @@
 #include <string>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace restricted_plan_test {
+
 namespace {
 
 using namespace blink;
@@ -459,3 +462,5 @@ TEST(ReadHints, ReadsAllKeysAndRefusesOthers) {
 }
 
 }  // namespace
+
+}  // namespace restricted_plan_test

@@ -16,6 +16,9 @@
 #include <utility>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace without_surplus_test {
+
 namespace {
 
 using namespace blink;
@@ -205,3 +208,5 @@ TEST(WithoutSurplus, CirclesOfSwitches) {
 }
 
 }  // namespace
+
+}  // namespace without_surplus_test

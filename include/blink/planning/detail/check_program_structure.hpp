@@ -173,14 +173,14 @@ class program_structure {
   }
 
   void check_connections() const {
-    using connection = std::tuple<int, int, int>;  // from, to, channel
-    std::map<connection, program_place> senders, receivers;
+    using channel_ends = std::tuple<int, int, int>;  // from, to, channel
+    std::map<channel_ends, program_place> senders, receivers;
     for (int rank = 0; rank < rank_count_; ++rank) {
       auto const& blocks = program_->ranks[static_cast<std::size_t>(rank)].blocks;
       for (int b = 0; b < static_cast<int>(blocks.size()); ++b) {
         auto const& here = block(rank, b);
-        auto const claim = [&](std::map<connection, program_place>& owners, connection const& key,
-                               char const* what) {
+        auto const claim = [&](std::map<channel_ends, program_place>& owners,
+                               channel_ends const& key, char const* what) {
           auto const [owner, fresh] = owners.emplace(key, program_place{rank, b});
           if (fresh) return;
           throw program_fault({rank, b}, std::string(what) + " on channel " +
@@ -195,7 +195,7 @@ class program_structure {
         }
       }
     }
-    auto const where = [](connection const& key, int end) {
+    auto const where = [](channel_ends const& key, int end) {
       return "rank " + std::to_string(end) + " on channel " + std::to_string(std::get<2>(key));
     };
     for (auto const& [key, at] : receivers) {
