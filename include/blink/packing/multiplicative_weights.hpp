@@ -50,6 +50,17 @@ struct packing_solution {
   packing_stop stopped_because = packing_stop::prices_grown;
 };
 
+namespace detail {
+
+/// An oracle whose trees are only nearly cheapest says what every tree costs at least.
+template <class Oracle>
+[[nodiscard]] double cost_of_cheapest(Oracle const& oracle, double cost_of_found) {
+  if constexpr (requires { oracle.least_cost(); }) return oracle.least_cost();
+  return cost_of_found;
+}
+
+}  // namespace detail
+
 /// Packs trees into capacities, approximately and with a proven gap, by multiplicative weights.
 ///
 /// Every edge has a price, at first 1 / capacity. The oracle's cheapest tree is packed up to its
@@ -76,6 +87,7 @@ template <tree_oracle Oracle, class Capacities>
           "multiplicative_weights: epsilon is not between 0 and 1");
   auto const edge_count = static_cast<std::size_t>(capacities.size());
   std::vector<double> capacity(edge_count), price(edge_count, 0.0), load(edge_count, 0.0);
+  std::vector<int> uses(edge_count, 0);  // by the tree at hand
   std::size_t used_edges = 0;
   for (std::size_t e = 0; e < edge_count; ++e) {
     capacity[e] = static_cast<double>(capacities[e]);
@@ -105,16 +117,18 @@ template <tree_oracle Oracle, class Capacities>
     expects(!tree.empty(), "multiplicative_weights: the oracle found a tree without edges");
     double cost = 0;
     double smallest = std::numeric_limits<double>::infinity();
-    for (int const e : tree) {
-      cost += price[static_cast<std::size_t>(e)];
-      smallest = std::min(smallest, capacity[static_cast<std::size_t>(e)]);
+    for (int const edge : tree) {
+      auto const e = static_cast<std::size_t>(edge);
+      cost += price[e];
+      smallest = std::min(smallest, capacity[e] / ++uses[e]);
     }
     expects(smallest > 0, "multiplicative_weights: the oracle used an edge without capacity");
     // These prices, scaled so that the cheapest tree costs 1, bound every packing.
-    if (value / cost < result.bound) {
-      result.bound = value / cost;
+    double const least = detail::cost_of_cheapest(cheapest_tree, cost);
+    if (least > 0 && value / least < result.bound) {
+      result.bound = value / least;
       result.prices.assign(price.begin(), price.end());
-      for (double& p : result.prices) p /= cost;
+      for (double& p : result.prices) p /= least;
     }
     // Pack the tree.
     auto const position = trees.insert(tree);
@@ -123,10 +137,12 @@ template <tree_oracle Oracle, class Capacities>
     total += smallest;
     for (int const edge : tree) {
       auto const e = static_cast<std::size_t>(edge);
-      load[e] += smallest;
+      if (uses[e] == 0) continue;
+      double const packed = smallest * std::exchange(uses[e], 0);
+      load[e] += packed;
       congestion = std::max(congestion, load[e] / capacity[e]);
       // Dearer in proportion to the share packed.
-      double const raise = price[e] * options.epsilon * smallest / capacity[e];
+      double const raise = price[e] * options.epsilon * packed / capacity[e];
       price[e] += raise;
       value += raise * capacity[e];
     }

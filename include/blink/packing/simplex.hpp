@@ -56,12 +56,14 @@ struct simplex_options {
   std::size_t max_exact_checks = 8;     ///< attempts to prove a basis, each with less perturbation
   std::uint64_t seed = 1;               ///< of the perturbation
   bool exact_weights = true;            ///< if not, only the prices are made exact
+  double gap = 0;  ///< end once bound / rate - 1 is at most this; 0: exact, or not at all
 };
 
 enum class simplex_stop : std::uint8_t {
   optimal,            ///< weights and prices are proven in integers
   optimal_prices,     ///< prices are proven, weights are approximate: asked for, or over 61 bits
   pivot_limit,        ///< `max_pivots` were not enough
+  gap_reached,        ///< weights and prices are approximate, and at most `gap` apart
   numbers_too_large,  ///< the exact prices of an optimal basis exceed 61 bits
   rounding,           ///< the exact checks of all bases failed
 };
@@ -78,6 +80,8 @@ struct simplex_solution {
   rational rate;                         ///< the optimum: sum of price * capacity
   std::vector<weighted_column> columns;  ///< positive weights
   std::vector<rational> prices;          ///< by row
+  std::vector<double>
+      approximate_prices{};  ///< by row: of the best bound seen; every column costs 1
   std::size_t pivots = 0;
   std::size_t oracle_calls = 0;
   simplex_stop stopped_because = simplex_stop::pivot_limit;
@@ -187,7 +191,9 @@ template <class Oracle>
 ///         Int. Trans. Operational Research 4, 1997 (smoothed prices).
 /// Time:   O(rows^2) a pivot; about as many pivots as a few times the rows.  Space: O(rows^2).
 /// Pre:    capacities are positive; every column loads a row.
-/// Post:   if `optimal`: for each row the weights of the columns that load it sum to at most its
+/// Post:   if `gap_reached`: the approximate weights are within the capacities, up to rounding, and
+///         reach 1 / (1 + gap) of the bound that the approximate prices prove, every column costing at
+///         least 1 by them; all of it in floating point. If `optimal`: for each row the weights of the columns that load it sum to at most its
 ///         capacity; every column costs at least 1 by `prices`, none of which is negative; rate =
 ///         sum of price * capacity. All of it in exact fractions.
 /// Throws: precondition_error if a precondition does not hold.
@@ -278,8 +284,22 @@ template <pricing_oracle Oracle>
         if (singular) break;
         continue;
       }
-      if (options.smoothing > 0 && ask(options.smoothing)) continue;
-      if (ask(0)) continue;
+      bool const improves = (options.smoothing > 0 && ask(options.smoothing)) || ask(0);
+      // A basis is worth what its prices are.
+      double const rate =
+          std::inner_product(basis.prices().begin(), basis.prices().end(), right.begin(), 0.0);
+      if (options.gap > 0 && rate * (1 + options.gap) >= best_bound) {
+        auto const weights = basis.weights(right);
+        double const scale = largest / (1 + 2 * perturbation) * (1 - 1e-9);
+        for (std::size_t j = 0; j < m; ++j) {
+          if (basis.members()[j].slack >= 0 || weights[j] <= options.tolerance) continue;
+          result.columns.push_back({{}, weights[j] * scale, basis.members()[j].rows});
+        }
+        result.approximate_prices = std::move(best_prices);
+        result.stopped_because = simplex_stop::gap_reached;
+        return result;
+      }
+      if (improves) continue;
       if (since_refactor > 0) {  // rounding may have piled up
         singular = !basis.refactor();
         since_refactor = 0;

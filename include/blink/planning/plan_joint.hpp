@@ -4,6 +4,7 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/graph/concepts.hpp>
+#include <blink/packing/approximate_joint_packing.hpp>
 #include <blink/packing/joint_routing.hpp>
 #include <blink/planning/detail/rank_graph.hpp>
 #include <blink/planning/forest.hpp>
@@ -113,35 +114,14 @@ struct node_graph {
   return result;
 }
 
-}  // namespace detail
-
-/// Plans all-reduce optimally on any machine: pairs of an in-tree and an out-tree, packed jointly.
-/// Switches that copy or reduce may be nodes of out-trees or in-trees.
-///
-/// Source: `pack_joint_routes`; a closed form for ranks behind one switch that copies and reduces.
-/// Time:   see there; milliseconds for 16 ranks.
-/// Post:   bound is proven by prices, or a cut for the closed form; rate = bound, or, where the exact
-///         optimum takes too long or needs more than 61 bits, rate >= 99 % of bound.
-/// Throws: planning_error if the collective is another one, the ranks are not connected, or more than
-///         10 switches copy, or reduce; overflow_error if the optimum has no 61-bit numbers.
-[[nodiscard]] inline plan plan_joint(topology const& machine, plan_request const& request) {
-  constexpr double largest_gap = 0.01;
-  if (request.collective != collective::all_reduce) {
-    throw planning_error("joint packing plans all_reduce, not " +
-                         std::string(to_text(request.collective)));
-  }
-  plan result = detail::empty_plan(machine, request.collective, "exact");
-  if (result.ranks.size() == 1) return result;
-  if (auto star = detail::plan_copying_star(machine)) return *std::move(star);
-  auto const nodes = detail::to_node_graph(machine);
+/// Pairs over nodes as trees of a plan.
+inline void take_pairs(topology const& machine, node_graph const& nodes,
+                       routed_joint_packing const& packed, plan& result) {
   auto const id = [&](int at) { return machine.nodes[static_cast<std::size_t>(at)].id; };
   auto const edge_over = [&](std::vector<int> path) {
     for (int& at : path) at = id(at);
     return tree_edge{path.front(), path.back(), std::move(path)};
   };
-  joint_packing_options options;
-  options.gap = largest_gap;
-  auto const packed = pack_joint_routes(nodes.graph, nodes.capacity, nodes.network, options);
   for (auto const& pair : packed.pairs) {
     tree t{id(pair.root), machine.in_units(pair.weight), {}, {}};
     for (auto const& path : pair.in) t.reduce.push_back(edge_over(path));
@@ -150,7 +130,67 @@ struct node_graph {
   }
   result.rate = machine.in_units(packed.rate);
   result.bound = machine.in_units(packed.bound);
-  result.proof = detail::to_certificate(machine, nodes, packed.prices);
+  result.proof = to_certificate(machine, nodes, packed.prices);
+}
+
+}  // namespace detail
+
+/// Plans all-reduce to within 1 % of the optimum, as a rule, on machines so large or so uneven that the
+/// exact planner takes too long or needs hundreds of trees.
+///
+/// Source: `pack_joint_routes_approximately`.
+/// Time:   see there: below a second for 64 ranks, seconds for 128.
+/// Post:   bound is proven by prices; rate / bound says how near the plan is. At most one tree for each
+///         link.
+/// Throws: planning_error if the collective is another one, the ranks are not connected, or switches
+///         copy or reduce.
+[[nodiscard]] inline plan plan_approximate(topology const& machine, plan_request const& request) {
+  if (request.collective != collective::all_reduce) {
+    throw planning_error("approximate packing plans all_reduce, not " +
+                         std::string(to_text(request.collective)));
+  }
+  plan result = detail::empty_plan(machine, request.collective, "approximate");
+  if (result.ranks.size() == 1) return result;
+  auto const nodes = detail::to_node_graph(machine);
+  detail::take_pairs(machine, nodes,
+                     pack_joint_routes_approximately(nodes.graph, nodes.capacity, nodes.network),
+                     result);
+  return result;
+}
+
+/// Plans all-reduce optimally on any machine: pairs of an in-tree and an out-tree, packed jointly.
+/// Switches that copy or reduce may be nodes of out-trees or in-trees.
+///
+/// Source: `pack_joint_routes`; a closed form for ranks behind one switch that copies and reduces.
+/// Time:   see there; milliseconds for 16 ranks.
+/// Post:   bound is proven by prices, or a cut for the closed form; rate = bound, or, where the exact
+///         optimum takes too long or needs more than 61 bits, rate >= 99 % of bound, by
+///         `plan_approximate` as a last resort: `planner` says so.
+/// Throws: planning_error if the collective is another one, the ranks are not connected, or more than
+///         10 switches copy, or reduce; overflow_error if switches copy or reduce and the optimum has
+///         no 61-bit numbers.
+[[nodiscard]] inline plan plan_joint(topology const& machine, plan_request const& request) {
+  constexpr double largest_gap = 0.01;
+  constexpr double most_work = 3e10;  // about twenty seconds
+  if (request.collective != collective::all_reduce) {
+    throw planning_error("joint packing plans all_reduce, not " +
+                         std::string(to_text(request.collective)));
+  }
+  plan result = detail::empty_plan(machine, request.collective, "exact");
+  if (result.ranks.size() == 1) return result;
+  if (auto star = detail::plan_copying_star(machine)) return *std::move(star);
+  auto const nodes = detail::to_node_graph(machine);
+  joint_packing_options options;
+  options.gap = largest_gap;
+  options.max_work = most_work;
+  try {
+    detail::take_pairs(machine, nodes,
+                       pack_joint_routes(nodes.graph, nodes.capacity, nodes.network, options),
+                       result);
+  } catch (overflow_error const&) {
+    if (detail::has_copying_switches(machine)) throw;
+    return plan_approximate(machine, request);
+  }
   return result;
 }
 
