@@ -62,7 +62,7 @@ class host_patience {
     }
     std::uint64_t const time = now();
     if (idle_ == options_.spins + 1) idle_since_ = time;
-    if (idle_ - options_.spins <= options_.yields && time - idle_since_ < deadline() / 4) {
+    if (idle_ - options_.spins <= options_.yields && time - idle_since_ < longest_yielding) {
       std::this_thread::yield();
       return status::ok;
     }
@@ -88,6 +88,9 @@ class host_patience {
   [[nodiscard]] std::uint64_t deadline() const {
     return static_cast<std::uint64_t>(options_.deadline.count());
   }
+
+  // On a busy machine a single yield may last as long as the turn of another program.
+  static constexpr std::uint64_t longest_yielding = 1'000'000;  // nanoseconds
 
   // Every other time it only says that it will sleep, and looks at its lanes again.
   [[nodiscard]] status sleep(std::uint64_t time) {
