@@ -61,7 +61,7 @@ void use_shown_inputs(Me const& me, collective kind, int root, T const* input, T
     block_storage<A, most> storage;
     A* const total = storage.elements();
     combine_sources<T>(source, ranks, first, n, first, total, reduce);
-    fill<most>(output + first, n, [&](std::size_t i) {
+    fill(output + first, n, [&](std::size_t i) {
       if constexpr (finishes<Reducer, A> || !combines_elements<Reducer, T>) {
         return finish(reduce, static_cast<A const&>(total[i]), me.rank_count(),
                       element_place{first + i, own});
