@@ -22,17 +22,19 @@ struct call_signature {
   std::uint64_t count = 0;
   std::uint64_t element_bytes = 0;
   std::uint64_t types = 0;             ///< of the names of element, reducer and chunking
+  std::uint64_t blocks = 0;            ///< of the sizes of blocks, if they are not equal
   std::array<char, 152> type_names{};  ///< how they begin, for messages
 
   call_signature() = default;
   call_signature(collective its_kind, std::uint64_t its_plan, std::uint64_t its_count,
                  std::uint64_t its_element_bytes, std::string_view names,
-                 std::uint64_t names_fingerprint)
+                 std::uint64_t names_fingerprint, std::uint64_t blocks_fingerprint = 0)
       : kind(static_cast<std::uint64_t>(its_kind)),
         plan(its_plan),
         count(its_count),
         element_bytes(its_element_bytes),
-        types(names_fingerprint) {
+        types(names_fingerprint),
+        blocks(blocks_fingerprint) {
     std::size_t const length =
         names.size() < type_names.size() ? names.size() : type_names.size() - 1;
     names.copy(type_names.data(), length);
@@ -41,7 +43,8 @@ struct call_signature {
   /// Calls agree if and only if these are equal.
   [[nodiscard]] std::uint64_t fingerprint() const {
     detail::fingerprint all;
-    for (std::uint64_t const part : {kind, plan, count, element_bytes, types}) all.add(part);
+    for (std::uint64_t const part : {kind, plan, count, element_bytes, types, blocks})
+      all.add(part);
     return all.value();
   }
 
@@ -58,6 +61,7 @@ struct call_signature {
     if (element_bytes != other.element_bytes || types != other.types) {
       return text("types", names(), other.names());
     }
+    if (blocks != other.blocks) return "other sizes of blocks than rank " + std::to_string(peer);
     return "another schedule, window or slot size than rank " + std::to_string(peer);
   }
 

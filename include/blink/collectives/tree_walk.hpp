@@ -109,6 +109,48 @@ BLINK_HOST_DEVICE inline void close_lane(lane& here) {
   for (std::uint32_t k = 0; k < here.out_count; ++k) here.out[k].first += here.chunks;
 }
 
+/// What one round over the lanes came to.
+struct walk_round_result {
+  bool moved = false;    ///< was there a chunk to move?
+  bool is_open = false;  ///< is a lane not finished? Known to the leader of the group.
+};
+
+/// One round over the lanes of one rank: one ready chunk of each is moved; nothing is waited for.
+///
+/// clock: its `now` counts the ticks that lanes cannot go on
+template <thread_group Group, transport Link, class Clock, class T, reducer_for<T> Reducer>
+BLINK_HOST_DEVICE walk_round_result walk_round(Group const group, Link const link, lane* lanes,
+                                               std::size_t lane_count,
+                                               call_buffers<T> const& buffers,
+                                               Reducer const& reduce, Clock& clock) {
+  bool const leads = group.thread_rank() == 0;
+  walk_round_result result;
+  for (std::size_t index = 0; index < lane_count; ++index) {
+    lane& here = lanes[index];
+    bool ready = false;
+    if (leads && !here.is_finished) {
+      wire_end* const blocked_on = detail::obstacle(link, here);
+      if (blocked_on != here.blocked_on) {  // the clock is read at changes only
+        std::uint64_t const now = clock.now();
+        if (here.blocked_on != nullptr) here.blocked_on->waited += now - here.blocked_since;
+        here.blocked_on = blocked_on;
+        here.blocked_since = now;
+      }
+      if (blocked_on == nullptr) {
+        ready = here.done < here.chunks;
+        here.is_finished = !ready;
+      }
+      result.is_open = result.is_open || !here.is_finished;
+    }
+    if (!group.from_leader(ready)) continue;
+    detail::move_chunk(group, link, here, buffers, reduce);
+    group.sync();
+    if (leads) detail::hand_over(link, here, sizes_of<Reducer, T>());
+    result.moved = true;
+  }
+  return result;
+}
+
 /// Walks the lanes of one rank until all are finished: round and round, one ready chunk at a time,
 /// never waiting for a single one. A block of a kernel has one lane, a host thread all of its
 /// rank's. This one function runs every collective on every transport.
@@ -128,34 +170,10 @@ BLINK_HOST_DEVICE status walk(Group const group, Link const link, lane* lanes,
                               Reducer const reduce, Wait& wait) {
   bool const leads = group.thread_rank() == 0;
   for (;;) {
-    bool moved = false;
-    bool is_open = false;
-    for (std::size_t index = 0; index < lane_count; ++index) {
-      lane& here = lanes[index];
-      bool ready = false;
-      if (leads && !here.is_finished) {
-        wire_end* const blocked_on = detail::obstacle(link, here);
-        if (blocked_on != here.blocked_on) {  // the clock is read at changes only
-          std::uint64_t const now = wait.now();
-          if (here.blocked_on != nullptr) here.blocked_on->waited += now - here.blocked_since;
-          here.blocked_on = blocked_on;
-          here.blocked_since = now;
-        }
-        if (blocked_on == nullptr) {
-          ready = here.done < here.chunks;
-          here.is_finished = !ready;
-        }
-        is_open = is_open || !here.is_finished;
-      }
-      if (!group.from_leader(ready)) continue;
-      detail::move_chunk(group, link, here, buffers, reduce);
-      group.sync();
-      if (leads) detail::hand_over(link, here, sizes_of<Reducer, T>());
-      moved = true;
-    }
+    auto const round = walk_round(group, link, lanes, lane_count, buffers, reduce, wait);
     status result = status::ok;
-    if (leads && is_open) result = moved ? wait.after_progress() : wait.after_none();
-    if (!group.from_leader(is_open && result == status::ok)) return result;
+    if (leads && round.is_open) result = round.moved ? wait.after_progress() : wait.after_none();
+    if (!group.from_leader(round.is_open && result == status::ok)) return result;
   }
 }
 

@@ -9,6 +9,7 @@
 #include <blink/collectives/thread_group.hpp>
 #include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
+#include <blink/error.hpp>
 #include <blink/transports/describe_stall.hpp>
 #include <blink/transports/link_parts.hpp>
 #include <blink/transports/patience.hpp>
@@ -61,6 +62,11 @@ class shared_session {
 
   [[nodiscard]] status enter(prepared_schedule& plan, call_record const& record) {
     auto& own = *own_;
+    if (state_->is_inside(rank_)) {
+      throw precondition_error("rank " + std::to_string(rank_) + " calls " +
+                               record.signature.operation() + " while its " +
+                               std::string(to_text(own.kind)) + " has not ended");
+    }
     std::fill_n(own.seen.get(), rank_count(), false);
     own.waits.has_listened = false;
     own.kind = static_cast<collective>(record.signature.kind);

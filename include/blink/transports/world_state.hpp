@@ -82,6 +82,10 @@ class world_state {
   }
   void leave(int rank) { at(rank).is_inside.store(0, std::memory_order_release); }
 
+  [[nodiscard]] bool is_inside(int rank) const {
+    return at(rank).is_inside.load(std::memory_order_relaxed) != 0;
+  }
+
   [[nodiscard]] bool has_entered(int rank, std::uint64_t call) const {
     return observe(at(rank).entered) >= call;
   }

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/chunking.hpp>
+#include <blink/collectives/detail/call_list.hpp>
+#include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/session.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/prepared_schedule.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace blink::inline BLINK_ABI {
+
+/// Who moves the data of calls that are started and not yet waited for.
+enum class progress : std::uint8_t {
+  in_waits,  ///< the caller, whenever it starts, tests or waits: costs nothing, overlaps as much as
+             ///< the caller tests
+  thread,    ///< a thread of its own: overlaps with all that the caller computes, takes a core
+};
+
+/// A call that a queue carries out: it is started, and tested or waited for; then it may be started
+/// again, with what its buffers hold by then.
+class queued_call {
+ public:
+  queued_call() = default;
+
+  /// Throws: precondition_error if it is under way already.
+  void start() { list_->start(call_); }
+  /// Has it ended? Moves data on if the queue has no thread.
+  ///
+  /// Throws: what the call would have thrown, each time; precondition_error if it was never started.
+  [[nodiscard]] bool test() { return list_->test(*call_); }
+  /// Returns when the call has ended; calls that were started before it end first.
+  ///
+  /// Throws: as `test`.
+  void wait() { list_->wait(*call_); }
+
+ private:
+  template <session Me>
+  friend class call_queue;
+  queued_call(std::shared_ptr<detail::call_list> list, std::shared_ptr<detail::listed_call> call)
+      : list_(std::move(list)), call_(std::move(call)) {}
+
+  std::shared_ptr<detail::call_list> list_;
+  std::shared_ptr<detail::listed_call> call_;
+};
+
+/// Collectives of one rank that run while the rank does something else.
+///
+/// All ranks start the same calls in the same order, as with blocking calls; when they test and
+/// wait, and in which order, is each rank's own affair. Buffers belong to a call from its start to
+/// its end. No blocking call of the session may run until all started ones have ended: it is
+/// refused. The queue is used by one thread, in a session whose group is a lone thread; the session
+/// outlives it. At its end it waits for the calls that are under way.
+///
+/// Deadlines count while something waits: in `wait`, or all the time with a thread of its own.
+template <session Me>
+class call_queue {
+ public:
+  explicit call_queue(Me& me, progress how = progress::in_waits) : me_(&me) {
+    expects(me.group().size() == 1, "call_queue: the session's group must be a lone thread");
+    list_ = std::make_shared<detail::call_list>(how == progress::thread);
+  }
+
+  /// Prepares a call without starting it: what can be checked and planned is, once.
+  ///
+  /// kind, input, output, count, reduce: as with the function of that name; a barrier takes null
+  ///         buffers and no elements, collectives that do not reduce take no reducer
+  /// Throws: precondition_error as that function.
+  template <chunking Chunks = scheduled_chunks, class T, class Reducer = detail::no_reducer>
+  [[nodiscard]] queued_call make(collective kind, prepared_schedule& plan, T const* input,
+                                 T* output, std::size_t count, Reducer const& reduce = {}) {
+    static_assert(std::is_copy_constructible_v<Reducer>);
+    expects(has_reduce_phase(kind) == !std::is_same_v<Reducer, detail::no_reducer> ||
+                kind == collective::barrier,
+            "call_queue: a reducer where nothing is reduced, or none where something is");
+    struct call final : detail::listed_call {
+      call(Me& me, prepared_schedule& along, collective what, T const* in, T* out, std::size_t n,
+           Reducer const& reducer)
+          : one(me, along, what, in, out, {n}, reducer) {}
+      void begin() override { one.begin(); }
+      bool advance() override { return one.advance(); }
+      void complete() override { one.complete(); }
+      detail::collective_call<Chunks, Me, T, Reducer> one;
+    };
+    return queued_call(list_,
+                       std::make_shared<call>(*me_, plan, kind, input, output, count, reduce));
+  }
+
+  /// Prepares a call and starts it.
+  template <chunking Chunks = scheduled_chunks, class T, class Reducer = detail::no_reducer>
+  [[nodiscard]] queued_call start(collective kind, prepared_schedule& plan, T const* input,
+                                  T* output, std::size_t count, Reducer const& reduce = {}) {
+    auto call = make<Chunks>(kind, plan, input, output, count, reduce);
+    call.start();
+    return call;
+  }
+
+ private:
+  Me* me_;
+  std::shared_ptr<detail::call_list> list_;
+};
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace blink::inline BLINK_ABI::detail {
+
+/// A call that a list carries out: what is common to calls of all kinds and types.
+class listed_call {
+ public:
+  listed_call() = default;
+  listed_call(listed_call const&) = delete;
+  listed_call& operator=(listed_call const&) = delete;
+  virtual ~listed_call() = default;
+
+  virtual void begin() = 0;                  ///< enters
+  [[nodiscard]] virtual bool advance() = 0;  ///< without waiting; has it ended?
+  virtual void complete() = 0;               ///< waits for the end
+
+  enum class state : std::uint8_t { idle, started, begun, ended };
+  std::atomic<state> now = state::idle;  ///< written under the list's lock
+  std::exception_ptr failure;            ///< why it ended, if not well; written before `ended`
+};
+
+/// Carries calls out in the order in which they are started, the first before the next: by whoever
+/// tests or waits, or by a thread of its own.
+class call_list {
+ public:
+  explicit call_list(bool has_thread) : has_thread_(has_thread) {
+    if (has_thread_) thread_ = std::jthread([this](std::stop_token const& stop) { serve(stop); });
+  }
+  call_list(call_list const&) = delete;
+  call_list& operator=(call_list const&) = delete;
+  /// Waits for all calls: peers use the buffers.
+  ~call_list() {
+    if (has_thread_) {
+      thread_.request_stop();
+      changed_.notify_all();
+      thread_.join();
+    } else {
+      while (!calls_.empty()) complete_first();
+    }
+  }
+
+  void start(std::shared_ptr<listed_call> const& call) {
+    auto const present = call->now.load(std::memory_order_acquire);
+    expects(present == listed_call::state::idle || present == listed_call::state::ended,
+            "call_queue: the call is started already and has not ended");
+    std::lock_guard const lock(mutex_);
+    call->failure = nullptr;
+    call->now.store(listed_call::state::started, std::memory_order_release);
+    calls_.push_back(call);
+    if (has_thread_) {
+      changed_.notify_all();
+    } else {
+      (void)advance_all();  // data moves while the caller computes, as far as peers have come
+    }
+  }
+
+  /// Has it ended? Throws why, if it did not end well.
+  [[nodiscard]] bool test(listed_call& call) {
+    expect_started(call);
+    if (!has_thread_) {
+      std::lock_guard const lock(mutex_);
+      (void)advance_all();
+    }
+    if (call.now.load(std::memory_order_acquire) != listed_call::state::ended) return false;
+    tell(call);
+    return true;
+  }
+
+  void wait(listed_call& call) {
+    expect_started(call);
+    if (has_thread_) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return call.now.load() == listed_call::state::ended; });
+    } else {
+      std::lock_guard const lock(mutex_);
+      while (call.now.load() != listed_call::state::ended) complete_first();
+    }
+    tell(call);
+  }
+
+ private:
+  static void expect_started(listed_call const& call) {
+    expects(call.now.load(std::memory_order_acquire) != listed_call::state::idle,
+            "call_queue: the call has not been started");
+  }
+  static void tell(listed_call& call) {
+    if (call.failure) std::rethrow_exception(call.failure);
+  }
+
+  // Runs a step of the first call; a step that throws ends it.
+  template <class Step>
+  bool step_first(Step const& step) {
+    auto& call = *calls_.front();
+    bool has_ended = false;
+    try {
+      if (call.now.load() == listed_call::state::started) {
+        call.now.store(listed_call::state::begun);
+        call.begin();
+      }
+      has_ended = step(call);
+    } catch (...) {
+      call.failure = std::current_exception();
+      has_ended = true;
+    }
+    return has_ended;
+  }
+  void pop_first() {
+    calls_.front()->now.store(listed_call::state::ended, std::memory_order_release);
+    calls_.pop_front();
+  }
+  // As far as it goes without waiting.
+  bool advance_all() {
+    while (!calls_.empty()) {
+      if (!step_first([](listed_call& call) { return call.advance(); })) return false;
+      pop_first();
+    }
+    return true;
+  }
+  void complete_first() {
+    (void)step_first([](listed_call& call) {
+      call.complete();
+      return true;
+    });
+    pop_first();
+  }
+
+  // The list's own thread. Only it touches the session and the first call, so that it may wait
+  // without the lock.
+  void serve(std::stop_token const& stop) {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return !calls_.empty() || stop.stop_requested(); });
+      if (calls_.empty()) return;
+      auto const first = calls_.front();
+      lock.unlock();
+      (void)step_first([](listed_call& call) {
+        call.complete();
+        return true;
+      });
+      lock.lock();
+      pop_first();
+      changed_.notify_all();
+    }
+  }
+
+  bool has_thread_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<listed_call>> calls_;
+  std::jthread thread_;
+};
+
+}  // namespace blink::inline BLINK_ABI::detail

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/chunking.hpp>
+#include <blink/collectives/collective_error.hpp>
+#include <blink/collectives/detail/check_buffers.hpp>
+#include <blink/collectives/detail/fingerprint.hpp>
+#include <blink/collectives/detail/no_patience.hpp>
+#include <blink/collectives/lane.hpp>
+#include <blink/collectives/order.hpp>
+#include <blink/collectives/reducer.hpp>
+#include <blink/collectives/schedule_blocks.hpp>
+#include <blink/collectives/session.hpp>
+#include <blink/collectives/stall.hpp>
+#include <blink/collectives/status.hpp>
+#include <blink/collectives/tree_walk.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/prepared_schedule.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace blink::inline BLINK_ABI::detail {
+
+/// Names its arguments, for comparing what ranks called and for telling it.
+template <class... Types>
+[[nodiscard]] constexpr std::string_view names_of() {
+  std::string_view const text = __PRETTY_FUNCTION__;
+  auto const first = text.find("Types");
+  auto const last = text.find_first_of(";]", first);  // gcc goes on with "; std::string_view = …"
+  return text.substr(first, last == std::string_view::npos ? last : last - first);
+}
+
+[[nodiscard]] constexpr std::uint64_t fingerprint_of(std::string_view text) {
+  fingerprint result;
+  result.add(text);
+  return result.value();
+}
+
+/// The element types that cross links: bytes are all that is needed to copy them.
+template <class T>
+inline constexpr bool is_element = std::is_trivially_copyable_v<T> && !std::is_const_v<T>;
+
+/// Stands where a collective does not reduce.
+struct no_reducer {
+  template <class T>
+  BLINK_HOST_DEVICE T const& operator()(T const& a, T const&) const {
+    return a;
+  }
+};
+
+/// What a rank with these lanes does with its buffers.
+[[nodiscard]] inline buffer_use use_of(lane_list const& lanes) {
+  buffer_use result;
+  for (std::size_t k = 0; k < lanes.count; ++k) {
+    result.reads = result.reads || lanes.first[k].reads_input;
+    result.writes = result.writes || lanes.first[k].writes_output;
+  }
+  return result;
+}
+
+/// Do ranks send other data from the place where they receive, if the output is in the input's place?
+[[nodiscard]] constexpr bool sends_and_receives(collective kind) {
+  return kind == collective::all_to_all || kind == collective::send_to_next ||
+         kind == collective::permute;
+}
+
+/// Of how many elements a call is.
+struct call_size {
+  std::size_t count = 0;  ///< of the whole buffer, or of one block where the collective has blocks
+  /// By `block_number`, if blocks are not equal: then `count` is that of all together, and the caller
+  /// has checked the buffers.
+  block_range const* blocks = nullptr;
+  std::uint64_t fingerprint = 0;  ///< of what ranks must agree about in `blocks`
+};
+
+/// One call on host threads: agree, cut, walk, and turn failure into an exception. It can begin anew
+/// when it has ended.
+///
+/// Pre: buffers and what is referred to outlive it; all threads of the group do the same.
+template <chunking Chunks, session Me, class T, class Reducer>
+class collective_call {
+  static_assert(is_element<T>, "blink: elements of collectives are trivially copyable types");
+  static_assert(reducer_for<Reducer, T>,
+                "blink: this reducer cannot combine two elements of this type into a third");
+  static_assert(alignof(T) <= 128, "blink: elements need an alignment of at most 128 bytes");
+
+ public:
+  /// Throws: precondition_error for what this rank can know to be wrong; nobody else is concerned
+  ///         then.
+  collective_call(Me& me, prepared_schedule& plan, collective kind, T const* input, T* output,
+                  call_size const& size, Reducer const& reduce)
+      : me_(me),
+        plan_(plan),
+        kind_(kind),
+        size_(size),
+        lanes_(plan.tables().lanes(me.rank(), kind)),
+        buffers_{input, output, false},
+        reduce_(reduce) {
+    plan.expect_carries(kind);
+    if (plan.source().rank_count != me.rank_count()) {
+      throw precondition_error("schedule: prepared for another number of ranks");
+    }
+    if constexpr (!is_commutative<Reducer>) {
+      expects(
+          plan.keeps_order(),
+          "a reducer that is not commutative needs a schedule that keeps the order of the ranks");
+    }
+    if (size.blocks == nullptr) {
+      auto const overlap = check_buffers(kind, use_of(lanes_), me.rank(), me.rank_count(), input,
+                                         output, size.count, sizeof(T));
+      needs_copy_ = overlap == buffer_overlap::in_place && sends_and_receives(kind);
+    }
+    expects(sizes.largest() <= plan.tables().layout().slot_bytes,
+            "world_options: slot_bytes is less than the size of one element");
+    buffers_.streams =
+        elements(has_output_blocks(kind)) * sizeof(T) >= me.options().streaming_bytes;
+    input_ = input;
+  }
+
+  /// Enters the call.
+  void begin() {
+    if (needs_copy_) copy_input();
+    status result = status::ok;
+    if (leads()) {
+      constexpr std::string_view names = names_of<T, Reducer, Chunks>();
+      constexpr std::uint64_t types = fingerprint_of(names);
+      result = me_.enter(plan_, {{kind_, plan_.fingerprint(), size_.count, sizeof(T), names, types,
+                                  size_.fingerprint},
+                                 buffers_.input,
+                                 static_cast<void*>(buffers_.output)});
+      for (std::size_t k = 0; k < lanes_.count; ++k) {
+        auto& here = lanes_.first[k];
+        plan_.set_call<Chunks>(here, kind_, block_of(here), sizes, order_of<Reducer>);
+        if (result == status::ok) open_lane(me_.link(), here, sizeof(T));
+      }
+    }
+    is_walking_ = me_.group().from_leader(result == status::ok);
+    if (!is_walking_) end(status::aborted);
+  }
+
+  /// Goes on as far as it can without waiting; has the call ended?
+  ///
+  /// Pre: it has begun and not ended; the group is a lone thread.
+  [[nodiscard]] bool advance() {
+    no_patience wait;
+    while (is_walking_) {
+      auto const round =
+          walk_round(me_.group(), me_.link(), lanes_.first, lanes_.count, buffers_, reduce_, wait);
+      if (me_.link().is_aborted()) {
+        end(status::aborted);
+        return true;
+      }
+      is_walking_ = round.is_open;
+      if (round.is_open && !round.moved) return false;
+    }
+    if (me_.meet(wait) != status::ok) {
+      if (!me_.link().is_aborted()) return false;
+      end(status::aborted);
+    }
+    end(status::ok);
+    return true;
+  }
+
+  /// Waits for the end.
+  ///
+  /// Pre: it has begun and not ended.
+  void complete() {
+    auto wait = me_.waits();
+    status result = status::ok;
+    if (is_walking_) {
+      result = walk(me_.group(), me_.link(), lanes_.first, lanes_.count, buffers_, reduce_, wait);
+    }
+    if (leads()) {
+      if (result == status::ok) result = me_.meet(wait);
+      if (result == status::timed_out) me_.fail(find_stall(kind_, lanes_.first, lanes_.count));
+    }
+    end(result);
+  }
+
+ private:
+  static constexpr element_sizes sizes = sizes_of<Reducer, T>();
+
+  [[nodiscard]] bool leads() const { return me_.group().thread_rank() == 0; }
+  [[nodiscard]] std::size_t elements(bool in_blocks) const {
+    bool const is_whole = size_.blocks != nullptr || !in_blocks;
+    return is_whole ? size_.count : size_.count * static_cast<std::size_t>(me_.rank_count());
+  }
+  [[nodiscard]] block_range block_of(lane const& here) const {
+    if (size_.blocks == nullptr) return plan_.equal_block(here, kind_, size_.count);
+    auto const& plan = plan_.source();
+    return size_.blocks[block_number(plan, plan.trees[here.tree], kind_)];
+  }
+
+  // What is sent lies where others write: they get it from a copy.
+  void copy_input() {
+    std::size_t const bytes = elements(has_input_blocks(kind_)) * sizeof(T);
+    auto& copy = plan_.copy_of(me_.rank());
+    if (leads()) std::memcpy(copy.at_least(bytes), input_, bytes);
+    me_.group().sync();
+    buffers_.input = reinterpret_cast<T const*>(copy.data());
+  }
+
+  // All threads of the group; the leader knows the result.
+  void end(status result) {
+    if (leads()) {
+      if (result == status::ok) {
+        for (std::size_t k = 0; k < lanes_.count; ++k) close_lane(lanes_.first[k]);
+        me_.leave();
+      } else {
+        me_.leave_after_failure();
+      }
+    }
+    if (me_.group().from_leader(result == status::ok)) return;
+    int const rank = me_.rank();
+    collective_error const cause = me_.failure();
+    if (cause.rank == rank || cause.peer < 0) throw cause;
+    throw collective_error("rank " + std::to_string(rank) + ", " + std::string(to_text(kind_)) +
+                               ": ended because of " + cause.what(),
+                           rank, cause.peer == rank ? cause.rank : cause.peer, cause.tree,
+                           cause.chunk);
+  }
+
+  Me& me_;
+  prepared_schedule& plan_;
+  collective kind_;
+  call_size size_;
+  lane_list lanes_;
+  call_buffers<T> buffers_;
+  T const* input_ = nullptr;  // the caller's
+  Reducer reduce_;
+  bool needs_copy_ = false;
+  bool is_walking_ = false;
+};
+
+}  // namespace blink::inline BLINK_ABI::detail

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/status.hpp>
+#include <blink/collectives/tree_walk.hpp>
+#include <blink/config.hpp>
+
+#include <chrono>
+#include <cstdint>
+
+namespace blink::inline BLINK_ABI::detail {
+
+/// For calls that go on now and then: gives up at once where it would have to wait.
+struct no_patience {
+  [[nodiscard]] status after_progress() const { return status::ok; }
+  [[nodiscard]] status after_none() const { return status::timed_out; }
+  [[nodiscard]] std::uint64_t now() const {
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                          std::chrono::steady_clock::now().time_since_epoch())
+                                          .count());
+  }
+};
+static_assert(patience<no_patience>);
+
+}  // namespace blink::inline BLINK_ABI::detail

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that are started, tested and waited for.
+
+#include <blink/collectives.hpp>
+#include <blink/collectives/call_queue.hpp>
+#include <blink/transports/slots.hpp>
+
+#include "support/collective_case.hpp"
+#include "support/random_schedules.hpp"
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using blink_test::below;
+using blink_test::collective_case;
+
+template <class World>
+class call_queue : public testing::Test {};
+using worlds = testing::Types<blink::thread_world, blink::basic_world<blink::slot_link>>;
+TYPED_TEST_SUITE(call_queue, worlds);
+
+struct random_call {
+  collective_case what;
+  blink::prepared_schedule* plan;
+};
+
+// Starts `made` in order and waits for it in any order, some twice; checks every element.
+template <class Context>
+void run_calls(Context& me, std::vector<random_call> const& made, std::uint64_t seed,
+               blink::progress how) {
+  std::mt19937_64 own(seed * 31 + static_cast<std::uint64_t>(me.rank()));  // differs by rank
+  std::vector<blink_test::rank_buffers<std::int32_t>> buffers;
+  buffers.reserve(made.size());
+  for (auto const& one : made) buffers.emplace_back(one.what, me.rank_count(), me.rank());
+  {
+    blink::call_queue queue(me, how);
+    std::vector<blink::queued_call> calls;
+    for (std::size_t k = 0; k < made.size(); ++k) {
+      auto const& what = made[k].what;
+      std::int32_t const* const input = buffers[k].input;
+      bool const reduces =
+          blink::has_reduce_phase(what.kind) && what.kind != blink::collective::barrier;
+      calls.push_back(
+          reduces ? queue.start(what.kind, *made[k].plan, input, buffers[k].output, what.count,
+                                blink::sum{})
+                  : queue.start(what.kind, *made[k].plan, input, buffers[k].output, what.count));
+      if (own() % 4 == 0) (void)calls[own() % calls.size()].test();
+    }
+    std::shuffle(calls.begin(), calls.end(), own);
+    for (auto& call : calls) {
+      if (own() % 4 == 0) continue;  // the end of the queue waits for it
+      if (own() % 2 == 0) call.wait();
+      while (!call.test()) std::this_thread::yield();
+    }
+  }
+  for (std::size_t k = 0; k < made.size(); ++k) {
+    EXPECT_EQ(
+        blink_test::what_is_wrong(made[k].what, made[k].plan->source(), buffers[k], blink::sum{}),
+        "")
+        << k;
+  }
+}
+
+TYPED_TEST(call_queue, random_calls_end_in_any_order_of_waiting) {
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    int const ranks = 1 + below(random, 5);
+    blink::world_options options;
+    options.window = 1 + static_cast<std::uint32_t>(random() % 3);
+    options.slot_bytes = 256;
+    TypeParam world(ranks, options);
+    std::vector<random_call> made;
+    for (int call = 0; call < 6; ++call) {
+      auto const kind = static_cast<blink::collective>(random() % blink::collective_names.size());
+      if (kind == blink::collective::send_to_next && ranks == 1) continue;
+      auto& plan = world.prepare(blink_test::random_schedule(random, ranks, kind));
+      made.push_back({{kind, random() % 700, random() % 2 == 0, 0, seed * 10}, &plan});
+    }
+    auto const how = seed % 2 == 0 ? blink::progress::in_waits : blink::progress::thread;
+    world.run([&](auto& me) { run_calls(me, made, seed, how); });
+  }
+}
+
+TYPED_TEST(call_queue, a_call_starts_again_with_what_its_buffers_hold) {
+  for (auto const how : {blink::progress::in_waits, blink::progress::thread}) {
+    TypeParam world(3);
+    auto& plan = world.prepare(blink::star_schedule(3));
+    auto& blocks = world.prepare(blink::all_to_all_schedule(3));
+    world.run([&](auto& me) {
+      std::vector<int> data(100);
+      std::vector<int> places(3);
+      blink::call_queue queue(me, how);
+      auto sum =
+          queue.make(blink::collective::all_reduce, plan, static_cast<int const*>(data.data()),
+                     data.data(), data.size(), blink::sum{});
+      auto swap = queue.make(blink::collective::all_to_all, blocks,
+                             static_cast<int const*>(places.data()), places.data(), 1);
+      EXPECT_THROW((void)sum.test(), blink::precondition_error);
+      for (int round = 0; round < 20; ++round) {
+        std::fill(data.begin(), data.end(), me.rank() + round);
+        for (int to = 0; to < 3; ++to) places[static_cast<std::size_t>(to)] = round + 10 * to;
+        sum.start();
+        swap.start();
+        swap.wait();
+        sum.wait();
+        EXPECT_TRUE(sum.test());
+        EXPECT_EQ(data.back(), 3 * round + 3);
+        EXPECT_EQ(places[1], round + 10 * me.rank());
+      }
+    });
+  }
+}
+
+TYPED_TEST(call_queue, mistakes_are_told_at_once) {
+  TypeParam world(2);
+  auto& plan = world.prepare(blink::star_schedule(2));
+  world.run([&](auto& me) {
+    std::vector<int> data(8, 1);
+    int const* const in = data.data();
+    int* const nothing = nullptr;
+    blink::call_queue queue(me);
+    EXPECT_THROW((void)queue.make(blink::collective::all_reduce, plan, in, data.data(), 8),
+                 blink::precondition_error);
+    EXPECT_THROW(
+        (void)queue.make(blink::collective::all_gather, plan, in, data.data(), 8, blink::sum{}),
+        blink::precondition_error);
+    EXPECT_THROW(
+        (void)queue.make(blink::collective::all_reduce, plan, in, nothing, 8, blink::sum{}),
+        blink::precondition_error);
+    EXPECT_THROW((void)queue.make(blink::collective::broadcast, plan, in, data.data(), 8),
+                 blink::precondition_error);
+    if (me.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    auto sum = queue.start(blink::collective::all_reduce, plan, in, data.data(), 8, blink::sum{});
+    if (me.rank() == 0 && !sum.test()) {
+      EXPECT_THROW(sum.start(), blink::precondition_error);
+      EXPECT_THROW(blink::all_reduce(me, plan, in, data.data(), 8, blink::sum{}),
+                   blink::precondition_error);
+    }
+    sum.wait();
+    EXPECT_EQ(data[7], 2);
+    blink::all_reduce(me, plan, in, data.data(), 8, blink::sum{});
+    EXPECT_EQ(data[7], 4);
+  });
+}
+
+TYPED_TEST(call_queue, a_rank_that_never_starts_is_named) {
+  for (auto const how : {blink::progress::in_waits, blink::progress::thread}) {
+    blink::world_options options;
+    options.waits.deadline = std::chrono::milliseconds(30);
+    TypeParam world(3, options);
+    auto& plan = world.prepare(blink::chain_schedule(3, 0));
+    world.run([&](auto& me) {
+      if (me.rank() == 2) return;
+      std::vector<int> data(8, 1);
+      blink::call_queue queue(me, how);
+      auto const start = [&] {
+        return queue.start(blink::collective::all_reduce, plan,
+                           static_cast<int const*>(data.data()), data.data(), 8, blink::sum{});
+      };
+      auto first = start();
+      auto second = start();
+      for (int time = 0; time < 2; ++time) {
+        try {
+          second.wait();
+          ADD_FAILURE() << "ended";
+        } catch (blink::collective_error const& error) {
+          EXPECT_EQ(error.peer, 2) << error.what();
+        }
+      }
+      EXPECT_THROW((void)first.test(), blink::collective_error);
+    });
+  }
+}
+
+}  // namespace
