@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/block.hpp>
+#include <blink/collectives/chunking.hpp>
+#include <blink/collectives/detail/fingerprint.hpp>
+#include <blink/collectives/detail/unequal_flows.hpp>
+#include <blink/collectives/schedule.hpp>
+#include <blink/collectives/session.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/scratch.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// What one rank sends to others and receives from them, all at once: in whatever order it is
+/// listed, nothing waits for anything else in the list. The k-th piece that a rank sends another is
+/// the k-th that the other receives from it; elements may be of several types.
+class transfers {
+ public:
+  template <class T>
+  void send(int peer, T const* data, std::size_t count) {
+    sends_.push_back({peer, const_cast<T*>(data), bytes_of<T>(count)});
+  }
+  template <class T>
+  void receive(int peer, T* data, std::size_t count) {
+    receives_.push_back({peer, data, bytes_of<T>(count)});
+  }
+  void clear() {
+    sends_.clear();
+    receives_.clear();
+  }
+
+  struct piece {
+    int peer;
+    void* data;
+    std::size_t bytes;
+  };
+  [[nodiscard]] std::vector<piece> const& sends() const { return sends_; }
+  [[nodiscard]] std::vector<piece> const& receives() const { return receives_; }
+
+ private:
+  template <class T>
+  static std::size_t bytes_of(std::size_t count) {
+    static_assert(std::is_trivially_copyable_v<T>,
+                  "blink: elements of transfers are trivially copyable types");
+    if (count > std::numeric_limits<std::size_t>::max() / 2 / sizeof(T)) {
+      throw precondition_error("transfers: count " + std::to_string(count) + " times " +
+                               std::to_string(sizeof(T)) +
+                               " bytes is more than an address can name");
+    }
+    return count * sizeof(T);
+  }
+
+  std::vector<piece> sends_, receives_;
+};
+
+namespace detail {
+
+/// Throws: precondition_error if a piece is null or of no rank, or one that is written overlaps
+///         another.
+inline void check_transfers(std::string const& name, transfers const& list, int rank_count) {
+  struct range {
+    std::uintptr_t begin, end;
+    bool is_written;
+  };
+  std::vector<range> ranges;
+  for (bool const is_written : {false, true}) {
+    for (auto const& piece : is_written ? list.receives() : list.sends()) {
+      auto const verb = is_written ? ": receives from rank " : ": sends to rank ";
+      if (piece.peer < 0 || piece.peer >= rank_count) {
+        throw precondition_error(name + verb + std::to_string(piece.peer) + " of " +
+                                 std::to_string(rank_count) + " ranks");
+      }
+      if (piece.bytes == 0) continue;
+      if (piece.data == nullptr) {
+        throw precondition_error(name + verb + std::to_string(piece.peer) + ", a piece is null");
+      }
+      auto const begin = reinterpret_cast<std::uintptr_t>(piece.data);
+      ranges.push_back({begin, begin + piece.bytes, is_written});
+    }
+  }
+  std::sort(ranges.begin(), ranges.end(),
+            [](range const& a, range const& b) { return a.begin < b.begin; });
+  std::uintptr_t end = 0;          // of all so far
+  std::uintptr_t written_end = 0;  // of those that are written
+  for (auto const& one : ranges) {
+    if (one.begin < (one.is_written ? end : written_end)) {
+      throw precondition_error(name + ": a piece that is received overlaps another piece");
+    }
+    end = std::max(end, one.end);
+    if (one.is_written) written_end = std::max(written_end, one.end);
+  }
+}
+
+/// The pieces of a rank as one block for each peer. Several for one peer pass through `memory`.
+class joined_pieces {
+ public:
+  joined_pieces(std::vector<transfers::piece> const& pieces, int rank_count)
+      : blocks(static_cast<std::size_t>(rank_count)),
+        fingerprints(static_cast<std::size_t>(rank_count)),
+        pieces_(pieces) {
+    std::vector<fingerprint> sizes(blocks.size());
+    std::vector<std::size_t> pieces_of(blocks.size(), 0);
+    for (auto const& piece : pieces) {
+      auto const peer = static_cast<std::size_t>(piece.peer);
+      blocks[peer].count += piece.bytes;
+      sizes[peer].add(std::uint64_t{piece.bytes});
+      if (piece.bytes > 0) ++pieces_of[peer];
+    }
+    std::size_t joined = 0;
+    for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
+      fingerprints[peer] = sizes[peer].value();
+      if (pieces_of[peer] > 1) joined += blocks[peer].count;
+    }
+    auto* next = joined == 0 ? nullptr : memory_.at_least(joined);
+    at_.resize(blocks.size(), nullptr);
+    is_joined_.resize(blocks.size(), false);
+    for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
+      if (pieces_of[peer] < 2) continue;
+      at_[peer] = next;
+      is_joined_[peer] = true;
+      next += blocks[peer].count;
+    }
+    for (auto const& piece : pieces) {
+      auto const peer = static_cast<std::size_t>(piece.peer);
+      if (piece.bytes > 0 && !is_joined_[peer]) at_[peer] = static_cast<std::byte*>(piece.data);
+    }
+    // Blocks are told from the lowest address.
+    for (auto* const at : at_) {
+      if (at != nullptr && (base == nullptr || at < base)) base = at;
+    }
+    for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
+      if (at_[peer] == nullptr) continue;
+      blocks[peer].begin = static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(at_[peer]) -
+                                                    reinterpret_cast<std::uintptr_t>(base));
+    }
+  }
+
+  /// Between the pieces and their common place.
+  void copy(bool to_pieces) const {
+    auto next = at_;
+    for (auto const& piece : pieces_) {
+      auto const peer = static_cast<std::size_t>(piece.peer);
+      if (piece.bytes == 0 || !is_joined_[peer]) continue;
+      if (to_pieces) {
+        std::memcpy(piece.data, next[peer], piece.bytes);
+      } else {
+        std::memcpy(next[peer], piece.data, piece.bytes);
+      }
+      next[peer] += piece.bytes;
+    }
+  }
+
+  std::vector<block> blocks;                ///< by peer, in bytes from `base`
+  std::vector<std::uint64_t> fingerprints;  ///< by peer, of the sizes of the pieces
+  std::byte* base = nullptr;
+
+ private:
+  std::vector<transfers::piece> const& pieces_;
+  std::vector<std::byte*> at_;  // by peer
+  std::vector<bool> is_joined_;
+  scratch memory_;
+};
+
+}  // namespace detail
+
+/// Sends and receives what all ranks have listed, all at once: no order of sends and receives can
+/// block. Every rank of the session calls it, also one that has nothing to send or receive; the
+/// ranks of a `split` are a session of their own.
+///
+/// plan:   carries an all-to-all
+/// Moves:  each piece over the trees from its sender to its receiver; before that, sizes. A single
+///         piece for a peer is not copied elsewhere first, several are.
+/// Throws: precondition_error if `plan` does not carry an all-to-all, for pieces that are null,
+///         overlap or name no rank, and on all ranks if what a rank sends is not what the other
+///         receives; collective_error, on every rank, if a rank does not come or does not go on
+///         before the deadline, or calls something else.
+template <session Me>
+void exchange(Me& me, prepared_schedule& plan, transfers const& list) {
+  expects(me.group().size() == 1, "exchange: the session's group must be a lone thread");
+  plan.expect_carries(collective::all_to_all);
+  detail::check_transfers("exchange on rank " + std::to_string(me.rank()), list, me.rank_count());
+  detail::joined_pieces const out(list.sends(), me.rank_count());
+  detail::joined_pieces const in(list.receives(), me.rank_count());
+  auto const blocks = detail::agree_on_flows(
+      me, plan, "exchange, in bytes", {out.blocks, in.blocks, out.fingerprints, in.fingerprints});
+  out.copy(false);
+  detail::move_flows<scheduled_chunks>(me, plan, static_cast<std::byte const*>(out.base), in.base,
+                                       blocks);
+  in.copy(true);
+}
+
+/// The same along a schedule that is looked up, or prepared, first.
+template <session Me>
+void exchange(Me& me, schedule const& plan, transfers const& list) {
+  exchange(me, me.prepare(plan), list);
+}
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks of any sizes, pieces between any ranks, several buffers as one: random, against serial loops.
+
+#include <blink/collectives.hpp>
+#include <blink/collectives/all_gather_v.hpp>
+#include <blink/collectives/all_to_all_v.hpp>
+#include <blink/collectives/exchange.hpp>
+#include <blink/collectives/grouped.hpp>
+#include <blink/transports/slots.hpp>
+
+#include "support/collective_case.hpp"
+#include "support/random_schedules.hpp"
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace {
+
+using blink::collective;
+using blink_test::below;
+using blink_test::input_element;
+
+template <class World>
+class unequal_blocks : public testing::Test {
+ protected:
+  static blink::world_options options(std::mt19937_64& random) {
+    blink::world_options result;
+    result.window = 1 + static_cast<std::uint32_t>(random() % 3);
+    result.slot_bytes = 64 + random() % 400;
+    result.streaming_bytes = random() % 4 == 0 ? 0 : result.streaming_bytes;
+    return result;
+  }
+  /// Blocks with gaps between them, in random order, some empty.
+  static std::vector<blink::block> random_blocks(std::mt19937_64& random, int ranks) {
+    std::vector<std::size_t> order(static_cast<std::size_t>(ranks));
+    for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
+    std::shuffle(order.begin(), order.end(), random);
+    std::vector<blink::block> result(order.size());
+    std::size_t begin = 0;
+    for (auto const rank : order) {
+      begin += random() % 3;
+      result[rank] = {begin, random() % 4 == 0 ? 0 : random() % 200};
+      begin += result[rank].count;
+    }
+    return result;
+  }
+  static std::size_t end_of(std::vector<blink::block> const& blocks) {
+    std::size_t end = 0;
+    for (auto const& one : blocks) end = std::max(end, one.begin + one.count);
+    return end;
+  }
+  template <class Call>
+  static std::string refusal(Call const& call) {
+    try {
+      call();
+    } catch (blink::precondition_error const& error) {
+      return error.what();
+    }
+    return "no refusal";
+  }
+};
+using worlds = testing::Types<blink::thread_world, blink::basic_world<blink::slot_link>>;
+TYPED_TEST_SUITE(unequal_blocks, worlds);
+
+constexpr int untouched = -77;
+
+TYPED_TEST(unequal_blocks, gathered_and_reduced) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    int const ranks = 1 + below(random, 6);
+    TypeParam world(ranks, this->options(random));
+    bool const gathers = seed % 2 == 0;
+    bool const in_place = random() % 2 == 0;
+    auto const kind = gathers ? collective::all_gather : collective::reduce_scatter;
+    auto& plan = world.prepare(blink_test::random_schedule(random, ranks, kind));
+    auto const blocks = this->random_blocks(random, ranks);
+    std::size_t const whole = this->end_of(blocks) + 3;
+    world.run([&](auto& me) {
+      auto const own = blocks[static_cast<std::size_t>(me.rank())];
+      std::vector<int> all(whole, untouched);  // the buffer with all blocks
+      std::vector<int> one(own.count, untouched);
+      int* const mine = in_place ? all.data() + own.begin : one.data();
+      if (gathers) {
+        for (std::size_t k = 0; k < own.count; ++k)
+          mine[k] = input_element<int>(seed, me.rank(), k);
+        blink::all_gather_v(me, plan, static_cast<int const*>(mine), all.data(), blocks);
+        std::vector<int> expected(whole, untouched);
+        for (int rank = 0; rank < ranks; ++rank) {
+          auto const& from = blocks[static_cast<std::size_t>(rank)];
+          for (std::size_t k = 0; k < from.count; ++k) {
+            expected[from.begin + k] = input_element<int>(seed, rank, k);
+          }
+        }
+        EXPECT_EQ(all, expected);
+      } else {
+        for (std::size_t k = 0; k < whole; ++k) all[k] = input_element<int>(seed, me.rank(), k);
+        blink::reduce_scatter_v(me, plan, static_cast<int const*>(all.data()), mine, blocks,
+                                blink::sum{});
+        for (std::size_t k = 0; k < own.count; ++k) {
+          int expected = 0;
+          for (int rank = 0; rank < ranks; ++rank) {
+            expected += input_element<int>(seed, rank, own.begin + k);
+          }
+          ASSERT_EQ(mine[k], expected) << k;
+        }
+      }
+    });
+  }
+}
+
+TYPED_TEST(unequal_blocks, from_all_to_all) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    int const ranks = 1 + below(random, 6);
+    auto const n = static_cast<std::size_t>(ranks);
+    TypeParam world(ranks, this->options(random));
+    auto& plan = world.prepare(blink_test::random_schedule(random, ranks, collective::all_to_all));
+    bool const in_place = random() % 2 == 0;
+    std::vector<std::size_t> counts(n * n);  // sender * n + receiver
+    for (std::size_t from = 0; from < n; ++from) {
+      for (std::size_t to = 0; to < n; ++to) {
+        counts[from * n + to] = in_place && from > to ? counts[to * n + from] : random() % 100;
+      }
+    }
+    world.run([&](auto& me) {
+      auto const rank = static_cast<std::size_t>(me.rank());
+      std::vector<std::size_t> to_counts, from_counts;
+      for (std::size_t peer = 0; peer < n; ++peer) {
+        to_counts.push_back(counts[rank * n + peer]);
+        from_counts.push_back(counts[peer * n + rank]);
+      }
+      auto const sends = blink::consecutive_blocks(to_counts);
+      auto const receives = blink::consecutive_blocks(from_counts);
+      std::vector<int> in(this->end_of(sends) + 1);
+      for (std::size_t to = 0; to < n; ++to) {
+        for (std::size_t k = 0; k < sends[to].count; ++k) {
+          in[sends[to].begin + k] = input_element<int>(seed + to, me.rank(), k);
+        }
+      }
+      std::vector<int> apart(this->end_of(receives) + 1, untouched);
+      auto& out = in_place ? in : apart;
+      blink::all_to_all_v(me, plan, static_cast<int const*>(in.data()), sends, out.data(),
+                          receives);
+      for (std::size_t from = 0; from < n; ++from) {
+        for (std::size_t k = 0; k < receives[from].count; ++k) {
+          ASSERT_EQ(out[receives[from].begin + k],
+                    input_element<int>(seed + rank, static_cast<int>(from), k));
+        }
+      }
+      if (!in_place) {
+        EXPECT_EQ(apart.back(), untouched);
+      }
+    });
+  }
+}
+
+// Every rank lists its pieces in an order of its own; no order can block.
+TYPED_TEST(unequal_blocks, exchanged_in_any_order) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    int const ranks = 1 + below(random, 5);
+    TypeParam world(ranks, this->options(random));
+    auto& plan = world.prepare(blink_test::random_schedule(random, ranks, collective::all_to_all));
+    struct planned {
+      int from, to, number;
+      std::size_t count;
+    };
+    std::vector<planned> all;
+    for (std::uint64_t piece = random() % 12; piece > 0; --piece) {
+      all.push_back({below(random, ranks), below(random, ranks), static_cast<int>(piece),
+                     random() % 5 == 0 ? 0 : random() % 150});
+    }
+    world.run([&](auto& me) {
+      std::mt19937_64 own(seed * 7 + static_cast<std::uint64_t>(me.rank()));
+      std::vector<std::vector<double>> sent(all.size()), received(all.size());
+      blink::transfers list;
+      bool const receives_first = own() % 2 == 0;
+      for (bool const receives : {receives_first, !receives_first}) {
+        for (std::size_t k = 0; k < all.size(); ++k) {  // order matters between two ranks only
+          auto const& one = all[k];
+          if (receives && one.to == me.rank()) {
+            received[k].resize(one.count);
+            list.receive(one.from, received[k].data(), one.count);
+          }
+          if (!receives && one.from == me.rank()) {
+            for (std::size_t i = 0; i < one.count; ++i) {
+              sent[k].push_back(one.number + static_cast<double>(i) / 1024);
+            }
+            list.send(one.to, sent[k].data(), one.count);
+          }
+        }
+      }
+      blink::exchange(me, plan, list);
+      for (std::size_t k = 0; k < all.size(); ++k) {
+        for (std::size_t i = 0; i < received[k].size(); ++i) {
+          ASSERT_EQ(received[k][i], all[k].number + static_cast<double>(i) / 1024);
+        }
+      }
+    });
+  }
+}
+
+TYPED_TEST(unequal_blocks, buffers_in_groups) {
+  for (std::uint64_t seed = 0; seed < 44; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    int const ranks = 1 + below(random, 4);
+    auto const kind = static_cast<collective>(seed % (blink::collective_names.size() - 1));
+    if (kind == collective::send_to_next && ranks == 1) continue;
+    TypeParam world(ranks, this->options(random));
+    auto& plan = world.prepare(blink_test::random_schedule(random, ranks, kind));
+    std::vector<blink_test::collective_case> cases;
+    for (std::uint64_t part = random() % 6; part > 0; --part) {
+      cases.push_back({kind, random() % 300, random() % 2 == 0, 0, seed * 100 + part});
+    }
+    world.run([&](auto& me) {
+      std::vector<blink_test::rank_buffers<std::int32_t>> buffers;
+      buffers.reserve(cases.size());
+      std::vector<blink::buffer_part<std::int32_t>> parts;
+      for (auto const& what : cases) {
+        auto& mine = buffers.emplace_back(what, ranks, me.rank());
+        parts.push_back({mine.input, mine.output, what.count});
+      }
+      if (blink::has_reduce_phase(kind)) {
+        blink::grouped(me, plan, kind, parts, blink::sum{}, 1600);
+      } else {
+        blink::grouped(me, plan, kind, parts, blink::detail::no_reducer{}, 1600);
+      }
+      for (std::size_t k = 0; k < cases.size(); ++k) {
+        EXPECT_EQ(blink_test::what_is_wrong(cases[k], plan.source(), buffers[k], blink::sum{}), "")
+            << k;
+      }
+    });
+  }
+}
+
+TYPED_TEST(unequal_blocks, mistakes_are_told_and_the_next_call_works) {
+  TypeParam world(3);
+  auto& star = world.prepare(blink::star_schedule(3));
+  auto& flows = world.prepare(blink::all_to_all_schedule(3));
+  world.run([&](auto& me) {
+    auto const names = [](std::string const& text, std::string const& part) {
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+    };
+    std::vector<int> in(100), out(100);
+    int const* const from = in.data();
+    int* const nothing = nullptr;
+    std::vector<blink::block> const blocks{{0, 10}, {10, 10}, {20, 10}};
+    if (me.rank() == 1) {  // known to this rank alone
+      names(this->refusal([&] { blink::all_gather_v(me, star, from, out.data(), {{0, 1}}); }),
+            "1 blocks, expected one for each of 3 ranks");
+      names(this->refusal([&] {
+        blink::all_gather_v(me, star, from, out.data(), {{0, 10}, {9, 10}, {20, 1}});
+      }),
+            "blocks of ranks 0 and 1 overlap");
+      names(this->refusal([&] {
+        blink::all_gather_v(me, star, from, out.data(), {{0, 10}, {SIZE_MAX / 2, 10}, {20, 1}});
+      }),
+            "the block of rank 1 has more bytes");
+      names(this->refusal([&] { blink::all_gather_v(me, star, from, nothing, blocks); }),
+            "the output is null");
+      names(this->refusal([&] { blink::all_gather_v(me, star, from, in.data() + 1, blocks); }),
+            "overlap");
+      names(this->refusal([&] { blink::all_gather_v(me, flows, from, out.data(), blocks); }),
+            "all_gather");
+      names(this->refusal([&] { blink::all_to_all_v(me, star, from, blocks, out.data(), blocks); }),
+            "all_to_all");
+      blink::transfers list;
+      list.send(3, from, 1);
+      names(this->refusal([&] { blink::exchange(me, flows, list); }), "sends to rank 3 of 3");
+      list.clear();
+      list.receive(0, nothing, 1);
+      names(this->refusal([&] { blink::exchange(me, flows, list); }), "a piece is null");
+      list.clear();
+      list.receive(0, in.data(), 4);
+      list.send(2, from + 3, 4);
+      names(this->refusal([&] { blink::exchange(me, flows, list); }), "overlaps another piece");
+      names(this->refusal([&] { list.send(0, from, SIZE_MAX / 4); }), "more than an address");
+    }
+    // What only both ends together know: told to all, and nothing is lost.
+    auto wanted = blocks;
+    if (me.rank() == 2) wanted[0].count = 9;
+    names(this->refusal([&] { blink::all_to_all_v(me, flows, from, blocks, out.data(), wanted); }),
+          "rank 0 sends rank 2 10, which expects 9");
+    blink::transfers list;
+    if (me.rank() == 0) {
+      list.send(1, from, 1);
+      list.send(1, from, 2);
+    }
+    if (me.rank() == 1) {
+      list.receive(0, in.data(), 2);
+      list.receive(0, in.data() + 2, 1);
+    }
+    names(this->refusal([&] { blink::exchange(me, flows, list); }), "other pieces");
+    blink::all_to_all_v(me, flows, from, blocks, out.data(), blocks);
+  });
+}
+
+TYPED_TEST(unequal_blocks, other_blocks_are_told_by_all) {
+  blink::world_options options;
+  options.waits.deadline = std::chrono::seconds(20);
+  TypeParam world(2, options);
+  int told = 0;
+  std::mutex mutex;
+  EXPECT_THROW(world.run([&](auto& me) {
+    std::vector<int> in(10), out(10);
+    std::vector<blink::block> blocks{{0, 5}, {5, 5}};
+    if (me.rank() == 1) blocks = {{0, 4}, {4, 6}};
+    try {
+      blink::all_gather_v(me, blink::star_schedule(2), static_cast<int const*>(in.data()),
+                          out.data(), blocks);
+    } catch (blink::collective_error const& error) {
+      std::lock_guard const lock(mutex);
+      told += std::string(error.what()).find("sizes of blocks") != std::string::npos ? 1 : 0;
+      throw;
+    }
+  }),
+               blink::collective_error);
+  EXPECT_EQ(told, 2);
+}
+
+}  // namespace
