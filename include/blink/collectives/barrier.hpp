@@ -3,13 +3,16 @@
 
 #include <blink/collective.hpp>
 #include <blink/collectives/chunking.hpp>
+#include <blink/collectives/default_schedules.hpp>
+#include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/detail/run_collective.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/session.hpp>
+#include <blink/collectives/status.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 
-#include <cstddef>
+#include <concepts>
 
 namespace blink::inline BLINK_ABI {
 
@@ -28,6 +31,31 @@ void barrier(Me& me, prepared_schedule& plan) {
 template <session Me>
 void barrier(Me& me, schedule const& plan) {
   barrier(me, me.prepare(plan));
+}
+
+namespace detail {
+
+/// A session whose ranks share a number that they can raise together.
+template <class S>
+concept counting_session = session<S> && requires(S& me) {
+  { me.wait_for_all() } -> std::same_as<status>;
+};
+
+}  // namespace detail
+
+/// Returns when all ranks have come, without a schedule: with one shared number where ranks have
+/// one, else over a binomial tree.
+///
+/// Throws: as above.
+template <session Me>
+void barrier(Me& me) {
+  if constexpr (detail::counting_session<Me>) {
+    bool const leads = me.group().thread_rank() == 0;
+    bool const is_ok = me.group().from_leader(!leads || me.wait_for_all() == status::ok);
+    if (!is_ok) detail::throw_failure(me, collective::barrier);
+  } else {
+    barrier(me, me.prepare(binomial_schedule(me.rank_count(), 0)));
+  }
 }
 
 }  // namespace blink::inline BLINK_ABI

@@ -5,8 +5,8 @@
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/detail/check_buffers.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/detail/may_move_elements.hpp>
 #include <blink/collectives/detail/run_collective.hpp>
-#include <blink/collectives/order.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/config.hpp>
@@ -27,17 +27,6 @@ struct buffer_part {
   T* output = nullptr;
   std::size_t count = 0;  ///< as of a call with this buffer alone
 };
-
-namespace detail {
-
-/// May elements be reduced at another place of a buffer than their own?
-template <class Reducer, class T>
-inline constexpr bool may_move_elements =
-    order_of<Reducer> != order_promise::shape && !lifts_with_place<Reducer, T> &&
-    !sends_with_place<Reducer, accumulator_t<Reducer, T>> &&
-    !finishes_with_place<Reducer, accumulator_t<Reducer, T>>;
-
-}  // namespace detail
 
 /// The same collective of several buffers, as if they were one: small ones are copied together and
 /// cross in one call, so that they cost its start once. Larger ones are called one by one.

@@ -62,11 +62,7 @@ class shared_session {
 
   [[nodiscard]] status enter(prepared_schedule& plan, call_record const& record) {
     auto& own = *own_;
-    if (state_->is_inside(rank_)) {
-      throw precondition_error("rank " + std::to_string(rank_) + " calls " +
-                               record.signature.operation() + " while its " +
-                               std::string(to_text(own.kind)) + " has not ended");
-    }
+    expect_outside(static_cast<collective>(record.signature.kind));
     std::fill_n(own.seen.get(), rank_count(), false);
     own.waits.has_listened = false;
     own.kind = static_cast<collective>(record.signature.kind);
@@ -95,6 +91,38 @@ class shared_session {
     return wait.after_progress();
   }
   void leave() { state_->leave(rank_); }
+
+  /// A barrier: every rank raises one number and waits until all have.
+  ///
+  /// Time: two passes of one cache line between two cores.
+  [[nodiscard]] status wait_for_all() {
+    expect_outside(collective::barrier);
+    std::uint64_t const round = state_->come(rank_);
+    for (int spin = 0; spin < quick_looks; ++spin) {
+      if (state_->have_all_come(round)) return status::ok;
+    }
+    own_->kind = collective::barrier;
+    own_->lanes = {};
+    auto wait = waits();
+    while (!state_->have_all_come(round)) {
+      auto result = wait.after_none();
+      int const missing = result == status::aborted ? -1 : first_missing(round, result);
+      if (missing >= 0) {
+        state_->fail(rank_, {"rank " + std::to_string(rank_) + ", barrier " +
+                                 std::to_string(round) + ": rank " + std::to_string(missing) +
+                                 (state_->is_gone(missing)    ? " has left without coming to it"
+                                  : state_->has_died(missing) ? " has died before it"
+                                                              : " has not come to it in time"),
+                             rank_, missing, -1, -1});
+        result = status::timed_out;
+      }
+      if (result != status::ok) {  // a barrier to which all have come has ended well
+        return state_->have_all_come(round) ? status::ok : result;
+      }
+    }
+    (void)wait.after_progress();
+    return status::ok;
+  }
   void fail(stall const& where) {
     auto const& waits = own_->waits;
     auto const seconds = static_cast<double>(waits.nanoseconds) * 1e-9;
@@ -131,6 +159,24 @@ class shared_session {
   }
 
  private:
+  static constexpr int quick_looks = 200;  // before it waits in the way that shares cores
+
+  void expect_outside(collective kind) const {
+    if (!state_->is_inside(rank_)) return;
+    throw precondition_error("rank " + std::to_string(rank_) + " calls " +
+                             std::string(to_text(kind)) + " while its " +
+                             std::string(to_text(own_->kind)) + " has not ended");
+  }
+  // Who keeps a barrier from its end: for ever, or for too long if `result` says so. -1: nobody yet.
+  [[nodiscard]] int first_missing(std::uint64_t round, status result) const {
+    for (int peer = 0; peer < rank_count(); ++peer) {
+      if (state_->has_come(peer, round)) continue;
+      bool const is_lost = state_->is_gone(peer) || state_->has_died(peer);
+      if (is_lost || result == status::timed_out) return peer;
+    }
+    return -1;
+  }
+
   world_state* state_;
   world_options const* options_;
   int rank_;

@@ -82,10 +82,6 @@ class world_state {
   }
   void leave(int rank) { at(rank).is_inside.store(0, std::memory_order_release); }
 
-  [[nodiscard]] bool is_inside(int rank) const {
-    return at(rank).is_inside.load(std::memory_order_relaxed) != 0;
-  }
-
   [[nodiscard]] bool has_entered(int rank, std::uint64_t call) const {
     return observe(at(rank).entered) >= call;
   }
@@ -220,6 +216,26 @@ class world_state {
     return result;
   }
 
+  // --- barriers without a schedule ---
+
+  /// The rank has come to its next barrier; returns its number, from 1.
+  std::uint64_t come(int rank) {
+    auto& board = at(rank);
+    std::uint64_t const round = board.barriers.load(std::memory_order_relaxed) + 1;
+    board.barriers.store(round, std::memory_order_relaxed);
+    head_->arrivals.fetch_add(1, std::memory_order_acq_rel);
+    ring_all();
+    return round;
+  }
+  /// Have all ranks come to this one? What they wrote before is visible then.
+  [[nodiscard]] bool have_all_come(std::uint64_t round) const {
+    return head_->arrivals.load(std::memory_order_acquire) >=
+           round * static_cast<std::uint64_t>(rank_count_);
+  }
+  [[nodiscard]] bool has_come(int rank, std::uint64_t round) const {
+    return at(rank).barriers.load(std::memory_order_relaxed) >= round;
+  }
+
   // --- who waits for whom ---
 
   /// Says for whom a rank waits, and that it is alive: again and again while it waits.
@@ -312,6 +328,7 @@ class world_state {
     std::atomic<std::uint32_t> asks;       // who is left?
     std::atomic<std::uint64_t> waits_for;  // a packed stall; 0: none
     std::atomic<std::uint64_t> beats;
+    std::atomic<std::uint64_t> barriers;  // that it has come to
     std::array<call_signature, 2> signatures;
     failure_note failure;
   };
@@ -319,6 +336,7 @@ class world_state {
     std::atomic<std::uint32_t> first_failure;  // the rank that found it, plus 1
     std::atomic<std::uint32_t> sleepers;
     std::atomic<std::uint32_t> decided_by;  // whose proposal of who is left counts, plus 1
+    alignas(128) std::atomic<std::uint64_t> arrivals;  // at barriers, of all ranks
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 

@@ -71,6 +71,18 @@ struct no_reducer {
          kind == collective::permute;
 }
 
+/// Tells this rank's caller why the call of all ranks has failed.
+template <session Me>
+[[noreturn]] void throw_failure(Me& me, collective kind) {
+  int const rank = me.rank();
+  collective_error const cause = me.failure();
+  if (cause.rank == rank || cause.peer < 0) throw cause;
+  throw collective_error("rank " + std::to_string(rank) + ", " + std::string(to_text(kind)) +
+                             ": ended because of " + cause.what(),
+                         rank, cause.peer == rank ? cause.rank : cause.peer, cause.tree,
+                         cause.chunk);
+}
+
 /// Of how many elements a call is.
 struct call_size {
   std::size_t count = 0;  ///< of the whole buffer, or of one block where the collective has blocks
@@ -218,13 +230,7 @@ class collective_call {
       }
     }
     if (me_.group().from_leader(result == status::ok)) return;
-    int const rank = me_.rank();
-    collective_error const cause = me_.failure();
-    if (cause.rank == rank || cause.peer < 0) throw cause;
-    throw collective_error("rank " + std::to_string(rank) + ", " + std::string(to_text(kind_)) +
-                               ": ended because of " + cause.what(),
-                           rank, cause.peer == rank ? cause.rank : cause.peer, cause.tree,
-                           cause.chunk);
+    throw_failure(me_, kind_);
   }
 
   Me& me_;

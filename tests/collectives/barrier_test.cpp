@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Barriers, with and without a schedule.
+
+#include <blink/collectives.hpp>
+#include <blink/transports/slots.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+template <class World>
+class barrier : public testing::Test {};
+using worlds = testing::Types<blink::thread_world, blink::basic_world<blink::slot_link>>;
+TYPED_TEST_SUITE(barrier, worlds);
+
+// Plain writes before it are read after it: ThreadSanitizer sees whether that is so.
+TYPED_TEST(barrier, nobody_passes_before_all_have_come) {
+  for (int const ranks : {1, 2, 3, 5}) {
+    TypeParam world(ranks);
+    std::vector<int> marks(static_cast<std::size_t>(ranks) * 32, 0);
+    world.run([&](auto& me) {
+      for (int round = 1; round <= 60; ++round) {
+        marks[static_cast<std::size_t>(me.rank()) * 32] = round;
+        if (round % 4 == 3) {
+          int const one = 1;
+          int sum = 0;
+          blink::all_reduce(me, blink::star_schedule(ranks), &one, &sum, 1, blink::sum{});
+        }
+        if (round % 2 == 0) {
+          blink::barrier(me);
+        } else {
+          blink::barrier(me, blink::binomial_schedule(ranks, round % ranks));
+        }
+        for (int rank = 0; rank < ranks; ++rank) {
+          ASSERT_EQ(marks[static_cast<std::size_t>(rank) * 32], round);
+        }
+        blink::barrier(me);
+      }
+    });
+  }
+}
+
+TYPED_TEST(barrier, who_does_not_come_is_named) {
+  for (bool const is_gone : {false, true}) {
+    blink::world_options options;
+    options.waits.deadline = std::chrono::milliseconds(is_gone ? 20'000 : 40);
+    TypeParam world(3, options);
+    std::atomic<int> told = 0;
+    std::atomic<int> left = 2;
+    world.run([&](auto& me) {
+      blink::barrier(me);
+      if (me.rank() == 1) {
+        while (!is_gone && left > 0) std::this_thread::yield();
+        return;
+      }
+      try {
+        blink::barrier(me);
+        ADD_FAILURE() << "passed";
+      } catch (blink::collective_error const& error) {
+        EXPECT_EQ(error.peer, 1) << error.what();
+        EXPECT_NE(std::string(error.what()).find("barrier 2"), std::string::npos) << error.what();
+        ++told;
+      }
+      --left;
+    });
+    EXPECT_EQ(told, 2);
+  }
+}
+
+}  // namespace
