@@ -2,11 +2,14 @@
 #pragma once
 
 #include <blink/collective.hpp>
+#include <blink/collectives/call_event.hpp>
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/detail/check_buffers.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/detail/no_patience.hpp>
+#include <blink/collectives/detail/observed_call.hpp>
+#include <blink/collectives/detail/shown_inputs.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/order.hpp>
 #include <blink/collectives/reducer.hpp>
@@ -143,18 +146,30 @@ class collective_call {
     if (leads()) {
       constexpr std::string_view names = names_of<T, Reducer, Chunks>();
       constexpr std::uint64_t types = fingerprint_of(names);
+      observed_.begin([&] {
+        return call_event{.kind = kind_,
+                          .rank = me_.rank(),
+                          .rank_count = me_.rank_count(),
+                          .plan = plan_.fingerprint(),
+                          .count = size_.count,
+                          .element_bytes = sizeof(T),
+                          .types = names};
+      });
       result = me_.enter(plan_, {{kind_, plan_.fingerprint(), size_.count, sizeof(T), names, types,
                                   size_.fingerprint},
                                  buffers_.input,
-                                 static_cast<void*>(buffers_.output)});
-      for (std::size_t k = 0; k < lanes_.count; ++k) {
+                                 static_cast<void*>(buffers_.output),
+                                 may_show && size_.blocks == nullptr});
+      if constexpr (showing_session<Me>) shows_ = me_.shows_inputs();
+      for (std::size_t k = 0; k < lane_count(); ++k) {
         auto& here = lanes_.first[k];
         plan_.set_call<Chunks>(here, kind_, block_of(here), sizes, order_of<Reducer>);
         if (result == status::ok) open_lane(me_.link(), here, sizeof(T));
       }
     }
-    is_walking_ = me_.group().from_leader(result == status::ok);
-    if (!is_walking_) end(status::aborted);
+    bool const begins = me_.group().from_leader(result == status::ok);
+    is_walking_ = begins && !shows_;
+    if (!begins) end(status::aborted);
   }
 
   /// Goes on as far as it can without waiting; has the call ended?
@@ -184,21 +199,25 @@ class collective_call {
   ///
   /// Pre: it has begun and not ended.
   void complete() {
-    auto wait = me_.waits();
+    auto patient = me_.waits();
+    observed_patience wait(patient, observed_, [this] { return cause(); });
     status result = status::ok;
     if (is_walking_) {
       result = walk(me_.group(), me_.link(), lanes_.first, lanes_.count, buffers_, reduce_, wait);
     }
     if (leads()) {
       if (result == status::ok) result = me_.meet(wait);
-      if (result == status::timed_out) me_.fail(find_stall(kind_, lanes_.first, lanes_.count));
+      if (result == status::timed_out) me_.fail(find_stall(kind_, lanes_.first, lane_count()));
     }
     end(result);
   }
 
  private:
   static constexpr element_sizes sizes = sizes_of<Reducer, T>();
+  static constexpr bool may_show = order_of<Reducer> != order_promise::shape && alignof(T) <= 32;
 
+  // Lanes that this call needs: none where all ranks have seen all inputs.
+  [[nodiscard]] std::size_t lane_count() const { return shows_ ? 0 : lanes_.count; }
   [[nodiscard]] bool leads() const { return me_.group().thread_rank() == 0; }
   [[nodiscard]] std::size_t elements(bool in_blocks) const {
     bool const is_whole = size_.blocks != nullptr || !in_blocks;
@@ -219,15 +238,33 @@ class collective_call {
     buffers_.input = reinterpret_cast<T const*>(copy.data());
   }
 
+  // Why the rank can do nothing at present.
+  [[nodiscard]] stall_cause cause() const {
+    for (std::size_t k = 0; k < lane_count(); ++k) {
+      lane const& here = lanes_.first[k];
+      if (here.is_finished || here.blocked_on == nullptr) continue;
+      if (!me_.link().is_present(here.blocked_on->peer)) return stall_cause::peers;
+      return here.blocked_on->sends ? stall_cause::send : stall_cause::receive;
+    }
+    return stall_cause::peers;
+  }
+
   // All threads of the group; the leader knows the result.
   void end(status result) {
     if (leads()) {
       if (result == status::ok) {
-        for (std::size_t k = 0; k < lanes_.count; ++k) close_lane(lanes_.first[k]);
+        if constexpr (showing_session<Me>) {
+          if (shows_) {
+            use_shown_inputs(me_, kind_, plan_.source().trees[0].root, buffers_.input,
+                             buffers_.output, size_.count, reduce_);
+          }
+        }
+        for (std::size_t k = 0; k < lane_count(); ++k) close_lane(lanes_.first[k]);
         me_.leave();
       } else {
         me_.leave_after_failure();
       }
+      observed_.end(result == status::ok, lanes_.first, lane_count(), sizes);
     }
     if (me_.group().from_leader(result == status::ok)) return;
     throw_failure(me_, kind_);
@@ -241,8 +278,10 @@ class collective_call {
   call_buffers<T> buffers_;
   T const* input_ = nullptr;  // the caller's
   Reducer reduce_;
+  observed_call observed_;  // by the leader
   bool needs_copy_ = false;
   bool is_walking_ = false;
+  bool shows_ = false;
 };
 
 }  // namespace blink::inline BLINK_ABI::detail

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Start a sum, compute something else meanwhile, wait: a thread of its own moves the data.
+#include <blink/collectives.hpp>
+#include <blink/collectives/call_queue.hpp>
+
+#include <cstdio>
+#include <vector>
+
+int main() {
+  blink::thread_world world(2);
+  auto& trees = world.prepare(blink::star_schedule(2));
+  world.run([&](auto& me) {
+    std::vector<float> const gradient(1 << 20, static_cast<float>(me.rank() + 1));
+    std::vector<float> sum(gradient.size());
+    blink::call_queue queue(me, blink::progress::thread);
+    // Checked and planned once, started as often as you like.
+    auto all_reduce = queue.make(blink::collective::all_reduce, trees, gradient.data(), sum.data(),
+                                 sum.size(), blink::sum{});
+    double pi = 0;
+    for (int step = 0; step < 3; ++step) {
+      all_reduce.start();
+      pi = 0;
+      for (int k = 0; k < 1000000; ++k) pi += (k % 2 == 0 ? 4.0 : -4.0) / (2 * k + 1);
+      all_reduce.wait();
+    }
+    if (me.rank() == 0) std::printf("1 + 2 = %g, pi is about %.4f\n", double{sum[7]}, pi);
+  });
+}

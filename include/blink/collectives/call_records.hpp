@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/call_event.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+
+#include <unistd.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// What is written of calls, and where to. Files are appended to, a line at a time; `%p` in a name is
+/// the number of the process and `%h` the name of the host.
+struct record_options {
+  enum class level : std::uint8_t { none, warn, info };
+  level debug = level::none;  ///< warn: calls that failed; info: all, a line for people
+  std::string debug_file{};   ///< empty: standard error
+  std::string record_file{};  ///< a JSON object for each call; empty: none
+  std::string trace_file{};   ///< events for chrome://tracing and Perfetto; empty: none
+
+  [[nodiscard]] bool writes_nothing() const {
+    return debug == level::none && record_file.empty() && trace_file.empty();
+  }
+};
+
+/// BLINK_DEBUG (none, warn or info), BLINK_DEBUG_FILE, BLINK_RECORD_FILE, BLINK_TRACE_FILE.
+///
+/// Throws: input_error if a value is not one of these, or a file name is empty.
+[[nodiscard]] inline record_options read_record_environment() {
+  record_options result;
+  if (char const* const text = std::getenv("BLINK_DEBUG")) {
+    std::string_view const level = text;
+    if (level == "warn") {
+      result.debug = record_options::level::warn;
+    } else if (level == "info") {
+      result.debug = record_options::level::info;
+    } else if (level != "none") {
+      throw input_error("BLINK_DEBUG is '" + std::string(level) + "', expected none, warn or info");
+    }
+  }
+  for (auto const& [name, file] : {std::pair{"BLINK_DEBUG_FILE", &result.debug_file},
+                                   std::pair{"BLINK_RECORD_FILE", &result.record_file},
+                                   std::pair{"BLINK_TRACE_FILE", &result.trace_file}}) {
+    char const* const text = std::getenv(name);
+    if (text == nullptr) continue;
+    if (*text == '\0') throw input_error(std::string(name) + " is empty, expected a file name");
+    *file = text;
+  }
+  return result;
+}
+
+/// The sums of all calls of one collective.
+struct stall_sum {
+  std::uint64_t calls = 0;
+  std::uint64_t failures = 0;
+  double seconds = 0;
+  double for_peers = 0;   ///< seconds that ranks waited for others to come
+  double to_receive = 0;  ///< for data
+  double to_send = 0;     ///< for room
+  double moving = 0;      ///< combined and copied
+  std::uint64_t sent_bytes = 0;
+};
+
+/// An observer that writes down what it is told and sums up what ranks waited for.
+class call_records final : public call_observer {
+ public:
+  /// Throws: input_error if a file cannot be opened.
+  explicit call_records(record_options const& options = {})
+      : options_(options),
+        debug_(open(options.debug_file)),
+        record_(open(options.record_file)),
+        trace_(open(options.trace_file)) {
+    if (trace_) std::fputs("[\n", trace_.get());  // readers do not ask for the bracket at the end
+  }
+
+  call_records(call_records const&) = delete;
+  call_records& operator=(call_records const&) = delete;
+  ~call_records() override {
+    call_observer* present = this;
+    detail::present_observer.compare_exchange_strong(present, nullptr);
+  }
+
+  void ended(call_event const& event) override {
+    std::lock_guard const lock(mutex_);
+    add(event);
+    bool const tells = options_.debug == record_options::level::info ||
+                       (options_.debug == record_options::level::warn && !event.is_ok);
+    if (tells) write(debug_ ? debug_.get() : stderr, line(event));
+    if (record_) write(record_.get(), json(event) + "\n");
+    if (trace_) write(trace_.get(), trace(event) + ",\n");
+  }
+
+  /// By collective.
+  [[nodiscard]] stall_sum sum_of(collective kind) const {
+    std::lock_guard const lock(mutex_);
+    return sums_[static_cast<std::size_t>(kind)];
+  }
+
+  /// A table of what ranks waited for, in the order of the collectives' names.
+  [[nodiscard]] std::string stall_report() const {
+    std::lock_guard const lock(mutex_);
+    std::string result =
+        "collective          calls   seconds     peers   receive      send    moving\n";
+    for (std::size_t kind = 0; kind < sums_.size(); ++kind) {
+      auto const& sum = sums_[kind];
+      if (sum.calls == 0) continue;
+      std::array<char, 200> text{};
+      auto const share = [&](double part) {
+        return sum.seconds > 0 ? 100 * part / sum.seconds : 0;
+      };
+      std::snprintf(text.data(), text.size(), "%-16s %8llu %9.3g %8.1f%% %8.1f%% %8.1f%% %8.1f%%\n",
+                    std::string(collective_names[kind]).c_str(),
+                    static_cast<unsigned long long>(sum.calls), sum.seconds, share(sum.for_peers),
+                    share(sum.to_receive), share(sum.to_send), share(sum.moving));
+      result += text.data();
+    }
+    return result;
+  }
+
+  /// One call as a JSON object without line breaks. Times in microseconds.
+  [[nodiscard]] static std::string json(call_event const& event) {
+    return "{" + facts(event) + ",\"begin_us\":" + microseconds(event.begin) +
+           ",\"us\":" + microseconds(event.nanoseconds()) + "}";
+  }
+
+  /// One call as a complete event of the trace event format: rank as thread.
+  [[nodiscard]] static std::string trace(call_event const& event) {
+    return "{\"name\":\"" + std::string(to_text(event.kind)) +
+           "\",\"ph\":\"X\",\"pid\":" + std::to_string(getpid()) +
+           ",\"tid\":" + std::to_string(event.rank) + ",\"ts\":" + microseconds(event.begin) +
+           ",\"dur\":" + microseconds(event.nanoseconds()) + ",\"args\":{" + facts(event) + "}}";
+  }
+
+ private:
+  struct close_file {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  using file = std::unique_ptr<std::FILE, close_file>;
+
+  static file open(std::string const& pattern) {
+    if (pattern.empty()) return nullptr;
+    std::string name;
+    for (std::size_t at = 0; at < pattern.size(); ++at) {
+      std::string_view const two = std::string_view(pattern).substr(at, 2);
+      if (two == "%p") {
+        name += std::to_string(getpid());
+      } else if (two == "%h") {
+        std::array<char, 256> host{};
+        if (gethostname(host.data(), host.size() - 1) == 0) name += host.data();
+      } else {
+        name += pattern[at];
+        continue;
+      }
+      ++at;
+    }
+    file result(std::fopen(name.c_str(), "a"));
+    if (!result) throw input_error(name + ": cannot be opened for writing");
+    return result;
+  }
+  // At once, so that what was done is known if the process does not live to its end.
+  static void write(std::FILE* to, std::string const& text) {
+    std::fputs(text.c_str(), to);
+    std::fflush(to);
+  }
+
+  void add(call_event const& event) {
+    auto& sum = sums_[static_cast<std::size_t>(event.kind)];
+    auto const seconds = [](std::uint64_t time) { return static_cast<double>(time) * 1e-9; };
+    ++sum.calls;
+    sum.failures += event.is_ok ? 0 : 1;
+    sum.seconds += seconds(event.nanoseconds());
+    sum.for_peers += seconds(event.waited_for_peers);
+    sum.to_receive += seconds(event.waited_to_receive);
+    sum.to_send += seconds(event.waited_to_send);
+    sum.moving += seconds(event.nanoseconds()) - seconds(event.waited());
+    sum.sent_bytes += event.sent_bytes;
+  }
+
+  static std::string microseconds(std::uint64_t nanoseconds) {
+    std::array<char, 40> text{};
+    std::snprintf(text.data(), text.size(), "%llu.%03llu",
+                  static_cast<unsigned long long>(nanoseconds / 1000),
+                  static_cast<unsigned long long>(nanoseconds % 1000));
+    return text.data();
+  }
+  // Compilers' names of types hold neither quotes of strings nor backslashes, but who knows.
+  static std::string quoted_text(std::string_view text) {
+    std::string result = "\"";
+    for (char const letter : text) {
+      if (letter == '"' || letter == '\\') result += '\\';
+      result += static_cast<unsigned char>(letter) < 0x20 ? ' ' : letter;
+    }
+    return result + "\"";
+  }
+  static std::string facts(call_event const& event) {
+    std::array<char, 20> plan{};
+    std::snprintf(plan.data(), plan.size(), "%016llx", static_cast<unsigned long long>(event.plan));
+    return "\"collective\":\"" + std::string(to_text(event.kind)) +
+           "\",\"rank\":" + std::to_string(event.rank) +
+           ",\"ranks\":" + std::to_string(event.rank_count) + ",\"plan\":\"" + plan.data() +
+           "\",\"count\":" + std::to_string(event.count) +
+           ",\"element_bytes\":" + std::to_string(event.element_bytes) +
+           ",\"types\":" + quoted_text(event.types) +
+           ",\"ok\":" + (event.is_ok ? "true" : "false") +
+           ",\"sent_bytes\":" + std::to_string(event.sent_bytes) +
+           ",\"received_bytes\":" + std::to_string(event.received_bytes) +
+           ",\"waited_for_peers_us\":" + microseconds(event.waited_for_peers) +
+           ",\"waited_to_receive_us\":" + microseconds(event.waited_to_receive) +
+           ",\"waited_to_send_us\":" + microseconds(event.waited_to_send);
+  }
+  static std::string line(call_event const& event) {
+    return "blink: rank " + std::to_string(event.rank) + " of " + std::to_string(event.rank_count) +
+           ", " + std::string(to_text(event.kind)) + " of " + std::to_string(event.count) +
+           " elements of " + std::to_string(event.element_bytes) +
+           " bytes: " + (event.is_ok ? "" : "failed after ") + microseconds(event.nanoseconds()) +
+           " us, of which for peers " + microseconds(event.waited_for_peers) + ", to receive " +
+           microseconds(event.waited_to_receive) + ", to send " +
+           microseconds(event.waited_to_send) + "\n";
+  }
+
+  record_options options_;
+  mutable std::mutex mutex_;
+  file debug_, record_, trace_;
+  std::array<stall_sum, collective_names.size()> sums_{};
+};
+
+/// Writes down the calls of this process as the environment asks for, from the first call of this
+/// function to the end of the process; nothing if it asks for nothing. Again: does nothing.
+///
+/// Throws: input_error if a variable is wrong or a file cannot be opened.
+inline void record_calls_as_environment_says() {
+  static std::unique_ptr<call_records> const records = [] {
+    auto const options = read_record_environment();
+    std::unique_ptr<call_records> result;
+    if (options.writes_nothing()) return result;
+    result = std::make_unique<call_records>(options);
+    observe_calls(result.get());
+    return result;
+  }();
+  static_cast<void>(records);
+}
+
+}  // namespace blink::inline BLINK_ABI

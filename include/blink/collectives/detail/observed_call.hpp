@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/call_event.hpp>
+#include <blink/collectives/detail/no_patience.hpp>
+#include <blink/collectives/lane.hpp>
+#include <blink/collectives/reducer.hpp>
+#include <blink/collectives/status.hpp>
+#include <blink/config.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace blink::inline BLINK_ABI::detail {
+
+/// Why a rank can do nothing.
+enum class stall_cause : std::uint8_t { peers, receive, send };
+
+/// Keeps the account of one call for the observer, if there is one.
+class observed_call {
+ public:
+  /// `make` returns what is known of the call at its beginning.
+  template <class Make>
+  void begin(Make const& make) {
+    observer_ = present_observer.load(std::memory_order_acquire);
+    if (observer_ == nullptr) return;
+    event_ = make();
+    event_.begin = no_patience().now();
+    idle_since_ = 0;
+  }
+  [[nodiscard]] bool is_on() const { return observer_ != nullptr; }
+
+  void stands(stall_cause cause) {
+    if (idle_since_ != 0) return;
+    idle_since_ = no_patience().now();
+    cause_ = cause;
+  }
+  void goes_on() {
+    if (idle_since_ == 0) return;
+    std::uint64_t const time = no_patience().now() - idle_since_;
+    idle_since_ = 0;
+    (cause_ == stall_cause::peers     ? event_.waited_for_peers
+     : cause_ == stall_cause::receive ? event_.waited_to_receive
+                                      : event_.waited_to_send) += time;
+  }
+
+  void end(bool is_ok, lane const* lanes, std::size_t lane_count, element_sizes const& sizes) {
+    if (!is_on()) return;
+    goes_on();
+    event_.is_ok = is_ok;
+    event_.end = no_patience().now();
+    for (std::size_t k = 0; is_ok && k < lane_count; ++k) {
+      lane const& here = lanes[k];
+      auto const bytes = [&](wire_end const& end) {
+        return std::uint64_t{here.count} * (end.is_partial ? sizes.wire : sizes.value);
+      };
+      for (std::uint32_t i = 0; i < here.in_count; ++i) event_.received_bytes += bytes(here.in[i]);
+      for (std::uint32_t i = 0; i < here.out_count; ++i) event_.sent_bytes += bytes(here.out[i]);
+    }
+    observer_->ended(event_);
+    observer_ = nullptr;
+  }
+
+ private:
+  call_observer* observer_ = nullptr;
+  call_event event_{};
+  std::uint64_t idle_since_ = 0;  // 0: not idle
+  stall_cause cause_ = stall_cause::peers;
+};
+
+/// Another patience, with the account of what it waits for.
+///
+/// cause: tells why the rank stands, when it begins to
+template <class Wait, class Cause>
+class observed_patience {
+ public:
+  observed_patience(Wait& wait, observed_call& account, Cause const& cause)
+      : wait_(wait), account_(account), cause_(cause) {}
+
+  [[nodiscard]] status after_progress() {
+    if (account_.is_on()) account_.goes_on();
+    return wait_.after_progress();
+  }
+  [[nodiscard]] status after_none() {
+    if (account_.is_on()) account_.stands(cause_());
+    return wait_.after_none();
+  }
+  [[nodiscard]] std::uint64_t now() { return wait_.now(); }
+
+ private:
+  Wait& wait_;
+  observed_call& account_;
+  Cause cause_;
+};
+
+}  // namespace blink::inline BLINK_ABI::detail

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <blink/collectives.hpp>
+#include <blink/collectives/call_queue.hpp>
+#include <blink/collectives/call_records.hpp>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using blink::collective;
+using nlohmann::json;
+
+std::string text_of(std::string const& file) {
+  std::ifstream stream(file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+/// A file name of this process that is gone at the end.
+struct temporary_file {
+  explicit temporary_file(std::string const& kind)
+      : pattern(testing::TempDir() + "blink_records_%p." + kind),
+        name(testing::TempDir() + "blink_records_" + std::to_string(getpid()) + "." + kind) {
+    std::remove(name.c_str());
+  }
+  ~temporary_file() { std::remove(name.c_str()); }
+  std::string pattern, name;
+};
+
+void run_some_calls() {
+  blink::thread_world world(3);
+  auto& star = world.prepare(blink::star_schedule(3));
+  auto& gather = world.prepare(blink::gather_schedule(3, 0));
+  world.run([&](auto& me) {
+    std::vector<float> in(300, 1.0F), out(900);
+    for (int call = 0; call < 4; ++call) {
+      blink::all_reduce(me, star, in.data(), out.data(), 300, blink::sum{});
+    }
+    if (me.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    blink::gather(me, gather, in.data(), out.data(), 300);
+    blink::call_queue queue(me);
+    queue.start(collective::all_gather, star, static_cast<float const*>(in.data()), out.data(), 300)
+        .wait();
+  });
+}
+
+TEST(call_records, one_for_each_rank_and_call) {
+  temporary_file records("jsonl"), trace("trace.json"), debug("txt");
+  blink::record_options options;
+  options.debug = blink::record_options::level::info;
+  options.debug_file = debug.pattern;
+  options.record_file = records.pattern;
+  options.trace_file = trace.pattern;
+  {
+    blink::call_records all(options);
+    auto* const before = blink::observe_calls(&all);
+    run_some_calls();
+    blink::observe_calls(before);
+    EXPECT_EQ(all.sum_of(collective::all_reduce).calls, 12U);
+    EXPECT_EQ(all.sum_of(collective::all_gather).calls, 3U);
+    auto const gathers = all.sum_of(collective::gather);
+    EXPECT_EQ(gathers.calls, 3U);
+    EXPECT_EQ(gathers.failures, 0U);
+    EXPECT_EQ(gathers.sent_bytes, 2 * 300 * sizeof(float));  // the root's own block stays
+    // Two ranks waited for the late one.
+    EXPECT_GT(gathers.for_peers, 0.03);
+    EXPECT_NEAR(gathers.seconds,
+                gathers.for_peers + gathers.to_receive + gathers.to_send + gathers.moving, 1e-6);
+    EXPECT_NE(all.stall_report().find("gather"), std::string::npos);
+  }
+  std::ifstream lines(records.name);
+  std::size_t count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    auto const event = json::parse(line);
+    EXPECT_TRUE(event["ok"].get<bool>());
+    EXPECT_EQ(event["ranks"], 3);
+    EXPECT_EQ(event["count"], 300);
+    EXPECT_NE(event["types"].get<std::string>().find("float"), std::string::npos);
+    EXPECT_GE(event["us"].get<double>(), event["waited_for_peers_us"].get<double>());
+  }
+  EXPECT_EQ(count, 18U);
+  auto text = text_of(trace.name);
+  ASSERT_GT(text.size(), 2U);
+  auto const events = json::parse(text.substr(0, text.size() - 2) + "]");
+  ASSERT_EQ(events.size(), 18U);
+  EXPECT_EQ(events[0]["ph"], "X");
+  EXPECT_EQ(events[0]["args"]["element_bytes"], 4);
+  EXPECT_NE(text_of(debug.name).find("rank 2 of 3, all_reduce of 300 elements of 4 bytes"),
+            std::string::npos);
+}
+
+TEST(call_records, failures_are_told_from_warn_on) {
+  temporary_file debug("txt");
+  blink::record_options options;
+  options.debug = blink::record_options::level::warn;
+  options.debug_file = debug.pattern;
+  blink::call_records all(options);
+  auto* const before = blink::observe_calls(&all);
+  blink::world_options brief;
+  brief.waits.deadline = std::chrono::milliseconds(20);
+  blink::thread_world world(2, brief);
+  world.run([&](auto& me) {
+    float one = 1;
+    blink::all_reduce(me, blink::star_schedule(2), &one, &one, 1, blink::sum{});
+    if (me.rank() == 1) return;
+    EXPECT_THROW(
+        blink::broadcast(me, blink::flat_schedule(2, 1), static_cast<float*>(nullptr), &one, 1),
+        blink::collective_error);
+  });
+  blink::observe_calls(before);
+  EXPECT_EQ(all.sum_of(collective::broadcast).failures, 1U);
+  auto const text = text_of(debug.name);
+  EXPECT_NE(text.find("broadcast"), std::string::npos) << text;
+  EXPECT_NE(text.find("failed"), std::string::npos) << text;
+  EXPECT_EQ(text.find("all_reduce"), std::string::npos) << text;
+}
+
+TEST(call_records, the_environment_is_read_with_care) {
+  auto const with = [](char const* name, char const* value) {
+    setenv(name, value, 1);
+    struct restore {
+      char const* name;
+      ~restore() { unsetenv(name); }
+    } const later{name};
+    return blink::read_record_environment();
+  };
+  EXPECT_TRUE(blink::read_record_environment().writes_nothing());
+  EXPECT_EQ(with("BLINK_DEBUG", "warn").debug, blink::record_options::level::warn);
+  EXPECT_EQ(with("BLINK_DEBUG", "info").debug, blink::record_options::level::info);
+  EXPECT_TRUE(with("BLINK_DEBUG", "none").writes_nothing());
+  EXPECT_THROW((void)with("BLINK_DEBUG", "loud"), blink::input_error);
+  EXPECT_THROW((void)with("BLINK_TRACE_FILE", ""), blink::input_error);
+  EXPECT_EQ(with("BLINK_TRACE_FILE", "a.%p").trace_file, "a.%p");
+  blink::record_options nowhere;
+  nowhere.record_file = "/no/such/folder/file";
+  EXPECT_THROW(blink::call_records{nowhere}, blink::input_error);
+}
+
+}  // namespace
