@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <blink/collectives/call_records.hpp>
 #include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/flow_schedules.hpp>
 #include <blink/collectives/schedule.hpp>
@@ -234,6 +235,7 @@ nlohmann::json side_json(perf_result const& side) {
 }
 
 void run_perf(perf_options const& options) {
+  record_calls_as_environment_says();
   auto const kind = read_collective(options.collective);
   bool const is_shaped = options.shaped > 0;
   if (options.machine.empty()) {

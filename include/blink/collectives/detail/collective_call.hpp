@@ -180,12 +180,10 @@ class collective_call {
     while (is_walking_) {
       auto const round =
           walk_round(me_.group(), me_.link(), lanes_.first, lanes_.count, buffers_, reduce_, wait);
-      if (me_.link().is_aborted()) {
-        end(status::aborted);
-        return true;
-      }
       is_walking_ = round.is_open;
-      if (round.is_open && !round.moved) return false;
+      if (!round.is_open || round.moved) continue;
+      if (!me_.link().is_aborted()) return false;
+      end(status::aborted);
     }
     if (me_.meet(wait) != status::ok) {
       if (!me_.link().is_aborted()) return false;
