@@ -102,8 +102,14 @@ struct call_size {
 template <chunking Chunks, session Me, class T, class Reducer>
 class collective_call {
   static_assert(is_element<T>, "blink: elements of collectives are trivially copyable types");
-  static_assert(reducer_for<Reducer, T>,
+  static_assert(combines<Reducer, T>,
                 "blink: this reducer cannot combine two elements of this type into a third");
+  static_assert(comes_back_from_wires<Reducer, T>,
+                "blink: a reducer that sends needs recv(wire), which gives the accumulator back");
+  static_assert(ends_as_an_element<Reducer, T>,
+                "blink: what this reducer's finish returns does not convert to this element type");
+  static_assert(reducer_for<Reducer, T>,
+                "blink: reducers are copied; accumulators and what is sent are copied as bytes");
   static_assert(alignof(T) <= 128, "blink: elements need an alignment of at most 128 bytes");
 
  public:
