@@ -2,6 +2,7 @@
 // Each reducer over each type that it takes, on all ranks, exact against a loop.
 
 #include <blink/collectives.hpp>
+#include <blink/collectives/team_group.hpp>
 #include <blink/transports/slots.hpp>
 
 #include "support/collective_case.hpp"
@@ -25,8 +26,9 @@ namespace {
 using blink_test::collective_case;
 using blink_test::run_case;
 using copying = blink::basic_world<blink::slot_link>;
+using teams = blink::basic_world<blink::slot_link, blink::team_group>;
 
-constexpr std::array<std::size_t, 6> counts{0, 1, 2, 63, 64, 1031};
+constexpr std::array<std::size_t, 4> counts{0, 1, 64, 1031};
 
 template <class T>
 class reducers : public testing::Test {
@@ -34,7 +36,7 @@ class reducers : public testing::Test {
   template <class Reducer>
   void all_cases(Reducer const& reducer) {
     if constexpr (blink::reducer_for<Reducer, T>) {
-      for (int const ranks : {1, 2, 3, 5, 8}) {
+      for (int const ranks : {1, 2, 5}) {
         blink::thread_world world(ranks);
         std::mt19937_64 random(static_cast<std::uint64_t>(ranks));
         for (auto const kind : {blink::collective::all_reduce, blink::collective::reduce_scatter}) {
@@ -131,7 +133,10 @@ template <class World, class T, class Reducer>
 void three_types(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   int const ranks = 1 + blink_test::below(random, 7);
-  World world(ranks, {.slot_bytes = 64 + random() % 500});
+  blink::world_options options;
+  options.slot_bytes = 64 + random() % 500;
+  options.team_size = std::is_same_v<World, teams> ? 3 : 1;
+  World world(ranks, options);
   for (auto const kind : {blink::collective::all_reduce, blink::collective::reduce,
                           blink::collective::reduce_scatter}) {
     collective_case const what{kind, random() % 2000, seed % 2 == 0, seed % 4, seed};
@@ -150,6 +155,7 @@ TEST(reducer, buffers_accumulators_and_wires_of_different_types) {
     three_types<blink::thread_world, std::int32_t, bytes_on_wires>(seed);
     three_types<copying, std::uint8_t, eighths<std::int16_t>>(seed);
     three_types<copying, std::int32_t, bytes_on_wires>(seed);
+    if (seed < 8) three_types<teams, std::uint8_t, eighths<std::int32_t>>(seed);
   }
 }
 
