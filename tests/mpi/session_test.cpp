@@ -133,7 +133,7 @@ TEST(mpi_session, several_communicators_side_by_side) {
 }
 
 TEST(mpi_session, edges_count_what_they_carried) {
-  blink::mpi_session me(MPI_COMM_WORLD);
+  blink::mpi_session me(MPI_COMM_WORLD, {}, 0);
   auto& plan = me.prepare(blink::chain_schedule(me.rank_count(), 0));
   std::vector<float> in(10000, 1);
   std::vector<float> out(10000);
@@ -170,7 +170,7 @@ void sum_up(blink::mpi_session& me, blink::schedule const& plan, std::size_t cou
 }
 
 TEST(mpi_faults, a_rank_that_never_comes_is_named_by_all_others) {
-  blink::mpi_session me(MPI_COMM_WORLD, patient_for(milliseconds(200)));
+  blink::mpi_session me(MPI_COMM_WORLD, patient_for(milliseconds(200)), 0);
   int const absent = me.rank_count() - 1;
   auto const failure = error_of(me, [&](auto& here) {
     if (here.rank() == absent) {

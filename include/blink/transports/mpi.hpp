@@ -38,7 +38,12 @@ namespace detail {
 /// What a session and its links refer to.
 struct mpi_state {
   mpi_state(MPI_Comm of_user, std::size_t most_shown)
-      : channel(of_user), notices(channel, most_shown) {}
+      : channel(of_user), notices(channel, most_shown_by(channel, most_shown)) {}
+  /// Bytes that a rank shows at most, for `most_shown` with two ranks.
+  [[nodiscard]] static std::size_t most_shown_by(mpi_channel const& channel,
+                                                 std::size_t most_shown) {
+    return most_shown / static_cast<std::size_t>(std::max(1, channel.rank_count() - 1));
+  }
   mpi_channel channel;
   mpi_notices notices;
 };
@@ -100,16 +105,18 @@ class mpi_session {
 
   /// Collective over `of_user`, of which it makes a duplicate.
   ///
-  /// most_shown: inputs of up to so many bytes go to every rank at once when a call is announced, if
-  ///             there are at most eight ranks: one message each instead of two along a tree
+  /// most_shown: small inputs go to every other rank at once when a call is announced: one message
+  ///             for each instead of two along a tree. Up to so many bytes with two ranks; with n
+  ///             of at most eight divided by n - 1, so that a rank sends no more in all
   /// Throws: precondition_error if MPI does not run or this communicator cannot carry it, if an
   ///         option is out of range, or not the same on all ranks; error if the library refuses.
   explicit mpi_session(MPI_Comm of_user, world_options const& options = {},
-                       std::size_t most_shown = std::size_t{8} << 10)
+                       std::size_t most_shown = std::size_t{512} << 10)
       : options_((validate(options), options)),
         most_shown_(most_shown),
         state_(new detail::mpi_state(of_user, most_shown)) {
     expects(options.team_size == 1, "mpi_session: team_size is 1, one thread calls MPI");
+    most_shown_ = detail::mpi_state::most_shown_by(state_->channel, most_shown);
     compare_options();
     options_ = spinning_no_longer_than_fits(options_, ranks_here());
     state_->notices.listen();
@@ -164,6 +171,7 @@ class mpi_session {
     auto& wires = wires_of(plan);
     link_ = mpi_link(*state_, wires);
     if (state_->notices.is_aborted()) return status::aborted;
+    if (state_->notices.has_failed(state_->notices.next_call())) return status::aborted;
     shown_bytes const shown = what_to_show(plan, record);
     if (!shows_) wires.begin_call();
     state_->notices.enter(record, wires.first_tag(), wires.neighbours(), shown);

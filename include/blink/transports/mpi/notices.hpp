@@ -57,6 +57,7 @@ class mpi_notices {
   void enter(call_record const& record, int wires, std::vector<int> const& neighbours,
              shown_bytes const& shown) {
     ++call_;
+    is_inside_ = true;
     neighbours_ = &neighbours;
     mine_ = {record.signature.fingerprint(), static_cast<std::uint32_t>(wires), false, 0};
     if (mine_.fingerprint != fingerprint_) signature_ = record.signature;
@@ -74,6 +75,7 @@ class mpi_notices {
 
   /// All neighbours are present: their next announcements may come.
   void leave() {
+    is_inside_ = false;
     for (int const peer : *neighbours_) {
       auto& of = at(peer);
       await(of, peer, of.calls % 2);
@@ -91,11 +93,16 @@ class mpi_notices {
 
   /// Has the call ended early? Looks for notes now and then only, as it is asked all the time.
   [[nodiscard]] bool is_aborted() {
-    if (failure_) return true;
     constexpr unsigned rarely = 16;
-    if (++asked_ % rarely == 0) look();
-    return failure_.has_value();
+    if (!failure_ && ++asked_ % rarely == 0) look();
+    return has_failed(call_);
   }
+  /// Is there a failure that concerns this call? One of a later call does not: the others have ended
+  /// this one, so it can end here.
+  [[nodiscard]] bool has_failed(std::uint64_t call) const {
+    return failure_.has_value() && failed_call_ <= call;
+  }
+  [[nodiscard]] std::uint64_t next_call() const { return call_ + 1; }
   /// Looks whether a peer has sent word.
   void look() {
     while (!failure_ && listening_ != MPI_REQUEST_NULL && channel_->is_done(listening_)) {
@@ -104,6 +111,7 @@ class mpi_notices {
     }
     if (!channel_->is_intact() && !failure_) {
       failure_ = collective_error(who() + ": " + channel_->problem(), channel_->rank(), -1, -1, -1);
+      failed_call_ = 0;
     }
   }
 
@@ -112,6 +120,7 @@ class mpi_notices {
     look();
     if (failure_) return;
     failure_ = failure;
+    failed_call_ = is_inside_ ? call_ : call_ + 1;
     tell_all(make_note(note_kind::failure, failure.what(), failure.rank, failure.peer, failure.tree,
                        failure.chunk));
   }
@@ -193,7 +202,8 @@ class mpi_notices {
     std::int64_t peer = -1;
     std::int64_t tree = -1;
     std::int64_t chunk = -1;
-    std::array<char, 472> text{};
+    std::uint64_t call = 0;
+    std::array<char, 464> text{};
   };
   struct told_note {
     note content;
@@ -289,18 +299,20 @@ class mpi_notices {
     }
     if (failure_) return;
     std::string_view const all(heard_.text.data(), heard_.text.size());
+    failed_call_ = heard_.call;
     failure_ = collective_error(std::string(all.substr(0, all.find('\0'))), from,
                                 static_cast<int>(heard_.peer), static_cast<int>(heard_.tree),
                                 heard_.chunk);
   }
-  [[nodiscard]] static note make_note(note_kind kind, std::string_view text, int rank, int peer,
-                                      int tree, long long chunk) {
+  [[nodiscard]] note make_note(note_kind kind, std::string_view text, int rank, int peer, int tree,
+                               long long chunk) const {
     note result;
     result.kind = static_cast<std::int64_t>(kind);
     result.rank = rank;
     result.peer = peer;
     result.tree = tree;
     result.chunk = chunk;
+    result.call = failed_call_;
     text.substr(0, result.text.size() - 1).copy(result.text.data(), result.text.size() - 1);
     return result;
   }
@@ -322,6 +334,8 @@ class mpi_notices {
   call_signature signature_;
   std::uint64_t fingerprint_ = 0;  // of `signature_`
   std::optional<collective_error> failure_;
+  std::uint64_t failed_call_ = 0;
+  bool is_inside_ = false;
   note heard_;
   MPI_Request listening_ = MPI_REQUEST_NULL;
   std::vector<std::unique_ptr<told_note>> told_;
