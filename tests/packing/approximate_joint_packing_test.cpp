@@ -122,16 +122,18 @@ TEST(ApproximateJointPacking, HasAtMostOnePairForEachLink) {
 TEST(ApproximateJointPacking, SaysWhatItCannotPack) {
   auto on = to_network(blink::test::make_random_duplex_machine(1, 4, 2, 4));
   on.nodes.copies = on.nodes.is_relay;
-  EXPECT_THROW(blink::pack_joint_routes_approximately(on.graph, on.capacity, on.nodes),
-               blink::planning_error);
+  EXPECT_THROW(
+      static_cast<void>(blink::pack_joint_routes_approximately(on.graph, on.capacity, on.nodes)),
+      blink::planning_error);
   on.nodes.copies.clear();
-  EXPECT_THROW(blink::pack_joint_routes_approximately(on.graph, on.capacity, on.nodes,
-                                                      blink::approximate_joint_options{.gap = 0}),
+  EXPECT_THROW(static_cast<void>(blink::pack_joint_routes_approximately(
+                   on.graph, on.capacity, on.nodes, blink::approximate_joint_options{.gap = 0})),
                blink::precondition_error);
   on.graph.arcs.clear();
   on.capacity.clear();
-  EXPECT_THROW(blink::pack_joint_routes_approximately(on.graph, on.capacity, on.nodes),
-               blink::planning_error);
+  EXPECT_THROW(
+      static_cast<void>(blink::pack_joint_routes_approximately(on.graph, on.capacity, on.nodes)),
+      blink::planning_error);
 }
 
 }  // namespace approximate_joint_packing_test
