@@ -33,7 +33,7 @@ concept sends_with_place = requires(R const reduce, A const total, element_place
   reduce.send(total, place);
 };
 template <class R, class A>
-concept sends =
+concept has_send =
     sends_with_place<R, A> || requires(R const reduce, A const total) { reduce.send(total); };
 
 template <class R, class A>
@@ -65,7 +65,7 @@ template <class R, class A>
                                                     element_place const& place) {
   if constexpr (sends_with_place<R, A>) {
     return reduce.send(total, place);
-  } else if constexpr (sends<R, A>) {
+  } else if constexpr (has_send<R, A>) {
     return reduce.send(total);
   } else {
     return total;
@@ -102,7 +102,7 @@ namespace detail {
 /// Back from a wire.
 template <class T, class R>
 [[nodiscard]] BLINK_HOST_DEVICE constexpr auto receive(R const& reduce, wire_t<R, T> const& sent) {
-  if constexpr (sends<R, accumulator_t<R, T>>) {
+  if constexpr (has_send<R, accumulator_t<R, T>>) {
     return reduce.recv(sent);
   } else {
     return sent;
@@ -117,7 +117,7 @@ concept combines =
 
 template <class R, class T>
 concept comes_back_from_wires =
-    !sends<R, accumulator_t<R, T>> || requires(R const reduce, wire_t<R, T> const sent) {
+    !has_send<R, accumulator_t<R, T>> || requires(R const reduce, wire_t<R, T> const sent) {
       { reduce.recv(sent) } -> std::convertible_to<accumulator_t<R, T>>;
     };
 
@@ -164,7 +164,7 @@ concept has_finish = reducer_for<R, T> && detail::finishes<R, accumulator_t<R, T
 
 /// A reducer that combines elements as they are: what most are, and the path without conversions.
 template <class R, class T>
-concept combines_elements = reducer_for<R, T> && !detail::lifts<R, T> && !detail::sends<R, T>;
+concept combines_elements = reducer_for<R, T> && !detail::lifts<R, T> && !detail::has_send<R, T>;
 
 /// Whether the operands of a reducer may change places.
 template <class R>
