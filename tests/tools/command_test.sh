@@ -133,14 +133,14 @@ ok "identity" "all stay" "$blink" plan ring:4 -c permute --to 0,1,2,3
 refused "no permutation" "found destination 1" "$blink" plan ring:4 -c permute --to 1,1,2,3
 refused "no destinations" "found 0 destinations" "$blink" plan ring:4 -c permute
 for collective in gather scatter all_to_all send_to_next; do
-  ok "$collective among threads" " 0 " "$blink" perf -c $collective -g 3 -b 8K -e 8K -n 3 --in-place
-  ok "planned $collective" " 0 " "$blink" perf dgx1v --ranks 0,1,4,6,7 -c $collective -b 64K -e 64K -n 2
+  ok "$collective among threads" "^ *[0-9].* 0$" "$blink" perf -c $collective -g 3 -b 8K -e 8K -n 3 --in-place
+  ok "planned $collective" "^ *[0-9].* 0$" "$blink" perf dgx1v --ranks 0,1,4,6,7 -c $collective -b 64K -e 64K -n 2
 done
-ok "permutation among threads" " 0 " "$blink" perf -c permute -g 3 --to 2,0,1 -b 8K -e 8K -n 3 --in-place
-ok "planned permutation" " 0 " "$blink" perf dgx1v --ranks 0,1,4,6 -c permute --to 4,6,1,0 -b 64K -e 64K -n 2
+ok "permutation among threads" "^ *[0-9].* 0$" "$blink" perf -c permute -g 3 --to 2,0,1 -b 8K -e 8K -n 3 --in-place
+ok "planned permutation" "^ *[0-9].* 0$" "$blink" perf dgx1v --ranks 0,1,4,6 -c permute --to 4,6,1,0 -b 64K -e 64K -n 2
 ok "barrier among threads" "barrier, 3 ranks" "$blink" perf -c barrier -g 3 -n 3
 ok "planned barrier" "barrier, 8 ranks" "$blink" perf dgx1v -c barrier -n 3
-refused "permutation without destinations" "found 0 ranks, expected 2" "$blink" perf -c permute -g 2
+refused "permutation without destinations" "found .., expected ids" "$blink" perf -c permute -g 2
 
 refused "unknown planner" "unknown planner 'magic', expected one of exact" "$blink" plan dgx1v -p magic
 refused "unknown collective" "unknown collective 'allred', expected one of" "$blink" plan dgx1v -c allred
