@@ -49,7 +49,7 @@ void run_some_calls() {
     for (int call = 0; call < 4; ++call) {
       blink::all_reduce(me, star, in.data(), out.data(), 300, blink::sum{});
     }
-    if (me.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    if (me.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
     blink::gather(me, gather, in.data(), out.data(), 300);
     blink::call_queue queue(me);
     queue.start(collective::all_gather, star, static_cast<float const*>(in.data()), out.data(), 300)
@@ -75,8 +75,8 @@ TEST(call_records, one_for_each_rank_and_call) {
     EXPECT_EQ(gathers.calls, 3U);
     EXPECT_EQ(gathers.failures, 0U);
     EXPECT_EQ(gathers.sent_bytes, 2 * 300 * sizeof(float));  // the root's own block stays
-    // Two ranks waited for the late one.
-    EXPECT_GT(gathers.for_peers, 0.03);
+    // The root waited for the late rank, unless a busy machine held it up for as long.
+    EXPECT_GT(gathers.for_peers, 0.01);
     EXPECT_NEAR(gathers.seconds,
                 gathers.for_peers + gathers.to_receive + gathers.to_send + gathers.moving, 1e-6);
     EXPECT_NE(all.stall_report().find("gather"), std::string::npos);

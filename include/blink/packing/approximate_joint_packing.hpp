@@ -4,9 +4,10 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/graph/concepts.hpp>
+#include <blink/packing/detail/exact_solve.hpp>
+#include <blink/packing/detail/fewer_columns.hpp>
 #include <blink/packing/detail/joint_assembly.hpp>
 #include <blink/packing/detail/joint_columns.hpp>
-#include <blink/packing/detail/joint_optimum.hpp>
 #include <blink/packing/detail/joint_rounding.hpp>
 #include <blink/packing/joint_routing.hpp>
 #include <blink/packing/multiplicative_weights.hpp>
@@ -17,9 +18,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <random>
-#include <span>
-#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -51,48 +49,21 @@ namespace detail {
   return result;
 }
 
-/// Packs some of the columns of a packing, drawn by weight, anew: at most one for each row. The same
-/// packing if that would lose more than `most_lost` of its rate.
-[[nodiscard]] inline std::vector<weighted_column> fewer_columns(
-    std::vector<std::int64_t> const& capacity, packing_solution const& packing, double most_lost,
-    std::uint64_t seed) {
-  constexpr std::size_t drawn_per_row = 6;
-  std::vector<weighted_column> result;
-  for (auto const& t : packing.trees) result.push_back({{}, t.weight, t.edges});
-  if (result.size() <= capacity.size()) return result;
-  std::mt19937_64 random(seed);
-  std::vector<double> up_to;
-  double sum = 0;
-  for (auto const& t : packing.trees) up_to.push_back(sum += t.weight);
-  std::vector<bool> drawn(result.size(), false);
-  for (std::size_t i = 0; i < drawn_per_row * capacity.size(); ++i) {
-    double const at = static_cast<double>(random() >> 11) * 0x1p-53 * sum;
-    auto const place = std::upper_bound(up_to.begin(), up_to.end() - 1, at) - up_to.begin();
-    drawn[static_cast<std::size_t>(place)] = true;
-  }
-  std::vector<packing_column> pool;
-  for (std::size_t i = 0; i < drawn.size(); ++i) {
-    if (drawn[i]) pool.push_back(packing.trees[i].edges);
-  }
-  auto const cheapest = [&](auto prices, std::vector<packing_column>& found) {
-    packing_column const* best = nullptr;
-    decltype(prices[0] + 0) least{};
-    for (auto const& column : pool) {
-      decltype(least) cost{};
-      for (int const row : column) cost += prices[static_cast<std::size_t>(row)];
-      if (best != nullptr && cost >= least) continue;
-      best = &column;
-      least = cost;
+/// How often a column, at most `wished` times, fits into the room that is left, which it takes.
+/// column: ascending
+[[nodiscard]] inline std::int64_t what_fits(packing_column const& column, std::int64_t wished,
+                                            std::vector<wide_integer>& room) {
+  auto const each_row = [&](auto const& visit) {
+    for (auto from = column.begin(); from != column.end();) {
+      auto const to = std::upper_bound(from, column.end(), *from);
+      visit(room[static_cast<std::size_t>(*from)], wide_integer{to - from});
+      from = to;
     }
-    found.push_back(*best);
   };
-  simplex_options search;
-  search.gap = most_lost / 4;
-  auto solution = simplex(capacity, cheapest, search);
-  double rate = 0;
-  for (auto const& c : solution.columns) rate += c.approximate_weight;
-  if (rate < (1 - most_lost) * packing.rate) return result;
-  return std::move(solution.columns);
+  wide_integer times = wished;
+  each_row([&](wide_integer& left, wide_integer uses) { times = std::min(times, left / uses); });
+  each_row([&](wide_integer& left, wide_integer uses) { left -= times * uses; });
+  return static_cast<std::int64_t>(times);
 }
 
 /// Weighted columns, and prices by which no column costs less than 1.
@@ -165,8 +136,9 @@ struct column_packing {
 /// Pre:    as `pack_joint_routes`.
 /// Post:   for each edge the weights of the routes over it sum to at most its capacity, exactly; by
 ///         `prices`, none negative, every pair costs at least 1; bound = sum of price * capacity >=
-///         rate. The gap is reached unless the iterations came to an end before.
-/// Throws: as `pack_joint_routes`; planning_error if relays copy or reduce.
+///         rate. The gap is reached unless the iterations came to an end before: compare both.
+/// Throws: as `pack_joint_routes`; planning_error if relays copy or reduce; overflow_error if a weight
+///         or the bound exceeds 61 bits.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 [[nodiscard]] routed_joint_packing pack_joint_routes_approximately(
     Graph const& graph, Capacities const& capacities, routed_network const& network,
@@ -192,7 +164,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   auto const proven = detail::bound_near(problem, found.prices);
   if (!proven) throw overflow_error("approximate packing: the bound exceeds 61 bits");
 
-  // Rounding takes less than a step from each pair, and a little for what floating point rounded.
+  // Rounding takes less than a step from each pair.
   double rate = 0;
   for (auto const& c : found.columns) rate += c.approximate_weight;
   double const wanted = static_cast<double>(found.columns.size()) / (for_rounding * options.gap);
@@ -200,10 +172,12 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   while (static_cast<double>(steps) * rate < wanted) steps *= 2;
   auto const divisor = problem.edges.divisor;
   result.bound = proven->value * divisor;
+  std::vector<detail::wide_integer> room;  // by resource, in steps
+  for (auto const c : problem.capacity) room.push_back(detail::wide_integer{c} * steps);
   for (auto const& c : found.columns) {
-    double const exact = c.approximate_weight * static_cast<double>(steps) * (1 - 1e-9);
-    if (exact > 0x1p60) throw overflow_error("approximate packing: a weight exceeds 60 bits");
-    auto const times = static_cast<std::int64_t>(std::floor(exact));
+    double const wished = std::floor(c.approximate_weight * static_cast<double>(steps));
+    if (wished > 0x1p60) throw overflow_error("approximate packing: a weight exceeds 60 bits");
+    auto const times = detail::what_fits(c.rows, static_cast<std::int64_t>(wished), room);
     if (times <= 0) continue;
     auto [root, in, out] = columns.pair_of(c.rows);
     if (problem.mirrored) {
@@ -217,9 +191,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
         {root, rational(divisor) * times / steps, std::move(in), std::move(out)});
     result.rate += result.pairs.back().weight;
   }
-  detail::joint_optimum as_optimum;
-  as_optimum.prices = proven->prices;
-  result.prices = problem.prices_of(as_optimum, static_cast<std::size_t>(capacities.size()));
+  result.prices = problem.prices_of(proven->prices, static_cast<std::size_t>(capacities.size()));
   std::sort(result.pairs.begin(), result.pairs.end(),
             [](routed_tree_pair const& a, routed_tree_pair const& b) {
               return std::pair(b.weight, a.root) < std::pair(a.weight, b.root);

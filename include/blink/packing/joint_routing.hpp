@@ -113,11 +113,12 @@ struct routed_problem : joint_problem {
     if (copying == reducing) mirror();
   }
 
-  [[nodiscard]] std::vector<rational> prices_of(joint_optimum const& optimum,
+  /// Prices by resource as prices by edge of the graph outside, which has `count`.
+  [[nodiscard]] std::vector<rational> prices_of(std::vector<rational> const& by_resource,
                                                 std::size_t count) const {
     std::vector<rational> result(count);
     for (std::size_t i = 0; i < edges.name.size(); ++i) {
-      auto const& price = optimum.prices[static_cast<std::size_t>(resource[i])];
+      auto const& price = by_resource[static_cast<std::size_t>(resource[i])];
       result[static_cast<std::size_t>(edges.name[i])] = mirrored ? price / 2 : price;
     }
     return result;
@@ -210,7 +211,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     result.pairs.push_back(
         {pair.root, unit * pair.multiplicity, std::move(pair.in), std::move(pair.out)});
   }
-  result.prices = problem.prices_of(optimum, capacities.size());
+  result.prices = problem.prices_of(optimum.prices, capacities.size());
   std::sort(result.pairs.begin(), result.pairs.end(),
             [](routed_tree_pair const& a, routed_tree_pair const& b) {
               return std::pair(b.weight, a.root) < std::pair(a.weight, b.root);
@@ -230,7 +231,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   return {optimum.rate * problem.edges.divisor,
           optimum.bound * problem.edges.divisor,
           {},
-          problem.prices_of(optimum, capacities.size()),
+          problem.prices_of(optimum.prices, capacities.size()),
           optimum.pivots};
 }
 

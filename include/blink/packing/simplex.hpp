@@ -80,8 +80,7 @@ struct simplex_solution {
   rational rate;                         ///< the optimum: sum of price * capacity
   std::vector<weighted_column> columns;  ///< positive weights
   std::vector<rational> prices;          ///< by row
-  std::vector<double>
-      approximate_prices{};  ///< by row: of the best bound seen; every column costs 1
+  std::vector<double> approximate_prices{};  ///< by row, if `gap_reached`
   std::size_t pivots = 0;
   std::size_t oracle_calls = 0;
   simplex_stop stopped_because = simplex_stop::pivot_limit;
@@ -191,11 +190,12 @@ template <class Oracle>
 ///         Int. Trans. Operational Research 4, 1997 (smoothed prices).
 /// Time:   O(rows^2) a pivot; about as many pivots as a few times the rows.  Space: O(rows^2).
 /// Pre:    capacities are positive; every column loads a row.
-/// Post:   if `gap_reached`: the approximate weights are within the capacities, up to rounding, and
-///         reach 1 / (1 + gap) of the bound that the approximate prices prove, every column costing at
-///         least 1 by them; all of it in floating point. If `optimal`: for each row the weights of the columns that load it sum to at most its
+/// Post:   if `optimal`: for each row the weights of the columns that load it sum to at most its
 ///         capacity; every column costs at least 1 by `prices`, none of which is negative; rate =
 ///         sum of price * capacity. All of it in exact fractions.
+///         If `gap_reached`, in floating point: the approximate weights are within the capacities
+///         and reach 1 / (1 + gap) of the bound that the approximate prices prove, by which every
+///         column costs at least 1.
 /// Throws: precondition_error if a precondition does not hold.
 template <pricing_oracle Oracle>
 [[nodiscard]] simplex_solution simplex(std::vector<std::int64_t> const& capacity, Oracle&& oracle,

@@ -16,8 +16,9 @@ namespace blink::inline BLINK_ABI {
 /// Finds a cheapest tree of some kind for given prices.
 ///
 /// Semantics beyond the syntax: takes one price, not negative, for each edge of its graph; returns
-/// the positions of a cheapest tree's edges, readable until the next call; equal prices give equal
-/// trees.
+/// the positions of a cheapest tree's edges, each as often as the tree uses it, readable until the
+/// next call; equal prices give equal trees. An oracle whose trees are only nearly cheapest has a
+/// member `least_cost()`: what every tree costs at least by the prices of the last call.
 template <class Oracle>
 concept tree_oracle = requires(Oracle& cheapest_tree, std::span<double const> prices) {
   { cheapest_tree(prices) } -> std::convertible_to<std::span<int const>>;

@@ -79,8 +79,8 @@ inline constexpr collective_set exact_collectives{
 /// All planners, in the order in which to list them. To add one, add a line.
 inline constexpr std::array planners{
     planner{"exact", "optimal, on any machine", detail::plan_exact, exact_collectives, true},
-    planner{"approximate", "within 1 % of the optimum, for large uneven machines", plan_approximate,
-            collective_set{collective::all_reduce}, true},
+    planner{"approximate", "near the optimum, with a stated gap: large uneven machines",
+            plan_approximate, collective_set{collective::all_reduce}, true},
     planner{"blink", "multiplicative weights, then few trees (the Blink paper)", plan_blink,
             free_root_collectives},
     planner{"one_hop", "a star for each rank's share; broadcast in two hops", plan_one_hop,

@@ -135,13 +135,12 @@ inline void take_pairs(topology const& machine, node_graph const& nodes,
 
 }  // namespace detail
 
-/// Plans all-reduce to within 1 % of the optimum, as a rule, on machines so large or so uneven that the
-/// exact planner takes too long or needs hundreds of trees.
+/// Plans all-reduce near the optimum on machines so large or so uneven that the exact planner takes too
+/// long or needs hundreds of trees: within 1 % unless the search comes to its end before.
 ///
 /// Source: `pack_joint_routes_approximately`.
-/// Time:   see there: below a second for 64 ranks, seconds for 128.
-/// Post:   bound is proven by prices; rate / bound says how near the plan is. At most one tree for each
-///         link.
+/// Time:   see there; figures: `approximate_bench`.
+/// Post:   bound is proven by prices; rate / bound says how near the plan is.
 /// Throws: planning_error if the collective is another one, the ranks are not connected, or switches
 ///         copy or reduce.
 [[nodiscard]] inline plan plan_approximate(topology const& machine, plan_request const& request) {
@@ -164,8 +163,8 @@ inline void take_pairs(topology const& machine, node_graph const& nodes,
 /// Source: `pack_joint_routes`; a closed form for ranks behind one switch that copies and reduces.
 /// Time:   see there; milliseconds for 16 ranks.
 /// Post:   bound is proven by prices, or a cut for the closed form; rate = bound, or, where the exact
-///         optimum takes too long or needs more than 61 bits, rate >= 99 % of bound, by
-///         `plan_approximate` as a last resort: `planner` says so.
+///         optimum takes too long or needs more than 61 bits, rate >= 99 % of bound. Where that
+///         fails too, the plan of `plan_approximate`: `planner` says so, and rate / bound how near.
 /// Throws: planning_error if the collective is another one, the ranks are not connected, or more than
 ///         10 switches copy, or reduce; overflow_error if switches copy or reduce and the optimum has
 ///         no 61-bit numbers.

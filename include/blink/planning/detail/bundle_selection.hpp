@@ -3,6 +3,7 @@
 
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/packing/detail/listed_columns.hpp>
 #include <blink/packing/detail/tree_selection.hpp>
 #include <blink/packing/detail/tree_set.hpp>
 #include <blink/packing/simplex.hpp>

@@ -3,9 +3,9 @@
 
 #include <blink/collective.hpp>
 #include <blink/config.hpp>
+#include <blink/packing/detail/listed_columns.hpp>
 #include <blink/packing/simplex.hpp>
 #include <blink/planning/detail/rank_graph.hpp>
-#include <blink/planning/detail/tree_columns.hpp>
 #include <blink/planning/forest.hpp>
 #include <blink/planning/plan_options.hpp>
 #include <blink/rational.hpp>
