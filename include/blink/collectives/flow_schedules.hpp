@@ -23,6 +23,15 @@ inline schedule_tree direct_flow(int rank_count, int from, int to) {
   return result;
 }
 
+/// One flow for each rank: `ends(rank)` is the pair of who sends and who receives.
+template <class Ends>
+void add_direct_flows(schedule& result, Ends const& ends) {
+  for (int rank = 0; rank < result.rank_count; ++rank) {
+    auto const [from, to] = ends(rank);
+    result.trees.push_back(direct_flow(result.rank_count, from, to));
+  }
+}
+
 }  // namespace detail
 
 /// Every rank sends its block to `root` at once.
@@ -30,11 +39,8 @@ inline schedule_tree direct_flow(int rank_count, int from, int to) {
 /// Pre: 0 <= root < rank_count.
 [[nodiscard]] inline schedule gather_schedule(int rank_count, int root) {
   expects(0 <= root && root < rank_count, "gather_schedule: 0 <= root < rank_count");
-  schedule result;
-  result.rank_count = rank_count;
-  for (int rank = 0; rank < rank_count; ++rank) {
-    result.trees.push_back(detail::direct_flow(rank_count, rank, root));
-  }
+  schedule result{.rank_count = rank_count};
+  detail::add_direct_flows(result, [&](int rank) { return std::pair(rank, root); });
   return result;
 }
 
@@ -43,11 +49,8 @@ inline schedule_tree direct_flow(int rank_count, int from, int to) {
 /// Pre: 0 <= root < rank_count.
 [[nodiscard]] inline schedule scatter_schedule(int rank_count, int root) {
   expects(0 <= root && root < rank_count, "scatter_schedule: 0 <= root < rank_count");
-  schedule result;
-  result.rank_count = rank_count;
-  for (int rank = 0; rank < rank_count; ++rank) {
-    result.trees.push_back(detail::direct_flow(rank_count, root, rank));
-  }
+  schedule result{.rank_count = rank_count};
+  detail::add_direct_flows(result, [&](int rank) { return std::pair(root, rank); });
   return result;
 }
 
@@ -57,12 +60,10 @@ inline schedule_tree direct_flow(int rank_count, int from, int to) {
 /// Pre: rank_count >= 1.
 [[nodiscard]] inline schedule all_to_all_schedule(int rank_count) {
   expects(rank_count >= 1, "all_to_all_schedule: rank_count >= 1");
-  schedule result;
-  result.rank_count = rank_count;
+  schedule result{.rank_count = rank_count};
   for (int distance = 0; distance < rank_count; ++distance) {
-    for (int rank = 0; rank < rank_count; ++rank) {
-      result.trees.push_back(detail::direct_flow(rank_count, rank, (rank + distance) % rank_count));
-    }
+    detail::add_direct_flows(
+        result, [&](int rank) { return std::pair(rank, (rank + distance) % rank_count); });
   }
   return result;
 }

@@ -14,44 +14,39 @@ namespace detail {
 template <class T>
 concept truth = std::is_integral_v<T>;
 
+/// What the three share: the result is 1 or 0, whatever number stood for true, also where nothing
+/// was combined.
+struct truth_reducer {
+  static constexpr bool is_commutative = true;
+  template <truth T>
+  BLINK_HOST_DEVICE constexpr T finish(T total, int) const {
+    return static_cast<T>(total != T{});
+  }
+};
+
 }  // namespace detail
 
-/// Are all true? 1 or 0, whatever number stood for true.
-struct logical_and {
-  static constexpr bool is_commutative = true;
+/// Are all true? 1 or 0.
+struct logical_and : detail::truth_reducer {
   template <detail::truth T>
   BLINK_HOST_DEVICE constexpr T operator()(T a, T b) const {
     return static_cast<T>(a != T{} && b != T{});
   }
-  template <detail::truth T>
-  BLINK_HOST_DEVICE constexpr T finish(T total, int) const {
-    return static_cast<T>(total != T{});
-  }
 };
 
 /// Is one true? 1 or 0.
-struct logical_or {
-  static constexpr bool is_commutative = true;
+struct logical_or : detail::truth_reducer {
   template <detail::truth T>
   BLINK_HOST_DEVICE constexpr T operator()(T a, T b) const {
     return static_cast<T>(a != T{} || b != T{});
   }
-  template <detail::truth T>
-  BLINK_HOST_DEVICE constexpr T finish(T total, int) const {
-    return static_cast<T>(total != T{});
-  }
 };
 
 /// Is an odd number of them true? 1 or 0.
-struct logical_xor {
-  static constexpr bool is_commutative = true;
+struct logical_xor : detail::truth_reducer {
   template <detail::truth T>
   BLINK_HOST_DEVICE constexpr T operator()(T a, T b) const {
     return static_cast<T>((a != T{}) != (b != T{}));
-  }
-  template <detail::truth T>
-  BLINK_HOST_DEVICE constexpr T finish(T total, int) const {
-    return static_cast<T>(total != T{});
   }
 };
 

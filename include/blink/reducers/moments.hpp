@@ -59,13 +59,21 @@ struct merge_moments {
   }
 };
 
-/// The mean of an element over the ranks, accumulated as moments: no overflow of the sum.
-struct mean_of_ranks : merge_moments {
+namespace detail {
+
+/// Accumulates an element of each rank as moments: no overflow of the sum.
+struct moments_of_ranks : merge_moments {
   template <class T>
     requires std::is_floating_point_v<T>
   BLINK_HOST_DEVICE constexpr moments<T> lift(T value) const {
     return moments<T>::of(value);
   }
+};
+
+}  // namespace detail
+
+/// The mean of an element over the ranks.
+struct mean_of_ranks : detail::moments_of_ranks {
   template <class T>
   BLINK_HOST_DEVICE constexpr T finish(moments<T> const& total, int) const {
     return total.mean;
@@ -73,12 +81,7 @@ struct mean_of_ranks : merge_moments {
 };
 
 /// The variance of an element over the ranks, of all ranks as a whole.
-struct variance_of_ranks : merge_moments {
-  template <class T>
-    requires std::is_floating_point_v<T>
-  BLINK_HOST_DEVICE constexpr moments<T> lift(T value) const {
-    return moments<T>::of(value);
-  }
+struct variance_of_ranks : detail::moments_of_ranks {
   template <class T>
   BLINK_HOST_DEVICE constexpr T finish(moments<T> const& total, int) const {
     return total.variance();

@@ -20,17 +20,14 @@ template <class T>
   return __builtin_bit_cast(bits, value) < 0;
 }
 
-/// The smaller of two numbers, -0 being smaller than +0.
-template <class T>
-[[nodiscard]] BLINK_HOST_DEVICE constexpr T smaller(T a, T b) {
-  T const of_equal = is_negative(a) ? a : b;
-  T const of_other = a < b ? a : b;
-  return a == b ? of_equal : of_other;
-}
-template <class T>
-[[nodiscard]] BLINK_HOST_DEVICE constexpr T larger(T a, T b) {
-  T const of_equal = is_negative(a) ? b : a;
-  T const of_other = a < b ? b : a;
+enum class extreme { smaller, larger };
+
+/// One of two numbers, -0 being smaller than +0.
+template <extreme Which, class T>
+[[nodiscard]] BLINK_HOST_DEVICE constexpr T extreme_of(T a, T b) {
+  constexpr bool is_larger = Which == extreme::larger;
+  T const of_equal = is_negative(a) != is_larger ? a : b;
+  T const of_other = (a < b) != is_larger ? a : b;
   return a == b ? of_equal : of_other;
 }
 
@@ -40,54 +37,42 @@ template <class T>
   return static_cast<T>(__builtin_nanf(""));
 }
 
+// The two rules of IEEE 754-2019, section 9.6, for NaN. Unlike `min` and `max` they give the same
+// bits in every order, whatever is NaN and whichever zero is negative.
+
+template <extreme Which>
+struct extreme_unless_nan {
+  static constexpr bool is_commutative = true;
+  template <signed_by_its_first_bit T>
+  BLINK_HOST_DEVICE constexpr T operator()(T a, T b) const {
+    return a != a || b != b ? any_nan<T>() : extreme_of<Which>(a, b);
+  }
+};
+
+template <extreme Which>
+struct extreme_number {
+  static constexpr bool is_commutative = true;
+  template <signed_by_its_first_bit T>
+  BLINK_HOST_DEVICE constexpr T operator()(T a, T b) const {
+    T const of_numbers = b != b ? a : extreme_of<Which>(a, b);
+    T const of_b = b != b ? any_nan<T>() : b;
+    return a != a ? of_b : of_numbers;
+  }
+};
+
 }  // namespace detail
 
-// The four operations of IEEE 754-2019, section 9.6. Unlike `min` and `max` they give the same bits
-// in every order, whatever is NaN and whichever zero is negative.
-
 /// The smallest number; NaN if one of them is NaN.
-struct minimum {
-  static constexpr bool is_commutative = true;
-  template <class T>
-    requires detail::signed_by_its_first_bit<T>
-  BLINK_HOST_DEVICE constexpr T operator()(T a, T b) const {
-    return a != a || b != b ? detail::any_nan<T>() : detail::smaller(a, b);
-  }
-};
+struct minimum : detail::extreme_unless_nan<detail::extreme::smaller> {};
 
 /// The largest number; NaN if one of them is NaN.
-struct maximum {
-  static constexpr bool is_commutative = true;
-  template <class T>
-    requires detail::signed_by_its_first_bit<T>
-  BLINK_HOST_DEVICE constexpr T operator()(T a, T b) const {
-    return a != a || b != b ? detail::any_nan<T>() : detail::larger(a, b);
-  }
-};
+struct maximum : detail::extreme_unless_nan<detail::extreme::larger> {};
 
 /// The smallest number; NaN only if all are NaN.
-struct minimum_number {
-  static constexpr bool is_commutative = true;
-  template <class T>
-    requires detail::signed_by_its_first_bit<T>
-  BLINK_HOST_DEVICE constexpr T operator()(T a, T b) const {
-    T const of_numbers = b != b ? a : detail::smaller(a, b);
-    T const of_b = b != b ? detail::any_nan<T>() : b;
-    return a != a ? of_b : of_numbers;
-  }
-};
+struct minimum_number : detail::extreme_number<detail::extreme::smaller> {};
 
 /// The largest number; NaN only if all are NaN.
-struct maximum_number {
-  static constexpr bool is_commutative = true;
-  template <class T>
-    requires detail::signed_by_its_first_bit<T>
-  BLINK_HOST_DEVICE constexpr T operator()(T a, T b) const {
-    T const of_numbers = b != b ? a : detail::larger(a, b);
-    T const of_b = b != b ? detail::any_nan<T>() : b;
-    return a != a ? of_b : of_numbers;
-  }
-};
+struct maximum_number : detail::extreme_number<detail::extreme::larger> {};
 
 static_assert(combines_elements<minimum, float> && combines_elements<maximum_number, double>);
 static_assert(!reducer_for<minimum, int>, "integers have no NaN: `min` and `max` are for them");
