@@ -16,6 +16,7 @@
 #include <blink/transports/mpi/patience.hpp>
 #include <blink/transports/mpi/wires.hpp>
 #include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/rank_selection.hpp>
 #include <blink/transports/world_options.hpp>
 
 #include <algorithm>
@@ -27,6 +28,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 // Needs an MPI library, of version 3 or newer; nothing else of the project includes this header.
@@ -37,14 +39,15 @@ namespace detail {
 
 /// What a session and its links refer to.
 struct mpi_state {
-  mpi_state(MPI_Comm of_user, std::size_t most_shown)
-      : channel(of_user), notices(channel, most_shown_by(channel, most_shown)) {}
-  /// Bytes that a rank shows at most, for `most_shown` with two ranks.
-  [[nodiscard]] static std::size_t most_shown_by(mpi_channel const& channel,
-                                                 std::size_t most_shown) {
-    return most_shown / static_cast<std::size_t>(std::max(1, channel.rank_count() - 1));
-  }
+  mpi_state(mpi_channel its_channel, std::size_t with_two)
+      : channel(std::move(its_channel)),
+        shown_with_two(with_two),
+        most_shown(with_two / static_cast<std::size_t>(std::max(1, channel.rank_count() - 1))),
+        notices(channel, most_shown) {}
+
   mpi_channel channel;
+  std::size_t shown_with_two;  // bytes that a rank shows at most, with two ranks
+  std::size_t most_shown;      // with as many as there are
   mpi_notices notices;
 };
 
@@ -113,19 +116,17 @@ class mpi_session {
   explicit mpi_session(MPI_Comm of_user, world_options const& options = {},
                        std::size_t most_shown = std::size_t{512} << 10)
       : options_((validate(options), options)),
-        most_shown_(most_shown),
-        state_(new detail::mpi_state(of_user, most_shown)) {
+        state_(new detail::mpi_state(mpi_channel(of_user), most_shown)) {
     expects(options.team_size == 1, "mpi_session: team_size is 1, one thread calls MPI");
-    most_shown_ = detail::mpi_state::most_shown_by(state_->channel, most_shown);
     compare_options();
-    options_ = spinning_no_longer_than_fits(options_, ranks_here());
-    state_->notices.listen();
+    begin();
   }
-  mpi_session(mpi_session const&) = delete;
-  mpi_session& operator=(mpi_session const&) = delete;
+  mpi_session(mpi_session&&) noexcept = default;
+  mpi_session& operator=(mpi_session&&) = delete;
   /// Waits until all ranks have come here, at most as long as the deadline. Sessions end in the same
   /// order on all ranks, and before MPI_Finalize.
   ~mpi_session() {
+    if (!state_) return;         // it was moved
     if (!mpi_channel::runs()) {  // too late to take anything back: MPI may still know our buffers
       abandon();
       return;
@@ -206,6 +207,20 @@ class mpi_session {
   void leave_after_failure() {}
   [[nodiscard]] collective_error failure() const { return state_->notices.failure(); }
 
+  /// This rank's channel to the others of its part; see `split`.
+  struct part_offer {
+    part_offer(mpi_session const& whole, rank_selection const& part)
+        : channel(whole.state_->channel, part) {}
+    struct nothing {};
+    [[nodiscard]] static nothing handle() { return {}; }  // each rank has its own
+    mpi_channel channel;
+  };
+  mpi_session(mpi_session& whole, part_offer& own, part_offer::nothing, rank_selection const&)
+      : options_(whole.options_),
+        state_(new detail::mpi_state(std::move(own.channel), whole.state_->shown_with_two)) {
+    begin();
+  }
+
   /// Runs `function(*this)`. If it throws, the other ranks learn of it in their next call.
   template <std::invocable<mpi_session&> Function>
   void run(Function const& function) {
@@ -236,7 +251,7 @@ class mpi_session {
     bool const can_do = kind == collective::all_reduce || kind == collective::reduce ||
                         kind == collective::broadcast || kind == collective::all_gather ||
                         kind == collective::barrier;
-    shows_ = record.may_show && can_do && bytes <= most_shown_ && rank_count() <= most_ranks;
+    shows_ = record.may_show && can_do && bytes <= state_->most_shown && rank_count() <= most_ranks;
     if (!shows_ || kind == collective::barrier) return {};
     int const root = plan.source().trees[0].root;
     if (kind == collective::broadcast && rank() != root) return {};
@@ -254,11 +269,15 @@ class mpi_session {
     return current_->wires;
   }
 
+  void begin() {
+    options_ = spinning_no_longer_than_fits(options_, ranks_here());
+    state_->notices.listen();
+  }
   void compare_options() const {
     detail::fingerprint all;
     all.add(std::uint64_t{options_.window});
     all.add(std::uint64_t{options_.slot_bytes});
-    all.add(std::uint64_t{most_shown_});
+    all.add(std::uint64_t{state_->shown_with_two});
     for (double const cost : {options_.costs.chunk_seconds, options_.costs.bytes_per_second,
                               options_.costs.latency_seconds}) {
       all.add(cost);
@@ -305,7 +324,6 @@ class mpi_session {
   }
 
   world_options options_;
-  std::size_t most_shown_;
   bool shows_ = false;  // in the present call
   std::unique_ptr<detail::mpi_state> state_;
   std::vector<std::unique_ptr<prepared_wires>> prepared_;

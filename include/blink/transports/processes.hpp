@@ -14,6 +14,7 @@
 #include <blink/transports/life_signs.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/process_environment.hpp>
+#include <blink/transports/rank_selection.hpp>
 #include <blink/transports/shaped.hpp>
 #include <blink/transports/shared_array.hpp>
 #include <blink/transports/shared_segment.hpp>
@@ -22,9 +23,11 @@
 #include <blink/transports/world_options.hpp>
 #include <blink/transports/world_state.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,29 +42,36 @@ class process_parts final : public life_signs {
   /// Joins all ranks of a segment.
   process_parts(std::string const& path, int its_rank, world_options const& its_options)
       : segment(std::make_shared<shared_segment>(shared_segment::open(path))),
+        memory(segment),
         options(spinning_no_longer_than_fits(its_options, segment->rank_count())),
         rank(its_rank),
-        state(segment->state()) {
+        state(memory->state()) {
     validate(options);
     segment->claim(rank);
     for (int peer = 0; peer < segment->rank_count(); ++peer) members.push_back(peer);
     state.set_life_signs(this);
     state.set_base(segment->begin());
   }
-  /// Goes on with some ranks of `from`: `its_members`, of which the caller is number `its_rank`.
-  process_parts(process_parts const& from, std::vector<int> const& its_members, int its_rank)
+  /// Goes on with some ranks of `from` in the same memory.
+  process_parts(process_parts const& from, rank_selection const& part)
       : segment(from.segment),
+        memory(from.memory),
         options(from.options),
-        rank(its_rank),
-        key(key_of(from.key, its_members)),
+        rank(part.rank),
+        key(key_of(from.key, part.members)),
         state(
-            static_cast<int>(its_members.size()),
-            segment->find_or_make(key, world_state::bytes(static_cast<int>(its_members.size())))) {
-    for (int const member : its_members) {
-      members.push_back(from.members[static_cast<std::size_t>(member)]);
-    }
-    state.set_life_signs(this);
-    state.set_base(segment->begin());
+            static_cast<int>(part.members.size()),
+            memory->find_or_make(key, world_state::bytes(static_cast<int>(part.members.size())))) {
+    join(from, part);
+  }
+  /// Goes on with some ranks of `from` in memory of their own.
+  process_parts(process_parts const& from, rank_selection const& part, std::string const& path)
+      : segment(from.segment),
+        memory(std::make_shared<shared_segment>(shared_segment::open(path))),
+        options(from.options),
+        rank(part.rank),
+        state(memory->state()) {
+    join(from, part);
   }
   process_parts(process_parts const&) = delete;
   process_parts& operator=(process_parts const&) = delete;
@@ -74,15 +84,23 @@ class process_parts final : public life_signs {
     return segment->describe(members[static_cast<std::size_t>(peer)]);
   }
 
-  std::shared_ptr<shared_segment> segment;
+  std::shared_ptr<shared_segment> segment;  // buffers and signs of life
+  std::shared_ptr<shared_segment> memory;   // of this world: its state and its wires
   world_options options;
   int rank;
-  std::uint64_t key = 0;     // of this world in the segment
+  std::uint64_t key = 0;     // of this world in its memory
   std::vector<int> members;  // by rank of this world, the rank in the segment
   world_state state;
   std::vector<std::unique_ptr<prepared_schedule>> prepared;
 
  private:
+  void join(process_parts const& from, rank_selection const& part) {
+    for (int const member : part.members) {
+      members.push_back(from.members[static_cast<std::size_t>(member)]);
+    }
+    state.set_life_signs(this);
+    state.set_base(segment->begin());
+  }
   [[nodiscard]] static std::uint64_t key_of(std::uint64_t from, std::vector<int> const& members) {
     fingerprint result;
     result.add(from);
@@ -152,7 +170,7 @@ class basic_process_world : public shared_session<Link, lone_thread> {
     key.add(parts_->key);
     key.add(fingerprint(plan, layout, parts_->options.costs));
     layout.ranks_share =
-        parts_->segment->find_or_make(key.value(), wire_tables::shared_bytes(plan, layout));
+        parts_->memory->find_or_make(key.value(), wire_tables::shared_bytes(plan, layout));
     return *parts_->prepared.emplace_back(
         std::make_unique<prepared_schedule>(plan, layout, parts_->options.costs));
   }
@@ -163,10 +181,32 @@ class basic_process_world : public shared_session<Link, lone_thread> {
   ///
   /// Throws: collective_error if the others went on without this rank, because it came too late.
   [[nodiscard]] basic_process_world shrink() {
-    auto const left = this->agree_on_survivors();
     return basic_process_world(
-        std::make_unique<detail::process_parts>(*parts_, left.members, left.rank));
+        std::make_unique<detail::process_parts>(*parts_, this->agree_on_survivors()));
   }
+
+  /// Memory for the world of a part, for its ranks to map; see `split`.
+  class part_offer {
+   public:
+    using path = std::array<char, 64>;  // ends with a 0
+    part_offer(basic_process_world& whole, rank_selection const& part) {
+      if (!part.is_first()) return;
+      memory_.emplace(shared_segment::create(static_cast<int>(part.members.size()),
+                                             whole.parts_->memory->bytes()));
+    }
+    [[nodiscard]] path handle() const {
+      path result{};
+      if (memory_) memory_->path().copy(result.data(), result.size() - 1);
+      return result;
+    }
+
+   private:
+    std::optional<shared_segment> memory_;
+  };
+  basic_process_world(basic_process_world& whole, part_offer&,
+                      typename part_offer::path const& offered, rank_selection const& part)
+      : basic_process_world(
+            std::make_unique<detail::process_parts>(*whole.parts_, part, offered.data())) {}
 
  private:
   basic_process_world(process_environment const& from, world_options options)

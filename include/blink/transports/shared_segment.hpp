@@ -99,6 +99,7 @@ class shared_segment final : public life_signs {
     return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file_);
   }
   [[nodiscard]] int rank_count() const { return at<segment_head>(0).rank_count; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
   /// The state of the world of all ranks.
   [[nodiscard]] world_state state() const {

@@ -14,6 +14,7 @@
 #include <blink/transports/link_parts.hpp>
 #include <blink/transports/patience.hpp>
 #include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/rank_selection.hpp>
 #include <blink/transports/wire_tables.hpp>
 #include <blink/transports/world_options.hpp>
 #include <blink/transports/world_state.hpp>
@@ -141,14 +142,11 @@ class shared_session {
   [[nodiscard]] collective_error failure() const { return state_->failure(); }
 
  protected:
-  /// Who goes on, and as which of them this rank does.
-  struct survivors {
-    std::vector<int> members;
-    int rank = 0;
-  };
+  /// Who goes on.
+  ///
   /// Throws: collective_error if this rank is not among them.
-  [[nodiscard]] survivors agree_on_survivors() {
-    survivors result{state_->agree_on_survivors(rank_, options_->waits.deadline)};
+  [[nodiscard]] rank_selection agree_on_survivors() {
+    rank_selection result{state_->agree_on_survivors(rank_, options_->waits.deadline)};
     for (int const member : result.members) {
       if (member == rank_) return result;
       ++result.rank;

@@ -3,17 +3,18 @@
 
 #include <blink/collectives/all_gather.hpp>
 #include <blink/collectives/default_schedules.hpp>
+#include <blink/collectives/session.hpp>
 #include <blink/collectives/thread_group.hpp>
-#include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
-#include <blink/transports/prepared_schedule.hpp>
-#include <blink/transports/world.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/rank_selection.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
-#include <cstdint>
-#include <memory>
+#include <exception>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -21,79 +22,123 @@
 
 namespace blink::inline BLINK_ABI {
 
+/// A session of which some ranks can go on as a world of their own.
+///
+/// Semantics beyond the syntax: all ranks together make a `part_offer(me, selection)` each; what joins
+/// no part selects nobody. The `handle()` of the first of a part, copied to the others of it, is good as
+/// long as its offer lives; each constructs `S(me, offer, handle, selection)` with it.
+template <class S>
+concept splittable_session =
+    session<S> && std::constructible_from<typename S::part_offer, S&, rank_selection const&> &&
+    requires(typename S::part_offer& offer) {
+      requires std::is_trivially_copyable_v<decltype(offer.handle())>;
+      requires std::constructible_from<S, S&, typename S::part_offer&, decltype(offer.handle()),
+                                       rank_selection const&>;
+    };
+
 /// One rank's session with some ranks of a larger world: they are numbered anew, and schedules are
 /// prepared for their number.
-template <transport Link, thread_group Group>
-class split_context : public rank_context<Link, Group> {
+template <splittable_session Me>
+class part_of : public Me {
  public:
-  using world = basic_world<Link, Group>;
-
-  split_context(std::shared_ptr<world> owner, int rank, std::vector<int> ranks)
-      : rank_context<Link, Group>(
-            *owner, rank, Group{},
-            std::make_shared<typename rank_context<Link, Group>::rank_part>(owner->rank_count())),
-        owner_(std::move(owner)),
-        ranks_(std::move(ranks)) {}
-  split_context(split_context&&) noexcept = default;
-  split_context& operator=(split_context&&) = delete;
-  /// The others find out that this rank calls nothing any more.
-  ~split_context() {
-    if (owner_) owner_->state().set_gone(this->rank(), true);
-  }
+  template <class Handle>
+  part_of(Me& whole, typename Me::part_offer& offer, Handle const& handle, rank_selection part)
+      : Me(whole, offer, handle, part), parent_ranks_(std::move(part.members)) {}
 
   /// By new rank: the rank in the world that was split.
-  [[nodiscard]] std::vector<int> const& parent_ranks() const { return ranks_; }
+  [[nodiscard]] std::vector<int> const& parent_ranks() const { return parent_ranks_; }
 
  private:
-  std::shared_ptr<world> owner_;
-  std::vector<int> ranks_;
+  std::vector<int> parent_ranks_;
 };
+
+namespace detail {
+
+/// A value of every rank, by rank. Peers of some sessions reach only what these allocate.
+template <class T, session Me>
+[[nodiscard]] std::vector<T> gather_from_all(Me& me, T const& own) {
+  auto const ranks = static_cast<std::size_t>(me.rank_count());
+  auto const memory = [&] {
+    if constexpr (requires { me.template allocate<T>(ranks); }) {
+      return me.template allocate<T>(ranks);
+    } else {
+      return std::vector<T>(ranks);
+    }
+  };
+  auto all = memory();
+  T* const mine = all.data() + me.rank();
+  *mine = own;
+  all_gather(me, star_schedule(me.rank_count()), static_cast<T const*>(mine), all.data(), 1);
+  return {all.data(), all.data() + ranks};
+}
+
+/// Those of this rank's colour, by rising key and among equal keys by rank; nobody if it is negative.
+template <session Me>
+[[nodiscard]] rank_selection agree_on_part(Me& me, int colour, int key) {
+  struct wish {
+    int colour, key;
+  };
+  auto const wishes = gather_from_all(me, wish{colour, key});
+  std::vector<std::tuple<int, int>> order;  // key, rank
+  for (int rank = 0; rank < me.rank_count(); ++rank) {
+    auto const& of = wishes[static_cast<std::size_t>(rank)];
+    if (of.colour == colour && colour >= 0) order.emplace_back(of.key, rank);
+  }
+  std::sort(order.begin(), order.end());
+  rank_selection result;
+  for (auto const& [its_key, rank] : order) {
+    if (rank == me.rank()) result.rank = static_cast<int>(result.members.size());
+    result.members.push_back(rank);
+  }
+  return result;
+}
+
+}  // namespace detail
 
 /// Splits the ranks of a world: those of one colour become a world of their own, numbered by rising
 /// key and among equal keys by rank. All ranks call it together. A negative colour joins nothing.
 ///
 /// Calls of the parts do not disturb each other or those of the whole. A failure in one part does not
-/// end the others; a rank whose part goes out of scope counts as having left it.
+/// end the others; a rank whose part goes out of scope counts as having left it. Memory of a part goes
+/// with the last of its ranks.
 ///
-/// Time:   three all-gathers of some bytes.
-/// Throws: collective_error as every call.
-template <transport Link, thread_group Group>
-[[nodiscard]] std::optional<split_context<Link, Group>> split(rank_context<Link, Group>& me,
-                                                              int colour, int key) {
-  static_assert(std::is_default_constructible_v<Group>,
-                "blink: only sessions whose group is a lone thread can be split");
-  using world = basic_world<Link, Group>;
-  auto& plan = me.prepare(star_schedule(me.rank_count()));
-  auto const ranks = static_cast<std::size_t>(me.rank_count());
-  struct wish {
-    int colour, key;
+/// Time:   three all-gathers of some bytes, and what the transport needs for a world.
+/// Throws: collective_error as every call; resource_error, on all ranks, if one gets no part. With
+///         ranks of MPI making a communicator has no deadline.
+template <splittable_session Me>
+[[nodiscard]] std::optional<part_of<Me>> split(Me& me, int colour, int key) {
+  rank_selection const part = detail::agree_on_part(me, colour, key);
+  bool const joins = !part.members.empty();
+  std::exception_ptr problem;
+  auto const attempt = [&](auto const& step) {
+    try {
+      step();
+    } catch (...) {  // the others must learn of it before this rank leaves
+      problem = std::current_exception();
+    }
   };
-  wish const own{colour, key};
-  std::vector<wish> wishes(ranks);
-  all_gather(me, plan, &own, wishes.data(), 1);
-  std::vector<int> members;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    if (wishes[rank].colour == colour) members.push_back(static_cast<int>(rank));
+  std::optional<typename Me::part_offer> offer;
+  attempt([&] { offer.emplace(me, part); });
+  struct message {
+    bool is_good;
+    decltype(offer->handle()) content;
+  };
+  auto const offers =
+      detail::gather_from_all(me, offer ? message{true, offer->handle()} : message{false, {}});
+  std::optional<part_of<Me>> result;
+  if (joins && offer) {
+    auto const& taken = offers[static_cast<std::size_t>(part.members.front())];
+    if (taken.is_good) attempt([&] { result.emplace(me, *offer, taken.content, part); });
   }
-  std::sort(members.begin(), members.end(), [&](int a, int b) {
-    return std::tuple(wishes[static_cast<std::size_t>(a)].key, a) <
-           std::tuple(wishes[static_cast<std::size_t>(b)].key, b);
-  });
-  // The first of a colour makes the world and the others take a share in it.
-  std::shared_ptr<world> part;
-  bool const is_first = colour >= 0 && members.front() == me.rank();
-  if (is_first) part = std::make_shared<world>(static_cast<int>(members.size()), me.options());
-  std::shared_ptr<world>* const mine = &part;
-  std::vector<std::shared_ptr<world>*> parts(ranks);
-  all_gather(me, plan, &mine, parts.data(), 1);
-  if (colour >= 0 && !is_first) part = *parts[static_cast<std::size_t>(members.front())];
-  char const taken = 1;
-  std::vector<char> all_taken(ranks);
-  all_gather(me, plan, &taken, all_taken.data(), 1);  // nobody copies from `part` any more
-  if (colour < 0) return std::nullopt;
-  auto const at = std::find(members.begin(), members.end(), me.rank()) - members.begin();
-  return std::optional<split_context<Link, Group>>(std::in_place, std::move(part),
-                                                   static_cast<int>(at), std::move(members));
+  // Nobody needs the offers any more, and all know whether all have what they wanted.
+  bool const is_good = offer && joins == result.has_value();
+  auto const have = detail::gather_from_all(me, static_cast<char>(is_good));
+  if (problem) std::rethrow_exception(problem);
+  for (std::size_t rank = 0; rank < have.size(); ++rank) {
+    if (have[rank] != 0) continue;
+    throw resource_error("split: rank " + std::to_string(rank) + " could not join its part");
+  }
+  return result;
 }
 
 }  // namespace blink::inline BLINK_ABI

@@ -7,6 +7,7 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/rank_selection.hpp>
 #include <blink/transports/shared_session.hpp>
 #include <blink/transports/world_options.hpp>
 #include <blink/transports/world_state.hpp>
@@ -113,13 +114,13 @@ class basic_world {
   }
 
   /// Internal: the world of some of the ranks; the same members again give the same world.
-  [[nodiscard]] basic_world& part(std::vector<int> const& members) {
+  [[nodiscard]] std::shared_ptr<basic_world> part(std::vector<int> const& members) {
     std::lock_guard const lock(mutex_);
     for (auto& known : parts_) {
-      if (known.members == members) return *known.world;
+      if (known.members == members) return known.world;
     }
-    auto world = std::make_unique<basic_world>(static_cast<int>(members.size()), options_);
-    return *parts_.emplace_back(members, std::move(world)).world;
+    auto world = std::make_shared<basic_world>(static_cast<int>(members.size()), options_);
+    return parts_.emplace_back(members, std::move(world)).world;
   }
   /// Internal: what contexts refer to.
   [[nodiscard]] world_state& state() { return state_; }
@@ -174,7 +175,7 @@ class basic_world {
   std::vector<std::unique_ptr<prepared_schedule>> prepared_;
   struct part_of_world {
     std::vector<int> members;
-    std::unique_ptr<basic_world> world;
+    std::shared_ptr<basic_world> world;
   };
   std::vector<part_of_world> parts_;
 };
@@ -192,6 +193,23 @@ class rank_context : public shared_session<Link, Group> {
         world_(&owner),
         presence_(std::move(presence)) {}
 
+  /// The world of a part, for its ranks to take a share in; see `split`.
+  class part_offer {
+   public:
+    part_offer(rank_context& whole, rank_selection const& part) {
+      if (!part.is_first()) return;
+      part_ = std::make_shared<world>(static_cast<int>(part.members.size()), whole.options());
+    }
+    [[nodiscard]] std::shared_ptr<world> const* handle() const { return &part_; }
+
+   private:
+    std::shared_ptr<world> part_;
+  };
+  rank_context(rank_context&, part_offer&, std::shared_ptr<world> const* offered,
+               rank_selection const& part)
+    requires std::same_as<Group, lone_thread>
+      : rank_context(*offered, part.rank) {}
+
   /// See `basic_world::prepare`.
   prepared_schedule& prepare(schedule const& plan) const { return world_->prepare(plan); }
 
@@ -204,15 +222,17 @@ class rank_context : public shared_session<Link, Group> {
     requires std::same_as<Group, lone_thread>
   {
     auto const left = this->agree_on_survivors();
-    auto& smaller = world_->part(left.members);
-    auto const rank = left.rank;
-    std::shared_ptr<void> presence(
-        &smaller, [&smaller, rank](void*) { smaller.state().set_gone(rank, true); });
-    return {smaller, rank, lone_thread{}, std::make_shared<rank_part>(smaller.rank_count()),
-            std::move(presence)};
+    return rank_context(world_->part(left.members), left.rank);
   }
 
  private:
+  /// Rank `rank` of a world that its ranks share, until the last copy goes.
+  rank_context(std::shared_ptr<world> shared, int rank)
+      : rank_context(*shared, rank, Group{}, std::make_shared<rank_part>(shared->rank_count()),
+                     std::shared_ptr<void>(shared.get(), [shared, rank](void*) {
+                       shared->state().set_gone(rank, true);
+                     })) {}
+
   world* world_;
   std::shared_ptr<void> presence_;
 };

@@ -3,6 +3,7 @@
 
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/rank_selection.hpp>
 
 // The C++ bindings that these libraries once had are no part of MPI any more.
 #if !defined(OMPI_SKIP_MPICXX)
@@ -17,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
@@ -40,20 +42,24 @@ class mpi_channel {
   ///         another thread may call MPI; error if the library refuses.
   explicit mpi_channel(MPI_Comm of_user) {
     expect_usable(of_user);
-    int code = MPI_Comm_dup(of_user, &comm_);
-    if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
-    if (code != MPI_SUCCESS) throw error("MPI_Comm_dup: " + mpi_error_text(code));
-    MPI_Comm_rank(comm_, &rank_);
-    MPI_Comm_size(comm_, &rank_count_);
-    void* value = nullptr;
-    int is_set = 0;
-    MPI_Comm_get_attr(comm_, MPI_TAG_UB, &value, &is_set);
-    if (is_set != 0) largest_tag_ = *static_cast<int*>(value);
+    begin(MPI_Comm_dup(of_user, &comm_), "MPI_Comm_dup: ");
   }
-  mpi_channel(mpi_channel const&) = delete;
-  mpi_channel& operator=(mpi_channel const&) = delete;
+  /// Collective over all ranks of `whole`: a channel for the selected ones, for the others none.
+  ///
+  /// Throws: error if the library refuses.
+  mpi_channel(mpi_channel const& whole, rank_selection const& part) {
+    int const colour = part.members.empty() ? MPI_UNDEFINED : part.members.front();
+    begin(MPI_Comm_split(whole.comm_, colour, part.rank, &comm_), "MPI_Comm_split: ");
+  }
+  mpi_channel(mpi_channel&& other) noexcept
+      : comm_(std::exchange(other.comm_, MPI_COMM_NULL)),
+        rank_(other.rank_),
+        rank_count_(other.rank_count_),
+        largest_tag_(other.largest_tag_),
+        problem_(std::move(other.problem_)) {}
+  mpi_channel& operator=(mpi_channel&&) = delete;
   ~mpi_channel() {
-    if (is_intact() && runs()) MPI_Comm_free(&comm_);
+    if (comm_ != MPI_COMM_NULL && is_intact() && runs()) MPI_Comm_free(&comm_);
   }
 
   [[nodiscard]] MPI_Comm comm() const { return comm_; }
@@ -139,6 +145,17 @@ class mpi_channel {
             "mpi_session: MPI was initialised for calls from the main thread alone");
   }
 
+  void begin(int code, char const* what) {
+    if (code == MPI_SUCCESS && comm_ == MPI_COMM_NULL) return;
+    if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    if (code != MPI_SUCCESS) throw error(what + mpi_error_text(code));
+    MPI_Comm_rank(comm_, &rank_);
+    MPI_Comm_size(comm_, &rank_count_);
+    void* value = nullptr;
+    int is_set = 0;
+    MPI_Comm_get_attr(comm_, MPI_TAG_UB, &value, &is_set);
+    if (is_set != 0) largest_tag_ = *static_cast<int*>(value);
+  }
   void note(int code, char const* what, int peer) {
     if (code == MPI_SUCCESS || !problem_.empty()) return;
     problem_ = what + std::to_string(peer) + ": " + mpi_error_text(code);

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Random ways to split a world, for ranks of any kind.
+
+#include <blink/collectives.hpp>
+#include <blink/transports/split.hpp>
+
+#include "support/random_schedules.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace blink_test {
+
+/// The sum of one number of each rank, over shared memory where peers reach into buffers.
+template <class Me>
+int sum_over(Me& me, int mine) {
+  if constexpr (requires { me.template allocate<int>(1); }) {
+    auto const data = me.template allocate<int>(1);
+    data[0] = mine;
+    blink::all_reduce(me, blink::star_schedule(me.rank_count()), data.data(), data.data(), 1,
+                      blink::sum{});
+    return data[0];
+  } else {
+    int sum = 0;
+    blink::all_reduce(me, blink::star_schedule(me.rank_count()), &mine, &sum, 1, blink::sum{});
+    return sum;
+  }
+}
+
+/// Splits `me` by random colours and keys, the same on all ranks, calls in the part, and splits the
+/// part once more. Returns what was wrong, empty if nothing.
+template <class Me>
+std::string split_at_random(Me& me, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  auto const ranks = static_cast<std::size_t>(me.rank_count());
+  std::vector<int> colours, keys;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    colours.push_back(below(random, 4) - 1);
+    keys.push_back(below(random, 3) - 1);
+  }
+  auto const own = static_cast<std::size_t>(me.rank());
+  auto part = blink::split(me, colours[own], keys[own]);
+  auto const wrong = [&](std::string const& what) {
+    return "seed " + std::to_string(seed) + ", rank " + std::to_string(own) + ": " + what + "\n";
+  };
+  if (part.has_value() != (colours[own] >= 0)) return wrong("has_value");
+  if (!part) return "";
+
+  std::vector<int> members;
+  for (int key = -1; key < 2; ++key) {
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      if (colours[rank] == colours[own] && keys[rank] == key) {
+        members.push_back(static_cast<int>(rank));
+      }
+    }
+  }
+  if (part->parent_ranks() != members) return wrong("parent_ranks");
+  if (part->rank_count() != static_cast<int>(members.size())) return wrong("rank_count");
+  if (members[static_cast<std::size_t>(part->rank())] != me.rank()) return wrong("rank");
+  int total = 0;
+  for (int const member : members) total += member + 1;
+  for (int round = 0; round < 3; ++round) {
+    if (sum_over(*part, me.rank() + 1) != total) return wrong("sum");
+  }
+
+  auto half = blink::split(*part, part->rank() % 2, -part->rank());
+  if (!half) return wrong("no half");
+  int const first = half->parent_ranks().front();
+  if (sum_over(*half, half->rank() == 0 ? part->rank() : 0) != first) return wrong("half");
+  int const last = part->rank_count() - 1;
+  if (first != last - (last - part->rank()) % 2) return wrong("first of half");
+  return "";
+}
+
+}  // namespace blink_test
