@@ -4,6 +4,7 @@
 #include <blink/config.hpp>
 #include <blink/planning/detail/picture_layout.hpp>
 #include <blink/planning/detail/picture_traffic.hpp>
+#include <blink/planning/detail/picture_words.hpp>
 #include <blink/planning/detail/svg_text.hpp>
 #include <blink/planning/forest.hpp>
 #include <blink/rational.hpp>
@@ -14,16 +15,14 @@
 #include <cmath>
 #include <cstddef>
 #include <numbers>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace blink::inline BLINK_ABI::detail {
 
-/// Writes the parts of a picture, one function each, back to front.
+/// Draws nodes, links, trees and numbers of a picture, one function each, back to front.
 class picture_writer {
  public:
   picture_writer(topology const& machine, plan const& what, picture_traffic const& traffic)
@@ -31,7 +30,6 @@ class picture_writer {
     constexpr double margin = 110;
     constexpr double title_height = 70;
     centre_ = {layout_.radius + margin, layout_.radius + margin + title_height - 20};
-    legend_left_ = 2 * centre_.x + 10;
     for (auto const& place : layout_.at) {
       taken_.push_back({place.x - 20, place.y - 20, place.x + 20, place.y + 20});
     }
@@ -51,10 +49,13 @@ class picture_writer {
         if (here.strands.empty() != is_busy) draw_numbers(ends, here);
       }
     }
-    double const legend_end = draw_legend();
-    draw_title();
+    picture_words words(machine_, plan_, traffic_);
+    double const legend_left = 2 * centre_.x + 10;
+    double const legend_end = words.add_legend(legend_left);
+    words.add_title();
+    body_ += words.text();
     auto const height = px(std::max(2 * layout_.radius + 2 * 110 + 50, legend_end + 20));
-    auto const width = px(legend_left_ + 330);
+    auto const width = px(legend_left + 330);
     return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + width + "\" height=\"" + height +
            "\" viewBox=\"0 0 " + width + " " + height +
            "\" font-family=\"DejaVu Sans, Verdana, sans-serif\" font-size=\"12\">\n"
@@ -84,8 +85,7 @@ class picture_writer {
              px(b.y) + "\" " + std::string(style) + "/>\n";
   }
   void text(point page, std::string_view content, std::string_view style) {
-    body_ += "<text x=\"" + px(page.x) + "\" y=\"" + px(page.y) + "\" " + std::string(style) + ">" +
-             std::string(content) + "</text>\n";
+    body_ += text_at(page, content, style);
   }
 
   /// The part of a connection between the rims of its nodes, moved sideways.
@@ -124,14 +124,8 @@ class picture_writer {
     auto const [a, b] = segment(ends, 0, here.strands.empty() ? 0 : node_radius + 2);
     double const strands = static_cast<double>(here.strands.size()) * strand_step;
     double const width = std::max(2 + 10 * share, here.strands.empty() ? 0 : strands + 4);
-    line(a, b, "stroke=\"" + link_colour(here.kind) + "\" stroke-width=\"" + px(width) + "\"");
-  }
-
-  /// Grey below trees; where there are none, by kind.
-  [[nodiscard]] std::string link_colour(link_kind kind) const {
-    constexpr std::array<std::string_view, 8> colours{"#d8d8d8", "#a9d18e", "#a9d18e", "#c6b2e0",
-                                                      "#c9ced6", "#f0c48a", "#9dc7e8", "#d8d8d8"};
-    return std::string(plan_.trees.empty() ? colours[static_cast<std::size_t>(kind)] : colours[0]);
+    line(a, b,
+         "stroke=\"" + link_colour(plan_, here.kind) + "\" stroke-width=\"" + px(width) + "\"");
   }
 
   /// The trees of a connection side by side, with a head for each direction of data.
@@ -305,103 +299,11 @@ class picture_writer {
          "text-anchor=\"middle\" font-size=\"11\" fill=\"" + std::string(colour) + "\"");
   }
 
-  [[nodiscard]] std::string label_of(int id) const {
-    int const at = machine_.position_of(id);
-    auto const& label = at < 0 ? std::string() : machine_.nodes[static_cast<std::size_t>(at)].label;
-    return label.empty() || label == std::to_string(id)
-               ? std::to_string(id)
-               : escaped(label, 14) + " (" + std::to_string(id) + ")";
-  }
-
-  /// Returns where it ends.
-  double draw_legend() {
-    double y = 90;
-    auto const unit = escaped(plan_.unit.empty() ? machine_.unit : plan_.unit, 20);
-    auto const row = [&](std::string_view content, std::string_view style = "") {
-      text({legend_left_ + 42, y + 4}, content, style);
-      y += 20;
-    };
-    if (!plan_.trees.empty()) row("Trees", "font-weight=\"bold\" font-size=\"14\"");
-    for (std::size_t i = 0; i < plan_.trees.size(); ++i) {
-      auto const& t = plan_.trees[i];
-      body_ += "<rect x=\"" + px(legend_left_ + 8) + "\" y=\"" + px(y - 6) +
-               "\" width=\"26\" height=\"12\" fill=\"" + tree_colour(i) + "\"/>\n";
-      row(std::to_string(i + 1) + ": root " + label_of(t.root) + ", weight " + t.weight.to_text() +
-          ", height " + std::to_string(height(t)));
-    }
-    y += 12;
-    row("How to read it", "font-weight=\"bold\" font-size=\"14\"");
-    auto const sample = [&](std::string_view style) {
-      body_ += "<line x1=\"" + px(legend_left_ + 6) + "\" y1=\"" + px(y) + "\" x2=\"" +
-               px(legend_left_ + 36) + "\" y2=\"" + px(y) + "\" " + std::string(style) + "/>\n";
-    };
-    if (plan_.trees.empty()) {
-      std::set<link_kind> kinds;
-      for (auto const& [ends, here] : traffic_.between) kinds.insert(here.kind);
-      for (auto const kind : kinds) {
-        sample("stroke=\"" + link_colour(kind) + "\" stroke-width=\"9\"");
-        row(std::string(to_text(kind)) + ", wider with its capacity");
-      }
-    } else {
-      sample("stroke=\"#d8d8d8\" stroke-width=\"9\"");
-      row("link, wider with its capacity");
-    }
-    if (!plan_.trees.empty()) {
-      sample("stroke=\"#333\" stroke-width=\"3.2\"");
-      row(has_reduce_phase(plan_.collective) && has_broadcast_phase(plan_.collective)
-              ? "tree on a link; heads: where data goes"
-              : "tree on a link; head: where data goes");
-    }
-    if (!plan_.trees.empty() && has_reduce_phase(plan_.collective)) {
-      sample("stroke=\"#333\" stroke-width=\"3.2\" stroke-dasharray=\"7 4\"");
-      row("only on the way to the root");
-    }
-    bool const is_machine_only = plan_.trees.empty();
-    text({legend_left_ + 2, y + 4}, is_machine_only ? "25" : "25/50", "font-size=\"11\"");
-    row((is_machine_only ? "capacity in " : "load/capacity in ") + unit + "; once where");
-    row("both directions agree, else each");
-    row("near the node it leaves");
-    if (!plan_.trees.empty()) {
-      body_ += "<rect x=\"" + px(legend_left_ + 16) + "\" y=\"" + px(y - 5) +
-               "\" width=\"10\" height=\"10\" fill=\"#999\" stroke=\"#222\"/>\n";
-      row("beside a rank: root of that tree");
-    }
-    return y;
-  }
-
-  void draw_title() {
-    auto const unit = escaped(plan_.unit.empty() ? machine_.unit : plan_.unit, 20);
-    auto const machine_name = machine_.name.empty() ? "a machine" : escaped(machine_.name, 40);
-    bool const is_machine_only = plan_.trees.empty();
-    text({24, 34},
-         is_machine_only ? machine_name
-                         : std::string(to_text(plan_.collective)) + " on " + machine_name,
-         "font-size=\"21\" font-weight=\"bold\"");
-    if (is_machine_only) {
-      text({24, 58},
-           std::to_string(machine_.rank_positions().size()) + " ranks, " +
-               std::to_string(traffic_.between.size()) + " connections, capacities in " + unit,
-           "font-size=\"14\" fill=\"#333\"");
-      return;
-    }
-    std::string line =
-        "planner " + escaped(plan_.planner, 40) + ": " + short_text(plan_.rate) + " " + unit;
-    if (plan_.bound > 0) {
-      bool const is_proven = !std::holds_alternative<no_certificate>(plan_.proof);
-      line += ", " + short_text(plan_.rate / plan_.bound * 100) + " % of " +
-              (is_proven ? "the proven bound " : "the bound ") + short_text(plan_.bound) + " " +
-              unit;
-    }
-    if (!plan_.links.empty()) line += ", on " + escaped(plan_.links, 20) + " only";
-    text({24, 58}, line, "font-size=\"14\" fill=\"#333\"");
-  }
-
   topology const& machine_;
   plan const& plan_;
   picture_traffic const& traffic_;
   picture_layout layout_;
   point centre_;
-  double legend_left_ = 0;
   rational largest_ = 1;
   std::vector<rectangle> taken_;  ///< where nothing more may be written
   std::string body_;
