@@ -21,6 +21,7 @@ void add_plan_command(CLI::App& app);      ///< blink plan: trees, rate and boun
 void add_perf_command(CLI::App& app);      ///< blink perf: measure on this machine
 void add_check_command(CLI::App& app);     ///< blink check: is a plan file sound?
 void add_simulate_command(CLI::App& app);  ///< blink simulate: the time on a machine
+void add_tune_command(CLI::App& app);      ///< blink tune: which way is the fastest for which size
 void add_run_command(CLI::App& app);       ///< blink run: start a program in several processes
 
 }  // namespace blink::tools

@@ -37,6 +37,7 @@ int main(int argc, char** argv) {
   blink::tools::add_topo_command(app);
   blink::tools::add_plan_command(app);
   blink::tools::add_perf_command(app);
+  blink::tools::add_tune_command(app);
   blink::tools::add_check_command(app);
   blink::tools::add_simulate_command(app);
   blink::tools::add_run_command(app);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/collectives/call_records.hpp>
 #include <blink/collectives/default_schedules.hpp>
-#include <blink/collectives/flow_schedules.hpp>
+#include <blink/collectives/method_file.hpp>
+#include <blink/collectives/method_table.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/schedule_blocks.hpp>
 #include <blink/error.hpp>
@@ -13,6 +14,7 @@
 #include "arguments.hpp"
 #include "checked_plan.hpp"
 #include "commands.hpp"
+#include "memory_methods.hpp"
 #include "perf_engine.hpp"
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -44,6 +46,7 @@ struct perf_options {
   std::string planners = "exact";
   std::string links = "auto";
   std::string plan;
+  std::string methods;
   std::string begin;
   std::string end;
   std::string json;
@@ -60,7 +63,7 @@ struct perf_options {
 /// What is measured side by side.
 struct contender {
   std::string name;
-  schedule plan;
+  method_table methods;
   double predicted = 0;  ///< bytes per second by the links; 0: not known
 };
 
@@ -78,20 +81,25 @@ std::vector<std::string> split_list(std::string const& text) {
   return result;
 }
 
+method_table only_method(collective kind, std::string const& name, schedule plan) {
+  return {kind, {{name, std::move(plan)}}, {{0, 0, 0}}};
+}
+
 contender contend(topology const& machine, plan const& planned, perf_options const& options) {
   contender result;
   result.name = planned.planner;
   if (planned.trees.empty()) {  // a single rank
-    result.plan = flat_schedule(1, 0);
+    result.methods = only_method(planned.collective, result.name, flat_schedule(1, 0));
     return result;
   }
   double const scale = options.shaped > 0 ? options.shaped : 1;
-  result.plan = make_schedule(machine, planned);
-  for (auto& rate : result.plan.link_bytes_per_second) rate *= scale;
-  validate(result.plan);
+  auto plan = make_schedule(machine, planned);
+  for (auto& rate : plan.link_bytes_per_second) rate *= scale;
+  validate(plan);
   if (options.shaped > 0) {
-    result.predicted = predicted_bytes_per_second(result.plan, planned.collective);
+    result.predicted = predicted_bytes_per_second(plan, planned.collective);
   }
+  result.methods = only_method(planned.collective, result.name, std::move(plan));
   return result;
 }
 
@@ -128,8 +136,19 @@ std::vector<contender> plan_contenders(perf_options const& options, collective k
   return result;
 }
 
+/// The table for a collective in a file.
+contender stored_contender(std::string const& file, collective kind) {
+  std::string found;
+  for (auto& table : read_methods_file(file)) {
+    if (table.collective == kind) return {"methods", std::move(table)};
+    found += (found.empty() ? "" : ", ") + std::string(to_text(table.collective));
+  }
+  throw input_error(file + ": methods of " + (found.empty() ? "nothing" : found) +
+                    ", expected some of " + std::string(to_text(kind)));
+}
+
 /// The memory of this machine: every pair of ranks is joined equally well.
-std::vector<contender> memory_contenders(perf_options const& options, collective kind) {
+contender memory_contender(perf_options const& options, collective kind) {
   int const ranks = options.rank_count > 0
                         ? options.rank_count
                         : static_cast<int>(std::max(2U, std::thread::hardware_concurrency()));
@@ -139,40 +158,10 @@ std::vector<contender> memory_contenders(perf_options const& options, collective
     throw input_error("--root " + options.root + ": expected one of the ranks 0 to " +
                       std::to_string(ranks - 1));
   }
-  contender only;
-  switch (kind) {
-    case collective::broadcast:
-    case collective::reduce:
-      only = {"flat", flat_schedule(ranks, root)};
-      break;
-    case collective::gather:
-      only = {"direct", gather_schedule(ranks, root)};
-      break;
-    case collective::scatter:
-      only = {"direct", scatter_schedule(ranks, root)};
-      break;
-    case collective::all_to_all:
-      only = {"direct", all_to_all_schedule(ranks)};
-      break;
-    case collective::send_to_next:
-      only = {"direct", send_to_next_schedule(ranks)};
-      break;
-    case collective::permute: {
-      auto to = read_ids("--to", options.destinations);
-      if (to.size() != static_cast<std::size_t>(ranks)) {
-        throw input_error("--to: found " + std::to_string(to.size()) + " ranks, expected " +
-                          std::to_string(ranks));
-      }
-      only = {"direct", permute_schedule(to)};
-      break;
-    }
-    case collective::barrier:
-      only = {"binomial", binomial_schedule(ranks, 0)};
-      break;
-    default:
-      only = {"star", star_schedule(ranks)};
-  }
-  return {only};
+  std::vector<int> to;
+  if (kind == collective::permute) to = read_ids("--to", options.destinations);
+  auto first = memory_methods(kind, ranks, root, to).front();
+  return {first.name, only_method(kind, first.name, std::move(first.plan))};
 }
 
 /// Shaped links: chunks cost scheduling on a machine with fewer cores than ranks, and a rank that
@@ -253,13 +242,26 @@ void run_perf(perf_options const& options) {
   if (begin > end)
     throw input_error("-b " + options.begin + ": expected at most -e " + options.end);
   if (kind == collective::barrier) begin = end = 1;  // there is one size, nothing
-  auto const contenders =
-      options.machine.empty() ? memory_contenders(options, kind) : plan_contenders(options, kind);
+  std::vector<contender> contenders;
+  if (options.machine.empty()) {
+    contenders.push_back(memory_contender(options, kind));
+  } else {
+    contenders = plan_contenders(options, kind);
+  }
+  if (!options.methods.empty()) {
+    auto stored = stored_contender(options.methods, kind);
+    int const ranks = contenders[0].methods.methods[0].plan.rank_count;
+    int const its_ranks = stored.methods.methods[0].plan.rank_count;
+    if (its_ranks != ranks) {
+      throw input_error(options.methods + ": methods for " + std::to_string(its_ranks) +
+                        " ranks, expected " + std::to_string(ranks));
+    }
+    contenders.push_back(std::move(stored));
+  }
   bool const names = contenders.size() > 1;
   bool const reduces = has_reduce_phase(kind) && kind != collective::barrier;
 
   perf_request request;
-  request.collective = kind;
   request.type = options.type;
   request.op = options.op;
   request.iterations = options.iterations > 0 ? options.iterations : (is_shaped ? 5 : 20);
@@ -274,7 +276,7 @@ void run_perf(perf_options const& options) {
     where = ", plans of " + options.machine + " at the speed of this memory";
   }
   std::printf("# blink perf: %s, %d ranks as threads%s\n", std::string(to_text(kind)).c_str(),
-              contenders[0].plan.rank_count, where.c_str());
+              contenders[0].methods.methods[0].plan.rank_count, where.c_str());
   std::printf("# median of %d calls after %d, inputs fresh, every element checked\n",
               request.iterations, request.warm_up);
   print_head(options, names, is_shaped);
@@ -286,7 +288,7 @@ void run_perf(perf_options const& options) {
     double first_algbw = 0;
     for (auto const& one : contenders) {
       show_progress("measuring " + std::to_string(bytes) + " bytes, " + one.name + " ...");
-      request.plan = one.plan;
+      request.methods = one.methods;
       request.bytes = kind == collective::barrier ? 0 : bytes;
       request.in_place = false;
       auto const out_of_place = measure(request);
@@ -296,7 +298,7 @@ void run_perf(perf_options const& options) {
         in_place = measure(request);
       }
       show_progress("");
-      auto const& first = one.plan.trees[0];
+      auto const& first = one.methods.methods[0].plan.trees[0];
       int const root = !has_one_root(kind)          ? -1
                        : kind == collective::gather ? flow_end(first)
                                                     : first.root;
@@ -318,7 +320,7 @@ void run_perf(perf_options const& options) {
       std::fflush(stdout);
       nlohmann::json row{{"planner", one.name},
                          {"collective", to_text(kind)},
-                         {"ranks", one.plan.rank_count},
+                         {"ranks", one.methods.methods[0].plan.rank_count},
                          {"bytes", out_of_place.bytes},
                          {"count", out_of_place.count},
                          {"type", options.type},
@@ -377,6 +379,8 @@ void add_perf_command(CLI::App& app) {
   command->add_option("--links", options->links, "kind of link to plan on, all, or auto")
       ->capture_default_str();
   command->add_option("--plan", options->plan, "run this plan file instead of planning");
+  command->add_option("--methods", options->methods,
+                      "also run the table of this file, such as `blink tune` writes");
   command
       ->add_option("--shaped", options->shaped,
                    "shape the links: their rates times this, such as 0.0005; slow enough for\n"

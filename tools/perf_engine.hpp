@@ -2,7 +2,7 @@
 #pragma once
 
 #include <blink/collective.hpp>
-#include <blink/collectives/schedule.hpp>
+#include <blink/collectives/method_table.hpp>
 #include <blink/transports/world.hpp>
 
 #include <cstddef>
@@ -16,8 +16,7 @@ namespace blink::tools {
 
 /// What to measure.
 struct perf_request {
-  schedule plan;
-  blink::collective collective = blink::collective::all_reduce;
+  method_table methods;        ///< and the collective
   std::string type = "float";  ///< one of `perf_types`
   std::string op = "sum";      ///< one of `perf_ops`; of no meaning where nothing is reduced
   std::size_t bytes = 0;       ///< of the whole buffer, rounded down to whole elements

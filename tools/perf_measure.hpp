@@ -49,7 +49,7 @@ struct perf_buffers {
   perf_buffers(perf_request const& request, std::size_t count, int ranks, int rank) {
     auto const block = count * static_cast<std::size_t>(rank);
     auto const whole = count * static_cast<std::size_t>(ranks);
-    auto const kind = request.collective;
+    auto const kind = request.methods.collective;
     input_count = has_input_blocks(kind) ? whole : count;
     output_count = has_output_blocks(kind) ? whole : count;
     memory.resize(request.in_place ? std::max(input_count, output_count)
@@ -83,9 +83,9 @@ template <class T, class Reducer>
 std::uint64_t count_wrong(perf_request const& request, perf_buffers<T> const& mine,
                           std::size_t count, int ranks, int rank, int iteration,
                           Reducer const& reducer) {
-  auto const kind = request.collective;
+  auto const kind = request.methods.collective;
   if (kind == collective::barrier) return 0;
-  int const source = source_of(request.plan, kind, rank);
+  int const source = source_of(request.methods.methods[0].plan, kind, rank);
   if (source < 0) return 0;
   std::size_t const own_block = has_input_blocks(kind) ? count * static_cast<std::size_t>(rank) : 0;
   std::uint64_t wrong = 0;
@@ -108,7 +108,7 @@ std::uint64_t count_wrong(perf_request const& request, perf_buffers<T> const& mi
 }
 
 template <class Context, class T, class Reducer>
-void call(Context& me, prepared_schedule& plan, collective kind, T const* input, T* output,
+void call(Context& me, prepared_methods const& plan, collective kind, T const* input, T* output,
           std::size_t count, Reducer const& reducer) {
   switch (kind) {
     case collective::broadcast:
@@ -139,13 +139,13 @@ void call(Context& me, prepared_schedule& plan, collective kind, T const* input,
 template <class World, class T, class Reducer>
 perf_result measure_in(perf_request const& request, Reducer const& reducer) {
   using clock = std::chrono::steady_clock;
-  int const ranks = request.plan.rank_count;
-  bool const is_cut = has_input_blocks(request.collective) || has_output_blocks(request.collective);
+  int const ranks = request.methods.methods[0].plan.rank_count;
+  bool const is_cut =
+      has_input_blocks(request.methods.collective) || has_output_blocks(request.methods.collective);
   auto const blocks = is_cut ? static_cast<std::size_t>(ranks) : 1;
   std::size_t const count = request.bytes / sizeof(T) / blocks;
   auto const rounds = static_cast<std::size_t>(request.iterations);
   World world(ranks, request.options);
-  auto& plan = world.prepare(request.plan);
   meeting_point meeting(ranks);
   // By iteration and rank: from the last to enter to the last to leave, so that the way out of the
   // meeting does not count.
@@ -156,6 +156,7 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
                                          std::vector<visit>(static_cast<std::size_t>(ranks)));
   std::vector<std::uint64_t> wrong(static_cast<std::size_t>(ranks), 0);
   world.run([&](auto& me) {
+    prepared_methods const plan(me, request.methods);
     int const rank = me.rank();
     perf_buffers<T> mine(request, count, ranks, rank);
     for (int iteration = -request.warm_up; iteration < request.iterations; ++iteration) {
@@ -165,8 +166,8 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
       }
       meeting.wait();
       auto const start = clock::now();
-      call(me, plan, request.collective, static_cast<T const*>(mine.input), mine.output, count,
-           reducer);
+      call(me, plan, request.methods.collective, static_cast<T const*>(mine.input), mine.output,
+           count, reducer);
       auto const end = clock::now();
       if (iteration >= 0) {
         visits[static_cast<std::size_t>(iteration)][static_cast<std::size_t>(rank)] = {start, end};
@@ -196,9 +197,10 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
   if (result.seconds > 0) {
     double const n = ranks;
     result.algbw = static_cast<double>(result.bytes) / result.seconds;
-    result.busbw = result.algbw * (request.collective == collective::all_reduce ? 2 * (n - 1) / n
-                                   : is_cut                                     ? (n - 1) / n
-                                                                                : 1);
+    result.busbw =
+        result.algbw * (request.methods.collective == collective::all_reduce ? 2 * (n - 1) / n
+                        : is_cut                                             ? (n - 1) / n
+                                                                             : 1);
   }
   return result;
 }

@@ -2,7 +2,7 @@
 #include "plan_sizes.hpp"
 
 #include <blink/planning/check_plan.hpp>
-#include <blink/planning/choose_plan.hpp>
+#include <blink/planning/choose_methods.hpp>
 
 #include "arguments.hpp"
 #include <CLI/CLI.hpp>
@@ -55,7 +55,7 @@ std::string bytes_in_words(std::size_t bytes) {
 void show_sizes(topology const& machine, std::string const& links, plan_request const& request,
                 size_options const& options) {
   auto const range = read_sizes("--sizes", options.sizes);
-  auto candidates = all_plans(machine, request, options.cost.parameters());
+  auto candidates = all_methods(machine, request, options.cost.parameters());
   for (auto& each : candidates.plans) {
     each.plan.links = links;
     if (auto const report = check_plan(machine, each.plan); !report) {
@@ -63,7 +63,9 @@ void show_sizes(topology const& machine, std::string const& links, plan_request 
                                " does not pass the checker: " + *report.fault);
     }
   }
-  auto const name = [&](std::size_t i) { return candidates.plans[i].plan.planner.c_str(); };
+  std::vector<std::string> names;
+  for (auto const& each : candidates.plans) names.push_back(name_of(each));
+  auto const name = [&](std::size_t i) { return names[i].c_str(); };
   nlohmann::json rows = nlohmann::json::array();
   std::printf("%s on %s, predicted with %g us a step and %g us to launch\n\n",
               std::string(to_text(request.collective)).c_str(), machine.name.c_str(),
@@ -73,23 +75,25 @@ void show_sizes(topology const& machine, std::string const& links, plan_request 
   std::printf("\n");
   for (auto const bytes : range.sizes()) {
     auto const best = fastest(candidates, static_cast<double>(bytes));
-    auto const& winner = candidates.plans[best.candidate].plan;
+    auto const& winner = candidates.plans[best.candidate];
+    auto const& bounded = winner.is_one_shot ? candidates.plans.front().plan : winner.plan;
     double const rate = static_cast<double>(bytes) / best.seconds;
     // What the plan's rate is in bytes per second, the unit's rate being known by now.
     double const unit =
         options.cost.unit_rate > 0 ? options.cost.unit_rate * 1e9 : bytes_per_second(machine.unit);
-    double const share = winner.bound > rational(0) ? rate / (winner.bound.to_double() * unit) : 0;
+    double const share =
+        bounded.bound > rational(0) ? rate / (bounded.bound.to_double() * unit) : 0;
     std::printf("  %8s  %-16s %11.2f %10.4f %6.1f%%", bytes_in_words(bytes).c_str(),
-                winner.planner.c_str(), best.seconds * 1e6, rate * 1e-9, 100 * share);
+                name(best.candidate), best.seconds * 1e6, rate * 1e-9, 100 * share);
     nlohmann::json all = nlohmann::json::object();
     for (auto const& each : candidates.plans) {
-      double const seconds = predict(each.cost, static_cast<double>(bytes)).seconds;
+      double const seconds = seconds_for(each, static_cast<double>(bytes));
       std::printf(" %16.2f", seconds * 1e6);
-      all[each.plan.planner] = seconds * 1e6;
+      all[name_of(each)] = seconds * 1e6;
     }
     std::printf("\n");
     rows.push_back({{"bytes", bytes},
-                    {"fastest", winner.planner},
+                    {"fastest", name(best.candidate)},
                     {"microseconds", best.seconds * 1e6},
                     {"gigabytes_per_second", rate * 1e-9},
                     {"share_of_bound", share},

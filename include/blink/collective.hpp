@@ -64,5 +64,13 @@ inline constexpr std::array<std::string_view, 11> collective_names{
 [[nodiscard]] constexpr bool has_equal_roots(collective kind) {
   return kind == collective::all_gather || kind == collective::reduce_scatter;
 }
+/// Bytes of the whole buffer, all ranks' blocks together where there are blocks.
+///
+/// count: elements of the buffer, or of one block
+[[nodiscard]] constexpr std::uint64_t buffer_bytes(collective kind, std::uint64_t count,
+                                                   std::uint64_t element_bytes, int rank_count) {
+  bool const is_cut = has_input_blocks(kind) || has_output_blocks(kind);
+  return count * element_bytes * (is_cut ? static_cast<std::uint64_t>(rank_count) : 1);
+}
 
 }  // namespace blink::inline BLINK_ABI

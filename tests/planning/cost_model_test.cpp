@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <blink/planning/choose_methods.hpp>
 #include <blink/planning/choose_plan.hpp>
 #include <blink/planning/cost_model.hpp>
 #include <blink/topology/machines.hpp>
@@ -6,7 +7,9 @@
 #include "support/small_machines.hpp"
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <string>
 
 namespace {
@@ -100,6 +103,36 @@ TEST(ChoosePlan, TakesLowTreesForSmallAndTheHighestRateForLargeMessages) {
   auto const& small = candidates.plans[fastest(candidates, 8).candidate];
   double const least = predict(small.cost, 8).seconds;
   for (auto const& each : candidates.plans) EXPECT_LE(least, predict(each.cost, 8).seconds);
+}
+
+TEST(ChooseMethods, OneShotForTheSmallestAndFullLinksForTheLargest) {
+  for (auto const& machine : {machines::dgx1v(), machines::dgx2(), machines::dgx_h100()}) {
+    SCOPED_TRACE(machine.name);
+    plan_request const request{collective::all_reduce, {}, "exact"};
+    auto const table = choose_methods(machine, request);
+    validate(table);
+    auto const& smallest = table.methods[table.ranges.front().method];
+    auto const& largest = table.methods[table.ranges.back().method];
+    EXPECT_TRUE(smallest.plan.is_one_shot) << smallest.name;
+    EXPECT_FALSE(largest.plan.is_one_shot) << largest.name;
+    EXPECT_DOUBLE_EQ(predicted_bytes_per_second(largest.plan, collective::all_reduce),
+                     make_plan(machine, request).rate.to_double() * 1e9);
+    // A one-shot call moves as many buffers over the links as there are ranks.
+    EXPECT_LT(predicted_bytes_per_second(smallest.plan, collective::all_reduce),
+              predicted_bytes_per_second(largest.plan, collective::all_reduce));
+    auto const candidates = all_methods(machine, request);
+    for (auto const& range : table.ranges) {
+      auto const bytes = static_cast<double>(std::max<std::size_t>(8, range.from_bytes));
+      auto const best = candidates.plans[fastest(candidates, bytes).candidate];
+      EXPECT_EQ(name_of(best), table.methods[range.method].name) << bytes;
+    }
+  }
+}
+
+TEST(ChooseMethods, OthersThanAllReduceHaveNoOneShotForm) {
+  auto const table = choose_methods(machines::dgx1v(), {collective::all_gather, {}, "exact"});
+  validate(table);
+  for (auto const& each : table.methods) EXPECT_FALSE(each.plan.is_one_shot);
 }
 
 TEST(ChoosePlan, CrossoversAreWhereTheFastestChanges) {

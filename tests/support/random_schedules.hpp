@@ -4,6 +4,7 @@
 // Random schedules for the tests of the running side.
 
 #include <blink/collectives/schedule.hpp>
+#include <blink/collectives/schedule_blocks.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -101,18 +102,21 @@ inline blink::schedule random_schedule(std::mt19937_64& random, int rank_count,
   bool const one_root = kind == blink::collective::broadcast || kind == blink::collective::reduce;
   int const common_root = below(random, rank_count);
   int const extra = below(random, 4);
-  int const trees = blink::has_equal_roots(kind) ? rank_count + extra : 1 + extra;
+  result.is_one_shot = kind == blink::collective::all_reduce && random() % 4 == 0;
+  bool const equal_roots = blink::has_equal_roots(result, kind);
+  int const trees = equal_roots ? rank_count + extra : 1 + extra;
   for (int index = 0; index < trees; ++index) {
     blink::schedule_tree tree;
-    tree.root = one_root                                             ? common_root
-                : index < rank_count && blink::has_equal_roots(kind) ? index
-                                                                     : below(random, rank_count);
-    bool const needs_weight = index == 0 || blink::has_equal_roots(kind);
+    tree.root = one_root                            ? common_root
+                : index < rank_count && equal_roots ? index
+                                                    : below(random, rank_count);
+    bool const needs_weight = index == 0 || equal_roots;
     tree.weight = random() % 8 + (needs_weight ? 1 : 0);
     if (blink::has_reduce_phase(kind) || random() % 4 == 0) {
       tree.reduce_parent = random_parents(random, rank_count, tree.root);
     }
-    if (blink::has_broadcast_phase(kind) || random() % 4 == 0) {
+    bool const spreads = blink::has_broadcast_phase(kind) && !result.is_one_shot;
+    if (spreads || random() % 4 == 0) {
       tree.broadcast_parent = random() % 4 == 0 && !tree.reduce_parent.empty()
                                   ? tree.reduce_parent
                                   : random_parents(random, rank_count, tree.root);

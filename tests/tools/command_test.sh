@@ -33,7 +33,7 @@ refused() {
 }
 
 ok help "MACHINE" "$blink" --help
-for command in topo plan perf check simulate run; do ok "help $command" "Usage" "$blink" $command --help; done
+for command in topo plan perf tune check simulate run; do ok "help $command" "Usage" "$blink" $command --help; done
 ok version "blink [0-9]" "$blink" --version
 
 ok "all-reduce of the allocation" "62.5 GB/s" "$blink" plan "$data/dgx1v.xml" --ranks 0,1,2,3,4,5
@@ -140,6 +140,14 @@ ok "permutation among threads" "^ *[0-9].* 0$" "$blink" perf -c permute -g 3 --t
 ok "planned permutation" "^ *[0-9].* 0$" "$blink" perf dgx1v --ranks 0,1,4,6 -c permute --to 4,6,1,0 -b 64K -e 64K -n 2
 ok "barrier among threads" "barrier, 3 ranks" "$blink" perf -c barrier -g 3 -n 3
 ok "planned barrier" "barrier, 8 ranks" "$blink" perf dgx1v -c barrier -n 3
+ok "methods are measured" "from 0 bytes on" "$blink" tune -g 2 -c all_reduce,broadcast -e 4K -n 3 -o "$work/methods.json"
+ok "methods are run" "methods .* 0 " "$blink" perf -g 2 -b 8 -e 2K -n 3 --methods "$work/methods.json"
+ok "processes measure methods" "2 ranks as processes" "$blink" run -n 2 -- "$blink" tune -e 4K -n 3
+refused "methods of another collective" "expected some of gather" "$blink" perf -g 2 -c gather --methods "$work/methods.json"
+refused "methods for other ranks" "methods for 2 ranks, expected 3" "$blink" perf -g 3 --methods "$work/methods.json"
+refused "methods that are a plan" "blink_methods: missing" "$blink" perf -g 2 --methods p.json
+refused "tuning a barrier" "there is one way to do it" "$blink" tune -c barrier
+refused "tuning for no size" "expected at least 1 byte" "$blink" tune -b 0
 refused "permutation without destinations" "found .., expected ids" "$blink" perf -c permute -g 2
 
 refused "unknown planner" "unknown planner 'magic', expected one of exact" "$blink" plan dgx1v -p magic

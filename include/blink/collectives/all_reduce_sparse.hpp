@@ -107,7 +107,7 @@ sparse_report all_reduce_sparse(Me& me, prepared_schedule& plan, T* data, block_
     return report;
   }
   auto* const packed =
-      reinterpret_cast<T*>(plan.copy_of(me.rank()).at_least(report.elements * sizeof(T)));
+      reinterpret_cast<T*>(plan.packed_at(me.rank()).at_least(report.elements * sizeof(T)));
   T* next = packed;
   mask.for_each([&](std::size_t at) {
     std::memcpy(static_cast<void*>(next), data + mask.begin(at), mask.length(at) * sizeof(T));

@@ -6,13 +6,13 @@
 #include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/detail/run_collective.hpp>
-#include <blink/collectives/schedule.hpp>
+#include <blink/collectives/schedule_source.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/collectives/status.hpp>
 #include <blink/config.hpp>
-#include <blink/transports/prepared_schedule.hpp>
 
 #include <concepts>
+#include <utility>
 
 namespace blink::inline BLINK_ABI {
 
@@ -20,17 +20,11 @@ namespace blink::inline BLINK_ABI {
 ///
 /// Throws: precondition_error if `plan` does not carry it; collective_error, on every rank, if a
 ///         rank does not come before the deadline, or calls something else.
-template <session Me>
-void barrier(Me& me, prepared_schedule& plan) {
-  detail::run_collective<scheduled_chunks>(me, plan, collective::barrier,
+template <session Me, schedule_source Plan>
+void barrier(Me& me, Plan&& plan) {
+  detail::run_collective<scheduled_chunks>(me, std::forward<Plan>(plan), collective::barrier,
                                            static_cast<char const*>(nullptr),
                                            static_cast<char*>(nullptr), 0, detail::no_reducer{});
-}
-
-/// The same along a schedule that is looked up, or prepared, first.
-template <session Me>
-void barrier(Me& me, schedule const& plan) {
-  barrier(me, me.prepare(plan));
 }
 
 namespace detail {

@@ -36,9 +36,7 @@ struct call_event {
   }
   /// Of the collective: all ranks' blocks together where it has blocks.
   [[nodiscard]] std::uint64_t buffer_bytes() const {
-    bool const is_cut = has_input_blocks(kind) || has_output_blocks(kind);
-    return std::uint64_t{count} * element_bytes *
-           (is_cut ? static_cast<std::uint64_t>(rank_count) : 1);
+    return blink::buffer_bytes(kind, count, element_bytes, rank_count);
   }
 };
 

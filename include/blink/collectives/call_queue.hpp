@@ -5,10 +5,10 @@
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/detail/call_list.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/schedule_source.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
-#include <blink/transports/prepared_schedule.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -73,31 +73,36 @@ class call_queue {
   /// kind, input, output, count, reduce: as with the function of that name; a barrier takes null
   ///         buffers and no elements, collectives that do not reduce take no reducer
   /// Throws: precondition_error as that function.
-  template <chunking Chunks = scheduled_chunks, class T, class Reducer = detail::no_reducer>
-  [[nodiscard]] queued_call make(collective kind, prepared_schedule& plan, T const* input,
-                                 T* output, std::size_t count, Reducer const& reduce = {}) {
+  template <chunking Chunks = scheduled_chunks, schedule_source Plan, class T,
+            class Reducer = detail::no_reducer>
+  [[nodiscard]] queued_call make(collective kind, Plan&& plan, T const* input, T* output,
+                                 std::size_t count, Reducer const& reduce = {}) {
     static_assert(std::is_copy_constructible_v<Reducer>);
     expects(has_reduce_phase(kind) == !std::is_same_v<Reducer, detail::no_reducer> ||
                 kind == collective::barrier,
             "call_queue: a reducer where nothing is reduced, or none where something is");
     struct call final : detail::listed_call {
-      call(Me& me, prepared_schedule& along, collective what, T const* in, T* out, std::size_t n,
-           Reducer const& reducer)
-          : one(me, along, what, in, out, {n}, reducer) {}
+      call(Me& me, chosen_schedule const& along, collective what, T const* in, T* out,
+           std::size_t n, Reducer const& reducer)
+          : one(me, *along.plan, what, in, out, {n, along.chunk_bytes}, reducer) {}
       void begin() override { one.begin(); }
       bool advance() override { return one.advance(); }
       void complete() override { one.complete(); }
       detail::collective_call<Chunks, Me, T, Reducer> one;
     };
+    auto const chosen =
+        detail::choose_schedule(*me_, std::forward<Plan>(plan), kind,
+                                buffer_bytes(kind, count, sizeof(T), me_->rank_count()));
     return queued_call(list_,
-                       std::make_shared<call>(*me_, plan, kind, input, output, count, reduce));
+                       std::make_shared<call>(*me_, chosen, kind, input, output, count, reduce));
   }
 
   /// Prepares a call and starts it.
-  template <chunking Chunks = scheduled_chunks, class T, class Reducer = detail::no_reducer>
-  [[nodiscard]] queued_call start(collective kind, prepared_schedule& plan, T const* input,
-                                  T* output, std::size_t count, Reducer const& reduce = {}) {
-    auto call = make<Chunks>(kind, plan, input, output, count, reduce);
+  template <chunking Chunks = scheduled_chunks, schedule_source Plan, class T,
+            class Reducer = detail::no_reducer>
+  [[nodiscard]] queued_call start(collective kind, Plan&& plan, T const* input, T* output,
+                                  std::size_t count, Reducer const& reduce = {}) {
+    auto call = make<Chunks>(kind, std::forward<Plan>(plan), input, output, count, reduce);
     call.start();
     return call;
   }

@@ -45,6 +45,18 @@ inline std::vector<int> star_parents(int rank_count, int root) {
   return result;
 }
 
+/// Every rank takes the whole buffer of every other and computes the result for itself: an
+/// all-reduce in one step, for small buffers. Inputs stay in place until all have read them, so that
+/// a call in place copies its input first.
+///
+/// Pre: rank_count >= 1.
+[[nodiscard]] inline schedule one_shot_schedule(int rank_count) {
+  auto result = star_schedule(rank_count);
+  result.is_one_shot = true;
+  for (auto& tree : result.trees) tree.broadcast_parent.clear();
+  return result;
+}
+
 /// One tree in which all ranks are children of `root`.
 ///
 /// Pre: 0 <= root < rank_count.

@@ -65,7 +65,7 @@ void grouped(Me& me, prepared_schedule& plan, collective kind,
   if (packed.size() == 1) alone.insert(alone.begin(), packed.front());
   if (packed.size() > 1) {
     auto* const in = reinterpret_cast<T*>(
-        plan.copy_of(me.rank()).at_least(together * (in_blocks + out_blocks) * sizeof(T)));
+        plan.packed_at(me.rank()).at_least(together * (in_blocks + out_blocks) * sizeof(T)));
     T* const out = in + together * in_blocks;
     std::size_t before = 0;
     for (auto const* part : packed) {

@@ -5,12 +5,12 @@
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/detail/run_collective.hpp>
 #include <blink/collectives/reducer.hpp>
-#include <blink/collectives/schedule.hpp>
+#include <blink/collectives/schedule_source.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/config.hpp>
-#include <blink/transports/prepared_schedule.hpp>
 
 #include <cstddef>
+#include <utility>
 
 namespace blink::inline BLINK_ABI {
 
@@ -25,17 +25,12 @@ namespace blink::inline BLINK_ABI {
 ///         equal schedules and inputs give equal bits. The part of a tree: see `split.hpp`.
 /// Throws: precondition_error if `plan` does not carry it; collective_error, on every rank, if a
 ///         rank does not come or does not go on before the deadline, or calls something else.
-template <chunking Chunks = scheduled_chunks, session Me, class T, class Reducer>
-void reduce(Me& me, prepared_schedule& plan, T const* input, T* output, std::size_t count,
+template <chunking Chunks = scheduled_chunks, session Me, schedule_source Plan, class T,
+          class Reducer>
+void reduce(Me& me, Plan&& plan, T const* input, T* output, std::size_t count,
             Reducer const& reducer) {
-  detail::run_collective<Chunks>(me, plan, collective::reduce, input, output, count, reducer);
-}
-
-/// The same along a schedule that is looked up, or prepared, first.
-template <chunking Chunks = scheduled_chunks, session Me, class T, class Reducer>
-void reduce(Me& me, schedule const& plan, T const* input, T* output, std::size_t count,
-            Reducer const& reducer) {
-  reduce<Chunks>(me, me.prepare(plan), input, output, count, reducer);
+  detail::run_collective<Chunks>(me, std::forward<Plan>(plan), collective::reduce, input, output,
+                                 count, reducer);
 }
 
 }  // namespace blink::inline BLINK_ABI

@@ -4,12 +4,12 @@
 #include <blink/collective.hpp>
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/detail/run_collective.hpp>
-#include <blink/collectives/schedule.hpp>
+#include <blink/collectives/schedule_source.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/config.hpp>
-#include <blink/transports/prepared_schedule.hpp>
 
 #include <cstddef>
+#include <utility>
 
 namespace blink::inline BLINK_ABI {
 
@@ -23,16 +23,10 @@ namespace blink::inline BLINK_ABI {
 /// Throws: precondition_error if `plan` does not carry it, or for buffers that are null or overlap;
 ///         collective_error, on every rank, if a rank does not come or does not go on before the
 ///         deadline, or calls something else.
-template <chunking Chunks = scheduled_chunks, session Me, class T>
-void scatter(Me& me, prepared_schedule& plan, T const* input, T* output, std::size_t count) {
-  detail::run_collective<Chunks>(me, plan, collective::scatter, input, output, count,
-                                 detail::no_reducer{});
-}
-
-/// The same along a schedule that is looked up, or prepared, first.
-template <chunking Chunks = scheduled_chunks, session Me, class T>
-void scatter(Me& me, schedule const& plan, T const* input, T* output, std::size_t count) {
-  scatter<Chunks>(me, me.prepare(plan), input, output, count);
+template <chunking Chunks = scheduled_chunks, session Me, schedule_source Plan, class T>
+void scatter(Me& me, Plan&& plan, T const* input, T* output, std::size_t count) {
+  detail::run_collective<Chunks>(me, std::forward<Plan>(plan), collective::scatter, input, output,
+                                 count, detail::no_reducer{});
 }
 
 }  // namespace blink::inline BLINK_ABI

@@ -43,6 +43,10 @@ struct schedule {
   int rank_count = 0;
   std::vector<schedule_tree> trees{};
   std::vector<double> link_bytes_per_second{};  ///< physical links, each of one direction
+  /// Every tree carries the whole of its root's block, for an all-reduce the whole buffer, to a root
+  /// that keeps the result for itself: one step for an all-reduce instead of two, and as many times
+  /// the traffic as there are ranks. See `one_shot_schedule`.
+  bool is_one_shot = false;
 
   friend bool operator==(schedule const&, schedule const&) = default;
 };

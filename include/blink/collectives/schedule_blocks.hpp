@@ -20,15 +20,20 @@ namespace blink::inline BLINK_ABI {
   return tree.receivers.front();
 }
 
+/// Does every rank root trees for a block of its own (instead of one rank or any mix)?
+[[nodiscard]] inline bool has_equal_roots(schedule const& plan, collective kind) {
+  return has_equal_roots(kind) || plan.is_one_shot;
+}
+
 /// Who else's data a tree carries a part of: trees with equal numbers share one block of a buffer,
 /// in the order listed and in proportion to their weights.
 ///
-/// broadcast, reduce, all_reduce, barrier: one block; all_gather, reduce_scatter: one for each root;
-/// flows: one for each pair of a sender and its receiver.
+/// broadcast, reduce, all_reduce, barrier: one block; all_gather, reduce_scatter, one-shot
+/// all_reduce: one for each root; flows: one for each pair of a sender and its receiver.
 [[nodiscard]] inline std::size_t block_number(schedule const& plan, schedule_tree const& tree,
                                               collective kind) {
   auto const root = static_cast<std::size_t>(tree.root);
-  if (has_equal_roots(kind)) return root;
+  if (has_equal_roots(plan, kind)) return root;
   if (!is_flow(kind)) return 0;
   return root * static_cast<std::size_t>(plan.rank_count) +
          static_cast<std::size_t>(flow_end(tree));
@@ -36,7 +41,7 @@ namespace blink::inline BLINK_ABI {
 /// One more than the greatest `block_number`.
 [[nodiscard]] inline std::size_t block_numbers(schedule const& plan, collective kind) {
   auto const ranks = static_cast<std::size_t>(plan.rank_count);
-  return is_flow(kind) ? ranks * ranks : has_equal_roots(kind) ? ranks : 1;
+  return is_flow(kind) ? ranks * ranks : has_equal_roots(plan, kind) ? ranks : 1;
 }
 
 /// Where the block of a tree is among the blocks of its senders' input and of its receivers'
@@ -102,7 +107,7 @@ void validate_flows(schedule const& plan, collective kind, std::vector<std::uint
 /// Time:   O(T V), and O(V^2) for flows.
 /// Pre:    `validate(plan)` passed.
 /// Post:   every tree has the phases that `kind` needs; broadcast and reduce have one root; with
-///         all-gather and reduce-scatter every rank roots a tree of positive weight; flows have
+///         all-gather, reduce-scatter and one-shot all-reduce every rank roots a tree of positive weight; flows have
 ///         trees of positive weight for every pair of a sender and its receiver, and no others: to
 ///         one rank from all (gather), from one to all (scatter), from all to all, the rank itself
 ///         included; from each rank to the next; or from ranks to one other each.
@@ -111,12 +116,15 @@ inline void validate_for(schedule const& plan, collective kind) {
   auto const fail = [&](std::string const& what) {
     throw precondition_error(std::string(to_text(kind)) + ": " + what);
   };
+  if (plan.is_one_shot && kind != collective::all_reduce) {
+    fail("a one-shot schedule carries all_reduce only");
+  }
   std::vector<std::uint64_t> weight(block_numbers(plan, kind), 0);
   for (std::size_t index = 0; index < plan.trees.size(); ++index) {
     auto const& tree = plan.trees[index];
     auto const name = "tree " + std::to_string(index) + " of the schedule ";
     if (has_reduce_phase(kind) && tree.reduce_parent.empty()) fail(name + "has no reduce phase");
-    if (has_broadcast_phase(kind) && tree.broadcast_parent.empty()) {
+    if (has_broadcast_phase(kind) && !plan.is_one_shot && tree.broadcast_parent.empty()) {
       fail(name + "has no broadcast phase");
     }
     if (is_flow(kind) ? tree.receivers.size() != 1 : !tree.receivers.empty()) {
@@ -130,7 +138,7 @@ inline void validate_for(schedule const& plan, collective kind) {
            std::to_string(plan.trees[0].root));
     }
   }
-  if (has_equal_roots(kind)) {
+  if (has_equal_roots(plan, kind)) {
     for (std::size_t rank = 0; rank < weight.size(); ++rank) {
       if (weight[rank] == 0) fail("rank " + std::to_string(rank) + " roots no tree with a weight");
     }
@@ -159,7 +167,7 @@ inline void validate_for(schedule const& plan, collective kind) {
       }
     };
     if (has_reduce_phase(kind)) add(tree.reduce_route);
-    if (has_broadcast_phase(kind)) add(tree.broadcast_route);
+    if (has_broadcast_phase(kind) && !plan.is_one_shot) add(tree.broadcast_route);
   }
   double rate = 0;
   for (std::size_t link = 0; link < load.size(); ++link) {

@@ -22,7 +22,21 @@ namespace blink::inline BLINK_ABI {
 struct plan_candidate {
   blink::plan plan;
   plan_cost cost;
+  /// The plan is a reduce-scatter whose trees carry the whole buffer each, which makes an all-reduce
+  /// of it; see `schedule::is_one_shot`.
+  bool is_one_shot = false;
 };
+
+/// Its planner, and whether it is one-shot.
+[[nodiscard]] inline std::string name_of(plan_candidate const& candidate) {
+  return candidate.plan.planner + (candidate.is_one_shot ? " one-shot" : "");
+}
+
+/// Seconds that it needs for a buffer of `bytes`. Time: as `predict`.
+[[nodiscard]] inline double seconds_for(plan_candidate const& candidate, double bytes) {
+  auto const buffers = candidate.is_one_shot ? static_cast<double>(candidate.plan.ranks.size()) : 1;
+  return predict(candidate.cost, bytes * buffers).seconds;
+}
 
 /// Every planner's answer, or why there is none.
 struct plan_candidates {
@@ -72,7 +86,7 @@ struct plan_choice {
 [[nodiscard]] inline plan_choice fastest(plan_candidates const& candidates, double bytes) {
   plan_choice best;
   for (std::size_t i = 0; i < candidates.plans.size(); ++i) {
-    double const seconds = predict(candidates.plans[i].cost, bytes).seconds;
+    double const seconds = seconds_for(candidates.plans[i], bytes);
     if (i == 0 || seconds < best.seconds) best = {i, seconds};
   }
   return best;

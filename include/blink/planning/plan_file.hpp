@@ -2,17 +2,14 @@
 #pragma once
 
 #include <blink/config.hpp>
+#include <blink/detail/json_fields.hpp>
 #include <blink/error.hpp>
 #include <blink/planning/forest.hpp>
 #include <blink/rational.hpp>
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -77,31 +74,11 @@ inline constexpr int plan_file_format = 1;
 
 namespace detail {
 
-/// Reads typed fields of JSON and says where it stopped: "FILE: trees[2].root: …, expected …".
-class plan_reader {
+/// Reads what is in plan files.
+class plan_reader : public json_fields {
  public:
-  using json = nlohmann::json;
-  explicit plan_reader(std::string file) : file_(std::move(file)) {}
+  using json_fields::json_fields;
 
-  [[noreturn]] void fail(std::string const& where, std::string const& what) const {
-    throw input_error(file_ + ": " + where + ": " + what);
-  }
-  json const& field(json const& object, std::string const& where, char const* key) const {
-    if (!object.is_object()) fail(where, "expected an object");
-    auto const found = object.find(key);
-    if (found == object.end()) fail(where.empty() ? key : where + "." + key, "missing");
-    return *found;
-  }
-  int integer(json const& value, std::string const& where) const {
-    if (!value.is_number_integer() || value.get<double>() < -1e9 || value.get<double>() > 1e9) {
-      fail(where, "found " + shown(value) + ", expected an integer");
-    }
-    return value.get<int>();
-  }
-  std::string text(json const& value, std::string const& where) const {
-    if (!value.is_string()) fail(where, "found " + shown(value) + ", expected text");
-    return value.get<std::string>();
-  }
   /// A fraction as text, or an integer.
   rational fraction(json const& value, std::string const& where) const {
     auto const read = value.is_string()           ? rational::from_text(value.get<std::string>())
@@ -109,17 +86,6 @@ class plan_reader {
                                                   : std::nullopt;
     if (!read) fail(where, "found " + shown(value) + ", expected a fraction such as \"24/7\"");
     return *read;
-  }
-  json const& array(json const& value, std::string const& where) const {
-    if (!value.is_array()) fail(where, "found " + shown(value) + ", expected a list");
-    return value;
-  }
-  std::vector<int> integers(json const& value, std::string const& where) const {
-    std::vector<int> result;
-    for (auto const& entry : array(value, where)) {
-      result.push_back(integer(entry, where + at(result.size())));
-    }
-    return result;
   }
   std::vector<std::pair<int, int>> links(json const& value, std::string const& where) const {
     std::vector<std::pair<int, int>> result;
@@ -166,18 +132,6 @@ class plan_reader {
     }
     fail(where + ".kind", "found \"" + kind + "\", expected cut, partition, prices or none");
   }
-  static std::string at(std::size_t i) { return "[" + std::to_string(i) + "]"; }
-
- private:
-  static std::string shown(json const& value) {
-    if (value.is_array()) return "a list";  // not printed: it may be nested without end
-    if (value.is_object()) return "an object";
-    auto text = value.dump(-1, ' ', true, json::error_handler_t::replace);
-    constexpr std::size_t longest = 40;
-    if (text.size() > longest) text = text.substr(0, longest) + "...";
-    return text;
-  }
-  std::string file_;
 };
 
 }  // namespace detail
@@ -188,32 +142,10 @@ class plan_reader {
 /// file: the name to show in errors.
 /// Throws: input_error with the line (malformed text) or the field, and what was expected.
 [[nodiscard]] inline plan read_plan(std::string_view text, std::string const& file) {
-  using json = nlohmann::json;
   detail::plan_reader const read(file);
-  json document;
-  try {
-    document = json::parse(text);
-  } catch (json::parse_error const& failure) {
-    auto const end =
-        text.begin() + static_cast<std::ptrdiff_t>(std::min(failure.byte, text.size()));
-    throw input_error(file + ":" + std::to_string(1 + std::count(text.begin(), end, '\n')) +
-                      ": malformed JSON, expected a plan file (\"blink_plan\": 1)");
-  } catch (json::exception const& failure) {
-    throw input_error(file + ": " + failure.what());
-  }
-  if (read.integer(read.field(document, "", "blink_plan"), "blink_plan") != plan_file_format) {
-    read.fail("blink_plan",
-              "found format " + std::to_string(document["blink_plan"].get<int>()) + ", expected 1");
-  }
+  auto const document = read.document(text, "a plan file", "blink_plan", plan_file_format);
   plan result;
-  auto const name = read.text(read.field(document, "", "collective"), "collective");
-  auto const known = std::find(collective_names.begin(), collective_names.end(), name);
-  if (known == collective_names.end()) {
-    std::string all;
-    for (auto const each : collective_names) all += (all.empty() ? "" : ", ") + std::string(each);
-    read.fail("collective", "found \"" + name + "\", expected one of " + all);
-  }
-  result.collective = static_cast<collective>(known - collective_names.begin());
+  result.collective = read.kind(read.field(document, "", "collective"), "collective");
   result.planner = read.text(read.field(document, "", "planner"), "planner");
   result.unit = read.text(read.field(document, "", "unit"), "unit");
   if (document.contains("links")) result.links = read.text(document["links"], "links");
@@ -252,10 +184,7 @@ class plan_reader {
 
 /// Reads a plan from a file. Throws: input_error.
 [[nodiscard]] inline plan read_plan_file(std::string const& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw input_error(file + ": cannot be opened, expected a plan file");
-  std::string const text((std::istreambuf_iterator<char>(stream)), {});
-  return read_plan(text, file);
+  return read_plan(detail::text_of_file(file, "a plan file"), file);
 }
 
 /// Writes a plan to a file. Throws: input_error if that is not possible.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/config.hpp>
+#include <blink/detail/json_fields.hpp>
 #include <blink/error.hpp>
 #include <blink/planning/plan_file.hpp>
 #include <blink/planning/plan_options.hpp>
@@ -14,8 +15,6 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
@@ -54,22 +53,8 @@ namespace detail {
 /// file: the name to show in errors.
 /// Throws: input_error with the line (malformed text) or the field, and what was expected.
 [[nodiscard]] inline plan_options read_hints(std::string_view text, std::string const& file) {
-  using json = nlohmann::json;
   detail::plan_reader const read(file);
-  json document;
-  try {
-    document = json::parse(text);
-  } catch (json::parse_error const& failure) {
-    auto const end =
-        text.begin() + static_cast<std::ptrdiff_t>(std::min(failure.byte, text.size()));
-    throw input_error(file + ":" + std::to_string(1 + std::count(text.begin(), end, '\n')) +
-                      ": malformed JSON, expected hints (\"blink_hints\": 1)");
-  } catch (json::exception const& failure) {
-    throw input_error(file + ": " + failure.what());
-  }
-  if (read.integer(read.field(document, "", "blink_hints"), "blink_hints") != hints_format) {
-    read.fail("blink_hints", "expected format 1");
-  }
+  auto const document = read.document(text, "hints", "blink_hints", hints_format);
   constexpr std::array<std::string_view, 11> keys{
       "blink_hints", "max_trees",       "max_height", "weight_unit",    "trees_per_root", "relays",
       "shares",      "forbidden_links", "symmetries", "required_links", "cut_surplus"};
@@ -113,10 +98,7 @@ namespace detail {
 
 /// Reads hints from a file. Throws: input_error.
 [[nodiscard]] inline plan_options read_hints_file(std::string const& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw input_error(file + ": cannot be opened, expected a file of hints");
-  std::string const text((std::istreambuf_iterator<char>(stream)), {});
-  return read_hints(text, file);
+  return read_hints(detail::text_of_file(file, "hints"), file);
 }
 
 }  // namespace blink::inline BLINK_ABI

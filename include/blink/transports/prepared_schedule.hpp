@@ -88,6 +88,7 @@ struct pipeline_costs {
                                                pipeline_costs const& costs) {
   detail::fingerprint all;
   all.add(static_cast<std::uint64_t>(plan.rank_count));
+  all.add(std::uint64_t{plan.is_one_shot});
   for (auto const& tree : plan.trees) {
     for (std::uint64_t const number :
          {static_cast<std::uint64_t>(tree.root), tree.weight, std::uint64_t{tree.chunk_bytes}}) {
@@ -122,7 +123,8 @@ class prepared_schedule {
         fingerprint_(blink::fingerprint(plan_, layout, costs)),
         in_order_(reduces_in_order(plan_)),
         trees_(plan_.trees.size()),
-        copies_(static_cast<std::size_t>(plan_.rank_count)) {
+        copies_(static_cast<std::size_t>(plan_.rank_count)),
+        packed_(copies_.size()) {
     for (std::size_t kind = 0; kind < refusals_.size(); ++kind) {
       try {
         validate_for(plan_, static_cast<collective>(kind));
@@ -160,20 +162,27 @@ class prepared_schedule {
     return copies_[static_cast<std::size_t>(rank)];
   }
 
+  /// For small buffers that a rank packs together, or for the blocks that are not zero.
+  [[nodiscard]] detail::scratch& packed_at(int rank) {
+    return packed_[static_cast<std::size_t>(rank)];
+  }
+
   /// Sets the fields of `here` that depend on the call: which elements, in which chunks, and how
   /// they pass. All ranks of a tree compute the same for it.
   ///
   /// block: of which the tree carries a part
   /// sizes: of elements, and of partial results on wires (`sizes_of`)
   /// order: with `shape` the chunks are the tree's shares of the periods
+  /// chunk_bytes: instead of what the schedule says; 0: that
   /// Time:  O(wires of the lane).
   template <chunking Chunks>
   void set_call(lane& here, collective kind, block_range const& block, element_sizes const& sizes,
-                order_promise order) const {
+                order_promise order, std::size_t chunk_bytes = 0) const {
     auto const& share = share_of(trees_[here.tree], kind);
-    std::size_t const begin = order == order_promise::shape
-                                  ? set_periods(here, share, block.count, sizes)
-                                  : set_chunks<Chunks>(here, share, kind, block.count, sizes);
+    std::size_t const begin =
+        order == order_promise::shape
+            ? set_periods(here, share, block.count, sizes)
+            : set_chunks<Chunks>(here, share, kind, block.count, sizes, chunk_bytes);
     here.input_begin = block.input_begin + begin;
     here.output_begin = block.output_begin + begin;
     here.chunks = (here.count + here.chunk - 1) / here.chunk;
@@ -259,9 +268,9 @@ class prepared_schedule {
     std::array<tree_pipeline, collective_names.size()> pipelines;
   };
 
-  [[nodiscard]] static tree_share const& share_of(measured_tree const& tree, collective kind) {
+  [[nodiscard]] tree_share const& share_of(measured_tree const& tree, collective kind) const {
     if (is_flow(kind)) return tree.of_flow;
-    return has_equal_roots(kind) ? tree.of_root : tree.of_buffer;
+    return has_equal_roots(plan_, kind) ? tree.of_root : tree.of_buffer;
   }
 
   [[nodiscard]] passage way(wire_end const& end, bool leads_up, bool is_both) const {
@@ -274,12 +283,12 @@ class prepared_schedule {
   /// One part of the buffer in chunks. Returns where it begins.
   template <chunking Chunks>
   std::size_t set_chunks(lane& here, tree_share const& share, collective kind, std::size_t count,
-                         element_sizes const& sizes) const {
+                         element_sizes const& sizes, std::size_t chunk_bytes) const {
     std::size_t const begin = part_begin(count, sizes.value, share.before, share.total);
     here.count = part_begin(count, sizes.value, share.before + share.weight, share.total) - begin;
     // Chunks are as large as they are on the wires that carry the larger of both.
     std::size_t const element_bytes = sizes.largest();
-    std::size_t scheduled = plan_.trees[here.tree].chunk_bytes;
+    std::size_t scheduled = chunk_bytes != 0 ? chunk_bytes : plan_.trees[here.tree].chunk_bytes;
     if (scheduled == 0) {
       auto const& pipeline = trees_[here.tree].pipelines[static_cast<std::size_t>(kind)];
       scheduled = pipeline_chunk_bytes(here.count * element_bytes, pipeline.steps,
@@ -332,7 +341,7 @@ class prepared_schedule {
   void measure_trees() {
     bool const flows = std::all_of(plan_.trees.begin(), plan_.trees.end(),
                                    [](schedule_tree const& t) { return t.receivers.size() == 1; });
-    measure_shares(collective::broadcast, &measured_tree::of_buffer);
+    if (!plan_.is_one_shot) measure_shares(collective::broadcast, &measured_tree::of_buffer);
     measure_shares(collective::all_gather, &measured_tree::of_root);
     if (flows) measure_shares(collective::all_to_all, &measured_tree::of_flow);
     std::array<double, collective_names.size()> rates{};  // of one block, by collective
@@ -351,9 +360,13 @@ class prepared_schedule {
         auto& pipeline = measured.pipelines[k];
         int steps = 0;
         if (has_reduce_phase(kind)) steps += tree_height(tree.reduce_parent);
-        if (has_broadcast_phase(kind)) steps += tree_height(tree.broadcast_parent);
+        if (has_broadcast_phase(kind) && !plan_.is_one_shot) {
+          steps += tree_height(tree.broadcast_parent);
+        }
         // With reach the root combines and spreads in one step.
-        if (tables_.layout().reaches && kind == collective::all_reduce) --steps;
+        if (tables_.layout().reaches && kind == collective::all_reduce && !plan_.is_one_shot) {
+          --steps;
+        }
         pipeline.steps = std::max(1, steps);
         auto const& share = share_of(measured, kind);
         pipeline.bytes_per_second = rates[k] == 0 ? costs_.bytes_per_second
@@ -370,6 +383,7 @@ class prepared_schedule {
   bool in_order_;
   std::vector<measured_tree> trees_;
   std::vector<detail::scratch> copies_;  // by rank
+  std::vector<detail::scratch> packed_;
   std::array<std::string, collective_names.size()> refusals_;
 };
 

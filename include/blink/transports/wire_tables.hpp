@@ -324,7 +324,7 @@ inline void wire_tables::make_lanes(schedule const& plan) {
     };
     of_rank.reducing = list(true, false);
     of_rank.spreading = list(false, true);
-    of_rank.both = list(true, true);
+    of_rank.both = plan.is_one_shot ? of_rank.reducing : list(true, true);
   }
 }
 

@@ -89,6 +89,7 @@ template <session Me>
 /// Of how many elements a call is.
 struct call_size {
   std::size_t count = 0;  ///< of the whole buffer, or of one block where the collective has blocks
+  std::size_t chunk_bytes = 0;  ///< instead of what the schedule says; 0: that
   /// By `block_number`, if blocks are not equal: then `count` is that of all together, and the caller
   /// has checked the buffers.
   block_range const* blocks = nullptr;
@@ -136,7 +137,8 @@ class collective_call {
     if (size.blocks == nullptr) {
       auto const overlap = check_buffers(kind, use_of(lanes_), me.rank(), me.rank_count(), input,
                                          output, size.count, sizeof(T));
-      needs_copy_ = overlap == buffer_overlap::in_place && sends_and_receives(kind);
+      bool const keeps_input = sends_and_receives(kind) || plan.source().is_one_shot;
+      needs_copy_ = overlap == buffer_overlap::in_place && keeps_input;
     }
     expects(sizes.largest() <= plan.tables().layout().slot_bytes,
             "world_options: slot_bytes is less than the size of one element");
@@ -152,24 +154,27 @@ class collective_call {
     if (leads()) {
       constexpr std::string_view names = names_of<T, Reducer, Chunks>();
       constexpr std::uint64_t types = fingerprint_of(names);
+      // Ranks with other chunks do not fit together either.
+      std::uint64_t const fingerprint = plan_.fingerprint() + size_.chunk_bytes;
       observed_.begin([&] {
         return call_event{.kind = kind_,
                           .rank = me_.rank(),
                           .rank_count = me_.rank_count(),
-                          .plan = plan_.fingerprint(),
+                          .plan = fingerprint,
                           .count = size_.count,
                           .element_bytes = sizeof(T),
                           .types = names};
       });
-      result = me_.enter(plan_, {{kind_, plan_.fingerprint(), size_.count, sizeof(T), names, types,
-                                  size_.fingerprint},
-                                 buffers_.input,
-                                 static_cast<void*>(buffers_.output),
-                                 may_show && size_.blocks == nullptr});
+      result = me_.enter(
+          plan_, {{kind_, fingerprint, size_.count, sizeof(T), names, types, size_.fingerprint},
+                  buffers_.input,
+                  static_cast<void*>(buffers_.output),
+                  may_show && size_.blocks == nullptr});
       if constexpr (showing_session<Me>) shows_ = me_.shows_inputs();
       for (std::size_t k = 0; k < lane_count(); ++k) {
         auto& here = lanes_.first[k];
-        plan_.set_call<Chunks>(here, kind_, block_of(here), sizes, order_of<Reducer>);
+        plan_.set_call<Chunks>(here, kind_, block_of(here), sizes, order_of<Reducer>,
+                               size_.chunk_bytes);
         if (result == status::ok) open_lane(me_.link(), here, sizeof(T));
       }
     }

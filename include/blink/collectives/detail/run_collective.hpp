@@ -4,21 +4,25 @@
 #include <blink/collective.hpp>
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/schedule_source.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/config.hpp>
-#include <blink/transports/prepared_schedule.hpp>
 
 #include <cstddef>
+#include <utility>
 
 namespace blink::inline BLINK_ABI::detail {
 
 /// A whole call, from its beginning to its end.
 ///
 /// count: elements of the whole buffer, or of one block where the collective has blocks
-template <chunking Chunks, session Me, class T, class Reducer>
-void run_collective(Me& me, prepared_schedule& plan, collective kind, T const* input, T* output,
+template <chunking Chunks, session Me, schedule_source Plan, class T, class Reducer>
+void run_collective(Me& me, Plan&& plan, collective kind, T const* input, T* output,
                     std::size_t count, Reducer const& reduce) {
-  collective_call<Chunks, Me, T, Reducer> call(me, plan, kind, input, output, {count}, reduce);
+  auto const chosen = choose_schedule(me, std::forward<Plan>(plan), kind,
+                                      buffer_bytes(kind, count, sizeof(T), me.rank_count()));
+  collective_call<Chunks, Me, T, Reducer> call(me, *chosen.plan, kind, input, output,
+                                               {count, chosen.chunk_bytes}, reduce);
   call.begin();
   call.complete();
 }

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/schedule.hpp>
+#include <blink/collectives/session.hpp>
+#include <blink/config.hpp>
+#include <blink/transports/prepared_schedule.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <type_traits>
+
+namespace blink::inline BLINK_ABI {
+
+/// Along which schedule a call goes, and in which chunks.
+struct chosen_schedule {
+  prepared_schedule* plan = nullptr;
+  std::size_t chunk_bytes = 0;  ///< 0: as the schedule says
+};
+
+/// Something that looks at a call and says along which schedule it goes, such as `prepared_methods`.
+///
+/// Semantics beyond the syntax: `bytes` is of the whole buffer, all ranks' blocks together where the
+/// collective has blocks. Equal arguments give equal schedules on all ranks.
+template <class S>
+concept schedule_chooser = requires(S& choice, collective kind, std::size_t bytes) {
+  { choice.choose(kind, bytes) } -> std::same_as<chosen_schedule>;
+};
+
+/// What collectives take as their plan: a prepared schedule; a schedule, which is looked up or
+/// prepared first; or a chooser.
+template <class S>
+concept schedule_source =
+    std::same_as<S, prepared_schedule&> || std::same_as<std::remove_cvref_t<S>, schedule> ||
+    schedule_chooser<std::remove_reference_t<S>>;
+
+namespace detail {
+
+template <session Me, schedule_source Plan>
+[[nodiscard]] chosen_schedule choose_schedule(Me& me, Plan&& plan, collective kind,
+                                              std::size_t bytes) {
+  if constexpr (std::same_as<Plan, prepared_schedule&>) {
+    return {&plan, 0};
+  } else if constexpr (std::same_as<std::remove_cvref_t<Plan>, schedule>) {
+    return {&me.prepare(plan), 0};
+  } else {
+    return plan.choose(kind, bytes);
+  }
+}
+
+}  // namespace detail
+
+}  // namespace blink::inline BLINK_ABI

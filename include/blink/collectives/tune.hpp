@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/all_reduce.hpp>
+#include <blink/collectives/barrier.hpp>
+#include <blink/collectives/chunk_feedback.hpp>
+#include <blink/collectives/default_schedules.hpp>
+#include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/method_table.hpp>
+#include <blink/collectives/schedule.hpp>
+#include <blink/collectives/session.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/reducers/arithmetic.hpp>
+#include <blink/transports/prepared_schedule.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// How `tune` searches. Equal on all ranks.
+struct tuning_options {
+  std::size_t first_bytes = 8;  ///< of the whole buffer
+  std::size_t last_bytes = std::size_t{32} << 20;
+  double growth = 4;     ///< from one size to the next
+  int calls = 15;        ///< for each method and size; their median counts
+  double margin = 0.05;  ///< another method must be faster by so much to be taken
+  std::size_t chunks_from_bytes = 1 << 18;  ///< from this size on chunk sizes are searched, too
+  chunk_feedback_options chunks{};
+};
+
+/// What one method took for one size.
+struct tuning_sample {
+  std::size_t bytes = 0;
+  std::size_t method = 0;
+  std::size_t chunk_bytes = 0;  ///< 0: as the schedule says
+  double seconds = 0;           ///< median; of a call on the rank where it took longest
+};
+
+/// The table, and what was measured for it.
+struct tuning_result {
+  method_table table;
+  std::vector<tuning_sample> samples;
+};
+
+namespace detail {
+
+/// Memory that calls of a session take: its own where it has such, else any.
+template <class T, session Me>
+[[nodiscard]] auto buffer_for(Me& me, std::size_t count) {
+  if constexpr (requires { me.template allocate<T>(count); }) {
+    return me.template allocate<T>(count);
+  } else {
+    return std::vector<T>(count);
+  }
+}
+
+/// Measures calls of one collective on buffers of its own.
+template <session Me>
+class call_timer {
+ public:
+  call_timer(Me& me, collective kind, std::size_t bytes)
+      : me_(me),
+        meeting_(me.prepare(star_schedule(me.rank_count()))),
+        kind_(kind),
+        count_(std::max<std::size_t>(
+            1, bytes / buffer_bytes(kind, 1, sizeof(float), me.rank_count()))),
+        input_(buffer_for<float>(me, blocks(has_input_blocks(kind)) * count_)),
+        output_(buffer_for<float>(me, blocks(has_output_blocks(kind)) * count_)),
+        longest_(buffer_for<double>(me, 1)) {}
+
+  /// Seconds of a call with inputs that were just written, the same number on all ranks. Small
+  /// calls follow one another, since ranks leave a barrier further apart than such a call takes.
+  [[nodiscard]] double seconds(prepared_schedule& plan, std::size_t chunk_bytes) {
+    using clock = std::chrono::steady_clock;
+    constexpr std::size_t most_calls = 16;
+    std::size_t const calls =
+        std::clamp<std::size_t>((std::size_t{1} << 20) / (count_ * sizeof(float)), 1, most_calls);
+    double own = 0;
+    barrier(me_);
+    for (std::size_t call = 0; call < calls; ++call) {
+      std::fill_n(input_.data(), input_.size(), static_cast<float>(++round_ % 8));
+      auto const start = clock::now();
+      if (has_reduce_phase(kind_)) {
+        run(plan, chunk_bytes, sum{});
+      } else {
+        run(plan, chunk_bytes, no_reducer{});
+      }
+      bool const has_synchronised = calls > 1 && call == 0;
+      if (!has_synchronised) own += std::chrono::duration<double>(clock::now() - start).count();
+    }
+    longest_.data()[0] = own / static_cast<double>(std::max<std::size_t>(1, calls - 1));
+    all_reduce(me_, meeting_, static_cast<double const*>(longest_.data()), longest_.data(), 1,
+               max{});
+    return longest_.data()[0];
+  }
+
+  [[nodiscard]] double median(prepared_schedule& plan, std::size_t chunk_bytes, int calls) {
+    std::vector<double> all;
+    (void)seconds(plan, chunk_bytes);  // touches memory for the first time
+    for (int call = 0; call < calls; ++call) all.push_back(seconds(plan, chunk_bytes));
+    auto const middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+    std::nth_element(all.begin(), middle, all.end());
+    return *middle;
+  }
+
+ private:
+  [[nodiscard]] std::size_t blocks(bool in_blocks) const {
+    return in_blocks ? static_cast<std::size_t>(me_.rank_count()) : 1;
+  }
+  template <class Reducer>
+  void run(prepared_schedule& plan, std::size_t chunk_bytes, Reducer const& reducer) {
+    collective_call<scheduled_chunks, Me, float, Reducer> call(
+        me_, plan, kind_, input_.data(), output_.data(), {count_, chunk_bytes}, reducer);
+    call.begin();
+    call.complete();
+  }
+
+  Me& me_;
+  prepared_schedule& meeting_;
+  collective kind_;
+  std::size_t count_;
+  decltype(buffer_for<float>(std::declval<Me&>(), 1)) input_, output_;
+  decltype(buffer_for<double>(std::declval<Me&>(), 1)) longest_;
+  std::uint64_t round_ = 0;
+};
+
+}  // namespace detail
+
+/// Measures methods at growing sizes and says which is the fastest from which size on: a short search,
+/// for a program's start or for a file (`method_file.hpp`). All ranks call it together.
+///
+/// Sums of floats, or floats that move; inputs are rewritten before every call, since data that lies
+/// in the right cache already would flatter whoever reads it. Between two sizes the change is in
+/// the geometric middle. A method that took twice the time of the best at two sizes in a row is not
+/// tried at larger ones if it was losing. Chunk sizes of the best method are searched by
+/// `chunk_feedback` where messages are large.
+///
+/// kind:    any but a barrier
+/// methods: the first is taken where nothing else is faster by the margin
+/// Time:    calls * methods * sizes calls.  Memory: buffers of the largest size.
+/// Post:    the same table on all ranks.
+/// Throws:  precondition_error for a method that does not carry `kind`, or for options out of range;
+///          what calls throw.
+template <session Me>
+[[nodiscard]] tuning_result tune(Me& me, collective kind, std::vector<method> methods,
+                                 tuning_options const& options = {}) {
+  expects(kind != collective::barrier, "tune: a barrier has one size");
+  expects(me.group().size() == 1, "tune: the session's group must be a lone thread");
+  expects(options.first_bytes >= 1 && options.first_bytes <= options.last_bytes &&
+              options.growth > 1 && options.calls >= 1 && options.margin >= 0 && options.margin < 1,
+          "tuning_options: 1 <= first_bytes <= last_bytes, growth > 1, calls >= 1, "
+          "0 <= margin < 1");
+  tuning_result result;
+  result.table.collective = kind;
+  result.table.methods = std::move(methods);
+  result.table.ranges = {{0, 0, 0}};
+  validate(result.table);
+  std::vector<prepared_schedule*> plans;
+  for (auto const& each : result.table.methods) plans.push_back(&me.prepare(each.plan));
+
+  constexpr double too_slow = 2;  // times the best
+  std::vector<int> slow_in_a_row(plans.size(), 0);
+  std::size_t before = 0;
+  for (auto bytes = static_cast<double>(options.first_bytes);
+       bytes <= static_cast<double>(options.last_bytes); bytes *= options.growth) {
+    auto const size = static_cast<std::size_t>(bytes);
+    detail::call_timer<Me> timer(me, kind, size);
+    std::vector<tuning_sample> here;
+    for (std::size_t m = 0; m < plans.size(); ++m) {
+      if (slow_in_a_row[m] >= 2) continue;
+      here.push_back({size, m, 0, timer.median(*plans[m], 0, options.calls)});
+    }
+    auto const best = *std::min_element(here.begin(), here.end(), [](auto const& a, auto const& b) {
+      return a.seconds < b.seconds;
+    });
+    for (auto const& sample : here) {
+      auto& slow = slow_in_a_row[sample.method];
+      slow = sample.seconds > too_slow * best.seconds ? slow + 1 : 0;
+    }
+    // What was best for smaller sizes stays unless another is clearly better.
+    auto const& last = result.table.ranges.back();
+    auto chosen = best;
+    for (auto const& sample : here) {
+      bool const is_last = sample.method == last.method;
+      if (is_last && best.seconds >= sample.seconds * (1 - options.margin)) chosen = sample;
+    }
+    if (size >= options.chunks_from_bytes) {
+      chunk_feedback search(options.chunks);
+      while (!search.settled()) {
+        search.report(1 / timer.seconds(*plans[chosen.method], search.bytes()));
+      }
+      tuning_sample const sample{
+          size, chosen.method, search.bytes(),
+          timer.median(*plans[chosen.method], search.bytes(), options.calls)};
+      here.push_back(sample);
+      if (sample.seconds < chosen.seconds * (1 - options.margin)) chosen = sample;
+    }
+    result.samples.insert(result.samples.end(), here.begin(), here.end());
+    if (before == 0) {
+      result.table.ranges.back() = {0, chosen.method, chosen.chunk_bytes};
+    } else if (chosen.method != last.method || chosen.chunk_bytes != last.chunk_bytes) {
+      auto const middle = std::sqrt(static_cast<double>(before) * bytes);
+      result.table.ranges.push_back(
+          {static_cast<std::size_t>(middle) + 1, chosen.method, chosen.chunk_bytes});
+    }
+    before = size;
+  }
+  return result;
+}
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/method_table.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/planning/choose_plan.hpp>
+#include <blink/planning/cost_model.hpp>
+#include <blink/planning/make_schedule.hpp>
+#include <blink/planning/plan_request.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// The plans of all planners, and for an all-reduce their one-shot forms: the trees of a
+/// reduce-scatter, each with the whole buffer.
+///
+/// Throws: as `all_plans`.
+[[nodiscard]] inline plan_candidates all_methods(topology const& machine,
+                                                 plan_request const& request,
+                                                 cost_parameters const& parameters = {}) {
+  auto result = all_plans(machine, request, parameters);
+  if (request.collective != collective::all_reduce) return result;
+  auto to_each = request;
+  to_each.collective = collective::reduce_scatter;
+  try {
+    for (auto& each : all_plans(machine, to_each, parameters).plans) {
+      each.is_one_shot = true;
+      result.plans.push_back(std::move(each));
+    }
+  } catch (planning_error const& reason) {
+    result.refused.emplace_back("one-shot", reason.what());
+  }
+  return result;
+}
+
+/// The methods that the cost model predicts to be the fastest, and from which sizes on: tables to
+/// begin with, before `tune` measures.
+///
+/// first, last: sizes of the whole buffer; the table goes on below and above
+/// Time:   every planner once or twice, and as `crossovers`.
+/// Throws: as `all_plans` and `make_schedule`; planning_error if the best plan cannot be run because
+///         shares are unequal or switches copy.
+[[nodiscard]] inline method_table choose_methods(topology const& machine,
+                                                 plan_request const& request,
+                                                 cost_parameters const& parameters = {},
+                                                 std::int64_t first = 8,
+                                                 std::int64_t last = std::int64_t{1} << 30) {
+  auto const candidates = all_methods(machine, request, parameters);
+  double const unit =
+      parameters.bytes_per_unit > 0 ? parameters.bytes_per_unit : bytes_per_second(machine.unit);
+  method_table result;
+  result.collective = request.collective;
+  std::vector<std::size_t> position(candidates.plans.size(), SIZE_MAX);
+  for (auto const& change : crossovers(candidates, first, last)) {
+    auto& method = position[change.candidate];
+    if (method == SIZE_MAX) {
+      method = result.methods.size();
+      auto const& chosen = candidates.plans[change.candidate];
+      auto plan = make_schedule(machine, chosen.plan, unit);
+      plan.is_one_shot = chosen.is_one_shot;
+      result.methods.push_back({name_of(chosen), std::move(plan)});
+    }
+    auto const from = result.ranges.empty() ? 0 : static_cast<std::size_t>(change.bytes);
+    result.ranges.push_back({from, method, 0});
+  }
+  validate(result);
+  return result;
+}
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <blink/collectives/method_file.hpp>
+#include <blink/collectives/method_table.hpp>
+#include <blink/collectives/tune.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/processes.hpp>
+#include <blink/transports/threads.hpp>
+
+#include "arguments.hpp"
+#include "commands.hpp"
+#include "memory_methods.hpp"
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace blink::tools {
+namespace {
+
+struct tune_options {
+  std::string collectives = "all_reduce";
+  int rank_count = 0;
+  int root = 0;
+  std::string begin = "8";
+  std::string end = "32M";
+  int calls = tuning_options{}.calls;
+  std::string out;
+};
+
+std::string in_words(method_range const& range, method_table const& table) {
+  auto const& name = table.methods[range.method].name;
+  if (range.chunk_bytes == 0) return name;
+  return name + " in chunks of " + std::to_string(range.chunk_bytes);
+}
+
+void print(tuning_result const& found, int ranks, char const* joined) {
+  auto const& table = found.table;
+  std::printf("# blink tune: %s, %d ranks as %s, median microseconds\n",
+              std::string(to_text(table.collective)).c_str(), ranks, joined);
+  std::printf("# %10s", "bytes");
+  for (auto const& method : table.methods) std::printf(" %10s", method.name.c_str());
+  std::printf(" %18s  %s\n", "own chunks", "chosen");
+  for (std::size_t first = 0; first < found.samples.size();) {
+    std::size_t const bytes = found.samples[first].bytes;
+    std::vector<double> seconds(table.methods.size(), 0);
+    std::string chunks = "-";
+    for (; first < found.samples.size() && found.samples[first].bytes == bytes; ++first) {
+      auto const& sample = found.samples[first];
+      if (sample.chunk_bytes == 0) {
+        seconds[sample.method] = sample.seconds;
+      } else {
+        char text[64];
+        std::snprintf(text, sizeof(text), "%.1f (%zu)", sample.seconds * 1e6, sample.chunk_bytes);
+        chunks = text;
+      }
+    }
+    std::printf("  %10zu", bytes);
+    for (double const each : seconds) {
+      each > 0 ? std::printf(" %10.2f", each * 1e6) : std::printf(" %10s", "-");
+    }
+    std::printf(" %18s  %s\n", chunks.c_str(), in_words(range_of(table, bytes), table).c_str());
+  }
+  for (auto const& range : table.ranges) {
+    std::printf("# from %zu bytes on: %s\n", range.from_bytes, in_words(range, table).c_str());
+  }
+  std::fflush(stdout);
+}
+
+std::vector<collective> read_collectives(std::string const& text) {
+  std::vector<collective> result;
+  std::size_t begin = 0;
+  for (;;) {
+    auto const end = text.find(',', begin);
+    auto const kind = read_collective(text.substr(begin, end - begin));
+    if (kind == collective::barrier || kind == collective::permute) {
+      throw input_error("--collective " + std::string(to_text(kind)) +
+                        ": there is one way to do it");
+    }
+    if (std::find(result.begin(), result.end(), kind) != result.end()) {
+      throw input_error("--collective " + std::string(to_text(kind)) + ": named twice");
+    }
+    result.push_back(kind);
+    if (end == std::string::npos) return result;
+    begin = end + 1;
+  }
+}
+
+/// On every rank; the first shows and keeps what was found.
+template <session Me>
+void tune_all(Me& me, std::vector<collective> const& kinds, tune_options const& options,
+              char const* joined) {
+  tuning_options search;
+  search.first_bytes = read_bytes("-b", options.begin);
+  search.last_bytes = read_bytes("-e", options.end);
+  search.calls = options.calls;
+  std::vector<method_table> tables;
+  for (auto const kind : kinds) {
+    auto found = tune(me, kind, memory_methods(kind, me.rank_count(), options.root, {}), search);
+    if (me.rank() == 0) print(found, me.rank_count(), joined);
+    tables.push_back(std::move(found.table));
+  }
+  if (me.rank() != 0 || options.out.empty()) return;
+  std::ofstream file(options.out);
+  file << write_methods(tables);
+  if (!file.flush()) throw input_error(options.out + ": cannot be written");
+}
+
+void run_tune(tune_options const& options) {
+  auto const kinds = read_collectives(options.collectives);
+  if (read_bytes("-b", options.begin) < 1 ||
+      read_bytes("-b", options.begin) > read_bytes("-e", options.end)) {
+    throw input_error("-b " + options.begin + ": expected at least 1 byte and at most -e " +
+                      options.end);
+  }
+  bool const is_launched = std::getenv("BLINK_RANK") != nullptr;
+  if (is_launched && options.rank_count > 0) {
+    throw input_error("-g: `blink run` says how many ranks there are");
+  }
+  int const threads = options.rank_count > 0
+                          ? options.rank_count
+                          : static_cast<int>(std::max(2U, std::thread::hardware_concurrency()));
+  int const ranks = is_launched ? read_process_environment().rank_count : threads;
+  if (options.root >= ranks) {
+    throw input_error("--root " + std::to_string(options.root) +
+                      ": expected one of the ranks 0 to " + std::to_string(ranks - 1));
+  }
+  if (is_launched) {
+    direct_process_world me;
+    tune_all(me, kinds, options, "processes that read each other's buffers");
+  } else {
+    thread_world world(ranks);
+    world.run([&](auto& me) { tune_all(me, kinds, options, "threads"); });
+  }
+}
+
+}  // namespace
+
+void add_tune_command(CLI::App& app) {
+  auto options = std::make_shared<tune_options>();
+  auto* command = app.add_subcommand(
+      "tune",
+      "Measure the ways to do a collective among threads of this machine, or among processes "
+      "under\n"
+      "`blink run`, and say which is the fastest from which size on. The table that is written is\n"
+      "for `read_methods_file` and `blink perf --methods`.");
+  command
+      ->add_option("--collective,-c", options->collectives,
+                   "one or several, such as all_reduce,broadcast")
+      ->capture_default_str();
+  command->add_option("-g", options->rank_count, "ranks; default: one for each core, at least 2")
+      ->check(CLI::Range(1, 256));
+  command->add_option("--root", options->root, "of a broadcast, reduce, gather or scatter")
+      ->check(CLI::Range(0, 255))
+      ->capture_default_str();
+  command->add_option("-b,--begin", options->begin, "least size in bytes")->capture_default_str();
+  command->add_option("-e,--end", options->end, "greatest size")->capture_default_str();
+  command->add_option("-n,--calls", options->calls, "for each way and size; their median counts")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command->add_option("--out,-o", options->out, "write the tables here");
+  command->callback([options] { run_tune(*options); });
+}
+
+}  // namespace blink::tools
