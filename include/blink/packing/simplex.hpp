@@ -77,9 +77,9 @@ struct weighted_column {
 
 /// An exact optimum of a packing program, or why there is none.
 struct simplex_solution {
-  rational rate;                         ///< the optimum: sum of price * capacity
-  std::vector<weighted_column> columns;  ///< positive weights
-  std::vector<rational> prices;          ///< by row
+  rational rate;                             ///< the optimum: sum of price * capacity
+  std::vector<weighted_column> columns;      ///< positive weights
+  std::vector<rational> prices;              ///< by row
   std::vector<double> approximate_prices{};  ///< by row, if `gap_reached`
   std::size_t pivots = 0;
   std::size_t oracle_calls = 0;
