@@ -22,13 +22,32 @@ foreach(name IN ITEMS openmpi mpich)
   # The example that stands between a program and its library.
   add_library(blink_pmpi_${name} MODULE ${PROJECT_SOURCE_DIR}/examples/pmpi/blink_pmpi.cpp)
   target_link_libraries(blink_pmpi_${name} PRIVATE blink_development mpi_${name})
-  add_executable(pmpi_program_${name} pmpi/program.cpp)
-  target_link_libraries(pmpi_program_${name} PRIVATE blink_development mpi_${name})
-  add_dependencies(blink_mpi_tests blink_pmpi_${name} pmpi_program_${name})
-  foreach(ranks IN ITEMS 2 3 4)
-    add_test(NAME pmpi.${name}.${ranks}_ranks
-             COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/pmpi/pmpi_test.sh $<TARGET_FILE:blink_pmpi_${name}>
-                     $<TARGET_FILE:pmpi_program_${name}> ${BLINK_MPI_LAUNCH_${name}} ${ranks})
-    set_tests_properties(pmpi.${name}.${ranks}_ranks PROPERTIES TIMEOUT 300 PROCESSORS ${ranks})
+  add_dependencies(blink_mpi_tests blink_pmpi_${name})
+  set(all_calls "Allgather Allgatherv Allreduce Alltoall Alltoallv Barrier Bcast Gather Reduce \
+Reduce_scatter Reduce_scatter_block Scatter")
+  set(habits "Allgather Allreduce Alltoall Alltoallv Barrier Bcast Gather")
+  foreach(program IN ITEMS program sweep habits)
+    add_executable(pmpi_${program}_${name} pmpi/${program}.cpp)
+    target_link_libraries(pmpi_${program}_${name} PRIVATE blink_development mpi_${name})
+    add_dependencies(blink_mpi_tests pmpi_${program}_${name})
   endforeach()
+  # test(NAME PROGRAM RANKS CALLS VARIABLE=VALUE [LEVEL OF THREADS])
+  function(blink_add_pmpi_test test program ranks calls variable)
+    add_test(NAME pmpi.${name}.${test}.${ranks}_ranks
+             COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/pmpi/pmpi_test.sh $<TARGET_FILE:blink_pmpi_${name}>
+                     "$<TARGET_FILE:pmpi_${program}_${name}> ${ARGN}" "${calls}" ${variable}
+                     ${BLINK_MPI_LAUNCH_${name}} ${ranks})
+    set_tests_properties(pmpi.${name}.${test}.${ranks}_ranks PROPERTIES
+                         TIMEOUT 300 PROCESSORS ${ranks})
+  endfunction()
+  foreach(ranks IN ITEMS 2 3)
+    blink_add_pmpi_test(program program ${ranks} "${all_calls}" BLINK_PMPI_LEAST=0)
+    blink_add_pmpi_test(habits habits ${ranks} "${habits}" BLINK_PMPI_LEAST=0)
+  endforeach()
+  blink_add_pmpi_test(sweep sweep 2 "${all_calls}" BLINK_DEADLINE=100)
+  blink_add_pmpi_test(program program 4 "${all_calls}" BLINK_PMPI_LEAST=0)
+  blink_add_pmpi_test(serialized habits 2 "${habits}" BLINK_PMPI_LEAST=0 serialized)
+  blink_add_pmpi_test(multiple habits 2 "" BLINK_PMPI_LEAST=0 multiple)
+  blink_add_pmpi_test(no_number habits 2 "" BLINK_PMPI_LEAST=many)
+  blink_add_pmpi_test(no_deadline habits 2 "" BLINK_DEADLINE=never)
 endforeach()

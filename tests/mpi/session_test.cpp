@@ -18,6 +18,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -130,6 +131,19 @@ TEST(mpi_session, several_communicators_side_by_side) {
     EXPECT_EQ(first, last_of_half);
   }
   MPI_Comm_free(&half);
+}
+
+TEST(mpi_session, ranks_end_sessions_in_orders_of_their_own) {
+  std::optional<blink::mpi_session> first(std::in_place, MPI_COMM_WORLD);
+  std::optional<blink::mpi_session> second(std::in_place, MPI_COMM_WORLD);
+  std::optional<blink::mpi_session>* order[] = {&first, &second};
+  if (first->rank() % 2 == 0) std::swap(order[0], order[1]);
+  auto const started = std::chrono::steady_clock::now();
+  static_cast<void>((*order[0])->try_end());
+  while (!(*order[1])->try_end() || !(*order[0])->try_end()) std::this_thread::yield();
+  (*order[0]).reset();
+  (*order[1]).reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(20));
 }
 
 TEST(mpi_session, edges_count_what_they_carried) {

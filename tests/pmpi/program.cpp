@@ -4,6 +4,7 @@
 // values are whole numbers: the order of sums does not matter.
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <random>
@@ -113,7 +114,7 @@ class calls {
     std::vector<unsigned char> one(count * of.extent), all(count * of.extent * ranks);
     fill(one, of.type, own_);
     fill(all, of.type, own_);
-    switch (random() % 7) {
+    switch (random() % 13) {
       case 0:
         if (in_place) {
           MPI_Allreduce(MPI_IN_PLACE, one.data(), n, of.type, op, comm_);
@@ -160,12 +161,133 @@ class calls {
       case 5:
         MPI_Barrier(comm_);
         return 0;
+      case 6: {
+        auto other = all;
+        if (in_place) {
+          MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all.data(), n, of.type, comm_);
+        } else {
+          MPI_Alltoall(other.data(), n, of.type, all.data(), n, of.type, comm_);
+        }
+        return sum_of_values(all, of.type);
+      }
+      case 7: {
+        if (of.type == MPI_DOUBLE_INT) return 0;  // MPICH 4.0.2 fails where elements have gaps
+        bool const is_root = rank_ == root;
+        auto* const own_block = all.data() + one.size() * static_cast<std::size_t>(rank_);
+        if (is_root && in_place) {
+          std::copy(one.begin(), one.end(), own_block);
+          MPI_Gather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all.data(), n, of.type, root, comm_);
+        } else {
+          MPI_Gather(one.data(), n, of.type, is_root ? all.data() : nullptr, is_root ? n : 0,
+                     is_root ? of.type : MPI_DATATYPE_NULL, root, comm_);
+        }
+        return is_root ? sum_of_values(all, of.type) : 0;
+      }
+      case 8: {
+        bool const is_root = rank_ == root;
+        if (is_root && in_place) {
+          MPI_Scatter(all.data(), n, of.type, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, root, comm_);
+          return sum_of_values(all, of.type);
+        }
+        MPI_Scatter(is_root ? all.data() : nullptr, is_root ? n : 0,
+                    is_root ? of.type : MPI_DATATYPE_NULL, one.data(), n, of.type, root, comm_);
+        return sum_of_values(one, of.type);
+      }
+      case 9:
+        return gather_unequal(of, count, in_place, random);
+      case 10:
+        // MPICH 4.0.2 fails here, too.
+        return transpose_unequal(of, count, in_place && of.type != MPI_DOUBLE_INT, random);
+      case 11:
+        return scatter_reduced(of, op, count, in_place, random);
       default:
         return with_gaps(static_cast<int>(count % 300), root);
     }
   }
 
  private:
+  // Counts below or at `most`, the same on all ranks; some are 0.
+  std::vector<int> unequal(std::size_t most, random_engine& random) const {
+    std::vector<int> counts;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      auto const below = most + 1;
+      counts.push_back(random() % 4 == 0 ? 0 : static_cast<int>(random() % below));
+    }
+    return counts;
+  }
+  // Blocks in a row with gaps of the rank's choice between them, or in reverse; ends in `*end`.
+  std::vector<int> spread(std::vector<int> const& counts, std::size_t* end) {
+    std::vector<int> displacements(counts.size());
+    int const gap = static_cast<int>(own_() % 3);
+    bool const is_reverse = own_() % 2 == 0;
+    int next = gap;
+    for (std::size_t k = 0; k < counts.size(); ++k) {
+      std::size_t const rank = is_reverse ? counts.size() - 1 - k : k;
+      displacements[rank] = next;
+      next += counts[rank] + gap;
+    }
+    *end = static_cast<std::size_t>(next);
+    return displacements;
+  }
+  std::uint64_t gather_unequal(kind const& of, std::size_t most, bool in_place,
+                               random_engine& random) {
+    auto const counts = unequal(most, random);
+    std::size_t end = 0;
+    auto const displacements = spread(counts, &end);
+    auto const own = static_cast<std::size_t>(rank_);
+    std::vector<unsigned char> all(end * of.extent);
+    std::vector<unsigned char> mine(static_cast<std::size_t>(counts[own]) * of.extent);
+    fill(all, of.type, own_);
+    fill(mine, of.type, own_);
+    MPI_Allgatherv(in_place ? MPI_IN_PLACE : static_cast<void*>(mine.data()), counts[own], of.type,
+                   all.data(), counts.data(), displacements.data(), of.type, comm_);
+    return sum_of_values(all, of.type);
+  }
+  std::uint64_t transpose_unequal(kind const& of, std::size_t most, bool in_place,
+                                  random_engine& random) {
+    auto const ranks = static_cast<std::size_t>(ranks_);
+    auto const own = static_cast<std::size_t>(rank_);
+    std::vector<std::vector<int>> counts;  // by sender and receiver; in place as many both ways
+    for (std::size_t from = 0; from < ranks; ++from) counts.push_back(unequal(most, random));
+    std::vector<int> receives;
+    for (std::size_t from = 0; from < ranks; ++from) {
+      if (in_place && from > own) counts[from][own] = counts[own][from];
+      if (in_place && from < own) counts[own][from] = counts[from][own];
+      receives.push_back(counts[from][own]);
+    }
+    std::size_t in_end = 0;
+    std::size_t out_end = 0;
+    auto const in_at = spread(counts[own], &in_end);
+    auto const out_at = spread(receives, &out_end);
+    std::vector<unsigned char> in(in_end * of.extent), out(out_end * of.extent);
+    fill(in, of.type, own_);
+    fill(out, of.type, own_);
+    if (in_place) {
+      MPI_Alltoallv(MPI_IN_PLACE, nullptr, nullptr, MPI_DATATYPE_NULL, out.data(), receives.data(),
+                    out_at.data(), of.type, comm_);
+    } else {
+      MPI_Alltoallv(in.data(), counts[own].data(), in_at.data(), of.type, out.data(),
+                    receives.data(), out_at.data(), of.type, comm_);
+    }
+    return sum_of_values(out, of.type);
+  }
+  std::uint64_t scatter_reduced(kind const& of, MPI_Op op, std::size_t most, bool in_place,
+                                random_engine& random) {
+    auto const counts = unequal(most, random);
+    std::size_t all = 0;
+    for (int const count : counts) all += static_cast<std::size_t>(count);
+    auto const own = static_cast<std::size_t>(counts[static_cast<std::size_t>(rank_)]);
+    std::vector<unsigned char> in(all * of.extent), out(own * of.extent);
+    fill(in, of.type, own_);
+    if (in_place) {
+      MPI_Reduce_scatter(MPI_IN_PLACE, in.data(), counts.data(), of.type, op, comm_);
+      in.resize(out.size());
+      return sum_of_values(in, of.type);
+    }
+    MPI_Reduce_scatter(in.data(), out.data(), counts.data(), of.type, op, comm_);
+    return sum_of_values(out, of.type);
+  }
+
   // Every other int; received in a row.
   std::uint64_t with_gaps(int n, int root) {
     MPI_Datatype gaps = MPI_DATATYPE_NULL;
@@ -233,8 +355,8 @@ int main(int count, char** texts) {
     MPI_Comm part = MPI_COMM_NULL;
     MPI_Comm_dup(MPI_COMM_WORLD, &copy);
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &part);
-    make_calls(MPI_COMM_WORLD, "world", 120, kinds);
-    make_calls(copy, "copy", 40, kinds);
+    make_calls(MPI_COMM_WORLD, "world", 160, kinds);
+    make_calls(copy, "copy", 60, kinds);
     MPI_Comm_free(&copy);
     make_calls(part, "part", 40, kinds);
     make_calls(MPI_COMM_SELF, "self", 20, kinds);

@@ -124,15 +124,16 @@ class mpi_session {
   mpi_session(mpi_session&&) noexcept = default;
   mpi_session& operator=(mpi_session&&) = delete;
   /// Waits until all ranks have come here, at most as long as the deadline. Sessions end in the same
-  /// order on all ranks, and before MPI_Finalize.
+  /// order on all ranks, or after `try_end`, and before MPI_Finalize.
   ~mpi_session() {
-    if (!state_) return;         // it was moved
-    if (!mpi_channel::runs()) {  // too late to take anything back: MPI may still know our buffers
-      abandon();
-      return;
+    if (!state_) return;  // it was moved
+    auto const end = std::chrono::steady_clock::now() + options_.waits.deadline;
+    bool is_over = false;
+    while (mpi_channel::runs() && !is_over && std::chrono::steady_clock::now() < end) {
+      is_over = try_end();
+      if (!is_over) std::this_thread::yield();
     }
-    state_->notices.say_goodbye();
-    if (wait_for_the_end()) {
+    if (is_over && state_->channel.is_intact()) {
       for (auto& known : prepared_) known->wires.close();
       state_->notices.close();
     } else {
@@ -221,6 +222,22 @@ class mpi_session {
     begin();
   }
 
+  /// Says that this rank enters no further call. Returns whether the destructor need not wait any
+  /// more, because all ranks have said so and have what this one sent, or because the library fails.
+  /// To be called again and again, for sessions that may end in another order on other ranks.
+  [[nodiscard]] bool try_end() {
+    if (!is_leaving_) state_->notices.say_goodbye();
+    is_leaving_ = true;
+    bool is_over = state_->notices.all_are_gone();
+    for (auto& known : prepared_) is_over = known->wires.is_quiet() && is_over;
+    // What nobody waits for is thrown away: its sender cannot end before, and the library may give
+    // the number of this communicator to another one.
+    std::vector<std::byte> waste;
+    while (state_->channel.throw_away(mpi_notices::note_tag, waste)) {
+    }
+    return is_over || !state_->channel.is_intact();
+  }
+
   /// Runs `function(*this)`. If it throws, the other ranks learn of it in their next call.
   template <std::invocable<mpi_session&> Function>
   void run(Function const& function) {
@@ -301,22 +318,6 @@ class mpi_session {
     return count;
   }
 
-  /// Until all have said goodbye and have what this rank sent. What nobody waits for is thrown away
-  /// on the way: its sender cannot end before, and the library may give the number of this
-  /// communicator to another one.
-  [[nodiscard]] bool wait_for_the_end() {
-    auto const end = std::chrono::steady_clock::now() + options_.waits.deadline;
-    std::vector<std::byte> waste;
-    for (;;) {
-      bool is_over = state_->notices.all_are_gone();
-      for (auto& known : prepared_) is_over = known->wires.is_quiet() && is_over;
-      while (state_->channel.throw_away(mpi_notices::note_tag, waste)) {
-      }
-      if (is_over) return true;
-      if (!state_->channel.is_intact() || std::chrono::steady_clock::now() > end) return false;
-      std::this_thread::yield();
-    }
-  }
   /// Leaves everything as it is, for ever: the library may still write into it.
   void abandon() {
     for (auto& known : prepared_) static_cast<void>(known.release());
@@ -324,6 +325,7 @@ class mpi_session {
   }
 
   world_options options_;
+  bool is_leaving_ = false;
   bool shows_ = false;  // in the present call
   std::unique_ptr<detail::mpi_state> state_;
   std::vector<std::unique_ptr<prepared_wires>> prepared_;

@@ -48,6 +48,21 @@ namespace detail {
   return number;
 }
 
+/// BLINK_DEADLINE, in seconds; may be missing.
+///
+/// Throws: input_error if it is no positive number.
+[[nodiscard]] inline std::optional<std::chrono::nanoseconds> environment_deadline() {
+  char const* const text = std::getenv("BLINK_DEADLINE");
+  if (text == nullptr) return std::nullopt;
+  char* end = nullptr;
+  double const seconds = std::strtod(text, &end);
+  if (end == text || *end != '\0' || !(seconds > 0) || seconds > 1e9) {
+    throw input_error("BLINK_DEADLINE is '" + std::string(text) +
+                      "', expected a positive number of seconds");
+  }
+  return std::chrono::nanoseconds(static_cast<long long>(seconds * 1e9) + 1);
+}
+
 }  // namespace detail
 
 /// Throws: input_error that names the variable, what it holds and what was expected.
@@ -57,15 +72,7 @@ namespace detail {
   result.rank_count = detail::environment_number("BLINK_RANK_COUNT", 1, most_ranks);
   result.rank = detail::environment_number("BLINK_RANK", 0, result.rank_count - 1);
   result.segment = detail::environment_text("BLINK_SEGMENT");
-  if (char const* const text = std::getenv("BLINK_DEADLINE")) {
-    char* end = nullptr;
-    double const seconds = std::strtod(text, &end);
-    if (end == text || *end != '\0' || !(seconds > 0) || seconds > 1e9) {
-      throw input_error("BLINK_DEADLINE is '" + std::string(text) +
-                        "', expected a positive number of seconds");
-    }
-    result.deadline = std::chrono::nanoseconds(static_cast<long long>(seconds * 1e9) + 1);
-  }
+  result.deadline = detail::environment_deadline();
   return result;
 }
 

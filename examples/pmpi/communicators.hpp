@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Which communicators blink serves: sessions that begin when one is used first and end after it is
+// freed, and what the ranks agree about.
+
+#include <blink/collectives/default_schedules.hpp>
+#include <blink/collectives/flow_schedules.hpp>
+#include <blink/transports/mpi.hpp>
+#include <blink/transports/process_environment.hpp>
+
+#include <mpi.h>
+
+#include <array>
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace blink_pmpi {
+
+/// What the ranks of a communicator agree about when it is used first.
+struct agreement {
+  bool is_used = false;     ///< through blink at all?
+  std::uint64_t least = 0;  ///< bytes
+};
+
+/// The environment of this rank. MPI waits for ever, so does this unless BLINK_DEADLINE is set.
+///
+/// Throws: input_error for a value that does not parse.
+inline std::uint64_t least_bytes_wanted() {
+  char const* const text = std::getenv("BLINK_PMPI_LEAST");
+  if (text == nullptr) return 0;
+  std::string_view const all(text);
+  std::uint64_t result = 0;
+  auto const [end, problem] = std::from_chars(all.data(), all.data() + all.size(), result);
+  if (problem != std::errc() || end != all.data() + all.size()) {
+    throw blink::input_error("BLINK_PMPI_LEAST is '" + std::string(all) +
+                             "', expected a number of bytes");
+  }
+  return result;
+}
+inline blink::world_options options_wanted() {
+  constexpr std::chrono::hours for_ever{24 * 365 * 10};
+  blink::world_options result;
+  result.waits.deadline = blink::detail::environment_deadline().value_or(for_ever);
+  return result;
+}
+/// A value that does not parse keeps blink out of it, on all ranks.
+inline agreement own_wish() {
+  int level = MPI_THREAD_SINGLE;
+  PMPI_Query_thread(&level);
+  if (level == MPI_THREAD_MULTIPLE) return {};  // sessions are for one thread at a time
+  try {
+    static_cast<void>(options_wanted());
+    return {true, least_bytes_wanted()};
+  } catch (blink::input_error const& problem) {
+    static std::once_flag is_told;
+    std::call_once(is_told, [&] { std::fprintf(stderr, "blink: %s\n", problem.what()); });
+    return {};
+  }
+}
+
+/// A communicator's session and the schedules by root.
+class attached {
+ public:
+  explicit attached(agreement const& agreed) : agreed_(agreed) {}
+  void begin(MPI_Comm comm) { me_ = std::make_unique<blink::mpi_session>(comm, options_wanted()); }
+  /// Where another rank has no session.
+  void give_up() { static_cast<void>(me_.release()); }
+
+  [[nodiscard]] bool is_used() const { return me_ != nullptr; }
+  /// Is a call of so many bytes, equal on all ranks, made through blink?
+  [[nodiscard]] bool takes(std::uint64_t bytes, int root = 0) const {
+    return bytes > 0 && bytes >= agreed_.least && root >= 0 && root < ranks();
+  }
+  /// The same where no rank knows how many bytes there are.
+  [[nodiscard]] bool takes_unknown() const { return agreed_.least == 0; }
+  [[nodiscard]] blink::mpi_session& me() { return *me_; }
+  [[nodiscard]] int rank() const { return me_->rank(); }
+  [[nodiscard]] int ranks() const { return me_->rank_count(); }
+  [[nodiscard]] bool has_ended() { return !me_ || me_->try_end(); }
+
+  enum class shape { star, tree, ordered_tree, gather, scatter, all_to_all };
+  [[nodiscard]] blink::prepared_schedule& plan(shape of, int root = 0) {
+    auto& known = plans_[{of, root}];
+    if (known == nullptr) known = &me_->prepare(make(of, root));
+    return *known;
+  }
+
+ private:
+  [[nodiscard]] blink::schedule make(shape of, int root) const {
+    constexpr int few = 8;
+    switch (of) {
+      case shape::star:
+        return blink::star_schedule(ranks());
+      case shape::tree:
+        return ranks() <= few ? blink::flat_schedule(ranks(), root)
+                              : blink::binomial_schedule(ranks(), root);
+      case shape::ordered_tree:  // keeps the order of the ranks, as a star does
+        return blink::flat_schedule(ranks(), root);
+      case shape::gather:
+        return blink::gather_schedule(ranks(), root);
+      case shape::scatter:
+        return blink::scatter_schedule(ranks(), root);
+      case shape::all_to_all:
+        break;
+    }
+    return blink::all_to_all_schedule(ranks());
+  }
+
+  agreement agreed_;
+  std::unique_ptr<blink::mpi_session> me_;
+  std::map<std::pair<shape, int>, blink::prepared_schedule*> plans_;
+};
+
+/// What a program may call.
+enum class entry : std::size_t {
+  allgather,
+  allgatherv,
+  allreduce,
+  alltoall,
+  alltoallv,
+  barrier,
+  bcast,
+  gather,
+  reduce,
+  reduce_scatter,
+  reduce_scatter_block,
+  scatter
+};
+inline constexpr std::array<char const*, 12> entry_names{"Allgather",
+                                                         "Allgatherv",
+                                                         "Allreduce",
+                                                         "Alltoall",
+                                                         "Alltoallv",
+                                                         "Barrier",
+                                                         "Bcast",
+                                                         "Gather",
+                                                         "Reduce",
+                                                         "Reduce_scatter",
+                                                         "Reduce_scatter_block",
+                                                         "Scatter"};
+
+/// Everything that lives as long as MPI.
+class shim {
+ public:
+  static shim& the() {
+    static shim the_shim;
+    return the_shim;
+  }
+
+  /// What belongs to a communicator, made when it is used first: all ranks come here together, as the
+  /// call that brings them is collective. Null: the library does everything there.
+  attached* find(MPI_Comm comm) {
+    begin();
+    end_what_can_end();
+    if (is_over_) return nullptr;
+    void* known = nullptr;
+    int is_known = 0;
+    if (PMPI_Comm_get_attr(comm, keyval_, &known, &is_known) != MPI_SUCCESS) return nullptr;
+    if (is_known != 0) return in_use(static_cast<attached*>(known));
+    int is_inter = 0;
+    int ranks = 0;
+    if (PMPI_Comm_test_inter(comm, &is_inter) != MPI_SUCCESS || is_inter != 0) return nullptr;
+    PMPI_Comm_size(comm, &ranks);
+    return ranks < 2 ? nullptr : in_use(attach(comm));
+  }
+  void count(entry what, bool is_taken) {
+    ++calls_[static_cast<std::size_t>(what)][is_taken ? 1 : 0];
+  }
+
+  /// What belongs to MPI_COMM_SELF goes when MPI_Finalize begins and everything still works, the last
+  /// first. So this is called as soon as MPI runs: the program may call collectives there too.
+  void begin() {
+    std::call_once(is_begun_, [this] {
+      PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_free, &keyval_, nullptr);
+      int at_end = MPI_KEYVAL_INVALID;
+      PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &at_end, nullptr);
+      PMPI_Comm_set_attr(MPI_COMM_SELF, at_end, nullptr);
+    });
+  }
+
+ private:
+  static attached* in_use(attached* one) {
+    return one != nullptr && one->is_used() ? one : nullptr;
+  }
+
+  attached* attach(MPI_Comm comm) {
+    auto const wish = own_wish();
+    std::uint64_t const mine[2] = {wish.is_used ? 0U : 1U, wish.least};
+    std::uint64_t most[2] = {};
+    if (PMPI_Allreduce(mine, most, 2, MPI_UINT64_T, MPI_MAX, comm) != MPI_SUCCESS) return nullptr;
+    agreement const agreed{most[0] == 0, most[1]};
+    auto here = std::make_unique<attached>(agreed);
+    if (agreed.is_used && !everybody_begins(*here, comm)) here->give_up();
+    PMPI_Comm_set_attr(comm, keyval_, here.get());
+    std::lock_guard const lock(mutex_);
+    return living_.emplace_back(std::move(here)).get();
+  }
+  /// The library may have no more communicators: that is no error of the program.
+  static bool everybody_begins(attached& here, MPI_Comm comm) {
+    MPI_Errhandler of_user = MPI_ERRHANDLER_NULL;
+    PMPI_Comm_get_errhandler(comm, &of_user);
+    PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    int begins = 1;
+    try {
+      here.begin(comm);
+    } catch (std::exception const&) {
+      begins = 0;
+    }
+    PMPI_Comm_set_errhandler(comm, of_user);
+    PMPI_Errhandler_free(&of_user);
+    int all_begin = 0;
+    PMPI_Allreduce(&begins, &all_begin, 1, MPI_INT, MPI_MIN, comm);
+    return all_begin != 0;
+  }
+
+  /// The program has freed a communicator; maybe amid another call of the library, and other ranks
+  /// may free theirs later and in another order.
+  static int on_free(MPI_Comm, int, void* value, void*) {
+    auto& me = the();
+    std::lock_guard const lock(me.mutex_);
+    for (auto& one : me.living_) {
+      if (one.get() != value) continue;
+      me.leaving_.push_back(std::move(one));
+      one = std::move(me.living_.back());
+      me.living_.pop_back();
+      break;
+    }
+    return MPI_SUCCESS;
+  }
+  // Sessions exist only where one thread at a time is in here.
+  void end_what_can_end() {
+    if (!leaving_.empty()) std::erase_if(leaving_, [](auto& one) { return one->has_ended(); });
+  }
+  static int on_finalize(MPI_Comm, int, void*, void*);
+
+  int keyval_ = MPI_KEYVAL_INVALID;
+  std::once_flag is_begun_;
+  std::atomic<bool> is_over_ = false;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<attached>> living_, leaving_;
+  std::array<std::array<std::atomic<std::uint64_t>, 2>, entry_names.size()> calls_{};
+};
+
+/// What this thread calls while one of these lives is ours and goes to the library.
+class inside {
+ public:
+  inside() { is_inside() = true; }
+  inside(inside const&) = delete;
+  inside& operator=(inside const&) = delete;
+  ~inside() { is_inside() = false; }
+  [[nodiscard]] static bool& is_inside() {
+    thread_local bool result = false;
+    return result;
+  }
+};
+
+inline int shim::on_finalize(MPI_Comm, int, void*, void*) {
+  inside const guard;
+  auto& me = the();
+  int rank = 0;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  char const* const wish = std::getenv("BLINK_PMPI_REPORT");
+  for (std::size_t k = 0; k < entry_names.size() && rank == 0 && wish != nullptr; ++k) {
+    if (std::string_view(wish) != "1" || me.calls_[k][0] + me.calls_[k][1] == 0) continue;
+    std::fprintf(stderr, "blink: MPI_%s: %llu calls through blink, %llu by the library\n",
+                 entry_names[k], static_cast<unsigned long long>(me.calls_[k][1]),
+                 static_cast<unsigned long long>(me.calls_[k][0]));
+  }
+  me.is_over_ = true;
+  for (auto& one : me.living_) me.leaving_.push_back(std::move(one));
+  me.living_.clear();
+  while (me.end_what_can_end(), !me.leaving_.empty()) std::this_thread::yield();
+  return MPI_SUCCESS;
+}
+
+/// Runs `call(what belongs to the communicator)`, which returns false if the library is to do it.
+/// Returns the same, and `code`.
+template <class Call>
+bool take(entry what, MPI_Comm comm, int& code, Call const& call) {
+  // The library is to say what is wrong with no communicator.
+  if (inside::is_inside() || comm == MPI_COMM_NULL) return false;
+  inside const guard;
+  code = MPI_SUCCESS;
+  try {
+    auto* const here = shim::the().find(comm);
+    bool const is_taken = here != nullptr && call(*here);
+    shim::the().count(what, is_taken);
+    if (!is_taken) return false;
+  } catch (std::exception const& problem) {
+    std::fprintf(stderr, "blink: MPI_%s: %s\n", entry_names[static_cast<std::size_t>(what)],
+                 problem.what());
+    code = MPI_ERR_OTHER;
+  }
+  if (code != MPI_SUCCESS) PMPI_Comm_call_errhandler(comm, code);
+  return true;
+}
+
+}  // namespace blink_pmpi

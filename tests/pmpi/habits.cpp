@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// What MPI programs do beside calling collectives, and what a library in between may trip over. Prints
+// what it got, so that two runs can be compared. An argument names the level of threads.
+#include <mpi.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+int world_rank() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+int size_of(MPI_Comm comm) {
+  int size = 0;
+  MPI_Comm_size(comm, &size);
+  return size;
+}
+void say(char const* what, int value) {
+  std::printf("rank %d, %s: %d\n", world_rank(), what, value);
+}
+int sum_over(MPI_Comm comm, int mine) {
+  int sum = -1;
+  MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, comm);
+  return sum;
+}
+
+void communicators_come_and_go() {
+  int total = 0;
+  for (int round = 0; round < 24; ++round) {
+    MPI_Comm part = MPI_COMM_NULL;
+    bool const joins = (world_rank() + round) % 3 != 0;
+    MPI_Comm_split(MPI_COMM_WORLD, joins ? round % 2 : MPI_UNDEFINED, -world_rank(), &part);
+    if (part == MPI_COMM_NULL) continue;
+    total += sum_over(part, world_rank() + round);
+    MPI_Barrier(part);
+    MPI_Comm_free(&part);
+  }
+  say("parts", total);
+}
+
+// The standard does not say that ranks free communicators in one order, only that all free them.
+void each_rank_frees_in_an_order_of_its_own() {
+  std::array<MPI_Comm, 6> copies{};
+  int total = 0;
+  for (auto& copy : copies) {
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    total += sum_over(copy, 1);
+  }
+  for (std::size_t k = 0; k < copies.size(); ++k) {
+    std::size_t const shift = static_cast<std::size_t>(world_rank()) * 2;
+    MPI_Comm_free(&copies[(k + shift) % copies.size()]);
+    if (k == 2) total += sum_over(MPI_COMM_WORLD, 1);
+  }
+  say("freed", total);
+}
+
+void freed_while_something_is_under_way() {
+  MPI_Comm copy = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  int const mine = sum_over(copy, 2);
+  int sum = 0;
+  std::vector<int> from_left(5000), to_right(5000, world_rank());
+  int const ranks = size_of(copy);
+  std::array<MPI_Request, 3> requests{};
+  MPI_Iallreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, copy, &requests[0]);
+  MPI_Irecv(from_left.data(), 5000, MPI_INT, (world_rank() + ranks - 1) % ranks, 7, copy,
+            &requests[1]);
+  MPI_Isend(to_right.data(), 5000, MPI_INT, (world_rank() + 1) % ranks, 7, copy, &requests[2]);
+  MPI_Comm_free(&copy);
+  sum_over(MPI_COMM_WORLD, 1);
+  MPI_Waitall(3, requests.data(), MPI_STATUSES_IGNORE);
+  say("under way", sum + from_left[4999]);
+}
+
+void messages_of_the_program_pass_by() {
+  int const ranks = size_of(MPI_COMM_WORLD);
+  int const right = (world_rank() + 1) % ranks;
+  std::vector<int> in(200000), out(200000, world_rank() + 5);
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Isend(out.data(), 200000, MPI_INT, right, 0, MPI_COMM_WORLD, &request);
+  if (world_rank() % 2 == 0) MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Recv(in.data(), 200000, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD,
+           MPI_STATUS_IGNORE);
+  if (world_rank() % 2 != 0) MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  say("message", in[100]);
+}
+
+void two_groups() {
+  int const side = world_rank() % 2;
+  MPI_Comm half = MPI_COMM_NULL;
+  MPI_Comm both = MPI_COMM_NULL;
+  MPI_Comm merged = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, side, 0, &half);
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - side, 3, &both);
+  int const mine = world_rank() + 1;
+  say("the others' sum", sum_over(both, mine));
+  int root = side == 1 ? 0 : MPI_PROC_NULL;
+  if (world_rank() == 0) root = MPI_ROOT;
+  int told = world_rank() == 0 ? 77 : 0;
+  MPI_Bcast(&told, 1, MPI_INT, root, both);
+  say("told", told);
+  std::vector<int> all(static_cast<std::size_t>(size_of(MPI_COMM_WORLD)), -1);
+  MPI_Allgather(&mine, 1, MPI_INT, all.data(), 1, MPI_INT, both);
+  say("first of the others", all[0]);
+  MPI_Barrier(both);
+  MPI_Intercomm_merge(both, side, &merged);
+  say("merged", sum_over(merged, mine));
+  MPI_Comm_free(&merged);
+  MPI_Comm_free(&both);
+  MPI_Comm_free(&half);
+}
+
+void neighbours() {
+  int dimensions[2] = {0, 0};
+  int const periods[2] = {1, 0};
+  MPI_Dims_create(size_of(MPI_COMM_WORLD), 2, dimensions);
+  MPI_Comm grid = MPI_COMM_NULL;
+  MPI_Comm row = MPI_COMM_NULL;
+  int const keeps[2] = {0, 1};
+  MPI_Cart_create(MPI_COMM_WORLD, 2, dimensions, periods, 0, &grid);
+  MPI_Cart_sub(grid, keeps, &row);
+  say("grid", sum_over(grid, 3));
+  say("row", sum_over(row, world_rank()));
+  MPI_Comm_free(&row);
+  MPI_Comm_free(&grid);
+}
+
+// Absolute addresses, gaps, an order that is not that of memory, a lower bound below 0.
+void types() {
+  int const rank = world_rank();
+  double number = rank == 0 ? 2.5 : 0;
+  std::array<int, 3> whole{rank, rank, rank};
+  MPI_Aint places[2] = {};
+  MPI_Get_address(&number, &places[0]);
+  MPI_Get_address(&whole[1], &places[1]);
+  int const lengths[2] = {1, 2};
+  MPI_Datatype const parts[2] = {MPI_DOUBLE, MPI_INT};
+  MPI_Datatype absolute = MPI_DATATYPE_NULL;
+  MPI_Type_create_struct(2, lengths, places, parts, &absolute);
+  MPI_Type_commit(&absolute);
+  MPI_Bcast(MPI_BOTTOM, 1, absolute, 0, MPI_COMM_WORLD);
+  say("absolute", static_cast<int>(number * 2) * 100 + whole[0] * 10 + whole[1] + whole[2]);
+  MPI_Type_free(&absolute);
+
+  auto const ranks = static_cast<std::size_t>(size_of(MPI_COMM_WORLD));
+  int const order[3] = {2, 0, 1};
+  int const ones[3] = {1, 1, 1};
+  MPI_Datatype turned = MPI_DATATYPE_NULL;
+  MPI_Datatype below = MPI_DATATYPE_NULL;
+  MPI_Type_indexed(3, ones, order, MPI_INT, &turned);
+  MPI_Type_create_resized(turned, -4, 20, &below);  // two ints of room beside the three
+  MPI_Type_commit(&below);
+  std::vector<int> mine(10, 0), all(5 * 2 * ranks + 1, -7);
+  for (int k = 0; k < 10; ++k) mine[static_cast<std::size_t>(k)] = 100 * rank + k;
+  MPI_Allgather(mine.data(), 2, below, all.data(), 2, below, MPI_COMM_WORLD);
+  int sum = 0;
+  for (std::size_t k = 0; k < all.size(); ++k) sum += all[k] * (static_cast<int>(k) + 1);
+  say("turned", sum);
+  std::vector<int> back(10 * ranks, -3);
+  MPI_Alltoall(all.data(), 2, below, back.data(), 6, MPI_INT, MPI_COMM_WORLD);
+  sum = 0;
+  for (std::size_t k = 0; k < back.size(); ++k) sum += back[k] * (static_cast<int>(k) + 1);
+  say("turned and sent", sum);
+  MPI_Gather(mine.data(), 1, below, back.data(), 3, MPI_INT, 0, MPI_COMM_WORLD);
+  if (rank == 0) say("turned and gathered", back[0] + 2 * back[1] + 3 * back[2] + back[5]);
+  MPI_Type_free(&below);
+  MPI_Type_free(&turned);
+}
+
+void nothing() {
+  int data[2] = {world_rank(), 5};
+  MPI_Bcast(nullptr, 0, MPI_INT, 0, MPI_COMM_WORLD);
+  MPI_Allreduce(nullptr, nullptr, 0, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Allgather(nullptr, 0, MPI_INT, nullptr, 0, MPI_INT, MPI_COMM_WORLD);
+  std::vector<int> const zeros(static_cast<std::size_t>(size_of(MPI_COMM_WORLD)), 0);
+  int other[2] = {};
+  MPI_Alltoallv(data, zeros.data(), zeros.data(), MPI_INT, other, zeros.data(), zeros.data(),
+                MPI_INT, MPI_COMM_WORLD);
+  MPI_Reduce_scatter(data, other, zeros.data(), MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Datatype empty = MPI_DATATYPE_NULL;
+  MPI_Type_contiguous(0, MPI_INT, &empty);
+  MPI_Type_commit(&empty);
+  MPI_Bcast(data, 5, empty, 0, MPI_COMM_WORLD);
+  MPI_Type_free(&empty);
+  say("nothing", data[0] + data[1]);
+}
+
+void later_of_two(void* in, void* inout, int* count, MPI_Datatype*) {
+  for (int k = 0; k < 2 * *count; ++k) {
+    static_cast<int*>(inout)[k] = static_cast<int*>(in)[k] * 3 + static_cast<int*>(inout)[k];
+  }
+}
+void operation_on_a_derived_type() {
+  MPI_Op op = MPI_OP_NULL;
+  MPI_Datatype pair = MPI_DATATYPE_NULL;
+  MPI_Op_create(later_of_two, 1, &op);
+  MPI_Type_contiguous(2, MPI_INT, &pair);
+  MPI_Type_commit(&pair);
+  int const mine[2] = {1, 1};
+  int result[2] = {};
+  MPI_Scan(mine, result, 1, pair, op, MPI_COMM_WORLD);
+  int const scanned = result[0];
+  MPI_Allreduce(mine, result, 1, pair, op, MPI_COMM_WORLD);
+  say("derived", scanned > 0 && result[0] > 0 && result[0] == result[1] ? 1 : 0);
+  MPI_Type_free(&pair);
+  MPI_Op_free(&op);
+}
+
+// The program wants to hear of its mistakes; classes, as codes differ.
+void mistakes() {
+  MPI_Comm copy = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
+  int data = 1;
+  auto const said = [](char const* what, int code) {
+    int kind = MPI_SUCCESS;
+    MPI_Error_class(code, &kind);
+    say(what, kind);
+  };
+  said("no such root", MPI_Bcast(&data, 1, MPI_INT, 99, copy));
+  said("count below 0", MPI_Bcast(&data, -1, MPI_INT, 0, copy));
+  said("no type", MPI_Bcast(&data, 1, MPI_DATATYPE_NULL, 0, copy));
+  say("after mistakes", sum_over(copy, 1));
+  MPI_Comm_free(&copy);
+}
+
+void many_at_once(std::size_t how_many) {
+  std::vector<MPI_Comm> copies;
+  int total = 0;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  for (std::size_t k = 0; k < how_many; ++k) {
+    MPI_Comm copy = MPI_COMM_NULL;
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    copies.push_back(copy);
+  }
+  for (auto const copy : copies) total += sum_over(copy, 1);
+  for (auto& copy : copies) MPI_Comm_free(&copy);
+  say("many", total);
+}
+
+int at_the_very_end(MPI_Comm, int, void*, void*) {
+  std::printf("at the very end: %d\n", sum_over(MPI_COMM_WORLD, 4));
+  return MPI_SUCCESS;
+}
+
+}  // namespace
+
+int main(int count, char** texts) {
+  std::string_view const level = count > 1 ? texts[1] : "single";
+  int provided = 0;
+  int wanted = MPI_THREAD_SINGLE;
+  if (level == "serialized") wanted = MPI_THREAD_SERIALIZED;
+  if (level == "multiple") wanted = MPI_THREAD_MULTIPLE;
+  if (level == "single") {
+    MPI_Init(&count, &texts);
+  } else {
+    MPI_Init_thread(&count, &texts, wanted, &provided);
+    say("level", provided == wanted ? 1 : 0);
+  }
+  int keyval = MPI_KEYVAL_INVALID;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_the_very_end, &keyval, nullptr);
+  if (world_rank() % 2 == 0) MPI_Comm_set_attr(MPI_COMM_SELF, keyval, nullptr);
+  communicators_come_and_go();
+  each_rank_frees_in_an_order_of_its_own();
+  freed_while_something_is_under_way();
+  messages_of_the_program_pass_by();
+  two_groups();
+  neighbours();
+  types();
+  nothing();
+  operation_on_a_derived_type();
+  mistakes();
+  many_at_once(12);
+  if (world_rank() % 2 != 0) MPI_Comm_set_attr(MPI_COMM_SELF, keyval, nullptr);
+  MPI_Comm leaked = MPI_COMM_NULL;  // as many programs do
+  MPI_Comm_dup(MPI_COMM_WORLD, &leaked);
+  say("leaked", sum_over(leaked, 1));
+  MPI_Finalize();
+  return 0;
+}
