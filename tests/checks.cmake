@@ -24,6 +24,36 @@ if(BLINK_INSTALL AND NOT BLINK_SANITIZE)
                    --build-options -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
                                    -DBLINK_SOURCE=${PROJECT_SOURCE_DIR}
                    --test-command ${consumer}/fetch_content/consumer)
+  # The component mpi, with each library that is there; for one of them by FetchContent, too.
+  foreach(name IN LISTS BLINK_MPI_LIBRARIES)
+    find_program(BLINK_MPICXX_${name} mpicxx.${name} REQUIRED)
+    mark_as_advanced(BLINK_MPICXX_${name})
+    set(ways find_package)
+    list(GET BLINK_MPI_LIBRARIES 0 first)
+    if(name STREQUAL first)
+      list(APPEND ways fetch_content)
+    endif()
+    set(option_find_package -DCMAKE_PREFIX_PATH=${consumer}/prefix)
+    set(option_fetch_content -DBLINK_SOURCE=${PROJECT_SOURCE_DIR})
+    foreach(way IN LISTS ways)
+      set(folder ${consumer}/${way}_${name})
+      add_test(NAME consumer.mpi.${way}.${name}
+               COMMAND ${CMAKE_CTEST_COMMAND}
+                       --build-and-test ${CMAKE_CURRENT_SOURCE_DIR}/consumer/mpi ${folder}
+                       --build-generator ${CMAKE_GENERATOR}
+                       --build-options -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
+                                       -DMPI_CXX_COMPILER=${BLINK_MPICXX_${name}} ${option_${way}}
+                       --test-command ${BLINK_MPI_LAUNCH_${name}} 2 ${folder}/mpi_consumer)
+      set_tests_properties(consumer.mpi.${way}.${name} PROPERTIES FIXTURES_REQUIRED installed)
+    endforeach()
+  endforeach()
+  # Without a library the component is missing, and it is said so.
+  add_test(NAME consumer.mpi.none
+           COMMAND ${CMAKE_COMMAND} -S ${CMAKE_CURRENT_SOURCE_DIR}/consumer/mpi -B ${consumer}/no_mpi
+                   --fresh -G ${CMAKE_GENERATOR} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
+                   -DCMAKE_PREFIX_PATH=${consumer}/prefix -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON)
+  set_tests_properties(consumer.mpi.none PROPERTIES FIXTURES_REQUIRED installed
+                       PASS_REGULAR_EXPRESSION "component mpi: no MPI library")
   # The running side needs the headers alone: no CMake, no Boost, no Eigen.
   add_test(NAME consumer.plain_include
            COMMAND sh -c "mkdir -p '${consumer}' && '${CMAKE_CXX_COMPILER}' -std=c++20 -O1 -Wall -Wextra -Werror \

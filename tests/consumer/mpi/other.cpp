@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <blink/collectives.hpp>
+#include <blink/transports/mpi.hpp>
+#include <blink/transports/split.hpp>
+
+int ranks_of_half(blink::mpi_session& all) {
+  auto half = blink::split(all, all.rank() % 2, 0);
+  int const one = 1;
+  int sum = 0;
+  blink::all_reduce(*half, blink::star_schedule(half->rank_count()), &one, &sum, 1, blink::sum{});
+  return sum;
+}
