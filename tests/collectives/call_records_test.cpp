@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <latch>
 #include <string>
 #include <thread>
 #include <vector>
@@ -44,12 +45,17 @@ void run_some_calls() {
   blink::thread_world world(3);
   auto& star = world.prepare(blink::star_schedule(3));
   auto& gather = world.prepare(blink::gather_schedule(3, 0));
+  std::latch root_gathers(1);
   world.run([&](auto& me) {
     std::vector<float> in(300, 1.0F), out(900);
     for (int call = 0; call < 4; ++call) {
       blink::all_reduce(me, star, in.data(), out.data(), 300, blink::sum{});
     }
-    if (me.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    if (me.rank() == 0) root_gathers.count_down();
+    if (me.rank() == 1) {
+      root_gathers.wait();
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    }
     blink::gather(me, gather, in.data(), out.data(), 300);
     blink::call_queue queue(me);
     queue.start(collective::all_gather, star, static_cast<float const*>(in.data()), out.data(), 300)
@@ -110,7 +116,7 @@ TEST(call_records, failures_are_told_from_warn_on) {
   blink::call_records all(options);
   auto* const before = blink::observe_calls(&all);
   blink::world_options brief;
-  brief.waits.deadline = std::chrono::milliseconds(20);
+  brief.waits.deadline = std::chrono::milliseconds(300);
   blink::thread_world world(2, brief);
   world.run([&](auto& me) {
     float one = 1;

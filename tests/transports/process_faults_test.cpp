@@ -12,8 +12,10 @@
 #include "support/forked_ranks.hpp"
 #include "support/random_schedules.hpp"
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -99,10 +101,12 @@ void gather(World& me, blink::schedule const& plan, std::size_t count) {
   }
 }
 
-/// Sums and gathers in turn; the victim does something else in one of the calls.
+/// Sums and gathers in turn; the victim does something else in one of the calls. `entered`: when the
+/// last call began.
 template <class World>
-void call_on(World& me, injection const& fault, bool is_victim) {
+void call_on(World& me, injection const& fault, bool is_victim, clock_type::time_point& entered) {
   for (int call = 0; call < calls; ++call) {
+    entered = clock_type::now();
     bool const errs = is_victim && call == fault.call;
     bool const gathers = (call % 2 == 1) != (errs && fault.what == harm::operation);
     std::size_t const count = fault.count + (errs && fault.what == harm::count ? 1 : 0);
@@ -116,6 +120,7 @@ void call_on(World& me, injection const& fault, bool is_victim) {
     }
   }
   blink_test::fault.operations_left = -1;
+  entered = clock_type::now();
   sum_up(me, fault.plan,
          fault.count);  // everyone needs everyone: nobody leaves before a fault is seen
 }
@@ -136,17 +141,17 @@ std::string run_rank(std::string const& path, int rank, injection const& fault) 
                                    : [] { std::this_thread::sleep_for(deadline / 6); };
   }
   World me(path, rank, options);
-  auto const start = clock_type::now();
+  clock_type::time_point entered;
   auto const is_named = [&](blink::collective_error const& failure) {
     auto const name = "rank " + std::to_string(fault.victim);
     return std::string(failure.what()).find(name) != std::string::npos;
   };
   try {
-    call_on(me, fault, is_victim);
+    call_on(me, fault, is_victim, entered);
   } catch (blink::collective_error const& failure) {
-    auto const seconds = std::chrono::duration<double>(clock_type::now() - start).count();
-    // A call or two may take their time on a busy machine before the fault.
-    if (seconds > 4 * std::chrono::duration<double>(deadline).count())
+    auto const seconds = std::chrono::duration<double>(clock_type::now() - entered).count();
+    // Others may be in the call before, and take their time on a busy machine.
+    if (seconds > 5 * std::chrono::duration<double>(deadline).count())
       return "late: " + std::to_string(seconds);
     if (!is_named(failure)) return std::string("does not name the rank: ") + failure.what();
     if (!is_mismatch && failure.peer != fault.victim)
@@ -215,19 +220,26 @@ TEST_F(injected_faults, are_named_by_all_others_who_then_go_on) {
 
 TEST(shrink, a_rank_that_comes_too_late_is_left_out) {
   forked_ranks all(3, std::size_t{1} << 26);
+  std::array<int, 2> others_went_on{};  // a pipe: a byte from each
+  ASSERT_EQ(pipe(others_went_on.data()), 0);
   all.start([&](int rank) -> std::string {
     blink::world_options options;
-    options.waits.deadline = std::chrono::milliseconds(200);
+    options.waits.deadline = std::chrono::milliseconds(400);
     options.slot_bytes = 512;
     slot_world me(all.path(), rank, options);
     auto const star = blink::star_schedule(3);
     sum_up(me, star, 10);
-    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(900));
+    if (rank == 1) close(others_went_on[1]);
+    for (int others = 0; rank == 1 && others < 2; ++others) {
+      char byte = 0;
+      if (read(others_went_on[0], &byte, 1) != 1) return "the others ended";
+    }
     try {
       sum_up(me, star, 10);
       return "no error";
     } catch (blink::collective_error const&) {
       auto smaller = me.shrink();
+      if (write(others_went_on[1], "x", 1) != 1) return "no pipe";
       sum_up(smaller, blink::chain_schedule(smaller.rank_count(), 0), 100);
       // The survivors lose another one.
       if (rank == 2) return std::to_string(smaller.rank_count()) + " ranks, left";
@@ -241,6 +253,7 @@ TEST(shrink, a_rank_that_comes_too_late_is_left_out) {
     }
     return "no second error";
   });
+  for (int const end : others_went_on) close(end);
   auto const ends = all.finish();
   EXPECT_EQ(ends[0].text.find("1 rank, after: rank 0"), 0U) << ends[0].text;
   EXPECT_NE(ends[0].text.find(") has left without entering call 2"), std::string::npos)

@@ -8,8 +8,8 @@
 
 #include <chrono>
 #include <cstddef>
+#include <latch>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace {
@@ -72,15 +72,21 @@ TYPED_TEST(shrink, again_and_again) {
 }
 
 TYPED_TEST(shrink, leaves_out_who_comes_too_late) {
-  blink::basic_world<TypeParam> world(3, this->options(std::chrono::milliseconds(100)));
+  blink::basic_world<TypeParam> world(3, this->options(std::chrono::milliseconds(300)));
+  std::latch others(2), others_went_on(2);
   world.run([&](auto& me) {
-    if (me.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    if (me.rank() == 2) {
+      others_went_on.wait();
+    } else {
+      others.arrive_and_wait();
+    }
     EXPECT_THROW(this->sum_of_ranks(me, blink::star_schedule(3)), blink::collective_error);
     if (me.rank() == 2) {
       EXPECT_THROW((void)me.shrink(), blink::collective_error);
       return;
     }
     auto smaller = me.shrink();
+    others_went_on.count_down();
     EXPECT_EQ(this->sum_of_ranks(smaller, blink::star_schedule(2)), 3);
   });
 }
