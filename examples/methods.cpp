@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small buffers go another way than large ones: measured once, kept in a file, used by calls.
 #include <blink/collectives.hpp>
+#include <blink/collectives/default_methods.hpp>
 #include <blink/collectives/method_file.hpp>
 #include <blink/collectives/tune.hpp>
 
@@ -14,10 +15,8 @@ int main() {
   quick.calls = 5;
   blink::thread_world world(ranks);
   world.run([&](auto& me) {
-    auto const found = blink::tune(
-        me, blink::collective::all_reduce,
-        {{"one-shot", blink::one_shot_schedule(ranks)}, {"star", blink::star_schedule(ranks)}},
-        quick);
+    auto const kind = blink::collective::all_reduce;
+    auto const found = blink::tune(me, kind, blink::default_methods(kind, ranks), quick);
     auto const text = blink::write_methods({found.table});  // to a file, for the next run
     blink::prepared_methods const methods(me, blink::read_methods(text, "methods.json"));
     for (std::size_t const count : {2U, 2000U, 200'000U}) {

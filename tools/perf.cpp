@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/collectives/call_records.hpp>
+#include <blink/collectives/default_methods.hpp>
 #include <blink/collectives/default_schedules.hpp>
+#include <blink/collectives/flow_schedules.hpp>
 #include <blink/collectives/method_file.hpp>
 #include <blink/collectives/method_table.hpp>
 #include <blink/collectives/schedule.hpp>
@@ -14,7 +16,6 @@
 #include "arguments.hpp"
 #include "checked_plan.hpp"
 #include "commands.hpp"
-#include "memory_methods.hpp"
 #include "perf_engine.hpp"
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -79,10 +80,6 @@ std::vector<std::string> split_list(std::string const& text) {
   std::istringstream stream(text);
   for (std::string part; std::getline(stream, part, ',');) result.push_back(part);
   return result;
-}
-
-method_table only_method(collective kind, std::string const& name, schedule plan) {
-  return {kind, {{name, std::move(plan)}}, {{0, 0, 0}}};
 }
 
 contender contend(topology const& machine, plan const& planned, perf_options const& options) {
@@ -158,9 +155,15 @@ contender memory_contender(perf_options const& options, collective kind) {
     throw input_error("--root " + options.root + ": expected one of the ranks 0 to " +
                       std::to_string(ranks - 1));
   }
-  std::vector<int> to;
-  if (kind == collective::permute) to = read_ids("--to", options.destinations);
-  auto first = memory_methods(kind, ranks, root, to).front();
+  if (kind == collective::permute) {
+    auto const to = read_ids("--to", options.destinations);
+    if (to.size() != static_cast<std::size_t>(ranks)) {
+      throw input_error("--to: found " + std::to_string(to.size()) + " ranks, expected " +
+                        std::to_string(ranks));
+    }
+    return {"direct", only_method(kind, "direct", permute_schedule(to))};
+  }
+  auto first = default_methods(kind, ranks, root).front();
   return {first.name, only_method(kind, first.name, std::move(first.plan))};
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/planning/check_plan.hpp>
+#include <blink/planning/make_schedule.hpp>
 #include <blink/planning/picture.hpp>
 #include <blink/planning/plan_file.hpp>
 
@@ -140,6 +141,12 @@ void write_outputs(topology const& machine, plan const& p, plan_options const& o
     write_plan_file(p, options.out);
     std::printf("\nplan written to %s\n", options.out.c_str());
   }
+  if (!options.sizes.methods.empty()) {
+    auto plan = make_schedule(machine, p, options.sizes.cost.rate_of_unit(machine));
+    write_methods_file(options.sizes.methods,
+                       only_method(p.collective, p.planner, std::move(plan)));
+    std::printf("\nmethods written to %s\n", options.sizes.methods.c_str());
+  }
   export_plan(machine, p, options.exports);
   if (!options.svg.empty()) {
     std::ofstream file(options.svg);
@@ -168,6 +175,7 @@ void refuse_contradictions(plan_options const& options) {
   refuse(repaired, "--repair", hinted, "hints");
   refuse(frontier, "--frontier", cuts, "--cut-surplus");
   refuse(repaired, "--repair", cuts, "--cut-surplus");
+  refuse(frontier, "--frontier", !options.sizes.methods.empty(), "--methods");
   refuse(repaired, "--repair", sized, "--sizes");
   refuse(repaired, "--repair", frontier, "--frontier");
 }

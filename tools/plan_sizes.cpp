@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan_sizes.hpp"
 
+#include <blink/collectives/method_file.hpp>
 #include <blink/planning/check_plan.hpp>
 #include <blink/planning/choose_methods.hpp>
 
@@ -20,6 +21,16 @@ cost_parameters cost_options::parameters() const {
   result.start_seconds = start_microseconds * 1e-6;
   result.bytes_per_unit = unit_rate * 1e9;
   return result;
+}
+
+double cost_options::rate_of_unit(topology const& machine) const {
+  return unit_rate > 0 ? unit_rate * 1e9 : bytes_per_second(machine.unit);
+}
+
+void write_methods_file(std::string const& file, method_table const& table) {
+  std::ofstream stream(file);
+  stream << write_methods({table});
+  if (!stream.flush()) throw input_error(file + ": cannot be written");
 }
 
 void add_cost_options(CLI::App& command, cost_options& options) {
@@ -42,6 +53,10 @@ void add_size_options(CLI::App& command, size_options& options) {
                      "instead: the planner that is fastest by the cost model for each size of\n"
                      "the buffer, such as 8:1G, and where it changes");
   command.add_option("--json", options.json, "with --sizes: write the table here");
+  command.add_option(
+      "--methods", options.methods,
+      "write what runs here, for `read_methods_file` and `blink perf --methods`: the\n"
+      "plan, or with --sizes the fastest for each size");
   add_cost_options(command, options.cost);
 }
 
@@ -79,8 +94,7 @@ void show_sizes(topology const& machine, std::string const& links, plan_request 
     auto const& bounded = winner.is_one_shot ? candidates.plans.front().plan : winner.plan;
     double const rate = static_cast<double>(bytes) / best.seconds;
     // What the plan's rate is in bytes per second, the unit's rate being known by now.
-    double const unit =
-        options.cost.unit_rate > 0 ? options.cost.unit_rate * 1e9 : bytes_per_second(machine.unit);
+    double const unit = options.cost.rate_of_unit(machine);
     double const share =
         bounded.bound > rational(0) ? rate / (bounded.bound.to_double() * unit) : 0;
     std::printf("  %8s  %-16s %11.2f %10.4f %6.1f%%", bytes_in_words(bytes).c_str(),
@@ -106,6 +120,12 @@ void show_sizes(topology const& machine, std::string const& links, plan_request 
   for (auto const& change : changes) {
     std::printf("  %12lld  %s\n", static_cast<long long>(change.bytes), name(change.candidate));
     from.push_back({{"bytes", change.bytes}, {"planner", name(change.candidate)}});
+  }
+  if (!options.methods.empty()) {
+    write_methods_file(options.methods,
+                       choose_methods(machine, candidates, options.cost.rate_of_unit(machine),
+                                      static_cast<std::int64_t>(range.first),
+                                      static_cast<std::int64_t>(range.last)));
   }
   nlohmann::json refused = nlohmann::json::array();
   for (auto const& [planner, reason] : candidates.refused) {

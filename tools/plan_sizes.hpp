@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/method_table.hpp>
 #include <blink/planning/cost_model.hpp>
 #include <blink/planning/plan_request.hpp>
 #include <blink/topology/topology.hpp>
@@ -20,6 +21,8 @@ struct cost_options {
   double unit_rate = 0;  ///< GB/s that one unit of capacity stands for; 0: by its name
 
   [[nodiscard]] cost_parameters parameters() const;
+  /// Bytes per second. Throws: input_error if neither the option nor the unit's name says it.
+  [[nodiscard]] double rate_of_unit(topology const& machine) const;
 };
 void add_cost_options(CLI::App& command, cost_options& options);
 
@@ -27,9 +30,13 @@ void add_cost_options(CLI::App& command, cost_options& options);
 struct size_options {
   std::string sizes;  ///< empty: not asked for
   std::string json;
+  std::string methods;  ///< a file; also without sizes
   cost_options cost;
 };
 void add_size_options(CLI::App& command, size_options& options);
+
+/// Throws: input_error if the file cannot be written.
+void write_methods_file(std::string const& file, method_table const& table);
 
 /// Prints the fastest planner for each size and the sizes where it changes.
 void show_sizes(topology const& machine, std::string const& links, plan_request const& request,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <blink/collectives/default_methods.hpp>
 #include <blink/collectives/method_file.hpp>
 #include <blink/collectives/method_table.hpp>
 #include <blink/collectives/tune.hpp>
@@ -8,7 +9,6 @@
 
 #include "arguments.hpp"
 #include "commands.hpp"
-#include "memory_methods.hpp"
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -103,7 +103,7 @@ void tune_all(Me& me, std::vector<collective> const& kinds, tune_options const& 
   search.calls = options.calls;
   std::vector<method_table> tables;
   for (auto const kind : kinds) {
-    auto found = tune(me, kind, memory_methods(kind, me.rank_count(), options.root, {}), search);
+    auto found = tune(me, kind, default_methods(kind, me.rank_count(), options.root), search);
     if (me.rank() == 0) print(found, me.rank_count(), joined);
     tables.push_back(std::move(found.table));
   }

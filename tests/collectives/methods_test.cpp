@@ -3,6 +3,7 @@
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/call_queue.hpp>
+#include <blink/collectives/default_methods.hpp>
 #include <blink/collectives/method_file.hpp>
 #include <blink/collectives/method_table.hpp>
 #include <blink/collectives/tune.hpp>
@@ -278,6 +279,21 @@ TEST(method_files, that_are_damaged_say_where) {
               (void)blink::read_methods_file("/does/not/exist");
             }).find("/does/not/exist: cannot be opened"),
             std::string::npos);
+}
+
+TEST(default_methods, carry_what_they_are_for) {
+  for (int ranks = 1; ranks <= 5; ++ranks) {
+    for (std::size_t k = 0; k < blink::collective_names.size(); ++k) {
+      auto const kind = static_cast<collective>(k);
+      if (kind == collective::permute || (kind == collective::send_to_next && ranks == 1)) continue;
+      blink::method_table table{kind, blink::default_methods(kind, ranks, ranks - 1), {{0, 0, 0}}};
+      EXPECT_EQ(message_of([&] { blink::validate(table); }), "no error");
+    }
+  }
+  EXPECT_THROW(static_cast<void>(blink::default_methods(collective::permute, 2)),
+               blink::precondition_error);
+  EXPECT_THROW(static_cast<void>(blink::default_methods(collective::reduce, 2, 2)),
+               blink::precondition_error);
 }
 
 // What is fast is the machine's affair; that ranks agree and every range was measured is not.

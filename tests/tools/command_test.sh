@@ -143,6 +143,10 @@ ok "planned barrier" "barrier, 8 ranks" "$blink" perf dgx1v -c barrier -n 3
 ok "methods are measured" "from 0 bytes on" "$blink" tune -g 2 -c all_reduce,broadcast -e 4K -n 3 -o "$work/methods.json"
 ok "methods are run" "methods .* 0 " "$blink" perf -g 2 -b 8 -e 2K -n 3 --methods "$work/methods.json"
 ok "processes measure methods" "2 ranks as processes" "$blink" run -n 2 -- "$blink" tune -e 4K -n 3
+ok "plans become methods" "methods written" "$blink" plan dgx1v -c all_reduce --methods "$work/plan_methods.json"
+ok "planned methods run" "methods .* 0 " "$blink" perf -g 8 -b 64K -e 64K -n 2 --methods "$work/plan_methods.json"
+ok "fastest methods are kept" "one-shot" "$blink" plan dgx2 -c all_reduce --sizes 8:64M --methods "$work/model.json"
+ok "fastest methods run" "methods .* 0 " "$blink" perf -g 16 -b 8 -e 128K -f 64 -n 2 --methods "$work/model.json"
 refused "methods of another collective" "expected some of gather" "$blink" perf -g 2 -c gather --methods "$work/methods.json"
 refused "methods for other ranks" "methods for 2 ranks, expected 3" "$blink" perf -g 3 --methods "$work/methods.json"
 refused "methods that are a plan" "blink_methods: missing" "$blink" perf -g 2 --methods p.json

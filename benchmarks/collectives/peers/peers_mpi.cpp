@@ -72,8 +72,7 @@ int main(int count, char** texts) {
     library_peer peer(MPI_COMM_WORLD);
     blink_bench::measure(board, given, rank, BLINK_MPI_NAME, peer);
     blink::mpi_session me(MPI_COMM_WORLD);
-    blink_bench::blink_peer ours(me, me.prepare(blink::star_schedule(ranks)),
-                                 me.prepare(blink::flat_schedule(ranks, 0)));
+    blink_bench::blink_peer ours(me, given);
     blink_bench::measure(board, given, rank, "blink " BLINK_MPI_NAME, ours);
   } catch (std::exception const& problem) {
     std::fprintf(stderr, "%s: %s\n", texts[0], problem.what());

@@ -18,8 +18,8 @@ namespace {
 template <class World>
 class direct_peer : public blink_bench::blink_peer<World> {
  public:
-  direct_peer(World& me, blink::prepared_schedule& star, blink::prepared_schedule& flat)
-      : blink_bench::blink_peer<World>(me, star, flat), me_(&me) {}
+  direct_peer(World& me, blink_bench::peer_arguments const& given)
+      : blink_bench::blink_peer<World>(me, given), me_(&me) {}
   auto make_buffer(std::size_t count) { return me_->template allocate<float>(count); }
 
  private:
@@ -30,8 +30,7 @@ template <class World, template <class> class Peer>
 void measure_world(blink_bench::peer_board& board, blink_bench::peer_arguments const& given,
                    std::string const& segment, int rank, std::string const& name) {
   World me(segment, rank);
-  Peer<World> peer(me, me.prepare(blink::star_schedule(given.ranks)),
-                   me.prepare(blink::flat_schedule(given.ranks, 0)));
+  Peer<World> peer(me, given);
   blink_bench::measure(board, given, rank, name, peer);
 }
 

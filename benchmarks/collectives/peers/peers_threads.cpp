@@ -115,8 +115,7 @@ int main(int count, char** texts) {
     if (given.ranks == 4) measure_ceiling<4>(board, given);
     blink::thread_world world(given.ranks);
     world.run([&](auto& me) {
-      blink_bench::blink_peer peer(me, me.prepare(blink::star_schedule(given.ranks)),
-                                   me.prepare(blink::flat_schedule(given.ranks, 0)));
+      blink_bench::blink_peer peer(me, given);
       blink_bench::measure(board, given, me.rank(), "blink threads", peer);
     });
   } catch (std::exception const& problem) {

@@ -84,6 +84,19 @@ inline std::vector<int> star_parents(int rank_count, int root) {
   return result;
 }
 
+/// A chain from every rank around, with equal shares: what travels over a ring.
+///
+/// Pre: rank_count >= 1.
+[[nodiscard]] inline schedule ring_schedule(int rank_count) {
+  expects(rank_count >= 1, "ring_schedule: rank_count >= 1");
+  schedule result;
+  result.rank_count = rank_count;
+  for (int root = 0; root < rank_count; ++root) {
+    result.trees.push_back(chain_schedule(rank_count, root).trees[0]);
+  }
+  return result;
+}
+
 /// One binomial tree: the parent of a rank, counted from the root, lacks its lowest set bit. Of
 /// height ceil(log2 rank_count); with root 0 it keeps the order of the ranks.
 ///

@@ -46,6 +46,11 @@ struct method_table {
   friend bool operator==(method_table const&, method_table const&) = default;
 };
 
+/// The table that takes one method for every size.
+[[nodiscard]] inline method_table only_method(collective kind, std::string name, schedule plan) {
+  return {kind, {{std::move(name), std::move(plan)}}, {{0, 0, 0}}};
+}
+
 namespace detail {
 
 /// Who sends to whom, where that is the schedule's to say: the root, or the flows, by rising ranks.

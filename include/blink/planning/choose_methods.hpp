@@ -40,38 +40,49 @@ namespace blink::inline BLINK_ABI {
   return result;
 }
 
-/// The methods that the cost model predicts to be the fastest, and from which sizes on: tables to
-/// begin with, before `tune` measures.
+/// The candidates that the cost model predicts to be the fastest, and from which sizes on.
 ///
-/// first, last: sizes of the whole buffer; the table goes on below and above
-/// Time:   every planner once or twice, and as `crossovers`.
-/// Throws: as `all_plans` and `make_schedule`; planning_error if the best plan cannot be run because
-///         shares are unequal or switches copy.
+/// bytes_per_unit: rate of one capacity unit, bytes per second
+/// first, last:    sizes of the whole buffer; the table goes on below and above
+/// Time:   as `crossovers`, and `make_schedule` for each that is taken.
+/// Throws: as `make_schedule`, so planning_error if the best plan cannot be run because shares are
+///         unequal or switches copy.
 [[nodiscard]] inline method_table choose_methods(topology const& machine,
-                                                 plan_request const& request,
-                                                 cost_parameters const& parameters = {},
-                                                 std::int64_t first = 8,
-                                                 std::int64_t last = std::int64_t{1} << 30) {
-  auto const candidates = all_methods(machine, request, parameters);
-  double const unit =
-      parameters.bytes_per_unit > 0 ? parameters.bytes_per_unit : bytes_per_second(machine.unit);
+                                                 plan_candidates const& candidates,
+                                                 double bytes_per_unit, std::int64_t first,
+                                                 std::int64_t last) {
   method_table result;
-  result.collective = request.collective;
   std::vector<std::size_t> position(candidates.plans.size(), SIZE_MAX);
   for (auto const& change : crossovers(candidates, first, last)) {
+    auto const& chosen = candidates.plans[change.candidate];
     auto& method = position[change.candidate];
     if (method == SIZE_MAX) {
       method = result.methods.size();
-      auto const& chosen = candidates.plans[change.candidate];
-      auto plan = make_schedule(machine, chosen.plan, unit);
+      auto plan = make_schedule(machine, chosen.plan, bytes_per_unit);
       plan.is_one_shot = chosen.is_one_shot;
       result.methods.push_back({name_of(chosen), std::move(plan)});
     }
+    if (!chosen.is_one_shot) result.collective = chosen.plan.collective;
     auto const from = result.ranges.empty() ? 0 : static_cast<std::size_t>(change.bytes);
     result.ranges.push_back({from, method, 0});
   }
   validate(result);
   return result;
+}
+
+/// The methods for a request by the cost model: a table to begin with, before `tune` measures.
+///
+/// Time:   every planner once or twice, and as above.
+/// Throws: as `all_methods`, `make_schedule` and, for a machine whose unit has no known rate,
+///         input_error.
+[[nodiscard]] inline method_table choose_methods(topology const& machine,
+                                                 plan_request const& request,
+                                                 cost_parameters const& parameters = {},
+                                                 std::int64_t first = 8,
+                                                 std::int64_t last = std::int64_t{1} << 30) {
+  double const unit =
+      parameters.bytes_per_unit > 0 ? parameters.bytes_per_unit : bytes_per_second(machine.unit);
+  return choose_methods(machine, all_methods(machine, request, parameters), unit, first, last);
 }
 
 }  // namespace blink::inline BLINK_ABI

@@ -39,7 +39,7 @@ struct simulation_result {
 namespace detail {
 
 /// One tree edge on its way through the chunks of its tree.
-struct lane {
+struct simulated_lane {
   std::vector<std::size_t> route;  // of links
   double latency = 0;
   int height = 0;                     // of what hangs below: goes first among equals
@@ -56,7 +56,7 @@ struct lane {
 
 /// The lanes of one tree. A reduce lane waits for those below it; a broadcast lane for the one above
 /// it, or at the root of an all-reduce for all reduce lanes that end there.
-inline void add_lanes(std::vector<lane>& lanes, tree const& t, double bytes, double chunk_bytes,
+inline void add_lanes(std::vector<simulated_lane>& lanes, tree const& t, double bytes, double chunk_bytes,
                       timed_links const& links,
                       std::map<std::pair<int, int>, std::size_t> const& number) {
   auto const chunks =
@@ -128,7 +128,7 @@ inline void add_lanes(std::vector<lane>& lanes, tree const& t, double bytes, dou
   free_at.assign(rate.size(), 0);
   busy.assign(rate.size(), 0);
 
-  std::vector<detail::lane> lanes;
+  std::vector<detail::simulated_lane> lanes;
   double messages = 0;
   for (std::size_t i = 0; i < plan.trees.size(); ++i) {
     auto const& t = plan.trees[i];
