@@ -56,8 +56,8 @@ struct simulated_lane {
 
 /// The lanes of one tree. A reduce lane waits for those below it; a broadcast lane for the one above
 /// it, or at the root of an all-reduce for all reduce lanes that end there.
-inline void add_lanes(std::vector<simulated_lane>& lanes, tree const& t, double bytes, double chunk_bytes,
-                      timed_links const& links,
+inline void add_lanes(std::vector<simulated_lane>& lanes, tree const& t, double bytes,
+                      double chunk_bytes, timed_links const& links,
                       std::map<std::pair<int, int>, std::size_t> const& number) {
   auto const chunks =
       static_cast<std::size_t>(std::max(1.0, std::ceil(bytes / chunk_bytes - 1e-9)));
