@@ -62,13 +62,21 @@ if(BLINK_INSTALL AND NOT BLINK_SANITIZE)
 endif()
 
 # --- two translation units with everything ------------------------------------------------------------
-# The list of headers is written when CMake runs.
-set(everything "#pragma once\n")
-foreach(header IN LISTS blink_headers)
-  file(RELATIVE_PATH name ${PROJECT_SOURCE_DIR}/include ${header})
-  string(APPEND everything "#include <${name}>\n")
-endforeach()
-file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/units/everything.hpp CONTENT "${everything}")
+# The lists of headers are written when CMake runs. They are in two orders, because a name of one header
+# may hide another's only where it comes first.
+function(blink_write_includes file)
+  set(text "#pragma once\n")
+  foreach(header IN LISTS ARGN)
+    file(RELATIVE_PATH name ${PROJECT_SOURCE_DIR}/include ${header})
+    string(APPEND text "#include <${name}>\n")
+  endforeach()
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/units/${file} CONTENT "${text}")
+endfunction()
+set(planner_headers ${blink_headers})
+list(FILTER planner_headers INCLUDE REGEX "/blink/(simulation|planning|packing)/")
+list(REVERSE planner_headers)
+blink_write_includes(everything.hpp ${blink_headers})
+blink_write_includes(planner_first.hpp ${planner_headers} ${blink_headers})
 add_executable(blink_two_units units/first.cpp units/second.cpp)
 target_include_directories(blink_two_units PRIVATE ${PROJECT_BINARY_DIR}/units)
 target_link_libraries(blink_two_units PRIVATE blink_development)

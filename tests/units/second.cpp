@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "everything.hpp"
+#include "planner_first.hpp"
 
 std::size_t second_unit();
 
