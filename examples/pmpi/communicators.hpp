@@ -78,7 +78,7 @@ class attached {
  public:
   explicit attached(agreement const& agreed) : agreed_(agreed) {}
   void begin(MPI_Comm comm) { me_ = std::make_unique<blink::mpi_session>(comm, options_wanted()); }
-  /// Where another rank has no session.
+  /// The session stays as it is: other ranks may never come to end it.
   void give_up() { static_cast<void>(me_.release()); }
 
   [[nodiscard]] bool is_used() const { return me_ != nullptr; }
@@ -165,6 +165,7 @@ class shim {
   /// What belongs to a communicator, made when it is used first: all ranks come here together, as the
   /// call that brings them is collective. Null: the library does everything there.
   attached* find(MPI_Comm comm) {
+    if (!blink::mpi_channel::runs()) return nullptr;  // a program of MPI sessions alone
     begin();
     end_what_can_end();
     if (is_over_) return nullptr;
@@ -304,7 +305,8 @@ bool take(entry what, MPI_Comm comm, int& code, Call const& call) {
   } catch (std::exception const& problem) {
     std::fprintf(stderr, "blink: MPI_%s: %s\n", entry_names[static_cast<std::size_t>(what)],
                  problem.what());
-    code = MPI_ERR_OTHER;
+    bool const is_argument = dynamic_cast<blink::precondition_error const*>(&problem) != nullptr;
+    code = is_argument ? MPI_ERR_BUFFER : MPI_ERR_OTHER;
   }
   if (code != MPI_SUCCESS) PMPI_Comm_call_errhandler(comm, code);
   return true;

@@ -8,10 +8,12 @@
 #include "user_data.hpp"
 #include <mpi.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <type_traits>
 
 namespace blink_pmpi {
@@ -37,9 +39,46 @@ struct mpi_operation {
   }
 };
 
+template <class Handle>
+bool is_one_of(Handle one, std::initializer_list<Handle> all) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+inline bool is_integer(MPI_Datatype type) {
+  return is_one_of(type, {MPI_INT,           MPI_LONG,           MPI_SHORT,
+                          MPI_LONG_LONG,     MPI_SIGNED_CHAR,    MPI_UNSIGNED,
+                          MPI_UNSIGNED_LONG, MPI_UNSIGNED_SHORT, MPI_UNSIGNED_LONG_LONG,
+                          MPI_UNSIGNED_CHAR, MPI_INT8_T,         MPI_INT16_T,
+                          MPI_INT32_T,       MPI_INT64_T,        MPI_UINT8_T,
+                          MPI_UINT16_T,      MPI_UINT32_T,       MPI_UINT64_T,
+                          MPI_AINT,          MPI_COUNT,          MPI_OFFSET,
+                          MPI_INTEGER});
+}
+inline bool is_floating(MPI_Datatype type) {
+  return is_one_of(type, {MPI_FLOAT, MPI_DOUBLE, MPI_LONG_DOUBLE, MPI_REAL, MPI_DOUBLE_PRECISION});
+}
+/// Does MPI define the operation for the type? If not the library is to say so, which it does not
+/// always do in MPI_Reduce_local. Operations of the program take any type.
+inline bool is_defined(MPI_Datatype type, MPI_Op op) {
+  if (is_one_of(op, {MPI_MAX, MPI_MIN})) return is_integer(type) || is_floating(type);
+  if (is_one_of(op, {MPI_SUM, MPI_PROD})) {
+    return is_integer(type) || is_floating(type) ||
+           is_one_of(type, {MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_C_LONG_DOUBLE_COMPLEX,
+                            MPI_COMPLEX, MPI_DOUBLE_COMPLEX});
+  }
+  if (is_one_of(op, {MPI_LAND, MPI_LOR, MPI_LXOR})) {
+    return is_integer(type) || is_one_of(type, {MPI_C_BOOL, MPI_CXX_BOOL, MPI_LOGICAL});
+  }
+  if (is_one_of(op, {MPI_BAND, MPI_BOR, MPI_BXOR})) return is_integer(type) || type == MPI_BYTE;
+  if (is_one_of(op, {MPI_MINLOC, MPI_MAXLOC})) {
+    return is_one_of(type, {MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_SHORT_INT, MPI_2INT,
+                            MPI_LONG_DOUBLE_INT, MPI_2REAL, MPI_2DOUBLE_PRECISION, MPI_2INTEGER});
+  }
+  return !is_one_of(op, {MPI_OP_NULL, MPI_REPLACE, MPI_NO_OP});
+}
+
 /// Is it the same on all ranks that blink reduces these? MPI wants the type to be the same there.
 inline bool can_reduce(MPI_Datatype type, MPI_Op op) {
-  return op != MPI_OP_NULL && is_named(type) && extent_of(type) > 0 &&
+  return is_named(type) && is_defined(type, op) && extent_of(type) > 0 &&
          sizeof(block) % extent_of(type) == 0;
 }
 /// Bytes of a buffer that is reduced; 0 if the library is to do it.

@@ -227,6 +227,9 @@ void mistakes() {
   };
   said("no such root", MPI_Bcast(&data, 1, MPI_INT, 99, copy));
   said("count below 0", MPI_Bcast(&data, -1, MPI_INT, 0, copy));
+  unsigned char byte = 7;
+  unsigned char largest = 0;
+  said("no such pair", MPI_Allreduce(&byte, &largest, 1, MPI_BYTE, MPI_MAX, copy));
   said("no type", MPI_Bcast(&data, 1, MPI_DATATYPE_NULL, 0, copy));
   say("after mistakes", sum_over(copy, 1));
   MPI_Comm_free(&copy);
