@@ -162,6 +162,36 @@ TEST(PlanJoint, PricesThatAreTooLowAreFound) {
   EXPECT_FALSE(check_plan(machine, p));
 }
 
+/// Small limits end the search; the plan says who made it, and is as sound.
+TEST(PlanJoint, FallsBackWhereTreesTakeTooLongToGrow) {
+  plan_request const request{collective::all_reduce, {}, "exact"};
+  int exact = 0, approximate = 0;
+  for (unsigned seed = 0; seed < 10; ++seed) {
+    SCOPED_TRACE(seed);
+    auto const machine = test::make_random_machine(seed, 7, 3, 12);
+    auto const whole = plan_joint(machine, request);
+    EXPECT_EQ(whole.planner, "exact");
+    for (double const work : {0.0, 3e3, 1e9}) {
+      auto const p = plan_joint(machine, request, {.max_growth_work = work});
+      EXPECT_EQ(check_plan(machine, p).fault.value_or(""), "");
+      (p.planner == "exact" ? exact : approximate) += 1;
+      if (work == 0) {
+        EXPECT_EQ(p.planner, "approximate");
+      }
+      if (work == 1e9) {
+        EXPECT_EQ(p.trees, whole.trees);
+      }
+      EXPECT_LE(p.rate, whole.rate);
+      EXPECT_GE(p.bound, whole.rate);
+    }
+  }
+  EXPECT_GE(exact, 10);
+  EXPECT_GE(approximate, 10);
+  // Nobody else plans with switches that copy.
+  auto const copying = with_copying_switches(machines::dgx_h100(2), "nvlink");
+  EXPECT_EQ(plan_joint(copying, request, {.max_growth_work = 0}).planner, "exact");
+}
+
 TEST(PlanJoint, SaysWhatItDoesNotPlan) {
   EXPECT_THROW((void)plan_joint(test::star_machine(3, 1), {collective::broadcast, {}, "exact"}),
                planning_error);

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <string>
 #include <tuple>
@@ -46,6 +47,8 @@ struct arborescence_packing_options {
   std::size_t work_for_height = 16'000'000;  ///< no further try once the squares of the tree
                                              ///< edges sum to more
   std::size_t work_for_number = 1'000'000;   ///< the same once the trees are low enough
+  double max_work = std::numeric_limits<double>::infinity();  ///< what one try may look at: edges
+                                                              ///< and trees, 4e8 a second
   std::uint64_t seed = 14;  ///< of the orders in which trees and edges are looked at; of the first
                             ///< forty, this one finds few trees on all known machines
 };
@@ -137,8 +140,8 @@ inline void require_feasible(arc_list const& graph, forest_state& forest) {
 ///         for each edge, the multiplicities of the trees that use it sum to at most its capacity.
 ///         Equal calls return equal packings.
 /// Throws: precondition_error if a precondition does not hold; overflow_error if capacities and
-///         demands sum to more than 62 bits; planning_error if the demand cannot be met, naming a
-///         vertex set that too little enters.
+///         demands sum to more than 62 bits, or the first try takes more than `max_work`;
+///         planning_error if the demand cannot be met, naming a vertex set that too little enters.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 [[nodiscard]] std::vector<packed_arborescence> pack_arborescences(
     Graph const& graph, Capacities const& capacities, std::vector<root_demand> const& demands,
@@ -164,7 +167,11 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   for (int attempt = 0; attempt < options.tries + options.more_tries; ++attempt) {
     auto forest = start;
     detail::growth_order const order{large || attempt % 2 == 0, attempt % 4 != 0};
-    detail::grow(forest, arcs, edges_by_tail, order, random);
+    if (!detail::grow(forest, arcs, edges_by_tail, order, options.max_work, random)) {
+      if (attempt > 0) break;
+      throw overflow_error("pack_arborescences: the trees are not grown within the work allowed, " +
+                           std::to_string(forest.trees.size()) + " so far");
+    }
     auto& trees = forest.trees;
     int const hopeless = attempt == 0 ? 0 : std::get<2>(best_score);
     auto const tree_edges = trees.size() * static_cast<std::size_t>(arcs.vertex_count);

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -44,6 +45,8 @@ struct joint_packing_options {
   std::int64_t largest_denominator = 100'000;  ///< of the numbers that are guessed
   std::size_t max_pivots = 1'000'000;
   double max_work = 1e11;  ///< entries of the tableau that pivots go over: a minute
+  /// `arborescence_packing_options::max_work` of the trees of each direction.
+  double max_growth_work = std::numeric_limits<double>::infinity();
   /// If no exact optimum is found, take one that is proven to miss it by at most this share.
   double gap = 0;
   std::uint64_t seed = 1;  ///< of the tolls
@@ -97,7 +100,7 @@ template <class Capacities>
 ///         costs at least 1; rate = sum of price * capacity = sum of the weights. Exact.
 /// Throws: precondition_error if a precondition does not hold; planning_error that names two
 ///         vertices between which there is no way; overflow_error if no optimum with 61-bit numbers
-///         is found, or the pivot limit was hit.
+///         is found, the pivot limit was hit, or the trees take more than `max_growth_work`.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 [[nodiscard]] joint_packing pack_joint_trees(Graph const& graph, Capacities const& capacities,
                                              std::vector<int> roots,
@@ -125,9 +128,11 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
       problem, {options.tolls, options.largest_denominator, options.max_pivots, options.max_work,
                 options.gap, options.seed});
   std::vector<detail::multiple_tree<std::vector<int>>> in, out;
+  arborescence_packing_options growth;
+  growth.max_work = options.max_growth_work;
   for (auto const& [layer, load, demands] : optimum.layers) {
     for (auto& packed :
-         pack_arborescences(layer.inward ? reversed : problem.graph, load, demands)) {
+         pack_arborescences(layer.inward ? reversed : problem.graph, load, demands, growth)) {
       if (layer.inward) std::ranges::reverse(packed.edges);
       (layer.inward ? in : out).push_back({packed.root, packed.multiplicity, packed.edges});
     }

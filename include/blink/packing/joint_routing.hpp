@@ -172,7 +172,8 @@ struct routed_problem : joint_problem {
 ///         weights. Exact.
 /// Throws: precondition_error if a precondition does not hold; planning_error that names two ranks
 ///         between which there is no way, or if more than 10 relays copy, or reduce; overflow_error if
-///         no optimum with 61-bit numbers is found, or the pivot limit was hit.
+///         no optimum with 61-bit numbers is found, the pivot limit was hit, or the trees take more
+///         than `max_growth_work`.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 [[nodiscard]] routed_joint_packing pack_joint_routes(Graph const& graph,
                                                      Capacities const& capacities,
@@ -185,7 +186,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   std::vector<detail::layer_trees> layers;
   std::int64_t common = 1;
   for (auto const& loads : optimum.layers) {
-    layers.emplace_back(problem, loads, network.group);
+    layers.emplace_back(problem, loads, network.group, options.max_growth_work);
     common = std::lcm(common, layers.back().scale);
   }
   auto const divisor = problem.edges.divisor;

@@ -157,20 +157,28 @@ inline void take_pairs(topology const& machine, node_graph const& nodes,
   return result;
 }
 
+/// When `plan_joint` gives up the exact optimum.
+struct joint_plan_limits {
+  double gap = 0.01;       ///< of rate and bound, as a share, if the optimum itself is not found
+  double max_work = 3e10;  ///< of pivots (`joint_packing_options`): about twenty seconds
+  double max_growth_work = 3.5e9;  ///< of trees, the same: about eight
+};
+
 /// Plans all-reduce optimally on any machine: pairs of an in-tree and an out-tree, packed jointly.
 /// Switches that copy or reduce may be nodes of out-trees or in-trees.
 ///
 /// Source: `pack_joint_routes`; a closed form for ranks behind one switch that copies and reduces.
 /// Time:   see there; milliseconds for 16 ranks.
 /// Post:   bound is proven by prices, or a cut for the closed form; rate = bound, or, where the exact
-///         optimum takes too long or needs more than 61 bits, rate >= 99 % of bound. Where that
-///         fails too, the plan of `plan_approximate`: `planner` says so, and rate / bound how near.
+///         optimum takes too long or needs more than 61 bits, rate >= (1 - gap) * bound. Where that
+///         fails too, or takes more trees than can be grown within the limit, the plan of
+///         `plan_approximate`: `planner` says so, and rate / bound how near. If switches copy or
+///         reduce, trees are grown without a limit: nobody else plans there.
 /// Throws: planning_error if the collective is another one, the ranks are not connected, or more than
 ///         10 switches copy, or reduce; overflow_error if switches copy or reduce and the optimum has
 ///         no 61-bit numbers.
-[[nodiscard]] inline plan plan_joint(topology const& machine, plan_request const& request) {
-  constexpr double largest_gap = 0.01;
-  constexpr double most_work = 3e10;  // about twenty seconds
+[[nodiscard]] inline plan plan_joint(topology const& machine, plan_request const& request,
+                                     joint_plan_limits const& limits = {}) {
   if (request.collective != collective::all_reduce) {
     throw planning_error("joint packing plans all_reduce, not " +
                          std::string(to_text(request.collective)));
@@ -180,14 +188,16 @@ inline void take_pairs(topology const& machine, node_graph const& nodes,
   if (auto star = detail::plan_copying_star(machine)) return *std::move(star);
   auto const nodes = detail::to_node_graph(machine);
   joint_packing_options options;
-  options.gap = largest_gap;
-  options.max_work = most_work;
+  options.gap = limits.gap;
+  options.max_work = limits.max_work;
+  bool const may_approximate = !detail::has_copying_switches(machine);
+  if (may_approximate) options.max_growth_work = limits.max_growth_work;
   try {
     detail::take_pairs(machine, nodes,
                        pack_joint_routes(nodes.graph, nodes.capacity, nodes.network, options),
                        result);
   } catch (overflow_error const&) {
-    if (detail::has_copying_switches(machine)) throw;
+    if (!may_approximate) throw;
     return plan_approximate(machine, request);
   }
   return result;

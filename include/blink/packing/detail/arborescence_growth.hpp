@@ -43,12 +43,67 @@ struct growth_order {
   bool split_late = false;     ///< go a level deeper rather than split a tree
 };
 
-/// Grows all trees to the end.
+/// The first edge of a tree's frontier that may join it most often: of the lowest level that has
+/// one, or of all levels.
+///
+/// No later step makes room, so what was once the answer for an edge bounds it from then on. Edges
+/// are asked for in the order of their bounds until the largest is an answer: most are never asked
+/// for again.
+/// Source: M. Minoux, "Accelerated greedy algorithms for maximizing submodular set functions", 1978.
+/// Pre: the forest can be finished, and this tree is not.
+[[nodiscard]] inline joining_edge most_joining(forest_state& forest, arc_list const& graph,
+                                               std::size_t position, bool all_levels) {
+  auto& tree = forest.trees[position];
+  auto const depth_of = [&](int v) { return tree.depth[static_cast<std::size_t>(v)]; };
+  auto const arc_of = [&](joining_edge const& j) {
+    return graph.arcs[static_cast<std::size_t>(j.edge)];
+  };
+  std::erase_if(tree.frontier, [&](joining_edge const& j) {
+    return j.most == 0 || depth_of(arc_of(j).head) >= 0;
+  });
+  for (auto first = tree.frontier.begin(); first != tree.frontier.end();) {
+    auto last = tree.frontier.end();
+    if (!all_levels) {
+      int const level = depth_of(arc_of(*first).tail);
+      last = std::find_if(first, last,
+                          [&](joining_edge const& j) { return depth_of(arc_of(j).tail) > level; });
+    }
+    for (auto j = first; j != last; ++j) {
+      auto const room = forest.room[static_cast<std::size_t>(j->edge)];
+      *j = {j->edge, std::min({j->most, tree.multiplicity, room}), false};
+    }
+    for (;;) {
+      auto const largest = std::max_element(
+          first, last,
+          [](joining_edge const& a, joining_edge const& b) { return a.most < b.most; });
+      if (largest->most == 0) break;
+      if (largest->is_answer) {
+        auto const chosen = *largest;
+        largest->most = 0;  // if the tree is split, what is left cannot take the edge
+        return chosen;
+      }
+      *largest = {largest->edge, forest.largest_multiplicity(position, largest->edge), true};
+    }
+    first = last;
+  }
+  throw precondition_error(
+      "pack_arborescences: no edge extends a tree, though the demand is feasible");
+}
+
+/// Grows all trees to the end; false if that would take more than `max_work`.
+///
+/// Trees split in the beginning, so the first edges take the most work: what all would take at the
+/// rate of those so far is as a rule less than twice what they take.
+///
 /// edges_by_tail: without loops.
+/// max_work:      see `forest_state::work`
 /// Pre: the forest can be finished.
-inline void grow(forest_state& forest, arc_list const& graph,
-                 std::vector<std::vector<int>> const& edges_by_tail, growth_order const& order,
-                 std::mt19937_64& random) {
+[[nodiscard]] inline bool grow(forest_state& forest, arc_list const& graph,
+                               std::vector<std::vector<int>> const& edges_by_tail,
+                               growth_order const& order, double max_work,
+                               std::mt19937_64& random) {
+  constexpr double surely_more = 3;
+  constexpr double says_little = 0.125;  // work so far, of all that is allowed
   auto const n = static_cast<std::size_t>(graph.vertex_count);
   auto const reach = [&](growing_tree& t, int vertex) {
     auto const level_of = [&](int e) {
@@ -56,14 +111,24 @@ inline void grow(forest_state& forest, arc_list const& graph,
     };
     auto place = t.frontier.end();
     while (place != t.frontier.begin() &&
-           level_of(place[-1]) > t.depth[static_cast<std::size_t>(vertex)]) {
+           level_of(place[-1].edge) > t.depth[static_cast<std::size_t>(vertex)]) {
       --place;
     }
     auto const& edges = edges_by_tail[static_cast<std::size_t>(vertex)];
-    t.frontier.insert(place, edges.begin(), edges.end());
+    place = t.frontier.insert(place, edges.size(), {});
+    for (int const e : edges) *place++ = {e, t.multiplicity, false};
   };
   for (auto& t : forest.trees) reach(t, t.root);
+  auto const before = static_cast<double>(forest.work());
+  std::size_t joined = 0;  // edges of all trees
   for (;;) {
+    auto const work = static_cast<double>(forest.work()) - before;
+    auto const share =
+        static_cast<double>(joined) / static_cast<double>(forest.trees.size() * (n - 1));
+    if (work > max_work ||
+        (work > says_little * max_work && work > surely_more * max_work * share)) {
+      return false;
+    }
     // The unfinished tree that reached least so far, equals in random order; or the first one.
     std::size_t position = forest.trees.size();
     std::size_t equals = 0;
@@ -75,43 +140,18 @@ inline void grow(forest_state& forest, arc_list const& graph,
       if (random() % ++equals == 0) position = i;
       if (!order.level_by_level) break;
     }
-    if (position == forest.trees.size()) return;
+    if (position == forest.trees.size()) return true;
 
     // The lowest edge that takes the whole multiplicity; failing that (split_late: on any level),
     // the one that takes most.
-    auto& frontier = forest.trees[position].frontier;
-    auto const& depth = forest.trees[position].depth;
-    auto const wanted = forest.trees[position].multiplicity;
-    std::int64_t most = 0;
-    int best = -1;
-    int best_level = 0;
-    std::size_t kept = 0;
-    std::size_t i = 0;
-    for (; i < frontier.size(); ++i) {
-      int const e = frontier[i];
-      auto const& a = graph.arcs[static_cast<std::size_t>(e)];
-      if (depth[static_cast<std::size_t>(a.head)] >= 0) continue;
-      int const level = depth[static_cast<std::size_t>(a.tail)];
-      if (best >= 0 && level > best_level && !order.split_late) break;
-      auto const possible = forest.largest_multiplicity(position, e);
-      if (possible == 0) continue;  // and never again: no later step makes room
-      frontier[kept++] = e;
-      if (possible > most) {
-        most = possible;
-        best = e;
-        best_level = level;
-        if (most == wanted) {
-          ++i;
-          break;
-        }
-      }
+    auto const chosen = most_joining(forest, graph, position, order.split_late);
+    if (chosen.most < forest.trees[position].multiplicity) {
+      forest.split(position, chosen.most);
+      joined += forest.trees[position].edges.size();
     }
-    frontier.erase(frontier.begin() + static_cast<std::ptrdiff_t>(kept),
-                   frontier.begin() + static_cast<std::ptrdiff_t>(i));
-    expects(best >= 0, "pack_arborescences: no edge extends a tree, though the demand is feasible");
-    if (most < wanted) forest.split(position, most);
-    forest.join(position, best);
-    reach(forest.trees[position], graph.arcs[static_cast<std::size_t>(best)].head);
+    ++joined;
+    forest.join(position, chosen.edge);
+    reach(forest.trees[position], graph.arcs[static_cast<std::size_t>(chosen.edge)].head);
   }
 }
 

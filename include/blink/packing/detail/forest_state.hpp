@@ -12,13 +12,20 @@
 
 namespace blink::inline BLINK_ABI::detail {
 
+/// An edge that may join a tree.
+struct joining_edge {
+  int edge = 0;
+  std::int64_t most = 0;   // at most so often
+  bool is_answer = false;  // so often
+};
+
 /// A partial arborescence.
 struct growing_tree {
   int root = 0;
   std::int64_t multiplicity = 0;
-  std::vector<int> edges;     // each after the one above it
-  std::vector<int> depth;     // by vertex; -1: not reached
-  std::vector<int> frontier;  // edges that may join, by the level of their tails
+  std::vector<int> edges;              // each after the one above it
+  std::vector<int> depth;              // by vertex; -1: not reached
+  std::vector<joining_edge> frontier;  // by the level of their tails
   std::size_t reached = 1;
   int height = 0;
 };
@@ -116,6 +123,9 @@ class forest_state {
     return 0;
   }
 
+  /// Edges, trees and sets of 64 trees that all questions so far looked at.
+  [[nodiscard]] std::size_t work() const { return work_; }
+
   /// After a shortage: the vertices that the missing flow cannot leave; they hold `y`.
   [[nodiscard]] std::vector<int> short_set() const { return queue_; }
 
@@ -167,6 +177,7 @@ class forest_state {
     used_.clear();
     residual_ = room;
     flow_.assign(room.size(), 0);
+    work_ += room.size() + words_ * (1 + into_begin_[y + 1] - into_begin_[y]);
     if (closed >= 0) residual_[static_cast<std::size_t>(closed)] = 0;
     std::int64_t open = 0;
     for (std::size_t w = 0; w < words_; ++w) {
@@ -224,12 +235,14 @@ class forest_state {
     to_vertex_[y].kind = step::tree;  // seen
     for (std::size_t i = 0; i < queue_.size(); ++i) {
       auto const v = static_cast<std::size_t>(queue_[i]);
+      work_ += words_ + into_begin_[v + 1] - into_begin_[v] + out_begin_[v + 1] - out_begin_[v];
       for (std::size_t w = 0; w < words_; ++w) {
         for (auto bits = unseen_[w] & member_[v * words_ + w]; bits != 0; bits &= bits - 1) {
           auto const tree = w * 64 + static_cast<std::size_t>(std::countr_zero(bits));
           unseen_[w] &= ~(bits & -bits);
           to_tree_[tree] = v;
           if (left_[tree] > 0) return send_along(tree, y);
+          work_ += at_[tree].size();
           for (auto const u : at_[tree]) {
             if (sent_[tree * vertices_ + u] > 0) see(u, {step::tree, static_cast<int>(tree)});
           }
@@ -307,6 +320,7 @@ class forest_state {
   std::vector<hop> to_vertex_;                   // first hop of the path from a vertex to y
   std::vector<std::size_t> to_tree_;             // the vertex at which a tree's path to y begins
   std::vector<int> queue_;
+  std::size_t work_ = 0;
 
  public:
   std::vector<growing_tree> trees;

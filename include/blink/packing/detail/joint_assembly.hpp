@@ -139,8 +139,8 @@ struct layer_trees {
   std::vector<multiple_tree<path_list>> trees;
   std::int64_t scale = 1;
 
-  layer_trees(joint_problem const& problem, layer_loads const& loads,
-              std::vector<int> const& group) {
+  layer_trees(joint_problem const& problem, layer_loads const& loads, std::vector<int> const& group,
+              double max_growth_work) {
     auto graph = problem.graph;
     if (loads.layer.inward) {
       for (auto& a : graph.arcs) std::swap(a.tail, a.head);
@@ -175,6 +175,7 @@ struct layer_trees {
     options.more_tries = 2;
     options.work_for_height = 300'000;
     options.work_for_number = 100'000;
+    options.max_work = max_growth_work;
     for (auto const& packed : pack_arborescences(joined, capacity, wanted, options)) {
       path_list paths;
       for (int const e : packed.edges) {
