@@ -7,9 +7,11 @@
 #include "support/random_machines.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +53,23 @@ inline topology random_regular(unsigned ranks, unsigned degree) {
     }
   }
   for (auto const& [ends, c] : capacity) machine.links.push_back({ends.first, ends.second, c});
+  return machine;
+}
+
+/// The machine with so many of its connections slowed down to half, both ways: which ones depends on
+/// the seed.
+inline topology with_slow_links(topology machine, std::size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::set<std::pair<int, int>> slow;
+  while (slow.size() < count) {
+    auto const& one = machine.links[random() % machine.links.size()];
+    slow.insert(std::minmax(one.tail, one.head));
+  }
+  machine.steps_per_unit *= 2;  // so that half of any capacity is whole
+  for (auto& each : machine.links) {
+    if (!slow.contains(std::minmax(each.tail, each.head))) each.capacity *= 2;
+  }
+  machine.name += ", " + std::to_string(count) + " slow links";
   return machine;
 }
 
