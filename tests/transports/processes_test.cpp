@@ -2,6 +2,10 @@
 // Ranks that are processes: forked ones, and the environment that others join by.
 
 #include <blink/collectives.hpp>
+#include <blink/collectives/all_reduce_sparse.hpp>
+#include <blink/collectives/all_to_all_v.hpp>
+#include <blink/collectives/exchange.hpp>
+#include <blink/collectives/grouped.hpp>
 #include <blink/transports/processes.hpp>
 
 #include "support/collective_case.hpp"
@@ -41,14 +45,23 @@ std::string run_seeded(World& me, std::uint64_t seed, Reducer const& reducer) {
   auto plan = blink_test::random_schedule(random, ranks, kind);
   auto const count = static_cast<std::size_t>(blink_test::below(random, 2000));
   constexpr bool is_direct = World::link_type::reaches;
-  collective_case const what{kind, count, !is_direct && seed % 3 == 0, seed % 7, seed};
+  collective_case const what{kind, count, seed % 3 == 0, seed % 7, seed};
   blink_test::rank_buffers<T> mine(what, ranks, me.rank());
   auto& prepared = me.prepare(plan);
   auto const call = [&](T const* input, T* output) {
     blink_test::call_collective<blink::scheduled_chunks>(me, prepared, what, input, output,
                                                          reducer);
   };
-  if constexpr (is_direct) {
+  if (is_direct && what.is_in_place) {
+    if constexpr (is_direct) {
+      T* const base = mine.inputs.data();
+      std::size_t const elements = std::max(mine.input_count, mine.output_count);
+      auto all = me.template allocate<T>(elements);
+      std::copy_n(base, elements, all.data());
+      call(all.data() + (mine.input - base), all.data() + (mine.output - base));
+      std::copy_n(all.data(), elements, base);
+    }
+  } else if constexpr (is_direct) {
     auto in = me.template allocate<T>(mine.input_count);
     auto out = me.template allocate<T>(mine.output_count);
     std::copy_n(mine.input, mine.input_count, in.data());
@@ -113,6 +126,69 @@ TEST(process_world, prepares_a_schedule_once) {
   EXPECT_EQ(&me.prepare(blink::star_schedule(2)), &first);
   EXPECT_NE(&me.prepare(blink::chain_schedule(2, 0)), &first);
   EXPECT_THROW(me.prepare(blink::star_schedule(3)), blink::precondition_error);
+}
+
+// What these need beside the caller's buffers has to lie where peers reach it, too.
+TEST(process_world, direct_ranks_exchange_pack_and_skip_zeros) {
+  constexpr int ranks = 3;
+  forked_ranks all(ranks, std::size_t{1} << 26);
+  all.start([&](int rank) -> std::string {
+    blink::direct_process_world me(all.path(), rank, small_slots());
+    auto const to_all = blink::all_to_all_schedule(ranks);
+    auto const star = blink::star_schedule(ranks);
+
+    auto sent = me.allocate<int>(2 * ranks);
+    auto got = me.allocate<int>(2 * ranks);
+    blink::transfers list;
+    for (int peer = 0; peer < ranks; ++peer) {
+      for (int half = 0; half < 2; ++half) {  // two pieces for each: they are joined
+        auto const at = static_cast<std::size_t>(2 * peer + half);
+        sent[at] = 100 * rank + 10 * peer + half;
+        list.send(peer, sent.data() + at, 1);
+        list.receive(peer, got.data() + at, 1);
+      }
+    }
+    blink::exchange(me, to_all, list);
+    for (int peer = 0; peer < ranks; ++peer) {
+      for (int half = 0; half < 2; ++half) {
+        if (got[static_cast<std::size_t>(2 * peer + half)] != 100 * peer + 10 * rank + half) {
+          return "exchange";
+        }
+      }
+    }
+    std::vector<int> own(2 * ranks);
+    blink::transfers outside;
+    outside.send(0, own.data(), 1);
+    try {
+      blink::exchange(me, to_all, outside);
+      return "a piece that peers do not reach was taken";
+    } catch (blink::precondition_error const&) {
+    }
+
+    std::vector<blink::block> const blocks{{0, 2}, {2, 2}, {4, 2}};
+    std::copy(sent.begin(), sent.end(), got.begin());
+    blink::all_to_all_v(me, to_all, got.data(), blocks, got.data(), blocks);  // in place
+    for (int peer = 0; peer < ranks; ++peer) {
+      if (got[static_cast<std::size_t>(2 * peer)] != 100 * peer + 10 * rank) return "all_to_all_v";
+    }
+
+    auto data = me.allocate<float>(4096);
+    data[1000] = 1;
+    data[static_cast<std::size_t>(rank)] = 1;
+    auto const report =
+        blink::all_reduce_sparse(me, me.prepare(star), data.data(), data.size(), 64, blink::sum{});
+    if (report.was_dense || report.elements != 128 || data[1000] != ranks || data[2] != 1) {
+      return "all_reduce_sparse";
+    }
+
+    std::vector<blink::buffer_part<float>> parts;
+    for (std::size_t k = 0; k < 4; ++k) {
+      parts.push_back({data.data() + 100 * k, data.data() + 100 * k, 100});
+    }
+    blink::grouped(me, star, blink::collective::all_reduce, parts, blink::sum{});
+    return data[1] == ranks && data[3] == 0 ? "" : "grouped";
+  });
+  for (auto const& end : all.finish()) EXPECT_EQ(end.text, "");
 }
 
 TEST(process_world, direct_ranks_take_shared_memory_only) {

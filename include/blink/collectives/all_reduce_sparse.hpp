@@ -85,8 +85,12 @@ sparse_report all_reduce_sparse(Me& me, prepared_schedule& plan, T* data, block_
   std::uint64_t const length = mask.count();
   std::uint64_t const block = mask.block_elements();
   words.insert(words.end(), {length, ~length, block, ~block});
-  std::uint64_t* const bits = words.data();
+  std::size_t const mask_bytes = words.size() * sizeof(std::uint64_t);
+  auto* const bits =
+      reinterpret_cast<std::uint64_t*>(plan.packed_at(me.rank()).at_least(mask_bytes));
+  std::memcpy(bits, words.data(), mask_bytes);
   all_reduce(me, plan, static_cast<std::uint64_t const*>(bits), bits, words.size(), bit_or{});
+  std::memcpy(words.data(), bits, mask_bytes);
   bool const is_same = (words[words.size() - 4] & words[words.size() - 3]) == 0 &&
                        (words[words.size() - 2] & words[words.size() - 1]) == 0;
   words.resize(words.size() - 4);

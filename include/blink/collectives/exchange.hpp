@@ -107,10 +107,12 @@ inline void check_transfers(std::string const& name, transfers const& list, int 
 /// The pieces of a rank as one block for each peer. Several for one peer pass through `memory`.
 class joined_pieces {
  public:
-  joined_pieces(std::vector<transfers::piece> const& pieces, int rank_count)
+  joined_pieces(std::vector<transfers::piece> const& pieces, int rank_count,
+                scratch_source const& memory)
       : blocks(static_cast<std::size_t>(rank_count)),
         fingerprints(static_cast<std::size_t>(rank_count)),
-        pieces_(pieces) {
+        pieces_(pieces),
+        memory_(memory) {
     std::vector<fingerprint> sizes(blocks.size());
     std::vector<std::size_t> pieces_of(blocks.size(), 0);
     for (auto const& piece : pieces) {
@@ -192,8 +194,15 @@ void exchange(Me& me, prepared_schedule& plan, transfers const& list) {
   expects(me.group().size() == 1, "exchange: the session's group must be a lone thread");
   plan.expect_carries(collective::all_to_all);
   detail::check_transfers("exchange on rank " + std::to_string(me.rank()), list, me.rank_count());
-  detail::joined_pieces const out(list.sends(), me.rank_count());
-  detail::joined_pieces const in(list.receives(), me.rank_count());
+  if constexpr (requires { me.expect_reachable(nullptr); }) {
+    for (auto const* pieces : {&list.sends(), &list.receives()}) {
+      for (auto const& piece : *pieces) {
+        if (piece.bytes > 0) me.expect_reachable(piece.data);
+      }
+    }
+  }
+  detail::joined_pieces const out(list.sends(), me.rank_count(), plan.call_memory());
+  detail::joined_pieces const in(list.receives(), me.rank_count(), plan.call_memory());
   auto const blocks = detail::agree_on_flows(
       me, plan, "exchange, in bytes", {out.blocks, in.blocks, out.fingerprints, in.fingerprints});
   out.copy(false);

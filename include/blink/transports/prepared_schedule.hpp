@@ -115,16 +115,21 @@ struct pipeline_costs {
 /// A schedule with everything allocated that its calls need. Made by a world, shared by its ranks.
 class prepared_schedule {
  public:
+  /// memory: where calls take what they need beside the caller's buffers
   /// Throws: precondition_error if `plan` is not a schedule (`validate`).
-  prepared_schedule(schedule plan, wire_layout const& layout, pipeline_costs const& costs)
+  prepared_schedule(schedule plan, wire_layout const& layout, pipeline_costs const& costs,
+                    detail::scratch_source const& memory = {})
       : plan_((validate(plan), std::move(plan))),
         tables_(plan_, layout),
         costs_(costs),
         fingerprint_(blink::fingerprint(plan_, layout, costs)),
         in_order_(reduces_in_order(plan_)),
         trees_(plan_.trees.size()),
-        copies_(static_cast<std::size_t>(plan_.rank_count)),
-        packed_(copies_.size()) {
+        memory_(memory) {
+    for (int rank = 0; rank < plan_.rank_count; ++rank) {
+      copies_.emplace_back(memory_);
+      packed_.emplace_back(memory_);
+    }
     for (std::size_t kind = 0; kind < refusals_.size(); ++kind) {
       try {
         validate_for(plan_, static_cast<collective>(kind));
@@ -161,6 +166,9 @@ class prepared_schedule {
   [[nodiscard]] detail::scratch& copy_of(int rank) {
     return copies_[static_cast<std::size_t>(rank)];
   }
+
+  /// Where a call finds memory that its peers reach.
+  [[nodiscard]] detail::scratch_source const& call_memory() const { return memory_; }
 
   /// For small buffers that a rank packs together, or for the blocks that are not zero.
   [[nodiscard]] detail::scratch& packed_at(int rank) {
@@ -382,6 +390,7 @@ class prepared_schedule {
   std::uint64_t fingerprint_;
   bool in_order_;
   std::vector<measured_tree> trees_;
+  detail::scratch_source memory_;
   std::vector<detail::scratch> copies_;  // by rank
   std::vector<detail::scratch> packed_;
   std::array<std::string, collective_names.size()> refusals_;

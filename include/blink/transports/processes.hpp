@@ -141,14 +141,18 @@ class basic_process_world : public shared_session<Link, lone_thread> {
     return {parts_->segment, parts_->members[static_cast<std::size_t>(this->rank())], count};
   }
 
-  /// Throws: precondition_error if peers should reach a buffer that is not in shared memory.
-  [[nodiscard]] status enter(prepared_schedule& plan, call_record const& record) {
+  /// Throws: precondition_error if peers should reach what is not in shared memory.
+  void expect_reachable(void const* buffer) const {
     if constexpr (Link::reaches) {
-      for (void const* const buffer : {record.input, static_cast<void const*>(record.output)}) {
-        bool const is_used = buffer != nullptr && record.signature.count > 0;
-        expects(!is_used || parts_->segment->contains(buffer),
-                "a buffer is not in shared memory, expected one from allocate()");
-      }
+      expects(parts_->segment->contains(buffer),
+              "a buffer is not in shared memory, expected one from allocate()");
+    }
+  }
+
+  /// Throws: as `expect_reachable`.
+  [[nodiscard]] status enter(prepared_schedule& plan, call_record const& record) {
+    for (void const* const buffer : {record.input, static_cast<void const*>(record.output)}) {
+      if (buffer != nullptr && record.signature.count > 0) expect_reachable(buffer);
     }
     return shared_session<Link, lone_thread>::enter(plan, record);
   }
@@ -172,7 +176,7 @@ class basic_process_world : public shared_session<Link, lone_thread> {
     layout.ranks_share =
         parts_->memory->find_or_make(key.value(), wire_tables::shared_bytes(plan, layout));
     return *parts_->prepared.emplace_back(
-        std::make_unique<prepared_schedule>(plan, layout, parts_->options.costs));
+        std::make_unique<prepared_schedule>(plan, layout, parts_->options.costs, call_memory()));
   }
 
   /// After a failure: the world of the ranks that are left, in their order, with calls and schedules
@@ -209,6 +213,20 @@ class basic_process_world : public shared_session<Link, lone_thread> {
             std::make_unique<detail::process_parts>(*whole.parts_, part, offered.data())) {}
 
  private:
+  /// What calls need beside the caller's buffers lies where peers reach it, if they do.
+  [[nodiscard]] detail::scratch_source call_memory() const {
+    if constexpr (!Link::reaches) return {};
+    using parts = detail::process_parts;
+    return {parts_.get(),
+            [](void* owner, std::size_t bytes) {
+              auto& own = *static_cast<parts*>(owner);
+              int const rank = own.members[static_cast<std::size_t>(own.rank)];
+              return static_cast<std::byte*>(own.segment->allocate(rank, bytes));
+            },
+            [](void* owner, std::byte* memory, std::size_t bytes) noexcept {
+              static_cast<parts*>(owner)->segment->release(memory, bytes);
+            }};
+  }
   basic_process_world(process_environment const& from, world_options options)
       : basic_process_world(
             from.segment, from.rank,

@@ -9,10 +9,12 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/scratch.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,11 +51,15 @@ std::vector<block_range> agree_on_flows(Me& me, prepared_schedule& plan, std::st
                  own.sent_as.empty() ? 0 : own.sent_as[peer], own.receives[peer].count,
                  own.received_as.empty() ? 0 : own.received_as[peer]};
   }
-  std::vector<numbers> rows;  // the own one for each rank
-  for (std::size_t peer = 0; peer < ranks; ++peer) rows.insert(rows.end(), row.begin(), row.end());
-  std::vector<numbers> all(ranks * ranks);
-  collective_call<scheduled_chunks, Me, numbers, no_reducer> call(
-      me, plan, collective::all_to_all, rows.data(), all.data(), {ranks}, no_reducer{});
+  scratch memory(plan.call_memory());
+  auto* const rows =  // the own one for each rank
+      reinterpret_cast<numbers*>(memory.at_least(2 * ranks * ranks * sizeof(numbers)));
+  numbers* const all = rows + ranks * ranks;
+  for (std::size_t peer = 0; peer < ranks; ++peer) {
+    std::uninitialized_copy(row.begin(), row.end(), rows + peer * ranks);
+  }
+  collective_call<scheduled_chunks, Me, numbers, no_reducer> call(me, plan, collective::all_to_all,
+                                                                  rows, all, {ranks}, no_reducer{});
   call.begin();
   call.complete();
 
