@@ -29,8 +29,10 @@ namespace blink::inline BLINK_ABI {
 struct tuning_options {
   std::size_t first_bytes = 8;  ///< of the whole buffer
   std::size_t last_bytes = std::size_t{32} << 20;
-  double growth = 4;     ///< from one size to the next
-  int calls = 15;        ///< for each method and size; their median counts
+  double growth = 4;  ///< from one size to the next
+  int calls = 15;     ///< for each method and size; their median counts
+  /// For each method and size: no further call begins after it, of three or more.
+  double seconds = 0.1;
   double margin = 0.05;  ///< another method must be faster by so much to be taken
   std::size_t chunks_from_bytes = 1 << 18;  ///< from this size on chunk sizes are searched, too
   chunk_feedback_options chunks{};
@@ -74,7 +76,7 @@ class call_timer {
             1, bytes / buffer_bytes(kind, 1, sizeof(float), me.rank_count()))),
         input_(buffer_for<float>(me, blocks(has_input_blocks(kind)) * count_)),
         output_(buffer_for<float>(me, blocks(has_output_blocks(kind)) * count_)),
-        longest_(buffer_for<double>(me, 1)) {}
+        longest_(buffer_for<double>(me, 2)) {}
 
   /// Seconds of a call with inputs that were just written, the same number on all ranks. Small
   /// calls follow one another, since ranks leave a barrier further apart than such a call takes.
@@ -84,6 +86,7 @@ class call_timer {
     std::size_t const calls =
         std::clamp<std::size_t>((std::size_t{1} << 20) / (count_ * sizeof(float)), 1, most_calls);
     double own = 0;
+    auto const begin = clock::now();
     barrier(me_);
     for (std::size_t call = 0; call < calls; ++call) {
       std::fill_n(input_.data(), input_.size(), static_cast<float>(++round_ % 8));
@@ -97,15 +100,24 @@ class call_timer {
       if (!has_synchronised) own += std::chrono::duration<double>(clock::now() - start).count();
     }
     longest_.data()[0] = own / static_cast<double>(std::max<std::size_t>(1, calls - 1));
-    all_reduce(me_, meeting_, static_cast<double const*>(longest_.data()), longest_.data(), 1,
+    longest_.data()[1] = std::chrono::duration<double>(clock::now() - begin).count();
+    all_reduce(me_, meeting_, static_cast<double const*>(longest_.data()), longest_.data(), 2,
                max{});
+    spent_ += longest_.data()[1];
     return longest_.data()[0];
   }
 
-  [[nodiscard]] double median(prepared_schedule& plan, std::size_t chunk_bytes, int calls) {
+  /// Seconds that all measuring took so far, the same number on all ranks.
+  [[nodiscard]] double spent() const { return spent_; }
+
+  [[nodiscard]] double median(prepared_schedule& plan, std::size_t chunk_bytes,
+                              tuning_options const& options) {
     std::vector<double> all;
+    double const end = spent_ + options.seconds;
     (void)seconds(plan, chunk_bytes);  // touches memory for the first time
-    for (int call = 0; call < calls; ++call) all.push_back(seconds(plan, chunk_bytes));
+    for (int call = 0; call < options.calls && (call < 3 || spent_ < end); ++call) {
+      all.push_back(seconds(plan, chunk_bytes));
+    }
     auto const middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
     std::nth_element(all.begin(), middle, all.end());
     return *middle;
@@ -130,6 +142,7 @@ class call_timer {
   decltype(buffer_for<float>(std::declval<Me&>(), 1)) input_, output_;
   decltype(buffer_for<double>(std::declval<Me&>(), 1)) longest_;
   std::uint64_t round_ = 0;
+  double spent_ = 0;
 };
 
 }  // namespace detail
@@ -145,7 +158,8 @@ class call_timer {
 ///
 /// kind:    any but a barrier
 /// methods: the first is taken where nothing else is faster by the margin
-/// Time:    calls * methods * sizes calls.  Memory: buffers of the largest size.
+/// Time:    for each method and size at most about `seconds`, or three calls; five times that to
+///          search chunks.  Memory: buffers of the largest size.
 /// Post:    the same table on all ranks.
 /// Throws:  precondition_error for a method that does not carry `kind`, or for options out of range;
 ///          what calls throw.
@@ -155,9 +169,10 @@ template <session Me>
   expects(kind != collective::barrier, "tune: a barrier has one size");
   expects(me.group().size() == 1, "tune: the session's group must be a lone thread");
   expects(options.first_bytes >= 1 && options.first_bytes <= options.last_bytes &&
-              options.growth > 1 && options.calls >= 1 && options.margin >= 0 && options.margin < 1,
+              options.growth > 1 && options.calls >= 1 && options.seconds >= 0 &&
+              options.margin >= 0 && options.margin < 1,
           "tuning_options: 1 <= first_bytes <= last_bytes, growth > 1, calls >= 1, "
-          "0 <= margin < 1");
+          "seconds >= 0, 0 <= margin < 1");
   tuning_result result;
   result.table.collective = kind;
   result.table.methods = std::move(methods);
@@ -166,7 +181,8 @@ template <session Me>
   std::vector<prepared_schedule*> plans;
   for (auto const& each : result.table.methods) plans.push_back(&me.prepare(each.plan));
 
-  constexpr double too_slow = 2;  // times the best
+  constexpr double too_slow = 2;      // times the best
+  constexpr double chunk_search = 5;  // times a method's measurement
   std::vector<int> slow_in_a_row(plans.size(), 0);
   std::size_t before = 0;
   for (auto bytes = static_cast<double>(options.first_bytes);
@@ -176,7 +192,7 @@ template <session Me>
     std::vector<tuning_sample> here;
     for (std::size_t m = 0; m < plans.size(); ++m) {
       if (slow_in_a_row[m] >= 2) continue;
-      here.push_back({size, m, 0, timer.median(*plans[m], 0, options.calls)});
+      here.push_back({size, m, 0, timer.median(*plans[m], 0, options)});
     }
     auto const best = *std::min_element(here.begin(), here.end(), [](auto const& a, auto const& b) {
       return a.seconds < b.seconds;
@@ -194,12 +210,12 @@ template <session Me>
     }
     if (size >= options.chunks_from_bytes) {
       chunk_feedback search(options.chunks);
-      while (!search.settled()) {
+      double const end = timer.spent() + chunk_search * options.seconds;
+      while (!search.settled() && timer.spent() < end) {
         search.report(1 / timer.seconds(*plans[chosen.method], search.bytes()));
       }
-      tuning_sample const sample{
-          size, chosen.method, search.bytes(),
-          timer.median(*plans[chosen.method], search.bytes(), options.calls)};
+      tuning_sample const sample{size, chosen.method, search.bytes(),
+                                 timer.median(*plans[chosen.method], search.bytes(), options)};
       here.push_back(sample);
       if (sample.seconds < chosen.seconds * (1 - options.margin)) chosen = sample;
     }
