@@ -151,7 +151,8 @@ TEST(CostModel, AgreesWithTheSimulationOnEveryPlannersPlans) {
        {machines::dgx1v(), machines::dgx1p(), machines::dgx2(), machines::dgx_h100()}) {
     for (int kind = 0; kind < 5; ++kind) {
       plan_request const request{static_cast<collective>(kind), {}, "exact"};
-      for (auto const& [p, cost] : all_plans(machine, request).plans) {
+      for (auto const& candidate : all_plans(machine, request).plans) {
+        auto const& p = candidate.plan;
         SCOPED_TRACE(machine.name + " " + std::string(to_text(p.collective)) + " " + p.planner);
         double const factor = largest_factor(machine, p, {.start_seconds = 0});
         // Shapes that do not look at the machine make messages queue for links that many share.
