@@ -44,7 +44,10 @@ class call_list {
   /// Waits for all calls: peers use the buffers.
   ~call_list() {
     if (has_thread_) {
-      thread_.request_stop();
+      {  // with the lock, or it would come between the thread's last look and its sleep
+        std::lock_guard const lock(mutex_);
+        thread_.request_stop();
+      }
       changed_.notify_all();
       thread_.join();
     } else {
