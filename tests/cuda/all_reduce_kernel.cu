@@ -31,12 +31,12 @@ void check(cudaError_t result, char const* what) {
   }
 }
 
-void* managed_allocate(std::size_t bytes) {
+void* managed_allocate(void*, std::size_t bytes) {
   void* memory = nullptr;
   check(cudaMallocManaged(&memory, bytes), "cudaMallocManaged");
   return memory;
 }
-void managed_release(void* memory) noexcept {
+void managed_release(void*, void* memory, std::size_t) noexcept {
   cudaFree(memory);
 }
 
@@ -73,7 +73,7 @@ std::size_t run(blink::schedule const& plan, std::size_t count, std::size_t offs
   layout.reaches = blink::reaching_transport<Link>;
   layout.window = 2;
   layout.slot_bytes = 4096;
-  layout.memory = {managed_allocate, managed_release};
+  layout.memory = {nullptr, managed_allocate, managed_release};
   blink::prepared_schedule prepared(plan, layout, {});
 
   std::size_t const stride = (count + offset + 7) / 4 * 4;

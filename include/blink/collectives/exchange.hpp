@@ -108,7 +108,7 @@ inline void check_transfers(std::string const& name, transfers const& list, int 
 class joined_pieces {
  public:
   joined_pieces(std::vector<transfers::piece> const& pieces, int rank_count,
-                scratch_source const& memory)
+                memory_source const& memory)
       : blocks(static_cast<std::size_t>(rank_count)),
         fingerprints(static_cast<std::size_t>(rank_count)),
         pieces_(pieces),
@@ -194,7 +194,7 @@ void exchange(Me& me, prepared_schedule& plan, transfers const& list) {
   expects(me.group().size() == 1, "exchange: the session's group must be a lone thread");
   plan.expect_carries(collective::all_to_all);
   detail::check_transfers("exchange on rank " + std::to_string(me.rank()), list, me.rank_count());
-  if constexpr (requires { me.expect_reachable(nullptr); }) {
+  if constexpr (allocating_session<Me>) {
     for (auto const* pieces : {&list.sends(), &list.receives()}) {
       for (auto const& piece : *pieces) {
         if (piece.bytes > 0) me.expect_reachable(piece.data);

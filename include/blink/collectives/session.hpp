@@ -58,4 +58,13 @@ concept session = transport<typename S::link_type> &&
                     { me.failure() } -> std::same_as<collective_error>;
                   };
 
+/// A session that has an allocator, since its peers may reach only what that returns:
+/// - `allocate<T>(count)` is an array of zeros that peers reach.
+/// - `expect_reachable(buffer)` throws precondition_error if peers should reach it and do not.
+template <class S>
+concept allocating_session = session<S> && requires(S& me, void const* buffer) {
+  { me.template allocate<char>(1).data() } -> std::same_as<char*>;
+  { me.expect_reachable(buffer) } -> std::same_as<void>;
+};
+
 }  // namespace blink::inline BLINK_ABI

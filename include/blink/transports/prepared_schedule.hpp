@@ -12,6 +12,7 @@
 #include <blink/collectives/split.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/memory_source.hpp>
 #include <blink/transports/scratch.hpp>
 #include <blink/transports/wire_tables.hpp>
 
@@ -118,7 +119,7 @@ class prepared_schedule {
   /// memory: where calls take what they need beside the caller's buffers
   /// Throws: precondition_error if `plan` is not a schedule (`validate`).
   prepared_schedule(schedule plan, wire_layout const& layout, pipeline_costs const& costs,
-                    detail::scratch_source const& memory = {})
+                    memory_source const& memory = {})
       : plan_((validate(plan), std::move(plan))),
         tables_(plan_, layout),
         costs_(costs),
@@ -168,7 +169,7 @@ class prepared_schedule {
   }
 
   /// Where a call finds memory that its peers reach.
-  [[nodiscard]] detail::scratch_source const& call_memory() const { return memory_; }
+  [[nodiscard]] memory_source const& call_memory() const { return memory_; }
 
   /// For small buffers that a rank packs together, or for the blocks that are not zero.
   [[nodiscard]] detail::scratch& packed_at(int rank) {
@@ -368,13 +369,10 @@ class prepared_schedule {
         auto& pipeline = measured.pipelines[k];
         int steps = 0;
         if (has_reduce_phase(kind)) steps += tree_height(tree.reduce_parent);
-        if (has_broadcast_phase(kind) && !plan_.is_one_shot) {
-          steps += tree_height(tree.broadcast_parent);
-        }
+        bool const spreads = has_broadcast_phase(plan_, kind);
+        if (spreads) steps += tree_height(tree.broadcast_parent);
         // With reach the root combines and spreads in one step.
-        if (tables_.layout().reaches && kind == collective::all_reduce && !plan_.is_one_shot) {
-          --steps;
-        }
+        if (tables_.layout().reaches && kind == collective::all_reduce && spreads) --steps;
         pipeline.steps = std::max(1, steps);
         auto const& share = share_of(measured, kind);
         pipeline.bytes_per_second = rates[k] == 0 ? costs_.bytes_per_second
@@ -390,7 +388,7 @@ class prepared_schedule {
   std::uint64_t fingerprint_;
   bool in_order_;
   std::vector<measured_tree> trees_;
-  detail::scratch_source memory_;
+  memory_source memory_;
   std::vector<detail::scratch> copies_;  // by rank
   std::vector<detail::scratch> packed_;
   std::array<std::string, collective_names.size()> refusals_;

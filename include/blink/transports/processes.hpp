@@ -214,16 +214,16 @@ class basic_process_world : public shared_session<Link, lone_thread> {
 
  private:
   /// What calls need beside the caller's buffers lies where peers reach it, if they do.
-  [[nodiscard]] detail::scratch_source call_memory() const {
+  [[nodiscard]] memory_source call_memory() const {
     if constexpr (!Link::reaches) return {};
     using parts = detail::process_parts;
     return {parts_.get(),
             [](void* owner, std::size_t bytes) {
               auto& own = *static_cast<parts*>(owner);
               int const rank = own.members[static_cast<std::size_t>(own.rank)];
-              return static_cast<std::byte*>(own.segment->allocate(rank, bytes));
+              return own.segment->allocate(rank, bytes);
             },
-            [](void* owner, std::byte* memory, std::size_t bytes) noexcept {
+            [](void* owner, void* memory, std::size_t bytes) noexcept {
               static_cast<parts*>(owner)->segment->release(memory, bytes);
             }};
   }

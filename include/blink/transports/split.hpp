@@ -3,6 +3,7 @@
 
 #include <blink/collectives/all_gather.hpp>
 #include <blink/collectives/default_schedules.hpp>
+#include <blink/collectives/detail/session_buffer.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/collectives/thread_group.hpp>
 #include <blink/config.hpp>
@@ -54,18 +55,11 @@ class part_of : public Me {
 
 namespace detail {
 
-/// A value of every rank, by rank. Peers of some sessions reach only what these allocate.
+/// A value of every rank, by rank.
 template <class T, session Me>
 [[nodiscard]] std::vector<T> gather_from_all(Me& me, T const& own) {
   auto const ranks = static_cast<std::size_t>(me.rank_count());
-  auto const memory = [&] {
-    if constexpr (requires { me.template allocate<T>(ranks); }) {
-      return me.template allocate<T>(ranks);
-    } else {
-      return std::vector<T>(ranks);
-    }
-  };
-  auto all = memory();
+  auto all = session_buffer<T>(me, ranks);
   T* const mine = all.data() + me.rank();
   *mine = own;
   all_gather(me, star_schedule(me.rank_count()), static_cast<T const*>(mine), all.data(), 1);

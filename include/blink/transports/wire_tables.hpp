@@ -5,6 +5,7 @@
 #include <blink/collectives/schedule.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/memory_source.hpp>
 #include <blink/transports/wire.hpp>
 #include <blink/transports/wire_place.hpp>
 
@@ -13,25 +14,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
-
-/// Where tables and slots live: ordinary memory, or memory that a GPU reaches.
-struct memory_source {
-  void* (*allocate)(std::size_t bytes);  ///< aligned to 128 bytes; throws if there is none
-  void (*release)(void* memory) noexcept;
-
-  [[nodiscard]] static memory_source host() { return {host_allocate, host_release}; }
-
- private:
-  static constexpr std::align_val_t alignment{128};
-  static void* host_allocate(std::size_t bytes) { return ::operator new(bytes, alignment); }
-  static void host_release(void* memory) noexcept { ::operator delete(memory, alignment); }
-};
 
 /// The lanes of one rank for one combination of phases.
 struct lane_list {
@@ -45,7 +32,7 @@ struct wire_layout {
   bool is_shaped = false;            ///< messages carry the time of their arrival
   std::uint32_t window = 4;          ///< slots of a wire
   std::size_t slot_bytes = 1 << 18;  ///< size of a slot
-  memory_source memory = memory_source::host();
+  memory_source memory{};
   int only_rank = -1;           ///< tables for this rank alone; -1: for all
   void* ranks_share = nullptr;  ///< memory that processes share; see `wire_tables::shared_bytes`
 };
@@ -104,8 +91,8 @@ class wire_tables {
   template <class T>
   T* make(std::size_t count) {
     if (count == 0) return nullptr;
-    memory_.emplace_back(layout_.memory.allocate(count * sizeof(T)), layout_.memory.release);
-    T* const first = static_cast<T*>(memory_.back().get());
+    memory_.emplace_back(layout_.memory, count * sizeof(T));
+    T* const first = static_cast<T*>(static_cast<void*>(memory_.back().data()));
     if constexpr (!std::is_same_v<T, std::byte>) std::uninitialized_value_construct_n(first, count);
     return first;
   }
@@ -141,7 +128,7 @@ class wire_tables {
                            std::atomic<std::uint64_t>** link_free_at);
 
   wire_layout layout_;
-  std::vector<std::unique_ptr<void, void (*)(void*) noexcept>> memory_;
+  std::vector<memory_block> memory_;
   shared_wire* wires_ = nullptr;
   std::uint32_t wire_count_ = 0;
   std::vector<wire_place> places_;

@@ -8,7 +8,7 @@
 #include <blink/config.hpp>
 #include <blink/transports/detail/futex.hpp>
 #include <blink/transports/life_signs.hpp>
-#include <blink/transports/wire_tables.hpp>
+#include <blink/transports/memory_source.hpp>
 
 #include <array>
 #include <atomic>
@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,18 +35,14 @@ class world_state {
 
   /// For ranks of this process.
   explicit world_state(int rank_count)
-      : rank_count_(rank_count),
-        own_(memory_source::host().allocate(bytes(rank_count)), memory_source::host().release) {
-    std::memset(own_.get(), 0, bytes(rank_count));
-    place(own_.get());
+      : rank_count_(rank_count), own_(memory_source{}, bytes(rank_count)) {
+    std::memset(own_.data(), 0, own_.size());
+    place(own_.data());
   }
   /// For ranks that share `memory`, which outlives this object.
   ///
   /// Pre: `bytes(rank_count)` bytes aligned to 128, all 0 before the first rank came.
-  world_state(int rank_count, void* memory)
-      : rank_count_(rank_count), own_(nullptr, memory_source::host().release) {
-    place(memory);
-  }
+  world_state(int rank_count, void* memory) : rank_count_(rank_count) { place(memory); }
 
   [[nodiscard]] int rank_count() const { return rank_count_; }
 
@@ -357,7 +352,7 @@ class world_state {
   }
 
   int rank_count_;
-  std::unique_ptr<void, void (*)(void*) noexcept> own_;
+  memory_block own_;
   head* head_ = nullptr;
   notice_board* boards_ = nullptr;
   life_signs const* signs_ = nullptr;

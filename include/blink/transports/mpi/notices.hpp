@@ -5,8 +5,8 @@
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/stall.hpp>
 #include <blink/config.hpp>
+#include <blink/transports/memory_source.hpp>
 #include <blink/transports/mpi/channel.hpp>
-#include <blink/transports/wire_tables.hpp>
 
 #include <array>
 #include <cstddef>
@@ -219,7 +219,7 @@ class mpi_notices {
     std::uint64_t shown = 0;  // bytes
   };
   struct peer_state {
-    std::unique_ptr<void, void (*)(void*) noexcept> letters{nullptr, memory_source::host().release};
+    memory_block letters;
     std::array<MPI_Request, 2> sent{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
     std::array<MPI_Request, 2> awaited{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
     std::uint64_t calls = 0;        // that the two have announced to each other
@@ -235,7 +235,7 @@ class mpi_notices {
   }
   /// Letters 0 and 1 are to be sent in turn, 2 and 3 received.
   [[nodiscard]] std::byte* letter(peer_state const& of, std::size_t index) const {
-    return static_cast<std::byte*>(of.letters.get()) + index * letter_bytes_;
+    return of.letters.data() + index * letter_bytes_;
   }
 
   void await(peer_state& of, int peer, std::size_t turn) {
@@ -244,8 +244,8 @@ class mpi_notices {
   }
 
   void announce(peer_state& of, int peer, shown_bytes const& shown) {
-    if (!of.letters) {
-      of.letters.reset(memory_source::host().allocate(4 * letter_bytes_));
+    if (of.letters.size() == 0) {
+      of.letters = {memory_source{}, 4 * letter_bytes_};
       await(of, peer, 1);  // for the first call
       await(of, peer, 0);
     }

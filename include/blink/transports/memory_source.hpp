@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+
+#include <cstddef>
+#include <new>
+#include <utility>
+
+namespace blink::inline BLINK_ABI {
+
+/// Where a transport's own memory comes from: the heap unless said otherwise, memory that processes
+/// share, or memory that a GPU reaches.
+struct memory_source {
+  void* owner = nullptr;  ///< passed to both functions; outlives all blocks
+  void* (*allocate)(void* owner, std::size_t bytes) = from_heap;  ///< aligned to 128; may throw
+  void (*release)(void* owner, void* memory, std::size_t bytes) noexcept = to_heap;
+
+ private:
+  static constexpr std::align_val_t alignment{128};
+  static void* from_heap(void*, std::size_t bytes) { return ::operator new(bytes, alignment); }
+  static void to_heap(void*, void* memory, std::size_t) noexcept {
+    ::operator delete(memory, alignment);
+  }
+};
+
+/// Memory of a source, given back at the end.
+class memory_block {
+ public:
+  memory_block() = default;
+  memory_block(memory_source const& source, std::size_t bytes)
+      : source_(source), memory_(source.allocate(source.owner, bytes)), bytes_(bytes) {}
+  memory_block(memory_block&& other) noexcept
+      : source_(other.source_),
+        memory_(std::exchange(other.memory_, nullptr)),
+        bytes_(std::exchange(other.bytes_, 0)) {}
+  memory_block& operator=(memory_block&& other) noexcept {
+    std::swap(source_, other.source_);
+    std::swap(memory_, other.memory_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~memory_block() {
+    if (memory_ != nullptr) source_.release(source_.owner, memory_, bytes_);
+  }
+
+  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(memory_); }
+  [[nodiscard]] std::size_t size() const { return bytes_; }
+
+ private:
+  memory_source source_;
+  void* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace blink::inline BLINK_ABI
