@@ -3,6 +3,7 @@
 #include <blink/collectives.hpp>
 #include <blink/collectives/default_methods.hpp>
 #include <blink/collectives/method_file.hpp>
+#include <blink/collectives/prepared_methods.hpp>
 #include <blink/collectives/tune.hpp>
 
 #include <cstdio>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/collectives.hpp>
+#include <blink/collectives/prepared_methods.hpp>
 #include <blink/error.hpp>
 
 #include "perf_engine.hpp"

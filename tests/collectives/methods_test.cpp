@@ -6,6 +6,7 @@
 #include <blink/collectives/default_methods.hpp>
 #include <blink/collectives/method_file.hpp>
 #include <blink/collectives/method_table.hpp>
+#include <blink/collectives/prepared_methods.hpp>
 #include <blink/collectives/tune.hpp>
 #include <blink/transports/slots.hpp>
 

@@ -4,6 +4,7 @@
 // bytes, median microseconds of the library, of blink, and how many times as fast blink is.
 #include <blink/collectives.hpp>
 #include <blink/collectives/method_file.hpp>
+#include <blink/collectives/prepared_methods.hpp>
 #include <blink/transports/mpi.hpp>
 
 #include <mpi.h>

@@ -4,14 +4,10 @@
 #include <blink/collective.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/schedule_blocks.hpp>
-#include <blink/collectives/schedule_source.hpp>
-#include <blink/collectives/session.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
-#include <blink/transports/prepared_schedule.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -120,53 +116,5 @@ inline void validate(method_table const& table) {
   while (table.ranges[at].from_bytes > bytes) --at;
   return table.ranges[at];
 }
-
-/// Tables whose schedules are prepared: what a rank's collectives take as their plan, so that every
-/// call goes the way that is best for its size. All ranks use equal tables.
-class prepared_methods {
- public:
-  /// tables: at most one for each collective
-  /// Throws: precondition_error if a table is not sound, is for another number of ranks, or is the
-  ///         second for its collective.
-  template <session Me>
-  prepared_methods(Me& me, std::vector<method_table> tables) : tables_(std::move(tables)) {
-    for (std::size_t index = 0; index < tables_.size(); ++index) {
-      auto const& table = tables_[index];
-      validate(table);
-      auto& position = position_of_[static_cast<std::size_t>(table.collective)];
-      if (position != 0) {
-        throw precondition_error("methods of " + std::string(to_text(table.collective)) +
-                                 ": two tables, expected one");
-      }
-      position = index + 1;
-      auto& plans = plans_.emplace_back();
-      for (auto const& each : table.methods) plans.push_back(&me.prepare(each.plan));
-    }
-  }
-  template <session Me>
-  prepared_methods(Me& me, method_table table)
-      : prepared_methods(me, std::vector<method_table>{std::move(table)}) {}
-
-  /// See `schedule_chooser`.
-  ///
-  /// Throws: precondition_error if there is no table for this collective.
-  [[nodiscard]] chosen_schedule choose(collective kind, std::size_t bytes) const {
-    auto const position = position_of_[static_cast<std::size_t>(kind)];
-    if (position == 0) {
-      throw precondition_error("methods: none for " + std::string(to_text(kind)));
-    }
-    auto const& range = range_of(tables_[position - 1], bytes);
-    return {plans_[position - 1][range.method], range.chunk_bytes};
-  }
-
-  [[nodiscard]] std::vector<method_table> const& tables() const { return tables_; }
-
- private:
-  std::vector<method_table> tables_;
-  std::array<std::size_t, collective_names.size()> position_of_{};  // one more; 0: none
-  std::vector<std::vector<prepared_schedule*>> plans_;              // by table and method
-};
-static_assert(schedule_chooser<prepared_methods>);
-static_assert(schedule_source<prepared_methods const&>);
 
 }  // namespace blink::inline BLINK_ABI

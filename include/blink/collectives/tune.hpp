@@ -2,24 +2,18 @@
 #pragma once
 
 #include <blink/collective.hpp>
-#include <blink/collectives/all_reduce.hpp>
-#include <blink/collectives/barrier.hpp>
 #include <blink/collectives/chunk_feedback.hpp>
-#include <blink/collectives/default_schedules.hpp>
-#include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/detail/call_timer.hpp>
 #include <blink/collectives/method_table.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
-#include <blink/reducers/arithmetic.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -51,101 +45,6 @@ struct tuning_result {
   method_table table;
   std::vector<tuning_sample> samples;
 };
-
-namespace detail {
-
-/// Memory that calls of a session take: its own where it has such, else any.
-template <class T, session Me>
-[[nodiscard]] auto buffer_for(Me& me, std::size_t count) {
-  if constexpr (requires { me.template allocate<T>(count); }) {
-    return me.template allocate<T>(count);
-  } else {
-    return std::vector<T>(count);
-  }
-}
-
-/// Measures calls of one collective on buffers of its own.
-template <session Me>
-class call_timer {
- public:
-  call_timer(Me& me, collective kind, std::size_t bytes)
-      : me_(me),
-        meeting_(me.prepare(star_schedule(me.rank_count()))),
-        kind_(kind),
-        count_(std::max<std::size_t>(
-            1, bytes / buffer_bytes(kind, 1, sizeof(float), me.rank_count()))),
-        input_(buffer_for<float>(me, blocks(has_input_blocks(kind)) * count_)),
-        output_(buffer_for<float>(me, blocks(has_output_blocks(kind)) * count_)),
-        longest_(buffer_for<double>(me, 2)) {}
-
-  /// Seconds of a call with inputs that were just written, the same number on all ranks. Small
-  /// calls follow one another, since ranks leave a barrier further apart than such a call takes.
-  [[nodiscard]] double seconds(prepared_schedule& plan, std::size_t chunk_bytes) {
-    using clock = std::chrono::steady_clock;
-    constexpr std::size_t most_calls = 16;
-    std::size_t const calls =
-        std::clamp<std::size_t>((std::size_t{1} << 20) / (count_ * sizeof(float)), 1, most_calls);
-    double own = 0;
-    auto const begin = clock::now();
-    barrier(me_);
-    for (std::size_t call = 0; call < calls; ++call) {
-      std::fill_n(input_.data(), input_.size(), static_cast<float>(++round_ % 8));
-      auto const start = clock::now();
-      if (has_reduce_phase(kind_)) {
-        run(plan, chunk_bytes, sum{});
-      } else {
-        run(plan, chunk_bytes, no_reducer{});
-      }
-      bool const has_synchronised = calls > 1 && call == 0;
-      if (!has_synchronised) own += std::chrono::duration<double>(clock::now() - start).count();
-    }
-    longest_.data()[0] = own / static_cast<double>(std::max<std::size_t>(1, calls - 1));
-    longest_.data()[1] = std::chrono::duration<double>(clock::now() - begin).count();
-    all_reduce(me_, meeting_, static_cast<double const*>(longest_.data()), longest_.data(), 2,
-               max{});
-    spent_ += longest_.data()[1];
-    return longest_.data()[0];
-  }
-
-  /// Seconds that all measuring took so far, the same number on all ranks.
-  [[nodiscard]] double spent() const { return spent_; }
-
-  [[nodiscard]] double median(prepared_schedule& plan, std::size_t chunk_bytes,
-                              tuning_options const& options) {
-    std::vector<double> all;
-    double const end = spent_ + options.seconds;
-    (void)seconds(plan, chunk_bytes);  // touches memory for the first time
-    for (int call = 0; call < options.calls && (call < 3 || spent_ < end); ++call) {
-      all.push_back(seconds(plan, chunk_bytes));
-    }
-    auto const middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-    std::nth_element(all.begin(), middle, all.end());
-    return *middle;
-  }
-
- private:
-  [[nodiscard]] std::size_t blocks(bool in_blocks) const {
-    return in_blocks ? static_cast<std::size_t>(me_.rank_count()) : 1;
-  }
-  template <class Reducer>
-  void run(prepared_schedule& plan, std::size_t chunk_bytes, Reducer const& reducer) {
-    collective_call<scheduled_chunks, Me, float, Reducer> call(
-        me_, plan, kind_, input_.data(), output_.data(), {count_, chunk_bytes}, reducer);
-    call.begin();
-    call.complete();
-  }
-
-  Me& me_;
-  prepared_schedule& meeting_;
-  collective kind_;
-  std::size_t count_;
-  decltype(buffer_for<float>(std::declval<Me&>(), 1)) input_, output_;
-  decltype(buffer_for<double>(std::declval<Me&>(), 1)) longest_;
-  std::uint64_t round_ = 0;
-  double spent_ = 0;
-};
-
-}  // namespace detail
 
 /// Measures methods at growing sizes and says which is the fastest from which size on: a short search,
 /// for a program's start or for a file (`method_file.hpp`). All ranks call it together.
@@ -192,7 +91,7 @@ template <session Me>
     std::vector<tuning_sample> here;
     for (std::size_t m = 0; m < plans.size(); ++m) {
       if (slow_in_a_row[m] >= 2) continue;
-      here.push_back({size, m, 0, timer.median(*plans[m], 0, options)});
+      here.push_back({size, m, 0, timer.median(*plans[m], 0, options.calls, options.seconds)});
     }
     auto const best = *std::min_element(here.begin(), here.end(), [](auto const& a, auto const& b) {
       return a.seconds < b.seconds;
@@ -214,8 +113,9 @@ template <session Me>
       while (!search.settled() && timer.spent() < end) {
         search.report(1 / timer.seconds(*plans[chosen.method], search.bytes()));
       }
-      tuning_sample const sample{size, chosen.method, search.bytes(),
-                                 timer.median(*plans[chosen.method], search.bytes(), options)};
+      tuning_sample const sample{
+          size, chosen.method, search.bytes(),
+          timer.median(*plans[chosen.method], search.bytes(), options.calls, options.seconds)};
       here.push_back(sample);
       if (sample.seconds < chosen.seconds * (1 - options.margin)) chosen = sample;
     }
