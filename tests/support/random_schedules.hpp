@@ -115,8 +115,7 @@ inline blink::schedule random_schedule(std::mt19937_64& random, int rank_count,
     if (blink::has_reduce_phase(kind) || random() % 4 == 0) {
       tree.reduce_parent = random_parents(random, rank_count, tree.root);
     }
-    bool const spreads = blink::has_broadcast_phase(kind) && !result.is_one_shot;
-    if (spreads || random() % 4 == 0) {
+    if (blink::has_broadcast_phase(result, kind) || random() % 4 == 0) {
       tree.broadcast_parent = random() % 4 == 0 && !tree.reduce_parent.empty()
                                   ? tree.reduce_parent
                                   : random_parents(random, rank_count, tree.root);

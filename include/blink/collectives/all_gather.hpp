@@ -16,6 +16,7 @@ namespace blink::inline BLINK_ABI {
 
 /// Collects a block of `count` elements of each rank; every rank ends with all of them.
 ///
+/// plan:   a prepared schedule, a schedule, or methods by size; see `schedule_source`
 /// input:  this rank's block (count)
 /// output: all blocks in the order of the ranks (ranks * count); `input` may be this rank's block
 ///         in it, and must not overlap it otherwise

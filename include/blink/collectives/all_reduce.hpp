@@ -16,6 +16,7 @@ namespace blink::inline BLINK_ABI {
 
 /// Reduces `count` elements of all ranks element by element; every rank ends with the result.
 ///
+/// plan:   a prepared schedule, a schedule, or methods by size; see `schedule_source`
 /// input:  this rank's contribution (count)
 /// output: the result (count); may be `input`, and must not overlap it otherwise
 /// Moves:  each tree's part over each of its edges once in each direction.

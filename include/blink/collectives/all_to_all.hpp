@@ -15,6 +15,7 @@ namespace blink::inline BLINK_ABI {
 
 /// Hands each rank a block of `count` elements of each other: a transposition of blocks.
 ///
+/// plan:   a prepared schedule, a schedule, or methods by size; see `schedule_source`
 /// input:  a block for each rank, in the order of the ranks (ranks * count)
 /// output: a block of each rank, in the order of the ranks (ranks * count); may be `input`, and must
 ///         not overlap it otherwise

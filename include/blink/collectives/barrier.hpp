@@ -18,6 +18,7 @@ namespace blink::inline BLINK_ABI {
 
 /// Returns when all ranks have come: signals go up the schedule's trees and down again.
 ///
+/// plan:   a prepared schedule, a schedule, or methods by size; see `schedule_source`
 /// Throws: precondition_error if `plan` does not carry it; collective_error, on every rank, if a
 ///         rank does not come before the deadline, or calls something else.
 template <session Me, schedule_source Plan>

@@ -16,6 +16,7 @@ namespace blink::inline BLINK_ABI {
 
 /// Copies `count` elements of the root of the trees to every rank.
 ///
+/// plan:   a prepared schedule, a schedule, or methods by size; see `schedule_source`
 /// input:  at the root the elements (count); not touched elsewhere, may be null there
 /// output: the elements (count); at the root may be `input`, and must not overlap it otherwise
 /// Moves:  each tree's part over each of its edges once, away from the root.

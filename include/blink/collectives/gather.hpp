@@ -15,6 +15,7 @@ namespace blink::inline BLINK_ABI {
 
 /// Collects a block of `count` elements of each rank at one of them, the end of the schedule's flows.
 ///
+/// plan:   a prepared schedule, a schedule, or methods by size; see `schedule_source`
 /// input:  this rank's block (count)
 /// output: at the root all blocks in the order of the ranks (ranks * count); `input` may be this
 ///         rank's block in it, and must not overlap it otherwise. Not touched elsewhere; may be null

@@ -15,6 +15,7 @@ namespace blink::inline BLINK_ABI {
 
 /// Hands each rank's `count` elements to the rank that the schedule's flows lead to.
 ///
+/// plan:   a prepared schedule, a schedule, or methods by size; see `schedule_source`
 /// input:  this rank's elements (count); not touched where nothing is sent, may be null there
 /// output: the elements of the rank that sends here (count); may be `input`, and must not overlap it
 ///         otherwise. Not touched where nothing arrives; may be null there.

@@ -17,6 +17,7 @@ namespace blink::inline BLINK_ABI {
 /// Reduces `count` elements of all ranks element by element; the root of the trees ends with the
 /// result.
 ///
+/// plan:   a prepared schedule, a schedule, or methods by size; see `schedule_source`
 /// input:  this rank's contribution (count)
 /// output: at the root the result (count); may be `input`, and must not overlap it otherwise. Not
 ///         touched elsewhere; may be null there.

@@ -16,6 +16,7 @@ namespace blink::inline BLINK_ABI {
 
 /// Reduces blocks of `count` elements, one for each rank; each rank ends with its own block.
 ///
+/// plan:   a prepared schedule, a schedule, or methods by size; see `schedule_source`
 /// input:  this rank's contribution to all blocks, in the order of the ranks (ranks * count)
 /// output: the result of this rank's block (count); may be `input + rank * count`, and must not
 ///         overlap `input` otherwise

@@ -15,6 +15,7 @@ namespace blink::inline BLINK_ABI {
 
 /// Hands each rank a block of `count` elements of one rank, the root of the schedule's flows.
 ///
+/// plan:   a prepared schedule, a schedule, or methods by size; see `schedule_source`
 /// input:  at the root all blocks in the order of the ranks (ranks * count); not touched elsewhere,
 ///         may be null there
 /// output: this rank's block (count); at the root may be `input + rank * count`, and must not

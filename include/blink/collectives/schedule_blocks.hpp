@@ -25,6 +25,11 @@ namespace blink::inline BLINK_ABI {
   return has_equal_roots(kind) || plan.is_one_shot;
 }
 
+/// Do the schedule's trees carry data away from their roots in such a call?
+[[nodiscard]] inline bool has_broadcast_phase(schedule const& plan, collective kind) {
+  return has_broadcast_phase(kind) && !plan.is_one_shot;
+}
+
 /// Who else's data a tree carries a part of: trees with equal numbers share one block of a buffer,
 /// in the order listed and in proportion to their weights.
 ///
@@ -124,7 +129,7 @@ inline void validate_for(schedule const& plan, collective kind) {
     auto const& tree = plan.trees[index];
     auto const name = "tree " + std::to_string(index) + " of the schedule ";
     if (has_reduce_phase(kind) && tree.reduce_parent.empty()) fail(name + "has no reduce phase");
-    if (has_broadcast_phase(kind) && !plan.is_one_shot && tree.broadcast_parent.empty()) {
+    if (has_broadcast_phase(plan, kind) && tree.broadcast_parent.empty()) {
       fail(name + "has no broadcast phase");
     }
     if (is_flow(kind) ? tree.receivers.size() != 1 : !tree.receivers.empty()) {
@@ -167,7 +172,7 @@ inline void validate_for(schedule const& plan, collective kind) {
       }
     };
     if (has_reduce_phase(kind)) add(tree.reduce_route);
-    if (has_broadcast_phase(kind) && !plan.is_one_shot) add(tree.broadcast_route);
+    if (has_broadcast_phase(plan, kind)) add(tree.broadcast_route);
   }
   double rate = 0;
   for (std::size_t link = 0; link < load.size(); ++link) {
