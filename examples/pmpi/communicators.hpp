@@ -60,9 +60,6 @@ inline blink::world_options options_wanted() {
 }
 /// A value that does not parse keeps blink out of it, on all ranks.
 inline agreement own_wish() {
-  int level = MPI_THREAD_SINGLE;
-  PMPI_Query_thread(&level);
-  if (level == MPI_THREAD_MULTIPLE) return {};  // sessions are for one thread at a time
   try {
     static_cast<void>(options_wanted());
     return {true, least_bytes_wanted()};
@@ -236,16 +233,30 @@ class shim {
     std::lock_guard const lock(me.mutex_);
     for (auto& one : me.living_) {
       if (one.get() != value) continue;
-      me.leaving_.push_back(std::move(one));
+      me.leave(std::move(one));
       one = std::move(me.living_.back());
       me.living_.pop_back();
       break;
     }
     return MPI_SUCCESS;
   }
-  // Sessions exist only where one thread at a time is in here.
+  /// With the lock held.
+  void leave(std::unique_ptr<attached> one) {
+    leaving_.push_back(std::move(one));
+    is_any_leaving_ = true;
+  }
+  /// Without the lock while the library is at work: it may hold one of its own when it calls `on_free`
+  /// on another thread.
   void end_what_can_end() {
-    if (!leaving_.empty()) std::erase_if(leaving_, [](auto& one) { return one->has_ended(); });
+    if (!is_any_leaving_.exchange(false)) return;
+    std::vector<std::unique_ptr<attached>> those;
+    {
+      std::lock_guard const lock(mutex_);
+      those.swap(leaving_);
+    }
+    std::erase_if(those, [](auto& one) { return one->has_ended(); });
+    std::lock_guard const lock(mutex_);
+    for (auto& one : those) leave(std::move(one));
   }
   static int on_finalize(MPI_Comm, int, void*, void*);
 
@@ -254,6 +265,7 @@ class shim {
   std::atomic<bool> is_over_ = false;
   std::mutex mutex_;
   std::vector<std::unique_ptr<attached>> living_, leaving_;
+  std::atomic<bool> is_any_leaving_ = false;
   std::array<std::array<std::atomic<std::uint64_t>, 2>, entry_names.size()> calls_{};
 };
 
@@ -283,9 +295,9 @@ inline int shim::on_finalize(MPI_Comm, int, void*, void*) {
                  static_cast<unsigned long long>(me.calls_[k][0]));
   }
   me.is_over_ = true;
-  for (auto& one : me.living_) me.leaving_.push_back(std::move(one));
+  for (auto& one : me.living_) me.leave(std::move(one));
   me.living_.clear();
-  while (me.end_what_can_end(), !me.leaving_.empty()) std::this_thread::yield();
+  while (me.end_what_can_end(), me.is_any_leaving_) std::this_thread::yield();
   return MPI_SUCCESS;
 }
 

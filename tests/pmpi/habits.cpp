@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -77,6 +78,77 @@ void freed_while_something_is_under_way() {
   sum_over(MPI_COMM_WORLD, 1);
   MPI_Waitall(3, requests.data(), MPI_STATUSES_IGNORE);
   say("under way", sum + from_left[4999]);
+}
+
+// Calls of both kinds on one communicator: those that do not block are started, others made while they
+// are pending, and completed later, in an order of each rank's own.
+void pending_while_others_are_called() {
+  MPI_Comm copy = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  int const ranks = size_of(copy);
+  int const rank = world_rank();
+  int total = 0;
+  for (int round = 0; round < 12; ++round) {
+    std::size_t const count = round % 3 == 0 ? 100000 : 10;
+    std::vector<int> mine(count, rank + round), sum(count, -1), told(count, rank), other(count, -1);
+    std::array<MPI_Request, 4> requests{};
+    int const n = static_cast<int>(count);
+    int const root = round % ranks;
+    // In the first round blink's first call comes while these are pending.
+    MPI_Iallreduce(mine.data(), sum.data(), n, MPI_INT, MPI_SUM, copy, &requests[0]);
+    total += sum_over(copy, round);
+    MPI_Ibarrier(copy, &requests[1]);
+    MPI_Allreduce(mine.data(), other.data(), n, MPI_INT, MPI_MAX, copy);
+    MPI_Ibcast(told.data(), n, MPI_INT, root, copy, &requests[2]);
+    MPI_Barrier(copy);
+    int late = rank == root ? round : -1;
+    MPI_Ibcast(&late, 1, MPI_INT, root, copy, &requests[3]);
+    if ((rank + round) % 2 == 0) MPI_Wait(&requests[3], MPI_STATUS_IGNORE);
+    total += sum_over(copy, 1);
+    MPI_Waitall(4, requests.data(), MPI_STATUSES_IGNORE);
+    bool is_right = late == round;
+    for (std::size_t k = 0; k < count; ++k) {
+      is_right = is_right && sum[k] == ranks * (ranks - 1) / 2 + ranks * round && told[k] == root &&
+                 other[k] == ranks - 1 + round;
+    }
+    total += is_right ? 1 : 1000000;
+  }
+  MPI_Comm later = MPI_COMM_NULL;  // a communicator that is being made meanwhile
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Comm_idup(copy, &later, &request);
+  total += sum_over(copy, 1);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  total += sum_over(later, 1);
+  MPI_Comm_free(&later);
+  MPI_Comm_free(&copy);
+  say("pending", total);
+}
+
+// Each thread has a communicator of its own, and they call at once.
+void threads_with_communicators_of_their_own() {
+  constexpr int count = 3;
+  std::array<MPI_Comm, count> copies{};
+  std::array<int, count> totals{};
+  for (auto& copy : copies) MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  std::vector<std::thread> threads;
+  for (std::size_t k = 0; k < count; ++k) {
+    threads.emplace_back([&, k] {
+      for (int turn = 0; turn < 40; ++turn) {
+        totals[k] += sum_over(copies[k], world_rank() + turn);
+        MPI_Barrier(copies[k]);
+        if (turn % 10 != 0) continue;
+        MPI_Comm part = MPI_COMM_NULL;
+        MPI_Comm_split(copies[k], world_rank() % 2, 0, &part);
+        totals[k] += sum_over(part, turn);
+        MPI_Comm_free(&part);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (std::size_t k = 0; k < count; ++k) {
+    say("by a thread", totals[k]);
+    MPI_Comm_free(&copies[k]);
+  }
 }
 
 void messages_of_the_program_pass_by() {
@@ -274,6 +346,8 @@ int main(int count, char** texts) {
   communicators_come_and_go();
   each_rank_frees_in_an_order_of_its_own();
   freed_while_something_is_under_way();
+  pending_while_others_are_called();
+  if (provided == MPI_THREAD_MULTIPLE) threads_with_communicators_of_their_own();
   messages_of_the_program_pass_by();
   two_groups();
   neighbours();
