@@ -18,11 +18,14 @@
 #define BLINK_DEVICE_PASS 0
 #endif
 
-/// Unrolls the loop that follows, in device code; hosts decide for themselves.
+/// Unrolls the loop that follows, or keeps it from being unrolled, in device code; hosts decide for
+/// themselves.
 #if BLINK_DEVICE_PASS
 #define BLINK_UNROLL _Pragma("unroll")
+#define BLINK_ROLLED _Pragma("unroll 1")
 #else
 #define BLINK_UNROLL
+#define BLINK_ROLLED
 #endif
 
 /// The iterations of the loop that follows do not depend on each other, though it may seem so.

@@ -6,7 +6,7 @@
 #include <blink/collectives/reducer.hpp>
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/reducers/arithmetic.hpp>
-#include <blink/transports/cuda/peer_memory.cuh>
+#include <blink/transports/cuda/peer_memory.hpp>
 #include <blink/transports/cuda/walk_kernel.cuh>
 #include <blink/transports/prepared_schedule.hpp>
 

@@ -22,10 +22,12 @@ namespace detail {
 
 #if defined(__CUDACC__)
 using counter_reference = cuda::atomic_ref<counter, cuda::thread_scope_system>;
+inline constexpr auto relaxed_order = cuda::std::memory_order_relaxed;
 inline constexpr auto acquire_order = cuda::std::memory_order_acquire;
 inline constexpr auto release_order = cuda::std::memory_order_release;
 #else
 using counter_reference = std::atomic_ref<counter>;
+inline constexpr auto relaxed_order = std::memory_order_relaxed;
 inline constexpr auto acquire_order = std::memory_order_acquire;
 inline constexpr auto release_order = std::memory_order_release;
 #endif

@@ -4,6 +4,7 @@
 #include <blink/collectives/thread_group.hpp>
 #include <blink/config.hpp>
 
+#include <atomic>
 #include <barrier>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,7 @@ class team {
   std::barrier<> barrier_;
   std::uint32_t size_;
   bool said_ = false;
+  std::atomic<bool> any_said_ = false;
 };
 
 /// Several host threads that stand for a CUDA block, so that ThreadSanitizer sees the barriers
@@ -41,11 +43,20 @@ class team_group {
     sync();  // nobody overwrites it before everybody read it
     return heard;
   }
+  [[nodiscard]] bool any(bool said) const {
+    if (said) team_->any_said_.store(true, std::memory_order_relaxed);
+    sync();
+    bool const heard = team_->any_said_.load(std::memory_order_relaxed);
+    sync();
+    if (rank_ == 0) team_->any_said_.store(false, std::memory_order_relaxed);
+    sync();
+    return heard;
+  }
 
  private:
   team* team_;
   std::uint32_t rank_;
 };
-static_assert(thread_group<team_group>);
+static_assert(voting_group<team_group>);
 
 }  // namespace blink::inline BLINK_ABI

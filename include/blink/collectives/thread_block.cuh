@@ -30,13 +30,16 @@ struct thread_block {
 #endif
   }
   [[nodiscard]] BLINK_HOST_DEVICE bool from_leader(bool said) const {
+    return any(thread_rank() == 0 && said);
+  }
+  [[nodiscard]] BLINK_HOST_DEVICE bool any(bool said) const {
 #if BLINK_DEVICE_PASS
-    return __syncthreads_or(threadIdx.x == 0 && said) != 0;
+    return __syncthreads_or(said) != 0;
 #else
     return said;
 #endif
   }
 };
-static_assert(thread_group<thread_block>);
+static_assert(voting_group<thread_block>);
 
 }  // namespace blink::inline BLINK_ABI

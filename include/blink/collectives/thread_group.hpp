@@ -22,14 +22,24 @@ concept thread_group = requires(G const group, bool said) {
   { group.from_leader(said) } -> std::same_as<bool>;
 };
 
+/// A group whose threads can also ask whether any of them says yes.
+///
+/// Semantics beyond the syntax: `any` is called by all threads together, is a barrier, and returns
+/// to everyone whether one passed true.
+template <class G>
+concept voting_group = thread_group<G> && requires(G const group, bool said) {
+  { group.any(said) } -> std::same_as<bool>;
+};
+
 /// A single host thread.
 struct lone_thread {
   [[nodiscard]] BLINK_HOST_DEVICE constexpr std::uint32_t thread_rank() const { return 0; }
   [[nodiscard]] BLINK_HOST_DEVICE constexpr std::uint32_t size() const { return 1; }
   BLINK_HOST_DEVICE constexpr void sync() const {}
   [[nodiscard]] BLINK_HOST_DEVICE constexpr bool from_leader(bool said) const { return said; }
+  [[nodiscard]] BLINK_HOST_DEVICE constexpr bool any(bool said) const { return said; }
 };
-static_assert(thread_group<lone_thread>);
+static_assert(voting_group<lone_thread>);
 static_assert(!thread_group<int>);
 
 }  // namespace blink::inline BLINK_ABI

@@ -44,6 +44,7 @@ struct binned {
     std::int32_t const exponent = (field == 0 ? 1 : field) - 1075;
     if (significand == 0) return result;
     result.top = place_of(exponent + bit_length(significand) - 1);
+    BLINK_UNROLL
     for (int k = 0; k < Bins; ++k) {
       std::int32_t const shift = place_bits * (result.top - k) - exponent;
       std::uint64_t digit = 0;
@@ -56,11 +57,16 @@ struct binned {
   }
 
   [[nodiscard]] BLINK_HOST_DEVICE constexpr binned plus(binned const& other) const {
-    bool const is_higher = top >= other.top;
-    binned result = is_higher ? *this : other;
-    binned const& lower = is_higher ? other : *this;
+    binned result = *this;
+    binned lower = other;
+    if (top < other.top) {  // copies, not references: on a device both stay in registers
+      result = other;
+      lower = *this;
+    }
     std::int32_t const distance = result.top - lower.top;
+    BLINK_UNROLL
     for (int k = 0; k < Bins; ++k) {
+      BLINK_UNROLL
       for (int from = 0; from <= k; ++from) {  // no index that is computed: it stays in registers
         if (from + distance == k) result.digits[k] += lower.digits[from];
       }
@@ -77,6 +83,7 @@ struct binned {
     carried.carry();
     bool const is_negative = carried.digits[0] < 0;
     if (is_negative) {
+      BLINK_UNROLL
       for (int k = 0; k < Bins; ++k) carried.digits[k] = -digits[k];
       carried.carry();
     }
@@ -84,6 +91,7 @@ struct binned {
     wide significand = static_cast<wide>(carried.digits[0]);
     std::int32_t exponent = place_bits * top;
     bool is_more = false;  // are there digits below those of `significand`?
+    BLINK_UNROLL
     for (int k = 1; k < Bins; ++k) {
       if (significand >> (127 - place_bits) == 0) {
         significand = significand << place_bits | static_cast<wide>(carried.digits[k]);
@@ -131,6 +139,7 @@ struct binned {
   }
   // Pieces from 0 to 2^40 but for the highest.
   BLINK_HOST_DEVICE constexpr void carry() {
+    BLINK_UNROLL
     for (int k = Bins - 1; k > 0; --k) {
       digits[k - 1] += digits[k] >> place_bits;
       digits[k] = static_cast<std::int64_t>(static_cast<std::uint64_t>(digits[k]) & place_mask);

@@ -38,7 +38,7 @@ struct largest_values {
 
 /// Merges lists of k largest values. The bits do not depend on the order if no place occurs twice.
 ///
-/// Time: O(k) for each combination.
+/// Time: O(k) for each combination; short lists on devices O(k^2) moves between registers.
 struct merge_largest {
   static constexpr bool is_commutative = true;
   template <class Value, std::size_t K, class Index>
@@ -47,6 +47,29 @@ struct merge_largest {
       largest_values<Value, K, Index> const& a, largest_values<Value, K, Index> const& b) const {
     using list = largest_values<Value, K, Index>;
     list result;
+#if BLINK_DEVICE_PASS
+    if constexpr (K <= 16) {  // no index that is computed: lists stay in registers
+      list left = a;
+      list right = b;
+      BLINK_UNROLL
+      for (std::size_t k = 0; k < K; ++k) {
+        bool const takes_a =
+            right.size == 0 ||
+            (left.size != 0 && !list::goes_before(right.entries[0], left.entries[0]));
+        if (left.size + right.size == 0) continue;
+        result.entries[k] = takes_a ? left.entries[0] : right.entries[0];
+        ++result.size;
+        left.size -= takes_a ? 1 : 0;
+        right.size -= takes_a ? 0 : 1;
+        BLINK_UNROLL
+        for (std::size_t i = 1; i < K; ++i) {
+          left.entries[i - 1] = takes_a ? left.entries[i] : left.entries[i - 1];
+          right.entries[i - 1] = takes_a ? right.entries[i - 1] : right.entries[i];
+        }
+      }
+      return result;
+    }
+#endif
     std::uint32_t of_a = 0;
     std::uint32_t of_b = 0;
     while (result.size < K && (of_a < a.size || of_b < b.size)) {

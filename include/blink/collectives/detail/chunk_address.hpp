@@ -15,6 +15,8 @@ struct chunk_source {
   void const* data = nullptr;  ///< elements, or partial results as they cross wires
   bool is_partial = false;     ///< which of both
   std::int32_t rank = 0;       ///< where it comes from
+  bool is_wire = false;        ///< it arrives, as message
+  std::uint64_t message = 0;
 };
 
 /// Where the receiver reads the chunk that `here` works on.
@@ -71,10 +73,10 @@ template <class T, transport Link>
                                                              call_buffers<T> const& buffers,
                                                              std::uint32_t k) {
   if (here.reads_input && k == here.input_position) {
-    return {buffers.input + here.input_begin + chunk_offset(here), false, link.rank()};
+    return {buffers.input + here.input_begin + chunk_offset(here), false, link.rank(), false, 0};
   }
   auto const& end = here.in[here.reads_input && k > here.input_position ? k - 1 : k];
-  return {arriving<T>(link, here, end), end.is_partial, end.peer};
+  return {arriving<T>(link, here, end), end.is_partial, end.peer, true, end.first + here.done};
 }
 
 /// Index in the reduced buffer of the first element of the chunk that `here` works on.

@@ -8,6 +8,7 @@
 #include <blink/collectives/detail/check_buffers.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/detail/no_patience.hpp>
+#include <blink/collectives/detail/no_reducer.hpp>
 #include <blink/collectives/detail/observed_call.hpp>
 #include <blink/collectives/detail/shown_inputs.hpp>
 #include <blink/collectives/lane.hpp>
@@ -49,14 +50,6 @@ template <class... Types>
 /// The element types that cross links: bytes are all that is needed to copy them.
 template <class T>
 inline constexpr bool is_element = std::is_trivially_copyable_v<T> && !std::is_const_v<T>;
-
-/// Stands where a collective does not reduce.
-struct no_reducer {
-  template <class T>
-  BLINK_HOST_DEVICE T const& operator()(T const& a, T const&) const {
-    return a;
-  }
-};
 
 /// What a rank with these lanes does with its buffers.
 [[nodiscard]] inline buffer_use use_of(lane_list const& lanes) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <blink/collectives/detail/chunk_address.hpp>
+#include <blink/collectives/detail/move_row.hpp>
+#include <blink/collectives/detail/tile.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/thread_group.hpp>
@@ -19,9 +21,6 @@ struct pack {
   std::uint32_t words[4];
 };
 
-/// Packs that one thread has in flight: hides the latency of memory, costs registers.
-inline constexpr int packs_in_flight = 4;
-
 // Explicitly global: pointers out of tables would otherwise be generic. Never the read-only path
 // (ld.global.nc), which may return what a peer has overwritten during this kernel.
 __device__ inline pack load_pack(void const* from) {
@@ -37,177 +36,117 @@ __device__ inline void store_pack(void* to, pack const& p) {
                "r"(p.words[0]), "r"(p.words[1]), "r"(p.words[2]), "r"(p.words[3])
                : "memory");
 }
-
-template <class T, class Reducer>
-__device__ pack combine_packs(pack const& a, pack const& b, Reducer const& reduce) {
-  constexpr std::size_t n = pack::bytes / sizeof(T);
-  T left[n];
-  T right[n];
-  memcpy(left, &a, pack::bytes);
-  memcpy(right, &b, pack::bytes);
-  BLINK_UNROLL
-  for (std::size_t i = 0; i < n; ++i) left[i] = static_cast<T>(reduce(left[i], right[i]));
-  pack result;
-  memcpy(&result, left, pack::bytes);
-  return result;
-}
-
-template <class T, class Reducer>
-__device__ pack finish_pack(pack const& total, int rank_count, element_place const& place,
-                            Reducer const& reduce) {
-  constexpr std::size_t n = pack::bytes / sizeof(T);
-  T values[n];
-  memcpy(values, &total, pack::bytes);
-  BLINK_UNROLL
-  for (std::size_t i = 0; i < n; ++i) {
-    values[i] = static_cast<T>(
-        detail::finish(reduce, values[i], rank_count, element_place{place.index + i, place.rank}));
-  }
-  pack result;
-  memcpy(&result, values, pack::bytes);
-  return result;
-}
-
 __device__ inline bool is_pack_aligned(void const* address) {
   return reinterpret_cast<std::uintptr_t>(address) % pack::bytes == 0;
 }
 
-/// What element `i` of a chunk's source adds to the total.
-template <class T, class Reducer>
-__device__ auto read_element(chunk_source const& source, std::size_t i, std::uint64_t index,
-                             Reducer const& reduce) {
-  if constexpr (!combines_elements<Reducer, T>) {
-    if (source.is_partial) {
-      return static_cast<accumulator_t<Reducer, T>>(
-          detail::receive<T>(reduce, static_cast<wire_t<Reducer, T> const*>(source.data)[i]));
-    }
-  }
-  return detail::lift(reduce, static_cast<T const*>(source.data)[i],
-                      element_place{index + i, source.rank});
+/// Bytes of elements or accumulators that one thread holds in registers for one tile.
+inline constexpr std::size_t most_tile_bytes = 128;
+
+/// How many elements of `value` bytes make whole packs, also as partial results of `partial` bytes
+/// on wires, while their accumulators fit into registers; 0: no number does.
+[[nodiscard]] BLINK_HOST_DEVICE constexpr std::size_t elements_of_tile(std::size_t value,
+                                                                       std::size_t partial,
+                                                                       std::size_t accumulator) {
+  std::size_t const n = pack::bytes / (value < partial ? value : partial);
+  bool const fits = n > 0 && n * value % pack::bytes == 0 && n * partial % pack::bytes == 0 &&
+                    n * accumulator <= most_tile_bytes && n * value <= most_tile_bytes;
+  return fits ? n : 0;
 }
 
-/// Elements from `first` on of the lane's next chunk, one by one.
-template <thread_group Group, transport Link, class T, class Reducer>
-__device__ void move_elements(Group const group, Link const link, lane const& here,
-                              call_buffers<T> const& buffers, Reducer const& reduce,
-                              std::size_t first) {
-  using A = accumulator_t<Reducer, T>;
-  using W = wire_t<Reducer, T>;
-  std::size_t const count = chunk_count(here, here.done);
-  std::uint32_t const sources = here.in_count + (here.reads_input ? 1 : 0);
-  std::uint64_t const index = chunk_index(here);
-  bool const converts = !combines_elements<Reducer, T> && here.is_reduce;
-  auto const scatter = [&](std::size_t i, T const& result) {
-    if (writes_output(here)) {
-      (buffers.output + here.output_begin + chunk_offset(here))[i] = result;
-    }
-    for (std::uint32_t k = 0; k < here.out_count; ++k) {
-      if (writes(here.out[k])) static_cast<T*>(leaving<T>(link, here, here.out[k]))[i] = result;
-    }
-  };
-  for (std::size_t i = first + group.thread_rank(); i < count; i += group.size()) {
-    auto const source = source_of_chunk<T>(link, here, buffers, 0);
-    if (sources == 1 && !(converts && (here.is_root || sends_partial(here))) &&
-        !(here.is_root && here.is_reduce)) {
-      scatter(i, static_cast<T const*>(source.data)[i]);
-      continue;
-    }
-    A total = read_element<T>(source, i, index, reduce);
-    for (std::uint32_t k = 1; k < sources; ++k) {
-      auto const next = source_of_chunk<T>(link, here, buffers, k);
-      total =
-          static_cast<A>(reduce(total, static_cast<A>(read_element<T>(next, i, index, reduce))));
-    }
-    element_place const place{index + i, link.rank()};
-    if constexpr (!combines_elements<Reducer, T>) {
-      if (sends_partial(here)) {
-        static_cast<W*>(leaving<T>(link, here, here.out[0]))[i] =
-            static_cast<W>(detail::send(reduce, total, place));
-        continue;
+/// The tiles of a chunk `at`, `at + stride`, …, those below `end`: as whole packs, or bytes as they
+/// come.
+template <std::size_t N, std::size_t Flight, bool Packed>
+struct tile_row {
+  static constexpr std::size_t elements = N;     ///< of each tile
+  static constexpr std::size_t flight = Flight;  ///< hides the latency of memory, costs registers
+
+  std::size_t first;  ///< element of the chunk where tile 0 begins
+  std::size_t at;
+  std::size_t stride;
+  std::size_t end;
+
+  [[nodiscard]] __device__ bool has(std::size_t u) const { return at + u * stride < end; }
+  [[nodiscard]] __device__ std::size_t element(std::size_t u) const {
+    return first + (at + u * stride) * N;
+  }
+
+  template <class E>
+  __device__ void load(tile<E, N> (&to)[Flight], void const* from) const {
+    BLINK_UNROLL
+    for (std::size_t u = 0; u < Flight; ++u) {
+      if (!has(u)) continue;
+      auto const* const begin = reinterpret_cast<std::byte const*>(static_cast<E const*>(from) +
+                                                                   element(u));
+      auto* const bytes = reinterpret_cast<std::byte*>(to[u].values);
+      if constexpr (Packed) {
+        BLINK_UNROLL
+        for (std::size_t p = 0; p < tile<E, N>::bytes; p += pack::bytes) {
+          pack const words = load_pack(begin + p);
+          memcpy(bytes + p, &words, pack::bytes);
+        }
+      } else {
+        memcpy(bytes, begin, tile<E, N>::bytes);
       }
     }
-    if (here.is_root && here.is_reduce) {
-      scatter(i, static_cast<T>(detail::finish(reduce, total, link.rank_count(), place)));
-    } else if constexpr (combines_elements<Reducer, T>) {
-      scatter(i, total);
+  }
+  template <class E>
+  __device__ void store(void* to, tile<E, N> const (&from)[Flight]) const {
+    BLINK_UNROLL
+    for (std::size_t u = 0; u < Flight; ++u) {
+      if (!has(u)) continue;
+      auto* const begin = reinterpret_cast<std::byte*>(static_cast<E*>(to) + element(u));
+      auto const* const bytes = reinterpret_cast<std::byte const*>(from[u].values);
+      if constexpr (Packed) {
+        BLINK_UNROLL
+        for (std::size_t p = 0; p < tile<E, N>::bytes; p += pack::bytes) {
+          pack words;
+          memcpy(&words, bytes + p, pack::bytes);
+          store_pack(begin + p, words);
+        }
+      } else {
+        memcpy(begin, bytes, tile<E, N>::bytes);
+      }
     }
   }
-}
-
-/// As many elements of the lane's next chunk as go by 16 bytes at a time: all packs of it if all
-/// addresses allow it, else none. Returns how many.
-///
-/// Addresses are computed anew for each source instead of being kept in an array: an array that is
-/// indexed at run time would live in local memory.
-template <thread_group Group, transport Link, class T, class Reducer>
-__device__ std::size_t move_packs(Group const group, Link const link, lane const& here,
-                                  call_buffers<T> const& buffers, Reducer const& reduce) {
-  std::size_t const count = chunk_count(here, here.done);
-  std::uint32_t const sources = here.in_count + (here.reads_input ? 1 : 0);
-  T* const output =
-      writes_output(here) ? buffers.output + here.output_begin + chunk_offset(here) : nullptr;
-  auto const elements_of = [&](std::uint32_t k) {
-    return static_cast<T const*>(source_of_chunk<T>(link, here, buffers, k).data);
-  };
-  bool aligned = output == nullptr || is_pack_aligned(output);
-  for (std::uint32_t k = 0; k < sources; ++k) {
-    aligned = aligned && is_pack_aligned(elements_of(k));
+  // Whole chunks are announced: what is on a wire is memory like any other.
+  template <class E>
+  __device__ void receive(tile<E, N> (&to)[Flight], void const* from, std::uint64_t) const {
+    load(to, from);
   }
+  template <class E>
+  __device__ void send(void* to, tile<E, N> const (&from)[Flight], std::uint64_t) const {
+    store<E>(to, from);
+  }
+  template <class Use>
+  __device__ void each(Use const& use) const {
+    BLINK_UNROLL
+    for (std::size_t u = 0; u < Flight; ++u) {
+      if (!has(u)) continue;
+      BLINK_UNROLL
+      for (std::size_t i = 0; i < N; ++i) use(u, i, element(u) + i);
+    }
+  }
+};
+
+/// Are all addresses of the lane's next chunk those of packs?
+template <class T, transport Link>
+__device__ bool has_pack_addresses(Link const link, lane const& here,
+                                   call_buffers<T> const& buffers) {
+  bool aligned = !writes_output(here) ||
+                 is_pack_aligned(buffers.output + here.output_begin + chunk_offset(here));
+  std::uint32_t const sources = here.in_count + (here.reads_input ? 1 : 0);
+  BLINK_ROLLED
+  for (std::uint32_t k = 0; k < sources; ++k) {
+    aligned = aligned && is_pack_aligned(source_of_chunk<T>(link, here, buffers, k).data);
+  }
+  BLINK_ROLLED
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
     if (writes(here.out[k])) {
       aligned = aligned && is_pack_aligned(leaving<T>(link, here, here.out[k]));
     }
   }
-  constexpr std::size_t per_pack = pack::bytes / sizeof(T);
-  std::size_t const packs = aligned ? count / per_pack : 0;
-  std::size_t const stride = group.size();
-  for (std::size_t base = group.thread_rank(); base < packs; base += stride * packs_in_flight) {
-    pack total[packs_in_flight];
-    T const* const first = elements_of(0);
-    BLINK_UNROLL
-    for (int u = 0; u < packs_in_flight; ++u) {
-      std::size_t const at = base + static_cast<std::size_t>(u) * stride;
-      if (at < packs) total[u] = load_pack(first + at * per_pack);
-    }
-    for (std::uint32_t k = 1; k < sources; ++k) {
-      T const* const other = elements_of(k);
-      BLINK_UNROLL
-      for (int u = 0; u < packs_in_flight; ++u) {
-        std::size_t const at = base + static_cast<std::size_t>(u) * stride;
-        if (at < packs) {
-          total[u] = combine_packs<T>(total[u], load_pack(other + at * per_pack), reduce);
-        }
-      }
-    }
-    if constexpr (has_finish<Reducer, T>) {
-      if (here.is_root && here.is_reduce) {
-        std::uint64_t const index = chunk_index(here);
-        BLINK_UNROLL
-        for (int u = 0; u < packs_in_flight; ++u) {
-          std::size_t const at = base + static_cast<std::size_t>(u) * stride;
-          total[u] = finish_pack<T>(total[u], link.rank_count(),
-                                    element_place{index + at * per_pack, link.rank()}, reduce);
-        }
-      }
-    }
-    if (output != nullptr) {
-      BLINK_UNROLL
-      for (int u = 0; u < packs_in_flight; ++u) {
-        std::size_t const at = base + static_cast<std::size_t>(u) * stride;
-        if (at < packs) store_pack(output + at * per_pack, total[u]);
-      }
-    }
-    for (std::uint32_t k = 0; k < here.out_count; ++k) {
-      if (!writes(here.out[k])) continue;
-      T* const to = static_cast<T*>(leaving<T>(link, here, here.out[k]));
-      BLINK_UNROLL
-      for (int u = 0; u < packs_in_flight; ++u) {
-        std::size_t const at = base + static_cast<std::size_t>(u) * stride;
-        if (at < packs) store_pack(to + at * per_pack, total[u]);
-      }
-    }
-  }
-  return packs * per_pack;
+  return aligned;
 }
 
 /// The lane's next chunk, by all threads of the group: 16 bytes at a time where types and all
@@ -215,11 +154,25 @@ __device__ std::size_t move_packs(Group const group, Link const link, lane const
 template <thread_group Group, transport Link, class T, reducer_for<T> Reducer>
 __device__ void move_chunk_on_device(Group const group, Link const link, lane const& here,
                                      call_buffers<T> const& buffers, Reducer const& reduce) {
+  using A = accumulator_t<Reducer, T>;
+  std::size_t const count = chunk_count(here, here.done);
   std::size_t done = 0;
-  if constexpr (pack::bytes % sizeof(T) == 0 && combines_elements<Reducer, T>) {
-    done = move_packs(group, link, here, buffers, reduce);
+  auto const move = [&](auto row) {
+    BLINK_ROLLED
+    for (row.at = group.thread_rank(); row.at < row.end; row.at += group.size() * row.flight) {
+      move_row(link, here, buffers, row, reduce);
+    }
+  };
+  constexpr std::size_t n = elements_of_tile(sizeof(T), sizeof(wire_t<Reducer, T>), sizeof(A));
+  if constexpr (n > 0) {
+    constexpr std::size_t budget = combines_elements<Reducer, T> ? 64 : 32;
+    constexpr std::size_t flight = n * sizeof(A) < budget ? budget / (n * sizeof(A)) : 1;
+    if (has_pack_addresses(link, here, buffers)) {
+      move(tile_row<n, flight, true>{0, 0, group.size(), count / n});
+      done = count / n * n;
+    }
   }
-  move_elements(group, link, here, buffers, reduce, done);
+  move(tile_row<1, 1, false>{done, 0, group.size(), count - done});
 }
 
 }  // namespace blink::inline BLINK_ABI::detail

@@ -7,10 +7,14 @@
 #include <blink/config.hpp>
 
 #include <cstdint>
+#include <ctime>
+
+#include <sched.h>
 
 namespace blink::inline BLINK_ABI {
 
-/// Waits of a block's leader: spin until the deadline, or until somebody gives up.
+/// Waits of a block's threads: spin until the deadline, or until somebody gives up. On a host, where
+/// threads stand for those of a block and may be more than cores, they yield as well.
 struct block_patience {
   counter const* abort = nullptr;
   std::uint64_t deadline_nanoseconds = 0;  ///< without any progress
@@ -24,6 +28,9 @@ struct block_patience {
     if (observe(*abort) != 0) return status::aborted;
     std::uint64_t const time = now();
     if (idle_since == 0) idle_since = time;
+#if !BLINK_DEVICE_PASS
+    sched_yield();
+#endif
     return time - idle_since > deadline_nanoseconds ? status::timed_out : status::ok;
   }
   [[nodiscard]] BLINK_HOST_DEVICE std::uint64_t now() const {
@@ -32,7 +39,10 @@ struct block_patience {
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time));
     return time;
 #else
-    return 0;
+    std::timespec time{};
+    std::timespec_get(&time, TIME_UTC);
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000U +
+           static_cast<std::uint64_t>(time.tv_nsec);
 #endif
   }
 };

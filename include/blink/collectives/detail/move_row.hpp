@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/detail/chunk_address.hpp>
+#include <blink/collectives/detail/tile.hpp>
+#include <blink/collectives/lane.hpp>
+#include <blink/collectives/reducer.hpp>
+#include <blink/collectives/transport.hpp>
+#include <blink/config.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+// A *row* is what one thread handles at once of a chunk: `flight` tiles of `elements` each. It knows
+// how they are loaded, stored, sent and received:
+//
+//     load<E>(tiles, from)                   from a buffer
+//     store<E>(to, tiles)                    to a buffer
+//     receive<E>(tiles, from, message)       from a wire
+//     send<E>(to, tiles, message)            to a wire
+//     each(use)                              use(tile, index in it, element of the chunk)
+
+namespace blink::inline BLINK_ABI::detail {
+
+/// Writes elements everywhere where the lane's next chunk belongs.
+template <class T, transport Link, class Row>
+BLINK_HOST_DEVICE void scatter_row(Link const link, lane const& here,
+                                   call_buffers<T> const& buffers, Row& row,
+                                   tile<T, Row::elements> const (&result)[Row::flight]) {
+  if (writes_output(here)) {
+    row.template store<T>(buffers.output + here.output_begin + chunk_offset(here), result);
+  }
+  BLINK_ROLLED
+  for (std::uint32_t k = 0; k < here.out_count; ++k) {
+    auto const& end = here.out[k];
+    if (writes(end)) {
+      row.template send<T>(leaving<T>(link, here, end), result, end.first + here.done);
+    }
+  }
+}
+
+template <class E, class Row>
+BLINK_HOST_DEVICE void take_source(chunk_source const& source, Row& row,
+                                   tile<E, Row::elements> (&values)[Row::flight]) {
+  if (source.is_wire) {
+    row.template receive<E>(values, source.data, source.message);
+  } else {
+    row.template load<E>(values, source.data);
+  }
+}
+
+/// Combines one of the sources into the totals; the first source is what they begin with.
+template <class T, class Row, class A, class Reducer>
+BLINK_HOST_DEVICE void add_source(chunk_source const& source, bool is_first, Row& row,
+                                  std::uint64_t index,
+                                  tile<A, Row::elements> (&total)[Row::flight],
+                                  Reducer const& reduce) {
+  auto const add = [&](std::size_t u, std::size_t i, A const& value) {
+    A& own = total[u].values[i];
+    if (is_first) {
+      set(own, value);
+    } else {
+      A const before = own;  // a copy: the result takes its place
+      set(own, reduce(before, value));
+    }
+  };
+  if constexpr (!combines_elements<Reducer, T>) {
+    if (source.is_partial) {
+      tile<wire_t<Reducer, T>, Row::elements> sent[Row::flight];
+      take_source(source, row, sent);
+      row.each([&](std::size_t u, std::size_t i, std::size_t) {
+        add(u, i, static_cast<A>(detail::receive<T>(reduce, sent[u].values[i])));
+      });
+      return;
+    }
+  }
+  tile<T, Row::elements> values[Row::flight];
+  take_source(source, row, values);
+  row.each([&](std::size_t u, std::size_t i, std::size_t element) {
+    element_place const place{index + element, source.rank};
+    add(u, i, static_cast<A>(detail::lift(reduce, values[u].values[i], place)));
+  });
+}
+
+/// A row of the lane's next chunk: own input and arrivals, combined in that order, to output and
+/// peers.
+///
+/// Addresses are computed anew for each source instead of being kept in an array: an array that is
+/// indexed at run time would live in a device's local memory.
+template <transport Link, class T, class Row, class Reducer>
+BLINK_HOST_DEVICE void move_row(Link const link, lane const& here,
+                                call_buffers<T> const& buffers, Row& row, Reducer const& reduce) {
+  using A = accumulator_t<Reducer, T>;
+  std::uint32_t const sources = here.in_count + (here.reads_input ? 1 : 0);
+  bool const ends_here = here.is_root && here.is_reduce;
+  if constexpr (!combines_elements<Reducer, T>) {
+    if (sources == 1 && !ends_here && !sends_partial(here)) {
+      tile<T, Row::elements> values[Row::flight];
+      take_source(source_of_chunk<T>(link, here, buffers, 0), row, values);
+      scatter_row(link, here, buffers, row, values);
+      return;
+    }
+  }
+  std::uint64_t const index = chunk_index(here);
+  tile<A, Row::elements> total[Row::flight];
+  BLINK_ROLLED
+  for (std::uint32_t k = 0; k < sources; ++k) {
+    add_source<T>(source_of_chunk<T>(link, here, buffers, k), k == 0, row, index, total, reduce);
+  }
+  [[maybe_unused]] auto const place = [&](std::size_t element) {
+    return element_place{index + element, link.rank()};
+  };
+  if constexpr (!combines_elements<Reducer, T>) {
+    if (sends_partial(here)) {
+      using W = wire_t<Reducer, T>;
+      tile<W, Row::elements> sent[Row::flight];
+      row.each([&](std::size_t u, std::size_t i, std::size_t element) {
+        set(sent[u].values[i], detail::send(reduce, total[u].values[i], place(element)));
+      });
+      auto const& end = here.out[0];
+      row.template send<W>(leaving<T>(link, here, end), sent, end.first + here.done);
+      return;
+    }
+  }
+  if constexpr (combines_elements<Reducer, T> && !has_finish<Reducer, T>) {
+    scatter_row(link, here, buffers, row, total);
+  } else {
+    tile<T, Row::elements> result[Row::flight];
+    row.each([&](std::size_t u, std::size_t i, std::size_t element) {
+      A const& own = total[u].values[i];
+      if constexpr (combines_elements<Reducer, T>) {
+        if (!ends_here) {
+          set(result[u].values[i], own);
+          return;
+        }
+      }
+      set(result[u].values[i], detail::finish(reduce, own, link.rank_count(), place(element)));
+    });
+    scatter_row(link, here, buffers, row, result);
+  }
+}
+
+}  // namespace blink::inline BLINK_ABI::detail

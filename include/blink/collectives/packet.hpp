@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/counter.hpp>
+#include <blink/collectives/reducer.hpp>
+#include <blink/config.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace blink::inline BLINK_ABI {
+
+/// Four bytes of data and a flag that says which message they belong to, in one word that arrives
+/// as a whole: nobody has to tell the receiver, and no barrier comes before or after it.
+///
+/// Source: the low-latency protocol of NCCL; Z. Hu et al., "Demystifying NCCL", 2025, section III.
+using packet = counter;
+
+/// Packets for small messages: how many of them, and which flags they bear.
+namespace packets_of {
+
+/// Messages after which a slot is filled as a whole, so that no flag is left in it from when the
+/// 32 bits of flags went round the last time.
+inline constexpr std::uint64_t messages_between_fills = std::uint64_t{1} << 30;
+
+/// The most slots that a wire of packets may have: so many messages in a row are filled.
+inline constexpr std::uint64_t most_window = 64;
+
+[[nodiscard]] BLINK_HOST_DEVICE constexpr std::uint32_t flag(std::uint64_t message) {
+  return static_cast<std::uint32_t>(message + 1);  // slots are 0 at first
+}
+
+/// Elements that are sent and received together: the fewest of these sizes that fill packets.
+[[nodiscard]] BLINK_HOST_DEVICE constexpr std::size_t unit_elements(element_sizes const& sizes) {
+  std::size_t const odd = sizes.value | sizes.wire;
+  return odd % 4 == 0 ? 1 : (odd % 2 == 0 ? 2 : 4);
+}
+
+/// The largest chunk whose packets fit into a slot, in bytes of the larger of both sizes; for
+/// `prepared_schedule::set_call`. 0: not even one unit fits.
+[[nodiscard]] BLINK_HOST_DEVICE constexpr std::size_t most_chunk_bytes(
+    std::size_t slot_bytes, element_sizes const& sizes) {
+  std::size_t const unit = unit_elements(sizes) * sizes.largest();
+  return slot_bytes / sizeof(packet) * 4 / unit * unit;
+}
+
+}  // namespace packets_of
+
+namespace detail {
+
+/// A word whose data and flag say all there is to say: nothing else is published with it.
+[[nodiscard]] BLINK_HOST_DEVICE inline packet load_packet(packet const& from) {
+  return counter_reference(const_cast<packet&>(from)).load(relaxed_order);
+}
+BLINK_HOST_DEVICE inline void store_packet(packet& to, std::uint32_t data, std::uint32_t flag) {
+  counter_reference(to).store(std::uint64_t{flag} << 32 | data, relaxed_order);
+}
+
+}  // namespace detail
+
+}  // namespace blink::inline BLINK_ABI

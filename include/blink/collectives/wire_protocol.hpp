@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/lane.hpp>
+#include <blink/collectives/packet_walk.hpp>
+#include <blink/collectives/reducer.hpp>
+#include <blink/collectives/status.hpp>
+#include <blink/collectives/thread_group.hpp>
+#include <blink/collectives/transport.hpp>
+#include <blink/collectives/tree_walk.hpp>
+#include <blink/config.hpp>
+
+#include <type_traits>
+
+namespace blink::inline BLINK_ABI {
+
+/// Wires carry chunks, which counters announce: for all sizes. Where peers reach each other's
+/// buffers most wires carry nothing but the announcements.
+struct whole_chunks {
+  template <class Group, class Link, class Wait, class T, class Reducer>
+  BLINK_HOST_DEVICE static status walk_lane(Group const group, Link const link, lane& here,
+                                            call_buffers<T> const& buffers, Reducer const& reduce,
+                                            Wait& wait) {
+    return walk(group, link, &here, 1, buffers, reduce, wait);
+  }
+};
+
+/// Wires carry packets: for messages of up to some kilobytes (`walk_packets`). A wire does so over
+/// its whole life, so a schedule that runs both ways has two sets of tables.
+struct small_packets {
+  template <class Group, class Link, class Wait, class T, class Reducer>
+  BLINK_HOST_DEVICE static status walk_lane(Group const group, Link const link, lane& here,
+                                            call_buffers<T> const& buffers, Reducer const& reduce,
+                                            Wait& wait) {
+    return walk_packets(group, link, here, buffers, reduce, wait);
+  }
+};
+
+/// How wires carry data: an empty type, because it selects a kernel.
+template <class P>
+concept wire_protocol = std::is_same_v<P, whole_chunks> || std::is_same_v<P, small_packets>;
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels whose machine code is inspected (`inspect_kernel.cmake`) and whose size and compile time
+// are listed in docs/kernel_table.md. One kernel carries every collective that reduces, along every
+// schedule; a second one all that only copy.
+
+#include <blink/collectives/detail/no_reducer.hpp>
+#include <blink/reducers.hpp>
+#include <blink/transports/cuda/peer_memory.hpp>
+#include <blink/transports/cuda/walk_kernel.cuh>
+
+#include <cstdint>
+
+namespace inspected {
+
+using bytes = blink::detail::no_reducer;
+using widened_sum = decltype(blink::accumulate_in<float>(blink::sum{}));
+using widened_avg = decltype(blink::accumulate_in<float>(blink::avg{}));
+using four_largest = blink::largest_values<float, 4, std::int32_t>;
+using place = blink::located<float, std::int32_t>;
+
+/// What a user may write: a complex number and its sum.
+struct complex_float {
+  float real, imaginary;
+};
+struct complex_sum {
+  BLINK_HOST_DEVICE complex_float operator()(complex_float a, complex_float b) const {
+    return {a.real + b.real, a.imaginary + b.imaginary};
+  }
+};
+
+}  // namespace inspected
+
+using blink::reaching_peer_link;
+using blink::slot_peer_link;
+
+// KERNEL(name in the table, arguments of walk_kernel)
+#ifndef KERNEL
+#define KERNEL(name, ...) BLINK_DEFINE_WALK_KERNEL(__VA_ARGS__);
+#endif
+
+KERNEL(copy, slot_peer_link, std::uint8_t, inspected::bytes)
+KERNEL(copy_reaching, reaching_peer_link, std::uint8_t, inspected::bytes)
+KERNEL(sum_float, slot_peer_link, float, blink::sum)
+KERNEL(sum_float_reaching, reaching_peer_link, float, blink::sum)
+KERNEL(scaled_sum_float, slot_peer_link, float, blink::scaled_sum<float>)
+KERNEL(sum_bfloat16, slot_peer_link, blink::bfloat16, inspected::widened_sum)
+KERNEL(avg_float8, slot_peer_link, blink::float8_e4m3, inspected::widened_avg)
+KERNEL(complex_sum, slot_peer_link, inspected::complex_float, inspected::complex_sum)
+KERNEL(compensated_sum, slot_peer_link, float, blink::compensated_sum)
+KERNEL(log_sum_exp, slot_peer_link, float, blink::log_sum_exp)
+KERNEL(merge_moments, slot_peer_link, blink::moments<float>, blink::merge_moments)
+KERNEL(merge_largest, slot_peer_link, inspected::four_largest, blink::merge_largest)
+KERNEL(min_location, slot_peer_link, inspected::place, blink::min_location<>)
+KERNEL(stochastic_storage, slot_peer_link, blink::float16,
+       blink::stochastic_storage_sum<blink::float16>)
+KERNEL(reproducible_sum, slot_peer_link, float, blink::reproducible_sum)
+KERNEL(packets_sum_float, slot_peer_link, float, blink::sum, blink::small_packets)
+KERNEL(packets_sum_bfloat16, slot_peer_link, blink::bfloat16, inspected::widened_sum,
+       blink::small_packets)
+
+template void const* blink::walk_warps_kernel_address<4, slot_peer_link, float, blink::sum>();
