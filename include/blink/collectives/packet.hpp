@@ -38,8 +38,8 @@ inline constexpr std::uint64_t most_window = 64;
 
 /// The largest chunk whose packets fit into a slot, in bytes of the larger of both sizes; for
 /// `prepared_schedule::set_call`. 0: not even one unit fits.
-[[nodiscard]] BLINK_HOST_DEVICE constexpr std::size_t most_chunk_bytes(
-    std::size_t slot_bytes, element_sizes const& sizes) {
+[[nodiscard]] BLINK_HOST_DEVICE constexpr std::size_t most_chunk_bytes(std::size_t slot_bytes,
+                                                                       element_sizes const& sizes) {
   std::size_t const unit = unit_elements(sizes) * sizes.largest();
   return slot_bytes / sizeof(packet) * 4 / unit * unit;
 }

@@ -76,8 +76,8 @@ struct tile_row {
     BLINK_UNROLL
     for (std::size_t u = 0; u < Flight; ++u) {
       if (!has(u)) continue;
-      auto const* const begin = reinterpret_cast<std::byte const*>(static_cast<E const*>(from) +
-                                                                   element(u));
+      auto const* const begin =
+          reinterpret_cast<std::byte const*>(static_cast<E const*>(from) + element(u));
       auto* const bytes = reinterpret_cast<std::byte*>(to[u].values);
       if constexpr (Packed) {
         BLINK_UNROLL

@@ -52,8 +52,7 @@ BLINK_HOST_DEVICE void take_source(chunk_source const& source, Row& row,
 /// Combines one of the sources into the totals; the first source is what they begin with.
 template <class T, class Row, class A, class Reducer>
 BLINK_HOST_DEVICE void add_source(chunk_source const& source, bool is_first, Row& row,
-                                  std::uint64_t index,
-                                  tile<A, Row::elements> (&total)[Row::flight],
+                                  std::uint64_t index, tile<A, Row::elements> (&total)[Row::flight],
                                   Reducer const& reduce) {
   auto const add = [&](std::size_t u, std::size_t i, A const& value) {
     A& own = total[u].values[i];
@@ -88,8 +87,8 @@ BLINK_HOST_DEVICE void add_source(chunk_source const& source, bool is_first, Row
 /// Addresses are computed anew for each source instead of being kept in an array: an array that is
 /// indexed at run time would live in a device's local memory.
 template <transport Link, class T, class Row, class Reducer>
-BLINK_HOST_DEVICE void move_row(Link const link, lane const& here,
-                                call_buffers<T> const& buffers, Row& row, Reducer const& reduce) {
+BLINK_HOST_DEVICE void move_row(Link const link, lane const& here, call_buffers<T> const& buffers,
+                                Row& row, Reducer const& reduce) {
   using A = accumulator_t<Reducer, T>;
   std::uint32_t const sources = here.in_count + (here.reads_input ? 1 : 0);
   bool const ends_here = here.is_root && here.is_reduce;

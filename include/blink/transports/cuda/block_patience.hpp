@@ -6,10 +6,10 @@
 #include <blink/collectives/tree_walk.hpp>
 #include <blink/config.hpp>
 
+#include <sched.h>
+
 #include <cstdint>
 #include <ctime>
-
-#include <sched.h>
 
 namespace blink::inline BLINK_ABI {
 

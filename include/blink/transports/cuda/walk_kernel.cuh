@@ -58,5 +58,4 @@ void const* walk_warps_kernel_address() {
 #define BLINK_DECLARE_WALK_KERNEL(...) \
   extern template void const* blink::walk_kernel_address<__VA_ARGS__>()
 /// `BLINK_DEFINE_WALK_KERNEL(Link, T, Reducer);` in one source: the kernel is compiled here.
-#define BLINK_DEFINE_WALK_KERNEL(...) \
-  template void const* blink::walk_kernel_address<__VA_ARGS__>()
+#define BLINK_DEFINE_WALK_KERNEL(...) template void const* blink::walk_kernel_address<__VA_ARGS__>()

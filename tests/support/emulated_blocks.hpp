@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A kernel's blocks as teams of host threads: every lane of every rank at once, each thread of a block
+// a thread. What they run is what the kernel runs.
+
+#include <blink/collectives/team_group.hpp>
+#include <blink/transports/cuda/block_work.hpp>
+#include <blink/transports/cuda/peer_memory.hpp>
+#include <blink/transports/prepared_schedule.hpp>
+
+#include "support/collective_case.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace blink_test {
+
+/// How the emulated kernel is launched.
+struct emulation {
+  std::uint32_t block_threads = 1;
+  std::uint32_t window = 2;
+  std::size_t slot_bytes = 512;
+  std::uint64_t first_message = 0;  ///< what wires begin with; a multiple of the window
+  std::uint64_t deadline_nanoseconds = 20'000'000'000;
+  std::size_t missing_block = ~std::size_t{0};  ///< one that never comes
+};
+
+/// Memory that is 0 at first, as packets need it.
+inline blink::memory_source zeroed_memory() {
+  blink::memory_source source;
+  source.allocate = [](void*, std::size_t bytes) -> void* {
+    void* const memory = blink::memory_source{}.allocate(nullptr, bytes);
+    std::memset(memory, 0, bytes);
+    return memory;
+  };
+  return source;
+}
+
+/// A schedule with its wires, run again and again by emulated blocks.
+template <class Link, class Protocol = blink::whole_chunks>
+class emulated_device {
+ public:
+  emulated_device(blink::schedule const& plan, emulation const& how)
+      : how_(how), prepared_(plan, layout_of(how), {}) {
+    auto const& tables = prepared_.tables();
+    for (std::uint32_t wire = 0; wire < tables.wire_count(); ++wire) {
+      auto& counters = *tables.wires()[wire].counters;
+      counters.posted = counters.taken = how.first_message;
+    }
+    for (int rank = 0; rank < plan.rank_count; ++rank) {
+      auto const [ends, count] = tables.ends(rank);
+      for (std::size_t k = 0; k < count; ++k) ends[k].first = how.first_message;
+    }
+  }
+
+  [[nodiscard]] blink::prepared_schedule& prepared() { return prepared_; }
+
+  /// Runs the case and compares; empty if nothing is wrong.
+  template <class T, class Reducer>
+  std::string run(collective_case const& what, Reducer const& reduce) {
+    auto const& plan = prepared_.source();
+    auto const ranks = static_cast<std::size_t>(plan.rank_count);
+    std::vector<rank_buffers<T>> buffers;
+    std::vector<void const*> inputs;
+    std::vector<void*> outputs;
+    buffers.reserve(ranks);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      auto& mine = buffers.emplace_back(what, plan.rank_count, static_cast<int>(rank));
+      inputs.push_back(mine.input);
+      outputs.push_back(mine.output);
+    }
+    std::vector<blink::block_work<Link, T>> works;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      auto const lanes = prepared_.tables().lanes(static_cast<int>(rank), what.kind);
+      for (std::size_t k = 0; k < lanes.count; ++k) {
+        auto& work = works.emplace_back();
+        work.here = lanes.first + k;
+        set_call<T, Reducer>(*work.here, what);
+        work.link = link_of(static_cast<int>(rank), inputs, outputs);
+        work.buffers = {static_cast<T const*>(inputs[rank]), static_cast<T*>(outputs[rank]), false};
+      }
+    }
+    launch(works, reduce);
+    for (std::size_t block = 0; block < works.size(); ++block) {
+      if (works[block].result == blink::status::ok) continue;
+      return "block " + std::to_string(block) + " ended with status " +
+             std::to_string(static_cast<int>(works[block].result));
+    }
+    for (auto& mine : buffers) {
+      auto const wrong = what_is_wrong(what, plan, mine, reduce);
+      if (!wrong.empty()) return "rank " + std::to_string(mine.rank) + ": " + wrong;
+    }
+    return "";
+  }
+
+ private:
+  static constexpr bool has_packets = std::is_same_v<Protocol, blink::small_packets>;
+
+  static blink::wire_layout layout_of(emulation const& how) {
+    blink::wire_layout layout;
+    layout.reaches = blink::reaching_transport<Link>;
+    layout.window = how.window;
+    layout.slot_bytes = how.slot_bytes;
+    layout.memory = zeroed_memory();
+    return layout;
+  }
+  template <class T, class Reducer>
+  void set_call(blink::lane& here, collective_case const& what) {
+    auto const sizes = blink::sizes_of<Reducer, T>();
+    auto const block = prepared_.equal_block(here, what.kind, what.count);
+    std::size_t const slot = prepared_.tables().layout().slot_bytes;
+    std::size_t const bytes =
+        has_packets ? blink::packets_of::most_chunk_bytes(slot, sizes) : std::size_t{0};
+    prepared_.template set_call<blink::scheduled_chunks>(here, what.kind, block, sizes,
+                                                         blink::order_of<Reducer>, bytes);
+  }
+  Link link_of(int rank, std::vector<void const*> const& inputs,
+               std::vector<void*> const& outputs) {
+    Link link;
+    link.wires = prepared_.tables().wires();
+    link.abort = &abort_;
+    link.bytes_of_slot = prepared_.tables().layout().slot_bytes;
+    link.own_rank = rank;
+    link.ranks = prepared_.source().rank_count;
+    if constexpr (blink::reaching_transport<Link>) {
+      link.inputs = inputs.data();
+      link.outputs = outputs.data();
+    }
+    return link;
+  }
+  template <class T, class Reducer>
+  void launch(std::vector<blink::block_work<Link, T>>& works, Reducer const& reduce) {
+    std::vector<std::unique_ptr<blink::team>> teams;
+    std::vector<std::jthread> threads;
+    for (std::size_t block = 0; block < works.size(); ++block) {
+      auto& shared = *teams.emplace_back(std::make_unique<blink::team>(how_.block_threads));
+      if (block == how_.missing_block) continue;
+      for (std::uint32_t thread = 0; thread < how_.block_threads; ++thread) {
+        threads.emplace_back([&, block, thread, this] {
+          blink::walk_block<Protocol>(blink::team_group(shared, thread), works[block],
+                                      how_.deadline_nanoseconds, reduce);
+        });
+      }
+    }
+  }
+
+  emulation how_;
+  blink::prepared_schedule prepared_;
+  blink::counter abort_ = 0;
+};
+
+}  // namespace blink_test
