@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
-#include <utility>
 
 namespace blink::inline BLINK_ABI {
 
@@ -85,17 +84,21 @@ template <class R, class A>
   }
 }
 
+/// As `std::declval`, which clang does not let device code name.
+template <class T>
+BLINK_HOST_DEVICE T const& some() noexcept;
+
 }  // namespace detail
 
 /// What a reducer holds while it combines elements of type `T`: what its `lift` returns.
 template <class R, class T>
 using accumulator_t = std::remove_cvref_t<decltype(detail::lift(
-    std::declval<R const&>(), std::declval<T const&>(), element_place{}))>;
+    detail::some<R>(), detail::some<T>(), element_place{}))>;
 
 /// What partial results are while they cross a wire: what the reducer's `send` returns.
 template <class R, class T>
 using wire_t = std::remove_cvref_t<decltype(detail::send(
-    std::declval<R const&>(), std::declval<accumulator_t<R, T> const&>(), element_place{}))>;
+    detail::some<R>(), detail::some<accumulator_t<R, T>>(), element_place{}))>;
 
 namespace detail {
 
