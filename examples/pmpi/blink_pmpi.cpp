@@ -55,7 +55,7 @@ std::uint64_t copied_bytes(int count, MPI_Datatype type) {
 int reduce_and_scatter(attached& here, void const* input, void* output,
                        std::vector<std::size_t> const& counts, MPI_Datatype type, MPI_Op op) {
   auto const own = static_cast<std::size_t>(here.rank());
-  auto const extent = static_cast<std::size_t>(blink_pmpi::extent_of(type));
+  auto const extent = static_cast<std::size_t>(blink_pmpi::facts_of(type).extent);
   std::size_t const each = blink_pmpi::elements_of_unit(type, op);
   std::vector<std::size_t> units;
   std::size_t all_units = 0;

@@ -37,7 +37,7 @@ struct agreement {
   std::uint64_t least = 0;  ///< bytes
 };
 
-/// The environment of this rank. MPI waits for ever, so does this unless BLINK_DEADLINE is set.
+/// The environment of this rank.
 ///
 /// Throws: input_error for a value that does not parse.
 inline std::uint64_t least_bytes_wanted() {
@@ -52,9 +52,13 @@ inline std::uint64_t least_bytes_wanted() {
   }
   return result;
 }
+/// MPI waits for ever, so does this unless BLINK_DEADLINE is set. And as its libraries do, ranks that
+/// have a core each spin, others yield: a nap of a rank that came early would delay all.
 inline blink::world_options options_wanted() {
   constexpr std::chrono::hours for_ever{24 * 365 * 10};
   blink::world_options result;
+  result.waits.spins = 10000;
+  result.waits.yields = 1 << 30;
   result.waits.deadline = blink::detail::environment_deadline().value_or(for_ever);
   return result;
 }
@@ -162,19 +166,13 @@ class shim {
   /// What belongs to a communicator, made when it is used first: all ranks come here together, as the
   /// call that brings them is collective. Null: the library does everything there.
   attached* find(MPI_Comm comm) {
-    if (!blink::mpi_channel::runs()) return nullptr;  // a program of MPI sessions alone
-    begin();
+    thread_local recent last;
     end_what_can_end();
-    if (is_over_) return nullptr;
-    void* known = nullptr;
-    int is_known = 0;
-    if (PMPI_Comm_get_attr(comm, keyval_, &known, &is_known) != MPI_SUCCESS) return nullptr;
-    if (is_known != 0) return in_use(static_cast<attached*>(known));
-    int is_inter = 0;
-    int ranks = 0;
-    if (PMPI_Comm_test_inter(comm, &is_inter) != MPI_SUCCESS || is_inter != 0) return nullptr;
-    PMPI_Comm_size(comm, &ranks);
-    return ranks < 2 ? nullptr : in_use(attach(comm));
+    auto const freed = freed_.load();
+    if (last.comm == comm && last.freed == freed) return last.here;
+    auto* const here = look_up(comm);
+    if (here != nullptr) last = {comm, here, freed};
+    return here;
   }
   void count(entry what, bool is_taken) {
     ++calls_[static_cast<std::size_t>(what)][is_taken ? 1 : 0];
@@ -192,6 +190,27 @@ class shim {
   }
 
  private:
+  /// The communicator that a thread used last.
+  struct recent {
+    MPI_Comm comm = MPI_COMM_NULL;
+    attached* here = nullptr;
+    std::uint64_t freed = 0;  // how many communicators were freed by then: handles are used again
+  };
+
+  attached* look_up(MPI_Comm comm) {
+    if (is_over_ || !blink::mpi_channel::runs())
+      return nullptr;  // or a program of MPI sessions alone
+    begin();
+    void* known = nullptr;
+    int is_known = 0;
+    if (PMPI_Comm_get_attr(comm, keyval_, &known, &is_known) != MPI_SUCCESS) return nullptr;
+    if (is_known != 0) return in_use(static_cast<attached*>(known));
+    int is_inter = 0;
+    int ranks = 0;
+    if (PMPI_Comm_test_inter(comm, &is_inter) != MPI_SUCCESS || is_inter != 0) return nullptr;
+    PMPI_Comm_size(comm, &ranks);
+    return ranks < 2 ? nullptr : in_use(attach(comm));
+  }
   static attached* in_use(attached* one) {
     return one != nullptr && one->is_used() ? one : nullptr;
   }
@@ -231,6 +250,7 @@ class shim {
   static int on_free(MPI_Comm, int, void* value, void*) {
     auto& me = the();
     std::lock_guard const lock(me.mutex_);
+    ++me.freed_;
     for (auto& one : me.living_) {
       if (one.get() != value) continue;
       me.leave(std::move(one));
@@ -248,7 +268,7 @@ class shim {
   /// Without the lock while the library is at work: it may hold one of its own when it calls `on_free`
   /// on another thread.
   void end_what_can_end() {
-    if (!is_any_leaving_.exchange(false)) return;
+    if (!is_any_leaving_ || !is_any_leaving_.exchange(false)) return;
     std::vector<std::unique_ptr<attached>> those;
     {
       std::lock_guard const lock(mutex_);
@@ -266,6 +286,7 @@ class shim {
   std::mutex mutex_;
   std::vector<std::unique_ptr<attached>> living_, leaving_;
   std::atomic<bool> is_any_leaving_ = false;
+  std::atomic<std::uint64_t> freed_ = 0;
   std::array<std::array<std::atomic<std::uint64_t>, 2>, entry_names.size()> calls_{};
 };
 
@@ -295,6 +316,7 @@ inline int shim::on_finalize(MPI_Comm, int, void*, void*) {
                  static_cast<unsigned long long>(me.calls_[k][0]));
   }
   me.is_over_ = true;
+  ++me.freed_;
   for (auto& one : me.living_) me.leave(std::move(one));
   me.living_.clear();
   while (me.end_what_can_end(), me.is_any_leaving_) std::this_thread::yield();

@@ -59,9 +59,9 @@ inline bool is_floating(MPI_Datatype type) {
 /// Does MPI define the operation for the type? If not the library is to say so, which it does not
 /// always do in MPI_Reduce_local. Operations of the program take any type.
 inline bool is_defined(MPI_Datatype type, MPI_Op op) {
-  if (is_one_of(op, {MPI_MAX, MPI_MIN})) return is_integer(type) || is_floating(type);
+  if (is_one_of(op, {MPI_MAX, MPI_MIN})) return is_floating(type) || is_integer(type);
   if (is_one_of(op, {MPI_SUM, MPI_PROD})) {
-    return is_integer(type) || is_floating(type) ||
+    return is_floating(type) || is_integer(type) ||
            is_one_of(type, {MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_C_LONG_DOUBLE_COMPLEX,
                             MPI_COMPLEX, MPI_DOUBLE_COMPLEX});
   }
@@ -76,14 +76,13 @@ inline bool is_defined(MPI_Datatype type, MPI_Op op) {
   return !is_one_of(op, {MPI_OP_NULL, MPI_REPLACE, MPI_NO_OP});
 }
 
-/// Is it the same on all ranks that blink reduces these? MPI wants the type to be the same there.
-inline bool can_reduce(MPI_Datatype type, MPI_Op op) {
-  return is_named(type) && is_defined(type, op) && extent_of(type) > 0 &&
-         sizeof(block) % extent_of(type) == 0;
-}
-/// Bytes of a buffer that is reduced; 0 if the library is to do it.
+/// Bytes of a buffer that is reduced; 0 if the library is to do it: the same on all ranks, as MPI wants
+/// the type to be the same there.
 inline std::uint64_t reduced_bytes(int count, MPI_Datatype type, MPI_Op op) {
-  return can_reduce(type, op) ? bytes_of(count, type) : 0;
+  auto const facts = facts_of(type);
+  bool const can_reduce = facts.is_named && is_defined(type, op) && facts.extent > 0 &&
+                          sizeof(block) % facts.extent == 0;
+  return can_reduce ? bytes_of(count, type) : 0;
 }
 
 /// Does blink combine these itself?
@@ -92,7 +91,7 @@ inline bool is_ours(MPI_Datatype type, MPI_Op op) {
 }
 /// A program's elements in one that blink combines.
 inline std::size_t elements_of_unit(MPI_Datatype type, MPI_Op op) {
-  return is_ours(type, op) ? 1 : sizeof(block) / extent_of(type);
+  return is_ours(type, op) ? 1 : sizeof(block) / facts_of(type).extent;
 }
 
 /// Calls `run(type_identity, reducer)`: elements of a C++ type where blink combines them itself, else
@@ -125,7 +124,7 @@ int reduce_units(void const* input, void* output, int count, MPI_Datatype type, 
   });
   if (elements % each == 0) return code;
   mpi_operation const part{op, type, static_cast<int>(elements % each), &code};
-  std::size_t const bytes = elements % each * extent_of(type);
+  std::size_t const bytes = elements % each * facts_of(type).extent;
   block in{};
   block out{};
   std::memcpy(in.bytes.data(), static_cast<std::byte const*>(input) + units * sizeof(block), bytes);

@@ -8,6 +8,7 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <climits>
 #include <cstddef>
 #include <cstdint>
@@ -15,30 +16,42 @@
 
 namespace blink_pmpi {
 
-/// Does the library define the type?
-inline bool is_named(MPI_Datatype type) {
-  if (type == MPI_DATATYPE_NULL) return false;
+/// What the library says of a type.
+struct type_facts {
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  bool is_named = false;     ///< does the library define it?
+  std::uint64_t extent = 0;  ///< bytes from one element to the next
+  std::uint64_t size =
+      0;  ///< bytes of data, without gaps; 0 where the library is to say what is wrong
+};
+
+/// Asks the library, once for a type that it defines: others may be freed and their handles used again.
+inline type_facts facts_of(MPI_Datatype type) {
+  thread_local std::array<type_facts, 8> known{};
+  thread_local std::size_t next = 0;
+  for (auto const& one : known) {
+    if (one.is_named && one.type == type) return one;
+  }
+  type_facts result{type};
+  if (type == MPI_DATATYPE_NULL) return result;
   int integers = 0, addresses = 0, types = 0, combiner = 0;
-  return PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) == MPI_SUCCESS &&
-         combiner == MPI_COMBINER_NAMED;
-}
-inline std::uint64_t extent_of(MPI_Datatype type) {
+  result.is_named =
+      PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) == MPI_SUCCESS &&
+      combiner == MPI_COMBINER_NAMED;
   MPI_Aint low = 0;
   MPI_Aint extent = 0;
   PMPI_Type_get_extent(type, &low, &extent);
-  return static_cast<std::uint64_t>(extent);
-}
-/// Bytes of data, without gaps: equal on all ranks of a copy, whatever types they name. 0 where the
-/// library is to say what is wrong.
-inline std::uint64_t bytes_of(int count, MPI_Datatype type) {
+  result.extent = static_cast<std::uint64_t>(extent);
   MPI_Count size = 0;
-  if (count <= 0 || type == MPI_DATATYPE_NULL) return 0;
-  if (PMPI_Type_size_x(type, &size) != MPI_SUCCESS || size < 0) return 0;
-  return static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(size);
+  if (PMPI_Type_size_x(type, &size) == MPI_SUCCESS && size > 0) {
+    result.size = static_cast<std::uint64_t>(size);
+  }
+  if (result.is_named) known[next++ % known.size()] = result;
+  return result;
 }
-/// Do elements lie in memory as they are sent?
-inline bool is_dense(MPI_Datatype type) {
-  return is_named(type) && extent_of(type) == bytes_of(1, type);
+/// Bytes of data, without gaps: equal on all ranks of a copy, whatever types they name.
+inline std::uint64_t bytes_of(int count, MPI_Datatype type) {
+  return count <= 0 ? 0 : static_cast<std::uint64_t>(count) * facts_of(type).size;
 }
 /// MPI_Pack counts in int: blocks that may have to be packed must not be larger.
 inline bool can_be_packed(std::uint64_t bytes) {
@@ -57,11 +70,13 @@ inline std::byte* at(void* buffer, std::int64_t offset) {
 /// Copies `count` elements to, or from, bytes in a row.
 class packer {
  public:
-  packer(MPI_Datatype type, MPI_Comm comm) : type_(type), comm_(comm) {
-    if (type == MPI_DATATYPE_NULL) return;
-    extent_ = static_cast<std::int64_t>(extent_of(type));
-    size_ = bytes_of(1, type);
-  }
+  packer(MPI_Datatype type, MPI_Comm comm) : packer(facts_of(type), comm) {}
+  packer(type_facts const& type, MPI_Comm comm)
+      : type_(type.type),
+        comm_(comm),
+        extent_(static_cast<std::int64_t>(type.extent)),
+        size_(type.size),
+        is_dense_(type.is_named && type.extent == type.size) {}
   void pack(void* user, std::uint64_t count, std::byte* row) const {
     in_pieces(user, count, row, [this](std::byte* from, int n, std::byte* to, int bytes) {
       int position = 0;
@@ -81,6 +96,8 @@ class packer {
   }
   [[nodiscard]] std::int64_t extent() const { return extent_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }
+  /// Do elements lie in memory as they are sent?
+  [[nodiscard]] bool is_dense() const { return is_dense_; }
 
  private:
   /// Calls `run(place, elements, type)`. MPICH 4.0 packs nothing from MPI_BOTTOM: the same bytes, told
@@ -112,8 +129,9 @@ class packer {
 
   MPI_Datatype type_;
   MPI_Comm comm_;
-  std::int64_t extent_ = 0;
-  std::uint64_t size_ = 0;
+  std::int64_t extent_;
+  std::uint64_t size_;
+  bool is_dense_;
 };
 
 /// One buffer as bytes in a row: itself, or a copy where the type has gaps or another order.
@@ -123,7 +141,7 @@ class row_of_bytes {
       : user_(static_cast<std::byte*>(writable(user))),
         count_(count),
         packer_(type, comm),
-        is_packed_(!is_dense(type)),
+        is_packed_(!packer_.is_dense()),
         packed_(is_packed_ ? count * packer_.size() : 0) {}
   [[nodiscard]] std::byte* data() { return is_packed_ ? packed_.data() : user_; }
   void pack() {
@@ -160,7 +178,7 @@ class rows_of_bytes {
       blocks_.push_back({end, count});
       end += count;
     }
-    is_packed_ = wanted == order::in_a_copy || !is_dense(type);
+    is_packed_ = wanted == order::in_a_copy || !packer_.is_dense();
     std::int64_t lowest = INT64_MAX;
     for (std::size_t k = 0; k < blocks_.size(); ++k) {
       if (blocks_[k].count > 0 && offsets_[k] < lowest) lowest = offsets_[k];
