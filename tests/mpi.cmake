@@ -25,7 +25,8 @@ foreach(name IN ITEMS openmpi mpich)
   add_dependencies(blink_mpi_tests blink_pmpi_${name})
   set(all_calls "Allgather Allgatherv Allreduce Alltoall Alltoallv Barrier Bcast Gather Reduce \
 Reduce_scatter Reduce_scatter_block Scatter")
-  set(habits "Allgather Allreduce Alltoall Alltoallv Barrier Bcast Gather")
+  set(habits "Allgather Allreduce Alltoall Alltoallv Barrier Bcast Gather Reduce Reduce_scatter \
+Reduce_scatter_block")
   foreach(program IN ITEMS program sweep habits)
     add_executable(pmpi_${program}_${name} pmpi/${program}.cpp)
     target_link_libraries(pmpi_${program}_${name} PRIVATE blink_development mpi_${name})

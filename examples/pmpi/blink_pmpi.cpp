@@ -51,47 +51,60 @@ std::uint64_t copied_bytes(int count, MPI_Datatype type) {
   return can_be_packed(bytes) ? bytes : 0;
 }
 
+/// Reduces blocks of `counts` units, one for each rank.
+template <class T, class Reducer>
+void reduce_and_scatter_units(attached& here, T const* in, T* out,
+                              std::vector<std::size_t> const& counts, Reducer const& reducer) {
+  if (std::count(counts.begin(), counts.end(), counts[0]) == here.ranks()) {
+    blink::reduce_scatter(here.me(), here.plan(shape::star), in, out, counts[0], reducer);
+  } else {
+    blink::reduce_scatter_v(here.me(), here.plan(shape::star), in, out,
+                            blink::consecutive_blocks(counts), reducer);
+  }
+}
+
 /// Reduces blocks of `counts` elements, one for each rank.
 int reduce_and_scatter(attached& here, void const* input, void* output,
                        std::vector<std::size_t> const& counts, MPI_Datatype type, MPI_Op op) {
+  using blink_pmpi::large_part;
   auto const own = static_cast<std::size_t>(here.rank());
   auto const extent = static_cast<std::size_t>(blink_pmpi::facts_of(type).extent);
-  std::size_t const each = blink_pmpi::elements_of_unit(type, op);
-  std::vector<std::size_t> units;
-  std::size_t all_units = 0;
-  bool is_padded = false;
-  for (std::size_t const count : counts) {
-    units.push_back((count + each - 1) / each);
-    all_units += units.back();
-    is_padded = is_padded || count % each != 0;
-  }
-  auto const* from = static_cast<std::byte const*>(input == MPI_IN_PLACE ? output : input);
-  std::vector<std::byte> padded(is_padded ? all_units * each * extent : 0);
-  if (is_padded) {
-    auto* to = padded.data();
-    for (std::size_t rank = 0; rank < counts.size(); ++rank) {
-      std::memcpy(to, from, counts[rank] * extent);
-      from += counts[rank] * extent;
-      to += units[rank] * each * extent;
-    }
-    from = padded.data();
-  }
+  void const* const from = input == MPI_IN_PLACE ? output : input;
   // In place MPI wants the result at the beginning.
-  bool const has_copy = is_padded || input == MPI_IN_PLACE;
-  std::vector<std::byte> result(has_copy ? units[own] * each * extent : 0);
-  bool const are_equal = std::count(units.begin(), units.end(), units[0]) == here.ranks();
-  int const code = blink_pmpi::with_units(type, op, [&](auto unit, auto const& reducer) {
-    using T = typename decltype(unit)::type;
-    auto const* const in = reinterpret_cast<T const*>(from);
-    auto* const out = static_cast<T*>(has_copy ? result.data() : output);
-    if (are_equal) {
-      blink::reduce_scatter(here.me(), here.plan(shape::star), in, out, units[0], reducer);
-    } else {
-      blink::reduce_scatter_v(here.me(), here.plan(shape::star), in, out,
-                              blink::consecutive_blocks(units), reducer);
+  std::vector<std::byte> result(input == MPI_IN_PLACE ? counts[own] * extent : 0);
+  void* const to = input == MPI_IN_PLACE ? result.data() : output;
+  int code = MPI_SUCCESS;
+  std::size_t const each = sizeof(blink_pmpi::block) / extent;
+  blink_pmpi::mpi_operation const reduce{op, type, static_cast<int>(each), &code};
+  if (blink_pmpi::is_ours(type, op)) {
+    blink_pmpi::with_our_type(type, [&](auto ours) {
+      using T = typename decltype(ours)::type;
+      reduce_and_scatter_units(here, static_cast<T const*>(from), static_cast<T*>(to), counts,
+                               blink::sum{});
+    });
+  } else if (std::all_of(counts.begin(), counts.end(),
+                         [&](std::size_t count) { return count % each == 0; })) {
+    auto blocks = counts;
+    for (auto& count : blocks) count /= each;
+    reduce_and_scatter_units(here, static_cast<blink_pmpi::block const*>(from),
+                             static_cast<blink_pmpi::block*>(to), blocks, reduce);
+  } else {
+    blink_pmpi::in_parts<large_part> const copies(extent);
+    std::vector<std::size_t> parts;
+    std::vector<large_part> in;
+    auto const* next = static_cast<std::byte const*>(from);
+    for (std::size_t const count : counts) {
+      parts.push_back(copies.parts_of(count));
+      in.resize(in.size() + parts.back());
+      copies.fill(in.data() + in.size() - parts.back(), next, count);
+      next += count * extent;
     }
-  });
-  if (has_copy && counts[own] > 0) std::memcpy(output, result.data(), counts[own] * extent);
+    std::vector<large_part> out(parts[own]);
+    reduce_and_scatter_units(here, static_cast<large_part const*>(in.data()), out.data(), parts,
+                             reduce);
+    copies.empty(out.data(), to, counts[own]);
+  }
+  if (!result.empty()) std::memcpy(output, result.data(), result.size());
   return code;
 }
 

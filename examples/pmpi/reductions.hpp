@@ -15,15 +15,26 @@
 #include <cstring>
 #include <initializer_list>
 #include <type_traits>
+#include <vector>
 
 namespace blink_pmpi {
 
-/// A program's elements of any type, as many as fit; the operation is applied to all of them at once.
+/// A program's elements of any type, as many as fill it, where they lie; an operation is applied to all
+/// of them at once.
 struct block {
   std::array<std::byte, 1024> bytes;
 };
+/// A copy of elements that fill no block. Operations of the program must not see what it does not have,
+/// so it says how many there are.
+template <std::size_t Room>
+struct part {
+  alignas(16) std::array<std::byte, Room> bytes{};
+  int elements = 0;
+};
+using small_part = part<48>;
+using large_part = part<sizeof(block)>;
 
-/// Applies an MPI operation to blocks, in the order of the ranks.
+/// Applies an MPI operation to blocks or parts, in the order of the ranks.
 struct mpi_operation {
   static constexpr bool is_commutative = false;
   MPI_Op op = MPI_OP_NULL;
@@ -31,9 +42,17 @@ struct mpi_operation {
   int elements = 0;  ///< of a block
   int* code = nullptr;
 
-  block operator()(block const& a, block const& b) const {
-    block result = b;
-    int const now = PMPI_Reduce_local(a.bytes.data(), result.bytes.data(), elements, type, op);
+  block operator()(block const& a, block const& b) const { return combined(a, b, elements); }
+  template <std::size_t Room>
+  part<Room> operator()(part<Room> const& a, part<Room> const& b) const {
+    return combined(a, b, b.elements);
+  }
+
+ private:
+  template <class T>
+  [[nodiscard]] T combined(T const& a, T const& b, int count) const {
+    T result = b;
+    int const now = PMPI_Reduce_local(a.bytes.data(), result.bytes.data(), count, type, op);
     if (now != MPI_SUCCESS) *code = now;
     return result;
   }
@@ -89,48 +108,89 @@ inline std::uint64_t reduced_bytes(int count, MPI_Datatype type, MPI_Op op) {
 inline bool is_ours(MPI_Datatype type, MPI_Op op) {
   return op == MPI_SUM && (type == MPI_FLOAT || type == MPI_DOUBLE || type == MPI_INT);
 }
-/// A program's elements in one that blink combines.
-inline std::size_t elements_of_unit(MPI_Datatype type, MPI_Op op) {
-  return is_ours(type, op) ? 1 : sizeof(block) / facts_of(type).extent;
-}
-
-/// Calls `run(type_identity, reducer)`: elements of a C++ type where blink combines them itself, else
-/// blocks. Returns what the operation returned.
+/// Calls `run(type_identity)` with a type that blink combines itself.
+///
+/// Pre: `is_ours`.
 template <class Run>
-int with_units(MPI_Datatype type, MPI_Op op, Run const& run) {
-  int code = MPI_SUCCESS;
-  if (!is_ours(type, op)) {
-    auto const elements = static_cast<int>(elements_of_unit(type, op));
-    run(std::type_identity<block>{}, mpi_operation{op, type, elements, &code});
-  }
-  if (is_ours(type, op) && type == MPI_FLOAT) run(std::type_identity<float>{}, blink::sum{});
-  if (is_ours(type, op) && type == MPI_DOUBLE) run(std::type_identity<double>{}, blink::sum{});
-  if (is_ours(type, op) && type == MPI_INT) run(std::type_identity<int>{}, blink::sum{});
-  return code;
+void with_our_type(MPI_Datatype type, Run const& run) {
+  if (type == MPI_FLOAT) run(std::type_identity<float>{});
+  if (type == MPI_DOUBLE) run(std::type_identity<double>{});
+  if (type == MPI_INT) run(std::type_identity<int>{});
 }
 
-/// Calls `run(input, output, units, reducer)`; what does not fill a block goes through one that is
-/// filled up with zeros. The output may be null where there is none. Returns what the operation
-/// returned.
+/// Elements that fill no blocks, in parts.
+template <class Part>
+class in_parts {
+ public:
+  explicit in_parts(std::size_t extent) : extent_(extent), each_(sizeof(Part::bytes) / extent) {}
+  [[nodiscard]] std::size_t parts_of(std::size_t elements) const {
+    return (elements + each_ - 1) / each_;
+  }
+  void fill(Part* parts, void const* from, std::size_t elements) const {
+    for_each(elements, [&](std::size_t index, std::size_t offset, std::size_t count) {
+      parts[index].elements = static_cast<int>(count);
+      std::memcpy(parts[index].bytes.data(), static_cast<std::byte const*>(from) + offset,
+                  count * extent_);
+    });
+  }
+  void empty(Part const* parts, void* to, std::size_t elements) const {
+    for_each(elements, [&](std::size_t index, std::size_t offset, std::size_t count) {
+      std::memcpy(static_cast<std::byte*>(to) + offset, parts[index].bytes.data(), count * extent_);
+    });
+  }
+
+ private:
+  template <class Copy>
+  void for_each(std::size_t elements, Copy const& copy) const {
+    for (std::size_t first = 0; first < elements; first += each_) {
+      copy(first / each_, first * extent_, std::min(each_, elements - first));
+    }
+  }
+  std::size_t extent_;
+  std::size_t each_;
+};
+
+/// Calls `run(input, output, units, reducer)`, in one call as a rule: with elements of a C++ type that
+/// blink combines itself, with blocks if they are filled, else with parts. Many elements are not copied
+/// into parts: only those beyond the last block are, in a call of their own. The output may be null
+/// where there is none. Returns what the operation returned.
 template <class Run>
 int reduce_units(void const* input, void* output, int count, MPI_Datatype type, MPI_Op op,
                  Run const& run) {
+  constexpr std::size_t most_copied = 64 * sizeof(block);
   auto const elements = static_cast<std::size_t>(count);
-  std::size_t const each = elements_of_unit(type, op);
-  std::size_t const units = elements / each;
-  int code = with_units(type, op, [&](auto unit, auto const& reducer) {
-    using T = typename decltype(unit)::type;
-    if (units > 0) run(static_cast<T const*>(input), static_cast<T*>(output), units, reducer);
-  });
-  if (elements % each == 0) return code;
-  mpi_operation const part{op, type, static_cast<int>(elements % each), &code};
-  std::size_t const bytes = elements % each * facts_of(type).extent;
-  block in{};
-  block out{};
-  std::memcpy(in.bytes.data(), static_cast<std::byte const*>(input) + units * sizeof(block), bytes);
-  run(static_cast<block const*>(&in), output == nullptr ? nullptr : &out, 1, part);
-  if (output != nullptr) {
-    std::memcpy(static_cast<std::byte*>(output) + units * sizeof(block), out.bytes.data(), bytes);
+  int code = MPI_SUCCESS;
+  if (is_ours(type, op)) {
+    with_our_type(type, [&](auto ours) {
+      using T = typename decltype(ours)::type;
+      run(static_cast<T const*>(input), static_cast<T*>(output), elements, blink::sum{});
+    });
+    return code;
+  }
+  auto const extent = static_cast<std::size_t>(facts_of(type).extent);
+  std::size_t const each = sizeof(block) / extent;
+  mpi_operation const reduce{op, type, static_cast<int>(each), &code};
+  bool const is_copied = elements % each != 0 && elements * extent <= most_copied;
+  std::size_t const blocks = is_copied ? 0 : elements / each;
+  if (blocks > 0) {
+    run(static_cast<block const*>(input), static_cast<block*>(output), blocks, reduce);
+  }
+  std::size_t const rest = elements - blocks * each;
+  auto const* const from = static_cast<block const*>(input) + blocks;
+  auto* const to = output == nullptr ? nullptr : static_cast<block*>(output) + blocks;
+  if (rest > 0 && rest * extent <= sizeof(small_part::bytes)) {
+    in_parts<small_part> const copies(extent);
+    small_part in, out;
+    copies.fill(&in, from, rest);
+    run(static_cast<small_part const*>(&in), to == nullptr ? nullptr : &out, 1, reduce);
+    if (to != nullptr) copies.empty(&out, to, rest);
+  } else if (rest > 0) {
+    in_parts<large_part> const copies(extent);
+    std::vector<large_part> in(copies.parts_of(rest)), out(to == nullptr ? 0 : in.size());
+    copies.fill(in.data(), from, rest);
+    run(static_cast<large_part const*>(in.data()), to == nullptr ? nullptr : out.data(), in.size(),
+        reduce);
+    if (to != nullptr) copies.empty(out.data(), to, rest);
   }
   return code;
 }

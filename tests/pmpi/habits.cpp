@@ -286,6 +286,39 @@ void operation_on_a_derived_type() {
   MPI_Op_free(&op);
 }
 
+bool is_zero_seen = false;
+void product_without_zeros(void* in, void* inout, int* count, MPI_Datatype*) {
+  for (int k = 0; k < *count; ++k) {
+    auto const* const a = static_cast<int*>(in) + k;
+    auto* const b = static_cast<int*>(inout) + k;
+    is_zero_seen = is_zero_seen || *a == 0 || *b == 0;
+    *b = *a * *b % 65521;
+  }
+}
+// No element is zero, so an operation never meets one, however elements are joined on the way.
+void operations_see_what_there_is_alone() {
+  MPI_Op op = MPI_OP_NULL;
+  MPI_Op_create(product_without_zeros, 1, &op);
+  auto const ranks = static_cast<std::size_t>(size_of(MPI_COMM_WORLD));
+  int sum = 0;
+  for (int const n : {1, 5, 12, 13, 255, 256, 300, 4099, 20007}) {
+    auto const count = static_cast<std::size_t>(n);
+    std::vector<int> in(count * ranks, world_rank() + 2), out(count * ranks, 0);
+    MPI_Allreduce(in.data(), out.data(), n, MPI_INT, op, MPI_COMM_WORLD);
+    sum += out[0] + out[count - 1];
+    MPI_Reduce(in.data(), out.data(), n, MPI_INT, op, 0, MPI_COMM_WORLD);
+    MPI_Reduce_scatter_block(in.data(), out.data(), n, MPI_INT, op, MPI_COMM_WORLD);
+    sum += out[0] + out[count - 1];
+    std::vector<int> counts(ranks, n);
+    counts[0] = n - 1;
+    MPI_Reduce_scatter(in.data(), out.data(), counts.data(), MPI_INT, op, MPI_COMM_WORLD);
+    sum += out[0] + out[count / 2];
+  }
+  MPI_Op_free(&op);
+  say("products", sum);
+  say("zeros", is_zero_seen ? 1 : 0);
+}
+
 // The program wants to hear of its mistakes; classes, as codes differ.
 void mistakes() {
   MPI_Comm copy = MPI_COMM_NULL;
@@ -354,6 +387,7 @@ int main(int count, char** texts) {
   types();
   nothing();
   operation_on_a_derived_type();
+  operations_see_what_there_is_alone();
   mistakes();
   many_at_once(12);
   if (world_rank() % 2 != 0) MPI_Comm_set_attr(MPI_COMM_SELF, keyval, nullptr);

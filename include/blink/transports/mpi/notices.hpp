@@ -39,6 +39,7 @@ class mpi_notices {
   static constexpr int announcement_tag = 1;
   static constexpr int first_free_tag = 2;
   static constexpr std::size_t alignment = 32;  ///< of what is shown
+  static constexpr std::size_t signatures_kept = 8;
 
   /// most_shown: bytes of an input that announcements have room for
   mpi_notices(mpi_channel& channel, std::size_t most_shown)
@@ -211,7 +212,7 @@ class mpi_notices {
   };
 
   /// What stands in front of an announcement. Then comes what is shown, and then the signature if
-  /// it is another than before.
+  /// the peer does not know it.
   struct alignas(alignment) heading {
     std::uint64_t fingerprint = 0;
     std::uint32_t wires = 0;
@@ -222,9 +223,12 @@ class mpi_notices {
     memory_block letters;
     std::array<MPI_Request, 2> sent{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
     std::array<MPI_Request, 2> awaited{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-    std::uint64_t calls = 0;        // that the two have announced to each other
-    std::uint64_t last_signed = 0;  // fingerprint of the signature that was sent last
-    call_signature theirs;          // the one that was received last
+    std::uint64_t calls = 0;  // that the two have announced to each other
+    // The signatures that were sent and received last, in turn: programs call a few in turn.
+    std::array<std::uint64_t, signatures_kept> sent_signatures{};  // fingerprints
+    std::array<call_signature, signatures_kept> signatures{};
+    std::size_t signatures_sent = 0;
+    std::size_t signatures_received = 0;
     bool is_present = false;
     bool is_gone = false;
   };
@@ -260,14 +264,30 @@ class mpi_notices {
     head.shown = shown.count;
     std::size_t bytes = sizeof(heading) + shown.count;
     if (shown.count > 0) std::memcpy(to + sizeof(heading), shown.data, shown.count);
-    if (of.last_signed != mine_.fingerprint) {
+    if (!has_sent_signature(of)) {
       head.has_signature = 1;
       std::memcpy(to + aligned(bytes), &signature_, sizeof(signature_));
       bytes = aligned(bytes) + sizeof(signature_);
-      of.last_signed = mine_.fingerprint;
+      of.sent_signatures[of.signatures_sent++ % signatures_kept] = mine_.fingerprint;
     }
     std::memcpy(to, &head, sizeof(head));
     channel_->send(to, bytes, peer, announcement_tag, of.sent[turn]);
+  }
+
+  /// Does the peer know the signature of this call?
+  [[nodiscard]] bool has_sent_signature(peer_state const& of) const {
+    for (auto const known : of.sent_signatures) {
+      if (known == mine_.fingerprint) return true;
+    }
+    return false;
+  }
+  /// What the peer has sent under that fingerprint: it forgets in the same order.
+  [[nodiscard]] static call_signature received_signature(peer_state const& of,
+                                                         std::uint64_t fingerprint) {
+    for (auto const& known : of.signatures) {
+      if (known.fingerprint() == fingerprint) return known;
+    }
+    return {};
   }
 
   void hear(peer_state& of, int peer) {
@@ -275,11 +295,12 @@ class mpi_notices {
     heading head;
     std::memcpy(&head, from, sizeof(head));
     if (head.has_signature != 0) {
-      std::memcpy(&of.theirs, from + aligned(sizeof(heading) + head.shown), sizeof(of.theirs));
+      auto& next = of.signatures[of.signatures_received++ % signatures_kept];
+      std::memcpy(&next, from + aligned(sizeof(heading) + head.shown), sizeof(next));
     }
     if (head.fingerprint != mine_.fingerprint) {
       fail({who() + " calls " + signature_.operation() + ", call " + std::to_string(call_) +
-                ", with " + signature_.difference(of.theirs, peer),
+                ", with " + signature_.difference(received_signature(of, head.fingerprint), peer),
             channel_->rank(), peer, -1, -1});
     } else if (head.wires != mine_.wires) {
       fail({who() + " and rank " + std::to_string(peer) +
