@@ -5,6 +5,7 @@
 #include "support/emulated_blocks.hpp"
 
 #include <blink/collectives.hpp>
+#include <blink/collectives/epilogue.hpp>
 #include <blink/reducers/accumulate_in.hpp>
 
 #include "support/random_schedules.hpp"
@@ -74,7 +75,7 @@ struct byte_sum {
 };
 
 TYPED_TEST(emulated_blocks, every_collective_on_random_schedules) {
-  for (std::uint64_t seed = 0; seed < 2 * kinds.size(); ++seed) {
+  for (std::uint64_t seed = 0; seed < kinds.size() + 4; ++seed) {
     this->template some_cases<float>(seed, blink::sum{});
   }
 }
@@ -83,6 +84,40 @@ TYPED_TEST(emulated_blocks, elements_and_partial_results_of_any_size) {
   for (std::uint64_t seed = 1; seed < 4; ++seed) {  // those that reduce
     this->template some_cases<std::uint8_t>(seed, byte_sum{});
     this->template some_cases<blink_test::triple>(seed + 8, blink_test::triple_reducer{});
+  }
+}
+
+/// Keeps what it is shown, with how often each element was.
+struct keep {
+  int* seen;
+  float* kept;
+  template <class Group>
+  void operator()(Group const group, float const* results, std::uint64_t index,
+                  std::size_t count) const {
+    for (std::size_t k = group.thread_rank(); k < count; k += group.size()) {
+      ++seen[index + k];
+      kept[index + k] += results[k];
+    }
+  }
+};
+
+// Every element of every rank's result is shown to the epilogue once, when it is there.
+TYPED_TEST(emulated_blocks, epilogues_see_every_result_once) {
+  constexpr std::size_t count = 133;
+  auto const plan = blink::binomial_schedule(3, 1);
+  for (std::uint32_t const threads : {1U, 3U}) {
+    emulation how;
+    how.block_threads = threads;
+    emulated_device<typename TypeParam::link, typename TypeParam::protocol> device(plan, how);
+    std::array<int, count> seen{};
+    std::array<float, count> kept{};
+    collective_case const what{blink::collective::reduce, count, false, 0, 5};
+    auto const reduce = blink::with_epilogue(blink::sum{}, keep{seen.data(), kept.data()});
+    ASSERT_EQ(device.template run<float>(what, reduce), "");
+    for (std::size_t k = 0; k < count; ++k) {
+      EXPECT_EQ(seen[k], 1);
+      EXPECT_EQ(kept[k], blink_test::expected_element<float>(what, 3, 1, 1, k, blink::sum{}));
+    }
   }
 }
 

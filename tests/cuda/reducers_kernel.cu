@@ -5,7 +5,14 @@
 #include <blink/collectives/reducer.hpp>
 #include <blink/reducers.hpp>
 
+#include <cuda/functional>
+#include <cuda/std/complex>
+#include <cuda/std/functional>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
 #include <cuda_runtime.h>
+#include <thrust/functional.h>
 
 #include <cmath>
 #include <cstddef>
@@ -106,6 +113,20 @@ std::size_t all_differences() {
   wrong += differences<float>(blink::stochastic_wire_sum<blink::bfloat16>{3}, number);
   wrong += differences<blink::float16>(blink::stochastic_storage_sum<blink::float16>{4}, half);
   wrong += differences<blink::float_block<4>>(blink::quantised_sum{}, block);
+  // Operations and storage types of others.
+  wrong += differences<float>(cuda::std::plus<>{}, number);
+  wrong += differences<float>(cuda::maximum<>{}, number);
+  wrong += differences<std::uint32_t>(cuda::std::bit_xor<std::uint32_t>{}, whole);
+  wrong += differences<float>(thrust::multiplies<float>{}, number);
+  wrong += differences<cuda::std::complex<float>>(blink::sum{}, [&](std::size_t k) {
+    return cuda::std::complex<float>(std::round(number(k)), std::round(number(k + 1)));
+  });
+  auto const in_float = blink::accumulate_in<float>(blink::sum{});
+  wrong += differences<__half>(in_float, [&](std::size_t k) { return __half(number(k) / 64); });
+  wrong +=
+      differences<__nv_bfloat16>(in_float, [&](std::size_t k) { return __nv_bfloat16(number(k)); });
+  wrong += differences<__nv_fp8_e4m3>(
+      in_float, [&](std::size_t k) { return __nv_fp8_e4m3(number(k) / 512); });
   return wrong;
 }
 

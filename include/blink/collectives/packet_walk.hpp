@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/collectives/detail/move_row.hpp>
+#include <blink/collectives/epilogue.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/packet.hpp>
 #include <blink/collectives/reducer.hpp>
@@ -169,6 +170,7 @@ BLINK_HOST_DEVICE status walk_packets(Group const group, Link const link, lane& 
     if (group.any(row.result != status::ok)) {
       return row.result != status::ok ? row.result : status::aborted;
     }
+    detail::run_epilogue(group, here, buffers, reduce);
     if (leads) detail::hand_over_packets(link, here, sizes);
     group.sync();
   }

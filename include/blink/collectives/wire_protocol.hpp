@@ -10,6 +10,7 @@
 #include <blink/collectives/tree_walk.hpp>
 #include <blink/config.hpp>
 
+#include <cstdint>
 #include <type_traits>
 
 namespace blink::inline BLINK_ABI {
@@ -18,21 +19,30 @@ namespace blink::inline BLINK_ABI {
 /// buffers most wires carry nothing but the announcements.
 struct whole_chunks {
   template <class Group, class Link, class Wait, class T, class Reducer>
-  BLINK_HOST_DEVICE static status walk_lane(Group const group, Link const link, lane& here,
-                                            call_buffers<T> const& buffers, Reducer const& reduce,
-                                            Wait& wait) {
-    return walk(group, link, &here, 1, buffers, reduce, wait);
+  BLINK_HOST_DEVICE static status walk_lanes(Group const group, Link const link, lane* lanes,
+                                             std::uint32_t lane_count,
+                                             call_buffers<T> const& buffers, Reducer const& reduce,
+                                             Wait& wait) {
+    return walk(group, link, lanes, lane_count, buffers, reduce, wait);
   }
 };
 
 /// Wires carry packets: for messages of up to some kilobytes (`walk_packets`). A wire does so over
 /// its whole life, so a schedule that runs both ways has two sets of tables.
+///
+/// Pre: several lanes of one group are in the same order on all ranks, and what each has to send fits
+///      into its window: they are walked one after the other.
 struct small_packets {
   template <class Group, class Link, class Wait, class T, class Reducer>
-  BLINK_HOST_DEVICE static status walk_lane(Group const group, Link const link, lane& here,
-                                            call_buffers<T> const& buffers, Reducer const& reduce,
-                                            Wait& wait) {
-    return walk_packets(group, link, here, buffers, reduce, wait);
+  BLINK_HOST_DEVICE static status walk_lanes(Group const group, Link const link, lane* lanes,
+                                             std::uint32_t lane_count,
+                                             call_buffers<T> const& buffers, Reducer const& reduce,
+                                             Wait& wait) {
+    status result = status::ok;
+    for (std::uint32_t k = 0; k < lane_count && result == status::ok; ++k) {
+      result = walk_packets(group, link, lanes[k], buffers, reduce, wait);
+    }
+    return result;
   }
 };
 

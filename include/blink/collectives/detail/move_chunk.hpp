@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/epilogue.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/thread_group.hpp>
@@ -15,7 +16,8 @@
 
 namespace blink::inline BLINK_ABI::detail {
 
-/// The lane's next chunk: own input and arrivals, combined in that order, to output and peers.
+/// The lane's next chunk: own input and arrivals, combined in that order, to output and peers; and
+/// the epilogue of the results.
 /// The one step of the walk that knows how a machine likes to touch memory.
 template <thread_group Group, transport Link, class T, reducer_for<T> Reducer>
 BLINK_HOST_DEVICE void move_chunk(Group const group, Link const link, lane const& here,
@@ -25,6 +27,7 @@ BLINK_HOST_DEVICE void move_chunk(Group const group, Link const link, lane const
 #else
   move_chunk_on_host(group, link, here, buffers, reduce);
 #endif
+  run_epilogue(group, here, buffers, reduce);
 }
 
 }  // namespace blink::inline BLINK_ABI::detail

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// An epilogue over rows: the sum of all ranks' partial results, plus the residual, normalised by its
+// root mean square, in the kernel that adds the partial results.
+
+#include <blink/collectives/epilogue.hpp>
+#include <blink/reducers/arithmetic.hpp>
+#include <blink/transports/cuda/peer_memory.hpp>
+#include <blink/transports/cuda/walk_kernel.cuh>
+
+#include "host_ranks.hpp"
+
+/// Rows of `width` elements: residual += result, normed = weight * residual / rms(residual).
+struct residual_rms_norm {
+  float* residual;
+  float* normed;
+  float const* weight;
+  std::size_t width;
+
+  template <class Group>
+  BLINK_HOST_DEVICE void operator()(Group const group, float const* results, std::uint64_t index,
+                                    std::size_t count) const {
+    // A thread for each row: short rows, many of them. Long rows would be shared by a warp.
+    for (std::size_t row = group.thread_rank(); row < count / width; row += group.size()) {
+      std::size_t const begin = index + row * width;
+      float squares = 0;
+      for (std::size_t k = 0; k < width; ++k) {
+        float const value = residual[begin + k] + results[row * width + k];
+        residual[begin + k] = value;
+        squares += value * value;
+      }
+      float const factor = 1 / sqrtf(squares / static_cast<float>(width) + 1e-6F);
+      for (std::size_t k = 0; k < width; ++k) {
+        normed[begin + k] = weight[k] * residual[begin + k] * factor;
+      }
+    }
+  }
+};
+using sum_and_norm = blink::fused_reducer<blink::sum, residual_rms_norm>;
+
+BLINK_DEFINE_WALK_KERNEL(blink::reaching_peer_link, float, sum_and_norm);
+
+int main() {
+  constexpr std::size_t width = 16;
+  constexpr std::size_t rows = 9;
+  std::vector<float> const weight(width, 0.5F);
+  std::vector<std::vector<float>> residual(example::ranks, std::vector<float>(rows * width, 1.0F));
+  std::vector<std::vector<float>> normed(example::ranks, std::vector<float>(rows * width));
+  example::all_reduce_on_host(rows * width, 4 * width, [&](int rank) {
+    auto const own = static_cast<std::size_t>(rank);
+    return blink::with_epilogue(
+        blink::sum{},
+        residual_rms_norm{residual[own].data(), normed[own].data(), weight.data(), width});
+  });
+  bool right = true;
+  for (std::size_t row = 0; row < rows; ++row) {
+    float squares = 0;
+    auto const value = [&](std::size_t k) { return 1 + example::sum_of_inputs(row * width + k); };
+    for (std::size_t k = 0; k < width; ++k) squares += value(k) * value(k);
+    for (std::size_t k = 0; k < width; ++k) {
+      float const expected = 0.5F * value(k) / std::sqrt(squares / width + 1e-6F);
+      for (auto const& of_rank : normed) {
+        right = right && example::is_near(of_rank[row * width + k], expected);
+      }
+    }
+  }
+  return example::report("residual and RMSNorm of sums", right);
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// A prologue: gradients are unscaled on their way into the sum, in the kernel that adds them.
+
+#include <blink/transports/cuda/peer_memory.hpp>
+#include <blink/transports/cuda/walk_kernel.cuh>
+
+#include "host_ranks.hpp"
+
+/// `lift` is what happens to each element once, before anything is added.
+struct unscaled_sum {
+  float scale;
+  BLINK_HOST_DEVICE float lift(float gradient) const { return gradient / scale; }
+  BLINK_HOST_DEVICE float operator()(float a, float b) const { return a + b; }
+};
+
+BLINK_DEFINE_WALK_KERNEL(blink::reaching_peer_link, float, unscaled_sum);
+
+int main() {
+  constexpr float scale = 1024;
+  auto const sums = example::all_reduce_on_host(100, 100, [](int) { return unscaled_sum{scale}; });
+  bool right = true;
+  for (std::size_t k = 0; k < sums.size(); ++k) {
+    right = right && example::is_near(sums[k], example::sum_of_inputs(k) / scale);
+  }
+  return example::report("sums of unscaled gradients", right);
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/schedule.hpp>
+#include <blink/collectives/schedule_blocks.hpp>
+#include <blink/collectives/wire_protocol.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace blink::inline BLINK_ABI {
+
+/// What a step of each protocol costs on a machine, for choosing between them.
+struct protocol_costs {
+  double chunk_seconds = 4e-6;     ///< data, then a flag behind it: on the way to a peer GPU
+  double packet_seconds = 6e-7;    ///< data and flag in one word
+  double bytes_per_second = 2e10;  ///< over one edge
+};
+
+/// The protocols as a value: what a choice comes to.
+enum class protocol_choice : std::uint8_t { whole_chunks, small_packets };
+
+/// How long a message of `bytes` takes over `steps` edges one after the other. Packets are twice the
+/// bytes; chunks are cut no further, as for messages for which this is a question.
+[[nodiscard]] inline double predicted_seconds(protocol_choice protocol, int steps,
+                                              std::size_t bytes, protocol_costs const& costs) {
+  bool const packets = protocol == protocol_choice::small_packets;
+  double const on_edge = static_cast<double>(bytes) * (packets ? 2 : 1) / costs.bytes_per_second;
+  return steps * ((packets ? costs.packet_seconds : costs.chunk_seconds) + on_edge);
+}
+
+/// The same protocol for all calls: fixed when the program is compiled.
+template <wire_protocol Protocol>
+struct fixed_protocol {
+  [[nodiscard]] protocol_choice operator()(int, std::size_t) const {
+    return std::is_same_v<Protocol, small_packets> ? protocol_choice::small_packets
+                                                   : protocol_choice::whole_chunks;
+  }
+};
+
+/// The protocol that is done sooner by the cost model.
+struct modelled_protocol {
+  protocol_costs costs{};
+  [[nodiscard]] protocol_choice operator()(int steps, std::size_t bytes) const {
+    auto const seconds = [&](protocol_choice protocol) {
+      return predicted_seconds(protocol, steps, bytes, costs);
+    };
+    return seconds(protocol_choice::small_packets) < seconds(protocol_choice::whole_chunks)
+               ? protocol_choice::small_packets
+               : protocol_choice::whole_chunks;
+  }
+};
+
+/// How a call along `plan` should go. All ranks choose the same for equal arguments.
+///
+/// bytes:  of the whole buffer
+/// choose: `fixed_protocol` or `modelled_protocol`, or what calls the same way
+/// Time:   O(T V).
+/// Throws: precondition_error if the schedule does not carry this collective.
+template <class Choose = modelled_protocol>
+[[nodiscard]] protocol_choice choose_protocol(schedule const& plan, collective kind,
+                                              std::size_t bytes, Choose const& choose = {}) {
+  validate_for(plan, kind);
+  int steps = 0;
+  std::uint64_t total = 0;
+  std::uint64_t heaviest = 0;
+  for (auto const& tree : plan.trees) {
+    int own = 0;
+    if (has_reduce_phase(kind)) own += tree_height(tree.reduce_parent);
+    if (has_broadcast_phase(plan, kind)) own += tree_height(tree.broadcast_parent);
+    steps = std::max(steps, own);
+    total += tree.weight;
+    heaviest = std::max(heaviest, tree.weight);
+  }
+  // What the heaviest tree carries over each of its edges.
+  double const share =
+      static_cast<double>(heaviest) / static_cast<double>(std::max<std::uint64_t>(1, total));
+  return choose(steps, static_cast<std::size_t>(static_cast<double>(bytes) * share));
+}
+
+}  // namespace blink::inline BLINK_ABI
