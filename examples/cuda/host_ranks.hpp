@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Two ranks that are host threads and hand each other copies, as GPUs without peer access do: how the
-// examples run what they compile into kernels.
+// Two ranks whose blocks are host threads: how the examples run, without a GPU, what they compile into
+// kernels.
 
-#include <blink/collectives/all_reduce.hpp>
-#include <blink/transports/slots.hpp>
-#include <blink/transports/world.hpp>
+#include <blink/collectives/default_schedules.hpp>
+#include <blink/transports/cuda/block_work.hpp>
+#include <blink/transports/cuda/peer_memory.hpp>
+#include <blink/transports/prepared_schedule.hpp>
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
+#include <thread>
 #include <vector>
 
 namespace example {
@@ -25,22 +28,46 @@ inline float sum_of_inputs(std::size_t k) {
   return input(0, k) + input(1, k);
 }
 
-/// All-reduces `count` elements on both ranks, by the reducer that `reducer_of(rank)` returns.
+/// All-reduces `count` elements on both ranks, by the reducer that `reducer_of(rank)` returns, along
+/// one tree in chunks of `chunk` elements. Returns what rank 1 gets.
 template <class ReducerOf>
 std::vector<float> all_reduce_on_host(std::size_t count, std::size_t chunk,
                                       ReducerOf const& reducer_of) {
-  std::vector<float> result(count);
-  blink::basic_world<blink::slot_link> world(ranks);
-  auto plan = blink::flat_schedule(ranks, 0);  // one tree, whose chunks are whole rows
-  plan.trees[0].chunk_bytes = chunk * sizeof(float);
-  world.run([&](auto& me) {
-    std::vector<float> in(count);
-    std::vector<float> out(count);
-    for (std::size_t k = 0; k < count; ++k) in[k] = input(me.rank(), k);
-    blink::all_reduce(me, plan, in.data(), out.data(), count, reducer_of(me.rank()));
-    if (me.rank() == ranks - 1) result = out;
-  });
-  return result;
+  using link = blink::slot_peer_link;
+  using reducer = decltype(reducer_of(0));
+  constexpr auto kind = blink::collective::all_reduce;
+  blink::wire_layout layout;
+  layout.slot_bytes = chunk * sizeof(float);
+  blink::prepared_schedule prepared(blink::flat_schedule(ranks, 0), layout, {});
+  blink::counter abort = 0;
+  std::vector<std::vector<float>> in(ranks, std::vector<float>(count)), out = in;
+  std::vector<std::vector<blink::block_work<link, float>>> works(ranks);
+  {
+    std::vector<std::jthread> blocks;
+    for (int rank = 0; rank < ranks; ++rank) {
+      auto const own = static_cast<std::size_t>(rank);
+      for (std::size_t k = 0; k < count; ++k) in[own][k] = input(rank, k);
+      auto const lanes = prepared.tables().lanes(rank, kind);
+      works[own].resize(lanes.count);
+      for (std::size_t k = 0; k < lanes.count; ++k) {
+        auto& work = works[own][k];
+        work.here = lanes.first + k;
+        prepared.set_call<blink::scheduled_chunks>(
+            *work.here, kind, prepared.equal_block(*work.here, kind, count),
+            blink::sizes_of<reducer, float>(), blink::order_of<reducer>, layout.slot_bytes);
+        work.link.wires = prepared.tables().wires();
+        work.link.abort = &abort;
+        work.link.bytes_of_slot = prepared.tables().layout().slot_bytes;
+        work.link.own_rank = rank;
+        work.link.ranks = ranks;
+        work.buffers = {in[own].data(), out[own].data()};
+        blocks.emplace_back([&work, &reducer_of, rank] {
+          blink::walk_block(blink::lone_thread{}, work, 10'000'000'000, reducer_of(rank));
+        });
+      }
+    }
+  }
+  return out[1];
 }
 
 inline int report(char const* what, bool is_right) {

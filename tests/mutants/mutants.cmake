@@ -16,7 +16,7 @@ endfunction()
 # build_and_run(NAME RESULT SAID)
 function(build_and_run name result said)
   execute_process(
-    COMMAND ${COMPILER} -std=c++20 -O1 -g1 -fsanitize=thread -I${OUTPUT}/${name} -I${SOURCE}/include
+    COMMAND ${COMPILER} -std=c++20 -O0 -g1 -fsanitize=thread -I${OUTPUT}/${name} -I${SOURCE}/include
             -I${SOURCE}/tests ${SOURCE}/tests/mutants/emulated_walk.cpp -pthread -o ${OUTPUT}/${name}.out
     RESULT_VARIABLE failed OUTPUT_VARIABLE log ERROR_VARIABLE log)
   if(failed)

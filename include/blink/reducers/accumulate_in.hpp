@@ -22,7 +22,7 @@ struct widened {
   using total_type = accumulator_t<Operation, Accumulator>;
 
   template <class T>
-    requires std::is_convertible_v<T, Accumulator>
+    requires std::is_constructible_v<Accumulator, T const&>
   BLINK_HOST_DEVICE constexpr total_type lift(T const& value, element_place const& place) const {
     return detail::lift(operation, static_cast<Accumulator>(value), place);
   }
