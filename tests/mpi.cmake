@@ -23,8 +23,8 @@ foreach(name IN ITEMS openmpi mpich)
   add_library(blink_pmpi_${name} MODULE ${PROJECT_SOURCE_DIR}/examples/pmpi/blink_pmpi.cpp)
   target_link_libraries(blink_pmpi_${name} PRIVATE blink_development mpi_${name})
   add_dependencies(blink_mpi_tests blink_pmpi_${name})
-  set(all_calls "Allgather Allgatherv Allreduce Alltoall Alltoallv Barrier Bcast Gather Reduce \
-Reduce_scatter Reduce_scatter_block Scatter")
+  set(all_calls "Allgather Allgatherv Allreduce Alltoall Alltoallv Barrier Bcast Gather Gatherv \
+Reduce Reduce_scatter Reduce_scatter_block Scatter Scatterv")
   set(habits "Allgather Allreduce Alltoall Alltoallv Barrier Bcast Gather Reduce Reduce_scatter \
 Reduce_scatter_block")
   foreach(program IN ITEMS program sweep habits)

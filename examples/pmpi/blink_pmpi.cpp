@@ -15,10 +15,10 @@
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_gather_v.hpp>
-#include <blink/collectives/all_to_all_v.hpp>
 
 #include "communicators.hpp"
 #include "reductions.hpp"
+#include "unequal_blocks.hpp"
 #include "user_data.hpp"
 #include <mpi.h>
 
@@ -35,6 +35,7 @@ using blink_pmpi::attached;
 using blink_pmpi::bytes_of;
 using blink_pmpi::can_be_packed;
 using blink_pmpi::entry;
+using blink_pmpi::exchange_blocks;
 using blink_pmpi::reduced_bytes;
 using blink_pmpi::row_of_bytes;
 using blink_pmpi::rows_of_bytes;
@@ -51,6 +52,17 @@ std::uint64_t copied_bytes(int count, MPI_Datatype type) {
   return can_be_packed(bytes) ? bytes : 0;
 }
 
+/// Does the library have nothing to say about this?
+bool is_regular(int count, MPI_Datatype type) {
+  return count >= 0 && type != MPI_DATATYPE_NULL && can_be_packed(bytes_of(count, type));
+}
+bool are_regular(attached const& here, int const* counts, int const* displacements,
+                 MPI_Datatype type) {
+  return counts != nullptr && displacements != nullptr &&
+         std::all_of(counts, counts + here.ranks(),
+                     [&](int count) { return is_regular(count, type); });
+}
+
 /// Reduces blocks of `counts` units, one for each rank.
 template <class T, class Reducer>
 void reduce_and_scatter_units(attached& here, T const* in, T* out,
@@ -61,6 +73,13 @@ void reduce_and_scatter_units(attached& here, T const* in, T* out,
     blink::reduce_scatter_v(here.me(), here.plan(shape::star), in, out,
                             blink::consecutive_blocks(counts), reducer);
   }
+}
+
+/// For `reduce_units`.
+auto all_reducing(attached& here) {
+  return [&here](auto const* in, auto* out, std::size_t count, auto const& reducer) {
+    blink::all_reduce(here.me(), here.plan(shape::star), in, out, count, reducer);
+  };
 }
 
 /// Reduces blocks of `counts` elements, one for each rank.
@@ -74,6 +93,19 @@ int reduce_and_scatter(attached& here, void const* input, void* output,
   std::vector<std::byte> result(input == MPI_IN_PLACE ? counts[own] * extent : 0);
   void* const to = input == MPI_IN_PLACE ? result.data() : output;
   int code = MPI_SUCCESS;
+  std::size_t first = 0;  // of the own elements
+  std::size_t total = 0;
+  for (std::size_t rank = 0; rank < counts.size(); ++rank) {
+    if (rank == own) first = total;
+    total += counts[rank];
+  }
+  if (here.is_small(total * extent)) {
+    std::vector<std::byte> sums(total * extent);
+    code = blink_pmpi::reduce_units(from, sums.data(), static_cast<int>(total), type, op,
+                                    all_reducing(here));
+    if (counts[own] > 0) std::memcpy(output, sums.data() + first * extent, counts[own] * extent);
+    return code;
+  }
   std::size_t const each = sizeof(blink_pmpi::block) / extent;
   blink_pmpi::mpi_operation const reduce{op, type, static_cast<int>(each), &code};
   if (blink_pmpi::is_ours(type, op)) {
@@ -131,11 +163,8 @@ int MPI_Allreduce(void const* input, void* output, int count, MPI_Datatype type,
   int code = MPI_SUCCESS;
   if (take(entry::allreduce, comm, code, [&](attached& here) {
         if (!here.takes(reduced_bytes(count, type, op))) return false;
-        auto const run = [&](auto const* in, auto* out, std::size_t n, auto const& reducer) {
-          blink::all_reduce(here.me(), here.plan(shape::star), in, out, n, reducer);
-        };
         code = blink_pmpi::reduce_units(input == MPI_IN_PLACE ? output : input, output, count, type,
-                                        op, run);
+                                        op, all_reducing(here));
         return true;
       })) {
     return code;
@@ -286,21 +315,27 @@ int MPI_Gather(void const* input, int input_count, MPI_Datatype input_type, void
         auto const bytes = is_root ? copied_bytes(output_count, output_type)
                                    : copied_bytes(input_count, input_type);
         if (!here.takes(bytes, root)) return false;
-        auto& plan = here.plan(shape::gather, root);
+        bool const is_small = here.is_small(bytes * static_cast<std::uint64_t>(here.ranks()));
+        auto& plan = is_small ? here.plan(shape::star) : here.plan(shape::gather, root);
         row_of_bytes to(output,
                         is_root ? static_cast<std::uint64_t>(output_count) *
                                       static_cast<std::uint64_t>(here.ranks())
                                 : 0,
                         is_root ? output_type : MPI_BYTE, comm);
-        auto* const all = is_root ? to.data() : nullptr;
+        std::vector<std::byte> unwanted(
+            is_small && !is_root ? bytes * static_cast<std::uint64_t>(here.ranks()) : 0);
+        auto* const all = is_root ? to.data() : unwanted.data();
+        auto const run = [&](std::byte const* own) {
+          if (is_small) return blink::all_gather(here.me(), plan, own, all, bytes);
+          blink::gather(here.me(), plan, own, all, bytes);
+        };
         if (is_root && input == MPI_IN_PLACE) {
           to.pack();
-          blink::gather(here.me(), plan, read_only(all + static_cast<std::uint64_t>(root) * bytes),
-                        all, bytes);
+          run(all + static_cast<std::uint64_t>(root) * bytes);
         } else {
           row_of_bytes from(input, static_cast<std::uint64_t>(input_count), input_type, comm);
           from.pack();
-          blink::gather(here.me(), plan, read_only(from.data()), all, bytes);
+          run(from.data());
         }
         if (is_root) to.unpack();
         return true;
@@ -318,20 +353,30 @@ int MPI_Scatter(void const* input, int input_count, MPI_Datatype input_type, voi
         auto const bytes = is_root ? copied_bytes(input_count, input_type)
                                    : copied_bytes(output_count, output_type);
         if (!here.takes(bytes, root)) return false;
-        auto& plan = here.plan(shape::scatter, root);
+        auto const size = bytes * static_cast<std::uint64_t>(here.ranks());
+        auto const own = bytes * static_cast<std::uint64_t>(here.rank());
+        bool const is_small = here.is_small(size);
         row_of_bytes from(input,
                           is_root ? static_cast<std::uint64_t>(input_count) *
                                         static_cast<std::uint64_t>(here.ranks())
                                   : 0,
                           is_root ? input_type : MPI_BYTE, comm);
-        auto* const all = is_root ? from.data() : nullptr;
+        std::vector<std::byte> others(is_small && !is_root ? size : 0);
+        auto* const all = is_root ? from.data() : others.data();
         if (is_root) from.pack();
+        auto const run = [&](std::byte* to) {
+          if (!is_small) {
+            return blink::scatter(here.me(), here.plan(shape::scatter, root), read_only(all), to,
+                                  bytes);
+          }
+          blink::broadcast(here.me(), here.plan(shape::tree, root), read_only(all), all, size);
+          if (to != all + own) std::memcpy(to, all + own, bytes);
+        };
         if (is_root && output == MPI_IN_PLACE) {  // its block stays where it is
-          blink::scatter(here.me(), plan, read_only(all),
-                         all + static_cast<std::uint64_t>(root) * bytes, bytes);
+          run(all + own);
         } else {
           row_of_bytes to(output, static_cast<std::uint64_t>(output_count), output_type, comm);
-          blink::scatter(here.me(), plan, read_only(all), to.data(), bytes);
+          run(to.data());
           to.unpack();
         }
         return true;
@@ -348,18 +393,28 @@ int MPI_Alltoall(void const* input, int input_count, MPI_Datatype input_type, vo
   if (take(entry::alltoall, comm, code, [&](attached& here) {
         auto const bytes = copied_bytes(output_count, output_type);  // of one block
         if (!here.takes(bytes)) return false;
-        auto& plan = here.plan(shape::all_to_all);
         auto const ranks = static_cast<std::uint64_t>(here.ranks());
         row_of_bytes to(output, static_cast<std::uint64_t>(output_count) * ranks, output_type,
                         comm);
+        auto const run = [&](std::byte const* in) {
+          if (!here.is_small(ranks * bytes)) {
+            return blink::all_to_all(here.me(), here.plan(shape::all_to_all), in, to.data(), bytes);
+          }
+          std::vector<std::byte> all(ranks * ranks * bytes);
+          blink::all_gather(here.me(), here.plan(shape::star), in, all.data(), ranks * bytes);
+          for (std::uint64_t from = 0; from < ranks; ++from) {
+            auto const place = from * ranks + static_cast<std::uint64_t>(here.rank());
+            std::memcpy(to.data() + from * bytes, all.data() + place * bytes, bytes);
+          }
+        };
         if (input == MPI_IN_PLACE) {
           to.pack();
-          blink::all_to_all(here.me(), plan, read_only(to.data()), to.data(), bytes);
+          run(to.data());
         } else {
           row_of_bytes from(input, static_cast<std::uint64_t>(input_count) * ranks, input_type,
                             comm);
           from.pack();
-          blink::all_to_all(here.me(), plan, read_only(from.data()), to.data(), bytes);
+          run(from.data());
         }
         to.unpack();
         return true;
@@ -377,15 +432,21 @@ int MPI_Alltoallv(void const* input, int const input_counts[], int const input_d
         if (!here.takes_unknown()) return false;
         using order = rows_of_bytes::order;
         bool const is_in_place = input == MPI_IN_PLACE;
+        auto const* const counts = is_in_place ? output_counts : input_counts;
+        auto const* const places = is_in_place ? output_displacements : input_displacements;
+        auto const type = is_in_place ? output_type : input_type;
+        if (!are_regular(here, counts, places, type) ||
+            !are_regular(here, output_counts, output_displacements, output_type)) {
+          return exchange_blocks(here, {.is_odd = true});
+        }
         rows_of_bytes to(output, output_counts, output_displacements, here.ranks(), output_type,
                          comm, order::any);
-        rows_of_bytes from(is_in_place ? output : input, is_in_place ? output_counts : input_counts,
-                           is_in_place ? output_displacements : input_displacements, here.ranks(),
-                           is_in_place ? output_type : input_type, comm,
+        rows_of_bytes from(is_in_place ? output : input, counts, places, here.ranks(), type, comm,
                            is_in_place ? order::in_a_copy : order::any);
         from.pack();
-        blink::all_to_all_v(here.me(), here.plan(shape::all_to_all), read_only(from.data()),
-                            from.blocks(), to.data(), to.blocks());
+        if (!exchange_blocks(here, {false, from.data(), from.blocks(), to.data(), to.blocks()})) {
+          return false;
+        }
         to.unpack();
         return true;
       })) {
@@ -393,6 +454,84 @@ int MPI_Alltoallv(void const* input, int const input_counts[], int const input_d
   }
   return PMPI_Alltoallv(input, input_counts, input_displacements, input_type, output, output_counts,
                         output_displacements, output_type, comm);
+}
+
+int MPI_Gatherv(void const* input, int input_count, MPI_Datatype input_type, void* output,
+                int const counts[], int const displacements[], MPI_Datatype output_type, int root,
+                MPI_Comm comm) {
+  int code = MPI_SUCCESS;
+  if (take(entry::gatherv, comm, code, [&](attached& here) {
+        if (!here.takes_unknown(root)) return false;
+        bool const is_root = here.rank() == root;
+        bool const stays = is_root && input == MPI_IN_PLACE;
+        if ((!stays && !is_regular(input_count, input_type)) ||
+            (is_root && !are_regular(here, counts, displacements, output_type))) {
+          return exchange_blocks(here, {.is_odd = true});
+        }
+        auto const ranks = static_cast<std::size_t>(here.ranks());
+        std::vector<int> expected(ranks, 0);
+        if (is_root) expected.assign(counts, counts + ranks);
+        if (stays) expected[static_cast<std::size_t>(root)] = 0;
+        std::vector<int> const nowhere(ranks, 0);
+        rows_of_bytes to(output, expected.data(), is_root ? displacements : nowhere.data(),
+                         here.ranks(), is_root ? output_type : MPI_BYTE, comm,
+                         rows_of_bytes::order::any);
+        row_of_bytes from(stays ? nullptr : input,
+                          stays ? 0 : static_cast<std::uint64_t>(input_count),
+                          stays ? MPI_BYTE : input_type, comm);
+        from.pack();
+        std::vector<blink::block> sends(ranks);
+        if (!stays) sends[static_cast<std::size_t>(root)].count = bytes_of(input_count, input_type);
+        if (!exchange_blocks(here, {false, from.data(), sends, to.data(), to.blocks()})) {
+          return false;
+        }
+        to.unpack();
+        return true;
+      })) {
+    return code;
+  }
+  return PMPI_Gatherv(input, input_count, input_type, output, counts, displacements, output_type,
+                      root, comm);
+}
+
+int MPI_Scatterv(void const* input, int const counts[], int const displacements[],
+                 MPI_Datatype input_type, void* output, int output_count, MPI_Datatype output_type,
+                 int root, MPI_Comm comm) {
+  int code = MPI_SUCCESS;
+  if (take(entry::scatterv, comm, code, [&](attached& here) {
+        if (!here.takes_unknown(root)) return false;
+        bool const is_root = here.rank() == root;
+        bool const stays = is_root && output == MPI_IN_PLACE;
+        if ((!stays && !is_regular(output_count, output_type)) ||
+            (is_root && !are_regular(here, counts, displacements, input_type))) {
+          return exchange_blocks(here, {.is_odd = true});
+        }
+        auto const ranks = static_cast<std::size_t>(here.ranks());
+        std::vector<int> sent(ranks, 0);
+        if (is_root) sent.assign(counts, counts + ranks);
+        if (stays) sent[static_cast<std::size_t>(root)] = 0;
+        std::vector<int> const nowhere(ranks, 0);
+        rows_of_bytes from(input, sent.data(), is_root ? displacements : nowhere.data(),
+                           here.ranks(), is_root ? input_type : MPI_BYTE, comm,
+                           rows_of_bytes::order::any);
+        row_of_bytes to(stays ? nullptr : output,
+                        stays ? 0 : static_cast<std::uint64_t>(output_count),
+                        stays ? MPI_BYTE : output_type, comm);
+        from.pack();
+        std::vector<blink::block> receives(ranks);
+        if (!stays) {
+          receives[static_cast<std::size_t>(root)].count = bytes_of(output_count, output_type);
+        }
+        if (!exchange_blocks(here, {false, from.data(), from.blocks(), to.data(), receives})) {
+          return false;
+        }
+        to.unpack();
+        return true;
+      })) {
+    return code;
+  }
+  return PMPI_Scatterv(input, counts, displacements, input_type, output, output_count, output_type,
+                       root, comm);
 }
 
 int MPI_Barrier(MPI_Comm comm) {

@@ -89,6 +89,13 @@ class attached {
   }
   /// The same where no rank knows how many bytes there are.
   [[nodiscard]] bool takes_unknown() const { return agreed_.least == 0; }
+  /// … and blocks go to one rank, or from one: few ranks alone, as all show all others what they have.
+  [[nodiscard]] bool takes_unknown(int root) const {
+    return takes_unknown() && ranks() <= few && root >= 0 && root < ranks();
+  }
+  /// May each rank rather have what all have together, so many bytes, and take its part? What ranks
+  /// show when they announce a call takes one step, what they send along a schedule two.
+  [[nodiscard]] bool is_small(std::uint64_t bytes) const { return ranks() <= few && bytes <= 4096; }
   [[nodiscard]] blink::mpi_session& me() { return *me_; }
   [[nodiscard]] int rank() const { return me_->rank(); }
   [[nodiscard]] int ranks() const { return me_->rank_count(); }
@@ -103,7 +110,6 @@ class attached {
 
  private:
   [[nodiscard]] blink::schedule make(shape of, int root) const {
-    constexpr int few = 8;
     switch (of) {
       case shape::star:
         return blink::star_schedule(ranks());
@@ -122,6 +128,8 @@ class attached {
     return blink::all_to_all_schedule(ranks());
   }
 
+  static constexpr int few = 8;  // ranks that show all others what they have
+
   agreement agreed_;
   std::unique_ptr<blink::mpi_session> me_;
   std::map<std::pair<shape, int>, blink::prepared_schedule*> plans_;
@@ -137,23 +145,17 @@ enum class entry : std::size_t {
   barrier,
   bcast,
   gather,
+  gatherv,
   reduce,
   reduce_scatter,
   reduce_scatter_block,
-  scatter
+  scatter,
+  scatterv
 };
-inline constexpr std::array<char const*, 12> entry_names{"Allgather",
-                                                         "Allgatherv",
-                                                         "Allreduce",
-                                                         "Alltoall",
-                                                         "Alltoallv",
-                                                         "Barrier",
-                                                         "Bcast",
-                                                         "Gather",
-                                                         "Reduce",
-                                                         "Reduce_scatter",
-                                                         "Reduce_scatter_block",
-                                                         "Scatter"};
+inline constexpr std::array<char const*, 14> entry_names{
+    "Allgather", "Allgatherv", "Allreduce", "Alltoall", "Alltoallv",      "Barrier",
+    "Bcast",     "Gather",     "Gatherv",   "Reduce",   "Reduce_scatter", "Reduce_scatter_block",
+    "Scatter",   "Scatterv"};
 
 /// Everything that lives as long as MPI.
 class shim {

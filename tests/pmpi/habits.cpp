@@ -336,6 +336,11 @@ void mistakes() {
   unsigned char largest = 0;
   said("no such pair", MPI_Allreduce(&byte, &largest, 1, MPI_BYTE, MPI_MAX, copy));
   said("no type", MPI_Bcast(&data, 1, MPI_DATATYPE_NULL, 0, copy));
+  std::vector<int> const ones(static_cast<std::size_t>(size_of(copy)), 1);
+  std::vector<int> blocks(2 * ones.size(), 3);
+  said("blocks without a type",
+       MPI_Alltoallv(blocks.data(), ones.data(), ones.data(), MPI_INT, blocks.data() + ones.size(),
+                     ones.data(), ones.data(), MPI_DATATYPE_NULL, copy));
   say("after mistakes", sum_over(copy, 1));
   MPI_Comm_free(&copy);
 }

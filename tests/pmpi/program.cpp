@@ -114,7 +114,7 @@ class calls {
     std::vector<unsigned char> one(count * of.extent), all(count * of.extent * ranks);
     fill(one, of.type, own_);
     fill(all, of.type, own_);
-    switch (random() % 13) {
+    switch (random() % 15) {
       case 0:
         if (in_place) {
           MPI_Allreduce(MPI_IN_PLACE, one.data(), n, of.type, op, comm_);
@@ -163,7 +163,7 @@ class calls {
         return 0;
       case 6: {
         auto other = all;
-        if (in_place) {
+        if (in_place && of.type != MPI_DOUBLE_INT) {  // MPICH 4.0.2 fails there, see below
           MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all.data(), n, of.type, comm_);
         } else {
           MPI_Alltoall(other.data(), n, of.type, all.data(), n, of.type, comm_);
@@ -200,6 +200,11 @@ class calls {
         return transpose_unequal(of, count, in_place && of.type != MPI_DOUBLE_INT, random);
       case 11:
         return scatter_reduced(of, op, count, in_place, random);
+      case 12:
+        // MPICH 4.0.2 fails where elements have gaps.
+        return collect_unequal(of, count, in_place && of.type != MPI_DOUBLE_INT, root, random);
+      case 13:
+        return spread_unequal(of, count, in_place && of.type != MPI_DOUBLE_INT, root, random);
       default:
         return with_gaps(static_cast<int>(count % 300), root);
     }
@@ -242,6 +247,46 @@ class calls {
     MPI_Allgatherv(in_place ? MPI_IN_PLACE : static_cast<void*>(mine.data()), counts[own], of.type,
                    all.data(), counts.data(), displacements.data(), of.type, comm_);
     return sum_of_values(all, of.type);
+  }
+  // Only the root knows all counts.
+  std::uint64_t collect_unequal(kind const& of, std::size_t most, bool in_place, int root,
+                                random_engine& random) {
+    auto const counts = unequal(most, random);
+    auto const own = static_cast<std::size_t>(rank_);
+    std::vector<unsigned char> mine(static_cast<std::size_t>(counts[own]) * of.extent);
+    fill(mine, of.type, own_);
+    if (rank_ != root) {
+      MPI_Gatherv(mine.data(), counts[own], of.type, nullptr, nullptr, nullptr, MPI_DATATYPE_NULL,
+                  root, comm_);
+      return 0;
+    }
+    std::size_t end = 0;
+    auto const displacements = spread(counts, &end);
+    std::vector<unsigned char> all(end * of.extent);
+    fill(all, of.type, own_);
+    MPI_Gatherv(in_place ? MPI_IN_PLACE : static_cast<void*>(mine.data()), counts[own], of.type,
+                all.data(), counts.data(), displacements.data(), of.type, root, comm_);
+    return sum_of_values(all, of.type);
+  }
+  std::uint64_t spread_unequal(kind const& of, std::size_t most, bool in_place, int root,
+                               random_engine& random) {
+    auto const counts = unequal(most, random);
+    auto const own = static_cast<std::size_t>(rank_);
+    std::vector<unsigned char> mine(static_cast<std::size_t>(counts[own]) * of.extent);
+    fill(mine, of.type, own_);
+    if (rank_ != root) {
+      MPI_Scatterv(nullptr, nullptr, nullptr, MPI_DATATYPE_NULL, mine.data(), counts[own], of.type,
+                   root, comm_);
+      return sum_of_values(mine, of.type);
+    }
+    std::size_t end = 0;
+    auto const displacements = spread(counts, &end);
+    std::vector<unsigned char> all(end * of.extent);
+    fill(all, of.type, own_);
+    MPI_Scatterv(all.data(), counts.data(), displacements.data(), of.type,
+                 in_place ? MPI_IN_PLACE : static_cast<void*>(mine.data()), counts[own], of.type,
+                 root, comm_);
+    return sum_of_values(in_place ? all : mine, of.type);
   }
   std::uint64_t transpose_unequal(kind const& of, std::size_t most, bool in_place,
                                   random_engine& random) {

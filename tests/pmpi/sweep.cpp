@@ -79,6 +79,15 @@ void call_all(std::size_t count, int turn) {
   all.assign(all.size(), -1);
   MPI_Gather(in.data(), n, MPI_FLOAT, all.data(), n, MPI_FLOAT, root, MPI_COMM_WORLD);
   if (rank == root) check("Gather", all, all.size(), gathered);
+  all.assign(all.size(), -1);
+  MPI_Gatherv(in.data(), n, MPI_FLOAT, all.data(), counts.data(), places.data(), MPI_FLOAT, root,
+              MPI_COMM_WORLD);
+  if (rank == root) check("Gatherv", all, all.size(), gathered);
+  out.assign(count, -1);
+  MPI_Scatterv(wide.data(), counts.data(), places.data(), MPI_FLOAT, out.data(), n, MPI_FLOAT, root,
+               MPI_COMM_WORLD);
+  check("Scatterv", out, count, [&](std::size_t k) { return value(root, me * count + k, turn); });
+  out.assign(count, -1);
   MPI_Scatter(wide.data(), n, MPI_FLOAT, out.data(), n, MPI_FLOAT, root, MPI_COMM_WORLD);
   check("Scatter", out, count, [&](std::size_t k) { return value(root, me * count + k, turn); });
 

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Blocks of sizes that only their two ends know.
+
+#include <blink/collectives.hpp>
+#include <blink/collectives/all_to_all_v.hpp>
+#include <blink/error.hpp>
+
+#include "communicators.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace blink_pmpi {
+
+/// What a rank has for the others and expects from them, in bytes.
+struct own_blocks {
+  bool is_odd = false;  ///< the library is to say what is wrong with them
+  std::byte const* input = nullptr;
+  std::vector<blink::block> sends{};  ///< by rank, in `input`
+  std::byte* output = nullptr;
+  std::vector<blink::block> receives{};  ///< by rank, in `output`
+};
+
+/// Hands each rank the others' blocks for it. First each shows all others the sizes, and with them its
+/// bytes, if they are few: then that was all. Returns false on all ranks if any has odd arguments.
+///
+/// Throws: precondition_error, on all ranks alike, if what a rank sends is not what the other expects.
+inline bool exchange_blocks(attached& here, own_blocks const& own) {
+  constexpr std::size_t most_shown = 256;
+  auto const ranks = static_cast<std::size_t>(here.ranks());
+  auto const me = static_cast<std::size_t>(here.rank());
+  std::size_t const numbers = 1 + 2 * ranks;  // is_odd, what it sends, what it receives
+  std::size_t const each = numbers * sizeof(std::uint64_t) + most_shown;
+  std::vector<std::uint64_t> mine(numbers, 0);
+  std::vector<std::byte> all(ranks * each);
+  mine[0] = own.is_odd ? 1 : 0;
+  std::byte* const record = all.data() + me * each;
+  std::size_t shown = 0;
+  for (std::size_t peer = 0; peer < ranks && !own.is_odd; ++peer) {
+    auto const& block = own.sends[peer];
+    mine[1 + peer] = block.count;
+    mine[1 + ranks + peer] = own.receives[peer].count;
+    if (peer == me || block.count == 0) continue;
+    if (block.count <= most_shown - shown) {
+      std::memcpy(record + each - most_shown + shown, own.input + block.begin, block.count);
+      shown += block.count;
+    } else {
+      shown = most_shown;  // the others see from the sizes that not all are here
+    }
+  }
+  std::memcpy(record, mine.data(), numbers * sizeof(std::uint64_t));
+  blink::all_gather(here.me(), here.plan(attached::shape::star),
+                    static_cast<std::byte const*>(record), all.data(), each);
+
+  auto const number = [&](std::size_t rank, std::size_t index) {
+    std::uint64_t result = 0;
+    std::memcpy(&result, all.data() + rank * each + index * sizeof(result), sizeof(result));
+    return result;
+  };
+  bool are_all_shown = true;
+  for (std::size_t from = 0; from < ranks; ++from) {
+    if (number(from, 0) != 0) return false;
+    std::uint64_t sent = 0;
+    for (std::size_t to = 0; to < ranks; ++to) {
+      if (to != from) sent += number(from, 1 + to);
+    }
+    are_all_shown = are_all_shown && sent <= most_shown;
+  }
+  for (std::size_t from = 0; from < ranks; ++from) {
+    for (std::size_t to = 0; to < ranks; ++to) {
+      auto const sent = number(from, 1 + to);
+      auto const expected = number(to, 1 + ranks + from);
+      if (sent == expected) continue;
+      throw blink::precondition_error("rank " + std::to_string(from) + " sends rank " +
+                                      std::to_string(to) + " " + std::to_string(sent) +
+                                      " bytes, which expects " + std::to_string(expected));
+    }
+  }
+  if (!are_all_shown) {
+    blink::all_to_all_v(here.me(), here.plan(attached::shape::all_to_all), own.input, own.sends,
+                        own.output, own.receives);
+    return true;
+  }
+  for (std::size_t from = 0; from < ranks; ++from) {
+    auto const& block = own.receives[from];
+    if (block.count == 0) continue;
+    auto const* data =
+        from == me ? own.input + own.sends[me].begin : all.data() + (from + 1) * each - most_shown;
+    for (std::size_t to = 0; to < me && from != me; ++to) {
+      if (to != from) data += number(from, 1 + to);
+    }
+    std::memcpy(own.output + block.begin, data, block.count);
+  }
+  return true;
+}
+
+}  // namespace blink_pmpi
