@@ -117,7 +117,9 @@ TEST(one_shot, is_told_from_two_steps_where_ranks_disagree) {
 
 TEST(methods, every_size_goes_the_way_that_the_table_says) {
   constexpr int ranks = 3;
-  blink::basic_world<blink::slot_link> world(ranks);
+  blink::world_options options;
+  options.shown_bytes = 0;
+  blink::basic_world<blink::slot_link> world(ranks, options);
   auto const table = two_methods(ranks);
   auto& one_shot = world.prepare(table.methods[0].plan);
   auto& star = world.prepare(table.methods[1].plan);

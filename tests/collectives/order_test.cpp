@@ -2,6 +2,8 @@
 // What the last bits of rounded sums depend on, and what they do not.
 
 #include <blink/collectives.hpp>
+#include <blink/collectives/team_group.hpp>
+#include <blink/reducers/accumulate_in.hpp>
 #include <blink/transports/slots.hpp>
 
 #include "support/collective_case.hpp"
@@ -102,6 +104,37 @@ TEST(order, shape_is_exact) {
           blink::with_order<blink::order_promise::shape>(blink_test::triple_reducer{});
       EXPECT_EQ(blink_test::run_case<std::uint8_t>(copying, plan, what, sums), "");
       EXPECT_EQ(blink_test::run_case<blink_test::triple>(reaching, plan, what, triples), "");
+    }
+  }
+}
+
+// Types whose sums do not depend on the order, with and without accumulators of another type.
+TEST(order, any_is_exact) {
+  auto const sums = blink::with_order<blink::order_promise::any>(blink::sum{});
+  auto const wider = blink::with_order<blink::order_promise::any>(
+      blink::accumulate_in<std::int64_t>(blink::sum{}));
+  auto const triples = blink::with_order<blink::order_promise::any>(blink_test::triple_reducer{});
+  for (std::uint64_t seed = 0; seed < 16; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    int const ranks = 3 + below(random, 6);
+    blink::world_options options;
+    options.slot_bytes = 12 + random() % 1000;
+    options.window = 1 + static_cast<std::uint32_t>(random() % 3);
+    blink::thread_world reaching(ranks, options);
+    blink::basic_world<blink::slot_link> copying(ranks, options);
+    options.team_size = 3;
+    blink::basic_world<blink::slot_link, blink::team_group> teams(3, options);
+    for (auto const kind : {blink::collective::all_reduce, blink::collective::reduce_scatter}) {
+      auto const plan = blink_test::random_schedule(random, ranks, kind);
+      blink_test::collective_case const what{kind, random() % 4000, seed % 2 == 0, seed % 4, seed};
+      EXPECT_EQ(blink_test::run_case<std::uint8_t>(copying, plan, what, sums, 2), "");
+      EXPECT_EQ(blink_test::run_case<std::int16_t>(copying, plan, what, wider, 2), "");
+      EXPECT_EQ(blink_test::run_case<blink_test::triple>(reaching, plan, what, triples, 2), "");
+      if (seed % 4 == 0) {
+        auto const star = blink::star_schedule(3);
+        EXPECT_EQ(blink_test::run_case<blink_test::triple>(teams, star, what, triples, 2), "");
+      }
     }
   }
 }

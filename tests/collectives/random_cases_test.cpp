@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random trees, weights, collectives, counts, types, chunkings and windows, exact against a loop.
+// Random trees, weights, collectives, counts, types, reducers, chunkings, windows and orders, exact
+// against a loop.
 //
 // BLINK_CASES=10000 runs about as many calls instead of the 800 of every day.
 
@@ -21,6 +22,7 @@
 
 namespace {
 
+using blink::order_promise;
 using blink_test::below;
 using blink_test::collective_case;
 using blink_test::run_case;
@@ -43,6 +45,7 @@ blink::world_options random_options(std::mt19937_64& random) {
   options.window = 1 + static_cast<std::uint32_t>(random() % 5);
   options.slot_bytes = 12 + random() % 3000;
   if (random() % 4 == 0) options.streaming_bytes = 0;
+  if (random() % 2 == 0) options.shown_bytes = 0;
   return options;
 }
 
@@ -55,10 +58,12 @@ std::string run_types(World& world, blink::schedule const& plan, collective_case
     case 1:
       return run_case<std::int32_t, Chunks>(world, plan, what, blink::avg{}, 2);
     case 2:
-      return run_case<std::uint8_t, Chunks>(world, plan, what, blink::bit_xor{}, 2);
+      return run_case<std::uint8_t, Chunks>(
+          world, plan, what, blink::with_order<order_promise::any>(blink::bit_xor{}), 2);
     default:
-      return run_case<blink_test::triple, Chunks>(world, plan, what, blink_test::triple_reducer{},
-                                                  2);
+      return run_case<blink_test::triple, Chunks>(
+          world, plan, what, blink::with_order<order_promise::shape>(blink_test::triple_reducer{}),
+          2);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <thread>
+#include <vector>
 
 namespace blink_bench {
 
@@ -26,9 +27,13 @@ namespace blink_bench {
     case operation::all_gather:
       return blink::collective::all_gather;
     case operation::reduce_scatter:
+      return blink::collective::reduce_scatter;
+    case operation::all_to_all:
+      return blink::collective::all_to_all;
+    case operation::barrier:
       break;
   }
-  return blink::collective::reduce_scatter;
+  return blink::collective::barrier;
 }
 
 /// Calls of one rank of a blink world, by methods that are measured before.
@@ -53,16 +58,21 @@ class blink_peer {
         return blink::all_gather(*me_, methods_, input, call.output, call.block);
       case operation::reduce_scatter:
         return blink::reduce_scatter(*me_, methods_, input, call.output, call.block, blink::sum{});
+      case operation::all_to_all:
+        return blink::all_to_all(*me_, methods_, input, call.output, call.block);
+      case operation::barrier:
+        return blink::barrier(*me_);
     }
   }
 
  private:
-  static blink::method_table tuned(Context& me, peer_arguments const& given) {
+  static std::vector<blink::method_table> tuned(Context& me, peer_arguments const& given) {
+    if (given.what == operation::barrier) return {};
     blink::tuning_options options;
     options.first_bytes = given.first_bytes;
     options.last_bytes = std::min<std::size_t>(given.last_bytes, options.last_bytes);
     auto const kind = kind_of(given.what);
-    return blink::tune(me, kind, blink::default_methods(kind, me.rank_count()), options).table;
+    return {blink::tune(me, kind, blink::default_methods(kind, me.rank_count()), options).table};
   }
 
   Context* me_;

@@ -30,9 +30,17 @@
 
 namespace blink_bench {
 
-enum class operation { all_reduce, broadcast, reduce, all_gather, reduce_scatter };
-inline constexpr std::array<std::string_view, 5> operation_names{
-    "all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter"};
+enum class operation {
+  all_reduce,
+  broadcast,
+  reduce,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  barrier
+};
+inline constexpr std::array<std::string_view, 7> operation_names{
+    "all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"};
 
 /// `PROGRAM BOARD RANKS OPERATION FIRST_BYTES LAST_BYTES SECONDS`: see `scripts/bench_peers`.
 struct peer_arguments {
@@ -108,6 +116,7 @@ struct peer_call {
   bool const sums = call.what == operation::all_reduce || call.what == operation::reduce ||
                     call.what == operation::reduce_scatter;
   if (call.what == operation::reduce && rank != 0) return 0;
+  if (call.what == operation::barrier) return 0;
   std::size_t const shift =
       call.what == operation::reduce_scatter ? call.block * static_cast<std::size_t>(rank) : 0;
   std::size_t wrong = 0;
@@ -117,6 +126,9 @@ struct peer_call {
       for (int peer = 0; peer < ranks; ++peer) expected += contribution(peer, round, shift + k);
     } else if (call.what == operation::all_gather) {
       expected = contribution(static_cast<int>(k / call.block), round, k % call.block);
+    } else if (call.what == operation::all_to_all) {
+      expected = contribution(static_cast<int>(k / call.block), round,
+                              call.block * static_cast<std::size_t>(rank) + k % call.block);
     } else {
       expected = contribution(0, round, k);
     }
@@ -146,12 +158,14 @@ void measure(peer_board& board, peer_arguments const& given, int rank, std::stri
              Peer& peer) {
   for (std::size_t bytes = given.first_bytes; bytes <= given.last_bytes;
        bytes = size_after(bytes)) {
+    if (given.what == operation::barrier && bytes > given.first_bytes) break;
     peer_call call;
     call.what = given.what;
     auto const ranks = static_cast<std::size_t>(given.ranks);
     call.block = std::max<std::size_t>(1, bytes / sizeof(float) / ranks);
-    bool const has_blocks =
-        given.what == operation::all_gather || given.what == operation::reduce_scatter;
+    bool const has_blocks = given.what == operation::all_gather ||
+                            given.what == operation::reduce_scatter ||
+                            given.what == operation::all_to_all;
     call.count = has_blocks ? call.block * ranks : bytes / sizeof(float);
     auto const make_buffer = [&](std::size_t count) {
       if constexpr (requires { peer.make_buffer(count); }) {

@@ -5,6 +5,8 @@
 #include "peer_loop.hpp"
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
+#include <gloo/alltoall.h>
+#include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/math.h>
 #include <gloo/reduce.h>
@@ -63,6 +65,16 @@ class gloo_peer {
         options.setInput(call.input, call.block);
         options.setOutput(call.output, call.count);
         return gloo::allgather(options);
+      }
+      case operation::all_to_all: {
+        gloo::AlltoallOptions options(context_);
+        options.setInput(call.input, call.count);
+        options.setOutput(call.output, call.count);
+        return gloo::alltoall(options);
+      }
+      case operation::barrier: {
+        gloo::BarrierOptions options(context_);
+        return gloo::barrier(options);
       }
       case operation::reduce_scatter:
         break;

@@ -49,6 +49,12 @@ class library_peer {
       case operation::reduce_scatter:
         MPI_Reduce_scatter_block(call.input, call.output, block, MPI_FLOAT, MPI_SUM, comm_);
         break;
+      case operation::all_to_all:
+        MPI_Alltoall(call.input, block, MPI_FLOAT, call.output, block, MPI_FLOAT, comm_);
+        break;
+      case operation::barrier:
+        MPI_Barrier(comm_);
+        break;
     }
   }
 

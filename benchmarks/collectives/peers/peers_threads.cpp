@@ -75,6 +75,13 @@ class ceiling_peer {
         sum_unaligned(shifted, own[0], call.block);
         break;
       }
+      case operation::all_to_all:
+        for (int k = 0; k < Ranks; ++k) {
+          copy(own[0] + call.block * static_cast<std::size_t>(k), inputs_[k] + block, call.block);
+        }
+        break;
+      case operation::barrier:
+        return;
     }
     barrier_.wait(Ranks);
   }
@@ -113,6 +120,7 @@ int main(int count, char** texts) {
     auto& board = blink_bench::map_board(given.board);
     if (given.ranks == 2) measure_ceiling<2>(board, given);
     if (given.ranks == 4) measure_ceiling<4>(board, given);
+    if (given.ranks == 8) measure_ceiling<8>(board, given);
     blink::thread_world world(given.ranks);
     world.run([&](auto& me) {
       blink_bench::blink_peer peer(me, given);

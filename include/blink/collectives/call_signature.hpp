@@ -62,7 +62,7 @@ struct call_signature {
       return text("types", names(), other.names());
     }
     if (blocks != other.blocks) return "other sizes of blocks than rank " + std::to_string(peer);
-    return "another schedule, window or slot size than rank " + std::to_string(peer);
+    return "another schedule, or other options of the world, than rank " + std::to_string(peer);
   }
 
   /// The collective's name.

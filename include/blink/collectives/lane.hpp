@@ -30,6 +30,15 @@ struct wire_end {
   std::uint64_t waited = 0;       ///< clock ticks during which a lane could not go on because of it
 };
 
+/// What a rank has combined of a chunk of which not all has arrived (`order_promise::any`).
+struct early_sums {
+  static constexpr std::uint32_t most_arrivals = 64;
+
+  std::byte* sums = nullptr;   ///< accumulators of a chunk; null: nothing is combined early
+  std::uint64_t combined = 0;  ///< the arrivals in them, by bits, after the own input
+  std::uint64_t next = 0;      ///< the arrivals that are to be added now
+};
+
 /// One rank's work for one phase of one tree: for each chunk, combine the own input and what
 /// arrives on `in`, and hand the result to the own output and to `out`.
 ///
@@ -60,7 +69,8 @@ struct lane {
   std::size_t stride = 1;        ///< elements from the begin of a chunk to that of the next
   std::uint64_t chunks = 0;      ///< number of chunks
   std::uint64_t done = 0;        ///< chunks that need no more work here
-  bool is_finished = false;      ///< also: nobody reads from this rank's buffers any more
+  early_sums early{};
+  bool is_finished = false;  ///< also: nobody reads from this rank's buffers any more
   wire_end* blocked_on = nullptr;
   std::uint64_t blocked_since = 0;
 };
@@ -72,6 +82,11 @@ struct call_buffers {
   T* output = nullptr;
   bool streams = false;  ///< write outputs past the caches
 };
+
+/// Has the arrival on wire `k` of the chunk that `here` works on been combined already?
+[[nodiscard]] BLINK_HOST_DEVICE inline bool is_combined(lane const& here, std::uint32_t k) {
+  return here.early.combined != 0 && (here.early.combined >> k & 1) != 0;
+}
 
 /// From the begin of the tree's part to the chunk that `here` works on, in elements of a buffer.
 [[nodiscard]] BLINK_HOST_DEVICE inline std::size_t chunk_offset(lane const& here) {

@@ -9,8 +9,9 @@
 namespace blink::inline BLINK_ABI {
 
 /// What a reducer may rely on about the order in which an element of the ranks is combined; it
-/// decides the last bits of sums that are rounded. Nothing is combined in the order of arrival.
+/// decides the last bits of sums that are rounded. Without a wish it is `run`.
 enum class order_promise : std::uint8_t {
+  any,    ///< what has come is combined while the rest is awaited: bits depend on the timing
   run,    ///< equal schedules, counts and inputs give equal bits, whatever the timing
   shape,  ///< and element i is combined in the same order whatever the count: `periodic_part`
 };
@@ -31,7 +32,8 @@ struct ordered_reducer : Reducer {
 };
 
 /// `all_reduce(…, with_order<order_promise::shape>(sum{}))`: equal elements give equal bits, also
-/// when they are reduced in buffers of other lengths.
+/// when they are reduced in buffers of other lengths. `any` saves time where ranks have many
+/// children that come late or one after the other.
 template <order_promise Order, class Reducer>
 [[nodiscard]] BLINK_HOST_DEVICE constexpr ordered_reducer<Order, Reducer> with_order(
     Reducer const& reduce) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/detail/early_arrivals.hpp>
 #include <blink/collectives/detail/move_chunk.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/reducer.hpp>
@@ -35,6 +36,7 @@ BLINK_HOST_DEVICE wire_end* obstacle(Link const link, lane const& here) {
   if (here.done < here.chunks) {
     for (std::uint32_t k = 0; k < here.in_count; ++k) {
       wire_end& end = here.in[k];
+      if (is_combined(here, k)) continue;
       if (!link.is_present(end.peer) || !link.has_arrived(end.wire, end.first + here.done)) {
         return &end;
       }
@@ -58,6 +60,17 @@ BLINK_HOST_DEVICE wire_end* obstacle(Link const link, lane const& here) {
   return nullptr;
 }
 
+/// Gives back the slots of what was combined early.
+template <transport Link>
+void count_early(Link const link, lane& here) {
+  for (std::uint32_t k = 0; k < here.in_count; ++k) {
+    wire_end const& end = here.in[k];
+    bool const is_new = (here.early.next >> k & 1) != 0;
+    if (is_new && end.way == passage::slots) link.take(end.wire, end.first + here.done);
+  }
+  here.early.combined |= here.early.next;
+}
+
 /// Tells the peers about the chunk that was just moved.
 template <transport Link>
 BLINK_HOST_DEVICE void hand_over(Link const link, lane& here, element_sizes const& sizes) {
@@ -73,8 +86,11 @@ BLINK_HOST_DEVICE void hand_over(Link const link, lane& here, element_sizes cons
   for (std::uint32_t k = 0; k < here.in_count; ++k) {
     wire_end& end = here.in[k];
     end.bytes += count * (end.is_partial ? sizes.wire : sizes.value);
-    if (end.way == passage::slots || is_last) link.take(end.wire, end.first + here.done);
+    if (end.way == passage::slots ? !is_combined(here, k) : is_last) {
+      link.take(end.wire, end.first + here.done);
+    }
   }
+  here.early.combined = 0;
   ++here.done;
 }
 
@@ -85,6 +101,7 @@ BLINK_HOST_DEVICE void hand_over(Link const link, lane& here, element_sizes cons
 template <transport Link>
 BLINK_HOST_DEVICE void open_lane(Link const link, lane& here, std::size_t element_bytes) {
   here.done = 0;
+  here.early.combined = 0;
   here.is_finished = false;
   here.blocked_on = nullptr;
   here.blocked_since = 0;
@@ -128,8 +145,10 @@ BLINK_HOST_DEVICE walk_round_result walk_round(Group const group, Link const lin
   for (std::size_t index = 0; index < lane_count; ++index) {
     lane& here = lanes[index];
     bool ready = false;
+    bool waits = false;  // for a second time for the same
     if (leads && !here.is_finished) {
       wire_end* const blocked_on = detail::obstacle(link, here);
+      waits = blocked_on != nullptr && blocked_on == here.blocked_on;
       if (blocked_on != here.blocked_on) {  // the clock is read at changes only
         std::uint64_t const now = clock.now();
         if (here.blocked_on != nullptr) here.blocked_on->waited += now - here.blocked_since;
@@ -141,6 +160,16 @@ BLINK_HOST_DEVICE walk_round_result walk_round(Group const group, Link const lin
         here.is_finished = !ready;
       }
       result.is_open = result.is_open || !here.is_finished;
+    }
+    if constexpr (detail::combines_on_arrival<Reducer>) {
+      if (waits) here.early.next = detail::combinable_arrivals(link, here);
+      if (group.from_leader(waits && here.early.next != 0)) {
+        detail::combine_early(group, link, here, buffers, reduce);
+        group.sync();
+        if (leads) detail::count_early(link, here);
+        result.moved = true;
+        continue;
+      }
     }
     if (!group.from_leader(ready)) continue;
     detail::move_chunk(group, link, here, buffers, reduce);
@@ -163,7 +192,7 @@ BLINK_HOST_DEVICE walk_round_result walk_round(Group const group, Link const lin
 ///         an inner rank are two lanes).
 /// Post:   if `ok`: outputs hold the results and no peer reads or writes this rank's buffers.
 /// Order:  the wires of `in` as listed, by rising rank, and the own input at its place among them:
-///         equal schedules and inputs give equal bits.
+///         equal schedules and inputs give equal bits. With `order_promise::any` as they come.
 template <thread_group Group, transport Link, patience Wait, class T, reducer_for<T> Reducer>
 BLINK_HOST_DEVICE status walk(Group const group, Link const link, lane* lanes,
                               std::size_t lane_count, call_buffers<T> const buffers,

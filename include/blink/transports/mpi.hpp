@@ -17,6 +17,7 @@
 #include <blink/transports/mpi/wires.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/rank_selection.hpp>
+#include <blink/transports/shown_bytes.hpp>
 #include <blink/transports/world_options.hpp>
 
 #include <algorithm>
@@ -26,6 +27,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -174,9 +176,14 @@ class mpi_session {
     link_ = mpi_link(*state_, wires);
     if (state_->notices.is_aborted()) return status::aborted;
     if (state_->notices.has_failed(state_->notices.next_call())) return status::aborted;
-    shown_bytes const shown = what_to_show(plan, record);
+    constexpr int most_ranks = 8;  // that hear of every call
+    std::size_t const most = state_->most_shown;
+    auto const shown =
+        rank_count() > most_ranks ? std::nullopt : bytes_to_show(plan, record, rank(), most);
+    shows_ = shown.has_value();
     if (!shows_) wires.begin_call();
-    state_->notices.enter(record, wires.first_tag(), wires.neighbours(), shown);
+    state_->notices.enter(record, wires.first_tag(), wires.neighbours(),
+                          shown.value_or(shown_bytes{}));
     return status::ok;
   }
   /// See `detail::showing_session`.
@@ -259,21 +266,6 @@ class mpi_session {
     prepared_schedule plan;
     mpi_wires wires;
   };
-
-  // Decides whether all ranks show their inputs, from what is equal on all of them.
-  [[nodiscard]] shown_bytes what_to_show(prepared_schedule const& plan, call_record const& record) {
-    constexpr int most_ranks = 8;
-    auto const kind = static_cast<collective>(record.signature.kind);
-    std::size_t const bytes = record.signature.count * record.signature.element_bytes;
-    bool const can_do = kind == collective::all_reduce || kind == collective::reduce ||
-                        kind == collective::broadcast || kind == collective::all_gather ||
-                        kind == collective::barrier;
-    shows_ = record.may_show && can_do && bytes <= state_->most_shown && rank_count() <= most_ranks;
-    if (!shows_ || kind == collective::barrier) return {};
-    int const root = plan.source().trees[0].root;
-    if (kind == collective::broadcast && rank() != root) return {};
-    return {record.input, bytes, kind == collective::reduce ? root : -1};
-  }
 
   [[nodiscard]] mpi_wires& wires_of(prepared_schedule const& plan) {
     if (current_ == nullptr || &current_->plan != &plan) {

@@ -130,6 +130,7 @@ class prepared_schedule {
     for (int rank = 0; rank < plan_.rank_count; ++rank) {
       copies_.emplace_back(memory_);
       packed_.emplace_back(memory_);
+      sums_.emplace_back(memory_source{});
     }
     for (std::size_t kind = 0; kind < refusals_.size(); ++kind) {
       try {
@@ -175,6 +176,9 @@ class prepared_schedule {
   [[nodiscard]] detail::scratch& packed_at(int rank) {
     return packed_[static_cast<std::size_t>(rank)];
   }
+
+  /// For what a rank combines before all has arrived.
+  [[nodiscard]] detail::scratch& sums_of(int rank) { return sums_[static_cast<std::size_t>(rank)]; }
 
   /// Sets the fields of `here` that depend on the call: which elements, in which chunks, and how
   /// they pass. All ranks of a tree compute the same for it.
@@ -391,6 +395,7 @@ class prepared_schedule {
   memory_source memory_;
   std::vector<detail::scratch> copies_;  // by rank
   std::vector<detail::scratch> packed_;
+  std::vector<detail::scratch> sums_;
   std::array<std::string, collective_names.size()> refusals_;
 };
 

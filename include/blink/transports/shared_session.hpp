@@ -15,6 +15,7 @@
 #include <blink/transports/patience.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/rank_selection.hpp>
+#include <blink/transports/shown_bytes.hpp>
 #include <blink/transports/wire_tables.hpp>
 #include <blink/transports/world_options.hpp>
 #include <blink/transports/world_state.hpp>
@@ -24,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -49,6 +51,7 @@ class shared_session {
     std::uint64_t call = 0;
     collective kind = collective::broadcast;
     lane_list lanes{};
+    bool shows = false;  // what is in its input
   };
 
   shared_session(world_state& state, world_options const& options, int rank, Group group,
@@ -67,10 +70,18 @@ class shared_session {
     std::fill_n(own.seen.get(), rank_count(), false);
     own.waits.has_listened = false;
     own.kind = static_cast<collective>(record.signature.kind);
-    own.lanes = plan.tables().lanes(rank_, own.kind);
-    own.call = state_->enter(rank_, record);
+    auto const shown =
+        Link::is_shaped ? std::nullopt : bytes_to_show(plan, record, rank_, most_to_show());
+    own.shows = shown.has_value();
+    own.lanes = own.shows ? lane_list{} : plan.tables().lanes(rank_, own.kind);
+    own.call = state_->enter(rank_, record, shown.value_or(shown_bytes{}), options_->shown_bytes);
     own.link = Link(link_parts{state_, &plan, own.seen.get(), own.call, rank_});
     return state_->is_aborted() ? status::aborted : status::ok;
+  }
+  /// See `detail::showing_session`.
+  [[nodiscard]] bool shows_inputs() const { return own_->shows; }
+  [[nodiscard]] void const* shown_input(int peer) const {
+    return state_->shown_by(peer, own_->call);
   }
   [[nodiscard]] host_patience waits() const {
     auto options = options_->waits;
@@ -157,6 +168,11 @@ class shared_session {
   }
 
  private:
+  [[nodiscard]] std::size_t most_to_show() const {
+    return std::min(most_shown_bytes,
+                    options_->shown_bytes / static_cast<std::size_t>(rank_count()));
+  }
+
   static constexpr int quick_looks = 200;  // before it waits in the way that shares cores
 
   void expect_outside(collective kind) const {

@@ -25,13 +25,19 @@ struct patience_options {
   std::chrono::nanoseconds sleep = std::chrono::microseconds(500);
 };
 
+/// Bytes of its input that a rank can show.
+inline constexpr std::size_t most_shown_bytes = 2048;
+
 /// How a communicator runs its calls. Equal on all its ranks.
 struct world_options {
   patience_options waits{};
-  std::uint32_t window = 4;          ///< slots of a wire: chunks in flight
+  std::uint32_t window = 2;          ///< slots of a wire: chunks in flight
   std::size_t slot_bytes = 1 << 18;  ///< the largest chunk
   pipeline_costs costs{};            ///< for choosing chunks that the schedule leaves open
   std::size_t streaming_bytes = std::size_t{1} << 22;  ///< outputs from this size on bypass caches
+  /// Inputs that have up to so many bytes together, each at most `most_shown_bytes`, are shown to
+  /// all ranks when a call is entered; no tree is walked then. 0: everything takes the trees.
+  std::size_t shown_bytes = 8192;
   std::uint32_t team_size = 1;  ///< threads for each rank; more than 1 for `team_group` only
 };
 

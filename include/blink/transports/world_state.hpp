@@ -9,6 +9,8 @@
 #include <blink/transports/detail/futex.hpp>
 #include <blink/transports/life_signs.hpp>
 #include <blink/transports/memory_source.hpp>
+#include <blink/transports/shown_bytes.hpp>
+#include <blink/transports/world_options.hpp>
 
 #include <array>
 #include <atomic>
@@ -59,16 +61,21 @@ class world_state {
 
   /// Rank `rank` enters its next call; returns the number of the call, from 1.
   ///
+  /// shown: what all may read of its input, at most `most_shown_bytes`
+  /// salt:  of the signature: options that have to be equal
+  ///
   /// An entry is overwritten two calls later. By then everyone has read it: a call ends only when
   /// all ranks have entered it, so everyone has ended the one before.
-  std::uint64_t enter(int rank, call_record const& record) {
+  std::uint64_t enter(int rank, call_record const& record, shown_bytes const& shown,
+                      std::uint64_t salt) {
     auto& board = at(rank);
     std::uint64_t const call = board.entered + 1;
     auto& own = board.entries[call % 2];
-    std::uint64_t const signature = record.signature.fingerprint();
+    std::uint64_t const signature = record.signature.fingerprint() + salt;
     if (own.signature != signature) board.signatures[call % 2] = record.signature;
     own = {signature, reinterpret_cast<std::uintptr_t>(record.input) - base_,
            reinterpret_cast<std::uintptr_t>(record.output) - base_};
+    if (shown.count > 0) std::memcpy(board.shown[call % 2].data(), shown.data, shown.count);
     board.waits_for.store(0, std::memory_order_relaxed);
     board.is_inside.store(1);  // before `is_aborted` is read, see `leave_after_failure`
     publish(board.entered, call);
@@ -96,6 +103,10 @@ class world_state {
   }
   [[nodiscard]] void* output_of(int rank, std::uint64_t call) const {
     return reinterpret_cast<void*>(called(rank, call).output + base_);
+  }
+  /// What the rank has shown of its input.
+  [[nodiscard]] void const* shown_by(int rank, std::uint64_t call) const {
+    return at(rank).shown[call % 2].data();
   }
   /// What the rank called, in full, for messages.
   [[nodiscard]] call_signature const& signature(int rank, std::uint64_t call) const {
@@ -315,6 +326,7 @@ class world_state {
     // One cache line that the others read in every call …
     counter entered;
     std::array<entry, 2> entries;
+    alignas(64) std::array<std::array<std::byte, most_shown_bytes>, 2> shown;
     // … and what only its owner touches while all goes well.
     alignas(128) std::atomic<std::uint32_t> is_inside;
     std::atomic<std::uint32_t> is_gone;

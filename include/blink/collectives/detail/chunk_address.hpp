@@ -10,12 +10,19 @@
 
 namespace blink::inline BLINK_ABI::detail {
 
+/// What a source consists of.
+enum class source_kind : std::uint8_t {
+  elements,
+  partials,  ///< partial results as they cross wires
+  sums,      ///< accumulators
+};
+
 /// One of the sources that a chunk is combined from.
 struct chunk_source {
-  void const* data = nullptr;  ///< elements, or partial results as they cross wires
-  bool is_partial = false;     ///< which of both
-  std::int32_t rank = 0;       ///< where it comes from
-  bool is_wire = false;        ///< it arrives, as message
+  void const* data = nullptr;
+  source_kind kind = source_kind::elements;
+  std::int32_t rank = 0;  ///< where it comes from
+  bool is_wire = false;   ///< it arrives, as message
   std::uint64_t message = 0;
 };
 
@@ -66,17 +73,32 @@ template <class T, transport Link>
   return here.out_count > 0 && here.out[0].is_partial;
 }
 
+/// The own part of the chunk that `here` works on.
+template <class T, transport Link>
+[[nodiscard]] BLINK_HOST_DEVICE chunk_source input_of_chunk(Link const link, lane const& here,
+                                                            call_buffers<T> const& buffers) {
+  return {buffers.input + here.input_begin + chunk_offset(here), source_kind::elements, link.rank(),
+          false, 0};
+}
+
+/// What arrives on wire `k` of the chunk that `here` works on.
+template <class T, transport Link>
+[[nodiscard]] BLINK_HOST_DEVICE chunk_source arrival_of_chunk(Link const link, lane const& here,
+                                                              std::uint32_t k) {
+  auto const& end = here.in[k];
+  return {arriving<T>(link, here, end),
+          end.is_partial ? source_kind::partials : source_kind::elements, end.peer, true,
+          end.first + here.done};
+}
+
 /// Source `k` of the chunk that `here` works on: what arrives, and among it the own input at its
 /// place in the order of the ranks.
 template <class T, transport Link>
 [[nodiscard]] BLINK_HOST_DEVICE chunk_source source_of_chunk(Link const link, lane const& here,
                                                              call_buffers<T> const& buffers,
                                                              std::uint32_t k) {
-  if (here.reads_input && k == here.input_position) {
-    return {buffers.input + here.input_begin + chunk_offset(here), false, link.rank(), false, 0};
-  }
-  auto const& end = here.in[here.reads_input && k > here.input_position ? k - 1 : k];
-  return {arriving<T>(link, here, end), end.is_partial, end.peer, true, end.first + here.done};
+  if (here.reads_input && k == here.input_position) return input_of_chunk(link, here, buffers);
+  return arrival_of_chunk<T>(link, here, here.reads_input && k > here.input_position ? k - 1 : k);
 }
 
 /// Index in the reduced buffer of the first element of the chunk that `here` works on.

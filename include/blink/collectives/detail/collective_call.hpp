@@ -6,6 +6,7 @@
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/detail/check_buffers.hpp>
+#include <blink/collectives/detail/early_arrivals.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/detail/no_patience.hpp>
 #include <blink/collectives/detail/no_reducer.hpp>
@@ -23,6 +24,7 @@
 #include <blink/error.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -104,6 +106,8 @@ class collective_call {
                 "blink: what this reducer's finish returns does not convert to this element type");
   static_assert(reducer_for<Reducer, T>,
                 "blink: reducers are copied; accumulators and what is sent are copied as bytes");
+  static_assert(is_commutative<Reducer> || order_of<Reducer> != order_promise::any,
+                "blink: a reducer that is not commutative cannot combine in order of arrival");
   static_assert(alignof(T) <= 128, "blink: elements need an alignment of at most 128 bytes");
 
  public:
@@ -170,7 +174,9 @@ class collective_call {
                                size_.chunk_bytes);
         if (result == status::ok) open_lane(me_.link(), here, sizeof(T));
       }
+      if constexpr (combines_on_arrival<Reducer>) give_memory_for_sums();
     }
+    if constexpr (showing_session<Me>) shows_ = me_.group().from_leader(shows_);
     bool const begins = me_.group().from_leader(result == status::ok);
     is_walking_ = begins && !shows_;
     if (!begins) end(status::aborted);
@@ -229,6 +235,26 @@ class collective_call {
     if (size_.blocks == nullptr) return plan_.equal_block(here, kind_, size_.count);
     auto const& plan = plan_.source();
     return size_.blocks[block_number(plan, plan.trees[here.tree], kind_)];
+  }
+
+  // To lanes that may combine some arrivals before others.
+  void give_memory_for_sums() {
+    auto const has_sums = [](lane const& here) {
+      return here.in_count > 1 && here.in_count <= early_sums::most_arrivals;
+    };
+    constexpr std::size_t line = 128;
+    auto const bytes = [&](lane const& here) {
+      std::size_t const all = std::min(here.chunk, here.count) * sizeof(accumulator_t<Reducer, T>);
+      return has_sums(here) ? (all + line - 1) / line * line : 0;
+    };
+    std::size_t needed = 0;
+    for (std::size_t k = 0; k < lane_count(); ++k) needed += bytes(lanes_.first[k]);
+    std::byte* next = needed == 0 ? nullptr : plan_.sums_of(me_.rank()).at_least(needed);
+    for (std::size_t k = 0; k < lane_count(); ++k) {
+      auto& here = lanes_.first[k];
+      here.early.sums = has_sums(here) ? next : nullptr;
+      next += bytes(here);
+    }
   }
 
   // What is sent lies where others write: they get it from a copy.

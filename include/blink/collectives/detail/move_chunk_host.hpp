@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/collectives/detail/chunk_address.hpp>
+#include <blink/collectives/detail/early_arrivals.hpp>
 #include <blink/collectives/detail/stream_copy.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/reducer.hpp>
@@ -11,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <new>
 #include <type_traits>
 
@@ -58,7 +60,10 @@ void read_source(chunk_source const& source, std::size_t first, std::uint64_t in
   auto const* const values = static_cast<T const*>(source.data) + first;
   if constexpr (combines_elements<Reducer, T>) {
     use([=](std::size_t i) -> T const& { return values[i]; });
-  } else if (source.is_partial) {
+  } else if (source.kind == source_kind::sums) {
+    auto const* const sums = static_cast<accumulator_t<Reducer, T> const*>(source.data) + first;
+    use([=](std::size_t i) -> accumulator_t<Reducer, T> const& { return sums[i]; });
+  } else if (source.kind == source_kind::partials) {
     auto const* const partials = static_cast<wire_t<Reducer, T> const*>(source.data) + first;
     use([=, &reduce](std::size_t i) { return detail::receive<T>(reduce, partials[i]); });
   } else {
@@ -118,6 +123,27 @@ void scatter_piece(Link const link, lane const& here, call_buffers<T> const& buf
   }
 }
 
+/// Adds the arrivals `here.early.next` to the sums of the chunk that waits for others.
+template <thread_group Group, transport Link, class T, reducer_for<T> Reducer>
+void combine_early(Group const group, Link const link, lane const& here,
+                   call_buffers<T> const& buffers, Reducer const& reduce) {
+  using A = accumulator_t<Reducer, T>;
+  constexpr std::size_t most = block_elements<T, A>;
+  std::size_t const count = chunk_count(here, here.done);
+  auto const source = [&](std::uint32_t k) {
+    return early_source(link, here, buffers, here.early.next, k);
+  };
+  std::uint32_t const sources = early_source_count(here, here.early.next);
+  for (std::size_t first = group.thread_rank() * most; first < count;
+       first += group.size() * most) {
+    std::size_t const n = most < count - first ? most : count - first;
+    block_storage<A, most> storage;
+    combine_sources<T>(source, sources, first, n, chunk_index(here) + first, storage.elements(),
+                       reduce);
+    std::memcpy(here.early.sums + first * sizeof(A), storage.bytes, n * sizeof(A));
+  }
+}
+
 /// The lane's next chunk: own input and arrivals, combined in the order of the ranks, to output and
 /// peers. The threads of the group share the blocks of the chunk.
 template <thread_group Group, transport Link, class T, reducer_for<T> Reducer>
@@ -127,8 +153,13 @@ void move_chunk_on_host(Group const group, Link const link, lane const& here,
   using W = wire_t<Reducer, T>;
   constexpr bool has_last_step = finishes<Reducer, A> || !combines_elements<Reducer, T>;
   std::size_t const count = chunk_count(here, here.done);
-  std::uint32_t const sources = here.in_count + (here.reads_input ? 1 : 0);
-  auto const source = [&](std::uint32_t k) { return source_of_chunk(link, here, buffers, k); };
+  bool const has_sums = combines_on_arrival<Reducer> && here.early.combined != 0;
+  std::uint32_t const sources = has_sums ? early_source_count(here, late_arrivals(here))
+                                         : here.in_count + (here.reads_input ? 1 : 0);
+  auto const source = [&](std::uint32_t k) {
+    return has_sums ? early_source(link, here, buffers, late_arrivals(here), k)
+                    : source_of_chunk(link, here, buffers, k);
+  };
   bool const is_last = has_last_step && here.is_root && here.is_reduce;
   bool const hands_partial = !combines_elements<Reducer, T> && sends_partial(here);
   bool const copies = sources == 1 && !is_last && !hands_partial;

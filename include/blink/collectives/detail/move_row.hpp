@@ -64,7 +64,7 @@ BLINK_HOST_DEVICE void add_source(chunk_source const& source, bool is_first, Row
     }
   };
   if constexpr (!combines_elements<Reducer, T>) {
-    if (source.is_partial) {
+    if (source.kind == source_kind::partials) {
       tile<wire_t<Reducer, T>, Row::elements> sent[Row::flight];
       take_source(source, row, sent);
       row.each([&](std::size_t u, std::size_t i, std::size_t) {

@@ -53,7 +53,8 @@ void use_shown_inputs(Me const& me, collective kind, int root, T const* input, T
   using A = accumulator_t<Reducer, T>;
   constexpr std::size_t most = block_elements<T, A>;
   auto const source = [&](std::uint32_t k) {
-    return chunk_source{shown(static_cast<int>(k)), false, static_cast<std::int32_t>(k)};
+    return chunk_source{shown(static_cast<int>(k)), source_kind::elements,
+                        static_cast<std::int32_t>(k), false, 0};
   };
   auto const ranks = static_cast<std::uint32_t>(me.rank_count());
   for (std::size_t first = 0; first < count; first += most) {

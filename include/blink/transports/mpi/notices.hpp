@@ -7,6 +7,7 @@
 #include <blink/config.hpp>
 #include <blink/transports/memory_source.hpp>
 #include <blink/transports/mpi/channel.hpp>
+#include <blink/transports/shown_bytes.hpp>
 
 #include <array>
 #include <cstddef>
@@ -19,13 +20,6 @@
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
-
-/// What a rank shows of its input when it announces a call.
-struct shown_bytes {
-  void const* data = nullptr;
-  std::size_t count = 0;
-  int to = -1;  ///< only to this rank; -1: to all
-};
 
 /// What the ranks of an MPI communicator tell each other beside the data: which call they enter,
 /// that something failed, that they leave.
