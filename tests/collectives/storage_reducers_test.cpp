@@ -311,7 +311,9 @@ TEST(wires, carry_what_is_smaller_from_leaves) {
   auto const plan = blink::chain_schedule(3, 0);
   constexpr std::size_t count = 1000;
   auto const bytes_between = [&](auto const& reducer, auto element, int from, int to) {
-    blink::basic_world<blink::slot_link> world(3);
+    blink::world_options options;
+    options.shown_bytes = 0;
+    blink::basic_world<blink::slot_link> world(3, options);
     auto& prepared = world.prepare(plan);
     world.run([&](auto& me) {
       std::vector<decltype(element)> data(count, element);

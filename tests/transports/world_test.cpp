@@ -88,7 +88,9 @@ TYPED_TEST(world, counts_what_each_edge_carries) {
         tree.broadcast_route.assign(static_cast<std::size_t>(ranks), {1});
       }
     }
-    blink::basic_world<TypeParam> all(ranks);
+    blink::world_options options;
+    options.shown_bytes = 0;
+    blink::basic_world<TypeParam> all(ranks, options);
     collective_case const what{kind, 500 + seed, false, 0, seed};
     ASSERT_EQ(blink_test::run_case<std::int32_t>(all, plan, what, blink::sum{}, 2), "");
     auto& prepared = all.prepare(plan);

@@ -66,8 +66,8 @@ class world_state {
   ///
   /// An entry is overwritten two calls later. By then everyone has read it: a call ends only when
   /// all ranks have entered it, so everyone has ended the one before.
-  std::uint64_t enter(int rank, call_record const& record, shown_bytes const& shown,
-                      std::uint64_t salt) {
+  std::uint64_t enter(int rank, call_record const& record, shown_bytes const& shown = {},
+                      std::uint64_t salt = 0) {
     auto& board = at(rank);
     std::uint64_t const call = board.entered + 1;
     auto& own = board.entries[call % 2];

@@ -125,8 +125,8 @@ void scatter_piece(Link const link, lane const& here, call_buffers<T> const& buf
 
 /// Adds the arrivals `here.early.next` to the sums of the chunk that waits for others.
 template <thread_group Group, transport Link, class T, reducer_for<T> Reducer>
-void combine_early(Group const group, Link const link, lane const& here,
-                   call_buffers<T> const& buffers, Reducer const& reduce) {
+void combine_early_on_host(Group const group, Link const link, lane const& here,
+                           call_buffers<T> const& buffers, Reducer const& reduce) {
   using A = accumulator_t<Reducer, T>;
   constexpr std::size_t most = block_elements<T, A>;
   std::size_t const count = chunk_count(here, here.done);
