@@ -31,7 +31,7 @@ struct own_blocks {
 ///
 /// Throws: precondition_error, on all ranks alike, if what a rank sends is not what the other expects.
 inline bool exchange_blocks(attached& here, own_blocks const& own) {
-  constexpr std::size_t most_shown = 256;
+  constexpr std::size_t most_shown = 1024;
   auto const ranks = static_cast<std::size_t>(here.ranks());
   auto const me = static_cast<std::size_t>(here.rank());
   std::size_t const numbers = 1 + 2 * ranks;  // is_odd, what it sends, what it receives
