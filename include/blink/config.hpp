@@ -11,6 +11,13 @@
 #define BLINK_HOST_DEVICE
 #endif
 
+/// Before an argument of a kernel that is only read: where its address is taken it is not copied.
+#if defined(__NVCC__)
+#define BLINK_KERNEL_CONSTANT __grid_constant__
+#else
+#define BLINK_KERNEL_CONSTANT
+#endif
+
 /// 1 while code for a GPU is generated, else 0.
 #if defined(__CUDA_ARCH__)
 #define BLINK_DEVICE_PASS 1

@@ -15,8 +15,16 @@
 
 #include <concepts>
 #include <type_traits>
+#include <utility>
 
 namespace blink::inline BLINK_ABI {
+
+namespace detail {
+
+template <class S>
+using waits_of = decltype(std::declval<S&>().waits());
+
+}  // namespace detail
 
 /// One rank's side of a communicator: what its collectives are called with, whether the ranks are
 /// threads, processes or the ranks of another library.
@@ -38,25 +46,24 @@ namespace blink::inline BLINK_ABI {
 /// - Only the leader of the group calls `enter`, `waits` … `leave_after_failure`. After a failure
 ///   every call fails.
 template <class S>
-concept session = transport<typename S::link_type> &&
-                  requires(S& me, schedule const& plan, prepared_schedule& prepared,
-                           call_record const& record, stall const& where) {
-                    { me.rank() } -> std::same_as<int>;
-                    { me.rank_count() } -> std::same_as<int>;
-                    requires thread_group<std::remove_cvref_t<decltype(me.group())>>;
-                    { me.options() } -> std::same_as<world_options const&>;
-                    { me.prepare(plan) } -> std::same_as<prepared_schedule&>;
-                    { me.enter(prepared, record) } -> std::same_as<status>;
-                    { me.link() } -> std::same_as<typename S::link_type const&>;
-                    requires patience<decltype(me.waits())>;
-                    requires requires(decltype(me.waits()) wait) {
-                      { me.meet(wait) } -> std::same_as<status>;
-                    };
-                    { me.leave() } -> std::same_as<void>;
-                    { me.fail(where) } -> std::same_as<void>;
-                    { me.leave_after_failure() } -> std::same_as<void>;
-                    { me.failure() } -> std::same_as<collective_error>;
-                  };
+concept session =
+    transport<typename S::link_type> &&
+    requires(S& me, schedule const& plan, prepared_schedule& prepared, call_record const& record,
+             stall const& where, detail::waits_of<S>& wait) {
+      { me.rank() } -> std::same_as<int>;
+      { me.rank_count() } -> std::same_as<int>;
+      requires thread_group<std::remove_cvref_t<decltype(me.group())>>;
+      { me.options() } -> std::same_as<world_options const&>;
+      { me.prepare(plan) } -> std::same_as<prepared_schedule&>;
+      { me.enter(prepared, record) } -> std::same_as<status>;
+      { me.link() } -> std::same_as<typename S::link_type const&>;
+      requires patience<detail::waits_of<S>>;
+      { me.meet(wait) } -> std::same_as<status>;
+      { me.leave() } -> std::same_as<void>;
+      { me.fail(where) } -> std::same_as<void>;
+      { me.leave_after_failure() } -> std::same_as<void>;
+      { me.failure() } -> std::same_as<collective_error>;
+    };
 
 /// A session that has an allocator, since its peers may reach only what that returns:
 /// - `allocate<T>(count)` is an array of zeros that peers reach.

@@ -9,6 +9,7 @@
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/schedule_blocks.hpp>
+#include <blink/collectives/set_passages.hpp>
 #include <blink/collectives/split.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
@@ -200,17 +201,8 @@ class prepared_schedule {
     here.output_begin = block.output_begin + begin;
     here.chunks = (here.count + here.chunk - 1) / here.chunk;
     if (kind == collective::barrier) here.chunks = 1;  // a message without elements
-    bool const is_both = has_reduce_phase(kind) && has_broadcast_phase(kind);
-    auto const set_way = [&](wire_end& at, bool leads_up) {
-      at.way = way(at, leads_up, is_both);
-      // Leaves hand on elements as they are, unless what reducers send is smaller.
-      bool const is_element = at.sender_is_source && sizes.value <= sizes.wire;
-      at.is_partial = leads_up && at.way == passage::slots && !is_element;
-    };
-    for (std::uint32_t k = 0; k < here.in_count; ++k) set_way(here.in[k], here.is_reduce);
-    for (std::uint32_t k = 0; k < here.out_count; ++k) {
-      set_way(here.out[k], here.is_reduce && !here.is_root);
-    }
+    set_passages(here, tables_.layout().reaches,
+                 has_reduce_phase(kind) && has_broadcast_phase(kind), sizes);
   }
 
   /// What each edge carried so far; with tables for one rank only that rank's edges, each with one
@@ -284,13 +276,6 @@ class prepared_schedule {
   [[nodiscard]] tree_share const& share_of(measured_tree const& tree, collective kind) const {
     if (is_flow(kind)) return tree.of_flow;
     return has_equal_roots(plan_, kind) ? tree.of_root : tree.of_buffer;
-  }
-
-  [[nodiscard]] passage way(wire_end const& end, bool leads_up, bool is_both) const {
-    if (!tables_.layout().reaches) return passage::slots;
-    if (leads_up) return end.sender_is_source ? passage::pull_input : passage::slots;
-    if (!end.sender_is_source) return end.sender_keeps ? passage::pull_output : passage::slots;
-    return is_both ? passage::push : passage::pull_input;
   }
 
   /// One part of the buffer in chunks. Returns where it begins.

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/lane.hpp>
+#include <blink/collectives/reducer.hpp>
+#include <blink/config.hpp>
+
+#include <cstdint>
+
+namespace blink::inline BLINK_ABI {
+
+namespace detail {
+
+/// How data passes a wire. Both ends come to the same answer.
+///
+/// reaches:  are peers' buffers read and written directly?
+/// leads_up: is the wire of the phase towards the root?
+/// is_both:  does the call have both phases?
+[[nodiscard]] BLINK_HOST_DEVICE constexpr passage passage_of(wire_end const& end, bool reaches,
+                                                             bool leads_up, bool is_both) {
+  if (!reaches) return passage::slots;
+  if (leads_up) return end.sender_is_source ? passage::pull_input : passage::slots;
+  if (!end.sender_is_source) return end.sender_keeps ? passage::pull_output : passage::slots;
+  return is_both ? passage::push : passage::pull_input;
+}
+
+BLINK_HOST_DEVICE constexpr void set_passage(wire_end& end, bool reaches, bool leads_up,
+                                             bool is_both, element_sizes const& sizes) {
+  end.way = passage_of(end, reaches, leads_up, is_both);
+  // Leaves hand on elements as they are, unless what reducers send is smaller.
+  bool const is_element = end.sender_is_source && sizes.value <= sizes.wire;
+  end.is_partial = leads_up && end.way == passage::slots && !is_element;
+}
+
+}  // namespace detail
+
+/// Sets how data passes the wires of a lane in a call, and as what.
+///
+/// sizes: of elements, and of partial results on wires (`sizes_of`)
+/// Time:  O(wires of the lane).
+BLINK_HOST_DEVICE inline void set_passages(lane& here, bool reaches, bool is_both,
+                                           element_sizes const& sizes) {
+  for (std::uint32_t k = 0; k < here.in_count; ++k) {
+    detail::set_passage(here.in[k], reaches, here.is_reduce, is_both, sizes);
+  }
+  for (std::uint32_t k = 0; k < here.out_count; ++k) {
+    detail::set_passage(here.out[k], reaches, here.is_reduce && !here.is_root, is_both, sizes);
+  }
+}
+
+}  // namespace blink::inline BLINK_ABI

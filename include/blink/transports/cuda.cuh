@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/transports/cuda/cuda_devices.cuh>
+#include <blink/transports/cuda/device_collectives.hpp>
+#include <blink/transports/cuda/device_world.hpp>
+#include <blink/transports/cuda/device_world_options.hpp>
+#include <blink/transports/cuda/peer_memory.hpp>
+
+namespace blink::inline BLINK_ABI {
+
+/// Ranks that are GPUs of this process, or several ranks on one GPU:
+///
+///     blink::device_world world({.devices = {0, 1, 2, 3}});
+///     blink::all_reduce(world, plan, buffers, blink::sum{}, streams);
+///     world.wait(streams);
+///
+/// Kernels read and write each other's buffers; GPUs that a tree joins need peer access.
+class device_world : public basic_device_world<cuda_devices, reaching_peer_link> {
+ public:
+  /// Throws: precondition_error if there are no such devices, or an option is out of range;
+  ///         resource_error, device_error.
+  explicit device_world(device_world_options const& options)
+      : basic_device_world(cuda_devices::of_process(), options) {}
+};
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/chunking.hpp>
+#include <blink/collectives/detail/chunk_address.hpp>
+#include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/detail/no_reducer.hpp>
+#include <blink/collectives/lane.hpp>
+#include <blink/collectives/order.hpp>
+#include <blink/collectives/reducer.hpp>
+#include <blink/collectives/schedule.hpp>
+#include <blink/collectives/schedule_blocks.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/cuda/copy_schedule.hpp>
+#include <blink/transports/cuda/copy_step.hpp>
+#include <blink/transports/cuda/device_order.hpp>
+#include <blink/transports/cuda/device_ranks.hpp>
+#include <blink/transports/cuda/device_runtime.hpp>
+#include <blink/transports/cuda/device_world_options.hpp>
+#include <blink/transports/cuda/rank_buffers.hpp>
+#include <blink/transports/world_options.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// Ranks that are devices of this process whose copy engines carry the chunks: no kernel waits for
+/// another one, no multiprocessor is taken but for combining. Best for large buffers, above all for
+/// those that are only copied: each chunk costs a few calls of the driver in each step.
+///
+/// Chunks go as copies in streams, one stream for each pair of devices and direction, chunk by chunk
+/// in turn for all trees that use it, so that trees share a link fairly. Streams wait for each other
+/// by events. Where elements are combined a small kernel does it, in one stream for each rank.
+///
+/// The copies belong to the streams that a call is made with: what is before it there runs before,
+/// what is behind it after. Calls of one world follow each other. They can be captured into graphs.
+///
+/// Source: G. Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020,
+///         section 4: code generation with CUDA streams.
+template <device_runtime Devices>
+class basic_copy_world : public device_ranks<Devices> {
+  using ranks = device_ranks<Devices>;
+
+ public:
+  using prepared_type = copy_schedule<Devices>;
+  using typename ranks::stream;
+  using typename ranks::streams;
+
+  /// Throws: precondition_error for options that are out of range and devices that do not exist;
+  ///         device_error.
+  basic_copy_world(Devices& driver, device_world_options const& options) : ranks(driver, options) {
+    for (int const device : where_.devices) begins_.push_back(driver_.make_event(device));
+    for (int const device : where_.device_of) combining_.push_back(made_stream(device));
+  }
+  ~basic_copy_world() {
+    this->settle_at_the_end();
+    for (auto const& each : begins_) driver_.destroy(each);
+    for (auto const& each : combining_) destroy(each);
+    for (auto const& [ends, each] : links_) destroy(each);
+  }
+
+  /// See `basic_device_world::prepare`.
+  prepared_type& prepare(schedule const& plan) {
+    expect_ranks(plan, this->rank_count());
+    for (auto& known : prepared_) {
+      if (known->prepared().source() == plan) return *known;
+    }
+    wire_layout layout;
+    layout.window = options_.window;
+    layout.slot_bytes = options_.slot_bytes;
+    return *prepared_.emplace_back(std::make_unique<prepared_type>(driver_, where_, this->budget_,
+                                                                   plan, layout, options_.costs));
+  }
+
+  /// One call of all ranks; see `device_collectives.hpp` for functions with names.
+  template <chunking Chunks, class T, reducer_for<T> Reducer>
+  void call(prepared_type& plan, collective kind, std::vector<detail::plain_buffers> const& buffers,
+            std::size_t chunk_bytes, Reducer const& reduce, streams const& on) {
+    plan.prepared().expect_carries(kind);
+    auto const use = this->use_of_ranks(plan.prepared(), kind);
+    auto const in_place = detail::check_rank_buffers(kind, use, buffers, sizeof(T), alignof(T));
+    std::size_t const count = buffers[0].count;
+    if (options_.checks_places && count > 0) this->expect_places(kind, use, buffers);
+    bool const keeps_input =
+        detail::sends_and_receives(kind) || plan.prepared().source().is_one_shot;
+    std::vector<std::size_t> copied(buffers.size(), 0);
+    std::size_t const blocks = has_input_blocks(kind) ? buffers.size() : 1;
+    for (std::size_t rank = 0; rank < copied.size(); ++rank) {
+      if (keeps_input && in_place[rank]) copied[rank] = count * blocks * sizeof(T);
+    }
+    detail::call_size const size{.count = count, .chunk_bytes = chunk_bytes};
+    enqueue<Chunks, T>(plan, kind, buffers, size, copied, reduce, this->expect_streams(on));
+  }
+
+  /// Internal: unequal flows, whose buffers the caller has checked.
+  void move_blocks(prepared_type& plan, std::vector<detail::plain_buffers> const& buffers,
+                   std::vector<block_range> const& blocks, streams const& on) {
+    plan.prepared().expect_carries(collective::all_to_all);
+    detail::call_size const size{.count = 0, .blocks = blocks.data()};
+    std::vector<std::size_t> const nothing_copied(buffers.size(), 0);
+    enqueue<scheduled_chunks, unsigned char>(plan, collective::all_to_all, buffers, size,
+                                             nothing_copied, detail::no_reducer{},
+                                             this->expect_streams(on));
+  }
+
+  /// Waits until what is in these streams is done, one for each device, or in the default ones.
+  void wait(streams const& on = {}) {
+    auto const& all = this->expect_streams(on);
+    for (std::size_t k = 0; k < all.size(); ++k) driver_.synchronize(where_.devices[k], all[k]);
+  }
+
+ private:
+  using ranks::driver_;
+  using ranks::options_;
+  using ranks::where_;
+
+  /// A stream of the world, with an event for its end.
+  struct own_stream {
+    int device = 0;
+    stream queue{};
+    typename Devices::event end{};
+    bool is_in_call = false;
+  };
+
+  [[nodiscard]] own_stream made_stream(int device) {
+    return {device, driver_.make_stream(device), driver_.make_event(device), false};
+  }
+  void destroy(own_stream const& each) {
+    driver_.destroy(each.end);
+    driver_.destroy_stream(each.queue);
+  }
+
+  // A stream of the world waits for the streams of the call before its first work in it.
+  own_stream& in_call(own_stream& each) {
+    if (!each.is_in_call) {
+      each.is_in_call = true;
+      used_.push_back(&each);
+      for (auto const& begin : begins_) driver_.wait(each.device, each.queue, begin);
+    }
+    return each;
+  }
+  // The stream of all copies from one device to another.
+  own_stream& link(int from, int to) {
+    auto found = links_.find({from, to});
+    if (found == links_.end()) {
+      (void)driver_.reach(from, to);  // without it copies go by way of the host
+      found = links_.emplace(std::pair(from, to), made_stream(from)).first;
+    }
+    return in_call(found->second);
+  }
+  own_stream& combining(int rank) { return in_call(combining_[static_cast<std::size_t>(rank)]); }
+  void wait_for(own_stream const& on, typename Devices::event const& which) {
+    driver_.wait(on.device, on.queue, which);
+  }
+  void record(own_stream const& on, typename Devices::event const& which) {
+    driver_.record(on.device, which, on.queue);
+  }
+  [[nodiscard]] int device_of(int rank) const {
+    return where_.device_of[static_cast<std::size_t>(rank)];
+  }
+
+  /// What the steps of a call share.
+  struct present_call {
+    prepared_type* plan = nullptr;
+    std::vector<detail::plain_buffers> buffers;  // by rank
+    std::vector<placed_lane> receivers;          // by wire
+    element_sizes sizes;
+    std::size_t element_bytes = 1;
+    std::uint64_t window = 1;
+
+    [[nodiscard]] void const* input(lane const& here, int rank, std::uint64_t chunk) const {
+      auto const* const base =
+          static_cast<std::byte const*>(buffers[static_cast<std::size_t>(rank)].input);
+      return base + (here.input_begin + chunk * here.stride) * element_bytes;
+    }
+    [[nodiscard]] void* output(lane const& here, int rank, std::uint64_t chunk) const {
+      auto* const base = static_cast<std::byte*>(buffers[static_cast<std::size_t>(rank)].output);
+      return base + (here.output_begin + chunk * here.stride) * element_bytes;
+    }
+    // Nothing to compute: one source, and elements stay what they are.
+    [[nodiscard]] static bool is_copy(lane const& here) {
+      return here.in_count + (here.reads_input ? 1 : 0) == 1 && !(here.is_root && here.is_reduce) &&
+             !detail::sends_partial(here);
+    }
+    // Where a chunk is put at the receiver of a wire: at its last place if that is all it is for.
+    [[nodiscard]] bool is_delivered(std::uint32_t wire) const {
+      auto const& to = *receivers[wire].here;
+      return is_copy(to) && to.writes_output;
+    }
+    [[nodiscard]] void* destination(std::uint32_t wire, std::uint64_t chunk) const {
+      auto const& to = receivers[wire];
+      return is_delivered(wire) ? output(*to.here, to.rank, chunk) : plan->inbox(wire, chunk);
+    }
+    [[nodiscard]] std::size_t bytes(lane const& here, wire_end const& end,
+                                    std::uint64_t chunk) const {
+      return static_cast<std::size_t>(chunk_count(here, chunk)) *
+             (end.is_partial ? sizes.wire : sizes.value);
+    }
+  };
+
+  // Hands a chunk on over one wire, once `complete` has happened.
+  void send(present_call const& now, placed_lane const& from, wire_end const& end,
+            std::uint64_t chunk, void const* source, typename Devices::event const* complete) {
+    int const device = device_of(from.rank);
+    int const to = device_of(end.peer);
+    auto& over = link(device, to);
+    if (complete != nullptr) wait_for(over, *complete);
+    if (!now.is_delivered(end.wire) && chunk >= now.window) {
+      wait_for(over, now.plan->taken(end.wire, chunk));
+    }
+    std::size_t const bytes = now.bytes(*from.here, end, chunk);
+    if (bytes > 0) {
+      driver_.copy_between(to, now.destination(end.wire, chunk), device, source, bytes, over.queue);
+    }
+    record(over, now.plan->arrived(end.wire, chunk));
+  }
+
+  void copy_chunk(present_call const& now, placed_lane const& at, std::uint64_t chunk) {
+    auto const& here = *at.here;
+    wire_end const* const in = here.in_count > 0 ? here.in : nullptr;
+    void const* const source =
+        in == nullptr ? now.input(here, at.rank, chunk) : now.destination(in->wire, chunk);
+    auto const arrived =
+        in == nullptr ? typename Devices::event{} : now.plan->arrived(in->wire, chunk);
+    auto const* const complete = in == nullptr ? nullptr : &arrived;
+    if (here.writes_output && in == nullptr && source != now.output(here, at.rank, chunk)) {
+      int const device = device_of(at.rank);
+      std::size_t const bytes =
+          static_cast<std::size_t>(chunk_count(here, chunk)) * now.sizes.value;
+      if (bytes > 0) {
+        driver_.copy_between(device, now.output(here, at.rank, chunk), device, source, bytes,
+                             link(device, device).queue);
+      }
+    }
+    for (std::uint32_t k = 0; k < here.out_count; ++k) {
+      send(now, at, here.out[k], chunk, source, complete);
+    }
+    if (in == nullptr || now.is_delivered(in->wire)) return;
+    auto& own = combining(at.rank);  // who passes on from a slot frees it when all copies are done
+    for (std::uint32_t k = 0; k < here.out_count; ++k) {
+      wait_for(own, now.plan->arrived(here.out[k].wire, chunk));
+    }
+    record(own, now.plan->taken(in->wire, chunk));
+  }
+
+  template <class T, class Reducer>
+  void combine_chunk(present_call const& now, placed_lane const& at, std::uint64_t chunk,
+                     Reducer const& reduce) {
+    auto const& here = *at.here;
+    auto& own = combining(at.rank);
+    copy_step step;
+    step.here = here;
+    step.here.done = chunk;
+    step.here.in = nullptr;
+    step.here.out = nullptr;
+    step.here.blocked_on = nullptr;
+    step.input = now.buffers[static_cast<std::size_t>(at.rank)].input;
+    step.output = now.buffers[static_cast<std::size_t>(at.rank)].output;
+    step.rank = at.rank;
+    step.rank_count = this->rank_count();
+    for (std::uint32_t k = 0; k < here.in_count; ++k) {
+      step.in[k] = here.in[k];
+      step.in[k].wire = k;
+      step.arrived[k] = static_cast<std::byte const*>(now.destination(here.in[k].wire, chunk));
+      wait_for(own, now.plan->arrived(here.in[k].wire, chunk));
+    }
+    void const* result = step.output;
+    if (here.writes_output) {  // copies take it from there
+      step.here.out_count = 0;
+      result = now.output(here, at.rank, chunk);
+    } else {
+      auto const& out = here.out[0];
+      step.out = out;
+      step.leaves = now.plan->outbox(out.wire, chunk);
+      result = step.leaves;
+      if (chunk >= now.window) wait_for(own, now.plan->arrived(out.wire, chunk));
+    }
+    if (chunk_count(here, chunk) > 0) {
+      driver_.template combine<T>(own.device, step, reduce, own.queue);
+    }
+    for (std::uint32_t k = 0; k < here.in_count; ++k) {
+      record(own, now.plan->taken(here.in[k].wire, chunk));
+    }
+    if (here.out_count == 0) return;
+    auto const ready = now.plan->ready(here.out[0].wire, chunk);
+    record(own, ready);
+    for (std::uint32_t k = 0; k < here.out_count; ++k) {
+      send(now, at, here.out[k], chunk, result, &ready);
+    }
+  }
+
+  template <chunking Chunks, class T, class Reducer>
+  void enqueue(prepared_type& plan, collective kind,
+               std::vector<detail::plain_buffers> const& buffers, detail::call_size const& size,
+               std::vector<std::size_t> const& copied, Reducer const& reduce, streams const& all) {
+    present_call now;
+    now.plan = &plan;
+    now.buffers = buffers;
+    now.sizes = sizes_of<Reducer, T>();
+    now.element_bytes = sizeof(T);
+    now.window = plan.prepared().tables().layout().window;
+    expects(plan.prepared().source().rank_count == this->rank_count(),
+            "schedule: prepared for another number of ranks");
+    expects(now.sizes.largest() <= plan.prepared().tables().layout().slot_bytes,
+            "device_world_options: slot_bytes is less than the size of one element");
+    if constexpr (!is_commutative<Reducer>) {
+      expects(
+          plan.prepared().keeps_order(),
+          "a reducer that is not commutative needs a schedule that keeps the order of the ranks");
+    }
+    auto const& source = plan.prepared().source();
+    auto const lanes = lanes_in_order(plan.prepared().tables(), this->rank_count(), kind);
+    now.receivers.resize(plan.prepared().tables().wire_count());
+    std::uint64_t most_chunks = 0;
+    for (auto const& at : lanes) {
+      auto& here = *at.here;
+      auto const block = size.blocks == nullptr
+                             ? plan.prepared().equal_block(here, kind, size.count)
+                             : size.blocks[block_number(source, source.trees[here.tree], kind)];
+      plan.prepared().template set_call<Chunks>(here, kind, block, now.sizes, order_of<Reducer>,
+                                                size.chunk_bytes);
+      most_chunks = std::max(most_chunks, here.chunks);
+      for (std::uint32_t k = 0; k < here.in_count; ++k) now.receivers[here.in[k].wire] = at;
+    }
+    for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
+      if (copied[rank] > 0) now.buffers[rank].input = this->scratch_of(rank, copied[rank]);
+    }
+
+    typename device_order<Devices>::turn turn(driver_.order(), driver_);
+    for (std::size_t k = 0; k < all.size(); ++k) turn.begin(where_.devices[k], all[k]);
+    for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
+      if (copied[rank] == 0) continue;
+      std::size_t const k = this->position_of(rank);
+      driver_.copy(where_.devices[k], const_cast<void*>(now.buffers[rank].input),
+                   buffers[rank].input, copied[rank], all[k]);
+    }
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      driver_.record(where_.devices[k], begins_[k], all[k]);
+    }
+    // Chunk by chunk, so that trees take turns on the links.
+    for (std::uint64_t chunk = 0; chunk < most_chunks; ++chunk) {
+      for (auto const& at : lanes) {
+        if (chunk >= at.here->chunks) continue;
+        if (present_call::is_copy(*at.here)) {
+          copy_chunk(now, at, chunk);
+        } else {
+          combine_chunk<T>(now, at, chunk, reduce);
+        }
+      }
+    }
+    for (auto* const own : used_) {
+      record(*own, own->end);
+      for (std::size_t k = 0; k < all.size(); ++k) {
+        driver_.wait(where_.devices[k], all[k], own->end);
+      }
+      own->is_in_call = false;
+    }
+    used_.clear();
+    for (std::size_t k = 0; k < all.size(); ++k) turn.end(where_.devices[k], all[k]);
+  }
+
+  std::vector<typename Devices::event> begins_;  // by device
+  std::vector<own_stream> combining_;            // by rank
+  std::map<std::pair<int, int>, own_stream> links_;
+  std::vector<own_stream*> used_;  // by the present call
+  std::vector<std::unique_ptr<prepared_type>> prepared_;
+};
+
+}  // namespace blink::inline BLINK_ABI

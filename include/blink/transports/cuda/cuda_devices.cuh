@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/lane.hpp>
+#include <blink/collectives/reducer.hpp>
+#include <blink/collectives/thread_block.cuh>
+#include <blink/collectives/thread_group.hpp>
+#include <blink/collectives/transport.hpp>
+#include <blink/config.hpp>
+#include <blink/transports/cuda/copy_step.hpp>
+#include <blink/transports/cuda/device_call.hpp>
+#include <blink/transports/cuda/device_order.hpp>
+#include <blink/transports/cuda/device_runtime.hpp>
+#include <blink/transports/cuda/walk_kernel.cuh>
+
+#include <cuda_runtime.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+namespace blink::inline BLINK_ABI {
+
+/// One device's blocks of a call; see `run_block`.
+///
+/// Pre: launched cooperatively, so that all blocks run at once.
+template <transport Link, class T, reducer_for<T> Reducer>
+__global__ void __launch_bounds__(most_block_threads, 1)
+    call_kernel(BLINK_KERNEL_CONSTANT device_call const call,
+                BLINK_KERNEL_CONSTANT Reducer const reduce) {
+  run_block<Link, T>(thread_block{}, call, blockIdx.x, reduce);
+}
+
+/// All threads of a kernel, for work in which none needs another.
+struct whole_grid {
+  [[nodiscard]] BLINK_HOST_DEVICE std::uint32_t thread_rank() const {
+#if BLINK_DEVICE_PASS
+    return blockIdx.x * blockDim.x + threadIdx.x;
+#else
+    return 0;
+#endif
+  }
+  [[nodiscard]] BLINK_HOST_DEVICE std::uint32_t size() const {
+#if BLINK_DEVICE_PASS
+    return gridDim.x * blockDim.x;
+#else
+    return 1;
+#endif
+  }
+  BLINK_HOST_DEVICE void sync() const {}
+  [[nodiscard]] BLINK_HOST_DEVICE bool from_leader(bool said) const { return said; }
+};
+static_assert(thread_group<whole_grid>);
+
+/// The address of `call_kernel`. A function of its own, so that one translation unit may hold the
+/// kernel and others launch it: `BLINK_DECLARE_CALL_KERNEL`.
+template <transport Link, class T, reducer_for<T> Reducer>
+void const* call_kernel_address() {
+  static_assert(sizeof(device_call) + sizeof(Reducer) + alignof(Reducer) <= 4096,
+                "blink: a reducer is an argument of a kernel, and all of them take at most 4 KiB");
+  return reinterpret_cast<void const*>(&call_kernel<Link, T, Reducer>);
+}
+
+/// What a copy engine leaves to kernels: one chunk, by all threads of a grid; see `run_step`.
+template <class T, reducer_for<T> Reducer>
+__global__ void __launch_bounds__(256) step_kernel(BLINK_KERNEL_CONSTANT copy_step const step,
+                                                   BLINK_KERNEL_CONSTANT Reducer const reduce) {
+  run_step<T>(whole_grid{}, step, reduce);
+}
+
+namespace detail {
+
+/// Puts trees of a call where its kernel looks for them.
+template <class Batch>
+__global__ void put_trees_kernel(BLINK_KERNEL_CONSTANT Batch const batch) {
+  if (threadIdx.x < batch.count) batch.put(threadIdx.x);
+}
+
+/// Makes a device the current one of this thread, until the end of the scope.
+class current_device {
+ public:
+  explicit current_device(int device) {
+    if (cudaGetDevice(&before_) != cudaSuccess) before_ = -1;
+    if (before_ == device)
+      before_ = -1;
+    else
+      check(cudaSetDevice(device), "cudaSetDevice");
+  }
+  current_device(current_device const&) = delete;
+  current_device& operator=(current_device const&) = delete;
+  ~current_device() {
+    if (before_ >= 0) cudaSetDevice(before_);
+  }
+
+  /// Throws: device_error with the driver's text unless `result` is success.
+  static void check(cudaError_t result, char const* what) {
+    if (result == cudaSuccess) return;
+    (void)cudaGetLastError();  // said here; not to be found by the caller's next check
+    throw device_error(std::string(what) + ": " + cudaGetErrorString(result) + " (" +
+                       cudaGetErrorName(result) + ")");
+  }
+
+ private:
+  int before_ = -1;
+};
+
+}  // namespace detail
+
+/// CUDA's runtime as a `device_runtime`; one object for the process.
+class cuda_devices {
+ public:
+  using stream = cudaStream_t;
+  using event = cudaEvent_t;
+
+  cuda_devices() = default;
+  cuda_devices(cuda_devices const&) = delete;
+  cuda_devices& operator=(cuda_devices const&) = delete;
+
+  /// The one of this process. It lives for ever: the driver may be gone when statics are destroyed.
+  static cuda_devices& of_process() {
+    static auto* const all = new cuda_devices;
+    return *all;
+  }
+
+  device_order<cuda_devices>& order() { return order_; }
+
+  /// 0 where there is no driver, too; `why_none` says why.
+  int device_count() {
+    int count = 0;
+    cudaError_t const result = cudaGetDeviceCount(&count);
+    (void)cudaGetLastError();
+    return result == cudaSuccess ? count : 0;
+  }
+  /// What the driver says where there is no device.
+  [[nodiscard]] static std::string why_none() {
+    int count = 0;
+    cudaError_t const result = cudaGetDeviceCount(&count);
+    (void)cudaGetLastError();
+    return result == cudaSuccess ? "the driver knows no device" : cudaGetErrorString(result);
+  }
+  device_properties properties(int device) {
+    cudaDeviceProp all{};
+    check(cudaGetDeviceProperties(&all, device), "cudaGetDeviceProperties");
+    return {all.name, all.multiProcessorCount, all.cooperativeLaunch != 0};
+  }
+  bool launches_block() {
+    char const* const text = std::getenv("CUDA_LAUNCH_BLOCKING");
+    return text != nullptr && std::string(text) != "0" && *text != '\0';
+  }
+  bool reach(int device, int peer) {
+    if (device == peer) return true;
+    std::lock_guard const lock(mutex_);
+    auto const known = reaches_.find({device, peer});
+    if (known != reaches_.end()) return known->second;
+    int can = 0;
+    check(cudaDeviceCanAccessPeer(&can, device, peer), "cudaDeviceCanAccessPeer");
+    if (can != 0) {
+      detail::current_device const here(device);
+      cudaError_t const result = cudaDeviceEnablePeerAccess(peer, 0);
+      if (result == cudaErrorPeerAccessAlreadyEnabled) {
+        (void)cudaGetLastError();
+      } else {
+        check(result, "cudaDeviceEnablePeerAccess");
+      }
+    }
+    return reaches_[{device, peer}] = can != 0;
+  }
+
+  void* allocate(int device, std::size_t bytes) {
+    detail::current_device const here(device);
+    relaxed_capture const allowed;
+    void* memory = nullptr;
+    check(cudaMalloc(&memory, bytes), "cudaMalloc");
+    return memory;
+  }
+  void release(int device, void* memory) {
+    detail::current_device const here(device);
+    relaxed_capture const allowed;
+    (void)cudaFree(memory);
+  }
+  void* allocate_pinned(std::size_t bytes) {
+    relaxed_capture const allowed;
+    void* memory = nullptr;
+    check(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped),
+          "cudaHostAlloc");
+    return memory;
+  }
+  void release_pinned(void* memory) { (void)cudaFreeHost(memory); }
+  memory_place place_of(void const* data) {
+    cudaPointerAttributes found{};
+    check(cudaPointerGetAttributes(&found, data), "cudaPointerGetAttributes");
+    switch (found.type) {
+      case cudaMemoryTypeDevice:
+        return {memory_kind::device, found.device};
+      case cudaMemoryTypeManaged:
+        return {memory_kind::managed, found.device};
+      case cudaMemoryTypeHost:
+        return {memory_kind::pinned_host, -1};
+      default:
+        return {};
+    }
+  }
+
+  void write(int device, void* to, void const* from, std::size_t bytes) {
+    aside(device, [&](cudaStream_t own) {
+      check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, own), "cudaMemcpyAsync");
+    });
+  }
+  void read(int device, void* to, void const* from, std::size_t bytes) {
+    aside(device, [&](cudaStream_t own) {
+      check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, own), "cudaMemcpyAsync");
+    });
+  }
+  void clear(int device, void* memory, std::size_t bytes) {
+    aside(device, [&](cudaStream_t own) {
+      check(cudaMemsetAsync(memory, 0, bytes, own), "cudaMemsetAsync");
+    });
+  }
+  void copy(int device, void* to, void const* from, std::size_t bytes, stream on) {
+    detail::current_device const here(device);
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, on), "cudaMemcpyAsync");
+  }
+
+  stream make_stream(int device) {
+    detail::current_device const here(device);
+    relaxed_capture const allowed;
+    stream result = nullptr;
+    check(cudaStreamCreateWithFlags(&result, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    return result;
+  }
+  void destroy_stream(stream which) { (void)cudaStreamDestroy(which); }
+  void copy_between(int to_device, void* to, int from_device, void const* from, std::size_t bytes,
+                    stream on) {
+    detail::current_device const here(from_device);
+    if (to_device == from_device) {
+      check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, on), "cudaMemcpyAsync");
+    } else {
+      check(cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, on),
+            "cudaMemcpyPeerAsync");
+    }
+  }
+  template <class T, reducer_for<T> Reducer>
+  void combine(int device, copy_step const& step, Reducer const& reduce, stream on) {
+    detail::current_device const here(device);
+    constexpr std::size_t bytes_of_block = 1 << 15, most_blocks = 64;
+    std::size_t const bytes =
+        static_cast<std::size_t>(chunk_count(step.here, step.here.done)) * sizeof(T);
+    std::size_t const blocks = bytes / bytes_of_block + 1;
+    step_kernel<T>
+        <<<static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks), 256, 0, on>>>(
+            step, reduce);
+    check(cudaGetLastError(), "launch of step_kernel");
+  }
+
+  event make_event(int device) {
+    detail::current_device const here(device);
+    event result = nullptr;
+    check(cudaEventCreateWithFlags(&result, cudaEventDisableTiming), "cudaEventCreate");
+    return result;
+  }
+  void destroy(event which) { (void)cudaEventDestroy(which); }
+  void record(int device, event which, stream on) {
+    detail::current_device const here(device);
+    check(cudaEventRecord(which, on), "cudaEventRecord");
+  }
+  void wait(int device, stream on, event which) {
+    detail::current_device const here(device);
+    check(cudaStreamWaitEvent(on, which, 0), "cudaStreamWaitEvent");
+  }
+  capture_state capture(stream on) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    unsigned long long number = 0;
+    check(cudaStreamGetCaptureInfo(on, &status, &number), "cudaStreamGetCaptureInfo");
+    return {status == cudaStreamCaptureStatusActive ? number : 0};
+  }
+  void synchronize(int device, stream on) {
+    detail::current_device const here(device);
+    check(cudaStreamSynchronize(on), "cudaStreamSynchronize");
+  }
+  void synchronize(int device) {
+    detail::current_device const here(device);
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  }
+  /// Blocks see the flag after the chunk at hand.
+  void let_end(int) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
+
+  void put_trees(int device, tree_batch const& trees, stream on) {
+    detail::current_device const here(device);
+    detail::put_trees_kernel<<<1, 128, 0, on>>>(trees);
+    check(cudaGetLastError(), "launch of put_trees_kernel");
+  }
+  /// Asking the driver also loads the kernel, which may not happen between launches of peers.
+  template <transport Link, class T, reducer_for<T> Reducer>
+  std::uint32_t blocks_at_once(int device, std::uint32_t threads) {
+    void const* const kernel = call_kernel_address<Link, T, Reducer>();
+    std::lock_guard const lock(mutex_);
+    auto const [place, is_new] = capacities_.try_emplace({kernel, {device, threads}}, 0);
+    if (is_new) {
+      detail::current_device const here(device);
+      relaxed_capture const allowed;
+      int blocks = 0, multiprocessors = 0;
+      check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel,
+                                                          static_cast<int>(threads), 0),
+            "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+      check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
+            "cudaDeviceGetAttribute");
+      place->second = static_cast<std::uint32_t>(blocks * multiprocessors);
+    }
+    return place->second;
+  }
+  template <transport Link, class T, reducer_for<T> Reducer>
+  void launch(int device, std::uint32_t blocks, std::uint32_t threads, device_call const& call,
+              Reducer const& reduce, stream on) {
+    detail::current_device const here(device);
+    void* arguments[] = {const_cast<device_call*>(&call), const_cast<Reducer*>(&reduce)};
+    check(cudaLaunchCooperativeKernel(call_kernel_address<Link, T, Reducer>(), dim3(blocks),
+                                      dim3(threads), arguments, 0, on),
+          "cudaLaunchCooperativeKernel");
+  }
+
+ private:
+  static void check(cudaError_t result, char const* what) {
+    detail::current_device::check(result, what);
+  }
+
+  // While a stream of this thread is captured in the strict mode, calls that have nothing to do with
+  // it are refused, too, unless the thread says that it knows.
+  class relaxed_capture {
+   public:
+    relaxed_capture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+    relaxed_capture(relaxed_capture const&) = delete;
+    relaxed_capture& operator=(relaxed_capture const&) = delete;
+    ~relaxed_capture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+
+   private:
+    cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+  };
+
+  // In a stream that waits for no other one.
+  template <class Work>
+  void aside(int device, Work const& work) {
+    detail::current_device const here(device);
+    relaxed_capture const allowed;
+    cudaStream_t own = nullptr;
+    {
+      std::lock_guard const lock(mutex_);
+      auto const [place, is_new] = streams_.try_emplace(device, nullptr);
+      if (is_new) {
+        check(cudaStreamCreateWithFlags(&place->second, cudaStreamNonBlocking),
+              "cudaStreamCreateWithFlags");
+      }
+      own = place->second;
+    }
+    work(own);
+    check(cudaStreamSynchronize(own), "cudaStreamSynchronize");
+  }
+
+  device_order<cuda_devices> order_;
+  std::mutex mutex_;
+  std::map<std::pair<int, int>, bool> reaches_;
+  std::map<std::pair<void const*, std::pair<int, std::uint32_t>>, std::uint32_t> capacities_;
+  std::map<int, cudaStream_t> streams_;
+};
+static_assert(device_runtime<cuda_devices>);
+
+}  // namespace blink::inline BLINK_ABI
+
+/// `BLINK_DECLARE_CALL_KERNEL(Link, T, Reducer);` in a header: the kernel is compiled elsewhere.
+#define BLINK_DECLARE_CALL_KERNEL(...) \
+  extern template void const* blink::call_kernel_address<__VA_ARGS__>()
+/// `BLINK_DEFINE_CALL_KERNEL(Link, T, Reducer);` in one source: the kernel is compiled here.
+#define BLINK_DEFINE_CALL_KERNEL(...) template void const* blink::call_kernel_address<__VA_ARGS__>()

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/chunking.hpp>
+#include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/exchange.hpp>
+#include <blink/collectives/reducer.hpp>
+#include <blink/collectives/schedule.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/cuda/rank_buffers.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// A communicator whose ranks are devices of this process, such as `device_world`.
+template <class W>
+concept device_communicator = requires(W& world, schedule const& plan, typename W::streams on) {
+  { world.prepare(plan) } -> std::same_as<typename W::prepared_type&>;
+  { world.rank_count() } -> std::same_as<int>;
+  { world.wait(on) } -> std::same_as<void>;
+};
+
+/// What collectives of devices take as their plan: a schedule, or one that the world has prepared.
+template <class S, class World>
+concept device_schedule_source = std::same_as<std::remove_cvref_t<S>, schedule> ||
+                                 std::same_as<S, typename World::prepared_type&>;
+
+namespace detail {
+
+template <class World, class Plan>
+[[nodiscard]] typename World::prepared_type& prepared_on(World& world, Plan&& plan) {
+  if constexpr (std::same_as<std::remove_cvref_t<Plan>, schedule>) {
+    return world.prepare(plan);
+  } else {
+    return plan;
+  }
+}
+
+template <class T>
+[[nodiscard]] std::vector<plain_buffers> plain(std::vector<rank_buffers<T>> const& buffers) {
+  std::vector<plain_buffers> result;
+  for (auto const& own : buffers) result.push_back({own.input, own.output, own.count});
+  return result;
+}
+
+/// Elements that are not combined are bytes, so that one kernel moves them all.
+template <class World, class Plan, class T>
+void move_on_devices(World& world, Plan&& plan, collective kind,
+                     std::vector<rank_buffers<T>> const& buffers,
+                     typename World::streams const& on) {
+  static_assert(is_element<T>, "blink: elements of collectives are trivially copyable types");
+  auto bytes = plain(buffers);
+  for (auto& own : bytes) {
+    if (own.count > std::numeric_limits<std::size_t>::max() / sizeof(T)) {
+      throw precondition_error(std::string(to_text(kind)) + ": count " + std::to_string(own.count) +
+                               " times " + std::to_string(sizeof(T)) +
+                               " bytes is more than an address can name");
+    }
+    own.count *= sizeof(T);
+  }
+  world.template call<scheduled_chunks, unsigned char>(prepared_on(world, plan), kind, bytes, 0,
+                                                       no_reducer{}, on);
+}
+
+template <chunking Chunks, class World, class Plan, class T, class Reducer>
+void reduce_on_devices(World& world, Plan&& plan, collective kind,
+                       std::vector<rank_buffers<T>> const& buffers, Reducer const& reduce,
+                       typename World::streams const& on) {
+  static_assert(is_element<T>, "blink: elements of collectives are trivially copyable types");
+  static_assert(reducer_for<Reducer, T>, "blink: this reducer does not combine these elements");
+  world.template call<Chunks, T>(prepared_on(world, plan), kind, plain(buffers), 0, reduce, on);
+}
+
+}  // namespace detail
+
+/// Reduces the elements of all ranks; every rank ends with the result. The call is put into the
+/// streams, one for each device of the world, or into the default ones.
+///
+/// buffers: by rank, as of the function of the same name for ranks of a session
+/// Throws:  precondition_error for what is wrong with plan or buffers, before anything is launched;
+///          collective_error if a call before has failed; device_error.
+template <chunking Chunks = scheduled_chunks, device_communicator World, class T, class Reducer,
+          device_schedule_source<World> Plan>
+void all_reduce(World& world, Plan&& plan, std::vector<rank_buffers<T>> const& buffers,
+                Reducer const& reduce, typename World::streams const& on = {}) {
+  detail::reduce_on_devices<Chunks>(world, plan, collective::all_reduce, buffers, reduce, on);
+}
+
+/// Reduces the elements of all ranks; the root of the trees ends with the result.
+template <chunking Chunks = scheduled_chunks, device_communicator World, class T, class Reducer,
+          device_schedule_source<World> Plan>
+void reduce(World& world, Plan&& plan, std::vector<rank_buffers<T>> const& buffers,
+            Reducer const& reducer, typename World::streams const& on = {}) {
+  detail::reduce_on_devices<Chunks>(world, plan, collective::reduce, buffers, reducer, on);
+}
+
+/// Reduces blocks of `count` elements, one for each rank; each rank ends with its own.
+template <chunking Chunks = scheduled_chunks, device_communicator World, class T, class Reducer,
+          device_schedule_source<World> Plan>
+void reduce_scatter(World& world, Plan&& plan, std::vector<rank_buffers<T>> const& buffers,
+                    Reducer const& reduce, typename World::streams const& on = {}) {
+  detail::reduce_on_devices<Chunks>(world, plan, collective::reduce_scatter, buffers, reduce, on);
+}
+
+/// Copies the elements of the root of the trees to every rank.
+template <device_communicator World, class T, device_schedule_source<World> Plan>
+void broadcast(World& world, Plan&& plan, std::vector<rank_buffers<T>> const& buffers,
+               typename World::streams const& on = {}) {
+  detail::move_on_devices(world, plan, collective::broadcast, buffers, on);
+}
+
+/// Collects a block of each rank; every rank ends with all of them.
+template <device_communicator World, class T, device_schedule_source<World> Plan>
+void all_gather(World& world, Plan&& plan, std::vector<rank_buffers<T>> const& buffers,
+                typename World::streams const& on = {}) {
+  detail::move_on_devices(world, plan, collective::all_gather, buffers, on);
+}
+
+/// Collects a block of each rank at the end of the schedule's flows.
+template <device_communicator World, class T, device_schedule_source<World> Plan>
+void gather(World& world, Plan&& plan, std::vector<rank_buffers<T>> const& buffers,
+            typename World::streams const& on = {}) {
+  detail::move_on_devices(world, plan, collective::gather, buffers, on);
+}
+
+/// Hands each rank its block of the root's.
+template <device_communicator World, class T, device_schedule_source<World> Plan>
+void scatter(World& world, Plan&& plan, std::vector<rank_buffers<T>> const& buffers,
+             typename World::streams const& on = {}) {
+  detail::move_on_devices(world, plan, collective::scatter, buffers, on);
+}
+
+/// Hands each rank a block of each other: a transposition of blocks.
+template <device_communicator World, class T, device_schedule_source<World> Plan>
+void all_to_all(World& world, Plan&& plan, std::vector<rank_buffers<T>> const& buffers,
+                typename World::streams const& on = {}) {
+  detail::move_on_devices(world, plan, collective::all_to_all, buffers, on);
+}
+
+/// Each rank's buffer to one other rank, as the schedule says.
+template <device_communicator World, class T, device_schedule_source<World> Plan>
+void permute(World& world, Plan&& plan, std::vector<rank_buffers<T>> const& buffers,
+             typename World::streams const& on = {}) {
+  detail::move_on_devices(world, plan, collective::permute, buffers, on);
+}
+
+/// Each rank's buffer to the next; the last sends nothing.
+template <device_communicator World, class T, device_schedule_source<World> Plan>
+void send_to_next(World& world, Plan&& plan, std::vector<rank_buffers<T>> const& buffers,
+                  typename World::streams const& on = {}) {
+  detail::move_on_devices(world, plan, collective::send_to_next, buffers, on);
+}
+
+/// What is in any of the streams behind it runs after what is in all of them before it.
+template <device_communicator World, device_schedule_source<World> Plan>
+void barrier(World& world, Plan&& plan, typename World::streams const& on = {}) {
+  std::vector<rank_buffers<unsigned char>> const none(static_cast<std::size_t>(world.rank_count()));
+  detail::move_on_devices(world, plan, collective::barrier, none, on);
+}
+
+/// Sends and receives what all ranks have listed, all at once: no order of them can block. The k-th
+/// piece that a rank sends another is the k-th that the other receives from it; all first pieces
+/// cross in one call, all second ones in the next.
+///
+/// plan:   carries an all-to-all
+/// list:   by rank; in bytes of any types
+/// Throws: precondition_error if what a rank sends is not what the other receives (it names both),
+///         for pieces that are null, overlap, name no rank or are of another device.
+template <device_communicator World, device_schedule_source<World> Plan>
+void exchange(World& world, Plan&& plan, std::vector<transfers> const& list,
+              typename World::streams const& on = {}) {
+  auto const ranks = static_cast<std::size_t>(world.rank_count());
+  if (list.size() != ranks) {
+    throw precondition_error("exchange: lists of " + std::to_string(list.size()) +
+                             " ranks, expected those of " + std::to_string(ranks));
+  }
+  // Ranks may share memory: pieces of all of them are looked at together.
+  transfers all;
+  using pieces = std::vector<transfers::piece>;
+  std::vector<pieces> sent(ranks * ranks), received(ranks * ranks);
+  std::vector<detail::plain_buffers> buffers(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    auto const name = "exchange on rank " + std::to_string(rank);
+    detail::check_transfers(name, list[rank], world.rank_count());
+    for (auto const& piece : list[rank].sends()) {
+      sent[rank * ranks + static_cast<std::size_t>(piece.peer)].push_back(piece);
+      if (piece.bytes == 0) continue;
+      world.expect_place("exchange", rank, "piece that is sent", piece.data);
+      all.send(piece.peer, static_cast<std::byte const*>(piece.data), piece.bytes);
+      auto& base = buffers[rank].input;
+      if (base == nullptr || piece.data < base) base = piece.data;
+    }
+    for (auto const& piece : list[rank].receives()) {
+      received[static_cast<std::size_t>(piece.peer) * ranks + rank].push_back(piece);
+      if (piece.bytes == 0) continue;
+      world.expect_place("exchange", rank, "piece that is received", piece.data);
+      all.receive(piece.peer, static_cast<std::byte*>(piece.data), piece.bytes);
+      auto& base = buffers[rank].output;
+      if (base == nullptr || piece.data < base) base = piece.data;
+    }
+  }
+  detail::check_transfers("exchange", all, world.rank_count());
+  std::size_t rounds = 0;
+  for (std::size_t pair = 0; pair < sent.size(); ++pair) {
+    auto const text = "exchange: rank " + std::to_string(pair / ranks) + " sends rank " +
+                      std::to_string(pair % ranks) + " ";
+    if (sent[pair].size() != received[pair].size()) {
+      throw precondition_error(text + std::to_string(sent[pair].size()) +
+                               " pieces, which expects " + std::to_string(received[pair].size()));
+    }
+    for (std::size_t k = 0; k < sent[pair].size(); ++k) {
+      if (sent[pair][k].bytes == received[pair][k].bytes) continue;
+      throw precondition_error(text + std::to_string(sent[pair][k].bytes) + " bytes as piece " +
+                               std::to_string(k) + ", which expects " +
+                               std::to_string(received[pair][k].bytes));
+    }
+    rounds = std::max(rounds, sent[pair].size());
+  }
+  auto const from_base = [](void const* base, void const* at) {
+    return static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(at) -
+                                    reinterpret_cast<std::uintptr_t>(base));
+  };
+  auto& prepared = detail::prepared_on(world, plan);
+  for (std::size_t round = 0; round < rounds; ++round) {
+    std::vector<block_range> blocks(ranks * ranks);
+    for (std::size_t pair = 0; pair < sent.size(); ++pair) {
+      if (round >= sent[pair].size() || sent[pair][round].bytes == 0) continue;
+      blocks[pair] = {from_base(buffers[pair / ranks].input, sent[pair][round].data),
+                      from_base(buffers[pair % ranks].output, received[pair][round].data),
+                      sent[pair][round].bytes};
+    }
+    world.move_blocks(prepared, buffers, blocks, on);
+  }
+}
+
+}  // namespace blink::inline BLINK_ABI

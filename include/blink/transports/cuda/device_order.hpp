@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/transports/cuda/device_runtime.hpp>
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// The order of the calls of all communicators of a process, which keeps them from waiting for each
+/// other in a circle: kernels of one call wait for each other, so that two calls which begin in
+/// another order on another device, or which only have room for some of their blocks beside each
+/// other, would never end.
+///
+/// The rule: calls that have a device in common run one after the other, in the order in which the
+/// host made them, whatever their streams. A call is made on all its devices before the next one is
+/// made on any. Streams wait for each other by events; the host does not wait.
+///
+/// In streams that are captured the same holds within one graph. Launches of graphs and calls
+/// outside are ordered by who launches them: on one stream, or by events.
+template <class Devices>
+class device_order {
+ public:
+  using stream = typename Devices::stream;
+  using event = typename Devices::event;
+
+  /// A call on these devices is being made; no other one is made meanwhile.
+  class turn {
+   public:
+    turn(device_order& order, Devices& driver)
+        : order_(&order), driver_(&driver), lock_(order.mutex_) {}
+
+    /// What is put into the stream from now on runs after the last call on this device.
+    void begin(int device, stream on) {
+      auto& last = order_->at(*driver_, device);
+      auto const capture = driver_->capture(on);
+      if (capture.number == 0) {
+        if (last.has_call) driver_->wait(device, on, last.outside);
+      } else if (capture == last.capture) {
+        driver_->wait(device, on, last.inside);
+      }
+    }
+    /// The call's work on this device is in the stream.
+    void end(int device, stream on) {
+      auto& last = order_->at(*driver_, device);
+      auto const capture = driver_->capture(on);
+      if (capture.number == 0) {
+        last.has_call = true;
+        driver_->record(device, last.outside, on);
+      } else {
+        last.capture = capture;
+        driver_->record(device, last.inside, on);
+      }
+    }
+
+   private:
+    device_order* order_;
+    Devices* driver_;
+    std::unique_lock<std::mutex> lock_;
+  };
+
+ private:
+  struct last_call {
+    event outside{};        // of streams that are not captured
+    event inside{};         // of the graph that is being captured
+    capture_state capture;  // which
+    bool has_call = false;
+  };
+
+  last_call& at(Devices& driver, int device) {
+    auto const found = calls_.find(device);
+    if (found != calls_.end()) return found->second;
+    last_call made;
+    made.outside = driver.make_event(device);
+    made.inside = driver.make_event(device);
+    return calls_.emplace(device, made).first->second;
+  }
+
+  std::mutex mutex_;
+  std::map<int, last_call> calls_;  // events live as long as the process
+};
+
+}  // namespace blink::inline BLINK_ABI

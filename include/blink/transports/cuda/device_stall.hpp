@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/collective_error.hpp>
+#include <blink/collectives/stall.hpp>
+#include <blink/config.hpp>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// Where a rank on a device stood when a call failed.
+struct device_rank_state {
+  int device = 0;
+  bool has_begun = false;  ///< did its kernel run?
+  bool timed_out = false;  ///< did one of its blocks give up?
+  stall where{};           ///< `peer` -1: it waits for nobody
+};
+
+/// Who is the cause of a call that failed, and who waits for whom on the way there: from a rank that
+/// gave up along what each waits for, to one that has not begun, waits for nobody, or was there before.
+[[nodiscard]] inline collective_error describe_device_stall(
+    collective kind, std::vector<device_rank_state> const& ranks, double deadline_seconds) {
+  auto const name = [&](std::size_t rank) {
+    return "rank " + std::to_string(rank) + " (device " + std::to_string(ranks[rank].device) + ")";
+  };
+  std::size_t first = ranks.size();
+  for (std::size_t rank = 0; rank < ranks.size() && first == ranks.size(); ++rank) {
+    if (ranks[rank].timed_out && ranks[rank].where.peer >= 0) first = rank;
+  }
+  std::string const call(to_text(kind));
+  if (first == ranks.size()) {
+    return {call + ": ended before all ranks were done: it was aborted by its owner", -1, -1, -1,
+            -1};
+  }
+  auto const& where = ranks[first].where;
+  std::string text = name(first) + ", " + call + ", tree " + std::to_string(where.tree) +
+                     ", chunk " + std::to_string(where.chunk) + " of " +
+                     std::to_string(where.chunks) + ": waits for ";
+  std::vector<bool> is_named(ranks.size(), false);
+  is_named[first] = true;
+  std::size_t at = first;
+  for (;;) {
+    auto const& step = ranks[at].where;
+    auto const next = static_cast<std::size_t>(step.peer);
+    text += name(next);
+    if (at != first) {
+      text += " at tree " + std::to_string(step.tree) + ", chunk " + std::to_string(step.chunk);
+    }
+    text += step.sends ? " to take it" : " to send it";
+    at = next;
+    bool const goes_on = ranks[at].has_begun && ranks[at].where.peer >= 0 && !is_named[at];
+    if (!goes_on) break;
+    is_named[at] = true;
+    text += ", which waits for ";
+  }
+  if (!ranks[at].has_begun) {
+    text +=
+        ", whose kernel has not begun: something before it in its stream, or on its device, "
+        "does not end";
+  } else if (!is_named[at]) {
+    text += ", which does not go on";
+  }
+  text += " (waited " + std::to_string(deadline_seconds) + " s)";
+  return {text, static_cast<int>(first), static_cast<int>(at), where.tree, where.chunk};
+}
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/cuda/device_call.hpp>
+#include <blink/transports/prepared_schedule.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// How a communicator of devices runs its calls.
+struct device_world_options {
+  std::vector<int> devices;  ///< by rank; a device that is named several times runs several ranks
+  std::uint32_t window = 4;  ///< slots of a wire: chunks in flight
+  std::size_t slot_bytes = std::size_t{1} << 18;                 ///< the largest chunk
+  std::chrono::nanoseconds deadline = std::chrono::seconds(30);  ///< without any progress
+  std::uint32_t threads = 0;                      ///< of a block; 0: as many as there is room for
+  std::size_t memory_cap = std::size_t{1} << 30;  ///< bytes on each device
+  bool checks_places = true;  ///< does each call ask the driver where buffers lie?
+  /// For choosing chunks that the schedule leaves open. Estimates until they are measured.
+  pipeline_costs costs{4e-6, 2e10, 0};
+};
+
+/// Throws: precondition_error if an option is out of range.
+inline void validate(device_world_options const& options) {
+  expects(!options.devices.empty(), "device_world_options: a device for at least one rank");
+  if (options.devices.size() > device_call::most_ranks) {
+    throw precondition_error("device_world_options: " + std::to_string(options.devices.size()) +
+                             " ranks, at most " + std::to_string(device_call::most_ranks));
+  }
+  expects(options.window >= 1, "device_world_options: window >= 1");
+  expects(options.slot_bytes >= 1, "device_world_options: slot_bytes >= 1");
+  expects(options.deadline.count() > 0, "device_world_options: deadline > 0");
+  expects(options.threads % 32 == 0 && options.threads <= 512,
+          "device_world_options: threads is a multiple of 32, at most 512");
+}
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,616 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `./check --gpu` runs on one GPU: all collectives, types, reducers and sizes on 2 to 16 virtual
+// ranks, forests of real machines, replays of graphs, refusals, figures, and NCCL beside it where it
+// takes several ranks on one GPU. Exits with 77, "skipped", without a GPU.
+//
+//   gpu_suite [--seconds S] [--quick] [--json FILE] [METHODS.json ...]
+
+#include <blink/collectives/default_schedules.hpp>
+#include <blink/collectives/flow_schedules.hpp>
+#include <blink/reducers/accumulate_in.hpp>
+#include <blink/reducers/arithmetic.hpp>
+#include <blink/reducers/bitwise.hpp>
+#include <blink/reducers/small_float.hpp>
+#include <blink/transports/cuda.cuh>
+#include <blink/version.hpp>
+
+#include "buffers.cuh"
+#include "methods.hpp"
+#include "nccl.hpp"
+#include "report.hpp"
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace gpu_suite {
+
+constexpr int skipped = 77;
+using blink::collective;
+
+struct settings {
+  double seconds = 240;
+  bool is_quick = false;
+  std::string json;
+  std::vector<std::string> methods;
+};
+
+blink::device_world_options on_gpu_0(int ranks) {
+  blink::device_world_options options;
+  options.devices.assign(static_cast<std::size_t>(ranks), 0);
+  options.memory_cap = std::size_t{12} << 30;
+  options.deadline = std::chrono::seconds(20);
+  return options;
+}
+
+/// The call that a collective has.
+template <class World, class T, class Reducer>
+void call(World& world, typename World::prepared_type& plan, collective kind,
+          std::vector<blink::rank_buffers<T>> const& buffers, Reducer const& reduce,
+          cudaStream_t on) {
+  typename World::streams const streams{on};
+  switch (kind) {
+    case collective::broadcast:
+      return blink::broadcast(world, plan, buffers, streams);
+    case collective::reduce:
+      return blink::reduce(world, plan, buffers, reduce, streams);
+    case collective::all_reduce:
+      return blink::all_reduce(world, plan, buffers, reduce, streams);
+    case collective::all_gather:
+      return blink::all_gather(world, plan, buffers, streams);
+    case collective::reduce_scatter:
+      return blink::reduce_scatter(world, plan, buffers, reduce, streams);
+    case collective::gather:
+      return blink::gather(world, plan, buffers, streams);
+    case collective::scatter:
+      return blink::scatter(world, plan, buffers, streams);
+    case collective::all_to_all:
+      return blink::all_to_all(world, plan, buffers, streams);
+    case collective::send_to_next:
+      return blink::send_to_next(world, plan, buffers, streams);
+    case collective::permute:
+      return blink::permute(world, plan, buffers, streams);
+    case collective::barrier:
+      return blink::barrier(world, plan, streams);
+  }
+}
+
+struct named_schedule {
+  std::string name;
+  blink::schedule plan;
+};
+
+std::vector<named_schedule> schedules_for(collective kind, int ranks) {
+  std::vector<int> next(static_cast<std::size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    next[static_cast<std::size_t>(rank)] = (rank + 1) % ranks;
+  }
+  switch (kind) {
+    case collective::broadcast:
+    case collective::reduce:
+      return {{"binomial", blink::binomial_schedule(ranks, 0)},
+              {"chain", blink::chain_schedule(ranks, ranks - 1)}};
+    case collective::all_reduce:
+      return {{"star", blink::star_schedule(ranks)},
+              {"ring", blink::ring_schedule(ranks)},
+              {"one-shot", blink::one_shot_schedule(ranks)}};
+    case collective::all_gather:
+    case collective::reduce_scatter:
+    case collective::barrier:
+      return {{"star", blink::star_schedule(ranks)}, {"ring", blink::ring_schedule(ranks)}};
+    case collective::gather:
+      return {{"flows", blink::gather_schedule(ranks, 0)}};
+    case collective::scatter:
+      return {{"flows", blink::scatter_schedule(ranks, ranks - 1)}};
+    case collective::all_to_all:
+      return {{"flows", blink::all_to_all_schedule(ranks)}};
+    case collective::send_to_next:
+      return {{"flows", blink::send_to_next_schedule(ranks)}};
+    case collective::permute:
+      return {{"flows", blink::permute_schedule(next)}};
+  }
+  return {};
+}
+
+/// What all parts share.
+struct bench {
+  settings const& what;
+  arena memory;
+  cudaStream_t stream = nullptr;
+  std::map<int, std::unique_ptr<blink::device_world>> worlds;  // by number of ranks
+
+  bench(settings const& options, std::size_t bytes) : what(options), memory(bytes) {
+    check(cudaStreamCreate(&stream), "cudaStreamCreate");
+  }
+  blink::device_world& world(int ranks) {
+    auto& own = worlds[ranks];
+    if (own == nullptr) own = std::make_unique<blink::device_world>(on_gpu_0(ranks));
+    return *own;
+  }
+};
+
+/// One case: empty if all elements are right. A failure leaves the world fit for the next case.
+template <class T, class Reducer>
+std::string run_case(bench& on, named_schedule const& way, collective kind, std::size_t count,
+                     std::size_t offset, Reducer const& reduce) {
+  static std::uint32_t seed = 0;
+  auto& world = on.world(way.plan.rank_count);
+  try {
+    auto& plan = world.prepare(way.plan);
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      ++seed;
+      auto const buffers =
+          on.memory.buffers<T>(kind, way.plan.rank_count, count, offset, seed, on.stream);
+      call(world, plan, kind, buffers, reduce, on.stream);
+      world.wait({on.stream});
+      if (kind == collective::barrier) continue;
+      auto const wrong = on.memory.wrong(way.plan, kind, buffers, seed, reduce, on.stream);
+      if (wrong != 0) return std::to_string(wrong) + " wrong elements";
+    }
+    return "";
+  } catch (blink::collective_error const& failure) {
+    world.recover();
+    return failure.what();
+  } catch (blink::error const& failure) {
+    return failure.what();
+  }
+}
+
+std::vector<std::size_t> counts_for(bool is_quick) {
+  if (is_quick) return {0, 1, 1000, 65539};
+  return {0, 1, 3, 17, 1000, 65539, std::size_t{1} << 20, (std::size_t{1} << 24) + 1};
+}
+
+template <class T, class Reducer>
+void run_reducer(part& results, bench& on, std::string const& name, Reducer const& reduce) {
+  std::vector<int> const sizes =
+      on.what.is_quick ? std::vector<int>{2, 5} : std::vector<int>{2, 3, 4, 6, 8, 16};
+  for (std::size_t const count : counts_for(on.what.is_quick)) {
+    for (auto const kind :
+         {collective::all_reduce, collective::reduce, collective::reduce_scatter}) {
+      for (int const ranks : sizes) {
+        if (arena::needed<T>(kind, ranks, count) > on.memory.bytes()) continue;
+        for (auto const& way : schedules_for(kind, ranks)) {
+          if (!results.has_time()) continue;
+          std::size_t const offset = count % 3 == 0 ? 1 : 0;
+          results.add(name + ", " + std::string(blink::to_text(kind)) + ", " + way.name + ", " +
+                          std::to_string(ranks) + " ranks, count " + std::to_string(count),
+                      run_case<T>(on, way, kind, count, offset, reduce));
+        }
+      }
+    }
+  }
+}
+
+void run_moves(part& results, bench& on) {
+  std::vector<int> const sizes =
+      on.what.is_quick ? std::vector<int>{2, 5} : std::vector<int>{2, 3, 4, 6, 8, 16};
+  for (std::size_t const count : counts_for(on.what.is_quick)) {
+    for (auto const kind : {collective::broadcast, collective::all_gather, collective::gather,
+                            collective::scatter, collective::all_to_all, collective::send_to_next,
+                            collective::permute, collective::barrier}) {
+      for (int const ranks : sizes) {
+        if (arena::needed<float>(kind, ranks, count) > on.memory.bytes()) continue;
+        for (auto const& way : schedules_for(kind, ranks)) {
+          if (!results.has_time()) continue;
+          results.add(std::string(blink::to_text(kind)) + ", " + way.name + ", " +
+                          std::to_string(ranks) + " ranks, count " + std::to_string(count),
+                      run_case<float>(on, way, kind, count, count % 2, blink::sum{}));
+        }
+      }
+    }
+  }
+}
+
+/// 2^28 elements, as far as the memory goes.
+void run_large(part& results, bench& on) {
+  std::size_t const count = std::size_t{1} << 28;
+  for (int const ranks : {2, 8}) {
+    for (auto const kind : {collective::all_reduce, collective::broadcast}) {
+      if (arena::needed<float>(kind, ranks, count) > on.memory.bytes()) {
+        results.note("2^28 floats on " + std::to_string(ranks) + " ranks: not enough memory");
+        continue;
+      }
+      for (auto const& way : schedules_for(kind, ranks)) {
+        if (way.name == "one-shot" || !results.has_time()) continue;
+        results.add(std::string(blink::to_text(kind)) + ", " + way.name + ", " +
+                        std::to_string(ranks) + " ranks, 2^28 floats",
+                    run_case<float>(on, way, kind, count, 0, blink::sum{}));
+      }
+    }
+  }
+}
+
+/// Plans of real machines, read from files of methods.
+void run_forests(part& results, bench& on) {
+  if (on.what.methods.empty()) results.note("no files of methods were given");
+  for (auto const& file : on.what.methods) {
+    for (auto const& table : read_methods(file)) {
+      for (auto const& each : table.methods) {
+        for (std::size_t const count : counts_for(on.what.is_quick)) {
+          if (arena::needed<float>(table.collective, each.plan.rank_count, count) >
+                  on.memory.bytes() ||
+              !results.has_time()) {
+            continue;
+          }
+          results.add(file + ", " + std::string(blink::to_text(table.collective)) + ", " +
+                          each.name + ", count " + std::to_string(count),
+                      run_case<float>(on, {each.name, each.plan}, table.collective, count, 0,
+                                      blink::sum{}));
+        }
+      }
+    }
+  }
+}
+
+/// A graph of two calls along one schedule and a copy between them, replayed.
+void run_graphs(part& results, bench& on) {
+  int const ranks = 8;
+  auto& world = on.world(ranks);
+  auto const plan = blink::ring_schedule(ranks);
+  auto& prepared = world.prepare(plan);
+  std::size_t const count = 10007;
+  std::uint32_t const seed = 12345;
+  auto const buffers =
+      on.memory.buffers<float>(collective::all_reduce, ranks, count, 0, seed, on.stream);
+  check(cudaStreamSynchronize(on.stream), "fill");
+  check(cudaStreamBeginCapture(on.stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+  blink::all_reduce(world, prepared, buffers, blink::sum{}, {on.stream});
+  for (auto const& own : buffers) {
+    check(cudaMemsetAsync(own.output, 0, count * sizeof(float), on.stream), "cudaMemsetAsync");
+  }
+  blink::all_reduce(world, prepared, buffers, blink::sum{}, {on.stream});
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t launchable = nullptr;
+  check(cudaStreamEndCapture(on.stream, &graph), "cudaStreamEndCapture");
+  check(cudaGraphInstantiateWithFlags(&launchable, graph, 0), "cudaGraphInstantiate");
+  int const replays = on.what.is_quick ? 20 : 1000;
+  for (int replay = 0; replay < replays; ++replay) {
+    check(cudaGraphLaunch(launchable, on.stream), "cudaGraphLaunch");
+    if (replay % 100 == 7) blink::all_reduce(world, prepared, buffers, blink::sum{}, {on.stream});
+    bool const looks = replay < 3 || replay + 1 == replays;
+    if (!looks) continue;
+    std::string what;
+    try {
+      world.wait({on.stream});
+      auto const wrong =
+          on.memory.wrong(plan, collective::all_reduce, buffers, seed, blink::sum{}, on.stream);
+      if (wrong != 0) what = std::to_string(wrong) + " wrong elements";
+    } catch (blink::collective_error const& failure) {
+      world.recover();
+      what = failure.what();
+    }
+    results.add("replay " + std::to_string(replay), what);
+  }
+  check(cudaGraphExecDestroy(launchable), "cudaGraphExecDestroy");
+  check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+}
+
+template <class Call>
+void expect_refusal(part& results, std::string const& name, std::string const& part_of_text,
+                    Call const& what) {
+  try {
+    what();
+    results.add(name, "was accepted");
+  } catch (blink::error const& refusal) {
+    bool const says = std::string(refusal.what()).find(part_of_text) != std::string::npos;
+    results.add(name, says ? "" : std::string("says: ") + refusal.what());
+  }
+}
+
+void run_refusals(part& results, bench& on) {
+  int const ranks = 4;
+  auto& world = on.world(ranks);
+  auto const plan = blink::star_schedule(ranks);
+  auto const good = on.memory.buffers<float>(collective::all_reduce, ranks, 1000, 0, 1, on.stream);
+  auto const with = [&](auto const& change) {
+    auto buffers = good;
+    change(buffers);
+    blink::all_reduce(world, plan, buffers, blink::sum{}, {on.stream});
+  };
+  std::vector<float> ordinary(1000);
+  expect_refusal(results, "memory of the host", "memory of the host, expected memory of device 0",
+                 [&] { with([&](auto& b) { b[1].input = ordinary.data(); }); });
+  expect_refusal(results, "misaligned", "the alignment of its elements", [&] {
+    with([&](auto& b) {
+      b[1].input = reinterpret_cast<float const*>(reinterpret_cast<char const*>(b[1].input) + 2);
+    });
+  });
+  expect_refusal(results, "overlap", "begins inside",
+                 [&] { with([&](auto& b) { b[1].output = b[0].output + 8; }); });
+  expect_refusal(results, "counts", "rank 0 has count 1000, rank 2 has 999",
+                 [&] { with([&](auto& b) { b[2].count = 999; }); });
+  expect_refusal(results, "memory cap", "memory_cap", [&] {
+    auto options = on_gpu_0(ranks);
+    options.memory_cap = 1000;
+    blink::device_world small(options);
+    (void)small.prepare(plan);
+  });
+  expect_refusal(results, "no such device", "there are", [&] {
+    auto options = on_gpu_0(1);
+    options.devices = {1000};
+    blink::device_world none(options);
+  });
+  // Aborted while calls run; the device is as good as before.
+  std::string what;
+  try {
+    for (int k = 0; k < 50; ++k) {
+      blink::all_reduce(world, plan, good, blink::sum{}, {on.stream});
+    }
+    world.abort();
+    check(cudaStreamSynchronize(on.stream), "after an abort");
+    world.recover();
+    what = run_case<float>(on, {"star", plan}, collective::all_reduce, 1000, 0, blink::sum{});
+  } catch (std::exception const& failure) {
+    what = failure.what();
+  }
+  results.add("abort and recover", what);
+}
+
+/// Milliseconds of each of `repeats` times `work` in the stream.
+template <class Work>
+double milliseconds_of(cudaStream_t stream, int repeats, Work const& work) {
+  cudaEvent_t begin = nullptr, end = nullptr;
+  check(cudaEventCreate(&begin), "cudaEventCreate");
+  check(cudaEventCreate(&end), "cudaEventCreate");
+  work();  // once before
+  check(cudaEventRecord(begin, stream), "cudaEventRecord");
+  for (int k = 0; k < repeats; ++k) work();
+  check(cudaEventRecord(end, stream), "cudaEventRecord");
+  check(cudaEventSynchronize(end), "cudaEventSynchronize");
+  float result = 0;
+  check(cudaEventElapsedTime(&result, begin, end), "cudaEventElapsedTime");
+  check(cudaEventDestroy(begin), "cudaEventDestroy");
+  check(cudaEventDestroy(end), "cudaEventDestroy");
+  return static_cast<double>(result) / repeats;
+}
+
+/// Each block says that it is there and waits for all others: the least that a call with so many
+/// blocks costs.
+__global__ void exchange_flags(blink::counter* flags, blink::counter* rounds) {
+  if (threadIdx.x != 0) return;
+  auto& mine = flags[16 * blockIdx.x];
+  blink::counter const round = rounds[16 * blockIdx.x] + 1;
+  rounds[16 * blockIdx.x] = round;
+  blink::publish(mine, round);
+  for (unsigned block = 0; block < gridDim.x; ++block) {
+    while (blink::observe(flags[16 * block]) < round) {
+    }
+  }
+}
+
+double flag_exchange_milliseconds(cudaStream_t stream, unsigned blocks) {
+  blink::counter* memory = nullptr;
+  std::size_t const bytes = 2 * 16 * blocks * sizeof(blink::counter);
+  check(cudaMalloc(&memory, bytes), "cudaMalloc");
+  check(cudaMemset(memory, 0, bytes), "cudaMemset");
+  blink::counter* rounds = memory + 16 * blocks;
+  void* arguments[] = {&memory, &rounds};
+  double const result = milliseconds_of(stream, 200, [&] {
+    check(cudaLaunchCooperativeKernel(reinterpret_cast<void const*>(&exchange_flags), dim3(blocks),
+                                      dim3(128), arguments, 0, stream),
+          "exchange_flags");
+  });
+  check(cudaFree(memory), "cudaFree");
+  return result;
+}
+
+void run_speed(part& results, bench& on) {
+  int const ranks = 8;
+  auto& world = on.world(ranks);
+  std::size_t const bytes = std::size_t{1} << 28;
+  std::size_t const count = bytes / sizeof(float);
+  if (arena::needed<float>(collective::all_reduce, ranks, count) > on.memory.bytes()) {
+    return results.note("not enough memory for 8 times 2 x 256 MiB");
+  }
+  auto const buffers =
+      on.memory.buffers<float>(collective::all_reduce, ranks, count, 0, 1, on.stream);
+  double const copy = milliseconds_of(on.stream, 20, [&] {
+    check(cudaMemcpyAsync(buffers[0].output, buffers[0].input, bytes, cudaMemcpyDeviceToDevice,
+                          on.stream),
+          "cudaMemcpyAsync");
+  });
+  double const copy_rate = 2 * static_cast<double>(bytes) / copy * 1e-6;  // read and written
+  results.figure("device-to-device copy, GB/s read and written", copy_rate);
+  for (auto const& way : schedules_for(collective::all_reduce, ranks)) {
+    if (way.name == "one-shot") continue;
+    auto& plan = world.prepare(way.plan);
+    double const time = milliseconds_of(
+        on.stream, 10, [&] { blink::all_reduce(world, plan, buffers, blink::sum{}, {on.stream}); });
+    world.wait({on.stream});
+    results.figure("all_reduce, 8 ranks, 256 MiB, " + way.name + ", ms", time);
+    // A star reads each input and writes each output once: the least traffic that there is.
+    double const traffic = 2.0 * ranks * static_cast<double>(bytes) / time * 1e-6;
+    results.figure("  least traffic over copy rate", traffic / copy_rate);
+  }
+  {
+    auto const plan = blink::chain_schedule(2, 0);
+    auto& two = on.world(2);
+    auto& prepared = two.prepare(plan);
+    std::vector<blink::rank_buffers<float>> const both(buffers.begin(), buffers.begin() + 2);
+    double const time =
+        milliseconds_of(on.stream, 10, [&] { blink::broadcast(two, prepared, both, {on.stream}); });
+    two.wait({on.stream});
+    results.figure("broadcast, 2 ranks, 256 MiB, chain, ms", time);
+  }
+  for (std::size_t const small : {std::size_t{2}, std::size_t{256}, std::size_t{16384}}) {
+    auto few = buffers;
+    for (auto& own : few) own.count = small;
+    for (auto const& way : schedules_for(collective::all_reduce, ranks)) {
+      auto& plan = world.prepare(way.plan);
+      double const time = milliseconds_of(
+          on.stream, 200, [&] { blink::all_reduce(world, plan, few, blink::sum{}, {on.stream}); });
+      world.wait({on.stream});
+      results.figure("all_reduce, 8 ranks, " + std::to_string(small * sizeof(float)) + " B, " +
+                         way.name + ", us",
+                     1000 * time);
+    }
+  }
+  results.figure("bare exchange of flags, 8 blocks, us",
+                 1000 * flag_exchange_milliseconds(on.stream, 8));
+  results.figure("bare exchange of flags, 120 blocks, us",
+                 1000 * flag_exchange_milliseconds(on.stream, 120));
+}
+
+void run_nccl(part& results, bench& on) {
+  std::string why;
+  auto nccl = load_nccl(why);
+  if (!nccl) return results.note(why);
+  results.figure("version", nccl->version());
+  auto& world = on.world(2);
+  auto& plan = world.prepare(blink::star_schedule(2));
+  std::size_t const most = std::size_t{1} << 24;
+  auto const buffers = on.memory.buffers<float>(collective::all_reduce, 2, most, 0, 7, on.stream);
+  if (!nccl->begin(2, why)) return results.note(why);
+  cudaStream_t second = nullptr;
+  check(cudaStreamCreate(&second), "cudaStreamCreate");
+  std::vector<cudaStream_t> const streams{on.stream, second};
+  for (std::size_t const count : {std::size_t{2}, std::size_t{1000}, most}) {
+    auto some = buffers;
+    for (auto& own : some) own.count = count;
+    double const theirs = milliseconds_of(on.stream, 20, [&] {
+      nccl->all_reduce(some, streams);
+      check(cudaStreamSynchronize(second), "cudaStreamSynchronize");
+    });
+    auto const wrong = on.memory.wrong(blink::star_schedule(2), collective::all_reduce, some, 7,
+                                       blink::sum{}, on.stream);
+    results.add("NCCL, count " + std::to_string(count),
+                wrong == 0 ? "" : std::to_string(wrong) + " elements are not as blink's oracle");
+    double const ours = milliseconds_of(
+        on.stream, 20, [&] { blink::all_reduce(world, plan, some, blink::sum{}, {on.stream}); });
+    world.wait({on.stream});
+    auto const name = "all_reduce, 2 ranks, " + std::to_string(count * sizeof(float)) + " B, us: ";
+    results.figure(name + "NCCL", 1000 * theirs);
+    results.figure(name + "blink", 1000 * ours);
+  }
+  nccl->end();
+  check(cudaStreamDestroy(second), "cudaStreamDestroy");
+}
+
+std::string about_device() {
+  cudaDeviceProp all{};
+  int driver = 0, runtime = 0;
+  check(cudaGetDeviceProperties(&all, 0), "cudaGetDeviceProperties");
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+  char const* const blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
+  return "\"device\": " + quoted(all.name) +
+         ", \"compute_capability\": " + std::to_string(10 * all.major + all.minor) +
+         ", \"multiprocessors\": " + std::to_string(all.multiProcessorCount) +
+         ", \"memory_bytes\": " + std::to_string(all.totalGlobalMem) +
+         ", \"driver\": " + std::to_string(driver) + ", \"runtime\": " + std::to_string(runtime) +
+         ", \"nvcc\": " + std::to_string(CUDART_VERSION) +
+         ", \"blink\": " + quoted(BLINK_VERSION_TEXT) +
+         ", \"launch_blocking\": " + quoted(blocking == nullptr ? "" : blocking);
+}
+
+settings read_arguments(int count, char** words) {
+  settings result;
+  for (int k = 1; k < count; ++k) {
+    std::string const word = words[k];
+    auto const next = [&]() -> std::string {
+      if (k + 1 == count) throw std::runtime_error(word + " needs a value");
+      return words[++k];
+    };
+    if (word == "--quick") {
+      result.is_quick = true;
+      result.seconds = 30;
+    } else if (word == "--seconds") {
+      std::string const text = next();
+      char* end = nullptr;
+      result.seconds = std::strtod(text.c_str(), &end);
+      if (*end != '\0' || !(result.seconds > 0)) {
+        throw std::runtime_error("--seconds " + text + ": expected a positive number");
+      }
+    } else if (word == "--json") {
+      result.json = next();
+    } else if (word.starts_with("--")) {
+      throw std::runtime_error("unknown option " + word);
+    } else {
+      result.methods.push_back(word);
+    }
+  }
+  return result;
+}
+
+int run(settings const& what) {
+  std::size_t free = 0, total = 0;
+  check(cudaSetDevice(0), "cudaSetDevice");
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  std::size_t const most = what.is_quick ? std::size_t{1} << 28 : std::size_t{36} << 30;
+  bench on(what, std::min(most, free / 2));
+  std::printf("%s\n", about_device().c_str());
+  std::vector<part> parts;
+  auto const run_part = [&](char const* name, double share, auto const& body) {
+    auto& results = parts.emplace_back(name, share * what.seconds);
+    try {
+      body(results);
+    } catch (std::exception const& failure) {
+      results.add("ended early", failure.what());
+    }
+    results.end();
+  };
+  run_part("refusals", 0.1, [&](part& p) { run_refusals(p, on); });
+  run_part("moves", 0.2, [&](part& p) { run_moves(p, on); });
+  run_part("reductions", 0.4, [&](part& p) {
+    run_reducer<float>(p, on, "float sum", blink::sum{});
+    run_reducer<float>(p, on, "float max", blink::max{});
+    run_reducer<double>(p, on, "double product", blink::prod{});
+    run_reducer<std::int32_t>(p, on, "int32 average", blink::avg{});
+    run_reducer<std::int64_t>(p, on, "int64 min", blink::min{});
+    run_reducer<std::uint8_t>(p, on, "uint8 xor", blink::bit_xor{});
+    run_reducer<blink::bfloat16>(p, on, "bfloat16 sum in float",
+                                 blink::accumulate_in<float>(blink::sum{}));
+    run_reducer<blink::float16>(p, on, "float16 sum in float",
+                                blink::accumulate_in<float>(blink::sum{}));
+  });
+  run_part("forests", 0.1, [&](part& p) { run_forests(p, on); });
+  run_part("graphs", 0.1, [&](part& p) { run_graphs(p, on); });
+  if (!what.is_quick) {
+    run_part("large", 0.1, [&](part& p) { run_large(p, on); });
+    run_part("speed", 0.1, [&](part& p) { run_speed(p, on); });
+    run_part("nccl", 0.1, [&](part& p) { run_nccl(p, on); });
+  }
+  std::size_t failed = 0;
+  std::string json = "{" + about_device();
+  for (auto const& each : parts) {
+    failed += each.failed();
+    json += ",\n " + each.json();
+  }
+  json += "}\n";
+  if (!what.json.empty()) {
+    std::FILE* const file = std::fopen(what.json.c_str(), "w");
+    if (file == nullptr) throw std::runtime_error(what.json + ": cannot be written");
+    std::fputs(json.c_str(), file);
+    std::fclose(file);
+  }
+  std::printf("%zu wrong\n", failed);
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace gpu_suite
+
+int main(int count, char** words) {
+  try {
+    auto const what = gpu_suite::read_arguments(count, words);
+    if (blink::cuda_devices::of_process().device_count() == 0) {
+      std::printf("skipped: no GPU (%s)\n", blink::cuda_devices::why_none().c_str());
+      return gpu_suite::skipped;
+    }
+    return gpu_suite::run(what);
+  } catch (std::exception const& failure) {
+    std::fprintf(stderr, "gpu_suite: %s\n", failure.what());
+    return 2;
+  }
+}

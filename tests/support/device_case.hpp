@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Runs one collective on a communicator of devices and compares every element with a serial loop.
+
+#include <blink/collective.hpp>
+#include <blink/collectives/schedule.hpp>
+#include <blink/transports/cuda/device_collectives.hpp>
+#include <blink/transports/cuda/rank_buffers.hpp>
+
+#include "collective_case.hpp"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace blink_test {
+
+/// The buffers of all ranks for a case, and the call.
+template <class T>
+class device_case {
+ public:
+  device_case(collective_case const& what, blink::schedule const& plan) : what_(what), plan_(plan) {
+    for (int rank = 0; rank < plan.rank_count; ++rank) {
+      own_.emplace_back(what, plan.rank_count, rank);
+      buffers_.push_back({own_.back().input, own_.back().output, what.count});
+    }
+  }
+  template <class World, class Reducer>
+  void enqueue(World& on, Reducer const& reduce, typename World::streams const& streams = {}) {
+    auto& prepared = on.prepare(plan_);
+    switch (what_.kind) {
+      case blink::collective::broadcast:
+        return blink::broadcast(on, prepared, buffers_, streams);
+      case blink::collective::reduce:
+        return blink::reduce(on, prepared, buffers_, reduce, streams);
+      case blink::collective::all_reduce:
+        return blink::all_reduce(on, prepared, buffers_, reduce, streams);
+      case blink::collective::all_gather:
+        return blink::all_gather(on, prepared, buffers_, streams);
+      case blink::collective::reduce_scatter:
+        return blink::reduce_scatter(on, prepared, buffers_, reduce, streams);
+      case blink::collective::gather:
+        return blink::gather(on, prepared, buffers_, streams);
+      case blink::collective::scatter:
+        return blink::scatter(on, prepared, buffers_, streams);
+      case blink::collective::all_to_all:
+        return blink::all_to_all(on, prepared, buffers_, streams);
+      case blink::collective::send_to_next:
+        return blink::send_to_next(on, prepared, buffers_, streams);
+      case blink::collective::permute:
+        return blink::permute(on, prepared, buffers_, streams);
+      case blink::collective::barrier:
+        return blink::barrier(on, prepared, streams);
+    }
+  }
+  template <class Reducer>
+  [[nodiscard]] std::string wrong(Reducer const& reduce) {
+    std::string all;
+    for (auto& mine : own_) {
+      auto const text = what_is_wrong(what_, plan_, mine, reduce);
+      if (!text.empty()) all += "rank " + std::to_string(mine.rank) + ": " + text + "\n";
+    }
+    return all;
+  }
+  [[nodiscard]] std::vector<blink::rank_buffers<T>>& buffers() { return buffers_; }
+  /// Outputs as before the call.
+  void forget() {
+    for (auto& mine : own_) {
+      for (std::size_t k = 0; k < mine.output_count; ++k) {
+        mine.output[k] = value_from<T>(0x55aa55aa);
+      }
+    }
+  }
+
+ private:
+  collective_case what_;
+  blink::schedule plan_;
+  std::vector<rank_buffers<T>> own_;
+  std::vector<blink::rank_buffers<T>> buffers_;
+};
+
+}  // namespace blink_test

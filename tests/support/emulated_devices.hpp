@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Devices whose blocks are threads of the host, for the host side of CUDA communicators: streams run
+// by themselves, kernels get room for all their blocks or wait, events and graphs obey CUDA's rules.
+
+#include <blink/collectives/counter.hpp>
+#include <blink/collectives/team_group.hpp>
+#include <blink/collectives/thread_group.hpp>
+#include <blink/transports/cuda/copy_step.hpp>
+#include <blink/transports/cuda/device_call.hpp>
+#include <blink/transports/cuda/device_order.hpp>
+#include <blink/transports/cuda/device_runtime.hpp>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace blink_test {
+
+class emulated_devices {
+ public:
+  struct options {
+    int devices = 1;
+    std::uint32_t room = 8192;                    ///< threads that a device runs at once
+    std::uint32_t threads_each = 1;               ///< of the host, for each block
+    bool blocks_launches = false;                 ///< say that launches return when the kernel ends
+    bool keeps_order = true;                      ///< are communicators kept in order?
+    std::set<std::pair<int, int>> unreachable{};  ///< (device, peer)
+    int fails_launch_on = -1;                     ///< a device that refuses every launch
+  };
+
+  using stream = int;  ///< 0: the default stream of each device
+  using event = int;
+
+  explicit emulated_devices(options what) : options_(std::move(what)) {}
+  emulated_devices(emulated_devices const&) = delete;
+  emulated_devices& operator=(emulated_devices const&) = delete;
+  ~emulated_devices() {
+    {
+      std::lock_guard const lock(mutex_);
+      is_over_ = true;
+    }
+    changed_.notify_all();
+  }
+
+  // What tests do with streams.
+  stream make_stream() { return ++last_stream_; }
+  /// From now on work for the stream is recorded; those that begin together belong to one graph.
+  void begin_capture(std::vector<stream> const& together) {
+    ++last_capture_;
+    for (stream const one : together) captures_[one] = last_capture_;
+    graphs_[last_capture_];
+  }
+  std::uint64_t end_capture(std::vector<stream> const& together) {
+    std::uint64_t const number = captures_[together[0]];
+    std::erase_if(captures_, [&](auto const& each) { return each.second == number; });
+    return number;
+  }
+  /// Pre: the graph is not running.
+  void replay(std::uint64_t graph) {
+    {
+      std::lock_guard const lock(mutex_);
+      for (auto const& point : points_of_[graph]) point->is_reached = false;
+    }
+    for (auto const& [where, work] : graphs_[graph]) push(where.first, where.second, work);
+  }
+  /// Something that takes until `release_stream`.
+  void hold_stream(int device, stream on) {
+    std::lock_guard const lock(mutex_);
+    held_.insert({device, on});
+  }
+  void release_stream(int device, stream on) {
+    {
+      std::lock_guard const lock(mutex_);
+      held_.erase({device, on});
+    }
+    changed_.notify_all();
+  }
+  [[nodiscard]] std::size_t allocated_bytes() const {
+    std::size_t sum = 0;
+    for (auto const& [address, block] : memory_) sum += block.bytes;
+    return sum;
+  }
+  [[nodiscard]] int launches() const { return launches_; }
+  [[nodiscard]] int copies() const { return copies_; }
+  [[nodiscard]] int combines() const { return combines_; }
+
+  // The driver.
+  blink::device_order<emulated_devices>& order() {
+    if (!options_.keeps_order) disordered_.emplace_back(std::make_unique<order_type>());
+    return options_.keeps_order ? order_ : *disordered_.back();
+  }
+  int device_count() { return options_.devices; }
+  blink::device_properties properties(int) { return {"emulated", 1, true}; }
+  bool launches_block() { return options_.blocks_launches; }
+  bool reach(int device, int peer) { return !options_.unreachable.contains({device, peer}); }
+  void* allocate(int device, std::size_t bytes) {
+    void* const memory = ::operator new(bytes, std::align_val_t(256));
+    memory_[memory] = {device, bytes};
+    return memory;
+  }
+  void release(int, void* memory) {
+    memory_.erase(memory);
+    ::operator delete(memory, std::align_val_t(256));
+  }
+  void* allocate_pinned(std::size_t bytes) {
+    void* const memory = ::operator new(bytes, std::align_val_t(256));
+    pinned_.insert(memory);
+    return memory;
+  }
+  void release_pinned(void* memory) {
+    pinned_.erase(memory);
+    ::operator delete(memory, std::align_val_t(256));
+  }
+  blink::memory_place place_of(void const* data) {
+    if (pinned_.contains(data)) return {blink::memory_kind::pinned_host, -1};
+    auto const* const at = static_cast<std::byte const*>(data);
+    for (auto const& [address, block] : memory_) {
+      auto const* const first = static_cast<std::byte const*>(address);
+      if (at >= first && at < first + block.bytes) {
+        return {blink::memory_kind::device, block.device};
+      }
+    }
+    return {};
+  }
+  void write(int, void* to, void const* from, std::size_t bytes) {
+    if (bytes == sizeof(blink::counter)) {  // kernels may look at it meanwhile
+      blink::counter value = 0;
+      std::memcpy(&value, from, bytes);
+      blink::publish(*static_cast<blink::counter*>(to), value);
+    } else {
+      std::memcpy(to, from, bytes);
+    }
+  }
+  void read(int, void* to, void const* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+  void clear(int, void* memory, std::size_t bytes) { std::memset(memory, 0, bytes); }
+  void copy(int device, void* to, void const* from, std::size_t bytes, stream on) {
+    put(device, on, [=] { std::memcpy(to, from, bytes); });
+  }
+  void put_trees(int device, blink::tree_batch const& trees, stream on) {
+    put(device, on, [trees] {
+      for (std::uint32_t k = 0; k < trees.count; ++k) trees.put(k);
+    });
+  }
+  stream make_stream(int) { return make_stream(); }
+  void destroy_stream(stream) {}
+  void copy_between(int, void* to, int from_device, void const* from, std::size_t bytes,
+                    stream on) {
+    ++copies_;
+    put(from_device, on, [=] { std::memcpy(to, from, bytes); });
+  }
+  template <class T, class Reducer>
+  void combine(int device, blink::copy_step const& step, Reducer const& reduce, stream on) {
+    ++combines_;
+    put(device, on, [step, reduce] { blink::run_step<T>(blink::lone_thread{}, step, reduce); });
+  }
+  event make_event(int) { return ++last_event_; }
+  void destroy(event) {}
+  void record(int device, event which, stream on) {
+    auto const point = std::make_shared<point_of_stream>();
+    point->capture = capture(on).number;
+    points_[which] = point;
+    if (point->capture != 0) points_of_[point->capture].push_back(point);
+    put(device, on, [this, point] {
+      std::lock_guard const lock(mutex_);
+      point->is_reached = true;
+      changed_.notify_all();
+    });
+  }
+  void wait(int device, stream on, event which) {
+    auto const point = points_[which];
+    if (point == nullptr) return;
+    // A stream that waits for a point of a graph is recorded into it from then on.
+    if (point->capture != 0 && capture(on).number == 0) captures_[on] = point->capture;
+    if (point->capture != capture(on).number) {
+      throw blink::device_error("a stream waits for a point outside of its graph");
+    }
+    put(device, on, [this, point] {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return point->is_reached || is_over_; });
+    });
+  }
+  blink::capture_state capture(stream on) {
+    auto const found = captures_.find(on);
+    return {found == captures_.end() ? 0 : found->second};
+  }
+  void synchronize(int device, stream on) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return is_idle(device, on); });
+  }
+  void synchronize(int device) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] {
+      for (auto const& [where, queue] : queues_) {
+        if (where.first == device && !is_idle(device, where.second)) return false;
+      }
+      return true;
+    });
+  }
+  void let_end(int device) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return used_[device] == 0; });
+  }
+  template <class Link, class T, class Reducer>
+  std::uint32_t blocks_at_once(int, std::uint32_t threads) {
+    return options_.room / threads;
+  }
+  template <class Link, class T, class Reducer>
+  void launch(int device, std::uint32_t blocks, std::uint32_t threads,
+              blink::device_call const& call, Reducer const& reduce, stream on) {
+    if (blocks * threads > options_.room) throw blink::device_error("too many blocks at once");
+    if (device == options_.fails_launch_on) throw blink::device_error("launch failed");
+    ++launches_;
+    put(device, on, [this, device, blocks, threads, call, reduce] {
+      take_room(device, blocks * threads);
+      {
+        std::vector<std::unique_ptr<blink::team>> teams;
+        std::vector<std::jthread> running;  // ends first
+        for (std::uint32_t block = 0; block < blocks; ++block) {
+          auto& team = *teams.emplace_back(std::make_unique<blink::team>(options_.threads_each));
+          for (std::uint32_t thread = 0; thread < options_.threads_each; ++thread) {
+            running.emplace_back([&call, &reduce, &team, block, thread] {
+              blink::run_block<Link, T>(blink::team_group(team, thread), call, block, reduce);
+            });
+          }
+        }
+      }
+      give_room(device, blocks * threads);
+    });
+  }
+
+ private:
+  using job = std::function<void()>;
+  using place = std::pair<int, stream>;
+  using order_type = blink::device_order<emulated_devices>;
+  struct memory_block {
+    int device;
+    std::size_t bytes;
+  };
+  struct point_of_stream {
+    std::uint64_t capture = 0;
+    bool is_reached = false;
+  };
+  struct job_queue {
+    std::deque<job> waiting;
+    bool is_running = false;
+    std::jthread runner;
+  };
+
+  void put(int device, stream on, job what) {
+    if (auto const now = capture(on); now.number != 0) {
+      graphs_[now.number].emplace_back(place{device, on}, std::move(what));
+    } else {
+      push(device, on, std::move(what));
+    }
+  }
+  void push(int device, stream on, job what) {
+    {
+      std::lock_guard const lock(mutex_);
+      auto& own = queues_[{device, on}];
+      own.waiting.push_back(std::move(what));
+      if (!own.runner.joinable())
+        own.runner = std::jthread([this, device, on] { run(device, on); });
+    }
+    changed_.notify_all();
+  }
+  void run(int device, stream on) {
+    for (;;) {
+      job next;
+      {
+        std::unique_lock lock(mutex_);
+        auto& own = queues_[{device, on}];
+        own.is_running = false;
+        changed_.notify_all();
+        changed_.wait(lock, [&] {
+          return is_over_ || (!own.waiting.empty() && !held_.contains({device, on}));
+        });
+        if (is_over_) return;
+        next = std::move(own.waiting.front());
+        own.waiting.pop_front();
+        own.is_running = true;
+      }
+      next();
+    }
+  }
+  [[nodiscard]] bool is_idle(int device, stream on) {
+    auto& own = queues_[{device, on}];
+    return own.waiting.empty() && !own.is_running;
+  }
+  void take_room(int device, std::uint32_t threads) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return is_over_ || used_[device] + threads <= options_.room; });
+    used_[device] += threads;
+  }
+  void give_room(int device, std::uint32_t threads) {
+    {
+      std::lock_guard const lock(mutex_);
+      used_[device] -= threads;
+    }
+    changed_.notify_all();
+  }
+
+  options options_;
+  order_type order_;
+  std::vector<std::unique_ptr<order_type>> disordered_;
+  std::map<void const*, memory_block> memory_;
+  std::set<void const*> pinned_;
+  std::map<event, std::shared_ptr<point_of_stream>> points_;
+  std::map<stream, std::uint64_t> captures_;
+  std::map<std::uint64_t, std::vector<std::pair<place, job>>> graphs_;
+  stream last_stream_ = 0;
+  event last_event_ = 0;
+  std::uint64_t last_capture_ = 0;
+  int launches_ = 0, copies_ = 0, combines_ = 0;
+  std::map<std::uint64_t, std::vector<std::shared_ptr<point_of_stream>>> points_of_;  // by graph
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_over_ = false;
+  std::set<place> held_;
+  std::map<int, std::uint32_t> used_;  // threads that run, by device
+  std::map<place, job_queue> queues_;  // last: its threads end first
+};
+static_assert(blink::device_runtime<emulated_devices>);
+
+}  // namespace blink_test

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives by copy engines, on devices whose streams are threads: random schedules on one to three
+// devices, captured and replayed, one call behind the other without waiting.
+
+#include <blink/collectives/default_schedules.hpp>
+#include <blink/collectives/flow_schedules.hpp>
+#include <blink/reducers/accumulate_in.hpp>
+#include <blink/reducers/arithmetic.hpp>
+#include <blink/transports/cuda/copy_world.hpp>
+#include <blink/transports/cuda/device_collectives.hpp>
+
+#include "support/collective_case.hpp"
+#include "support/device_case.hpp"
+#include "support/emulated_devices.hpp"
+#include "support/random_schedules.hpp"
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using blink_test::below;
+using blink_test::collective_case;
+using blink_test::device_case;
+using blink_test::emulated_devices;
+using world = blink::basic_copy_world<emulated_devices>;
+
+blink::device_world_options options_of(std::vector<int> devices) {
+  blink::device_world_options options;
+  options.devices = std::move(devices);
+  options.checks_places = false;
+  options.slot_bytes = 512;
+  return options;
+}
+
+template <class T, class Reducer>
+std::string random_case(std::uint64_t seed, Reducer const& reduce) {
+  std::mt19937_64 random(seed);
+  int const ranks = 1 + below(random, 5);
+  emulated_devices machine({.devices = 3});
+  std::vector<int> devices;
+  for (int rank = 0; rank < ranks; ++rank) devices.push_back(below(random, 1 + below(random, 3)));
+  auto options = options_of(devices);
+  options.window = 1 + static_cast<std::uint32_t>(random() % 4);
+  options.slot_bytes = 16 + random() % 2000;
+  world all(machine, options);
+  std::vector<std::unique_ptr<device_case<T>>> calls;
+  std::vector<std::string> names;
+  for (int call = 0; call < 4; ++call) {  // none waits for the one before
+    auto const kind = static_cast<blink::collective>(random() % 11);
+    if (ranks == 1 && kind == blink::collective::send_to_next) continue;
+    auto const plan = blink_test::random_schedule(random, ranks, kind);
+    collective_case what;
+    what.kind = kind;
+    what.count = random() % 2 == 0 ? random() % 60 : random() % 1500;
+    what.seed = seed * 10 + static_cast<std::uint64_t>(call);
+    what.is_in_place = random() % 3 == 0;
+    what.offset = random() % 3;
+    names.emplace_back(blink::to_text(kind));
+    calls.push_back(std::make_unique<device_case<T>>(what, plan));
+    calls.back()->enqueue(all, reduce);
+  }
+  all.wait();
+  std::string wrong;
+  for (std::size_t call = 0; call < calls.size(); ++call) {
+    auto const text = calls[call]->wrong(reduce);
+    if (!text.empty()) wrong += names[call] + ", call " + std::to_string(call) + ": " + text;
+  }
+  return wrong;
+}
+
+TEST(copy_world, random_calls_are_exact) {
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(seed);
+    EXPECT_EQ((random_case<std::int32_t>(seed, blink::avg{})), "");
+  }
+}
+
+// Partial results on links are of another size than elements.
+TEST(copy_world, random_calls_with_wider_sums_are_exact) {
+  for (std::uint64_t seed = 100; seed < 110; ++seed) {
+    SCOPED_TRACE(seed);
+    EXPECT_EQ((random_case<std::uint8_t>(seed, blink::accumulate_in<std::uint32_t>(blink::sum{}))),
+              "");
+  }
+}
+
+TEST(copy_world, captured_calls_are_replayed) {
+  emulated_devices machine({.devices = 2});
+  world all(machine, options_of({0, 0, 1, 1}));
+  collective_case what;
+  what.count = 1000;
+  device_case<std::int32_t> captured(what, blink::ring_schedule(4));
+  what.seed = 9;
+  device_case<std::int32_t> outside(what, blink::star_schedule(4));
+  auto const a = machine.make_stream();
+  auto const b = machine.make_stream();
+  machine.begin_capture({a, b});
+  captured.enqueue(all, blink::sum{}, {a, b});
+  auto const graph = machine.end_capture({a, b});
+  for (int replay = 0; replay < 3; ++replay) {
+    captured.forget();
+    outside.forget();
+    machine.replay(graph);
+    all.wait({a, b});
+    EXPECT_EQ(captured.wrong(blink::sum{}), "");
+    outside.enqueue(all, blink::sum{}, {a, b});
+    all.wait({a, b});
+    EXPECT_EQ(outside.wrong(blink::sum{}), "");
+  }
+}
+
+// What is only handed on goes from its place to its place, by copies alone.
+TEST(copy_world, broadcasts_need_no_kernel_and_no_slot) {
+  emulated_devices machine({.devices = 4});
+  auto options = options_of({0, 1, 2, 3});
+  options.slot_bytes = 4096;
+  world all(machine, options);
+  auto plan = blink::chain_schedule(4, 0);
+  plan.trees[0].chunk_bytes = 1024;
+  collective_case what;
+  what.kind = blink::collective::broadcast;
+  what.count = 1024;  // floats: four chunks
+  device_case<float> now(what, plan);
+  now.enqueue(all, blink::sum{});
+  all.wait();
+  EXPECT_EQ(now.wrong(blink::sum{}), "");
+  EXPECT_EQ(machine.combines(), 0);
+  EXPECT_EQ(machine.copies(), 4 * (3 + 1));  // three edges, and the root's own output
+}
+
+TEST(copy_world, lanes_stand_behind_those_that_feed_them) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    int const ranks = 1 + below(random, 9);
+    auto const plan = blink_test::random_schedule(random, ranks, blink::collective::all_reduce);
+    blink::wire_tables const tables(plan, {});
+    auto const order = blink::lanes_in_order(tables, ranks, blink::collective::all_reduce);
+    std::size_t lanes = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      lanes += tables.lanes(rank, blink::collective::all_reduce).count;
+    }
+    EXPECT_EQ(order.size(), lanes);
+    std::vector<bool> is_fed(tables.wire_count(), false);
+    for (auto const& at : order) {
+      for (std::uint32_t k = 0; k < at.here->in_count; ++k) {
+        EXPECT_TRUE(is_fed[at.here->in[k].wire]);
+      }
+      for (std::uint32_t k = 0; k < at.here->out_count; ++k) {
+        is_fed[at.here->out[k].wire] = true;
+      }
+    }
+  }
+}
+
+TEST(copy_world, bad_calls_are_refused) {
+  emulated_devices machine({.devices = 2});
+  EXPECT_THROW(world(machine, options_of({})), blink::precondition_error);
+  EXPECT_THROW(world(machine, options_of({2})), blink::precondition_error);
+  world all(machine, options_of({0, 1}));
+  std::vector<float> memory(40);
+  std::vector<blink::rank_buffers<float>> buffers{{memory.data(), memory.data() + 10, 10},
+                                                  {memory.data() + 20, memory.data() + 30, 9}};
+  EXPECT_THROW(blink::all_reduce(all, blink::star_schedule(2), buffers, blink::sum{}),
+               blink::precondition_error);
+  EXPECT_THROW(blink::all_reduce(all, blink::star_schedule(3), buffers, blink::sum{}),
+               blink::precondition_error);
+  emulated_devices large({.devices = 1});
+  world many(large, options_of(std::vector<int>(50, 0)));
+  EXPECT_THROW((void)many.prepare(blink::flat_schedule(50, 0)), blink::precondition_error);
+}
+
+}  // namespace

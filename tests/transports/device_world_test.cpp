@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host side of communicators of GPUs, on devices whose blocks are threads: calls along random
+// schedules on one to three devices, captured and replayed, held up, refused, aborted and begun anew.
+
+#include <blink/collectives/default_schedules.hpp>
+#include <blink/collectives/flow_schedules.hpp>
+#include <blink/reducers/arithmetic.hpp>
+#include <blink/transports/cuda/device_collectives.hpp>
+#include <blink/transports/cuda/device_world.hpp>
+#include <blink/transports/cuda/peer_memory.hpp>
+
+#include "support/collective_case.hpp"
+#include "support/device_case.hpp"
+#include "support/emulated_devices.hpp"
+#include "support/random_schedules.hpp"
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using blink_test::below;
+using blink_test::collective_case;
+using blink_test::device_case;
+using blink_test::emulated_devices;
+using world = blink::basic_device_world<emulated_devices, blink::reaching_peer_link>;
+using slot_world = blink::basic_device_world<emulated_devices, blink::slot_peer_link>;
+
+blink::device_world_options options_of(std::vector<int> devices) {
+  blink::device_world_options options;
+  options.devices = std::move(devices);
+  options.checks_places = false;  // most tests have their buffers in vectors
+  options.slot_bytes = 512;
+  return options;
+}
+
+collective_case case_of(blink::collective kind, std::size_t count, std::uint64_t seed,
+                        bool is_in_place = false) {
+  return {kind, count, is_in_place, 0, seed};
+}
+
+std::string error_of(auto const& call) {
+  try {
+    call();
+  } catch (blink::error const& failure) {
+    return failure.what();
+  }
+  return "no error";
+}
+#define EXPECT_ERROR(call, part)                                       \
+  do {                                                                 \
+    auto const text = error_of([&] { call; });                         \
+    EXPECT_NE(text.find(part), std::string::npos) << "says: " << text; \
+  } while (false)
+
+template <class World, class T, class Reducer>
+std::string random_case(std::uint64_t seed, std::uint32_t threads_each, Reducer const& reduce) {
+  std::mt19937_64 random(seed);
+  int const ranks = 2 + below(random, 4);
+  emulated_devices machine({.devices = 3,
+                            .room = 128U * static_cast<std::uint32_t>(ranks + below(random, 12)),
+                            .threads_each = threads_each});
+  std::vector<int> devices;
+  for (int rank = 0; rank < ranks; ++rank) devices.push_back(below(random, 1 + below(random, 3)));
+  auto options = options_of(devices);
+  options.window = 1 + static_cast<std::uint32_t>(random() % 4);
+  options.slot_bytes = 16 + random() % 2000;
+  World all(machine, options);
+  for (int call = 0; call < 3; ++call) {
+    auto const kind = static_cast<blink::collective>(random() % 11);
+    auto const plan = blink_test::random_schedule(random, ranks, kind);
+    collective_case what = case_of(kind, random() % 2 == 0 ? random() % 60 : random() % 1500, seed);
+    what.is_in_place = random() % 3 == 0;
+    what.offset = random() % 3;
+    device_case<T> now(what, plan);
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      if (repeat > 0 && what.is_in_place) break;
+      now.enqueue(all, reduce);
+      all.wait();
+      auto const wrong = now.wrong(reduce);
+      if (!wrong.empty()) {
+        return std::string(blink::to_text(kind)) + ", call " + std::to_string(call) + ": " + wrong;
+      }
+      if (!what.is_in_place) now.forget();
+    }
+  }
+  return "";
+}
+
+TEST(device_world, random_calls_are_exact) {
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    SCOPED_TRACE(seed);
+    EXPECT_EQ((random_case<world, std::int32_t>(seed, 1, blink::avg{})), "");
+  }
+}
+
+TEST(device_world, random_calls_through_slots_are_exact) {
+  for (std::uint64_t seed = 100; seed < 110; ++seed) {
+    SCOPED_TRACE(seed);
+    EXPECT_EQ((random_case<slot_world, blink_test::triple>(seed, 1, blink_test::triple_reducer{})),
+              "");
+  }
+}
+
+TEST(device_world, blocks_of_three_threads_are_exact) {
+  for (std::uint64_t seed = 200; seed < 204; ++seed) {
+    SCOPED_TRACE(seed);
+    EXPECT_EQ((random_case<world, std::int32_t>(seed, 3, blink::avg{})), "");
+  }
+}
+
+TEST(device_world, more_trees_than_an_argument_holds) {
+  emulated_devices machine({.devices = 2, .room = 2048});
+  world all(machine, options_of({0, 0, 0, 0, 1, 1, 1}));
+  device_case<std::int32_t> now(case_of(blink::collective::all_to_all, 37, 5),
+                                blink::all_to_all_schedule(7));
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    now.enqueue(all, blink::sum{});
+    all.wait();
+    EXPECT_EQ(now.wrong(blink::sum{}), "");
+    now.forget();
+  }
+}
+
+// Positions are in the memory of devices: a replay goes on where the last call ended.
+TEST(device_world, captured_calls_are_replayed_between_others) {
+  emulated_devices machine({.devices = 2, .room = 4096});
+  world all(machine, options_of({0, 0, 1, 1}));
+  auto const plan = blink::ring_schedule(4);
+  device_case<std::int32_t> captured(case_of(blink::collective::all_reduce, 1000, 1), plan);
+  device_case<std::int32_t> second(case_of(blink::collective::all_gather, 77, 2), plan);
+  device_case<std::int32_t> outside(case_of(blink::collective::all_reduce, 501, 3), plan);
+  auto const a = machine.make_stream();
+  auto const b = machine.make_stream();
+  machine.begin_capture({a, b});
+  captured.enqueue(all, blink::sum{}, {a, b});
+  second.enqueue(all, blink::sum{}, {a, b});
+  auto const graph = machine.end_capture({a, b});
+  EXPECT_NE(captured.wrong(blink::sum{}), "") << "a captured call has not run";
+  for (int replay = 0; replay < 4; ++replay) {
+    captured.forget();
+    second.forget();
+    outside.forget();
+    machine.replay(graph);
+    all.wait({a, b});
+    EXPECT_EQ(captured.wrong(blink::sum{}), "");
+    EXPECT_EQ(second.wrong(blink::sum{}), "");
+    outside.enqueue(all, blink::sum{}, {a, b});
+    all.wait({a, b});
+    EXPECT_EQ(outside.wrong(blink::sum{}), "");
+  }
+}
+
+TEST(device_world, streams_of_a_call_belong_to_one_graph) {
+  emulated_devices machine({.devices = 2});
+  world all(machine, options_of({0, 1}));
+  device_case<int> now(case_of(blink::collective::all_reduce, 10, 1), blink::star_schedule(2));
+  auto const a = machine.make_stream();
+  auto const b = machine.make_stream();
+  machine.begin_capture({a});
+  EXPECT_ERROR(now.enqueue(all, blink::sum{}, {a, b}), "captured into one graph");
+}
+
+// Two communicators on two devices, each of which has room for one kernel; their streams begin in
+// opposite order. Without the order of calls both would wait for ever.
+std::string two_communicators(bool keeps_order) {
+  emulated_devices machine({.devices = 2, .room = 128 * 4, .keeps_order = keeps_order});
+  auto options = options_of({0, 0, 1, 1});
+  options.threads = 128;
+  options.deadline = std::chrono::milliseconds(keeps_order ? 20000 : 300);
+  world first(machine, options), second(machine, options);
+  auto const plan = blink::chain_schedule(4, 0);
+  device_case<int> one(case_of(blink::collective::all_reduce, 50, 1), plan);
+  device_case<int> two(case_of(blink::collective::all_reduce, 60, 2), plan);
+  std::vector<int> const a{machine.make_stream(), machine.make_stream()};
+  std::vector<int> const b{machine.make_stream(), machine.make_stream()};
+  machine.hold_stream(0, a[0]);
+  machine.hold_stream(1, b[1]);
+  one.enqueue(first, blink::sum{}, a);
+  two.enqueue(second, blink::sum{}, b);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // what can begin has begun
+  machine.release_stream(0, a[0]);
+  machine.release_stream(1, b[1]);
+  try {
+    first.wait(a);
+    second.wait(b);
+  } catch (blink::collective_error const& failure) {
+    return failure.what();
+  }
+  return one.wrong(blink::sum{}) + two.wrong(blink::sum{});
+}
+TEST(device_world, communicators_take_turns) {
+  EXPECT_EQ(two_communicators(true), "");
+  EXPECT_NE(two_communicators(false).find("waits for"), std::string::npos)
+      << "the test would not notice a missing order";
+}
+
+TEST(device_world, who_never_begins_is_named_and_the_world_begins_anew) {
+  emulated_devices machine({.devices = 2});
+  auto options = options_of({0, 0, 1});
+  options.deadline = std::chrono::milliseconds(200);
+  world all(machine, options);
+  device_case<int> now(case_of(blink::collective::all_reduce, 100, 1), blink::chain_schedule(3, 0));
+  auto const a = machine.make_stream();
+  auto const b = machine.make_stream();
+  now.enqueue(all, blink::sum{}, {a, b});
+  all.wait({a, b});  // a call before, so that counts are not all zero
+  now.forget();
+  machine.hold_stream(1, b);
+  now.enqueue(all, blink::sum{}, {a, b});
+  machine.synchronize(0, a);
+  EXPECT_TRUE(all.has_failed());
+  EXPECT_ERROR(
+      all.check(),
+      "waits for rank 2 (device 1) at tree 0, chunk 0 to send it, whose kernel has not begun");
+  EXPECT_ERROR(now.enqueue(all, blink::sum{}, {a, b}), "has not begun");
+  machine.release_stream(1, b);
+  all.recover();
+  now.forget();
+  now.enqueue(all, blink::sum{}, {a, b});
+  all.wait({a, b});
+  EXPECT_EQ(now.wrong(blink::sum{}), "");
+}
+
+TEST(device_world, an_owner_may_abort) {
+  emulated_devices machine({.devices = 2});
+  world all(machine, options_of({0, 1}));
+  device_case<int> now(case_of(blink::collective::all_reduce, 100, 1), blink::star_schedule(2));
+  auto const a = machine.make_stream();
+  auto const b = machine.make_stream();
+  machine.hold_stream(1, b);
+  now.enqueue(all, blink::sum{}, {a, b});
+  all.abort();
+  machine.synchronize(0, a);  // ends long before the deadline of 30 seconds
+  EXPECT_ERROR(all.check(), "aborted by its owner");
+  machine.release_stream(1, b);
+  all.recover();
+  now.enqueue(all, blink::sum{}, {a, b});
+  all.wait({a, b});
+  EXPECT_EQ(now.wrong(blink::sum{}), "");
+}
+
+TEST(device_world, a_launch_that_fails_ends_the_others) {
+  emulated_devices machine({.devices = 2, .fails_launch_on = 1});
+  world all(machine, options_of({0, 1}));
+  device_case<int> now(case_of(blink::collective::all_reduce, 100, 1), blink::star_schedule(2));
+  EXPECT_ERROR(now.enqueue(all, blink::sum{}), "launch failed");
+  machine.synchronize(0);
+  EXPECT_TRUE(all.has_failed());
+}
+
+TEST(device_world, bad_options_are_refused) {
+  emulated_devices machine({.devices = 2, .blocks_launches = true, .unreachable = {{1, 0}}});
+  EXPECT_ERROR(world(machine, options_of({})), "at least one rank");
+  EXPECT_ERROR(world(machine, options_of({0, 2})), "rank 1 is on device 2, there are 2");
+  EXPECT_ERROR(world(machine, options_of(std::vector<int>(65, 0))), "65 ranks, at most 64");
+  EXPECT_ERROR(world(machine, options_of({0, 1})), "CUDA_LAUNCH_BLOCKING");
+  auto odd = options_of({0});
+  odd.threads = 100;
+  EXPECT_ERROR(world(machine, odd), "multiple of 32");
+  emulated_devices apart({.devices = 2, .unreachable = {{1, 0}}});
+  world all(apart, options_of({0, 1}));
+  EXPECT_ERROR((void)all.prepare(blink::chain_schedule(2, 0)),
+               "device 1 does not reach the memory of device 0");
+}
+
+TEST(device_world, memory_is_counted_before_it_is_allocated) {
+  emulated_devices machine({.devices = 2});
+  auto options = options_of({0, 0, 0, 1, 1, 1});
+  options.slot_bytes = 1 << 16;
+  options.memory_cap = 2 << 20;
+  slot_world all(machine, options);
+  (void)all.prepare(blink::chain_schedule(6, 0));
+  auto const before = machine.allocated_bytes();
+  std::size_t counted = 0;
+  for (auto const& [device, use] : all.memory().held()) counted += use.total();
+  EXPECT_EQ(counted, before);
+  EXPECT_ERROR((void)all.prepare(blink::star_schedule(6)), "memory_cap");
+  EXPECT_EQ(machine.allocated_bytes(), before);
+  EXPECT_NE(to_text(all.memory()).find("device 1: "), std::string::npos);
+}
+
+TEST(device_world, bad_buffers_are_refused) {
+  emulated_devices machine({.devices = 2});
+  auto options = options_of({0, 0, 1});
+  options.checks_places = true;
+  world all(machine, options);
+  std::vector<blink::device_allocation<emulated_devices>> memory;
+  std::vector<blink::rank_buffers<float>> good;
+  for (int const device : options.devices) {
+    auto* const at = memory.emplace_back(machine, device, 256).get();
+    good.push_back({reinterpret_cast<float*>(at), reinterpret_cast<float*>(at + 128), 20});
+  }
+  auto const plan = blink::star_schedule(3);
+  auto const call = [&](auto const& change) {
+    auto buffers = good;
+    change(buffers);
+    blink::all_reduce(all, plan, buffers, blink::sum{});
+  };
+  call([](auto&) {});
+  EXPECT_ERROR(call([](auto& b) { b.pop_back(); }), "buffers of 2 ranks, expected those of 3");
+  EXPECT_ERROR(call([](auto& b) { b[1].count = 21; }), "rank 0 has count 20, rank 1 has 21");
+  EXPECT_ERROR(call([](auto& b) { b[2].input = nullptr; }), "on rank 2: the input is null");
+  EXPECT_ERROR(call([](auto& b) { b[1].output = b[0].output + 1; }),
+               "the output of rank 1 begins inside the output of rank 0");
+  EXPECT_ERROR(call([](auto& b) { b[1].output = const_cast<float*>(b[1].input) + 1; }),
+               "overlap and are not in place");
+  EXPECT_ERROR(call([](auto& b) { std::swap(b[1].input, b[2].input); }),
+               "on rank 1: the input is memory of device 1, expected memory of device 0");
+  std::vector<float> ordinary(20);
+  EXPECT_ERROR(call([&](auto& b) { b[2].output = ordinary.data(); }),
+               "on rank 2: the output is memory of the host, expected memory of device 1");
+  EXPECT_ERROR(call([](auto& b) {
+                 b[0].input = reinterpret_cast<float const*>(
+                     reinterpret_cast<std::uintptr_t>(b[0].input) + 2);
+               }),
+               "on rank 0: the input lies 2 bytes behind a multiple of 4");
+  EXPECT_ERROR(blink::all_reduce(all, plan, good, blink::sum{}, {1}),
+               "1 streams, expected one for each of 2 devices");
+  EXPECT_ERROR(blink::broadcast(all, plan, good), "broadcast: tree 1");
+  all.wait();
+}
+
+TEST(device_world, exchange_moves_pieces_in_rounds) {
+  emulated_devices machine({.devices = 2});
+  auto options = options_of({0, 0, 1});
+  world all(machine, options);
+  auto const plan = blink::all_to_all_schedule(3);
+  std::vector<int> out(30), in(30, -1);
+  for (std::size_t k = 0; k < out.size(); ++k) out[k] = static_cast<int>(100 + k);
+  std::vector<blink::transfers> list(3);
+  list[0].send(1, out.data(), 5);
+  list[0].send(1, out.data() + 5, 3);
+  list[0].send(2, out.data() + 8, 1);
+  list[2].send(0, out.data() + 20, 4);
+  list[1].receive(0, in.data() + 10, 5);
+  list[1].receive(0, in.data(), 3);
+  list[2].receive(0, in.data() + 20, 1);
+  list[0].receive(2, in.data() + 4, 4);
+  blink::exchange(all, plan, list);
+  all.wait();
+  std::vector<int> expected(30, -1);
+  for (int k = 0; k < 5; ++k) expected[static_cast<std::size_t>(10 + k)] = 100 + k;
+  for (int k = 0; k < 3; ++k) expected[static_cast<std::size_t>(k)] = 105 + k;
+  expected[20] = 108;
+  for (int k = 0; k < 4; ++k) expected[static_cast<std::size_t>(4 + k)] = 120 + k;
+  EXPECT_EQ(in, expected);
+  list[1].clear();
+  list[1].receive(0, in.data() + 10, 5);
+  list[1].receive(0, in.data(), 2);
+  EXPECT_ERROR(blink::exchange(all, plan, list),
+               "rank 0 sends rank 1 12 bytes as piece 1, which expects 8");
+  list[1].receive(0, in.data() + 15, 2);
+  EXPECT_ERROR(blink::exchange(all, plan, list), "rank 0 sends rank 1 2 pieces, which expects 3");
+  list[1].receive(1, in.data() + 20, 1);
+  EXPECT_ERROR(blink::exchange(all, plan, list), "overlaps another piece");
+}
+
+TEST(device_world, edges_tell_what_they_carried) {
+  emulated_devices machine({.devices = 2});
+  world all(machine, options_of({0, 1, 1}));
+  auto& plan = all.prepare(blink::chain_schedule(3, 0));
+  device_case<int> now(case_of(blink::collective::all_reduce, 1000, 1), plan.prepared().source());
+  now.enqueue(all, blink::sum{});
+  all.wait();
+  auto const edges = plan.edges();
+  ASSERT_EQ(edges.size(), 4U);
+  for (auto const& edge : edges) EXPECT_EQ(edge.bytes, 4000U);
+}
+
+TEST(plan_blocks, lanes_get_blocks_of_their_own_if_there_is_room) {
+  auto const room = [](std::uint32_t threads_in_all) {
+    return [=](int, std::uint32_t threads) { return threads_in_all / threads; };
+  };
+  std::vector<blink::device_lanes> const two{{0, {4, 4}}, {1, {3}}};
+  auto const wide = blink::plan_blocks(two, {512, 256, 128}, room(4096));
+  EXPECT_EQ(wide.threads, 512U);
+  EXPECT_EQ(wide.blocks, (std::vector<std::uint32_t>{8, 3}));
+  auto const narrow = blink::plan_blocks(two, {512, 256, 128}, room(1024));
+  EXPECT_EQ(narrow.threads, 128U);
+  EXPECT_EQ(narrow.lanes_per_block, 1U);
+  auto const shared = blink::plan_blocks(two, {512, 256, 128}, room(600));
+  EXPECT_EQ(shared.threads, 128U);
+  EXPECT_EQ(shared.lanes_per_block, 2U);
+  EXPECT_EQ(shared.blocks, (std::vector<std::uint32_t>{4, 2}));
+  EXPECT_ERROR((void)blink::plan_blocks(two, {512, 256, 128}, room(200)),
+               "device 0 runs 1 blocks of 128 threads at once, and its 2 ranks need one each");
+}
+
+TEST(device_stall, follows_who_waits_for_whom) {
+  using state = blink::device_rank_state;
+  blink::stall on_one, on_two, back;
+  on_one.peer = 1;
+  on_one.tree = 3;
+  on_one.chunk = 7;
+  on_one.chunks = 9;
+  on_two.peer = 2;
+  on_two.sends = true;
+  back.peer = 0;
+  std::vector<state> const chain{
+      {0, true, true, on_one}, {1, true, false, on_two}, {2, true, false, {}}};
+  auto const cause = blink::describe_device_stall(blink::collective::reduce, chain, 0.5);
+  EXPECT_EQ(cause.rank, 0);
+  EXPECT_EQ(cause.peer, 2);
+  EXPECT_EQ(cause.tree, 3);
+  EXPECT_EQ(cause.chunk, 7);
+  EXPECT_NE(std::string(cause.what()).find("which waits for rank 2 (device 2)"), std::string::npos);
+  EXPECT_NE(std::string(cause.what()).find("does not go on"), std::string::npos);
+  auto circle = chain;
+  circle[2].where = back;
+  EXPECT_EQ(blink::describe_device_stall(blink::collective::reduce, circle, 0.5).peer, 0);
+}
+
+}  // namespace
