@@ -37,14 +37,13 @@ struct packet_row {
   template <class E>
   BLINK_HOST_DEVICE void load(tile<E, N> (&to)[1], void const* from) const {
     each([&](std::size_t, std::size_t i, std::size_t element) {
-      std::memcpy(static_cast<void*>(&to[0].values[i]), static_cast<E const*>(from) + element,
-                  sizeof(E));
+      set(to[0].values[i], static_cast<E const*>(from)[element]);
     });
   }
   template <class E>
   BLINK_HOST_DEVICE void store(void* to, tile<E, N> const (&from)[1]) const {
     each([&](std::size_t, std::size_t i, std::size_t element) {
-      std::memcpy(static_cast<void*>(static_cast<E*>(to) + element), &from[0].values[i], sizeof(E));
+      set(static_cast<E*>(to)[element], from[0].values[i]);
     });
   }
   template <class E>

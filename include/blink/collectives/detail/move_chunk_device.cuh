@@ -54,8 +54,8 @@ inline constexpr std::size_t most_tile_bytes = 128;
   return fits ? n : 0;
 }
 
-/// The tiles of a chunk `at`, `at + stride`, …, those below `end`: as whole packs, or bytes as they
-/// come.
+/// The tiles of a chunk `at`, `at + stride`, …, those below `end`: as whole packs, or
+/// element by element.
 template <std::size_t N, std::size_t Flight, bool Packed>
 struct tile_row {
   static constexpr std::size_t elements = N;     ///< of each tile
@@ -76,17 +76,16 @@ struct tile_row {
     BLINK_UNROLL
     for (std::size_t u = 0; u < Flight; ++u) {
       if (!has(u)) continue;
-      auto const* const begin =
-          reinterpret_cast<std::byte const*>(static_cast<E const*>(from) + element(u));
-      auto* const bytes = reinterpret_cast<std::byte*>(to[u].values);
+      auto const* const begin = static_cast<E const*>(from) + element(u);
       if constexpr (Packed) {
         BLINK_UNROLL
         for (std::size_t p = 0; p < tile<E, N>::bytes; p += pack::bytes) {
-          pack const words = load_pack(begin + p);
-          memcpy(bytes + p, &words, pack::bytes);
+          pack const words = load_pack(reinterpret_cast<std::byte const*>(begin) + p);
+          memcpy(reinterpret_cast<std::byte*>(to[u].values) + p, &words, pack::bytes);
         }
       } else {
-        memcpy(bytes, begin, tile<E, N>::bytes);
+        BLINK_UNROLL
+        for (std::size_t i = 0; i < N; ++i) set(to[u].values[i], begin[i]);
       }
     }
   }
@@ -95,17 +94,17 @@ struct tile_row {
     BLINK_UNROLL
     for (std::size_t u = 0; u < Flight; ++u) {
       if (!has(u)) continue;
-      auto* const begin = reinterpret_cast<std::byte*>(static_cast<E*>(to) + element(u));
-      auto const* const bytes = reinterpret_cast<std::byte const*>(from[u].values);
+      auto* const begin = static_cast<E*>(to) + element(u);
       if constexpr (Packed) {
         BLINK_UNROLL
         for (std::size_t p = 0; p < tile<E, N>::bytes; p += pack::bytes) {
           pack words;
-          memcpy(&words, bytes + p, pack::bytes);
-          store_pack(begin + p, words);
+          memcpy(&words, reinterpret_cast<std::byte const*>(from[u].values) + p, pack::bytes);
+          store_pack(reinterpret_cast<std::byte*>(begin) + p, words);
         }
       } else {
-        memcpy(begin, bytes, tile<E, N>::bytes);
+        BLINK_UNROLL
+        for (std::size_t i = 0; i < N; ++i) set(begin[i], from[u].values[i]);
       }
     }
   }
