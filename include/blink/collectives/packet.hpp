@@ -26,6 +26,12 @@ inline constexpr std::uint64_t messages_between_fills = std::uint64_t{1} << 30;
 /// The most slots that a wire of packets may have: so many messages in a row are filled.
 inline constexpr std::uint64_t most_window = 64;
 
+/// The first time is after `messages_between_fills`: until then what is left in a slot is older than
+/// all flags, or 0.
+[[nodiscard]] BLINK_HOST_DEVICE constexpr bool fills_slot(std::uint64_t message) {
+  return message >= messages_between_fills && message % messages_between_fills < most_window;
+}
+
 [[nodiscard]] BLINK_HOST_DEVICE constexpr std::uint32_t flag(std::uint64_t message) {
   return static_cast<std::uint32_t>(message + 1);  // slots are 0 at first
 }

@@ -127,7 +127,7 @@ BLINK_HOST_DEVICE void fill_slots(Group const group, Link const link, lane const
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
     auto const& end = here.out[k];
     std::uint64_t const message = end.first + here.done;
-    if (message % packets_of::messages_between_fills >= packets_of::most_window) continue;
+    if (!packets_of::fills_slot(message)) continue;
     auto* const packets = reinterpret_cast<packet*>(link.outbox(end.wire, message));
     std::size_t const used = units * (end.is_partial ? unit.wire : unit.value) / 4;
     for (std::size_t w = used + group.thread_rank(); w < slot; w += group.size()) {
