@@ -279,24 +279,41 @@ int MPI_Allgatherv(void const* input, int input_count, MPI_Datatype input_type, 
   int code = MPI_SUCCESS;
   if (take(entry::allgatherv, comm, code, [&](attached& here) {
         std::uint64_t bytes = 0;  // of all blocks
+        std::uint64_t largest = 0;
         for (int rank = 0; rank < here.ranks(); ++rank) {
           auto const block = bytes_of(counts[rank], output_type);
           if (counts[rank] < 0 || !can_be_packed(block)) return false;
           bytes += block;
+          largest = std::max(largest, block);
         }
         if (!here.takes(bytes)) return false;
+        bool const is_small = here.is_small(largest * static_cast<std::uint64_t>(here.ranks()));
         // Displacements differ between ranks, so blocks are in a row.
         rows_of_bytes to(output, counts, displacements, here.ranks(), output_type, comm,
                          rows_of_bytes::order::behind);
         auto& star = here.plan(shape::star);
+        auto const run = [&](std::byte const* own) {
+          if (!is_small) {
+            return blink::all_gather_v(here.me(), star, own, to.data(), to.blocks());
+          }
+          std::vector<std::byte> all(largest * to.blocks().size());  // blocks of one size
+          auto* const mine = all.data() + largest * static_cast<std::uint64_t>(here.rank());
+          auto const count = to.blocks()[static_cast<std::size_t>(here.rank())].count;
+          if (count > 0) std::memcpy(mine, own, count);
+          blink::all_gather(here.me(), star, read_only(mine), all.data(), largest);
+          for (std::size_t rank = 0; rank < to.blocks().size(); ++rank) {
+            auto const& block = to.blocks()[rank];
+            if (block.count == 0) continue;
+            std::memcpy(to.data() + block.begin, all.data() + rank * largest, block.count);
+          }
+        };
         if (input == MPI_IN_PLACE) {
           to.pack(static_cast<std::size_t>(here.rank()));
-          blink::all_gather_v(here.me(), star, read_only(to.of(here.rank())), to.data(),
-                              to.blocks());
+          run(to.of(here.rank()));
         } else {
           row_of_bytes from(input, static_cast<std::uint64_t>(input_count), input_type, comm);
           from.pack();
-          blink::all_gather_v(here.me(), star, read_only(from.data()), to.data(), to.blocks());
+          run(from.data());
         }
         to.unpack();
         return true;
