@@ -20,7 +20,8 @@ foreach(name IN ITEMS openmpi mpich)
     set_tests_properties(mpi.${name}.${ranks}_ranks PROPERTIES TIMEOUT 300 PROCESSORS ${ranks})
   endforeach()
   # The example that stands between a program and its library.
-  add_library(blink_pmpi_${name} MODULE ${PROJECT_SOURCE_DIR}/examples/pmpi/blink_pmpi.cpp)
+  add_library(blink_pmpi_${name} MODULE ${PROJECT_SOURCE_DIR}/examples/pmpi/blink_pmpi.cpp
+                                        ${PROJECT_SOURCE_DIR}/examples/pmpi/copies.cpp)
   target_link_libraries(blink_pmpi_${name} PRIVATE blink_development mpi_${name})
   add_dependencies(blink_mpi_tests blink_pmpi_${name})
   set(all_calls "Allgather Allgatherv Allreduce Alltoall Alltoallv Barrier Bcast Gather Gatherv \
