@@ -40,6 +40,7 @@ class emulated_devices {
     bool blocks_launches = false;                 ///< say that launches return when the kernel ends
     bool keeps_order = true;                      ///< are communicators kept in order?
     std::set<std::pair<int, int>> unreachable{};  ///< (device, peer)
+    std::set<std::pair<int, int>> loses{};        ///< (device, peer): writes do not arrive
     int fails_launch_on = -1;                     ///< a device that refuses every launch
   };
 
@@ -158,14 +159,18 @@ class emulated_devices {
   }
   stream make_stream(int) { return make_stream(); }
   void destroy_stream(stream) {}
-  void copy_between(int, void* to, int from_device, void const* from, std::size_t bytes,
+  void copy_between(int to_device, void* to, int from_device, void const* from, std::size_t bytes,
                     stream on) {
     ++copies_;
+    if (options_.loses.contains({from_device, to_device})) return;
     put(from_device, on, [=] { std::memcpy(to, from, bytes); });
   }
   template <class T, class Reducer>
   void combine(int device, blink::copy_step const& step, Reducer const& reduce, stream on) {
     ++combines_;
+    if (step.leaves != nullptr && options_.loses.contains({device, place_of(step.leaves).device})) {
+      return;
+    }
     put(device, on, [step, reduce] { blink::run_step<T>(blink::lone_thread{}, step, reduce); });
   }
   event make_event(int) { return ++last_event_; }

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <map>

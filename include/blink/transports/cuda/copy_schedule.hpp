@@ -14,12 +14,10 @@
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/wire_tables.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {

@@ -7,8 +7,6 @@
 #include <cstddef>
 #include <map>
 #include <string>
-#include <utility>
-#include <vector>
 
 namespace blink::inline BLINK_ABI {
 

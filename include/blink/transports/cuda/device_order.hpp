@@ -6,7 +6,6 @@
 
 #include <map>
 #include <mutex>
-#include <vector>
 
 namespace blink::inline BLINK_ABI {
 

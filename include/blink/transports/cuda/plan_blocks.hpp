@@ -5,7 +5,6 @@
 #include <blink/error.hpp>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>

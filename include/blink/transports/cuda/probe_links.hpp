@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/detail/no_reducer.hpp>
+#include <blink/collectives/lane.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/topology/topology.hpp>
+#include <blink/transports/cuda/copy_step.hpp>
+#include <blink/transports/cuda/device_allocation.hpp>
+#include <blink/transports/cuda/device_runtime.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// What one device's way to another's memory is worth.
+struct link_probe {
+  int from = 0;  ///< rank: position in the list of devices
+  int to = 0;
+  bool reaches = false;         ///< does the driver allow it?
+  bool arrives = false;         ///< is what was written there afterwards, by copies and by kernels?
+  double bytes_per_second = 0;  ///< of copies
+};
+
+struct link_probe_options {
+  std::size_t bytes = std::size_t{16} << 20;  ///< of a copy
+  int copies = 8;                             ///< that are timed
+};
+
+namespace detail {
+
+// Different in each place and for each pair, so that nothing old looks right.
+inline std::vector<unsigned char> probe_pattern(std::size_t bytes, int from, int to) {
+  std::vector<unsigned char> result(bytes);
+  std::uint64_t state = 0x9e3779b97f4a7c15U * static_cast<std::uint64_t>(1 + from * 1000 + to);
+  for (auto& each : result) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    each = static_cast<unsigned char>(state >> 56);
+  }
+  return result;
+}
+
+}  // namespace detail
+
+/// Writes from each device into the memory of each other one, by its copy engine and by a kernel, and
+/// looks whether it arrived; measures copies. Some machines let devices write to each other and lose
+/// it, for instance where an IOMMU is in between.
+///
+/// devices: each once
+/// Needs:   two buffers of `bytes` at a time.
+/// Throws:  precondition_error for options out of range; device_error.
+template <device_runtime Devices>
+[[nodiscard]] std::vector<link_probe> probe_links(Devices& driver, std::vector<int> const& devices,
+                                                  link_probe_options const& options = {}) {
+  expects(options.bytes > 0 && options.copies > 0, "probe_links: bytes > 0 and copies > 0");
+  std::vector<link_probe> result;
+  for (std::size_t from = 0; from < devices.size(); ++from) {
+    for (std::size_t to = 0; to < devices.size(); ++to) {
+      if (from == to) continue;
+      int const here = devices[from], there = devices[to];
+      link_probe probe;
+      probe.from = static_cast<int>(from);
+      probe.to = static_cast<int>(to);
+      probe.reaches = driver.reach(here, there);
+      if (probe.reaches) {
+        device_allocation<Devices> const source(driver, here, options.bytes);
+        device_allocation<Devices> const target(driver, there, options.bytes);
+        auto const stream = driver.make_stream(here);
+        auto const pattern = detail::probe_pattern(options.bytes, probe.from, probe.to);
+        driver.write(here, source.get(), pattern.data(), options.bytes);
+        std::vector<unsigned char> found(options.bytes);
+        auto const has_arrived = [&] {
+          driver.synchronize(here, stream);
+          driver.read(there, found.data(), target.get(), options.bytes);
+          return found == pattern;
+        };
+        driver.clear(there, target.get(), options.bytes);
+        driver.copy_between(there, target.get(), here, source.get(), options.bytes, stream);
+        probe.arrives = has_arrived();
+        driver.clear(there, target.get(), options.bytes);
+        copy_step step;
+        step.here.reads_input = true;
+        step.here.count = step.here.chunk = step.here.stride = options.bytes;
+        step.here.chunks = 1;
+        step.here.out_count = 1;
+        step.leaves = target.get();
+        step.input = source.get();
+        step.rank_count = 2;
+        driver.template combine<unsigned char>(here, step, detail::no_reducer{}, stream);
+        probe.arrives = has_arrived() && probe.arrives;
+        auto const begin = std::chrono::steady_clock::now();
+        for (int k = 0; k < options.copies; ++k) {
+          driver.copy_between(there, target.get(), here, source.get(), options.bytes, stream);
+        }
+        driver.synchronize(here, stream);
+        std::chrono::duration<double> const taken = std::chrono::steady_clock::now() - begin;
+        probe.bytes_per_second =
+            static_cast<double>(options.bytes) * options.copies / std::max(taken.count(), 1e-9);
+        driver.destroy_stream(stream);
+      }
+      result.push_back(probe);
+    }
+  }
+  return result;
+}
+
+/// The machine without the direct links between ranks that do not bring what is written, in one of the
+/// directions: flags and credits go the other way.
+///
+/// probes: of the devices in the order of the machine's ranks
+/// Throws: input_error if such ranks are joined over switches or processors only, which others use, too.
+[[nodiscard]] inline topology without_false_links(topology machine,
+                                                  std::vector<link_probe> const& probes) {
+  auto const ranks = machine.rank_positions();
+  for (auto const& probe : probes) {
+    expects(probe.from >= 0 && static_cast<std::size_t>(probe.from) < ranks.size() &&
+                probe.to >= 0 && static_cast<std::size_t>(probe.to) < ranks.size(),
+            "without_false_links: a probe names a rank that the machine does not have");
+    if (probe.reaches && probe.arrives) continue;
+    int const a = ranks[static_cast<std::size_t>(probe.from)];
+    int const b = ranks[static_cast<std::size_t>(probe.to)];
+    auto const dropped = std::erase_if(machine.links, [&](struct link const& each) {
+      return (each.tail == a && each.head == b) || (each.tail == b && each.head == a);
+    });
+    bool const is_known = std::any_of(probes.begin(), probes.end(), [&](link_probe const& other) {
+      return other.from == probe.to && other.to == probe.from && other.from < other.to &&
+             !(other.reaches && other.arrives);
+    });
+    if (dropped > 0 || is_known) continue;  // the other direction has dropped them
+    bool const goes_over_relays =
+        std::any_of(machine.links.begin(), machine.links.end(), [&](struct link const& each) {
+          return each.tail == a &&
+                 machine.nodes[static_cast<std::size_t>(each.head)].kind != node_kind::rank;
+        });
+    if (!goes_over_relays || !probe.reaches) continue;  // there was no way that lies
+    throw input_error("machine '" + machine.name + "': what rank " + std::to_string(probe.from) +
+                      " writes to rank " + std::to_string(probe.to) +
+                      " is lost on a way over switches or processors; expected GPUs whose writes "
+                      "arrive");
+  }
+  return machine;
+}
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ways between devices that are refused, or that lose what is written, are found and left out of plans.
+
+#include <blink/topology/machines.hpp>
+#include <blink/transports/cuda/probe_links.hpp>
+
+#include "support/emulated_devices.hpp"
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <vector>
+
+namespace {
+
+using blink_test::emulated_devices;
+
+std::vector<blink::link_probe> probes_of(emulated_devices::options const& what) {
+  emulated_devices machine(what);
+  std::vector<int> all;
+  for (int device = 0; device < what.devices; ++device) all.push_back(device);
+  auto result = blink::probe_links(machine, all, {5000, 2});
+  EXPECT_EQ(machine.allocated_bytes(), 0U);
+  return result;
+}
+
+std::size_t links_between(blink::topology const& machine, int a, int b) {
+  std::size_t count = 0;
+  for (auto const& each : machine.links) {
+    count += (each.tail == a && each.head == b) || (each.tail == b && each.head == a) ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(probe_links, all_is_well) {
+  auto const probes = probes_of({.devices = 3});
+  ASSERT_EQ(probes.size(), 6U);
+  for (auto const& each : probes) {
+    EXPECT_TRUE(each.reaches && each.arrives);
+    EXPECT_GT(each.bytes_per_second, 0);
+  }
+  auto const machine = blink::machines::fully_connected(3);
+  EXPECT_EQ(blink::without_false_links(machine, probes).links.size(), machine.links.size());
+}
+
+TEST(probe_links, a_way_that_loses_writes_is_left_out) {
+  auto const probes = probes_of({.devices = 4, .unreachable = {{0, 2}}, .loses = {{1, 3}, {3, 1}}});
+  for (auto const& each : probes) {
+    bool const is_lost = (each.from == 1 && each.to == 3) || (each.from == 3 && each.to == 1);
+    EXPECT_EQ(each.reaches, !(each.from == 0 && each.to == 2));
+    EXPECT_EQ(each.arrives, each.reaches && !is_lost);
+  }
+  auto const machine = blink::without_false_links(blink::machines::fully_connected(4), probes);
+  EXPECT_EQ(links_between(machine, 1, 3), 0U);
+  EXPECT_EQ(links_between(machine, 0, 2), 0U);
+  EXPECT_GT(links_between(machine, 0, 1), 0U);
+  EXPECT_GT(links_between(machine, 2, 3), 0U);
+}
+
+TEST(probe_links, a_switch_that_loses_writes_is_an_error) {
+  auto const machine = blink::machines::hgx_h200();
+  auto const probes = probes_of({.devices = 8, .loses = {{2, 5}}});
+  EXPECT_THROW((void)blink::without_false_links(machine, probes), blink::input_error);
+  auto const good = probes_of({.devices = 8});
+  EXPECT_EQ(blink::without_false_links(machine, good).links.size(), machine.links.size());
+}
+
+}  // namespace
