@@ -258,6 +258,21 @@ TEST(mpi_faults, another_count_operation_type_or_schedule_is_told_by_all) {
   }
 }
 
+// Ranks tell each other what a call is only if they have not done so lately.
+TEST(mpi_faults, a_mismatch_is_told_after_many_other_calls) {
+  blink::mpi_session me(MPI_COMM_WORLD, patient_for(std::chrono::seconds(20)));
+  auto const star = blink::star_schedule(me.rank_count());
+  for (int round = 0; round < 2; ++round) {
+    for (std::size_t count = 101; count <= 111; ++count) sum_up(me, star, count);
+  }
+  auto const failure =
+      error_of(me, [&](auto& here) { sum_up(here, star, here.rank() == 0 ? 111 : 102); });
+  ASSERT_TRUE(failure);
+  std::string const text = failure->what();
+  EXPECT_NE(text.find("111"), std::string::npos) << text;
+  EXPECT_NE(text.find("102"), std::string::npos) << text;
+}
+
 TEST(mpi_faults, schedules_prepared_in_another_order) {
   blink::mpi_session me(MPI_COMM_WORLD, patient_for(std::chrono::seconds(20)));
   auto const star = blink::star_schedule(me.rank_count());
