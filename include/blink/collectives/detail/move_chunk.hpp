@@ -33,8 +33,11 @@ BLINK_HOST_DEVICE void move_chunk(Group const group, Link const link, lane const
 /// Adds the arrivals `here.early.next` to the sums of the chunk that waits for others; not on devices
 /// (`combines_on_arrival`).
 template <thread_group Group, transport Link, class T, reducer_for<T> Reducer>
-BLINK_HOST_DEVICE void combine_early(Group const group, Link const link, lane const& here,
-                                     call_buffers<T> const& buffers, Reducer const& reduce) {
+BLINK_HOST_DEVICE void combine_early([[maybe_unused]] Group const group,
+                                     [[maybe_unused]] Link const link,
+                                     [[maybe_unused]] lane const& here,
+                                     [[maybe_unused]] call_buffers<T> const& buffers,
+                                     [[maybe_unused]] Reducer const& reduce) {
 #if !BLINK_DEVICE_PASS
   combine_early_on_host(group, link, here, buffers, reduce);
 #endif
