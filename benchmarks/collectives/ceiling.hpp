@@ -4,6 +4,7 @@
 // What this memory allows: threads that read all inputs and write all outputs themselves.
 
 #include <immintrin.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,21 +14,24 @@
 
 namespace blink_bench {
 
-/// Floats on their own pages, so that no two ranks share a line.
+/// Floats on fresh pages of their own: no two ranks share a line, and how fast they are does not
+/// depend on what the program has allocated and freed before.
 class page_buffer {
  public:
   explicit page_buffer(std::size_t count)
-      : data_(static_cast<float*>(::operator new(count * sizeof(float) + 1, page))) {
-    std::fill_n(data_, count, 1.0F);
+      : bytes_(count * sizeof(float) + 1),
+        data_(::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    if (data_ == MAP_FAILED) throw std::bad_alloc();
+    std::fill_n(data(), count, 1.0F);
   }
   page_buffer(page_buffer const&) = delete;
   page_buffer& operator=(page_buffer const&) = delete;
-  ~page_buffer() { ::operator delete(data_, page); }
-  [[nodiscard]] float* data() const { return data_; }
+  ~page_buffer() { ::munmap(data_, bytes_); }
+  [[nodiscard]] float* data() const { return static_cast<float*>(data_); }
 
  private:
-  static constexpr std::align_val_t page{4096};
-  float* data_;
+  std::size_t bytes_;
+  void* data_;
 };
 
 /// One monotone counter: the quickest barrier on few cores. All zero bits are its first state, so
