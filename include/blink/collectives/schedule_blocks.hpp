@@ -30,6 +30,11 @@ namespace blink::inline BLINK_ABI {
   return has_broadcast_phase(kind) && !plan.is_one_shot;
 }
 
+/// The rank where all data comes from or goes to, in collectives that have one.
+[[nodiscard]] inline int root_of(schedule const& plan, collective kind) {
+  return kind == collective::gather ? flow_end(plan.trees[0]) : plan.trees[0].root;
+}
+
 /// Who else's data a tree carries a part of: trees with equal numbers share one block of a buffer,
 /// in the order listed and in proportion to their weights.
 ///

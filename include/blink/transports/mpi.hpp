@@ -179,11 +179,11 @@ class mpi_session {
     constexpr int most_ranks = 8;  // that hear of every call
     std::size_t const most = state_->most_shown;
     auto const shown =
-        rank_count() > most_ranks ? std::nullopt : bytes_to_show(plan, record, rank(), most);
-    shows_ = shown.has_value();
+        rank_count() > most_ranks ? std::nullopt : bytes_to_show(plan, record, rank());
+    shows_ = shown.has_value() && shown->count <= most;
     if (!shows_) wires.begin_call();
     state_->notices.enter(record, wires.first_tag(), wires.neighbours(),
-                          shown.value_or(shown_bytes{}));
+                          shows_ ? *shown : shown_bytes{});
     return status::ok;
   }
   /// See `detail::showing_session`.

@@ -52,6 +52,7 @@ class shared_session {
     collective kind = collective::broadcast;
     lane_list lanes{};
     bool shows = false;  // what is in its input
+    shown_bytes shown;
   };
 
   shared_session(world_state& state, world_options const& options, int rank, Group group,
@@ -70,18 +71,20 @@ class shared_session {
     std::fill_n(own.seen.get(), rank_count(), false);
     own.waits.has_listened = false;
     own.kind = static_cast<collective>(record.signature.kind);
-    auto const shown =
-        Link::is_shaped ? std::nullopt : bytes_to_show(plan, record, rank_, most_to_show());
-    own.shows = shown.has_value();
+    auto const shown = Link::is_shaped ? std::nullopt : bytes_to_show(plan, record, rank_);
+    own.shows = shown.has_value() && shown->whole(rank_count()) <= most_to_show();
+    own.shown = own.shows ? *shown : shown_bytes{};
     own.lanes = own.shows ? lane_list{} : plan.tables().lanes(rank_, own.kind);
-    own.call = state_->enter(rank_, record, shown.value_or(shown_bytes{}), options_->shown_bytes);
+    own.call = state_->enter(rank_, record, own.shown, options_->shown_bytes);
     own.link = Link(link_parts{state_, &plan, own.seen.get(), own.call, rank_});
     return state_->is_aborted() ? status::aborted : status::ok;
   }
   /// See `detail::showing_session`.
   [[nodiscard]] bool shows_inputs() const { return own_->shows; }
   [[nodiscard]] void const* shown_input(int peer) const {
-    return state_->shown_by(peer, own_->call);
+    auto const& shown = own_->shown;  // the same of all ranks
+    std::size_t const own_block = shown.count * static_cast<std::size_t>(rank_);
+    return state_->shown_by(peer, own_->call, shown.has_blocks ? own_block : 0);
   }
   [[nodiscard]] host_patience waits() const {
     auto options = options_->waits;

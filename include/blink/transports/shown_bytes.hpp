@@ -3,6 +3,7 @@
 
 #include <blink/collective.hpp>
 #include <blink/collectives/call_signature.hpp>
+#include <blink/collectives/schedule_blocks.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 
@@ -13,28 +14,36 @@ namespace blink::inline BLINK_ABI {
 
 /// What a rank shows of its input when it announces a call (`detail::showing_session`).
 struct shown_bytes {
-  void const* data = nullptr;
-  std::size_t count = 0;
-  int to = -1;  ///< only to this rank; -1: to all
+  void const* data = nullptr;  ///< null: this rank has nothing to show
+  std::size_t count = 0;       ///< for each rank; the same on all
+  bool has_blocks = false;     ///< one for each rank, in their order; else all see the same
+  int to = -1;                 ///< only to this rank; -1: to all
+
+  [[nodiscard]] void const* for_rank(int rank) const {
+    std::size_t const before = has_blocks ? count * static_cast<std::size_t>(rank) : 0;
+    return static_cast<std::byte const*>(data) + before;
+  }
+  /// For all ranks together.
+  [[nodiscard]] std::size_t whole(int rank_count) const {
+    return has_blocks ? count * static_cast<std::size_t>(rank_count) : count;
+  }
 };
 
-/// What `rank` shows; empty if the call goes over the wires instead. The same on all ranks whether it
-/// does, and decided by what is equal on all of them.
-///
-/// most: bytes of an input that can be shown
+/// What `rank` shows, as far as there is room for it; empty if the call goes over the wires whatever
+/// its size. The same on all ranks, but for `data`.
 [[nodiscard]] inline std::optional<shown_bytes> bytes_to_show(prepared_schedule const& plan,
-                                                              call_record const& record, int rank,
-                                                              std::size_t most) {
+                                                              call_record const& record, int rank) {
   auto const kind = static_cast<collective>(record.signature.kind);
-  std::size_t const bytes = record.signature.count * record.signature.element_bytes;
-  bool const can_do = kind == collective::all_reduce || kind == collective::reduce ||
-                      kind == collective::broadcast || kind == collective::all_gather ||
-                      kind == collective::barrier;
-  if (!record.may_show || !can_do || bytes > most) return std::nullopt;
+  if (!record.may_show || kind == collective::send_to_next || kind == collective::permute) {
+    return std::nullopt;
+  }
   if (kind == collective::barrier) return shown_bytes{};
-  int const root = plan.source().trees[0].root;
-  if (kind == collective::broadcast && rank != root) return shown_bytes{};
-  return shown_bytes{record.input, bytes, kind == collective::reduce ? root : -1};
+  int const root = root_of(plan.source(), kind);
+  bool const is_from_root = kind == collective::broadcast || kind == collective::scatter;
+  bool const is_to_root = kind == collective::reduce || kind == collective::gather;
+  return shown_bytes{is_from_root && rank != root ? nullptr : record.input,
+                     record.signature.count * record.signature.element_bytes,
+                     has_input_blocks(kind), is_to_root ? root : -1};
 }
 
 }  // namespace blink::inline BLINK_ABI

@@ -75,7 +75,9 @@ class world_state {
     if (own.signature != signature) board.signatures[call % 2] = record.signature;
     own = {signature, reinterpret_cast<std::uintptr_t>(record.input) - base_,
            reinterpret_cast<std::uintptr_t>(record.output) - base_};
-    if (shown.count > 0) std::memcpy(board.shown[call % 2].data(), shown.data, shown.count);
+    if (shown.data != nullptr) {
+      std::memcpy(board.shown[call % 2].data(), shown.data, shown.whole(rank_count_));
+    }
     board.waits_for.store(0, std::memory_order_relaxed);
     board.is_inside.store(1);  // before `is_aborted` is read, see `leave_after_failure`
     publish(board.entered, call);
@@ -104,9 +106,9 @@ class world_state {
   [[nodiscard]] void* output_of(int rank, std::uint64_t call) const {
     return reinterpret_cast<void*>(called(rank, call).output + base_);
   }
-  /// What the rank has shown of its input.
-  [[nodiscard]] void const* shown_by(int rank, std::uint64_t call) const {
-    return at(rank).shown[call % 2].data();
+  /// What the rank has shown of its input, from a byte on.
+  [[nodiscard]] void const* shown_by(int rank, std::uint64_t call, std::size_t first) const {
+    return at(rank).shown[call % 2].data() + first;
   }
   /// What the rank called, in full, for messages.
   [[nodiscard]] call_signature const& signature(int rank, std::uint64_t call) const {

@@ -283,7 +283,7 @@ class collective_call {
       if (result == status::ok) {
         if constexpr (showing_session<Me>) {
           if (shows_) {
-            use_shown_inputs(me_, kind_, plan_.source().trees[0].root, buffers_.input,
+            use_shown_inputs(me_, kind_, root_of(plan_.source(), kind_), buffers_.input,
                              buffers_.output, size_.count, reduce_);
           }
         }

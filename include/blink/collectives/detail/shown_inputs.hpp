@@ -35,21 +35,25 @@ template <showing_session Me, class T, class Reducer>
 void use_shown_inputs(Me const& me, collective kind, int root, T const* input, T* output,
                       std::size_t count, Reducer const& reduce) {
   int const own = me.rank();
+  std::size_t const own_begin = has_input_blocks(kind) ? count * static_cast<std::size_t>(own) : 0;
+  // What a rank contributes to this rank's output.
   auto const shown = [&](int rank) {
-    return rank == own ? input : static_cast<T const*>(me.shown_input(rank));
+    return rank == own ? input + own_begin : static_cast<T const*>(me.shown_input(rank));
   };
   auto const copy = [](T* to, T const* from, std::size_t n) {
     if (to != from && n > 0) {
       std::memcpy(static_cast<void*>(to), static_cast<void const*>(from), n * sizeof(T));
     }
   };
-  if (kind == collective::broadcast) copy(output, shown(root), count);
-  if (kind == collective::all_gather) {
+  if (kind == collective::barrier) return;
+  if ((kind == collective::reduce || kind == collective::gather) && own != root) return;
+  if (!has_reduce_phase(kind)) {
+    if (!has_output_blocks(kind)) return copy(output, shown(root), count);  // from the root
     for (int rank = 0; rank < me.rank_count(); ++rank) {
       copy(output + static_cast<std::size_t>(rank) * count, shown(rank), count);
     }
+    return;
   }
-  if (kind != collective::all_reduce && (kind != collective::reduce || own != root)) return;
   using A = accumulator_t<Reducer, T>;
   constexpr std::size_t most = block_elements<T, A>;
   auto const source = [&](std::uint32_t k) {
@@ -61,11 +65,11 @@ void use_shown_inputs(Me const& me, collective kind, int root, T const* input, T
     std::size_t const n = most < count - first ? most : count - first;
     block_storage<A, most> storage;
     A* const total = storage.elements();
-    combine_sources<T>(source, ranks, first, n, first, total, reduce);
+    combine_sources<T>(source, ranks, first, n, own_begin + first, total, reduce);
     fill(output + first, n, [&](std::size_t i) {
       if constexpr (finishes<Reducer, A> || !combines_elements<Reducer, T>) {
         return finish(reduce, static_cast<A const&>(total[i]), me.rank_count(),
-                      element_place{first + i, own});
+                      element_place{own_begin + first + i, own});
       } else {
         return total[i];
       }

@@ -58,7 +58,7 @@ class mpi_notices {
     if (mine_.fingerprint != fingerprint_) signature_ = record.signature;
     fingerprint_ = mine_.fingerprint;
     for (int const peer : neighbours) {
-      bool const is_for_peer = shown.to < 0 || shown.to == peer;
+      bool const is_for_peer = shown.data != nullptr && (shown.to < 0 || shown.to == peer);
       announce(at(peer), peer, is_for_peer ? shown : shown_bytes{});
     }
   }
@@ -257,7 +257,7 @@ class mpi_notices {
     auto head = mine_;
     head.shown = shown.count;
     std::size_t bytes = sizeof(heading) + shown.count;
-    if (shown.count > 0) std::memcpy(to + sizeof(heading), shown.data, shown.count);
+    if (shown.count > 0) std::memcpy(to + sizeof(heading), shown.for_rank(peer), shown.count);
     if (!has_sent_signature(of)) {
       head.has_signature = 1;
       std::memcpy(to + aligned(bytes), &signature_, sizeof(signature_));
