@@ -6,7 +6,7 @@
 // Every MPI library has each call under two names, MPI_X for programs and PMPI_X for tools, so that a
 // library that is loaded first may stand in between. What this one does not cover goes on to PMPI_X,
 // and it is the same decision on every rank: it rests only on what MPI requires to be equal on all of
-// them (the communicator, the operation, element type and count of reductions, the bytes of a copy)
+// them (the communicator, the operation, element type and count of reductions, the bytes of a copy),
 // on what the ranks agree about when a communicator is used first, and, where only some know sizes, on
 // what they show each other. Here are the calls that reduce or only wait; copies.cpp has the others.
 //

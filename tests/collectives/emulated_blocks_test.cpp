@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <random>
 #include <type_traits>
+#include <vector>
 
 namespace {
 
@@ -118,6 +119,24 @@ TYPED_TEST(emulated_blocks, epilogues_see_every_result_once) {
       EXPECT_EQ(seen[k], 1);
       EXPECT_EQ(kept[k], blink_test::expected_element<float>(what, 3, 1, 1, k, blink::sum{}));
     }
+  }
+}
+
+// Also where small inputs would be shown instead of walking trees.
+TEST(epilogues, run_on_sessions_whatever_the_size) {
+  auto const plan = blink::star_schedule(3);
+  for (std::size_t const count : {std::size_t{5}, std::size_t{5000}}) {
+    blink::thread_world world(3);
+    world.run([&](auto& me) {
+      std::vector<float> const in(count, static_cast<float>(me.rank() + 1));
+      std::vector<float> out(count);
+      std::vector<int> seen(count);
+      std::vector<float> kept(count);
+      blink::all_reduce(me, plan, in.data(), out.data(), count,
+                        blink::with_epilogue(blink::sum{}, keep{seen.data(), kept.data()}));
+      EXPECT_EQ(seen, std::vector<int>(count, 1));
+      EXPECT_EQ(kept, std::vector<float>(count, 6));
+    });
   }
 }
 

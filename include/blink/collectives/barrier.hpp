@@ -16,7 +16,8 @@
 
 namespace blink::inline BLINK_ABI {
 
-/// Returns when all ranks have come: signals go up the schedule's trees and down again.
+/// Returns when all ranks have come: signals go up the schedule's trees and down again, or all see
+/// each other enter where small inputs are shown (`world_options::shown_bytes`).
 ///
 /// plan:   a prepared schedule, a schedule, or methods by size; see `schedule_source`
 /// Throws: precondition_error if `plan` does not carry it; collective_error, on every rank, if a

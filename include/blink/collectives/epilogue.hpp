@@ -41,6 +41,10 @@ template <class Reducer, class Epilogue>
 
 namespace detail {
 
+/// Has this reducer an epilogue for some elements and groups?
+template <class R>
+concept carries_epilogue = requires(R const& reduce) { reduce.epilogue; };
+
 template <class R, class Group, class T>
 concept has_epilogue =
     requires(R const reduce, Group const group, T* results, std::uint64_t index,

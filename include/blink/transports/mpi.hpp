@@ -180,7 +180,7 @@ class mpi_session {
     std::size_t const most = state_->most_shown;
     auto const shown =
         rank_count() > most_ranks ? std::nullopt : bytes_to_show(plan, record, rank());
-    shows_ = shown.has_value() && shown->count <= most;
+    shows_ = shown.has_value() && most > 0 && shown->count <= most;
     if (!shows_) wires.begin_call();
     state_->notices.enter(record, wires.first_tag(), wires.neighbours(),
                           shows_ ? *shown : shown_bytes{});

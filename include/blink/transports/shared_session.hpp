@@ -72,7 +72,8 @@ class shared_session {
     own.waits.has_listened = false;
     own.kind = static_cast<collective>(record.signature.kind);
     auto const shown = Link::is_shaped ? std::nullopt : bytes_to_show(plan, record, rank_);
-    own.shows = shown.has_value() && shown->whole(rank_count()) <= most_to_show();
+    own.shows =
+        shown.has_value() && most_to_show() > 0 && shown->whole(rank_count()) <= most_to_show();
     own.shown = own.shows ? *shown : shown_bytes{};
     own.lanes = own.shows ? lane_list{} : plan.tables().lanes(rank_, own.kind);
     own.call = state_->enter(rank_, record, own.shown, options_->shown_bytes);

@@ -12,6 +12,7 @@
 #include <blink/collectives/detail/no_reducer.hpp>
 #include <blink/collectives/detail/observed_call.hpp>
 #include <blink/collectives/detail/shown_inputs.hpp>
+#include <blink/collectives/epilogue.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/order.hpp>
 #include <blink/collectives/reducer.hpp>
@@ -222,7 +223,8 @@ class collective_call {
 
  private:
   static constexpr element_sizes sizes = sizes_of<Reducer, T>();
-  static constexpr bool may_show = order_of<Reducer> != order_promise::shape && alignof(T) <= 32;
+  static constexpr bool may_show = order_of<Reducer> != order_promise::shape && alignof(T) <= 32 &&
+                                   !carries_epilogue<Reducer>;  // those see chunks
 
   // Lanes that this call needs: none where all ranks have seen all inputs.
   [[nodiscard]] std::size_t lane_count() const { return shows_ ? 0 : lanes_.count; }

@@ -6,6 +6,7 @@
 #include <blink/collectives/detail/chunk_address.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/detail/no_reducer.hpp>
+#include <blink/collectives/epilogue.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/order.hpp>
 #include <blink/collectives/reducer.hpp>
@@ -85,6 +86,8 @@ class basic_copy_world : public device_ranks<Devices> {
   template <chunking Chunks, class T, reducer_for<T> Reducer>
   void call(prepared_type& plan, collective kind, std::vector<detail::plain_buffers> const& buffers,
             std::size_t chunk_bytes, Reducer const& reduce, streams const& on) {
+    static_assert(!detail::carries_epilogue<Reducer>,
+                  "blink: results come by copy engines, which run no epilogue; use device_world");
     plan.prepared().expect_carries(kind);
     auto const use = this->use_of_ranks(plan.prepared(), kind);
     auto const in_place = detail::check_rank_buffers(kind, use, buffers, sizeof(T), alignof(T));
