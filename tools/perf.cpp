@@ -301,10 +301,7 @@ void run_perf(perf_options const& options) {
         in_place = measure(request);
       }
       show_progress("");
-      auto const& first = one.methods.methods[0].plan.trees[0];
-      int const root = !has_one_root(kind)          ? -1
-                       : kind == collective::gather ? flow_end(first)
-                                                    : first.root;
+      int const root = has_one_root(kind) ? root_of(one.methods.methods[0].plan, kind) : -1;
       std::printf(" ");
       if (names) std::printf(" %11s", one.name.c_str());
       std::printf(" %11zu %12zu %7s %6s %5d", out_of_place.bytes, out_of_place.count,

@@ -71,7 +71,7 @@ struct perf_buffers {
 inline int source_of(schedule const& plan, collective kind, int rank) {
   auto const& first = plan.trees[0];
   if (kind == collective::gather) return rank == flow_end(first) ? rank : -1;
-  if (kind == collective::reduce) return rank == first.root ? rank : -1;
+  if (kind == collective::reduce) return rank == reduce_end(first) ? rank : -1;
   if (kind != collective::send_to_next && kind != collective::permute) return first.root;
   for (auto const& tree : plan.trees) {
     if (flow_end(tree) == rank) return tree.root;

@@ -52,6 +52,19 @@ inline std::uint64_t least_bytes_wanted() {
   }
   return result;
 }
+/// Does rank 0 say at the end what went which way?
+///
+/// Throws: input_error for a value that does not parse.
+inline bool report_wanted() {
+  char const* const text = std::getenv("BLINK_PMPI_REPORT");
+  if (text == nullptr) return false;
+  std::string_view const all(text);
+  if (all != "0" && all != "1") {
+    throw blink::input_error("BLINK_PMPI_REPORT is '" + std::string(all) + "', expected 0 or 1");
+  }
+  return all == "1";
+}
+
 /// MPI waits for ever, so does this unless BLINK_DEADLINE is set. And as its libraries do, ranks that
 /// have a core each spin, others yield: a nap of a rank that came early would delay all.
 inline blink::world_options options_wanted() {
@@ -66,6 +79,7 @@ inline blink::world_options options_wanted() {
 inline agreement own_wish() {
   try {
     static_cast<void>(options_wanted());
+    static_cast<void>(report_wanted());
     return {true, least_bytes_wanted()};
   } catch (blink::input_error const& problem) {
     static std::once_flag is_told;
@@ -94,7 +108,7 @@ class attached {
     return takes_unknown() && ranks() <= few && root >= 0 && root < ranks();
   }
   /// May each rank rather have what all have together, so many bytes, and take its part? What ranks
-  /// show when they announce a call takes one step, what they send along a schedule two.
+  /// show when they announce a call takes one step, and blocks of unequal sizes are not shown.
   [[nodiscard]] bool is_small(std::uint64_t bytes) const { return ranks() <= few && bytes <= 4096; }
   [[nodiscard]] blink::mpi_session& me() { return *me_; }
   [[nodiscard]] int rank() const { return me_->rank(); }
@@ -310,9 +324,13 @@ inline int shim::on_finalize(MPI_Comm, int, void*, void*) {
   auto& me = the();
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  char const* const wish = std::getenv("BLINK_PMPI_REPORT");
-  for (std::size_t k = 0; k < entry_names.size() && rank == 0 && wish != nullptr; ++k) {
-    if (std::string_view(wish) != "1" || me.calls_[k][0] + me.calls_[k][1] == 0) continue;
+  bool reports = false;
+  try {
+    reports = rank == 0 && report_wanted();
+  } catch (blink::input_error const&) {  // told when it was read first
+  }
+  for (std::size_t k = 0; k < entry_names.size() && reports; ++k) {
+    if (me.calls_[k][0] + me.calls_[k][1] == 0) continue;
     std::fprintf(stderr, "blink: MPI_%s: %llu calls through blink, %llu by the library\n",
                  entry_names[k], static_cast<unsigned long long>(me.calls_[k][1]),
                  static_cast<unsigned long long>(me.calls_[k][0]));

@@ -101,11 +101,11 @@ int MPI_Allgatherv(void const* input, int input_count, MPI_Datatype input_type, 
                    MPI_Comm comm) {
   int code = MPI_SUCCESS;
   if (take(entry::allgatherv, comm, code, [&](attached& here) {
+        if (!are_regular(here, counts, displacements, output_type)) return false;
         std::uint64_t bytes = 0;  // of all blocks
         std::uint64_t largest = 0;
         for (int rank = 0; rank < here.ranks(); ++rank) {
           auto const block = bytes_of(counts[rank], output_type);
-          if (counts[rank] < 0 || !can_be_packed(block)) return false;
           bytes += block;
           largest = std::max(largest, block);
         }
@@ -155,19 +155,14 @@ int MPI_Gather(void const* input, int input_count, MPI_Datatype input_type, void
         auto const bytes = is_root ? copied_bytes(output_count, output_type)
                                    : copied_bytes(input_count, input_type);
         if (!here.takes(bytes, root)) return false;
-        bool const is_small = here.is_small(bytes * static_cast<std::uint64_t>(here.ranks()));
-        auto& plan = is_small ? here.plan(shape::star) : here.plan(shape::gather, root);
         row_of_bytes to(output,
                         is_root ? static_cast<std::uint64_t>(output_count) *
                                       static_cast<std::uint64_t>(here.ranks())
                                 : 0,
                         is_root ? output_type : MPI_BYTE, comm);
-        std::vector<std::byte> unwanted(
-            is_small && !is_root ? bytes * static_cast<std::uint64_t>(here.ranks()) : 0);
-        auto* const all = is_root ? to.data() : unwanted.data();
+        auto* const all = is_root ? to.data() : nullptr;
         auto const run = [&](std::byte const* own) {
-          if (is_small) return blink::all_gather(here.me(), plan, own, all, bytes);
-          blink::gather(here.me(), plan, own, all, bytes);
+          blink::gather(here.me(), here.plan(shape::gather, root), own, all, bytes);
         };
         if (is_root && input == MPI_IN_PLACE) {
           to.pack();
@@ -193,27 +188,18 @@ int MPI_Scatter(void const* input, int input_count, MPI_Datatype input_type, voi
         auto const bytes = is_root ? copied_bytes(input_count, input_type)
                                    : copied_bytes(output_count, output_type);
         if (!here.takes(bytes, root)) return false;
-        auto const size = bytes * static_cast<std::uint64_t>(here.ranks());
-        auto const own = bytes * static_cast<std::uint64_t>(here.rank());
-        bool const is_small = here.is_small(size);
         row_of_bytes from(input,
                           is_root ? static_cast<std::uint64_t>(input_count) *
                                         static_cast<std::uint64_t>(here.ranks())
                                   : 0,
                           is_root ? input_type : MPI_BYTE, comm);
-        std::vector<std::byte> others(is_small && !is_root ? size : 0);
-        auto* const all = is_root ? from.data() : others.data();
         if (is_root) from.pack();
         auto const run = [&](std::byte* to) {
-          if (!is_small) {
-            return blink::scatter(here.me(), here.plan(shape::scatter, root), read_only(all), to,
-                                  bytes);
-          }
-          blink::broadcast(here.me(), here.plan(shape::tree, root), read_only(all), all, size);
-          if (to != all + own) std::memcpy(to, all + own, bytes);
+          blink::scatter(here.me(), here.plan(shape::scatter, root),
+                         read_only(is_root ? from.data() : nullptr), to, bytes);
         };
         if (is_root && output == MPI_IN_PLACE) {  // its block stays where it is
-          run(all + own);
+          run(from.data() + bytes * static_cast<std::uint64_t>(root));
         } else {
           row_of_bytes to(output, static_cast<std::uint64_t>(output_count), output_type, comm);
           run(to.data());
@@ -237,15 +223,7 @@ int MPI_Alltoall(void const* input, int input_count, MPI_Datatype input_type, vo
         row_of_bytes to(output, static_cast<std::uint64_t>(output_count) * ranks, output_type,
                         comm);
         auto const run = [&](std::byte const* in) {
-          if (!here.is_small(ranks * bytes)) {
-            return blink::all_to_all(here.me(), here.plan(shape::all_to_all), in, to.data(), bytes);
-          }
-          std::vector<std::byte> all(ranks * ranks * bytes);
-          blink::all_gather(here.me(), here.plan(shape::star), in, all.data(), ranks * bytes);
-          for (std::uint64_t from = 0; from < ranks; ++from) {
-            auto const place = from * ranks + static_cast<std::uint64_t>(here.rank());
-            std::memcpy(to.data() + from * bytes, all.data() + place * bytes, bytes);
-          }
+          blink::all_to_all(here.me(), here.plan(shape::all_to_all), in, to.data(), bytes);
         };
         if (input == MPI_IN_PLACE) {
           to.pack();

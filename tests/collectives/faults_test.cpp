@@ -149,6 +149,26 @@ TYPED_TEST(faults, another_operation_or_type_is_told_by_all) {
   }
 }
 
+TYPED_TEST(faults, another_lambda_of_the_same_function_is_told_by_all) {
+  typename TestFixture::world_type world(2, this->options(std::chrono::seconds(20)));
+  auto const star = blink::star_schedule(2);
+  auto const errors = this->errors(world, [&](auto& me) {
+    std::vector<float> data(64, 1);
+    auto const sum = [](float a, float b) { return a + b; };
+    auto const product = [](float a, float b) { return a * b; };
+    if (me.rank() == 0) {
+      blink::all_reduce(me, star, data.data(), data.data(), 64, sum);
+    } else {
+      blink::all_reduce(me, star, data.data(), data.data(), 64, product);
+    }
+  });
+  for (auto const& of_rank : errors) {
+    ASSERT_EQ(of_rank.size(), 1U);
+    EXPECT_NE(std::string(of_rank[0].what()).find("lambda"), std::string::npos)
+        << of_rank[0].what();
+  }
+}
+
 TYPED_TEST(faults, a_world_that_failed_refuses) {
   typename TestFixture::world_type world(2, this->options(milliseconds(10)));
   auto const star = blink::star_schedule(2);

@@ -10,6 +10,7 @@
 #include <blink/collectives/tune.hpp>
 #include <blink/transports/slots.hpp>
 
+#include "support/expect_error.hpp"
 #include "support/random_schedules.hpp"
 #include <gtest/gtest.h>
 
@@ -23,21 +24,14 @@
 
 namespace {
 
+using blink_test::error_of;
+
 using blink::collective;
 
 blink::method_table two_methods(int ranks) {
   return {collective::all_reduce,
           {{"one-shot", blink::one_shot_schedule(ranks)}, {"star", blink::star_schedule(ranks)}},
           {{0, 0, 0}, {1 << 12, 1, 0}, {1 << 16, 1, 4096}}};
-}
-
-std::string message_of(auto const& call) {
-  try {
-    call();
-  } catch (blink::error const& failure) {
-    return failure.what();
-  }
-  return "no error";
 }
 
 // Sums that depend on the order of operands: equal bits mean the same order.
@@ -97,7 +91,7 @@ TEST(one_shot, carries_nothing_but_all_reduce) {
                  blink::precondition_error);
   }
   plan.trees.pop_back();  // nobody computes the result of rank 2
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(error_of([&] {
               blink::validate_for(plan, collective::all_reduce);
             }).find("rank 2 roots no tree"),
             std::string::npos);
@@ -184,7 +178,7 @@ TEST(methods, tables_that_are_not_sound_are_refused) {
   auto const with = [](auto const& change) {
     auto table = two_methods(3);
     change(table);
-    return message_of([&] { blink::validate(table); });
+    return error_of([&] { blink::validate(table); });
   };
   EXPECT_EQ(with([](auto&) {}), "no error");
   struct fault {
@@ -214,13 +208,13 @@ TEST(methods, tables_that_are_not_sound_are_refused) {
     EXPECT_NE(found.find(expected), std::string::npos) << found << "\n" << expected;
   }
   blink::thread_world world(3);
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(error_of([&] {
               world.run([&](auto& me) {
                 blink::prepared_methods const twice(me, {two_methods(3), two_methods(3)});
               });
             }).find("two tables, expected one"),
             std::string::npos);
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(error_of([&] {
               world.run([&](auto& me) {
                 blink::prepared_methods const methods(me, two_methods(3));
                 int data = 0;
@@ -260,7 +254,7 @@ TEST(method_files, that_are_damaged_say_where) {
     auto const at = damaged.find(from);
     EXPECT_NE(at, std::string::npos) << from;
     damaged.replace(at, from.size(), to);
-    return message_of([&] { (void)blink::read_methods(damaged, "m.json"); });
+    return error_of([&] { (void)blink::read_methods(damaged, "m.json"); });
   };
   struct fault {
     std::string from, to, expected;
@@ -278,7 +272,7 @@ TEST(method_files, that_are_damaged_say_where) {
     auto const found = with(from, to);
     EXPECT_NE(found.find(expected), std::string::npos) << found << "\n" << expected;
   }
-  EXPECT_NE(message_of([] {
+  EXPECT_NE(error_of([] {
               (void)blink::read_methods_file("/does/not/exist");
             }).find("/does/not/exist: cannot be opened"),
             std::string::npos);
@@ -290,7 +284,7 @@ TEST(default_methods, carry_what_they_are_for) {
       auto const kind = static_cast<collective>(k);
       if (kind == collective::permute || (kind == collective::send_to_next && ranks == 1)) continue;
       blink::method_table table{kind, blink::default_methods(kind, ranks, ranks - 1), {{0, 0, 0}}};
-      EXPECT_EQ(message_of([&] { blink::validate(table); }), "no error");
+      EXPECT_EQ(error_of([&] { blink::validate(table); }), "no error");
     }
   }
   EXPECT_THROW(static_cast<void>(blink::default_methods(collective::permute, 2)),
@@ -341,7 +335,7 @@ TEST(tune, refuses_what_it_cannot_measure) {
   blink::thread_world world(2);
   auto const refusal = [&](collective kind, std::vector<blink::method> const& methods,
                            blink::tuning_options const& options) {
-    return message_of(
+    return error_of(
         [&] { world.run([&](auto& me) { (void)blink::tune(me, kind, methods, options); }); });
   };
   std::vector<blink::method> const star{{"star", blink::star_schedule(2)}};

@@ -6,6 +6,7 @@
 #include <blink/collectives/schedule_blocks.hpp>
 #include <blink/collectives/split.hpp>
 
+#include "support/expect_error.hpp"
 #include "support/random_schedules.hpp"
 #include <gtest/gtest.h>
 
@@ -103,9 +104,27 @@ TEST(schedule, damage_to_receivers_is_named) {
   names(refusal_of({-1, 2, 0, -1}, {2}), "rank 1 is the end of a way and keeps nothing");
   names(refusal_of({-1, 2, -1, -1}, {1}), "ends before the root");
   names(refusal_of({-1, 2, 1, -1}, {1}), "cycle");
-  blink::schedule both = blink::flat_schedule(2, 0);
-  both.trees[0].receivers = {1};
-  EXPECT_THROW(blink::validate(both), blink::precondition_error);
+  names(refusal([](auto& p) {
+          p.trees[1].broadcast_parent.clear();
+          p.trees[1].receivers = {2};
+        }),
+        "tree 1, receivers: no phase leads to them from the root");
+}
+
+TEST(schedule, a_reduce_ends_at_one_rank_wherever_trees_combine) {
+  auto plan = blink::shared_reduce_schedule(3, 1);
+  blink::validate(plan);
+  blink::validate_for(plan, blink::collective::reduce);
+  EXPECT_EQ(blink::root_of(plan, blink::collective::reduce), 1);
+  EXPECT_ERROR(blink::validate_for(plan, blink::collective::all_reduce), "1 receivers");
+  auto elsewhere = plan;
+  elsewhere.trees[2].receivers.clear();
+  EXPECT_ERROR(blink::validate_for(elsewhere, blink::collective::reduce),
+               "tree 2 of the schedule ends at rank 2, the first at 1");
+  auto two = plan;
+  two.trees[0].broadcast_parent = {-1, 0, 0};
+  two.trees[0].receivers = {1, 2};
+  EXPECT_ERROR(blink::validate_for(two, blink::collective::reduce), "2 receivers, expected one");
 }
 
 TEST(schedule, flows_are_complete_and_no_others) {

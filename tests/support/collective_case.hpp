@@ -82,7 +82,7 @@ inline int source_of(blink::schedule const& plan, blink::collective kind, int ra
   if (kind == blink::collective::gather) {
     return rank == blink::flow_end(plan.trees[0]) ? rank : -1;
   }
-  if (kind == blink::collective::reduce) return rank == plan.trees[0].root ? rank : -1;
+  if (kind == blink::collective::reduce) return rank == blink::root_of(plan, kind) ? rank : -1;
   if (kind != blink::collective::send_to_next && kind != blink::collective::permute) {
     return plan.trees[0].root;
   }

@@ -16,12 +16,15 @@
 
 namespace blink_test {
 
-/// The buffers of all ranks for a case, and the call.
+/// The buffers of all ranks, or of those of one process, for a case, and the call.
 template <class T>
 class device_case {
  public:
-  device_case(collective_case const& what, blink::schedule const& plan) : what_(what), plan_(plan) {
-    for (int rank = 0; rank < plan.rank_count; ++rank) {
+  device_case(collective_case const& what, blink::schedule const& plan)
+      : device_case(what, plan, 0, plan.rank_count) {}
+  device_case(collective_case const& what, blink::schedule const& plan, int first, int ranks)
+      : what_(what), plan_(plan) {
+    for (int rank = first; rank < first + ranks; ++rank) {
       own_.emplace_back(what, plan.rank_count, rank);
       buffers_.push_back({own_.back().input, own_.back().output, what.count});
     }

@@ -11,8 +11,15 @@
 #include <blink/transports/cuda/device_call.hpp>
 #include <blink/transports/cuda/device_order.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
+#include <blink/transports/cuda/sharing_runtime.hpp>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -42,6 +49,13 @@ class emulated_devices {
     std::set<std::pair<int, int>> unreachable{};  ///< (device, peer)
     std::set<std::pair<int, int>> loses{};        ///< (device, peer): writes do not arrive
     int fails_launch_on = -1;                     ///< a device that refuses every launch
+    bool shares_memory = false;                   ///< with other processes
+  };
+  /// Where another process finds memory.
+  struct memory_name {
+    std::array<char, 48> path{};  // ends with a 0
+    std::size_t bytes = 0;
+    int device = 0;
   };
 
   using stream = int;  ///< 0: the default stream of each device
@@ -56,6 +70,9 @@ class emulated_devices {
       is_over_ = true;
     }
     changed_.notify_all();
+    for (auto const& [address, block] : memory_) {  // what nobody knows to be unused
+      if (block.file >= 0) unmap(address, block);
+    }
   }
 
   // What tests do with streams.
@@ -91,12 +108,16 @@ class emulated_devices {
     }
     changed_.notify_all();
   }
+  /// Until a kernel has room on the device.
+  void wait_for_kernel(int device) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return used_[device] > 0; });
+  }
   [[nodiscard]] std::size_t allocated_bytes() const {
     std::size_t sum = 0;
     for (auto const& [address, block] : memory_) sum += block.bytes;
     return sum;
   }
-  [[nodiscard]] int launches() const { return launches_; }
   [[nodiscard]] int copies() const { return copies_; }
   [[nodiscard]] int combines() const { return combines_; }
 
@@ -110,14 +131,60 @@ class emulated_devices {
   bool launches_block() { return options_.blocks_launches; }
   bool reach(int device, int peer) { return !options_.unreachable.contains({device, peer}); }
   void* allocate(int device, std::size_t bytes) {
-    void* const memory = ::operator new(bytes, std::align_val_t(256));
-    memory_[memory] = {device, bytes};
+    memory_block block{device, bytes};
+    void* memory = nullptr;
+    if (options_.shares_memory) {
+      block.file = memfd_create("device", MFD_CLOEXEC);
+      if (block.file < 0 || ftruncate(block.file, static_cast<off_t>(whole(bytes))) != 0) {
+        throw blink::device_error("no memory");
+      }
+      memory = map(block.file, bytes);
+    } else {
+      memory = ::operator new(bytes, std::align_val_t(256));
+    }
+    memory_[memory] = block;
     return memory;
   }
   void release(int, void* memory) {
+    auto const block = memory_.at(memory);
     memory_.erase(memory);
-    ::operator delete(memory, std::align_val_t(256));
+    if (block.file < 0) {
+      ::operator delete(memory, std::align_val_t(256));
+    } else {
+      if (openings(memory, block.bytes).load() != 0) ++released_while_open_;
+      unmap(memory, block);
+    }
   }
+  std::size_t sharing_granularity() { return 4096; }
+  memory_name export_memory(int device, void* memory) {
+    auto const& block = memory_.at(memory);
+    if (block.file < 0) throw blink::device_error("memory that is not shared");
+    memory_name name;
+    name.bytes = block.bytes;
+    name.device = device;
+    auto const path = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(block.file);
+    path.copy(name.path.data(), name.path.size() - 1);
+    return name;
+  }
+  void* import_memory(int device, memory_name const& name) {
+    if (!reach(device, name.device)) throw blink::device_error("peer access is refused");
+    int const file = ::open(name.path.data(), O_RDWR | O_CLOEXEC);
+    if (file < 0) throw blink::device_error("no memory of this name");
+    void* const memory = map(file, name.bytes);
+    ::close(file);
+    imported_[memory] = name.bytes;
+    ++openings(memory, name.bytes);
+    return memory;
+  }
+  void close_memory(int, void* memory) {
+    std::size_t const bytes = imported_.at(memory);
+    --openings(memory, bytes);
+    munmap(memory, whole(bytes));
+    imported_.erase(memory);
+  }
+  [[nodiscard]] std::size_t imports() const { return imported_.size(); }
+  /// How often memory went that another process still had open.
+  [[nodiscard]] int released_while_open() const { return released_while_open_; }
   void* allocate_pinned(std::size_t bytes) {
     void* const memory = ::operator new(bytes, std::align_val_t(256));
     pinned_.insert(memory);
@@ -229,7 +296,6 @@ class emulated_devices {
               blink::device_call const& call, Reducer const& reduce, stream on) {
     if (blocks * threads > options_.room) throw blink::device_error("too many blocks at once");
     if (device == options_.fails_launch_on) throw blink::device_error("launch failed");
-    ++launches_;
     put(device, on, [this, device, blocks, threads, call, reduce] {
       take_room(device, blocks * threads);
       {
@@ -255,6 +321,7 @@ class emulated_devices {
   struct memory_block {
     int device;
     std::size_t bytes;
+    int file = -1;  // of memory that others may map
   };
   struct point_of_stream {
     std::uint64_t capture = 0;
@@ -265,6 +332,22 @@ class emulated_devices {
     bool is_running = false;
     std::jthread runner;
   };
+
+  // Behind memory that may be shared: in how many places it is open.
+  static std::size_t whole(std::size_t bytes) { return (bytes + 63) / 64 * 64 + 64; }
+  static std::atomic<int>& openings(void* memory, std::size_t bytes) {
+    return *reinterpret_cast<std::atomic<int>*>(static_cast<std::byte*>(memory) + whole(bytes) -
+                                                64);
+  }
+  static void* map(int file, std::size_t bytes) {
+    void* const memory = mmap(nullptr, whole(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (memory == MAP_FAILED) throw blink::device_error("mmap");
+    return memory;
+  }
+  static void unmap(void const* memory, memory_block const& block) {
+    munmap(const_cast<void*>(memory), whole(block.bytes));
+    ::close(block.file);
+  }
 
   void put(int device, stream on, job what) {
     if (auto const now = capture(on); now.number != 0) {
@@ -310,6 +393,7 @@ class emulated_devices {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return is_over_ || used_[device] + threads <= options_.room; });
     used_[device] += threads;
+    changed_.notify_all();
   }
   void give_room(int device, std::uint32_t threads) {
     {
@@ -323,14 +407,16 @@ class emulated_devices {
   order_type order_;
   std::vector<std::unique_ptr<order_type>> disordered_;
   std::map<void const*, memory_block> memory_;
+  std::map<void const*, std::size_t> imported_;  // bytes of other processes
   std::set<void const*> pinned_;
   std::map<event, std::shared_ptr<point_of_stream>> points_;
   std::map<stream, std::uint64_t> captures_;
   std::map<std::uint64_t, std::vector<std::pair<place, job>>> graphs_;
   stream last_stream_ = 0;
   event last_event_ = 0;
+  int released_while_open_ = 0;
   std::uint64_t last_capture_ = 0;
-  int launches_ = 0, copies_ = 0, combines_ = 0;
+  int copies_ = 0, combines_ = 0;
   std::map<std::uint64_t, std::vector<std::shared_ptr<point_of_stream>>> points_of_;  // by graph
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -339,6 +425,6 @@ class emulated_devices {
   std::map<int, std::uint32_t> used_;  // threads that run, by device
   std::map<place, job_queue> queues_;  // last: its threads end first
 };
-static_assert(blink::device_runtime<emulated_devices>);
+static_assert(blink::sharing_runtime<emulated_devices>);
 
 }  // namespace blink_test

@@ -107,7 +107,8 @@ inline blink::schedule random_schedule(std::mt19937_64& random, int rank_count,
   int const trees = equal_roots ? rank_count + extra : 1 + extra;
   for (int index = 0; index < trees; ++index) {
     blink::schedule_tree tree;
-    tree.root = one_root                            ? common_root
+    bool const ends_elsewhere = kind == blink::collective::reduce && random() % 3 == 0;
+    tree.root = one_root && !ends_elsewhere         ? common_root
                 : index < rank_count && equal_roots ? index
                                                     : below(random, rank_count);
     bool const needs_weight = index == 0 || equal_roots;
@@ -115,7 +116,11 @@ inline blink::schedule random_schedule(std::mt19937_64& random, int rank_count,
     if (blink::has_reduce_phase(kind) || random() % 4 == 0) {
       tree.reduce_parent = random_parents(random, rank_count, tree.root);
     }
-    if (blink::has_broadcast_phase(result, kind) || random() % 4 == 0) {
+    if (ends_elsewhere) {
+      auto const way = random_flow(random, rank_count, tree.root, common_root);
+      tree.broadcast_parent = way.broadcast_parent;
+      tree.receivers = way.receivers;
+    } else if (blink::has_broadcast_phase(result, kind) || random() % 4 == 0) {
       tree.broadcast_parent = random() % 4 == 0 && !tree.reduce_parent.empty()
                                   ? tree.reduce_parent
                                   : random_parents(random, rank_count, tree.root);

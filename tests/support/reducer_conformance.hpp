@@ -132,7 +132,8 @@ std::string run_reducer(World& world, blink::schedule const& plan, blink::collec
         me, prepared, kind, static_cast<T const*>(input), output, count, reducer);
   });
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    if (kind == blink::collective::reduce && static_cast<int>(rank) != plan.trees[0].root) continue;
+    if (kind == blink::collective::reduce && static_cast<int>(rank) != blink::root_of(plan, kind))
+      continue;
     std::size_t const first = scatters ? rank * count : 0;
     for (std::size_t k = 0; k < count; ++k) {
       std::vector<T> of_ranks;

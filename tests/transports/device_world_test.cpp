@@ -13,6 +13,7 @@
 #include "support/collective_case.hpp"
 #include "support/device_case.hpp"
 #include "support/emulated_devices.hpp"
+#include "support/expect_error.hpp"
 #include "support/random_schedules.hpp"
 #include <gtest/gtest.h>
 
@@ -21,7 +22,6 @@
 #include <cstdint>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace {
@@ -45,20 +45,6 @@ collective_case case_of(blink::collective kind, std::size_t count, std::uint64_t
                         bool is_in_place = false) {
   return {kind, count, is_in_place, 0, seed};
 }
-
-std::string error_of(auto const& call) {
-  try {
-    call();
-  } catch (blink::error const& failure) {
-    return failure.what();
-  }
-  return "no error";
-}
-#define EXPECT_ERROR(call, part)                                       \
-  do {                                                                 \
-    auto const text = error_of([&] { call; });                         \
-    EXPECT_NE(text.find(part), std::string::npos) << "says: " << text; \
-  } while (false)
 
 template <class World, class T, class Reducer>
 std::string random_case(std::uint64_t seed, std::uint32_t threads_each, Reducer const& reduce) {
@@ -186,7 +172,9 @@ std::string two_communicators(bool keeps_order) {
   machine.hold_stream(1, b[1]);
   one.enqueue(first, blink::sum{}, a);
   two.enqueue(second, blink::sum{}, b);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // what can begin has begun
+  // Without the order each device has begun another one.
+  machine.wait_for_kernel(1);
+  if (!keeps_order) machine.wait_for_kernel(0);
   machine.release_stream(0, a[0]);
   machine.release_stream(1, b[1]);
   try {
@@ -285,6 +273,9 @@ TEST(device_world, memory_is_counted_before_it_is_allocated) {
   EXPECT_EQ(counted, before);
   EXPECT_ERROR((void)all.prepare(blink::star_schedule(6)), "memory_cap");
   EXPECT_EQ(machine.allocated_bytes(), before);
+  std::size_t counted_then = 0;  // what was taken for the first device was given back
+  for (auto const& [device, use] : all.memory().held()) counted_then += use.total();
+  EXPECT_EQ(counted_then, before);
   EXPECT_NE(to_text(all.memory()).find("device 1: "), std::string::npos);
 }
 

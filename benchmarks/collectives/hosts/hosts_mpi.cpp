@@ -62,6 +62,7 @@ void run(int count, char** texts) {
   blink::world_options options;
   options.costs.chunk_seconds = 5e-5;  // a message over TCP, and its credit
   options.window = 8;
+  options.slot_bytes = 1 << 15;  // what libraries send over TCP without waiting for an answer
   constexpr std::size_t most_shown = 2048;  // larger inputs follow the links that the plan chose
   blink::mpi_session me(MPI_COMM_WORLD, options, most_shown);
   blink::prepared_methods const methods(me, blink::read_methods_file(texts[1]));

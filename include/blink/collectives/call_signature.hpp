@@ -48,21 +48,28 @@ struct call_signature {
     return all.value();
   }
 
-  /// What differs from what `peer` calls, in words.
-  [[nodiscard]] std::string difference(call_signature const& other, int peer) const {
+  /// What differs from what `peer` calls, in words. who: is it a rank?
+  [[nodiscard]] std::string difference(call_signature const& other, int peer,
+                                       std::string const& who = "rank") const {
+    std::string const name = who + " " + std::to_string(peer);
     auto const text = [&](std::string const& what, std::string const& mine,
                           std::string const& theirs) {
-      return what + " " + mine + ", rank " + std::to_string(peer) + " has " + theirs;
+      return what + " " + mine + ", " + name + " has " + theirs;
     };
     if (kind != other.kind) return text("operation", operation(), other.operation());
+    std::string result;
     if (count != other.count) {
-      return text("count", std::to_string(count), std::to_string(other.count));
+      result = text("count", std::to_string(count), std::to_string(other.count));
     }
     if (element_bytes != other.element_bytes || types != other.types) {
-      return text("types", names(), other.names());
+      if (!result.empty()) result += "; ";
+      result += names() == other.names()
+                    ? "another reducer than " + name + ", of the same name: " + names()
+                    : text("types", names(), other.names());
     }
-    if (blocks != other.blocks) return "other sizes of blocks than rank " + std::to_string(peer);
-    return "another schedule, or other options of the world, than rank " + std::to_string(peer);
+    if (!result.empty()) return result;
+    if (blocks != other.blocks) return "other sizes of blocks than " + name;
+    return "another schedule, or other options of the world, than " + name;
   }
 
   /// The collective's name.

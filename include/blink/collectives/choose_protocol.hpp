@@ -72,7 +72,7 @@ template <class Choose = modelled_protocol>
   for (auto const& tree : plan.trees) {
     int own = 0;
     if (has_reduce_phase(kind)) own += tree_height(tree.reduce_parent);
-    if (has_broadcast_phase(plan, kind)) own += tree_height(tree.broadcast_parent);
+    if (has_broadcast_phase(plan, tree, kind)) own += tree_height(tree.broadcast_parent);
     steps = std::max(steps, own);
     total += tree.weight;
     heaviest = std::max(heaviest, tree.weight);

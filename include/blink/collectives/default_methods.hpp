@@ -24,10 +24,15 @@ namespace blink::inline BLINK_ABI {
   expects(kind != collective::permute, "default_methods: a permute has flows of its own");
   switch (kind) {
     case collective::broadcast:
-    case collective::reduce:
-      return {{"flat", flat_schedule(rank_count, root)},
-              {"binomial", binomial_schedule(rank_count, root)},
-              {"chain", chain_schedule(rank_count, root)}};
+    case collective::reduce: {
+      std::vector<method> result{{"flat", flat_schedule(rank_count, root)},
+                                 {"binomial", binomial_schedule(rank_count, root)},
+                                 {"chain", chain_schedule(rank_count, root)}};
+      if (kind == collective::reduce) {
+        result.push_back({"shared", shared_reduce_schedule(rank_count, root)});
+      }
+      return result;
+    }
     case collective::all_reduce:
       return {{"star", star_schedule(rank_count)},
               {"one-shot", one_shot_schedule(rank_count)},

@@ -57,11 +57,26 @@ inline std::vector<int> star_parents(int rank_count, int root) {
   return result;
 }
 
+/// A reduce to `root` of which every rank combines an equal share and hands it there, for large
+/// buffers: the work of combining is shared, and what `root` does not combine travels once more.
+///
+/// Pre: 0 <= root < rank_count.
+[[nodiscard]] inline schedule shared_reduce_schedule(int rank_count, int root) {
+  detail::expect_root("shared_reduce_schedule", rank_count, root);
+  auto result = star_schedule(rank_count);
+  for (auto& tree : result.trees) {
+    tree.broadcast_parent.assign(static_cast<std::size_t>(rank_count), -1);
+    if (tree.root != root) tree.broadcast_parent[static_cast<std::size_t>(root)] = tree.root;
+    tree.receivers = {root};
+  }
+  return result;
+}
+
 /// One tree in which all ranks are children of `root`.
 ///
 /// Pre: 0 <= root < rank_count.
 [[nodiscard]] inline schedule flat_schedule(int rank_count, int root) {
-  expects(0 <= root && root < rank_count, "flat_schedule: 0 <= root < rank_count");
+  detail::expect_root("flat_schedule", rank_count, root);
   schedule result;
   result.rank_count = rank_count;
   result.trees.push_back(detail::both_phases(root, detail::star_parents(rank_count, root)));
@@ -72,7 +87,7 @@ inline std::vector<int> star_parents(int rank_count, int root) {
 ///
 /// Pre: 0 <= root < rank_count.
 [[nodiscard]] inline schedule chain_schedule(int rank_count, int root) {
-  expects(0 <= root && root < rank_count, "chain_schedule: 0 <= root < rank_count");
+  detail::expect_root("chain_schedule", rank_count, root);
   std::vector<int> parents(static_cast<std::size_t>(rank_count));
   for (int rank = 0; rank < rank_count; ++rank) {
     parents[static_cast<std::size_t>(rank)] =
@@ -102,7 +117,7 @@ inline std::vector<int> star_parents(int rank_count, int root) {
 ///
 /// Pre: 0 <= root < rank_count.
 [[nodiscard]] inline schedule binomial_schedule(int rank_count, int root) {
-  expects(0 <= root && root < rank_count, "binomial_schedule: 0 <= root < rank_count");
+  detail::expect_root("binomial_schedule", rank_count, root);
   std::vector<int> parents(static_cast<std::size_t>(rank_count));
   for (int distance = 0; distance < rank_count; ++distance) {
     auto const rank = static_cast<std::size_t>((root + distance) % rank_count);

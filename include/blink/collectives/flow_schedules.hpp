@@ -6,6 +6,7 @@
 #include <blink/error.hpp>
 
 #include <cstddef>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -38,7 +39,7 @@ void add_direct_flows(schedule& result, Ends const& ends) {
 ///
 /// Pre: 0 <= root < rank_count.
 [[nodiscard]] inline schedule gather_schedule(int rank_count, int root) {
-  expects(0 <= root && root < rank_count, "gather_schedule: 0 <= root < rank_count");
+  detail::expect_root("gather_schedule", rank_count, root);
   schedule result{.rank_count = rank_count};
   detail::add_direct_flows(result, [&](int rank) { return std::pair(rank, root); });
   return result;
@@ -48,7 +49,7 @@ void add_direct_flows(schedule& result, Ends const& ends) {
 ///
 /// Pre: 0 <= root < rank_count.
 [[nodiscard]] inline schedule scatter_schedule(int rank_count, int root) {
-  expects(0 <= root && root < rank_count, "scatter_schedule: 0 <= root < rank_count");
+  detail::expect_root("scatter_schedule", rank_count, root);
   schedule result{.rank_count = rank_count};
   detail::add_direct_flows(result, [&](int rank) { return std::pair(root, rank); });
   return result;
@@ -78,8 +79,11 @@ void add_direct_flows(schedule& result, Ends const& ends) {
   result.rank_count = static_cast<int>(destinations.size());
   for (int rank = 0; rank < result.rank_count; ++rank) {
     int const to = destinations[static_cast<std::size_t>(rank)];
-    expects(-1 <= to && to < result.rank_count,
-            "permute_schedule: a destination is neither a rank nor -1");
+    if (to < -1 || to >= result.rank_count) {
+      throw precondition_error("permute_schedule: rank " + std::to_string(rank) + " sends to " +
+                               std::to_string(to) + " of " + std::to_string(result.rank_count) +
+                               " ranks, expected one of them or -1");
+    }
     if (to >= 0) result.trees.push_back(detail::direct_flow(result.rank_count, rank, to));
   }
   expects(!result.trees.empty(), "permute_schedule: no rank sends");

@@ -23,6 +23,7 @@ struct wire_end {
   bool sends = false;             ///< is this the sending end?
   bool sender_is_source = false;  ///< a reduce wire from a leaf or a broadcast wire from the root
   bool sender_keeps = false;      ///< a broadcast wire: the sender has the data in its output, too
+  bool receiver_keeps = false;    ///< a broadcast wire: the receiver gets the data into its output
   passage way = passage::slots;   ///< of the present call
   bool is_partial = false;        ///< carries what the reducer sends, not elements, in this call
   std::uint64_t first = 0;        ///< number of the first message of the present call

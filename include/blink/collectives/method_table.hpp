@@ -54,7 +54,7 @@ namespace detail {
                                                                  collective kind) {
   std::vector<std::pair<int, int>> result;
   if (kind == collective::broadcast || kind == collective::reduce) {
-    result.emplace_back(plan.trees[0].root, -1);
+    result.emplace_back(root_of(plan, kind), -1);
   }
   if (!is_flow(kind)) return result;
   for (auto const& tree : plan.trees) result.emplace_back(tree.root, flow_end(tree));

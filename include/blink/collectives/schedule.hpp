@@ -21,9 +21,9 @@ struct schedule_tree {
   std::uint64_t weight = 1;             ///< share of the buffer, relative to the other trees
   std::vector<int> reduce_parent{};     ///< by rank, -1 at the root; empty: no phase to the root
   std::vector<int> broadcast_parent{};  ///< by rank, -1 at the root; empty: no phase from the root
-  /// The ranks that keep what the root sends; empty: all, the root included. Otherwise the tree has
-  /// no phase to the root and need not span all ranks: those that it leaves out have parent -1, and
-  /// those on the way that do not keep the data forward it. A root alone keeps its own.
+  /// The ranks that keep what the root sends; empty: all, the root included. Otherwise the phase from
+  /// the root need not span all ranks: those that it leaves out have parent -1, and those on the way
+  /// that do not keep the data forward it. A root alone keeps its own.
   std::vector<int> receivers{};
   /// By rank: the indices into `schedule::link_bytes_per_second` that the edge between this rank
   /// and its parent uses, in that phase's direction. Empty (also as a whole): not known.
@@ -67,16 +67,25 @@ struct schedule {
 
 namespace detail {
 
-inline void validate_phase(schedule const& plan, std::size_t tree, char const* phase,
-                           std::vector<int> const& parents,
-                           std::vector<std::vector<int>> const& routes) {
+/// Throws: precondition_error unless 0 <= root < rank_count.
+inline void expect_root(char const* where, int rank_count, int root) {
+  if (0 <= root && root < rank_count) return;
+  throw precondition_error(std::string(where) + ": root " + std::to_string(root) + " of " +
+                           std::to_string(rank_count) + " ranks");
+}
+
+inline void validate_phase(schedule const& plan, std::size_t tree, bool is_reduce) {
+  auto const& own = plan.trees[tree];
+  auto const& parents = is_reduce ? own.reduce_parent : own.broadcast_parent;
+  auto const& routes = is_reduce ? own.reduce_route : own.broadcast_route;
   if (parents.empty() && routes.empty()) return;
   auto const fail = [&](std::string const& what) {
-    throw precondition_error("schedule: tree " + std::to_string(tree) + ", " + phase + ": " + what);
+    throw precondition_error("schedule: tree " + std::to_string(tree) + ", " +
+                             (is_reduce ? "reduce" : "broadcast") + ": " + what);
   };
   auto const ranks = static_cast<std::size_t>(plan.rank_count);
   int const root = plan.trees[tree].root;
-  bool const spans = plan.trees[tree].receivers.empty();
+  bool const spans = is_reduce || plan.trees[tree].receivers.empty();
   if (parents.size() != ranks) {
     fail(std::to_string(parents.size()) + " parents, expected one for each of " +
          std::to_string(ranks) + " ranks");
@@ -123,7 +132,7 @@ inline void validate_receivers(schedule const& plan, std::size_t index) {
   auto const fail = [&](std::string const& what) {
     throw precondition_error("schedule: tree " + std::to_string(index) + ", receivers: " + what);
   };
-  if (!tree.reduce_parent.empty()) fail("with a phase to the root, expected one from it alone");
+  if (tree.broadcast_parent.empty()) fail("no phase leads to them from the root");
   std::vector<bool> keeps(static_cast<std::size_t>(plan.rank_count), false);
   for (int const rank : tree.receivers) {
     if (rank < 0 || rank >= plan.rank_count) {
@@ -174,8 +183,8 @@ inline void validate(schedule const& plan) {
     if (tree.reduce_parent.empty() && tree.broadcast_parent.empty()) {
       fail("tree " + std::to_string(index) + ": no parents in either phase");
     }
-    detail::validate_phase(plan, index, "reduce", tree.reduce_parent, tree.reduce_route);
-    detail::validate_phase(plan, index, "broadcast", tree.broadcast_parent, tree.broadcast_route);
+    detail::validate_phase(plan, index, true);
+    detail::validate_phase(plan, index, false);
     detail::validate_receivers(plan, index);
   }
   if (sum == 0) fail("the weights sum to 0");

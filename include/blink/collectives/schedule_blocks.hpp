@@ -30,9 +30,23 @@ namespace blink::inline BLINK_ABI {
   return has_broadcast_phase(kind) && !plan.is_one_shot;
 }
 
+/// Does this tree carry data away from its root in such a call? In a reduce those do that combine at
+/// another rank than the one that gets the result.
+[[nodiscard]] inline bool has_broadcast_phase(schedule const& plan, schedule_tree const& tree,
+                                              collective kind) {
+  return has_broadcast_phase(plan, kind) || (kind == collective::reduce && !tree.receivers.empty());
+}
+
+/// The rank that gets what a tree combines in a reduce.
+[[nodiscard]] inline int reduce_end(schedule_tree const& tree) {
+  return tree.receivers.empty() ? tree.root : flow_end(tree);
+}
+
 /// The rank where all data comes from or goes to, in collectives that have one.
 [[nodiscard]] inline int root_of(schedule const& plan, collective kind) {
-  return kind == collective::gather ? flow_end(plan.trees[0]) : plan.trees[0].root;
+  auto const& first = plan.trees[0];
+  if (kind == collective::reduce) return reduce_end(first);
+  return kind == collective::gather ? flow_end(first) : first.root;
 }
 
 /// Who else's data a tree carries a part of: trees with equal numbers share one block of a buffer,
@@ -116,7 +130,8 @@ void validate_flows(schedule const& plan, collective kind, std::vector<std::uint
 ///
 /// Time:   O(T V), and O(V^2) for flows.
 /// Pre:    `validate(plan)` passed.
-/// Post:   every tree has the phases that `kind` needs; broadcast and reduce have one root; with
+/// Post:   every tree has the phases that `kind` needs; broadcast has one root; a reduce ends at one
+///         rank, be it the root of a tree or its only receiver; with
 ///         all-gather, reduce-scatter and one-shot all-reduce every rank roots a tree of positive weight; flows have
 ///         trees of positive weight for every pair of a sender and its receiver, and no others: to
 ///         one rank from all (gather), from one to all (scatter), from all to all, the rank itself
@@ -137,15 +152,19 @@ inline void validate_for(schedule const& plan, collective kind) {
     if (has_broadcast_phase(plan, kind) && tree.broadcast_parent.empty()) {
       fail(name + "has no broadcast phase");
     }
-    if (is_flow(kind) ? tree.receivers.size() != 1 : !tree.receivers.empty()) {
+    bool const may_have_one = is_flow(kind) || kind == collective::reduce;
+    if (is_flow(kind) ? tree.receivers.size() != 1 : tree.receivers.size() > may_have_one) {
       fail(name + "has " + std::to_string(tree.receivers.size()) + " receivers, expected " +
-           (is_flow(kind) ? "one" : "none named: all"));
+           (may_have_one ? "one" : "none named: all"));
     }
     weight[block_number(plan, tree, kind)] += tree.weight;
-    if ((kind == collective::broadcast || kind == collective::reduce) &&
-        tree.root != plan.trees[0].root) {
+    if (kind == collective::broadcast && tree.root != plan.trees[0].root) {
       fail(name + "has root " + std::to_string(tree.root) + ", the first has " +
            std::to_string(plan.trees[0].root));
+    }
+    if (kind == collective::reduce && reduce_end(tree) != reduce_end(plan.trees[0])) {
+      fail(name + "ends at rank " + std::to_string(reduce_end(tree)) + ", the first at " +
+           std::to_string(reduce_end(plan.trees[0])));
     }
   }
   if (has_equal_roots(plan, kind)) {
@@ -177,7 +196,7 @@ inline void validate_for(schedule const& plan, collective kind) {
       }
     };
     if (has_reduce_phase(kind)) add(tree.reduce_route);
-    if (has_broadcast_phase(plan, kind)) add(tree.broadcast_route);
+    if (has_broadcast_phase(plan, tree, kind)) add(tree.broadcast_route);
   }
   double rate = 0;
   for (std::size_t link = 0; link < load.size(); ++link) {

@@ -15,18 +15,19 @@ namespace detail {
 ///
 /// reaches:  are peers' buffers read and written directly?
 /// leads_up: is the wire of the phase towards the root?
-/// is_both:  does the call have both phases?
+/// reduces:  does the call have that phase, so that roots send results and not their inputs?
 [[nodiscard]] BLINK_HOST_DEVICE constexpr passage passage_of(wire_end const& end, bool reaches,
-                                                             bool leads_up, bool is_both) {
+                                                             bool leads_up, bool reduces) {
   if (!reaches) return passage::slots;
   if (leads_up) return end.sender_is_source ? passage::pull_input : passage::slots;
   if (!end.sender_is_source) return end.sender_keeps ? passage::pull_output : passage::slots;
-  return is_both ? passage::push : passage::pull_input;
+  if (!reduces) return passage::pull_input;
+  return end.receiver_keeps ? passage::push : passage::slots;
 }
 
 BLINK_HOST_DEVICE constexpr void set_passage(wire_end& end, bool reaches, bool leads_up,
-                                             bool is_both, element_sizes const& sizes) {
-  end.way = passage_of(end, reaches, leads_up, is_both);
+                                             bool reduces, element_sizes const& sizes) {
+  end.way = passage_of(end, reaches, leads_up, reduces);
   // Leaves hand on elements as they are, unless what reducers send is smaller.
   bool const is_element = end.sender_is_source && sizes.value <= sizes.wire;
   end.is_partial = leads_up && end.way == passage::slots && !is_element;
@@ -38,13 +39,13 @@ BLINK_HOST_DEVICE constexpr void set_passage(wire_end& end, bool reaches, bool l
 ///
 /// sizes: of elements, and of partial results on wires (`sizes_of`)
 /// Time:  O(wires of the lane).
-BLINK_HOST_DEVICE inline void set_passages(lane& here, bool reaches, bool is_both,
+BLINK_HOST_DEVICE inline void set_passages(lane& here, bool reaches, bool reduces,
                                            element_sizes const& sizes) {
   for (std::uint32_t k = 0; k < here.in_count; ++k) {
-    detail::set_passage(here.in[k], reaches, here.is_reduce, is_both, sizes);
+    detail::set_passage(here.in[k], reaches, here.is_reduce, reduces, sizes);
   }
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
-    detail::set_passage(here.out[k], reaches, here.is_reduce && !here.is_root, is_both, sizes);
+    detail::set_passage(here.out[k], reaches, here.is_reduce && !here.is_root, reduces, sizes);
   }
 }
 

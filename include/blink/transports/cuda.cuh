@@ -7,6 +7,7 @@
 #include <blink/transports/cuda/device_world.hpp>
 #include <blink/transports/cuda/device_world_options.hpp>
 #include <blink/transports/cuda/peer_memory.hpp>
+#include <blink/transports/process_bootstrap.hpp>
 
 namespace blink::inline BLINK_ABI {
 
@@ -23,6 +24,20 @@ class device_world : public basic_device_world<cuda_devices, reaching_peer_link>
   ///         resource_error, device_error.
   explicit device_world(device_world_options const& options)
       : basic_device_world(cuda_devices::of_process(), options) {}
+};
+
+/// Ranks that are GPUs of several processes of one host, one or more of each:
+///
+///     blink::launcher_bootstrap all;  // started by `blink run`; or mpi_bootstrap all(MPI_COMM_WORLD);
+///     blink::process_device_world world({.devices = {0}}, all);
+///
+/// Kernels hand each other copies through slots that the receiver's process has laid open (CUDA IPC).
+class process_device_world : public basic_device_world<cuda_devices, slot_peer_link> {
+ public:
+  /// Throws: see `basic_device_world`.
+  template <process_bootstrap Bootstrap>
+  process_device_world(device_world_options const& options, Bootstrap& all)
+      : basic_device_world(cuda_devices::of_process(), options, all) {}
 };
 
 }  // namespace blink::inline BLINK_ABI

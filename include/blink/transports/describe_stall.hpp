@@ -36,10 +36,9 @@ template <class Silent>
   if (where.peer >= 0) text += place(where) + " of " + std::to_string(where.chunks);
   text += ": ";
   auto const cause = [&](int peer, std::string const& what) {
-    return collective_error(
-        text + name(peer) + what + " (waited " + std::to_string(seconds) + " s)", rank, peer,
-        where.tree, where.chunk);
+    return collective_error(text + name(peer) + what, rank, peer, where.tree, where.chunk);
   };
+  auto const waited = " (waited " + std::to_string(seconds) + " s)";
   auto const number = std::to_string(call);
   for (int peer = 0; peer < world.rank_count(); ++peer) {
     if (world.has_ended(peer, call)) continue;
@@ -51,7 +50,7 @@ template <class Silent>
   int culprit = where.peer;
   for (int peer = 0; peer < world.rank_count(); ++peer) {
     if (world.has_entered(peer, call)) continue;
-    if (!world.is_inside(peer)) return cause(peer, " has not entered call " + number);
+    if (!world.is_inside(peer)) return cause(peer, " has not entered call " + number + waited);
     if (culprit < 0) culprit = peer;  // held up in a call before: who holds it up?
   }
   stall at = where;
@@ -61,9 +60,8 @@ template <class Silent>
            (step == 0 ? "" : place(at)) + (at.sends ? " to take it" : " to send it");
     auto const next = world.waiting(culprit);
     if (!next || silent(culprit)) {
-      return {text + "waits for " + way + ", which does not go on (waited " +
-                  std::to_string(seconds) + " s)",
-              rank, culprit, where.tree, where.chunk};
+      return {text + "waits for " + way + ", which does not go on" + waited, rank, culprit,
+              where.tree, where.chunk};
     }
     if (next->peer < 0 || next->peer == rank) break;
     at = *next;
@@ -71,12 +69,11 @@ template <class Silent>
   }
   for (int peer = 0; peer < world.rank_count(); ++peer) {
     if (peer != rank && !world.has_ended(peer, call) && silent(peer)) {
-      return cause(peer, " does not go on");
+      return cause(peer, " does not go on" + waited);
     }
   }
-  return {text + (way.empty() ? "no progress" : "waits for " + way) + " (waited " +
-              std::to_string(seconds) + " s)",
-          rank, where.peer, where.tree, where.chunk};
+  return {text + (way.empty() ? "no progress" : "waits for " + way) + waited, rank, where.peer,
+          where.tree, where.chunk};
 }
 
 }  // namespace blink::inline BLINK_ABI

@@ -3,7 +3,6 @@
 
 #include <blink/collective.hpp>
 #include <blink/collectives/collective_error.hpp>
-#include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/detail/shown_inputs.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/collectives/status.hpp>
@@ -21,6 +20,8 @@
 #include <blink/transports/world_options.hpp>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
@@ -209,7 +210,7 @@ class mpi_session {
   /// Ends the present or the next call on all ranks.
   void fail(std::string const& why) {
     state_->notices.fail(
-        {"rank " + std::to_string(rank()) + " gave up: " + why, rank(), -1, -1, -1});
+        {"rank " + std::to_string(rank()) + " gave up: " + why, rank(), rank(), -1, -1});
   }
   /// Peers touch the session's slots alone, never the buffers of a call.
   void leave_after_failure() {}
@@ -283,21 +284,32 @@ class mpi_session {
     state_->notices.listen();
   }
   void compare_options() const {
-    detail::fingerprint all;
-    all.add(std::uint64_t{options_.window});
-    all.add(std::uint64_t{options_.slot_bytes});
-    all.add(std::uint64_t{state_->shown_with_two});
-    for (double const cost : {options_.costs.chunk_seconds, options_.costs.bytes_per_second,
-                              options_.costs.latency_seconds}) {
-      all.add(cost);
-    }
+    struct option {
+      char const* name;
+      std::uint64_t value;
+    };
+    auto const bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
+    std::array const options{
+        option{"window", options_.window},
+        option{"slot_bytes", options_.slot_bytes},
+        option{"most_shown", state_->shown_with_two},
+        option{"costs.chunk_seconds", bits(options_.costs.chunk_seconds)},
+        option{"costs.bytes_per_second", bits(options_.costs.bytes_per_second)},
+        option{"costs.latency_seconds", bits(options_.costs.latency_seconds)}};
     // Equal if and only if the largest value and the largest complement belong together.
-    std::uint64_t const mine[2] = {all.value(), ~all.value()};
-    std::uint64_t largest[2] = {};
-    int const code = MPI_Allreduce(mine, largest, 2, MPI_UINT64_T, MPI_MAX, state_->channel.comm());
+    std::array<std::uint64_t, 2 * options.size()> mine{}, largest{};
+    for (std::size_t k = 0; k < options.size(); ++k) {
+      mine[2 * k] = options[k].value;
+      mine[2 * k + 1] = ~options[k].value;
+    }
+    int const code = MPI_Allreduce(mine.data(), largest.data(), static_cast<int>(mine.size()),
+                                   MPI_UINT64_T, MPI_MAX, state_->channel.comm());
     if (code != MPI_SUCCESS) throw error("MPI_Allreduce: " + mpi_error_text(code));
-    expects(largest[0] == ~largest[1],
-            "mpi_session: window, slot_bytes, costs and most_shown are the same on all ranks");
+    for (std::size_t k = 0; k < options.size(); ++k) {
+      if (largest[2 * k] == ~largest[2 * k + 1]) continue;
+      throw precondition_error(std::string("mpi_session: ") + options[k].name +
+                               " differs between ranks");
+    }
   }
   [[nodiscard]] int ranks_here() const {
     MPI_Comm here = MPI_COMM_NULL;

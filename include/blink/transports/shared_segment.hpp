@@ -70,7 +70,11 @@ class shared_segment final : public life_signs {
   /// Throws: input_error if there is no such file or it is none of this version of blink.
   [[nodiscard]] static shared_segment open(std::string const& path) {
     int const file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-    if (file < 0) throw input_error(path + ": cannot be opened: " + std::strerror(errno));
+    // Where processes are launched the path is what BLINK_SEGMENT holds.
+    if (file < 0) {
+      throw input_error("shared memory (BLINK_SEGMENT) '" + path + "': cannot be opened: " +
+                        std::strerror(errno) + "; does the process live that made it?");
+    }
     shared_segment result(file);
     struct stat known{};
     bool const is_sound = fstat(file, &known) == 0 && S_ISREG(known.st_mode) &&
@@ -78,8 +82,9 @@ class shared_segment final : public life_signs {
     if (is_sound) result.map(static_cast<std::size_t>(known.st_size));
     if (!is_sound || result.at<segment_head>(0).version != version() ||
         result.at<segment_head>(0).bytes != result.bytes_) {
-      throw input_error(path + ": not the shared memory of a world of this version of blink (" +
-                        BLINK_VERSION_TEXT + ")");
+      throw input_error("shared memory (BLINK_SEGMENT) '" + path +
+                        "': not that of a world of this version of blink (" + BLINK_VERSION_TEXT +
+                        ")");
     }
     return result;
   }
@@ -94,7 +99,8 @@ class shared_segment final : public life_signs {
     if (file_ >= 0) ::close(file_);
   }
 
-  /// Under which name other processes of the same user open it, as long as this one lives.
+  /// Under which name other processes of the same user open it, as long as the process lives that
+  /// asks: to be asked before a fork.
   [[nodiscard]] std::string path() const {
     return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file_);
   }

@@ -20,6 +20,7 @@ struct wire_place {
   int to = 0;
   bool sender_is_source = false;  ///< it sends its own input and nothing else
   bool sender_keeps = false;      ///< it has in its output what it sends
+  bool receiver_keeps = false;    ///< it gets into its output what it receives
 
   /// The rank whose edge to its parent this is.
   [[nodiscard]] int child() const { return is_reduce ? from : to; }
@@ -63,6 +64,7 @@ namespace detail {
         } else {
           place.sender_is_source = parent == from.root;
           place.sender_keeps = detail::keeps(from, parent);
+          place.receiver_keeps = detail::keeps(from, place.to);
         }
         result.push_back(place);
       }

@@ -166,8 +166,12 @@ inline std::size_t wire_tables::share(schedule const& plan, std::vector<wire_pla
     if (!all && place.from != layout.only_rank && place.to != layout.only_rank) continue;
     auto* const counters = deal(sizeof(wire_counters));
     auto* const due = layout.is_shaped ? deal(layout.window * sizeof(std::uint64_t)) : nullptr;
-    // Where peers reach each other they read what the sender has in a buffer.
-    bool const has_slots = !layout.reaches || (!place.sender_is_source && !place.sender_keeps);
+    // Where peers reach each other data is read from a buffer of the sender or written into one of
+    // the receiver, unless it is a result on its way over a rank that does not keep it.
+    bool const has_results = !place.is_reduce && !plan.trees[place.tree].reduce_parent.empty();
+    bool const is_at_ends =
+        place.sender_is_source ? !has_results || place.receiver_keeps : place.sender_keeps;
+    bool const has_slots = !layout.reaches || !is_at_ends;
     auto* const slots = has_slots ? deal(layout.window * layout.slot_bytes) : nullptr;
     if (wires == nullptr) continue;
     auto& wire = wires[number];
@@ -248,6 +252,7 @@ inline void wire_tables::make_ends(schedule const& plan) {
         end.sends = sends;
         end.sender_is_source = place.sender_is_source;
         end.sender_keeps = place.sender_keeps;
+        end.receiver_keeps = place.receiver_keeps;
         own.push_back(end);
       }
     };
@@ -297,12 +302,15 @@ inline void wire_tables::make_lanes(schedule const& plan) {
           here.out_count = out.count;
           lanes.push_back(here);
         };
+        // What is combined for another rank goes there.
+        bool const leaves = spreads || !from.receivers.empty();
         if (rank == from.root) {
           add_lane(reduces, reduces ? at.reduce_in : span_of_ends{},
-                   spreads ? at.broadcast_out : span_of_ends{});
+                   leaves ? at.broadcast_out : span_of_ends{});
         } else {
           if (reduces) add_lane(true, at.reduce_in, at.reduce_out);
-          if (spreads) add_lane(false, at.broadcast_in, at.broadcast_out);
+          if (leaves && at.broadcast_in.count > 0)
+            add_lane(false, at.broadcast_in, at.broadcast_out);
         }
       }
       lane_list result{make<lane>(lanes.size()), lanes.size()};

@@ -146,12 +146,12 @@ class basic_world {
       failure = std::current_exception();
       state_.fail(here.rank(), collective_error("rank " + std::to_string(here.rank()) +
                                                     " left with an exception: " + other.what(),
-                                                here.rank(), -1, -1, -1));
+                                                here.rank(), here.rank(), -1, -1));
     } catch (...) {
       failure = std::current_exception();
       state_.fail(here.rank(), collective_error("rank " + std::to_string(here.rank()) +
                                                     " left with an exception",
-                                                here.rank(), -1, -1, -1));
+                                                here.rank(), here.rank(), -1, -1));
     }
     state_.set_gone(here.rank(), true);
   }

@@ -84,7 +84,7 @@ __global__ void compare(T const* output, expectation const what, Reducer const r
 inline int source_of(blink::schedule const& plan, blink::collective kind, int rank) {
   auto const& first = plan.trees[0];
   if (kind == blink::collective::gather) return rank == blink::flow_end(first) ? rank : -1;
-  if (kind == blink::collective::reduce) return rank == first.root ? rank : -1;
+  if (kind == blink::collective::reduce) return rank == blink::reduce_end(first) ? rank : -1;
   if (kind != blink::collective::permute && kind != blink::collective::send_to_next) {
     return first.root;
   }

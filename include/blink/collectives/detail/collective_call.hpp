@@ -32,6 +32,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <typeinfo>
 
 namespace blink::inline BLINK_ABI::detail {
 
@@ -44,10 +45,20 @@ template <class... Types>
   return text.substr(first, last == std::string_view::npos ? last : last - first);
 }
 
-[[nodiscard]] constexpr std::uint64_t fingerprint_of(std::string_view text) {
-  fingerprint result;
-  result.add(text);
-  return result.value();
+/// Equal for equal types, in all processes whose programs the same compiler made. By the names that
+/// typeid knows, too: g++ gives all lambdas of a function that take and return the same one name
+/// above. Not without RTTI.
+template <class... Types>
+[[nodiscard]] std::uint64_t fingerprint_of_types() {
+  static std::uint64_t const result = [] {
+    fingerprint all;
+    all.add(names_of<Types...>());
+#if defined(__cpp_rtti)
+    (all.add(std::string_view(typeid(Types).name())), ...);
+#endif
+    return all.value();
+  }();
+  return result;
 }
 
 /// The element types that cross links: bytes are all that is needed to copy them.
@@ -77,7 +88,7 @@ template <session Me>
   collective_error const cause = me.failure();
   if (cause.rank == rank || cause.peer < 0) throw cause;
   throw collective_error("rank " + std::to_string(rank) + ", " + std::string(to_text(kind)) +
-                             ": ended because of " + cause.what(),
+                             ": ended because: " + cause.what(),
                          rank, cause.peer == rank ? cause.rank : cause.peer, cause.tree,
                          cause.chunk);
 }
@@ -151,7 +162,7 @@ class collective_call {
     status result = status::ok;
     if (leads()) {
       constexpr std::string_view names = names_of<T, Reducer, Chunks>();
-      constexpr std::uint64_t types = fingerprint_of(names);
+      std::uint64_t const types = fingerprint_of_types<T, Reducer, Chunks>();
       // Ranks with other chunks do not fit together either.
       std::uint64_t const fingerprint = plan_.fingerprint() + size_.chunk_bytes;
       observed_.begin([&] {

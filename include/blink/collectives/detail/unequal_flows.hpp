@@ -68,14 +68,17 @@ std::vector<block_range> agree_on_flows(Me& me, prepared_schedule& plan, std::st
     for (std::size_t to = 0; to < ranks; ++to) {
       auto const& sent = all[from * ranks + to];
       auto const& received = all[to * ranks + from];
-      auto const pair = std::string(name) + ": rank " + std::to_string(from) + " sends rank " +
-                        std::to_string(to) + " ";
+      auto const pair = [&] {
+        return std::string(name) + ": rank " + std::to_string(from) + " sends rank " +
+               std::to_string(to) + " ";
+      };
       if (sent.send_count != received.receive_count) {
-        throw precondition_error(pair + std::to_string(sent.send_count) + ", which expects " +
+        throw precondition_error(pair() + std::to_string(sent.send_count) + ", which expects " +
                                  std::to_string(received.receive_count));
       }
       if (sent.sent_as != received.received_as) {
-        throw precondition_error(pair + "other pieces than it expects, of the same size together");
+        throw precondition_error(pair() +
+                                 "other pieces than it expects, of the same size together");
       }
       result[from * ranks + to] = {static_cast<std::size_t>(sent.send_begin), 0,
                                    static_cast<std::size_t>(sent.send_count)};

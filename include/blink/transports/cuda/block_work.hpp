@@ -44,8 +44,10 @@ BLINK_HOST_DEVICE status walk_block(Group const group, block_work<Link, T>& work
   }
   group.sync();
   block_patience wait{work.link.abort, deadline_nanoseconds, 0};
-  status const result = Protocol::walk_lanes(group, work.link, work.here, work.lane_count,
-                                             work.buffers, reduce, wait);
+  status result = Protocol::walk_lanes(group, work.link, work.here, work.lane_count, work.buffers,
+                                       reduce, wait);
+  bool const is_ok = group.from_leader(result == status::ok);  // some walks tell the leader only
+  if (!is_ok && result == status::ok) result = status::aborted;
   if (result != status::ok) publish(*work.link.abort, 1);
   if (leads) {
     for (std::uint32_t k = 0; k < work.lane_count; ++k) close_lane(work.here[k]);

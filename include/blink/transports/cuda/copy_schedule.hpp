@@ -8,6 +8,7 @@
 #include <blink/error.hpp>
 #include <blink/transports/cuda/copy_step.hpp>
 #include <blink/transports/cuda/device_allocation.hpp>
+#include <blink/transports/cuda/device_handles.hpp>
 #include <blink/transports/cuda/device_memory.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
 #include <blink/transports/cuda/rank_placement.hpp>
@@ -70,7 +71,7 @@ class copy_schedule {
   ///         kernel combines; resource_error if the budget does not suffice; device_error.
   copy_schedule(Devices& driver, rank_placement const& where, device_memory_budget& budget,
                 schedule const& plan, wire_layout const& layout, pipeline_costs const& costs)
-      : driver_(driver), prepared_(plan, with_addresses_only(layout), costs) {
+      : prepared_(plan, with_addresses_only(layout), costs) {
     auto const& tables = prepared_.tables();
     std::map<int, std::size_t> bytes;
     std::size_t const slots = tables.layout().window * tables.layout().slot_bytes;
@@ -84,12 +85,10 @@ class copy_schedule {
         for (std::size_t k = 0; k < lanes.count; ++k) expect_few(lanes.first[k], rank);
       }
     }
-    for (auto const& [device, sum] : bytes) {
-      budget.take(device, device_memory_use{0, sum, 0}, "the schedule");
-    }
     std::map<int, std::byte*> next;
     for (auto const& [device, sum] : bytes) {
-      next[device] = memory_.emplace_back(driver, device, sum).get();
+      device_memory_use const use{0, sum, 0};
+      next[device] = memory_.emplace_back(driver, budget, device, use, "the schedule").get();
     }
     for (auto const& place : tables.places()) {
       auto& from = next[where.device_of[static_cast<std::size_t>(place.from)]];
@@ -103,19 +102,14 @@ class copy_schedule {
     for (std::size_t k = 0; k < tables.places().size() * tables.layout().window; ++k) {
       auto const& place = tables.places()[k / tables.layout().window];
       int const device = where.device_of[static_cast<std::size_t>(place.from)];
-      ready_.push_back(driver.make_event(device));
-      arrived_.push_back(driver.make_event(device));
+      ready_.emplace_back(driver, device);
+      arrived_.emplace_back(driver, device);
       int const receiver = where.device_of[static_cast<std::size_t>(place.to)];
-      taken_.push_back(driver.make_event(receiver));
+      taken_.emplace_back(driver, receiver);
     }
   }
   copy_schedule(copy_schedule const&) = delete;
   copy_schedule& operator=(copy_schedule const&) = delete;
-  ~copy_schedule() {
-    for (auto* events : {&ready_, &arrived_, &taken_}) {
-      for (auto const& each : *events) driver_.destroy(each);
-    }
-  }
 
   [[nodiscard]] prepared_schedule& prepared() { return prepared_; }
   [[nodiscard]] prepared_schedule const& prepared() const { return prepared_; }
@@ -128,15 +122,15 @@ class copy_schedule {
   }
   /// The chunk is complete at the sender.
   [[nodiscard]] typename Devices::event ready(std::uint32_t wire, std::uint64_t chunk) const {
-    return ready_[wire * prepared_.tables().layout().window + slot_of(chunk)];
+    return ready_[wire * prepared_.tables().layout().window + slot_of(chunk)].get();
   }
   /// The chunk has been copied to the receiver.
   [[nodiscard]] typename Devices::event arrived(std::uint32_t wire, std::uint64_t chunk) const {
-    return arrived_[wire * prepared_.tables().layout().window + slot_of(chunk)];
+    return arrived_[wire * prepared_.tables().layout().window + slot_of(chunk)].get();
   }
   /// The receiver has done with the chunk.
   [[nodiscard]] typename Devices::event taken(std::uint32_t wire, std::uint64_t chunk) const {
-    return taken_[wire * prepared_.tables().layout().window + slot_of(chunk)];
+    return taken_[wire * prepared_.tables().layout().window + slot_of(chunk)].get();
   }
 
  private:
@@ -156,11 +150,10 @@ class copy_schedule {
                              std::to_string(copy_step::most_sources));
   }
 
-  Devices& driver_;
   prepared_schedule prepared_;
   std::vector<device_allocation<Devices>> memory_;
-  std::vector<std::byte*> outboxes_, inboxes_;                    // by wire
-  std::vector<typename Devices::event> ready_, arrived_, taken_;  // by wire and slot
+  std::vector<std::byte*> outboxes_, inboxes_;                  // by wire
+  std::vector<device_event<Devices>> ready_, arrived_, taken_;  // by wire and slot
 };
 
 }  // namespace blink::inline BLINK_ABI

@@ -3,7 +3,6 @@
 
 #include <blink/collective.hpp>
 #include <blink/collectives/chunking.hpp>
-#include <blink/collectives/detail/chunk_address.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/detail/no_reducer.hpp>
 #include <blink/collectives/epilogue.hpp>
@@ -13,22 +12,21 @@
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/schedule_blocks.hpp>
 #include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/transports/cuda/copy_call.hpp>
 #include <blink/transports/cuda/copy_schedule.hpp>
 #include <blink/transports/cuda/copy_step.hpp>
+#include <blink/transports/cuda/device_handles.hpp>
 #include <blink/transports/cuda/device_order.hpp>
 #include <blink/transports/cuda/device_ranks.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
 #include <blink/transports/cuda/device_world_options.hpp>
 #include <blink/transports/cuda/rank_buffers.hpp>
-#include <blink/transports/world_options.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -59,27 +57,14 @@ class basic_copy_world : public device_ranks<Devices> {
   /// Throws: precondition_error for options that are out of range and devices that do not exist;
   ///         device_error.
   basic_copy_world(Devices& driver, device_world_options const& options) : ranks(driver, options) {
-    for (int const device : where_.devices) begins_.push_back(driver_.make_event(device));
-    for (int const device : where_.device_of) combining_.push_back(made_stream(device));
+    for (int const device : where_.devices) begins_.emplace_back(driver_, device);
+    for (int const device : where_.device_of) combining_.emplace_back(driver_, device);
   }
-  ~basic_copy_world() {
-    this->settle_at_the_end();
-    for (auto const& each : begins_) driver_.destroy(each);
-    for (auto const& each : combining_) destroy(each);
-    for (auto const& [ends, each] : links_) destroy(each);
-  }
+  ~basic_copy_world() { this->settle_at_the_end(); }
 
   /// See `basic_device_world::prepare`.
   prepared_type& prepare(schedule const& plan) {
-    expect_ranks(plan, this->rank_count());
-    for (auto& known : prepared_) {
-      if (known->prepared().source() == plan) return *known;
-    }
-    wire_layout layout;
-    layout.window = options_.window;
-    layout.slot_bytes = options_.slot_bytes;
-    return *prepared_.emplace_back(std::make_unique<prepared_type>(driver_, where_, this->budget_,
-                                                                   plan, layout, options_.costs));
+    return this->find_or_prepare(prepared_, plan, false);
   }
 
   /// One call of all ranks; see `device_collectives.hpp` for functions with names.
@@ -88,19 +73,8 @@ class basic_copy_world : public device_ranks<Devices> {
             std::size_t chunk_bytes, Reducer const& reduce, streams const& on) {
     static_assert(!detail::carries_epilogue<Reducer>,
                   "blink: results come by copy engines, which run no epilogue; use device_world");
-    plan.prepared().expect_carries(kind);
-    auto const use = this->use_of_ranks(plan.prepared(), kind);
-    auto const in_place = detail::check_rank_buffers(kind, use, buffers, sizeof(T), alignof(T));
-    std::size_t const count = buffers[0].count;
-    if (options_.checks_places && count > 0) this->expect_places(kind, use, buffers);
-    bool const keeps_input =
-        detail::sends_and_receives(kind) || plan.prepared().source().is_one_shot;
-    std::vector<std::size_t> copied(buffers.size(), 0);
-    std::size_t const blocks = has_input_blocks(kind) ? buffers.size() : 1;
-    for (std::size_t rank = 0; rank < copied.size(); ++rank) {
-      if (keeps_input && in_place[rank]) copied[rank] = count * blocks * sizeof(T);
-    }
-    detail::call_size const size{.count = count, .chunk_bytes = chunk_bytes};
+    auto const copied = this->check_call(plan.prepared(), kind, buffers, sizeof(T), alignof(T));
+    detail::call_size const size{.count = buffers[0].count, .chunk_bytes = chunk_bytes};
     enqueue<Chunks, T>(plan, kind, buffers, size, copied, reduce, this->expect_streams(on));
   }
 
@@ -122,32 +96,27 @@ class basic_copy_world : public device_ranks<Devices> {
   }
 
  private:
+  using present_call = copy_call<Devices>;
   using ranks::driver_;
   using ranks::options_;
   using ranks::where_;
 
   /// A stream of the world, with an event for its end.
   struct own_stream {
-    int device = 0;
-    stream queue{};
-    typename Devices::event end{};
+    int device;
+    device_stream<Devices> queue;
+    device_event<Devices> end;
     bool is_in_call = false;
-  };
 
-  [[nodiscard]] own_stream made_stream(int device) {
-    return {device, driver_.make_stream(device), driver_.make_event(device), false};
-  }
-  void destroy(own_stream const& each) {
-    driver_.destroy(each.end);
-    driver_.destroy_stream(each.queue);
-  }
+    own_stream(Devices& driver, int on) : device(on), queue(driver, on), end(driver, on) {}
+  };
 
   // A stream of the world waits for the streams of the call before its first work in it.
   own_stream& in_call(own_stream& each) {
     if (!each.is_in_call) {
       each.is_in_call = true;
       used_.push_back(&each);
-      for (auto const& begin : begins_) driver_.wait(each.device, each.queue, begin);
+      for (auto const& begin : begins_) wait_for(each, begin.get());
     }
     return each;
   }
@@ -156,59 +125,20 @@ class basic_copy_world : public device_ranks<Devices> {
     auto found = links_.find({from, to});
     if (found == links_.end()) {
       (void)driver_.reach(from, to);  // without it copies go by way of the host
-      found = links_.emplace(std::pair(from, to), made_stream(from)).first;
+      found = links_.try_emplace({from, to}, driver_, from).first;
     }
     return in_call(found->second);
   }
   own_stream& combining(int rank) { return in_call(combining_[static_cast<std::size_t>(rank)]); }
   void wait_for(own_stream const& on, typename Devices::event const& which) {
-    driver_.wait(on.device, on.queue, which);
+    driver_.wait(on.device, on.queue.get(), which);
   }
   void record(own_stream const& on, typename Devices::event const& which) {
-    driver_.record(on.device, which, on.queue);
+    driver_.record(on.device, which, on.queue.get());
   }
   [[nodiscard]] int device_of(int rank) const {
     return where_.device_of[static_cast<std::size_t>(rank)];
   }
-
-  /// What the steps of a call share.
-  struct present_call {
-    prepared_type* plan = nullptr;
-    std::vector<detail::plain_buffers> buffers;  // by rank
-    std::vector<placed_lane> receivers;          // by wire
-    element_sizes sizes;
-    std::size_t element_bytes = 1;
-    std::uint64_t window = 1;
-
-    [[nodiscard]] void const* input(lane const& here, int rank, std::uint64_t chunk) const {
-      auto const* const base =
-          static_cast<std::byte const*>(buffers[static_cast<std::size_t>(rank)].input);
-      return base + (here.input_begin + chunk * here.stride) * element_bytes;
-    }
-    [[nodiscard]] void* output(lane const& here, int rank, std::uint64_t chunk) const {
-      auto* const base = static_cast<std::byte*>(buffers[static_cast<std::size_t>(rank)].output);
-      return base + (here.output_begin + chunk * here.stride) * element_bytes;
-    }
-    // Nothing to compute: one source, and elements stay what they are.
-    [[nodiscard]] static bool is_copy(lane const& here) {
-      return here.in_count + (here.reads_input ? 1 : 0) == 1 && !(here.is_root && here.is_reduce) &&
-             !detail::sends_partial(here);
-    }
-    // Where a chunk is put at the receiver of a wire: at its last place if that is all it is for.
-    [[nodiscard]] bool is_delivered(std::uint32_t wire) const {
-      auto const& to = *receivers[wire].here;
-      return is_copy(to) && to.writes_output;
-    }
-    [[nodiscard]] void* destination(std::uint32_t wire, std::uint64_t chunk) const {
-      auto const& to = receivers[wire];
-      return is_delivered(wire) ? output(*to.here, to.rank, chunk) : plan->inbox(wire, chunk);
-    }
-    [[nodiscard]] std::size_t bytes(lane const& here, wire_end const& end,
-                                    std::uint64_t chunk) const {
-      return static_cast<std::size_t>(chunk_count(here, chunk)) *
-             (end.is_partial ? sizes.wire : sizes.value);
-    }
-  };
 
   // Hands a chunk on over one wire, once `complete` has happened.
   void send(present_call const& now, placed_lane const& from, wire_end const& end,
@@ -222,7 +152,8 @@ class basic_copy_world : public device_ranks<Devices> {
     }
     std::size_t const bytes = now.bytes(*from.here, end, chunk);
     if (bytes > 0) {
-      driver_.copy_between(to, now.destination(end.wire, chunk), device, source, bytes, over.queue);
+      driver_.copy_between(to, now.destination(end.wire, chunk), device, source, bytes,
+                           over.queue.get());
     }
     record(over, now.plan->arrived(end.wire, chunk));
   }
@@ -241,7 +172,7 @@ class basic_copy_world : public device_ranks<Devices> {
           static_cast<std::size_t>(chunk_count(here, chunk)) * now.sizes.value;
       if (bytes > 0) {
         driver_.copy_between(device, now.output(here, at.rank, chunk), device, source, bytes,
-                             link(device, device).queue);
+                             link(device, device).queue.get());
       }
     }
     for (std::uint32_t k = 0; k < here.out_count; ++k) {
@@ -288,7 +219,7 @@ class basic_copy_world : public device_ranks<Devices> {
       if (chunk >= now.window) wait_for(own, now.plan->arrived(out.wire, chunk));
     }
     if (chunk_count(here, chunk) > 0) {
-      driver_.template combine<T>(own.device, step, reduce, own.queue);
+      driver_.template combine<T>(own.device, step, reduce, own.queue.get());
     }
     for (std::uint32_t k = 0; k < here.in_count; ++k) {
       record(own, now.plan->taken(here.in[k].wire, chunk));
@@ -311,15 +242,7 @@ class basic_copy_world : public device_ranks<Devices> {
     now.sizes = sizes_of<Reducer, T>();
     now.element_bytes = sizeof(T);
     now.window = plan.prepared().tables().layout().window;
-    expects(plan.prepared().source().rank_count == this->rank_count(),
-            "schedule: prepared for another number of ranks");
-    expects(now.sizes.largest() <= plan.prepared().tables().layout().slot_bytes,
-            "device_world_options: slot_bytes is less than the size of one element");
-    if constexpr (!is_commutative<Reducer>) {
-      expects(
-          plan.prepared().keeps_order(),
-          "a reducer that is not commutative needs a schedule that keeps the order of the ranks");
-    }
+    this->template expect_runs<T, Reducer>(plan.prepared());
     auto const& source = plan.prepared().source();
     auto const lanes = lanes_in_order(plan.prepared().tables(), this->rank_count(), kind);
     now.receivers.resize(plan.prepared().tables().wire_count());
@@ -338,6 +261,8 @@ class basic_copy_world : public device_ranks<Devices> {
       if (copied[rank] > 0) now.buffers[rank].input = this->scratch_of(rank, copied[rank]);
     }
 
+    for (auto* const own : used_) own->is_in_call = false;  // a call may have thrown halfway
+    used_.clear();
     typename device_order<Devices>::turn turn(driver_.order(), driver_);
     for (std::size_t k = 0; k < all.size(); ++k) turn.begin(where_.devices[k], all[k]);
     for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
@@ -347,7 +272,7 @@ class basic_copy_world : public device_ranks<Devices> {
                    buffers[rank].input, copied[rank], all[k]);
     }
     for (std::size_t k = 0; k < all.size(); ++k) {
-      driver_.record(where_.devices[k], begins_[k], all[k]);
+      driver_.record(where_.devices[k], begins_[k].get(), all[k]);
     }
     // Chunk by chunk, so that trees take turns on the links.
     for (std::uint64_t chunk = 0; chunk < most_chunks; ++chunk) {
@@ -361,18 +286,16 @@ class basic_copy_world : public device_ranks<Devices> {
       }
     }
     for (auto* const own : used_) {
-      record(*own, own->end);
+      record(*own, own->end.get());
       for (std::size_t k = 0; k < all.size(); ++k) {
-        driver_.wait(where_.devices[k], all[k], own->end);
+        driver_.wait(where_.devices[k], all[k], own->end.get());
       }
-      own->is_in_call = false;
     }
-    used_.clear();
     for (std::size_t k = 0; k < all.size(); ++k) turn.end(where_.devices[k], all[k]);
   }
 
-  std::vector<typename Devices::event> begins_;  // by device
-  std::vector<own_stream> combining_;            // by rank
+  std::vector<device_event<Devices>> begins_;  // by device
+  std::vector<own_stream> combining_;          // by rank
   std::map<std::pair<int, int>, own_stream> links_;
   std::vector<own_stream*> used_;  // by the present call
   std::vector<std::unique_ptr<prepared_type>> prepared_;

@@ -3,15 +3,15 @@
 
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/reducer.hpp>
-#include <blink/collectives/thread_block.cuh>
-#include <blink/collectives/thread_group.hpp>
 #include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
+#include <blink/transports/cuda/call_kernel.cuh>
 #include <blink/transports/cuda/copy_step.hpp>
 #include <blink/transports/cuda/device_call.hpp>
 #include <blink/transports/cuda/device_order.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
-#include <blink/transports/cuda/walk_kernel.cuh>
+#include <blink/transports/cuda/sharing_runtime.hpp>
+#include <blink/transports/cuda/step_kernel.cuh>
 
 #include <cuda_runtime.h>
 
@@ -23,65 +23,11 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <type_traits>
 #include <utility>
 
 namespace blink::inline BLINK_ABI {
 
-/// One device's blocks of a call; see `run_block`.
-///
-/// Pre: launched cooperatively, so that all blocks run at once.
-template <transport Link, class T, reducer_for<T> Reducer>
-__global__ void __launch_bounds__(most_block_threads, 1)
-    call_kernel(BLINK_KERNEL_CONSTANT device_call const call,
-                BLINK_KERNEL_CONSTANT Reducer const reduce) {
-  run_block<Link, T>(thread_block{}, call, blockIdx.x, reduce);
-}
-
-/// All threads of a kernel, for work in which none needs another.
-struct whole_grid {
-  [[nodiscard]] BLINK_HOST_DEVICE std::uint32_t thread_rank() const {
-#if BLINK_DEVICE_PASS
-    return blockIdx.x * blockDim.x + threadIdx.x;
-#else
-    return 0;
-#endif
-  }
-  [[nodiscard]] BLINK_HOST_DEVICE std::uint32_t size() const {
-#if BLINK_DEVICE_PASS
-    return gridDim.x * blockDim.x;
-#else
-    return 1;
-#endif
-  }
-  BLINK_HOST_DEVICE void sync() const {}
-  [[nodiscard]] BLINK_HOST_DEVICE bool from_leader(bool said) const { return said; }
-};
-static_assert(thread_group<whole_grid>);
-
-/// The address of `call_kernel`. A function of its own, so that one translation unit may hold the
-/// kernel and others launch it: `BLINK_DECLARE_CALL_KERNEL`.
-template <transport Link, class T, reducer_for<T> Reducer>
-void const* call_kernel_address() {
-  static_assert(sizeof(device_call) + sizeof(Reducer) + alignof(Reducer) <= 4096,
-                "blink: a reducer is an argument of a kernel, and all of them take at most 4 KiB");
-  return reinterpret_cast<void const*>(&call_kernel<Link, T, Reducer>);
-}
-
-/// What a copy engine leaves to kernels: one chunk, by all threads of a grid; see `run_step`.
-template <class T, reducer_for<T> Reducer>
-__global__ void __launch_bounds__(256) step_kernel(BLINK_KERNEL_CONSTANT copy_step const step,
-                                                   BLINK_KERNEL_CONSTANT Reducer const reduce) {
-  run_step<T>(whole_grid{}, step, reduce);
-}
-
 namespace detail {
-
-/// Puts trees of a call where its kernel looks for them.
-template <class Batch>
-__global__ void put_trees_kernel(BLINK_KERNEL_CONSTANT Batch const batch) {
-  if (threadIdx.x < batch.count) batch.put(threadIdx.x);
-}
 
 /// Makes a device the current one of this thread, until the end of the scope.
 class current_device {
@@ -193,6 +139,33 @@ class cuda_devices {
     return memory;
   }
   void release_pinned(void* memory) { (void)cudaFreeHost(memory); }
+
+  /// CUDA IPC: processes of one host, in one container or in several that share IPC and process
+  /// namespaces; memory of `cudaMalloc`, not of virtual memory management or of a stream's pool.
+  using memory_name = cudaIpcMemHandle_t;
+  /// Smaller allocations may lie in one piece, which is laid open as a whole.
+  static std::size_t sharing_granularity() { return std::size_t{2} << 20; }
+  memory_name export_memory(int device, void* memory) {
+    detail::current_device const here(device);
+    relaxed_capture const allowed;
+    memory_name name{};
+    check(cudaIpcGetMemHandle(&name, memory), "cudaIpcGetMemHandle");
+    return name;
+  }
+  void* import_memory(int device, memory_name const& name) {
+    detail::current_device const here(device);
+    relaxed_capture const allowed;
+    void* memory = nullptr;
+    check(cudaIpcOpenMemHandle(&memory, name, cudaIpcMemLazyEnablePeerAccess),
+          "cudaIpcOpenMemHandle");
+    return memory;
+  }
+  void close_memory(int device, void* memory) {
+    detail::current_device const here(device);
+    relaxed_capture const allowed;
+    (void)cudaIpcCloseMemHandle(memory);
+  }
+
   memory_place place_of(void const* data) {
     cudaPointerAttributes found{};
     check(cudaPointerGetAttributes(&found, data), "cudaPointerGetAttributes");
@@ -301,8 +274,9 @@ class cuda_devices {
   std::uint32_t blocks_at_once(int device, std::uint32_t threads) {
     void const* const kernel = call_kernel_address<Link, T, Reducer>();
     std::lock_guard const lock(mutex_);
-    auto const [place, is_new] = capacities_.try_emplace({kernel, {device, threads}}, 0);
-    if (is_new) {
+    std::pair const key(kernel, std::pair(device, threads));
+    auto known = capacities_.find(key);
+    if (known == capacities_.end()) {
       detail::current_device const here(device);
       relaxed_capture const allowed;
       int blocks = 0, multiprocessors = 0;
@@ -311,9 +285,9 @@ class cuda_devices {
             "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
       check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
             "cudaDeviceGetAttribute");
-      place->second = static_cast<std::uint32_t>(blocks * multiprocessors);
+      known = capacities_.emplace(key, static_cast<std::uint32_t>(blocks * multiprocessors)).first;
     }
-    return place->second;
+    return known->second;
   }
   template <transport Link, class T, reducer_for<T> Reducer>
   void launch(int device, std::uint32_t blocks, std::uint32_t threads, device_call const& call,
@@ -351,12 +325,9 @@ class cuda_devices {
     cudaStream_t own = nullptr;
     {
       std::lock_guard const lock(mutex_);
-      auto const [place, is_new] = streams_.try_emplace(device, nullptr);
-      if (is_new) {
-        check(cudaStreamCreateWithFlags(&place->second, cudaStreamNonBlocking),
-              "cudaStreamCreateWithFlags");
-      }
-      own = place->second;
+      auto known = streams_.find(device);
+      if (known == streams_.end()) known = streams_.emplace(device, make_stream(device)).first;
+      own = known->second;
     }
     work(own);
     check(cudaStreamSynchronize(own), "cudaStreamSynchronize");
@@ -368,12 +339,6 @@ class cuda_devices {
   std::map<std::pair<void const*, std::pair<int, std::uint32_t>>, std::uint32_t> capacities_;
   std::map<int, cudaStream_t> streams_;
 };
-static_assert(device_runtime<cuda_devices>);
+static_assert(sharing_runtime<cuda_devices>);
 
 }  // namespace blink::inline BLINK_ABI
-
-/// `BLINK_DECLARE_CALL_KERNEL(Link, T, Reducer);` in a header: the kernel is compiled elsewhere.
-#define BLINK_DECLARE_CALL_KERNEL(...) \
-  extern template void const* blink::call_kernel_address<__VA_ARGS__>()
-/// `BLINK_DEFINE_CALL_KERNEL(Link, T, Reducer);` in one source: the kernel is compiled here.
-#define BLINK_DEFINE_CALL_KERNEL(...) template void const* blink::call_kernel_address<__VA_ARGS__>()

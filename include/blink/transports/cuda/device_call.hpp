@@ -62,17 +62,17 @@ struct device_call {
   shared_wire* wires = nullptr;
   block_state* states = nullptr;     ///< by block
   counter* abort = nullptr;          ///< of the device: other than 0: give up
-  counter* const* aborts = nullptr;  ///< of all devices
-  counter* failed = nullptr;         ///< in memory of the host: other than 0: a call has failed
+  counter* const* aborts = nullptr;  ///< of all devices that this one reaches
+  counter* failed = nullptr;  ///< of the process, on the host: other than 0: a call has failed
   std::uint64_t deadline_nanoseconds = 0;  ///< without any progress
   std::size_t slot_bytes = 0;
-  std::uint32_t device_count = 0;
+  std::uint32_t abort_count = 0;  ///< of `aborts`
   std::uint32_t rank_count = 0;
   std::uint32_t ranks_here_count = 0;
   std::uint32_t lanes_per_block = 1;
   lane_phases phases = lane_phases::both;
   collective kind = collective::broadcast;
-  bool is_both = false;  ///< has both phases, which one-shot schedules do in one list of lanes
+  bool reduces = false;  ///< has a phase towards the roots
 
   [[nodiscard]] BLINK_HOST_DEVICE tree_call const& along(std::uint32_t tree) const {
     return more_trees == nullptr ? trees[tree] : more_trees[tree];
@@ -119,7 +119,7 @@ BLINK_HOST_DEVICE inline void set_call(lane& here, device_call const& call, bool
   here.chunk = tree.chunk;
   here.stride = tree.stride;
   here.chunks = tree.chunks;
-  set_passages(here, reaches, call.is_both, sizes);
+  set_passages(here, reaches, call.reduces, sizes);
 }
 
 /// One rank's handle to its peers in a call. `Link` is one of `peer_memory.cuh`.
@@ -151,7 +151,10 @@ BLINK_HOST_DEVICE void run_block(Group const group, device_call const& call, std
   Link const link = link_of<Link>(call, rank);
   bool const leads = group.thread_rank() == 0;
   // After a failure nothing moves: ranks no longer agree about what was said.
-  if (!group.from_leader(leads && !link.is_aborted())) return;
+  if (!group.from_leader(leads && !link.is_aborted())) {
+    if (leads) publish(*call.failed, 1);  // it may have been another process's
+    return;
+  }
   if (leads) {
     auto const list = static_cast<std::uint32_t>(call.phases);
     if (share.lanes == share.owner->lanes[list]) ++share.owner->calls[list];
@@ -169,7 +172,7 @@ BLINK_HOST_DEVICE void run_block(Group const group, device_call const& call, std
   for (std::uint32_t k = 0; k < share.count; ++k) close_lane(share.lanes[k]);
   if (result == status::ok) return;
   call.states[block] = {result, call.kind};
-  for (std::uint32_t k = 0; k < call.device_count; ++k) publish(*call.aborts[k], 1);
+  for (std::uint32_t k = 0; k < call.abort_count; ++k) publish(*call.aborts[k], 1);
   publish(*call.failed, 1);
 }
 

@@ -22,11 +22,12 @@
 
 namespace blink::inline BLINK_ABI {
 
-/// A communicator whose ranks are devices of this process, such as `device_world`.
+/// A communicator whose ranks are devices, such as `device_world`.
 template <class W>
 concept device_communicator = requires(W& world, schedule const& plan, typename W::streams on) {
   { world.prepare(plan) } -> std::same_as<typename W::prepared_type&>;
   { world.rank_count() } -> std::same_as<int>;
+  { world.ranks_here() } -> std::same_as<int>;
   { world.wait(on) } -> std::same_as<void>;
 };
 
@@ -86,7 +87,7 @@ void reduce_on_devices(World& world, Plan&& plan, collective kind,
 /// Reduces the elements of all ranks; every rank ends with the result. The call is put into the
 /// streams, one for each device of the world, or into the default ones.
 ///
-/// buffers: by rank, as of the function of the same name for ranks of a session
+/// buffers: by rank of this process, as of the function of the same name for ranks of a session
 /// Throws:  precondition_error for what is wrong with plan or buffers, before anything is launched;
 ///          collective_error if a call before has failed; device_error.
 template <chunking Chunks = scheduled_chunks, device_communicator World, class T, class Reducer,
@@ -164,7 +165,7 @@ void send_to_next(World& world, Plan&& plan, std::vector<rank_buffers<T>> const&
 /// What is in any of the streams behind it runs after what is in all of them before it.
 template <device_communicator World, device_schedule_source<World> Plan>
 void barrier(World& world, Plan&& plan, typename World::streams const& on = {}) {
-  std::vector<rank_buffers<unsigned char>> const none(static_cast<std::size_t>(world.rank_count()));
+  std::vector<rank_buffers<unsigned char>> const none(static_cast<std::size_t>(world.ranks_here()));
   detail::move_on_devices(world, plan, collective::barrier, none, on);
 }
 
@@ -173,13 +174,15 @@ void barrier(World& world, Plan&& plan, typename World::streams const& on = {}) 
 /// cross in one call, all second ones in the next.
 ///
 /// plan:   carries an all-to-all
-/// list:   by rank; in bytes of any types
+/// list:   by rank, all of this process; in bytes of any types
 /// Throws: precondition_error if what a rank sends is not what the other receives (it names both),
 ///         for pieces that are null, overlap, name no rank or are of another device.
 template <device_communicator World, device_schedule_source<World> Plan>
 void exchange(World& world, Plan&& plan, std::vector<transfers> const& list,
               typename World::streams const& on = {}) {
   auto const ranks = static_cast<std::size_t>(world.rank_count());
+  expects(world.ranks_here() == world.rank_count(),
+          "exchange: both ends of every piece are compared, so all ranks are of one process");
   if (list.size() != ranks) {
     throw precondition_error("exchange: lists of " + std::to_string(list.size()) +
                              " ranks, expected those of " + std::to_string(ranks));

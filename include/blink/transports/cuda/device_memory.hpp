@@ -46,6 +46,14 @@ class device_memory_budget {
     held.scratch += more.scratch;
   }
 
+  /// Pre: it was taken.
+  void give_back(int device, device_memory_use const& less) noexcept {
+    auto const held = held_.find(device);
+    held->second.tables -= less.tables;
+    held->second.wires -= less.wires;
+    held->second.scratch -= less.scratch;
+  }
+
   [[nodiscard]] std::map<int, device_memory_use> const& held() const { return held_; }
   [[nodiscard]] std::size_t cap() const { return cap_; }
 

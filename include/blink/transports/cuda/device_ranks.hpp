@@ -4,19 +4,29 @@
 #include <blink/collective.hpp>
 #include <blink/collectives/detail/check_buffers.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/reducer.hpp>
+#include <blink/collectives/schedule.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/cuda/device_allocation.hpp>
+#include <blink/transports/cuda/device_call.hpp>
 #include <blink/transports/cuda/device_memory.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
 #include <blink/transports/cuda/device_world_options.hpp>
 #include <blink/transports/cuda/rank_buffers.hpp>
 #include <blink/transports/cuda/rank_placement.hpp>
+#include <blink/transports/host_processes.hpp>
 #include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/wire_tables.hpp>
+#include <blink/transports/world_options.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
@@ -33,8 +43,12 @@ class device_ranks {
   device_ranks(device_ranks const&) = delete;
   device_ranks& operator=(device_ranks const&) = delete;
 
+  /// Of all processes.
   [[nodiscard]] int rank_count() const { return static_cast<int>(where_.device_of.size()); }
-  /// Each device once; calls take a stream for each of them, in this order.
+  /// Those of this process, whose buffers calls take: consecutive ones, from `first_rank()` on.
+  [[nodiscard]] int ranks_here() const { return where_.ranks_here; }
+  [[nodiscard]] int first_rank() const { return where_.first_rank; }
+  /// Each device of this process once; calls take a stream for each of them, in this order.
   [[nodiscard]] std::vector<int> const& devices() const { return where_.devices; }
   [[nodiscard]] device_world_options const& options() const { return options_; }
   /// What is held on each device; see `to_text`.
@@ -57,27 +71,85 @@ class device_ranks {
   }
 
  protected:
-  /// Throws: precondition_error for options that are out of range and devices that do not exist.
-  device_ranks(Devices& driver, device_world_options const& options)
+  /// others: of the processes that the communicator spans; null: it is of this one alone
+  /// Throws: precondition_error for options that are out of range and devices that do not exist, on
+  ///         all processes; what `host_processes` throws.
+  explicit device_ranks(Devices& driver, device_world_options const& options,
+                        std::unique_ptr<host_processes> others = nullptr)
       : driver_(driver),
-        options_((validate(options), options)),
-        where_(options.devices),
+        options_(options),
+        others_(std::move(others)),
+        where_(agree_on_places()),
         budget_(options.memory_cap),
-        scratch_(options.devices.size()) {
-    expect_devices();
-  }
+        scratch_(static_cast<std::size_t>(where_.ranks_here)) {}
   ~device_ranks() = default;
 
   void* allocate(int device, device_memory_use const& use, std::string const& what) {
-    budget_.take(device, use, what);
-    return owned_.emplace_back(driver_, device, use.total()).get();
+    return owned_.emplace_back(driver_, budget_, device, use, what).get();
+  }
+
+  /// The prepared form of a schedule; made by `make` if it is new among `known`.
+  ///
+  /// Throws: precondition_error for another number of ranks; what `make` throws.
+  ///
+  /// more: for the constructor of the prepared form
+  template <class Prepared, class... More>
+  Prepared& find_or_prepare(std::vector<std::unique_ptr<Prepared>>& known, schedule const& plan,
+                            bool reaches, More... more) {
+    expect_ranks(plan, rank_count());
+    for (auto& each : known) {
+      if (each->prepared().source() == plan) return *each;
+    }
+    wire_layout layout;
+    layout.reaches = reaches;
+    layout.window = options_.window;
+    layout.slot_bytes = options_.slot_bytes;
+    return *known.emplace_back(std::make_unique<Prepared>(driver_, where_, budget_, plan, layout,
+                                                          options_.costs, more...));
+  }
+
+  /// Throws: precondition_error for what can be known to be wrong with a call: the schedule, the
+  ///         buffers and where they are.
+  /// Returns: by rank of this process, the bytes of its input that are to be copied before it is sent, as others
+  ///          write to its place.
+  [[nodiscard]] std::vector<std::size_t> check_call(
+      prepared_schedule const& plan, collective kind,
+      std::vector<detail::plain_buffers> const& buffers, std::size_t element_bytes,
+      std::size_t alignment) {
+    plan.expect_carries(kind);
+    auto const use = use_of_ranks(plan, kind);
+    auto const in_place = detail::check_rank_buffers(kind, {first_rank(), rank_count()}, use,
+                                                     buffers, element_bytes, alignment);
+    std::size_t const count = buffers[0].count;
+    if (count > 0) expect_places(kind, use, buffers);
+    bool const keeps_input = detail::sends_and_receives(kind) || plan.source().is_one_shot;
+    std::size_t const blocks = has_input_blocks(kind) ? static_cast<std::size_t>(rank_count()) : 1;
+    std::vector<std::size_t> result(buffers.size(), 0);
+    for (std::size_t rank = 0; rank < result.size(); ++rank) {
+      if (keeps_input && in_place[rank]) result[rank] = count * blocks * element_bytes;
+    }
+    return result;
+  }
+
+  /// Throws: precondition_error if calls with this reducer cannot run along the schedule.
+  template <class T, reducer_for<T> Reducer>
+  void expect_runs(prepared_schedule const& plan) const {
+    expects(plan.source().rank_count == rank_count(),
+            "schedule: prepared for another number of ranks");
+    expects(sizes_of<Reducer, T>().largest() <= plan.tables().layout().slot_bytes,
+            "device_world_options: slot_bytes is less than the size of one element");
+    if constexpr (!is_commutative<Reducer>) {
+      expects(
+          plan.keeps_order(),
+          "a reducer that is not commutative needs a schedule that keeps the order of the ranks");
+    }
   }
 
   [[nodiscard]] std::vector<detail::buffer_use> use_of_ranks(prepared_schedule const& plan,
                                                              collective kind) const {
     std::vector<detail::buffer_use> result;
-    for (int rank = 0; rank < rank_count(); ++rank) {
-      result.push_back(detail::use_of(plan.tables().lanes(rank, kind)));
+    for (int rank = 0; rank < ranks_here(); ++rank) {
+      result.push_back(detail::use_of(plan.tables().lanes(first_rank() + rank, kind)));
     }
     return result;
   }
@@ -85,9 +157,10 @@ class device_ranks {
   void expect_places(collective kind, std::vector<detail::buffer_use> const& use,
                      std::vector<detail::plain_buffers> const& buffers) {
     std::string const name(to_text(kind));
-    for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
-      if (use[rank].reads) expect_place(name, rank, "input", buffers[rank].input);
-      if (use[rank].writes) expect_place(name, rank, "output", buffers[rank].output);
+    for (std::size_t k = 0; k < buffers.size(); ++k) {
+      std::size_t const rank = static_cast<std::size_t>(first_rank()) + k;
+      if (use[k].reads) expect_place(name, rank, "input", buffers[k].input);
+      if (use[k].writes) expect_place(name, rank, "output", buffers[k].output);
     }
   }
 
@@ -110,17 +183,16 @@ class device_ranks {
     auto& own = scratch_[rank];
     if (bytes > own.bytes) {
       std::size_t const more = std::max(bytes, 2 * own.bytes);
-      own.memory = allocate(where_.device_of[rank], device_memory_use{0, 0, more},
+      own.memory = allocate(where_.devices[position_of(rank)], device_memory_use{0, 0, more},
                             "a copy of the input in place");
       own.bytes = more;
     }
     return own.memory;
   }
 
+  // Ranks of this process count from 0 here.
   [[nodiscard]] std::size_t position_of(std::size_t rank) const {
-    auto const found =
-        std::find(where_.devices.begin(), where_.devices.end(), where_.device_of[rank]);
-    return static_cast<std::size_t>(found - where_.devices.begin());
+    return where_.position_of(first_rank() + static_cast<int>(rank));
   }
 
   // Until nothing runs: a call ends by itself, at the latest when the deadline is over.
@@ -137,6 +209,7 @@ class device_ranks {
 
   Devices& driver_;
   device_world_options options_;
+  std::unique_ptr<host_processes> others_;  // null: all devices are of this process
   rank_placement where_;
   device_memory_budget budget_;
 
@@ -146,10 +219,48 @@ class device_ranks {
     std::size_t bytes = 0;
   };
 
+  [[nodiscard]] rank_placement agree_on_places() {
+    agree(others_.get(), "construction", [&] {
+      validate(options_);
+      expect_devices();
+    });
+    if (!others_) return rank_placement(options_.devices);
+    struct device_list {
+      std::uint64_t options = 0;
+      int count = 0;
+      std::array<int, device_call::most_ranks> devices{};
+    };
+    device_list own;
+    own.options = fingerprint(options_);
+    own.count = static_cast<int>(options_.devices.size());
+    std::copy(options_.devices.begin(), options_.devices.end(), own.devices.begin());
+    std::vector<std::vector<int>> by_process;
+    std::size_t ranks = 0;
+    for (auto const& theirs : others_->gather("devices", own)) {
+      if (theirs.options != own.options) {
+        throw precondition_error(
+            "device_world_options: window, slot_bytes, costs and checks_calls are the same in all "
+            "processes; those of " +
+            others_->name(static_cast<int>(by_process.size())) + " are others than those of " +
+            others_->name(others_->process()));
+      }
+      by_process.emplace_back(theirs.devices.begin(), theirs.devices.begin() + theirs.count);
+      ranks += by_process.back().size();
+    }
+    if (ranks > device_call::most_ranks) {
+      throw precondition_error("device_world: " + std::to_string(ranks) +
+                               " ranks in all processes, at most " +
+                               std::to_string(device_call::most_ranks));
+    }
+    return {by_process, others_->process()};
+  }
   void expect_devices() {
     int const there = driver_.device_count();
-    for (std::size_t rank = 0; rank < where_.device_of.size(); ++rank) {
-      int const device = where_.device_of[rank];
+    if constexpr (requires { driver_.why_none(); }) {
+      if (there == 0) throw device_error("device_world: there is no device: " + driver_.why_none());
+    }
+    for (std::size_t rank = 0; rank < options_.devices.size(); ++rank) {
+      int const device = options_.devices[rank];
       if (device >= 0 && device < there) continue;
       throw precondition_error("device_world: rank " + std::to_string(rank) + " is on device " +
                                std::to_string(device) + ", there are " + std::to_string(there));
@@ -158,7 +269,7 @@ class device_ranks {
 
   streams default_streams_ = streams(where_.devices.size());
   std::vector<device_allocation<Devices>> owned_;
-  std::vector<scratch_memory> scratch_;  // by rank
+  std::vector<scratch_memory> scratch_;  // by rank of this process
 };
 
 }  // namespace blink::inline BLINK_ABI

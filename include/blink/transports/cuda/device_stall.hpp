@@ -5,12 +5,24 @@
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/stall.hpp>
 #include <blink/config.hpp>
+#include <blink/transports/cuda/rank_placement.hpp>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
+
+/// What the memory of a rank's device says after a call that failed.
+struct device_rank_report {
+  int rank = 0;
+  bool has_lanes = false;   ///< in this call
+  bool gave_up = false;     ///< did a block on its device wait for too long?
+  std::uint64_t calls = 0;  ///< with the same phases that it has begun
+  stall where{};            ///< in the last of them
+};
 
 /// Where a rank on a device stood when a call failed.
 struct device_rank_state {
@@ -18,14 +30,39 @@ struct device_rank_state {
   bool has_begun = false;  ///< did its kernel run?
   bool timed_out = false;  ///< did one of its blocks give up?
   stall where{};           ///< `peer` -1: it waits for nobody
+  int process = -1;        ///< that its device belongs to; -1: there is one only
+  std::string absence{};   ///< why it has not begun, if that is known
 };
+
+/// Who has begun the call that failed, and where those stand. Ranks without a report have not begun.
+[[nodiscard]] inline std::vector<device_rank_state> judge_ranks(
+    rank_placement const& where, std::vector<device_rank_report> const& reports) {
+  std::uint64_t newest = 0;
+  for (auto const& each : reports) newest = std::max(newest, each.calls);
+  std::vector<device_rank_state> result;
+  for (std::size_t rank = 0; rank < where.device_of.size(); ++rank) {
+    auto& state = result.emplace_back();
+    state.device = where.device_of[rank];
+    if (where.process_count > 1) state.process = where.of_rank(static_cast<int>(rank)).process;
+  }
+  for (auto const& each : reports) {
+    auto& state = result[static_cast<std::size_t>(each.rank)];
+    state.has_begun = !each.has_lanes || each.calls == newest;
+    if (state.has_begun) state.where = each.where;
+    state.timed_out = state.has_begun && each.gave_up && state.where.peer >= 0;
+  }
+  return result;
+}
 
 /// Who is the cause of a call that failed, and who waits for whom on the way there: from a rank that
 /// gave up along what each waits for, to one that has not begun, waits for nobody, or was there before.
 [[nodiscard]] inline collective_error describe_device_stall(
     collective kind, std::vector<device_rank_state> const& ranks, double deadline_seconds) {
   auto const name = [&](std::size_t rank) {
-    return "rank " + std::to_string(rank) + " (device " + std::to_string(ranks[rank].device) + ")";
+    int const process = ranks[rank].process;
+    return "rank " + std::to_string(rank) + " (" +
+           (process < 0 ? "" : "process " + std::to_string(process) + ", ") + "device " +
+           std::to_string(ranks[rank].device) + ")";
   };
   std::size_t first = ranks.size();
   for (std::size_t rank = 0; rank < ranks.size() && first == ranks.size(); ++rank) {
@@ -57,7 +94,9 @@ struct device_rank_state {
     is_named[at] = true;
     text += ", which waits for ";
   }
-  if (!ranks[at].has_begun) {
+  if (!ranks[at].has_begun && !ranks[at].absence.empty()) {
+    text += "; " + ranks[at].absence;
+  } else if (!ranks[at].has_begun) {
     text +=
         ", whose kernel has not begun: something before it in its stream, or on its device, "
         "does not end";

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <blink/collective.hpp>
+#include <blink/collectives/call_signature.hpp>
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/counter.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/detail/no_reducer.hpp>
 #include <blink/collectives/order.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/schedule.hpp>
@@ -13,32 +15,47 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/cuda/device_call.hpp>
+#include <blink/transports/cuda/device_memory.hpp>
 #include <blink/transports/cuda/device_order.hpp>
 #include <blink/transports/cuda/device_ranks.hpp>
+#include <blink/transports/cuda/device_report.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
 #include <blink/transports/cuda/device_schedule.hpp>
 #include <blink/transports/cuda/device_stall.hpp>
 #include <blink/transports/cuda/device_world_options.hpp>
 #include <blink/transports/cuda/plan_blocks.hpp>
 #include <blink/transports/cuda/rank_buffers.hpp>
-#include <blink/transports/world_options.hpp>
+#include <blink/transports/cuda/reachable_memory.hpp>
+#include <blink/transports/cuda/sharing_runtime.hpp>
+#include <blink/transports/host_processes.hpp>
+#include <blink/transports/process_bootstrap.hpp>
+#include <blink/transports/wire.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
 
-/// Ranks that are the devices of this process, or several ranks on one device as blocks of one
-/// kernel; joined by `Link`. One thread of the host makes the calls of all of them.
+/// Ranks that are the devices of this process, or of several processes of one host, or several ranks
+/// on one device as blocks of one kernel; joined by `Link`. One thread of the host makes the calls of
+/// all of a process's ranks.
 ///
 /// Calls are asynchronous: they put kernels into streams and return. Whether they ended well is told
 /// by `wait` and `check`, and by the next call. A call that cannot go on for the deadline ends by
 /// itself on all devices; then the world refuses further calls until `recover`.
+///
+/// Several processes: each has a world, and calls take the buffers of its own ranks. All make, prepare,
+/// recover and end their worlds together, and make the same calls in the same order; calls do not wait
+/// for those of others, but compare themselves with what those have called already.
 ///
 /// Calls may be captured into CUDA graphs and replayed: what changes from call to call is in the
 /// memory of the devices. All streams of a call belong to the same graph then.
@@ -57,19 +74,23 @@ class basic_device_world : public device_ranks<Devices> {
   /// Throws: precondition_error for options that are out of range, and devices that do not exist or
   ///         cannot do this; resource_error, device_error.
   explicit basic_device_world(Devices& driver, device_world_options const& options)
-      : ranks(driver, options) {
-    for (int const device : where_.devices) {
-      auto const properties = driver_.properties(device);
-      if (properties.launches_cooperatively) continue;
-      throw precondition_error("device_world: device " + std::to_string(device) + " (" +
-                               properties.name + ") has no cooperative launches");
-    }
-    expects(where_.devices.size() == 1 || !driver_.launches_block(),
-            "device_world: several devices need launches that return at once, and "
-            "CUDA_LAUNCH_BLOCKING is set");
-    make_flags();
+      : basic_device_world(driver, options, std::unique_ptr<host_processes>()) {}
+
+  /// Of several processes: ranks are numbered process by process.
+  ///
+  /// all:    how they find each other; not needed any more once the world is made
+  /// Throws: as above, on all processes if one refuses; precondition_error if they are of several
+  ///         hosts or have other options; collective_error if one does not come.
+  template <process_bootstrap Bootstrap>
+    requires sharing_runtime<Devices>
+  basic_device_world(Devices& driver, device_world_options const& options, Bootstrap& all)
+      : basic_device_world(driver, options,
+                           std::make_unique<host_processes>(all, options.deadline)) {
+    static_assert(!reaching_transport<Link>,
+                  "blink: buffers of other processes are not reached; take slot_peer_link");
   }
-  /// Waits for the calls that run: nothing is freed under a kernel.
+  /// Waits for the calls that run, and for the worlds of the other processes to end, too, for at most
+  /// the deadline: nothing is freed under a kernel.
   ~basic_device_world() {
     this->settle_at_the_end();
     driver_.release_pinned(failed_);
@@ -80,36 +101,17 @@ class basic_device_world : public device_ranks<Devices> {
   /// Throws: precondition_error if it is not a schedule, for another number of ranks, or joins
   ///         devices that do not reach each other; resource_error if it is more than the cap.
   prepared_type& prepare(schedule const& plan) {
-    expect_ranks(plan, this->rank_count());
-    for (auto& known : prepared_) {
-      if (known->prepared().source() == plan) return *known;
-    }
-    wire_layout layout;
-    layout.reaches = reaching_transport<Link>;
-    layout.window = options_.window;
-    layout.slot_bytes = options_.slot_bytes;
-    return *prepared_.emplace_back(std::make_unique<prepared_type>(driver_, where_, this->budget_,
-                                                                   plan, layout, options_.costs));
+    return this->find_or_prepare(prepared_, plan, reaching_transport<Link>, others_.get());
   }
 
-  /// One call of all ranks; see `device_collectives.hpp` for functions with names.
+  /// One call of all ranks, with the buffers of those of this process; see `device_collectives.hpp` for
+  /// functions with names.
   template <chunking Chunks, class T, reducer_for<T> Reducer>
   void call(prepared_type& plan, collective kind, std::vector<detail::plain_buffers> const& buffers,
             std::size_t chunk_bytes, Reducer const& reduce, streams const& on) {
     throw_if_failed();
-    plan.prepared().expect_carries(kind);
-    auto const use = this->use_of_ranks(plan.prepared(), kind);
-    auto const in_place = detail::check_rank_buffers(kind, use, buffers, sizeof(T), alignof(T));
-    std::size_t const count = buffers[0].count;
-    if (options_.checks_places && count > 0) this->expect_places(kind, use, buffers);
-    bool const keeps_input =
-        detail::sends_and_receives(kind) || plan.prepared().source().is_one_shot;
-    std::vector<std::size_t> copied(buffers.size(), 0);
-    std::size_t const blocks = has_input_blocks(kind) ? buffers.size() : 1;
-    for (std::size_t rank = 0; rank < copied.size(); ++rank) {
-      if (keeps_input && in_place[rank]) copied[rank] = count * blocks * sizeof(T);
-    }
-    detail::call_size const size{.count = count, .chunk_bytes = chunk_bytes};
+    auto const copied = this->check_call(plan.prepared(), kind, buffers, sizeof(T), alignof(T));
+    detail::call_size const size{.count = buffers[0].count, .chunk_bytes = chunk_bytes};
     enqueue<Chunks, T>(plan, kind, buffers, size, copied, reduce, on);
   }
 
@@ -137,52 +139,125 @@ class basic_device_world : public device_ranks<Devices> {
   }
 
   /// Has a call failed? Does not wait for calls that run.
-  [[nodiscard]] bool has_failed() const { return observe(*failed_) != 0; }
+  [[nodiscard]] bool has_failed() const {
+    return observe(*failed_) != 0 || (others_ && others_->has_failed());
+  }
   /// Throws: collective_error if a call has failed: who waited for whom.
   void check() { throw_if_failed(); }
 
   /// Ends the calls that run and those that are in streams, on all devices.
-  void abort() {
-    counter const one = 1;
-    for (std::size_t k = 0; k < aborts_.size(); ++k) {
-      driver_.write(where_.devices[k], aborts_[k], &one, sizeof one);
-    }
-    publish(*failed_, 1);
-  }
+  void abort() { abort(own_name() + " was aborted by its owner"); }
 
   /// After a failure: waits until nothing runs, and begins anew. What was in the streams behind the
   /// call that failed has not moved anything.
+  ///
+  /// Throws: collective_error if a process has died, has left, or does not come; then nothing changes.
   void recover() {
     this->settle();
-    for (auto& plan : prepared_) plan->restart();
-    for (std::size_t k = 0; k < aborts_.size(); ++k) {
-      driver_.clear(where_.devices[k], aborts_[k], sizeof(counter));
+    auto const restart = [&] {
+      for (auto& plan : prepared_) plan->restart();
+      for (std::size_t k = 0; k < where_.devices.size(); ++k) {
+        driver_.clear(where_.devices[k], flags_.own(k), sizeof(counter));
+      }
+      failure_.reset();
+      publish(*failed_, 0);
+    };
+    if (others_) {
+      others_->clear_failure(restart);
+    } else {
+      restart();
     }
-    failure_.reset();
-    publish(*failed_, 0);
   }
 
  private:
   using ranks::driver_;
   using ranks::options_;
+  using ranks::others_;
   using ranks::where_;
 
-  // An abort flag on each device, and their list on each.
+  basic_device_world(Devices& driver, device_world_options const& options,
+                     std::unique_ptr<host_processes> others)
+      : ranks(driver, options, std::move(others)) {
+    agree(others_.get(), "construction: devices", [&] {
+      for (int const device : where_.devices) {
+        auto const properties = driver_.properties(device);
+        if (properties.launches_cooperatively) continue;
+        throw precondition_error("device_world: device " + std::to_string(device) + " (" +
+                                 properties.name + ") has no cooperative launches");
+      }
+      expects(where_.devices.size() == 1 || !driver_.launches_block(),
+              "device_world: several devices need launches that return at once, and "
+              "CUDA_LAUNCH_BLOCKING is set");
+    });
+    make_flags();
+  }
+
+  // An abort flag on each device, and on each a list of those that it reaches.
   void make_flags() {
-    std::size_t const devices = where_.devices.size();
-    for (int const device : where_.devices) {
-      std::size_t const bytes = sizeof(wire_counters) + devices * sizeof(counter*);
-      auto* const memory = static_cast<std::byte*>(
-          this->allocate(device, device_memory_use{bytes, 0, 0}, "the communicator"));
-      driver_.clear(device, memory, sizeof(wire_counters));
-      aborts_.push_back(reinterpret_cast<counter*>(memory));
-      abort_lists_.push_back(reinterpret_cast<counter**>(memory + sizeof(wire_counters)));
-    }
-    for (std::size_t k = 0; k < devices; ++k) {
-      driver_.write(where_.devices[k], abort_lists_[k], aborts_.data(), devices * sizeof(counter*));
-    }
+    std::vector<device_memory_use> const use(where_.devices.size(), {sizeof(wire_counters), 0, 0});
+    flags_ = {driver_, where_, this->budget_, others_.get(), use, "the communicator"};
+    agree(others_.get(), "construction: flags", [&] {
+      for (std::size_t k = 0; k < where_.devices.size(); ++k) {
+        int const device = where_.devices[k];
+        driver_.clear(device, flags_.own(k), sizeof(wire_counters));
+        std::vector<counter*> list;
+        for (std::size_t place = 0; place < where_.places.size(); ++place) {
+          if (reaches_flag(k, place)) list.push_back(flag(k, place));
+        }
+        std::size_t const bytes = list.size() * sizeof(counter*);
+        auto* const there = static_cast<counter**>(
+            this->allocate(device, device_memory_use{bytes, 0, 0}, "the communicator"));
+        driver_.write(device, there, list.data(), bytes);
+        abort_lists_.push_back({there, static_cast<std::uint32_t>(list.size())});
+      }
+    });
     failed_ = static_cast<counter*>(driver_.allocate_pinned(sizeof(counter)));
     publish(*failed_, 0);
+  }
+  [[nodiscard]] counter* flag(std::size_t position, std::size_t place) const {
+    return reinterpret_cast<counter*>(flags_.seen(position, place));
+  }
+  // What a device does not reach it cannot end: that ends by its own deadline, or by its host.
+  [[nodiscard]] bool reaches_flag(std::size_t position, std::size_t place) {
+    auto const& there = where_.places[place];
+    if (!where_.is_here(there)) return flag(position, place) != nullptr;
+    int const device = where_.devices[position];
+    try {
+      return there.device == device || driver_.reach(device, there.device);
+    } catch (device_error const&) {  // such as more peers than a device may have
+      return false;
+    }
+  }
+
+  [[nodiscard]] std::string own_name() const { return "process " + std::to_string(where_.process); }
+  // Says so to everyone, with the reason, and lets all kernels end that this process reaches.
+  void abort(std::string const& why) {
+    if (others_) others_->fail({why, -1, -1, -1, -1});
+    raise_flags();
+    publish(*failed_, 1);
+  }
+  void raise_flags() {
+    counter const one = 1;
+    for (std::size_t place = 0; place < where_.places.size(); ++place) {
+      auto const& there = where_.places[place];
+      for (std::size_t k = 0; k < where_.devices.size(); ++k) {
+        bool const is_own = &where_.here(k) == &there;
+        bool const is_open = !where_.is_here(there) && flag(k, place) != nullptr &&
+                             others_->loss_of(there.process).empty();
+        if (!is_own && !is_open) continue;
+        driver_.write(where_.devices[k], flag(k, place), &one, sizeof one);
+        break;
+      }
+    }
+  }
+
+  // Compares the call with those of other processes.
+  void enter(call_signature const& signature) {
+    if (!others_) return;
+    if (!options_.checks_calls) return others_->count_call();
+    auto const difference = others_->enter(signature);
+    if (!difference.empty()) abort(difference);
+    throw_if_failed();
   }
 
   template <chunking Chunks, class T, class Reducer>
@@ -190,15 +265,7 @@ class basic_device_world : public device_ranks<Devices> {
                std::vector<detail::plain_buffers> const& buffers, detail::call_size const& size,
                std::vector<std::size_t> const& copied, Reducer const& reduce, streams const& on) {
     constexpr element_sizes sizes = sizes_of<Reducer, T>();
-    expects(plan.prepared().source().rank_count == this->rank_count(),
-            "schedule: prepared for another number of ranks");
-    expects(sizes.largest() <= plan.prepared().tables().layout().slot_bytes,
-            "device_world_options: slot_bytes is less than the size of one element");
-    if constexpr (!is_commutative<Reducer>) {
-      expects(
-          plan.prepared().keeps_order(),
-          "a reducer that is not commutative needs a schedule that keeps the order of the ranks");
-    }
+    this->template expect_runs<T, Reducer>(plan.prepared());
     auto const& all = this->expect_streams(on);
     auto const phases = phases_of(kind);
     auto const blocks =
@@ -210,10 +277,11 @@ class basic_device_world : public device_ranks<Devices> {
 
     device_call call;
     std::vector<void*> copies(buffers.size(), nullptr);
-    for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
-      if (copied[rank] > 0) copies[rank] = this->scratch_of(rank, copied[rank]);
-      call.inputs[rank] = copied[rank] > 0 ? copies[rank] : buffers[rank].input;
-      call.outputs[rank] = buffers[rank].output;
+    for (std::size_t k = 0; k < buffers.size(); ++k) {
+      std::size_t const rank = static_cast<std::size_t>(this->first_rank()) + k;
+      if (copied[k] > 0) copies[k] = this->scratch_of(k, copied[k]);
+      call.inputs[rank] = copied[k] > 0 ? copies[k] : buffers[k].input;
+      call.outputs[rank] = buffers[k].output;
     }
     if (trees.size() <= device_call::most_trees) {
       std::copy(trees.begin(), trees.end(), call.trees);
@@ -221,12 +289,15 @@ class basic_device_world : public device_ranks<Devices> {
     call.failed = failed_;
     call.deadline_nanoseconds = static_cast<std::uint64_t>(options_.deadline.count());
     call.slot_bytes = plan.prepared().tables().layout().slot_bytes;
-    call.device_count = static_cast<std::uint32_t>(where_.devices.size());
     call.rank_count = static_cast<std::uint32_t>(this->rank_count());
     call.lanes_per_block = blocks.lanes_per_block;
     call.phases = phases;
     call.kind = kind;
-    call.is_both = has_reduce_phase(kind) && has_broadcast_phase(kind);
+    call.reduces = has_reduce_phase(kind);
+
+    constexpr std::string_view names = detail::names_of<T, Reducer, Chunks>();
+    enter(call_signature(kind, plan.prepared().fingerprint(), size.count, sizeof(T), names,
+                         detail::fingerprint_of_types<T, Reducer, Chunks>(), size.chunk_bytes));
 
     typename device_order<Devices>::turn turn(driver_.order(), driver_);
     for (std::size_t k = 0; k < all.size(); ++k) turn.begin(where_.devices[k], all[k]);
@@ -239,14 +310,15 @@ class basic_device_world : public device_ranks<Devices> {
     try {
       for (std::size_t k = 0; k < all.size(); ++k) {
         plan.set_device(call, k);
-        call.abort = aborts_[k];
-        call.aborts = abort_lists_[k];
+        call.abort = reinterpret_cast<counter*>(flags_.own(k));
+        call.aborts = abort_lists_[k].flags;
+        call.abort_count = abort_lists_[k].count;
         if (blocks.blocks[k] == 0) continue;
         driver_.template launch<Link, T>(where_.devices[k], blocks.blocks[k], blocks.threads, call,
                                          reduce, all[k]);
       }
-    } catch (...) {  // those that were launched would wait for the others
-      abort();
+    } catch (std::exception const& failure) {  // those that were launched would wait for the others
+      abort(own_name() + ": " + failure.what());
       throw;
     }
     for (std::size_t k = 0; k < all.size(); ++k) turn.end(where_.devices[k], all[k]);
@@ -274,21 +346,32 @@ class basic_device_world : public device_ranks<Devices> {
   void throw_if_failed() {
     if (!has_failed()) return;
     if (!failure_) {
+      raise_flags();  // not all kernels reach all others
       // What has not begun may never do so.
       for (int const device : where_.devices) driver_.let_end(device);
-      double const seconds = static_cast<double>(options_.deadline.count()) * 1e-9;
-      std::vector<device_rank_state> nobody;
-      failure_ = describe_device_stall(collective::broadcast, nobody, seconds);
-      for (auto& plan : prepared_) {
-        auto const failed = plan->find_failure();
-        if (failed.is_here) failure_ = describe_device_stall(failed.kind, failed.ranks, seconds);
-      }
+      failure_ = find_cause();
     }
     throw collective_error(*failure_);
   }
 
-  std::vector<counter*> aborts_;  // by device
-  std::vector<counter**> abort_lists_;
+  [[nodiscard]] collective_error find_cause() {
+    device_process_report report;
+    for (auto& plan : prepared_) {
+      auto const failed = plan->find_failure();
+      if (failed.is_here) report.set(plan->prepared().fingerprint(), failed.kind, failed.ranks);
+    }
+    if (others_) return find_cause_among(*others_, where_, report);
+    return describe_device_stall(report.kind, judge_reports(where_, {report}),
+                                 std::chrono::duration<double>(options_.deadline).count());
+  }
+
+  struct abort_list {
+    counter** flags = nullptr;  // in memory of the device
+    std::uint32_t count = 0;
+  };
+
+  reachable_memory<Devices> flags_;
+  std::vector<abort_list> abort_lists_;  // by device of this process
   counter* failed_ = nullptr;
   std::vector<std::unique_ptr<prepared_type>> prepared_;
   std::optional<collective_error> failure_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/cuda/device_call.hpp>
@@ -16,16 +17,33 @@ namespace blink::inline BLINK_ABI {
 
 /// How a communicator of devices runs its calls.
 struct device_world_options {
-  std::vector<int> devices;  ///< by rank; a device that is named several times runs several ranks
-  std::uint32_t window = 4;  ///< slots of a wire: chunks in flight
-  std::size_t slot_bytes = std::size_t{1} << 18;                 ///< the largest chunk
+  std::vector<int>
+      devices;  ///< by rank of this process; a device that is named several times runs several ranks
+  std::uint32_t window = 4;                       ///< slots of a wire: chunks in flight
+  std::size_t slot_bytes = std::size_t{1} << 18;  ///< the largest chunk
   std::chrono::nanoseconds deadline = std::chrono::seconds(30);  ///< without any progress
   std::uint32_t threads = 0;                      ///< of a block; 0: as many as there is room for
   std::size_t memory_cap = std::size_t{1} << 30;  ///< bytes on each device
   bool checks_places = true;  ///< does each call ask the driver where buffers lie?
+  bool checks_calls = true;   ///< does each call compare itself with those of other processes?
   /// For choosing chunks that the schedule leaves open. Estimates until they are measured.
   pipeline_costs costs{4e-6, 2e10, 0};
 };
+
+/// Of what is the same in all processes of a communicator.
+[[nodiscard]] inline std::uint64_t fingerprint(device_world_options const& options) {
+  detail::fingerprint all;
+  for (std::uint64_t const number :
+       {std::uint64_t{options.window}, std::uint64_t{options.slot_bytes},
+        std::uint64_t{options.checks_calls}}) {
+    all.add(number);
+  }
+  for (double const cost : {options.costs.chunk_seconds, options.costs.bytes_per_second,
+                            options.costs.latency_seconds}) {
+    all.add(cost);
+  }
+  return all.value();
+}
 
 /// Throws: precondition_error if an option is out of range.
 inline void validate(device_world_options const& options) {

@@ -8,6 +8,7 @@
 #include <blink/topology/topology.hpp>
 #include <blink/transports/cuda/copy_step.hpp>
 #include <blink/transports/cuda/device_allocation.hpp>
+#include <blink/transports/cuda/device_handles.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
 
 #include <algorithm>
@@ -71,7 +72,8 @@ template <device_runtime Devices>
       if (probe.reaches) {
         device_allocation<Devices> const source(driver, here, options.bytes);
         device_allocation<Devices> const target(driver, there, options.bytes);
-        auto const stream = driver.make_stream(here);
+        device_stream<Devices> const own(driver, here);
+        auto const stream = own.get();
         auto const pattern = detail::probe_pattern(options.bytes, probe.from, probe.to);
         driver.write(here, source.get(), pattern.data(), options.bytes);
         std::vector<unsigned char> found(options.bytes);
@@ -102,7 +104,6 @@ template <device_runtime Devices>
         std::chrono::duration<double> const taken = std::chrono::steady_clock::now() - begin;
         probe.bytes_per_second =
             static_cast<double>(options.bytes) * options.copies / std::max(taken.count(), 1e-9);
-        driver.destroy_stream(stream);
       }
       result.push_back(probe);
     }

@@ -14,7 +14,7 @@
 
 namespace blink::inline BLINK_ABI {
 
-/// The buffers of one rank in a call that one process makes for all ranks.
+/// The buffers of one rank in a call that one process makes for all its ranks.
 template <class T>
 struct rank_buffers {
   T const* input = nullptr;
@@ -31,11 +31,23 @@ struct plain_buffers {
   std::size_t count = 0;
 };
 
+/// Consecutive ranks, those of a process.
+struct rank_range {
+  int first = 0;
+  int of = 0;  ///< how many ranks there are in all
+
+  /// The number of the rank at a position among them.
+  [[nodiscard]] std::string text(std::size_t position) const {
+    return std::to_string(static_cast<std::size_t>(first) + position);
+  }
+};
+
 /// Throws: precondition_error if the output of a rank overlaps a buffer of another one: ranks on one
 ///         device share its memory.
 ///
-/// use: by rank. Time: O(ranks log ranks). Pre: each rank's own buffers passed `check_buffers`.
-inline void expect_ranks_apart(collective kind, std::vector<buffer_use> const& use,
+/// Time: O(ranks log ranks). Pre: each rank's own buffers passed `check_buffers`.
+inline void expect_ranks_apart(collective kind, rank_range const& which,
+                               std::vector<buffer_use> const& use,
                                std::vector<plain_buffers> const& buffers,
                                std::size_t element_bytes) {
   struct range {
@@ -44,8 +56,8 @@ inline void expect_ranks_apart(collective kind, std::vector<buffer_use> const& u
     bool is_written = false;
   };
   std::vector<range> ranges;
-  std::size_t const ranks = buffers.size();
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
+  auto const ranks = static_cast<std::size_t>(which.of);
+  for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
     std::size_t const bytes = buffers[rank].count * element_bytes;
     if (bytes == 0) return;
     auto const in = reinterpret_cast<std::uintptr_t>(buffers[rank].input);
@@ -74,20 +86,21 @@ inline void expect_ranks_apart(collective kind, std::vector<buffer_use> const& u
       if (before == nullptr || before->rank == one.rank || before->end <= one.begin) continue;
       throw precondition_error(
           std::string(to_text(kind)) + ": the " + (one.is_written ? "output" : "input") +
-          " of rank " + std::to_string(one.rank) + " begins inside the " +
-          (before->is_written ? "output" : "input") + " of rank " + std::to_string(before->rank));
+          " of rank " + which.text(one.rank) + " begins inside the " +
+          (before->is_written ? "output" : "input") + " of rank " + which.text(before->rank));
     }
     keep(longest, one);
     if (one.is_written) keep(longest_written, one);
   }
 }
 
-/// Checks the buffers of all ranks. Returns by rank whether input and output are in one place.
+/// Checks the buffers of some ranks, which `use` and `buffers` are of in order. Returns for each
+/// whether input and output are in one place.
 ///
 /// Throws: precondition_error that names the rank for counts that differ, buffers that are null, not
 ///         aligned for their elements, larger than an address can name, or that overlap in another
 ///         way than in place.
-[[nodiscard]] inline std::vector<bool> check_rank_buffers(collective kind,
+[[nodiscard]] inline std::vector<bool> check_rank_buffers(collective kind, rank_range const& which,
                                                           std::vector<buffer_use> const& use,
                                                           std::vector<plain_buffers> const& buffers,
                                                           std::size_t element_bytes,
@@ -101,26 +114,25 @@ inline void expect_ranks_apart(collective kind, std::vector<buffer_use> const& u
   for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
     auto const& own = buffers[rank];
     if (own.count != buffers[0].count) {
-      throw precondition_error(name + ": rank 0 has count " + std::to_string(buffers[0].count) +
-                               ", rank " + std::to_string(rank) + " has " +
-                               std::to_string(own.count));
+      throw precondition_error(name + ": rank " + which.text(0) + " has count " +
+                               std::to_string(buffers[0].count) + ", rank " + which.text(rank) +
+                               " has " + std::to_string(own.count));
     }
-    auto const overlap =
-        check_buffers(kind, use[rank], static_cast<int>(rank), static_cast<int>(buffers.size()),
-                      own.input, own.output, own.count, element_bytes);
+    auto const overlap = check_buffers(kind, use[rank], which.first + static_cast<int>(rank),
+                                       which.of, own.input, own.output, own.count, element_bytes);
     is_in_place[rank] = overlap == buffer_overlap::in_place;
     if (own.count == 0) continue;
-    auto const expect_aligned = [&](bool is_used, char const* which, void const* at) {
+    auto const expect_aligned = [&](bool is_used, char const* part, void const* at) {
       std::size_t const off = reinterpret_cast<std::uintptr_t>(at) % alignment;
       if (!is_used || off == 0) return;
-      throw precondition_error(name + " on rank " + std::to_string(rank) + ": the " + which +
-                               " lies " + std::to_string(off) + " bytes behind a multiple of " +
+      throw precondition_error(name + " on rank " + which.text(rank) + ": the " + part + " lies " +
+                               std::to_string(off) + " bytes behind a multiple of " +
                                std::to_string(alignment) + ", the alignment of its elements");
     };
     expect_aligned(use[rank].reads, "input", own.input);
     expect_aligned(use[rank].writes, "output", own.output);
   }
-  expect_ranks_apart(kind, use, buffers, element_bytes);
+  expect_ranks_apart(kind, which, use, buffers, element_bytes);
   return is_in_place;
 }
 

@@ -134,10 +134,10 @@ class mpi_notices {
                         : ", tree " + std::to_string(where.tree) + ", chunk " +
                               std::to_string(where.chunk) + " of " + std::to_string(where.chunks));
     auto const cause = [&](int peer, std::string const& what) {
-      return collective_error(text + ": rank " + std::to_string(peer) + what + " (waited " +
-                                  std::to_string(seconds) + " s)",
-                              channel_->rank(), peer, where.tree, where.chunk);
+      return collective_error(text + ": rank " + std::to_string(peer) + what, channel_->rank(),
+                              peer, where.tree, where.chunk);
     };
+    auto const waited = " (waited " + std::to_string(seconds) + " s)";
     auto const number = std::to_string(call_);
     for (int const peer : *neighbours_) {
       if (is_gone(peer) && !is_present(peer)) {
@@ -145,10 +145,10 @@ class mpi_notices {
       }
     }
     for (int const peer : *neighbours_) {
-      if (!is_present(peer)) return cause(peer, " has not entered call " + number);
+      if (!is_present(peer)) return cause(peer, " has not entered call " + number + waited);
     }
     if (where.peer >= 0) {
-      return cause(where.peer, where.sends ? " has not taken it" : " has not sent it");
+      return cause(where.peer, (where.sends ? " has not taken it" : " has not sent it") + waited);
     }
     return {text + ": no progress in " + std::to_string(seconds) + " s", channel_->rank(), -1, -1,
             -1};

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/call_signature.hpp>
+#include <blink/collectives/collective_error.hpp>
+#include <blink/collectives/detail/fingerprint.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/letter_box.hpp>
+#include <blink/transports/process_bootstrap.hpp>
+#include <blink/transports/shared_segment.hpp>
+
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// Processes of one host that work together while their data goes another way, such as from GPU to
+/// GPU: they agree, compare their calls, and tell each other of failures, through memory of the host.
+/// Whoever dies, leaves or does not come is named; nothing is waited for longer than the deadline.
+///
+/// All processes call `gather`, `agree` and `clear_failure` in the same order. One thread of each
+/// process uses it.
+class host_processes {
+ public:
+  static constexpr std::uint64_t most_ahead = 256;  ///< calls of the slowest process
+
+  /// Throws: precondition_error if the processes are not of one host (or container), on all of them;
+  ///         input_error, resource_error; what the bootstrap throws.
+  template <process_bootstrap Bootstrap>
+  host_processes(Bootstrap& all, std::chrono::nanoseconds deadline)
+      : process_(all.process()), count_(all.process_count()), deadline_(deadline) {
+    expects(deadline.count() > 0, "host_processes: deadline > 0");
+    expects(count_ >= 1 && process_ >= 0 && process_ < count_,
+            "host_processes: the bootstrap has processes from 0 to process_count() - 1");
+    introduction mine;
+    mine.host = host_fingerprint();
+    mine.process = getpid();
+    std::string why;  // not
+    auto const attempt = [&](auto const& step) {
+      try {
+        if (why.empty()) step();
+      } catch (std::exception const& failure) {
+        why = failure.what();
+      }
+      why.copy(mine.failure.data(), mine.failure.size() - 1);
+    };
+    if (process_ == 0) {
+      attempt([&] {
+        segment_.emplace(shared_segment::create(count_, bytes_for(count_)));
+        segment_->path().copy(mine.path.data(), mine.path.size() - 1);
+      });
+    }
+    auto const first = introduce(all, mine);
+    for (std::size_t peer = 0; peer < first.size(); ++peer) {
+      if (first[peer].host != first[0].host) {
+        throw precondition_error(
+            "processes 0 and " + std::to_string(peer) +
+            " are not of one host, or do not see each other's processes (containers); memory of "
+            "devices is shared by processes of one host");
+      }
+      for (std::size_t other = 0; other < peer; ++other) {
+        if (first[other].process != first[peer].process) continue;
+        throw precondition_error("processes " + std::to_string(other) + " and " +
+                                 std::to_string(peer) + " are one, process " +
+                                 std::to_string(first[peer].process) +
+                                 " of the system: its devices belong to one world");
+      }
+    }
+    attempt([&] {
+      if (process_ != 0) segment_.emplace(shared_segment::open(first[0].path.data()));
+      segment_->claim(process_);
+      std::size_t const bytes = sizeof(board) * static_cast<std::size_t>(count_);
+      boards_ = static_cast<board*>(segment_->find_or_make(1, bytes));
+      letters_.emplace(segment_->find_or_make(2, letter_box::bytes(count_)), process_, count_);
+    });
+    (void)introduce(all, mine);
+  }
+  host_processes(host_processes const&) = delete;
+  host_processes& operator=(host_processes const&) = delete;
+  ~host_processes() { at(process_).is_gone.store(1); }
+
+  [[nodiscard]] int process() const { return process_; }
+  [[nodiscard]] int count() const { return count_; }
+  [[nodiscard]] std::chrono::nanoseconds deadline() const { return deadline_; }
+
+  /// What each process gives, by process. All wait until all have given theirs.
+  ///
+  /// step:   what it is for: the same everywhere
+  /// Throws: collective_error, now and whenever it is called again, if a process has died, has left,
+  ///         or does not come before the deadline; precondition_error if one is at another step.
+  template <class T>
+  [[nodiscard]] std::vector<T> gather(std::string const& step, T const& own) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= letter_box::most_bytes);
+    std::vector<T> result(static_cast<std::size_t>(count_));
+    letters_->gather(
+        step, &own, result.data(), sizeof own, deadline_, [&](int peer) { return loss_of(peer); },
+        [&](int peer) { return name(peer); });
+    return result;
+  }
+
+  /// Does `work` in every process, and returns when it is done in all.
+  ///
+  /// Throws: what `work` throws; precondition_error with the other's text if it fails elsewhere;
+  ///         what `gather` throws.
+  template <class Work>
+  void agree(std::string const& step, Work const& work) {
+    verdict own;
+    std::exception_ptr mine;
+    try {
+      work();
+    } catch (std::exception const& failure) {
+      mine = std::current_exception();
+      own.has_failed = true;
+      std::string_view(failure.what()).copy(own.text.data(), own.text.size() - 1);
+    }
+    std::vector<verdict> all;
+    try {
+      all = gather(step, own);
+    } catch (error const&) {
+      if (!mine) throw;
+    }
+    if (mine) std::rethrow_exception(mine);
+    for (int peer = 0; peer < count_; ++peer) {
+      auto const& theirs = all[static_cast<std::size_t>(peer)];
+      if (!theirs.has_failed) continue;
+      throw precondition_error(step + ": " + name(peer) + " refuses: " + theirs.text.data());
+    }
+  }
+
+  // --- calls ---
+
+  /// Says what this process calls next, and compares it with what others have said that they call at
+  /// its turn: whoever comes later finds out. Waits only for a process that is `most_ahead` calls
+  /// behind. Returns what differs; empty: nothing that is known.
+  [[nodiscard]] std::string enter(call_signature const& call) {
+    auto& mine = at(process_);
+    std::uint64_t const number = mine.calls.load(std::memory_order_relaxed);
+    auto const end = std::chrono::steady_clock::now() + deadline_;
+    for (int peer = 0; peer < count_; ++peer) {
+      while (at(peer).calls.load() + most_ahead <= number) {
+        if (has_failed()) return "";
+        std::string const lost = loss_of(peer);
+        if (!lost.empty() || std::chrono::steady_clock::now() > end) {
+          return name(peer) + (lost.empty() ? "" : " " + lost + ", and") + " has made " +
+                 std::to_string(at(peer).calls.load()) + " calls, process " +
+                 std::to_string(process_) + " has made " + std::to_string(number);
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      }
+    }
+    mine.signatures[number % signature_slots] = call;
+    mine.calls.store(number + 1);
+    for (int peer = 0; peer < count_; ++peer) {
+      if (peer == process_ || at(peer).calls.load() <= number) continue;
+      auto const& theirs = at(peer).signatures[number % signature_slots];
+      if (theirs.fingerprint() == call.fingerprint()) continue;
+      return "call " + std::to_string(number + 1) + ": process " + std::to_string(process_) +
+             " calls " + call.operation() + ", with " + call.difference(theirs, peer, "process");
+    }
+    return "";
+  }
+  /// Counts a call that is not compared.
+  void count_call() {
+    auto& calls = at(process_).calls;
+    calls.store(calls.load(std::memory_order_relaxed) + 1);
+  }
+  [[nodiscard]] std::uint64_t calls(int process) const { return at(process).calls.load(); }
+
+  // --- failures ---
+
+  /// All calls fail from now on; the first failure is the one that is told.
+  void fail(collective_error const& failure) {
+    auto& note = at(process_);
+    if (has_failed() || note.has_note.load() != 0) return;
+    note.rank = failure.rank;
+    note.peer = failure.peer;
+    note.tree = failure.tree;
+    note.chunk = failure.chunk;
+    note.text = {};
+    std::string_view(failure.what()).copy(note.text.data(), note.text.size() - 1);
+    note.has_note.store(1);
+    std::uint32_t nobody = 0;
+    at(0).first_failure.compare_exchange_strong(nobody, static_cast<std::uint32_t>(process_) + 1);
+  }
+  [[nodiscard]] bool has_failed() const { return at(0).first_failure.load() != 0; }
+  /// Pre: has_failed().
+  [[nodiscard]] collective_error failure() const {
+    auto const& note = at(static_cast<int>(at(0).first_failure.load()) - 1);
+    return {note.text.data(), note.rank, note.peer, note.tree, note.chunk};
+  }
+
+  /// What a process knows of a failure, for the others to read.
+  template <class T>
+  void report(T const& what) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= most_report_bytes);
+    auto& mine = at(process_);
+    std::memcpy(mine.report.data(), &what, sizeof what);
+    mine.has_report.store(1);
+  }
+  template <class T>
+  [[nodiscard]] std::optional<T> report_of(int process) const {
+    if (at(process).has_report.load() == 0) return std::nullopt;
+    T result;
+    std::memcpy(static_cast<void*>(&result), at(process).report.data(), sizeof result);
+    return result;
+  }
+
+  /// Forgets the failure and what was called. All processes do it, each when nothing of it runs.
+  template <class Work>
+  void clear_failure(Work const& restart) {
+    agree("recover: the end of all calls", [] {});
+    auto& mine = at(process_);
+    agree("recover: a new beginning", [&] {
+      mine.has_note.store(0);
+      mine.has_report.store(0);
+      mine.calls.store(0);
+      if (process_ == 0) mine.first_failure.store(0);
+      restart();
+    });
+  }
+
+  // --- who is there ---
+
+  /// "process 1 (process 4711, stopped)"
+  [[nodiscard]] std::string name(int process) const {
+    return "process " + std::to_string(process) + " (" + segment_->describe(process) + ")";
+  }
+  /// Why nothing is to be expected of a process any more: "has died"; empty: it may be there.
+  [[nodiscard]] std::string loss_of(int process) const {
+    if (process == process_) return "";
+    if (at(process).is_gone.load() != 0) return "has left";
+    return segment_->has_died(process) ? "has died" : "";
+  }
+
+ private:
+  static constexpr std::size_t most_report_bytes = 8192;
+  // One more than may be ahead: what a process compares with is not overwritten meanwhile.
+  static constexpr std::uint64_t signature_slots = most_ahead + 1;
+
+  struct introduction {
+    std::uint64_t host = 0;
+    std::int64_t process = 0;     // its number in the system
+    std::array<char, 64> path{};  // of the segment
+    std::array<char, 256> failure{};
+  };
+  struct verdict {
+    bool has_failed = false;
+    std::array<char, 512> text{};
+  };
+  /// What one process writes and all read; all 0 at first. The first failure is on the first board.
+  struct alignas(128) board {
+    std::atomic<std::uint64_t> calls;  // that it has made
+    std::atomic<std::uint32_t> is_gone;
+    std::atomic<std::uint32_t> has_note, has_report;
+    std::atomic<std::uint32_t> first_failure;  // the process that found it, plus 1
+    std::int32_t rank, peer, tree;             // of the note
+    long long chunk;
+    std::array<char, 1000> text;
+    std::array<std::byte, most_report_bytes> report;
+    std::array<call_signature, signature_slots> signatures;
+  };
+
+  // An upper limit: what is not used takes up nothing.
+  [[nodiscard]] static std::size_t bytes_for(int processes) {
+    return (std::size_t{1} << 20) * (64 + static_cast<std::size_t>(processes));
+  }
+
+  /// Equal in processes that see each other under the same numbers.
+  [[nodiscard]] static std::uint64_t host_fingerprint() {
+    detail::fingerprint all;
+    std::array<char, 64> text{};
+    std::unique_ptr<std::FILE, int (*)(std::FILE*)> const file(
+        std::fopen("/proc/sys/kernel/random/boot_id", "r"), std::fclose);
+    if (file && std::fgets(text.data(), text.size(), file.get()))
+      all.add(std::string_view(text.data()));
+    auto const bytes = readlink("/proc/self/ns/pid", text.data(), text.size());
+    all.add(std::string_view(text.data(), bytes < 0 ? 0 : static_cast<std::size_t>(bytes)));
+    return all.value();
+  }
+
+  /// Throws: what it says in the failure of any of them.
+  template <class Bootstrap>
+  [[nodiscard]] std::vector<introduction> introduce(Bootstrap& all, introduction const& mine) {
+    std::vector<introduction> result(static_cast<std::size_t>(count_));
+    all.all_gather(&mine, result.data(), sizeof mine);
+    for (std::size_t peer = 0; peer < result.size(); ++peer) {
+      if (result[peer].failure[0] == '\0') continue;
+      throw resource_error("process " + std::to_string(peer) + ": " + result[peer].failure.data());
+    }
+    return result;
+  }
+
+  [[nodiscard]] board& at(int process) const { return boards_[process]; }
+
+  int process_;
+  int count_;
+  std::chrono::nanoseconds deadline_;
+  std::optional<shared_segment> segment_;
+  board* boards_ = nullptr;
+  std::optional<letter_box> letters_;
+};
+
+/// `agree` among processes if there are several; else just `work`.
+template <class Work>
+void agree(host_processes* processes, std::string const& step, Work const& work) {
+  if (processes == nullptr) {
+    work();
+  } else {
+    processes->agree(step, work);
+  }
+}
+
+}  // namespace blink::inline BLINK_ABI

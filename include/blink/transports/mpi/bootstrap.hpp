@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/mpi/channel.hpp>
+#include <blink/transports/process_bootstrap.hpp>
+
+#include <cstddef>
+
+namespace blink::inline BLINK_ABI {
+
+/// The processes of an MPI communicator, of which all are on one host. MPI's own errors and waits
+/// apply.
+class mpi_bootstrap {
+ public:
+  /// Pre: MPI runs, and outlives the use of this object.
+  explicit mpi_bootstrap(MPI_Comm all) : all_(all) {
+    MPI_Comm_rank(all, &process_);
+    MPI_Comm_size(all, &count_);
+  }
+  [[nodiscard]] int process() const { return process_; }
+  [[nodiscard]] int process_count() const { return count_; }
+  /// Throws: error if the library refuses and returns at all.
+  void all_gather(void const* own, void* all, std::size_t bytes) {
+    int const code = MPI_Allgather(own, static_cast<int>(bytes), MPI_BYTE, all,
+                                   static_cast<int>(bytes), MPI_BYTE, all_);
+    if (code != MPI_SUCCESS) throw error("MPI_Allgather: " + mpi_error_text(code));
+  }
+
+ private:
+  MPI_Comm all_;
+  int process_ = 0;
+  int count_ = 1;
+};
+static_assert(process_bootstrap<mpi_bootstrap>);
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace blink::inline BLINK_ABI {
+
+namespace detail {
+
+/// The square root of a size, rounded down, at most 2^32 (`<cmath>` is a fifth of the time that
+/// these headers take to compile).
+[[nodiscard]] inline std::size_t square_root(double square) {
+  constexpr double most = 0x1p62;
+  auto const target = static_cast<std::uint64_t>(std::clamp(square, 0.0, most));
+  std::uint64_t root = 0;
+  for (std::uint64_t bit = std::uint64_t{1} << (std::bit_width(target) / 2); bit > 0; bit /= 2) {
+    if ((root + bit) * (root + bit) <= target) root += bit;
+  }
+  return static_cast<std::size_t>(root);
+}
+
+}  // namespace detail
+
+/// The chunk of a pipeline of `steps` steps that is done soonest: (ceil(S/c) + steps - 1)(a + c/b)
+/// is least at c = sqrt(a b S / (steps - 1)), for a part of S bytes, a seconds for each chunk and b
+/// bytes for each second. One step: the whole part.
+[[nodiscard]] inline std::size_t pipeline_chunk_bytes(std::size_t part_bytes, int steps,
+                                                      double chunk_seconds,
+                                                      double bytes_per_second) {
+  if (steps <= 1) return part_bytes;
+  double const square = chunk_seconds * bytes_per_second * static_cast<double>(part_bytes) /
+                        static_cast<double>(steps - 1);
+  return std::min(part_bytes, detail::square_root(square));
+}
+
+/// What chunks cost; for choosing their size, and for shaped links.
+struct pipeline_costs {
+  double chunk_seconds = 1e-6;  ///< of each chunk in each step, beside its bytes
+  double bytes_per_second =
+      1e10;                    ///< over one edge; links with rates in the schedule count instead
+  double latency_seconds = 0;  ///< shaped links: from the end of sending to the arrival
+};
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/chunking.hpp>
+#include <blink/collectives/lane.hpp>
+#include <blink/collectives/order.hpp>
+#include <blink/collectives/reducer.hpp>
+#include <blink/collectives/schedule.hpp>
+#include <blink/collectives/schedule_blocks.hpp>
+#include <blink/collectives/split.hpp>
+#include <blink/config.hpp>
+#include <blink/transports/pipeline.hpp>
+#include <blink/transports/wire_tables.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// A block of a buffer: where it begins in the input of who sends it and in the output of who gets
+/// it, in elements.
+struct block_range {
+  std::size_t input_begin = 0;
+  std::size_t output_begin = 0;
+  std::size_t count = 0;
+};
+
+/// Which part of a buffer each tree of a schedule carries, and in which chunks: its share among the
+/// trees that carry parts of the same block, and the pipeline that its edges are.
+class tree_parts {
+ public:
+  /// carries: the collectives that the schedule carries (`validate_for`)
+  /// Time:    O(T V h) for T trees of V ranks and height h, and each collective.
+  tree_parts(schedule const& plan, std::vector<collective> const& carries,
+             wire_layout const& layout, pipeline_costs const& costs)
+      : trees_(plan.trees.size()),
+        is_one_shot_(plan.is_one_shot),
+        slot_bytes_(layout.slot_bytes),
+        chunk_seconds_(costs.chunk_seconds + costs.latency_seconds) {
+    bool const flows = std::all_of(plan.trees.begin(), plan.trees.end(),
+                                   [](schedule_tree const& t) { return t.receivers.size() == 1; });
+    if (!is_one_shot_) measure_shares(plan, collective::broadcast, &tree_numbers::of_buffer);
+    measure_shares(plan, collective::all_gather, &tree_numbers::of_root);
+    if (flows) measure_shares(plan, collective::all_to_all, &tree_numbers::of_flow);
+    for (std::size_t tree = 0; tree < trees_.size(); ++tree) {
+      trees_[tree].chunk_bytes = plan.trees[tree].chunk_bytes;
+    }
+    for (auto const kind : carries) measure_pipelines(plan, kind, layout.reaches, costs);
+  }
+
+  /// Sets which elements a lane carries in a call, and in which chunks; see
+  /// `prepared_schedule::set_call`.
+  template <chunking Chunks>
+  void set(lane& here, collective kind, block_range const& block, element_sizes const& sizes,
+           order_promise order, std::size_t chunk_bytes) const {
+    auto const& share = share_of(trees_[here.tree], kind);
+    std::size_t const begin =
+        order == order_promise::shape
+            ? set_periods(here, share, block.count, sizes)
+            : set_chunks<Chunks>(here, share, kind, block.count, sizes, chunk_bytes);
+    here.input_begin = block.input_begin + begin;
+    here.output_begin = block.output_begin + begin;
+    here.chunks = (here.count + here.chunk - 1) / here.chunk;
+  }
+
+ private:
+  struct tree_share {
+    std::uint64_t before = 0;  // sum of the weights of the trees listed before
+    std::uint64_t weight = 0;
+    std::uint64_t total = 0;
+    std::uint64_t heaviest = 0;  // largest weight among them, at least 1
+  };
+  struct tree_pipeline {
+    int steps = 1;
+    double bytes_per_second = 0;
+  };
+  struct tree_numbers {
+    tree_share of_buffer;  // among all trees
+    tree_share of_root;    // among the trees with the same root
+    tree_share of_flow;    // among the trees with the same root and receiver
+    std::array<tree_pipeline, collective_names.size()> pipelines;
+    std::size_t chunk_bytes = 0;  // that the schedule asks for
+  };
+
+  [[nodiscard]] tree_share const& share_of(tree_numbers const& tree, collective kind) const {
+    if (is_flow(kind)) return tree.of_flow;
+    return is_one_shot_ || has_equal_roots(kind) ? tree.of_root : tree.of_buffer;
+  }
+
+  /// One part of the buffer in chunks. Returns where it begins.
+  template <chunking Chunks>
+  std::size_t set_chunks(lane& here, tree_share const& share, collective kind, std::size_t count,
+                         element_sizes const& sizes, std::size_t chunk_bytes) const {
+    std::size_t const begin = part_begin(count, sizes.value, share.before, share.total);
+    here.count = part_begin(count, sizes.value, share.before + share.weight, share.total) - begin;
+    // Chunks are as large as they are on the wires that carry the larger of both.
+    std::size_t const element_bytes = sizes.largest();
+    std::size_t scheduled = chunk_bytes != 0 ? chunk_bytes : trees_[here.tree].chunk_bytes;
+    if (scheduled == 0) {
+      auto const& pipeline = trees_[here.tree].pipelines[static_cast<std::size_t>(kind)];
+      scheduled = pipeline_chunk_bytes(here.count * element_bytes, pipeline.steps, chunk_seconds_,
+                                       pipeline.bytes_per_second);
+    }
+    std::size_t const asked = Chunks::elements({here.count, element_bytes, scheduled});
+    std::size_t const most = slot_bytes_ / element_bytes;
+    here.chunk = std::max<std::size_t>(1, std::min(asked, most));
+    here.stride = here.chunk;
+    return begin;
+  }
+
+  /// A share of each period as a chunk. Returns where the first begins.
+  static constexpr std::size_t period_share_bytes = 1 << 15;  ///< of the heaviest tree
+  std::size_t set_periods(lane& here, tree_share const& share, std::size_t count,
+                          element_sizes const& sizes) const {
+    std::size_t const bytes = std::min(slot_bytes_, period_share_bytes);
+    auto const period = period_of(std::max<std::size_t>(1, bytes / sizes.largest()), sizes.value,
+                                  share.heaviest, share.total);
+    auto const part = part_of_periods(count, period, share.before, share.weight, share.total);
+    here.count = part.count;
+    here.chunk = std::max<std::size_t>(1, part.share);
+    here.stride = period.elements;
+    return part.begin;
+  }
+
+  // The shares of all trees in the blocks that they carry parts of, for one way to number blocks.
+  void measure_shares(schedule const& plan, collective kind, tree_share tree_numbers::* share) {
+    struct block_weights {
+      std::uint64_t total = 0;
+      std::uint64_t heaviest = 1;
+    };
+    std::vector<block_weights> weights(block_numbers(plan, kind));
+    for (std::size_t index = 0; index < trees_.size(); ++index) {
+      auto const& tree = plan.trees[index];
+      auto& of_block = weights[block_number(plan, tree, kind)];
+      trees_[index].*share = {of_block.total, tree.weight, 0, 0};
+      of_block.total += tree.weight;
+      of_block.heaviest = std::max(of_block.heaviest, tree.weight);
+    }
+    for (std::size_t index = 0; index < trees_.size(); ++index) {
+      auto const& of_block = weights[block_number(plan, plan.trees[index], kind)];
+      auto& own = trees_[index].*share;
+      own.total = std::max<std::uint64_t>(1, of_block.total);  // 0 is refused for such calls
+      own.heaviest = of_block.heaviest;
+    }
+  }
+
+  // How the trees are as pipelines in a collective that the schedule carries.
+  void measure_pipelines(schedule const& plan, collective kind, bool reaches,
+                         pipeline_costs const& costs) {
+    bool const is_cut = has_input_blocks(kind) || has_output_blocks(kind);
+    double const rate = predicted_bytes_per_second(plan, kind) / (is_cut ? plan.rank_count : 1);
+    for (std::size_t index = 0; index < trees_.size(); ++index) {
+      auto const& tree = plan.trees[index];
+      auto& pipeline = trees_[index].pipelines[static_cast<std::size_t>(kind)];
+      int steps = 0;
+      if (has_reduce_phase(kind)) steps += tree_height(tree.reduce_parent);
+      bool const spreads = has_broadcast_phase(plan, tree, kind);
+      if (spreads) steps += tree_height(tree.broadcast_parent);
+      // With reach the root combines and spreads in one step.
+      if (reaches && has_reduce_phase(kind) && spreads) --steps;
+      pipeline.steps = std::max(1, steps);
+      auto const& share = share_of(trees_[index], kind);
+      pipeline.bytes_per_second =
+          rate == 0 ? costs.bytes_per_second
+                    : rate * static_cast<double>(share.weight) / static_cast<double>(share.total);
+    }
+  }
+
+  std::vector<tree_numbers> trees_;
+  bool is_one_shot_;
+  std::size_t slot_bytes_;
+  double chunk_seconds_;  // of each chunk in each step, beside its bytes
+};
+
+}  // namespace blink::inline BLINK_ABI

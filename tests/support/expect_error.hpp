@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What an error says, by a part of its text.
+
+#include <blink/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace blink_test {
+
+template <class Call>
+std::string error_of(Call const& call) {
+  try {
+    call();
+  } catch (blink::error const& failure) {
+    return failure.what();
+  }
+  return "no error";
+}
+
+}  // namespace blink_test
+
+#define EXPECT_ERROR(call, part)                                       \
+  do {                                                                 \
+    auto const text = blink_test::error_of([&] { call; });             \
+    EXPECT_NE(text.find(part), std::string::npos) << "says: " << text; \
+  } while (false)
