@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The functions that make, split and end communicators, on `blink_nccl::chosen_platform`. Included by one source.
+
+#include "dispatch.hpp"
+#include "functions.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace blink_nccl {
+
+/// A rank that comes to a communicator with this unique id.
+inline outcome begin_rank(communicator** where, int rank_count, unique_id const& id, int rank,
+                          configuration* config) {
+  using P = chosen_platform;
+  expect_result(where);
+  *where = nullptr;
+  if (rank_count < 1) refuse_argument(std::to_string(rank_count) + " ranks, expected some");
+  expect_rank("rank", rank, rank_count);
+  bool const is_blocking = blocks(config);
+  int const device = P::current_device();
+  auto& home = library<P>::the();
+  std::unique_ptr<handle<P>> gone;  // ends without the lock
+  auto held = home.lock();
+  auto* const mine = home.make_handle(rank, rank_count, device, is_blocking);
+  std::shared_ptr<gathering<P>> here;
+  try {
+    here = home.join(id, *mine);
+  } catch (...) {
+    gone = home.forget(*mine);
+    throw;
+  }
+  held.unlock();
+  *where = mine;
+  return group<P>::of_thread().add({mine, where, here, id, config});
+}
+
+result ncclCommInitRankConfig(communicator** where, int rank_count, unique_id id, int rank,
+                              configuration* config) {
+  return guarded<chosen_platform>("ncclCommInitRankConfig",
+                                  [&] { return begin_rank(where, rank_count, id, rank, config); });
+}
+result ncclCommInitRank(communicator** where, int rank_count, unique_id id, int rank) {
+  return guarded<chosen_platform>("ncclCommInitRank",
+                                  [&] { return begin_rank(where, rank_count, id, rank, nullptr); });
+}
+/// Several ids spread the work of beginning over processes: here one is as good.
+result ncclCommInitRankScalable(communicator** where, int rank_count, int rank, int id_count,
+                                unique_id* ids, configuration* config) {
+  return guarded<chosen_platform>("ncclCommInitRankScalable", [&] {
+    if (ids == nullptr || id_count < 1) refuse_argument("no unique id, expected at least one");
+    return begin_rank(where, rank_count, ids[0], rank, config);
+  });
+}
+
+result ncclCommInitAll(communicator** where, int rank_count, int const* devices) {
+  using P = chosen_platform;
+  return guarded<P>("ncclCommInitAll", [&]() -> outcome {
+    expect_result(where);
+    if (rank_count < 1) refuse_argument(std::to_string(rank_count) + " ranks, expected some");
+    (void)P::current_device();  // is there a driver?
+    auto options = options_wanted();
+    for (int rank = 0; rank < rank_count; ++rank) {
+      options.devices.push_back(devices == nullptr ? rank : devices[rank]);
+    }
+    auto& home = library<P>::the();
+    auto const held = home.lock();
+    auto const all = std::make_shared<team<P>>(options);
+    for (int rank = 0; rank < rank_count; ++rank) {
+      int const device = options.devices[static_cast<std::size_t>(rank)];
+      auto* const mine = home.make_handle(rank, rank_count, device, true);
+      mine->all = all;
+      where[rank] = mine;
+    }
+    return {};
+  });
+}
+
+result ncclCommSplit(communicator* given, int color, int key, communicator** where,
+                     configuration* config) {
+  using P = chosen_platform;
+  auto const own = [&](handle<P>& mine, auto& held) -> outcome {
+    expect_result(where);
+    *where = nullptr;
+    if (color < 0 && color != no_color) {
+      refuse_argument("color " + std::to_string(color) + ", expected one from 0 on, or -1");
+    }
+    bool const is_blocking = config == nullptr ? mine.blocks : blocks(config);
+    request<P> one;
+    one.name = "ncclCommSplit";
+    one.what = request<P>::shape::split;
+    one.color = color;
+    one.key = key;
+    one.deliver = [where, is_blocking, device = mine.device](std::shared_ptr<team<P>> all,
+                                                             int rank) {
+      if (all == nullptr) return;
+      auto* const made =
+          library<P>::the().make_handle(rank, all->rank_count(), device, is_blocking);
+      made->all = std::move(all);
+      *where = made;
+    };
+    return group<P>::of_thread().add(mine, std::move(one), held);
+  };
+  return with_communicator<P>("ncclCommSplit", given, own, [&](auto const& there, auto* theirs) {
+    expect_result(where);
+    communicator* made = nullptr;
+    auto const how = call_there(there.CommSplit, theirs, color, key, &made, config);
+    *where = nullptr;
+    if (made == nullptr) return how;
+    auto const held = library<P>::the().lock();
+    auto* const mine = library<P>::the().make_handle(0, 0, 0, true);
+    mine->forwarded = made;
+    *where = mine;
+    return how;
+  });
+}
+
+/// No call will follow, besides those that end the communicator.
+result ncclCommFinalize(communicator* given) {
+  using P = chosen_platform;
+  return with_communicator<P>(
+      "ncclCommFinalize", given,
+      [](handle<P>& mine, auto&) -> outcome {
+        mine.is_finalized = true;
+        return {};
+      },
+      [](auto const& there, auto* theirs) { return call_there(there.CommFinalize, theirs); });
+}
+
+/// Ends a rank's part: `leave(team)` first.
+template <class Leave, class There>
+result end_communicator(char const* name, communicator* given, Leave const& leave,
+                        There const& there) {
+  using P = chosen_platform;
+  if (given == nullptr) return result::success;
+  return guarded<P>(name, [&]() -> outcome {
+    auto& home = library<P>::the();
+    std::unique_ptr<handle<P>> gone;  // ends without the lock: the last waits for the devices
+    auto held = home.lock();
+    auto& mine = home.find(given);
+    auto* const theirs = mine.forwarded;
+    if (mine.all != nullptr) leave(*mine.all, mine.rank);
+    gone = home.forget(mine);
+    home.notify();
+    held.unlock();
+    return theirs == nullptr ? outcome{} : there(*fallback(), theirs);
+  });
+}
+result ncclCommDestroy(communicator* given) {
+  return end_communicator(
+      "ncclCommDestroy", given, [](auto& all, int rank) { all.leave(rank); },
+      [](auto const& there, auto* theirs) { return call_there(there.CommDestroy, theirs); });
+}
+result ncclCommAbort(communicator* given) {
+  return end_communicator(
+      "ncclCommAbort", given, [](auto& all, int rank) { all.abort(rank); },
+      [](auto const& there, auto* theirs) { return call_there(there.CommAbort, theirs); });
+}
+
+result ncclCommShrink(communicator* given, int* excluded, int excluded_count, communicator** where,
+                      configuration* config, int flags) {
+  using P = chosen_platform;
+  return with_communicator<P>(
+      "ncclCommShrink", given,
+      [](handle<P>&, auto&) -> outcome {
+        refuse_usage("not covered; ncclCommSplit does the same while all ranks are there");
+      },
+      [&](auto const& there, auto* theirs) {
+        expect_result(where);
+        communicator* made = nullptr;
+        auto const how =
+            call_there(there.CommShrink, theirs, excluded, excluded_count, &made, config, flags);
+        auto const held = library<P>::the().lock();
+        auto* const mine = made == nullptr ? nullptr : library<P>::the().make_handle(0, 0, 0, true);
+        if (mine != nullptr) mine->forwarded = made;
+        *where = mine;
+        return how;
+      });
+}
+result ncclCommRevoke(communicator* given, int flags) {
+  using P = chosen_platform;
+  return with_communicator<P>(
+      "ncclCommRevoke", given,
+      [](handle<P>&, auto&) -> outcome {
+        refuse_usage("not covered; ncclCommAbort ends a communicator");
+      },
+      [&](auto const& there, auto* theirs) { return call_there(there.CommRevoke, theirs, flags); });
+}
+
+}  // namespace blink_nccl

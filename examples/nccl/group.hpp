@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What a thread calls between ncclGroupStart and ncclGroupEnd: it begins when the group ends, all at once, so that
+// one thread may call for all ranks.
+
+#include "abi.hpp"
+#include "errors.hpp"
+#include "fallback.hpp"
+#include "handle.hpp"
+#include "library.hpp"
+#include "platform.hpp"
+#include "request.hpp"
+#include "team.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink_nccl {
+
+/// The group of one thread; a call outside of a group is one of its own.
+template <platform P>
+class group {
+ public:
+  static group& of_thread() {
+    thread_local group one;
+    return one;
+  }
+
+  void start() {
+    if (depth_ == 0 && fallback() != nullptr && fallback()->GroupStart != nullptr) {
+      (void)fallback()->GroupStart();
+      is_open_there_ = true;
+    }
+    ++depth_;
+  }
+  /// Throws: refusal without a group.
+  [[nodiscard]] outcome end() {
+    if (depth_ == 0) refuse_usage("there is no ncclGroupStart before it");
+    return --depth_ == 0 ? run() : outcome{};
+  }
+  /// A call of the group failed: nothing of it will run.
+  void note(outcome const& how) {
+    if (depth_ > 0 && trouble_.code == result::success) trouble_ = how;
+  }
+  /// Ends the group without its calls.
+  void drop(outcome const& why) {
+    if (depth_ == 0) return;
+    depth_ = 0;
+    trouble_ = why;
+    (void)run();
+  }
+
+  /// A rank's call: run when the group ends, or at once. With the lock of the library.
+  [[nodiscard]] outcome add(handle<P>& mine, request<P> one, typename library<P>::lock_type& held) {
+    if (mine.is_finalized) refuse_usage("the communicator was finalized");
+    if (mine.trouble.code != result::success) {
+      throw refusal(mine.trouble.code, mine.trouble.text);
+    }
+    if (mine.all == nullptr) refuse_argument("the communicator is not complete yet");
+    calls_.push_back({&mine, std::move(one)});
+    if (depth_ > 0) return {};
+    held.unlock();
+    return run();
+  }
+  /// A rank that waits for the others of its communicator to come.
+  struct beginning {
+    handle<P>* mine;
+    communicator** target;
+    std::shared_ptr<gathering<P>> here;
+    unique_id id;
+    configuration* config;
+  };
+  [[nodiscard]] outcome add(beginning const& one) {
+    beginnings_.push_back(one);
+    return depth_ > 0 ? outcome{} : run();
+  }
+
+ private:
+  struct call_of {
+    handle<P>* mine;
+    request<P> one;
+  };
+  struct running {
+    std::shared_ptr<team<P>> all;
+    std::shared_ptr<batch<P>> calls;
+    bool blocks;
+  };
+
+  [[nodiscard]] outcome run() {
+    auto const beginnings = std::exchange(beginnings_, {});
+    auto calls = std::exchange(calls_, {});
+    outcome how = std::exchange(trouble_, {});
+    try {
+      for (auto const& one : beginnings) keep_first(how, begin(one, how));
+      if (how.code == result::success || how.code == result::in_progress) {
+        keep_first(how, run_calls(calls));
+      }
+    } catch (...) {
+      how = current_outcome();
+    }
+    if (std::exchange(is_open_there_, false)) {
+      auto const theirs = fallback()->GroupEnd();
+      if (theirs != result::success) keep_first(how, outcome{theirs, "in the other library"});
+    }
+    return how;
+  }
+  static void keep_first(outcome& all, outcome const& next) {
+    bool const is_better = all.code == result::success || all.code == result::in_progress;
+    if (is_better && next.code != result::success) all = next;
+  }
+
+  [[nodiscard]] static outcome begin(beginning const& one, outcome const& before) {
+    auto& home = library<P>::the();
+    std::unique_ptr<handle<P>> gone;  // ends without the lock
+    auto held = home.lock();
+    outcome how = before;
+    bool const goes_on = before.code == result::success || before.code == result::in_progress;
+    if (goes_on) {
+      if (!one.mine->blocks && !one.here->is_over && fallback() == nullptr) {
+        return {result::in_progress, "not all ranks have come yet"};
+      }
+      home.wait(held, [&] { return one.here->is_over; }, [&] { home.expect_all(one.here); });
+      how = one.here->ending;
+      if (one.here->is_forwarded) {
+        held.unlock();
+        communicator* theirs = nullptr;
+        auto const code = fallback()->CommInitRankConfig(&theirs, one.mine->rank_count, one.id,
+                                                         one.mine->rank, one.config);
+        held.lock();
+        one.mine->forwarded = theirs;
+        how = {code, "in the other library"};
+      }
+    }
+    bool const is_made = how.code == result::success || how.code == result::in_progress;
+    if (!is_made) {
+      gone = home.forget(*one.mine);
+      *one.target = nullptr;
+    }
+    return how;
+  }
+
+  [[nodiscard]] static outcome run_calls(std::vector<call_of>& list) {
+    auto& home = library<P>::the();
+    std::vector<std::pair<handle<P>*, std::vector<request<P>>>> by_handle;
+    for (auto& each : list) {
+      std::size_t at = 0;
+      while (at < by_handle.size() && by_handle[at].first != each.mine) ++at;
+      if (at == by_handle.size()) by_handle.push_back({each.mine, {}});
+      by_handle[at].second.push_back(std::move(each.one));
+    }
+    std::vector<running> all;  // ends without the lock
+    auto held = home.lock();
+    for (auto const& [mine, calls] : by_handle) {
+      auto& now = home.find(mine);
+      now.all->check(now.rank, calls);
+    }
+    for (auto& [mine, calls] : by_handle) {
+      mine->latest = mine->all->submit(mine->rank, std::move(calls));
+      all.push_back({mine->all, mine->latest, mine->blocks});
+    }
+    for (auto const& one : all) one.all->progress();
+    home.notify();
+    outcome how;
+    for (auto const& one : all) {
+      if (one.blocks) {
+        home.wait(
+            held, [&] { return one.calls->is_over; },
+            [&] { one.all->expect_progress(*one.calls); });
+      }
+      keep_first(how, one.calls->is_over
+                          ? one.calls->ending
+                          : outcome{result::in_progress, "not all ranks have called yet"});
+    }
+    return how;
+  }
+
+  int depth_ = 0;
+  bool is_open_there_ = false;
+  outcome trouble_;
+  std::vector<call_of> calls_;
+  std::vector<beginning> beginnings_;
+};
+
+}  // namespace blink_nccl

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What one rank asks for in one call, and a rank's calls that go together.
+
+#include <blink/collective.hpp>
+
+#include "abi.hpp"
+#include "element_types.hpp"
+#include "errors.hpp"
+#include "platform.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace blink_nccl {
+
+template <platform P>
+class team;
+
+/// What a rank asks its communicator for. Calls of all ranks are answered together, except for sends
+/// and receives, of which there are two.
+template <platform P>
+struct request {
+  enum class shape { collective, send, receive, split };
+
+  char const* name = "";  ///< of the function that was called
+  shape what = shape::collective;
+  blink::collective kind = blink::collective::permute;
+  void const* input = nullptr;
+  void* output = nullptr;  ///< of a receive, too
+  std::size_t count = 0;
+  data_type type = data_type::int8;
+  operation reduce = operation::sum;
+  std::optional<given_factor> factor{};  ///< of a pre-multiplied sum
+  int root = 0;                          ///< or the peer of a send or receive
+  stream_t<P> stream{};
+  int color = no_color;  ///< of a split
+  int key = 0;
+  std::function<void(std::shared_ptr<team<P>>, int)> deliver{};  ///< of a split: team, rank in it
+  bool is_done = false;
+
+  [[nodiscard]] bool is_of_two() const { return what == shape::send || what == shape::receive; }
+  /// Throws: refusal if it is more than an address can name.
+  [[nodiscard]] std::size_t bytes() const {
+    if (count > std::numeric_limits<std::size_t>::max() / 2 / bytes_of(type)) {
+      refuse_argument(std::string(name) + ": count " + std::to_string(count) + " of " +
+                      to_text(type) + " is more than an address can name");
+    }
+    return count * bytes_of(type);
+  }
+};
+
+/// The arguments that have to be equal on all ranks.
+template <platform P>
+[[nodiscard]] std::string to_text(request<P> const& one) {
+  std::string text = one.name;
+  if (one.what == request<P>::shape::split) return text;
+  text += " of " + std::to_string(one.count) + " " + to_text(one.type);
+  if (blink::has_reduce_phase(one.kind)) text += ", " + to_text(one.reduce);
+  if (one.is_of_two()) return text + ", peer " + std::to_string(one.root);
+  if (one.root != 0) text += ", root " + std::to_string(one.root);
+  return text;
+}
+
+/// Are these parts of one call?
+template <platform P>
+[[nodiscard]] bool agree(request<P> const& a, request<P> const& b) {
+  if (a.what != b.what) return false;
+  if (a.what == request<P>::shape::split) return true;
+  bool const is_same_operation = a.reduce == b.reduce || (is_own(a.reduce) && is_own(b.reduce));
+  return a.kind == b.kind && a.count == b.count && a.type == b.type && is_same_operation &&
+         a.root == b.root;
+}
+
+/// The calls that a rank has made together: one, or those of a group. Sends and receives among them
+/// wait for nothing else in the batch.
+template <platform P>
+struct batch {
+  std::vector<request<P>> open;
+  outcome ending{};  ///< of the first that failed
+  std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
+  bool is_over = false;
+
+  void end(outcome const& how) {
+    if (ending.code == result::success) ending = how;
+  }
+};
+
+}  // namespace blink_nccl

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loads libnccl.so.2 as PyTorch does and asks for its version. With a GPU: two ranks on it reduce all types that
+// the library is built for.
+// Without one: the library starts, and says what is missing.
+
+#include <abi.hpp>
+#include <cuda_runtime.h>
+#include <dlfcn.h>
+#include <element_types.hpp>
+
+#include <cstddef>
+#include <cstdio>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace {
+
+using namespace blink_nccl;
+
+struct functions {
+#define BLINK_NCCL_MEMBER(name, parameters) result(*name) parameters = nullptr;
+  BLINK_NCCL_FUNCTIONS(BLINK_NCCL_MEMBER)
+#undef BLINK_NCCL_MEMBER
+  char const* (*GetLastError)(communicator*) = nullptr;
+};
+
+int fail(char const* what) {
+  std::printf("failed: %s\n", what);
+  return 1;
+}
+
+constexpr std::size_t count = 1 << 16;
+
+struct two_ranks {
+  functions const& nccl;
+  communicator* comm[2] = {};
+  void* data[2] = {};
+  int built = 0;
+};
+
+/// Rank 0 has ones, rank 1 twos; after the call both have the result. Returns what is wrong.
+template <data_type Type>
+std::string check_type(two_ranks& all) {
+  using T = element_t<Type>;
+  bool const is_whole = std::is_integral_v<T>;
+  float const expected[operation_count] = {3.0F, 2.0F, 2.0F, 1.0F, is_whole ? 1.0F : 1.5F};
+  for (int number = 0; number < operation_count; ++number) {
+    auto const what = static_cast<operation>(number);
+    std::vector<T> values(count);
+    (void)all.nccl.GroupStart();
+    for (int rank = 0; rank < 2; ++rank) {
+      values.assign(count, static_cast<T>(static_cast<float>(rank + 1)));
+      (void)cudaMemcpy(all.data[rank], values.data(), count * sizeof(T), cudaMemcpyHostToDevice);
+      (void)all.nccl.AllReduce(all.data[rank], all.data[rank], count, Type, what, all.comm[rank],
+                               nullptr);
+    }
+    auto const code = all.nccl.GroupEnd();
+    std::string const text = all.nccl.GetLastError(nullptr);
+    if (code == result::invalid_usage && text.find("built without") != std::string::npos) return "";
+    if (code != result::success) return text;
+    if (cudaDeviceSynchronize() != cudaSuccess) return "cudaDeviceSynchronize";
+    for (void* const one : all.data) {
+      (void)cudaMemcpy(values.data(), one, count * sizeof(T), cudaMemcpyDeviceToHost);
+      for (T const found : values) {
+        if (static_cast<float>(found) == expected[number]) continue;
+        return to_text(what) + " of " + to_text(Type) + " is " +
+               std::to_string(static_cast<float>(found));
+      }
+    }
+  }
+  ++all.built;
+  return "";
+}
+
+int reduce_on_one_gpu(functions const& nccl) {
+  int const twice[2] = {0, 0};
+  two_ranks all{nccl};
+  if (nccl.CommInitAll(all.comm, 2, twice) != result::success) {
+    return fail(nccl.GetLastError(nullptr));
+  }
+  for (void*& one : all.data) {
+    if (nccl.MemAlloc(&one, count * 8) != result::success) return fail("ncclMemAlloc");
+  }
+  std::string wrong;
+#define BLINK_NCCL_CHECK(name) \
+  if (wrong.empty()) wrong = check_type<data_type::name>(all);
+  BLINK_NCCL_ALL_TYPES(BLINK_NCCL_CHECK)
+#undef BLINK_NCCL_CHECK
+  if (!wrong.empty()) return fail(wrong.c_str());
+  if (all.built == 0) return fail("the library reduces no type");
+  for (int rank = 0; rank < 2; ++rank) {
+    if (nccl.MemFree(all.data[rank]) != result::success) return fail("ncclMemFree");
+    if (nccl.CommDestroy(all.comm[rank]) != result::success) return fail("ncclCommDestroy");
+  }
+  std::printf("two ranks on one GPU: reductions of %d types are right\n", all.built);
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 2) return fail("usage: load_test PATH_OF_LIBNCCL");
+  void* const library = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return fail(dlerror());
+  functions nccl;
+#define BLINK_NCCL_FIND(name, parameters)                                           \
+  nccl.name = reinterpret_cast<result(*) parameters>(dlsym(library, "nccl" #name)); \
+  if (nccl.name == nullptr) return fail("no nccl" #name);
+  BLINK_NCCL_FUNCTIONS(BLINK_NCCL_FIND)
+  nccl.GetLastError =
+      reinterpret_cast<char const* (*)(communicator*)>(dlsym(library, "ncclGetLastError"));
+  if (nccl.GetLastError == nullptr) return fail("no ncclGetLastError");
+  int version = 0;
+  if (nccl.GetVersion(&version) != result::success || version != interface_version) {
+    return fail("ncclGetVersion");
+  }
+  unique_id id{};
+  if (nccl.GetUniqueId(&id) != result::success) return fail("ncclGetUniqueId");
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0) return reduce_on_one_gpu(nccl);
+  communicator* comm = nullptr;
+  if (nccl.CommInitRank(&comm, 1, id, 0) != result::cuda_error || comm != nullptr) {
+    return fail("expected an error of CUDA, as there is no device");
+  }
+  std::string const text = nccl.GetLastError(nullptr);
+  if (text.find("no CUDA device") == std::string::npos) return fail(text.c_str());
+  std::printf("skipped: %s\n", text.c_str());
+  return 77;
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole library, as `libnccl.cu` has it, on emulated devices.
+
+#include "emulated_platform.hpp"
+#include <reduce_elements.hpp>
+
+namespace blink_nccl {
+using chosen_platform = blink_test::emulated_platform;
+}
+#define BLINK_NCCL_ELSEWHERE(name) \
+  extern BLINK_NCCL_REDUCTIONS(blink_test::emulated_platform, name);
+BLINK_NCCL_BUILT_TYPES(BLINK_NCCL_ELSEWHERE)
+
+#include <define_calls.hpp>
+#include <define_communicators.hpp>
+#include <define_rest.hpp>

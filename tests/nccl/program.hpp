@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What the tests' programs for NCCL are made of: communicators, memory of devices, one thread for all ranks or
+// one for each.
+
+#include "emulated_platform.hpp"
+#include <functions.hpp>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace blink_test {
+
+using namespace blink_nccl;
+
+inline stream_handle stream_number(int number) {
+  return reinterpret_cast<stream_handle>(static_cast<std::intptr_t>(number));
+}
+inline shared_devices& devices() {
+  return emulated_platform::devices();
+}
+
+/// Elements in memory of a device.
+template <class T>
+class elements {
+ public:
+  elements(int device, std::size_t count, T fill = T{})
+      : device_(device),
+        count_(count),
+        data_(static_cast<T*>(devices().allocate(device, count * sizeof(T) + 1))) {
+    for (std::size_t k = 0; k < count_; ++k) data_[k] = fill;
+  }
+  elements(elements const&) = delete;
+  elements& operator=(elements const&) = delete;
+  ~elements() { devices().release(device_, data_); }
+  [[nodiscard]] T* data() const { return data_; }
+  [[nodiscard]] T& operator[](std::size_t k) const { return data_[k]; }
+
+ private:
+  int device_;
+  std::size_t count_;
+  T* data_;
+};
+
+/// Communicators of all ranks, and a stream for each.
+struct program {
+  std::vector<int> device;  ///< by rank
+  std::vector<communicator*> comm;
+
+  explicit program(std::vector<int> on) : device(std::move(on)), comm(device.size()) {
+    EXPECT_EQ(ncclCommInitAll(comm.data(), static_cast<int>(device.size()), device.data()),
+              result::success)
+        << ncclGetLastError(nullptr);
+  }
+  program(program const&) = delete;
+  program& operator=(program const&) = delete;
+  ~program() {
+    for (auto* const one : comm) EXPECT_EQ(ncclCommDestroy(one), result::success);
+  }
+  [[nodiscard]] std::size_t size() const { return device.size(); }
+  /// Ranks on one device have streams of their own.
+  [[nodiscard]] static stream_handle stream(std::size_t rank) {
+    return stream_number(static_cast<int>(rank % 3) + 1);
+  }
+  void synchronize() const {
+    for (std::size_t rank = 0; rank < size(); ++rank) {
+      devices().synchronize(device[rank], emulated_platform::stream_of(stream(rank)));
+    }
+  }
+  /// One thread calls for all ranks, in a group. Returns the group's result.
+  template <class Call>
+  result by_one_thread(Call const& call) const {
+    EXPECT_EQ(ncclGroupStart(), result::success);
+    for (std::size_t rank = 0; rank < size(); ++rank) (void)call(rank);
+    return ncclGroupEnd();
+  }
+  /// A thread for each rank. Returns what each call returned.
+  template <class Call>
+  std::vector<result> by_threads(Call const& call) const {
+    std::vector<result> results(size());
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t rank = 0; rank < size(); ++rank) {
+        threads.emplace_back([&, rank] { results[rank] = call(rank); });
+      }
+    }
+    return results;
+  }
+};
+
+/// Expects that a call fails with this code and says this.
+inline void expect_refused(result found, result expected, std::string const& part,
+                           communicator* comm = nullptr) {
+  EXPECT_EQ(found, expected);
+  std::string const text = ncclGetLastError(comm);
+  EXPECT_NE(text.find(part), std::string::npos) << "says: " << text;
+}
+
+}  // namespace blink_test
