@@ -2,7 +2,7 @@
 #pragma once
 
 // What crosses the border between a program and libnccl.so.2: types, values and the functions' types. Names of
-// our own; tests/nccl/abi_test.cu compares them with NCCL's header.
+// our own; tests/nccl/cuda/abi_test.cpp compares them with NCCL's header.
 
 #include <climits>
 #include <cstddef>

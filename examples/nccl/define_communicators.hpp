@@ -80,6 +80,23 @@ result ncclCommInitAll(communicator** where, int rank_count, int const* devices)
   });
 }
 
+/// A communicator that the other library makes: `make(&made)` asks it, and may make none.
+template <class Make>
+outcome adopt_made(communicator** where, Make const& make) {
+  using P = chosen_platform;
+  expect_result(where);
+  *where = nullptr;
+  communicator* made = nullptr;
+  outcome const how = make(&made);
+  if (made == nullptr) return how;
+  auto& home = library<P>::the();
+  auto const held = home.lock();
+  auto* const mine = home.make_handle(0, 0, 0, true);
+  mine->forwarded = made;
+  *where = mine;
+  return how;
+}
+
 result ncclCommSplit(communicator* given, int color, int key, communicator** where,
                      configuration* config) {
   using P = chosen_platform;
@@ -106,16 +123,9 @@ result ncclCommSplit(communicator* given, int color, int key, communicator** whe
     return group<P>::of_thread().add(mine, std::move(one), held);
   };
   return with_communicator<P>("ncclCommSplit", given, own, [&](auto const& there, auto* theirs) {
-    expect_result(where);
-    communicator* made = nullptr;
-    auto const how = call_there(there.CommSplit, theirs, color, key, &made, config);
-    *where = nullptr;
-    if (made == nullptr) return how;
-    auto const held = library<P>::the().lock();
-    auto* const mine = library<P>::the().make_handle(0, 0, 0, true);
-    mine->forwarded = made;
-    *where = mine;
-    return how;
+    return adopt_made(where, [&](communicator** made) {
+      return call_there(there.CommSplit, theirs, color, key, made, config);
+    });
   });
 }
 
@@ -170,15 +180,10 @@ result ncclCommShrink(communicator* given, int* excluded, int excluded_count, co
         refuse_usage("not covered; ncclCommSplit does the same while all ranks are there");
       },
       [&](auto const& there, auto* theirs) {
-        expect_result(where);
-        communicator* made = nullptr;
-        auto const how =
-            call_there(there.CommShrink, theirs, excluded, excluded_count, &made, config, flags);
-        auto const held = library<P>::the().lock();
-        auto* const mine = made == nullptr ? nullptr : library<P>::the().make_handle(0, 0, 0, true);
-        if (mine != nullptr) mine->forwarded = made;
-        *where = mine;
-        return how;
+        return adopt_made(where, [&](communicator** made) {
+          return call_there(there.CommShrink, theirs, excluded, excluded_count, made, config,
+                            flags);
+        });
       });
 }
 result ncclCommRevoke(communicator* given, int flags) {

@@ -100,21 +100,33 @@ struct call_arguments {
   operation reduce = operation::sum;
 };
 
+/// The request of these arguments, as far as all kinds of it have them.
+///
+/// root_is: what `root` is: "root" or "peer"
+/// Throws:  refusal of a type, a root or a size.
+template <platform P>
+[[nodiscard]] request<P> request_of(call_arguments const& what, char const* root_is,
+                                    handle<P> const& mine) {
+  expect_type(what.type);
+  expect_rank(root_is, what.root, mine.rank_count);
+  request<P> one;
+  one.name = what.name;
+  one.kind = what.kind;
+  one.input = what.input;
+  one.output = what.output;
+  one.count = what.count;
+  one.type = what.type;
+  one.root = what.root;
+  one.reduce = what.reduce;
+  one.stream = P::stream_of(what.stream);
+  (void)one.bytes();  // is it too much?
+  return one;
+}
+
 template <platform P, class There>
 result collective_call(call_arguments const& what, communicator* given, There const& there) {
   auto const own = [&](handle<P>& mine, auto& held) -> outcome {
-    expect_type(what.type);
-    expect_rank("root", what.root, mine.rank_count);
-    request<P> one;
-    one.name = what.name;
-    one.kind = what.kind;
-    one.input = what.input;
-    one.output = what.output;
-    one.count = what.count;
-    one.type = what.type;
-    one.root = what.root;
-    one.reduce = what.reduce;
-    (void)one.bytes();  // is it too much?
+    auto one = request_of(what, "root", mine);
     if (static_cast<int>(what.reduce) < 0) {
       refuse_argument(to_text(what.reduce) + ", expected one from 0 on");
     }
@@ -125,7 +137,6 @@ result collective_call(call_arguments const& what, communicator* given, There co
                         ", the elements are " + to_text(what.type));
       }
     }
-    one.stream = P::stream_of(what.stream);
     return group<P>::of_thread().add(mine, std::move(one), held);
   };
   return with_communicator<P>(what.name, given, own, there);
@@ -136,18 +147,8 @@ template <platform P, class There>
 result piece_call(call_arguments const& what, typename request<P>::shape shape, communicator* given,
                   There const& there) {
   auto const own = [&](handle<P>& mine, auto& held) -> outcome {
-    expect_type(what.type);
-    expect_rank("peer", what.root, mine.rank_count);
-    request<P> one;
-    one.name = what.name;
+    auto one = request_of(what, "peer", mine);
     one.what = shape;
-    one.input = what.input;
-    one.output = what.output;
-    one.count = what.count;
-    one.type = what.type;
-    one.root = what.root;
-    (void)one.bytes();  // is it too much?
-    one.stream = P::stream_of(what.stream);
     return group<P>::of_thread().add(mine, std::move(one), held);
   };
   return with_communicator<P>(what.name, given, own, there);

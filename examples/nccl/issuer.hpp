@@ -163,14 +163,10 @@ class issuer {
 
   // Ranks whose buffer does not matter may pass anything.
   [[nodiscard]] static bool reads(request<P> const& one, std::size_t rank) {
-    bool const is_from_root =
-        one.kind == blink::collective::broadcast || one.kind == blink::collective::scatter;
-    return !is_from_root || static_cast<int>(rank) == one.root;
+    return !blink::is_from_root(one.kind) || static_cast<int>(rank) == one.root;
   }
   [[nodiscard]] static bool writes(request<P> const& one, std::size_t rank) {
-    bool const is_to_root =
-        one.kind == blink::collective::reduce || one.kind == blink::collective::gather;
-    return !is_to_root || static_cast<int>(rank) == one.root;
+    return !blink::is_to_root(one.kind) || static_cast<int>(rank) == one.root;
   }
 
   void reduce(prepared& plan, std::vector<request<P>*> const& by_rank, streams const& on) {

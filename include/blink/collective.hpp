@@ -40,6 +40,14 @@ inline constexpr std::array<std::string_view, 11> collective_names{
          kind == collective::all_to_all || kind == collective::send_to_next ||
          kind == collective::permute;
 }
+/// Does all data come from the root, so that the input of other ranks is not read?
+[[nodiscard]] constexpr bool is_from_root(collective kind) {
+  return kind == collective::broadcast || kind == collective::scatter;
+}
+/// Does all data go to the root, so that the output of other ranks is not written?
+[[nodiscard]] constexpr bool is_to_root(collective kind) {
+  return kind == collective::reduce || kind == collective::gather;
+}
 /// Does the input hold a block for each rank (instead of one block)?
 [[nodiscard]] constexpr bool has_input_blocks(collective kind) {
   return kind == collective::reduce_scatter || kind == collective::scatter ||

@@ -27,7 +27,7 @@ inline shared_devices& devices() {
   return emulated_platform::devices();
 }
 
-/// Elements in memory of a device.
+/// Elements in memory of a device. As cudaFree does, their end waits for what still runs.
 template <class T>
 class elements {
  public:
@@ -39,7 +39,11 @@ class elements {
   }
   elements(elements const&) = delete;
   elements& operator=(elements const&) = delete;
-  ~elements() { devices().release(device_, data_); }
+  ~elements() {
+    // Copies between two devices may be in a stream of either.
+    for (int device = 0; device < devices().device_count(); ++device) devices().synchronize(device);
+    devices().release(device_, data_);
+  }
   [[nodiscard]] T* data() const { return data_; }
   [[nodiscard]] T& operator[](std::size_t k) const { return data_[k]; }
 

@@ -23,8 +23,9 @@ std::string error_of(Call const& call) {
 
 }  // namespace blink_test
 
-#define EXPECT_ERROR(call, part)                                       \
+#define EXPECT_SAYS(text, part)                                        \
   do {                                                                 \
-    auto const text = blink_test::error_of([&] { call; });             \
-    EXPECT_NE(text.find(part), std::string::npos) << "says: " << text; \
+    std::string const said = (text);                                   \
+    EXPECT_NE(said.find(part), std::string::npos) << "says: " << said; \
   } while (false)
+#define EXPECT_ERROR(call, part) EXPECT_SAYS(blink_test::error_of([&] { call; }), part)

@@ -16,6 +16,7 @@
 #include "support/collective_case.hpp"
 #include "support/device_case.hpp"
 #include "support/emulated_devices.hpp"
+#include "support/expect_error.hpp"
 #include "support/forked_ranks.hpp"
 #include "support/random_schedules.hpp"
 #include <gtest/gtest.h>
@@ -36,6 +37,7 @@ using blink_test::below;
 using blink_test::collective_case;
 using blink_test::device_case;
 using blink_test::emulated_devices;
+using blink_test::error_of;
 using blink_test::forked_ranks;
 using world = blink::basic_device_world<emulated_devices, blink::slot_peer_link>;
 
@@ -53,6 +55,9 @@ struct part {
   blink::session_bootstrap<blink::process_world> bootstrap;
   world all;
 };
+
+/// Of tests that wait until it is over; the calls before have to be done in it on a busy machine, too.
+constexpr std::chrono::milliseconds short_deadline(1500);
 
 blink::device_world_options options_of(std::vector<int> devices) {
   blink::device_world_options options;
@@ -135,8 +140,6 @@ std::vector<std::string> run(int processes, blink::device_world_options const& o
   for (auto const& end : all.finish()) texts.push_back(end.text);
   return texts;
 }
-#define EXPECT_SAYS(text, part) \
-  EXPECT_NE((text).find(part), std::string::npos) << "says: " << (text)
 
 std::string sum_up(part& mine, std::size_t count = 100) {
   device_case<int> now(case_of(blink::collective::all_reduce, count, 1),
@@ -145,15 +148,6 @@ std::string sum_up(part& mine, std::size_t count = 100) {
   now.enqueue(mine.all, blink::sum{});
   mine.all.wait();
   return now.wrong(blink::sum{});
-}
-
-std::string error_of(auto const& call) {
-  try {
-    call();
-  } catch (blink::error const& failure) {
-    return failure.what();
-  }
-  return "no error";
 }
 
 // Calls do not wait for those of other processes; nor does memory end under somebody's kernel.
@@ -219,7 +213,7 @@ TEST(device_processes, another_schedule_is_refused_on_all) {
 template <class Fault>
 std::vector<std::string> say_of(Fault const& fault, bool is_killed = true) {
   auto options = options_of({0});
-  options.deadline = std::chrono::milliseconds(600);  // room for busy machines
+  options.deadline = short_deadline;
   forked_ranks all(3);
   all.start([&](int process) {
     part mine(all.path(), process, options);
@@ -261,7 +255,7 @@ TEST(device_processes, who_stops_is_named) {
 
 TEST(device_processes, who_never_calls_is_named_and_all_begin_anew) {
   auto options = options_of({0});
-  options.deadline = std::chrono::milliseconds(600);
+  options.deadline = short_deadline;
   auto const texts = run(3, options, [&](part& mine, int process) -> std::string {
     (void)sum_up(mine);
     std::string text;
@@ -283,7 +277,7 @@ TEST(device_processes, who_never_calls_is_named_and_all_begin_anew) {
 
 TEST(device_processes, a_kernel_that_does_not_begin_is_named) {
   auto options = options_of({0});
-  options.deadline = std::chrono::milliseconds(600);
+  options.deadline = short_deadline;
   auto const texts = run(2, options, [&](part& mine, int process) -> std::string {
     (void)sum_up(mine);
     auto const stream = mine.machine.make_stream();

@@ -396,9 +396,9 @@ TEST(device_stall, follows_who_waits_for_whom) {
   on_two.peer = 2;
   on_two.sends = true;
   back.peer = 0;
-  std::vector<state> const chain{
-      {0, true, true, on_one}, {1, true, false, on_two}, {2, true, false, {}}};
-  auto const cause = blink::describe_device_stall(blink::collective::reduce, chain, 0.5);
+  std::vector<state> const chain{{true, true, on_one}, {true, false, on_two}, {true, false, {}}};
+  blink::rank_placement const placement({0, 1, 2});
+  auto const cause = blink::describe_device_stall(placement, blink::collective::reduce, chain, 0.5);
   EXPECT_EQ(cause.rank, 0);
   EXPECT_EQ(cause.peer, 2);
   EXPECT_EQ(cause.tree, 3);
@@ -407,7 +407,8 @@ TEST(device_stall, follows_who_waits_for_whom) {
   EXPECT_NE(std::string(cause.what()).find("does not go on"), std::string::npos);
   auto circle = chain;
   circle[2].where = back;
-  EXPECT_EQ(blink::describe_device_stall(blink::collective::reduce, circle, 0.5).peer, 0);
+  EXPECT_EQ(blink::describe_device_stall(placement, blink::collective::reduce, circle, 0.5).peer,
+            0);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <blink/transports/host_processes.hpp>
 #include <blink/transports/launcher_bootstrap.hpp>
 
+#include "support/expect_error.hpp"
 #include "support/forked_ranks.hpp"
 #include "support/random_schedules.hpp"
 #include <gtest/gtest.h>
@@ -24,6 +25,7 @@ namespace {
 
 using blink::host_processes;
 using blink_test::below;
+using blink_test::error_of;
 using blink_test::forked_ranks;
 
 /// Runs `body(all, process)` in so many processes; by process what it returned or threw.
@@ -38,17 +40,6 @@ std::vector<std::string> run(int processes, std::chrono::milliseconds deadline, 
   std::vector<std::string> texts;
   for (auto const& end : forked.finish()) texts.push_back(end.text);
   return texts;
-}
-#define EXPECT_SAYS(text, part) \
-  EXPECT_NE((text).find(part), std::string::npos) << "says: " << (text)
-
-std::string error_of(auto const& call) {
-  try {
-    call();
-  } catch (blink::error const& failure) {
-    return failure.what();
-  }
-  return "no error";
 }
 
 blink::call_signature call_of(std::uint64_t count) {
@@ -123,16 +114,16 @@ TEST(host_processes, who_is_too_far_behind_is_named) {
 }
 
 TEST(host_processes, who_does_not_come_is_named_and_nobody_waits_twice) {
-  auto const texts = run(3, std::chrono::milliseconds(300), [](host_processes& all, int process) {
+  auto const texts = run(3, std::chrono::milliseconds(1000), [](host_processes& all, int process) {
     (void)all.gather("first", process);
     if (process == 1) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(900));
+      std::this_thread::sleep_for(std::chrono::milliseconds(3000));
       return std::string();
     }
     auto const text = error_of([&] { (void)all.gather("second", process); });
     auto const begin = std::chrono::steady_clock::now();
     auto const again = error_of([&] { (void)all.gather("third", process); });
-    bool const waits = std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(250);
+    bool const waits = std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(900);
     return again == text && !waits ? text : "waits again: " + again;
   });
   EXPECT_SAYS(texts[0], "second: waits for process 1 (process ");

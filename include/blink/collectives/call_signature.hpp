@@ -48,7 +48,9 @@ struct call_signature {
     return all.value();
   }
 
-  /// What differs from what `peer` calls, in words. who: is it a rank?
+  /// What differs from what `peer` calls, in words.
+  ///
+  /// who: what calls: "rank" or "process"
   [[nodiscard]] std::string difference(call_signature const& other, int peer,
                                        std::string const& who = "rank") const {
     std::string const name = who + " " + std::to_string(peer);

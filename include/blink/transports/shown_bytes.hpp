@@ -39,11 +39,9 @@ struct shown_bytes {
   }
   if (kind == collective::barrier) return shown_bytes{};
   int const root = root_of(plan.source(), kind);
-  bool const is_from_root = kind == collective::broadcast || kind == collective::scatter;
-  bool const is_to_root = kind == collective::reduce || kind == collective::gather;
-  return shown_bytes{is_from_root && rank != root ? nullptr : record.input,
+  return shown_bytes{is_from_root(kind) && rank != root ? nullptr : record.input,
                      record.signature.count * record.signature.element_bytes,
-                     has_input_blocks(kind), is_to_root ? root : -1};
+                     has_input_blocks(kind), is_to_root(kind) ? root : -1};
 }
 
 }  // namespace blink::inline BLINK_ABI

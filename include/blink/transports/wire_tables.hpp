@@ -3,6 +3,7 @@
 
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/schedule.hpp>
+#include <blink/collectives/set_passages.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/memory_source.hpp>
@@ -115,6 +116,17 @@ class wire_tables {
     span_of_ends reduce_in, reduce_out, broadcast_in, broadcast_out;
   };
 
+  [[nodiscard]] static wire_end end_of(wire_place const& place, std::uint32_t number, bool sends) {
+    wire_end end;
+    end.wire = number;
+    end.peer = sends ? place.to : place.from;
+    end.sends = sends;
+    end.sender_is_source = place.sender_is_source;
+    end.sender_keeps = place.sender_keeps;
+    end.receiver_keeps = place.receiver_keeps;
+    return end;
+  }
+
   static constexpr std::size_t line = 128;
   [[nodiscard]] static constexpr std::size_t whole_lines(std::size_t bytes) {
     return (bytes + line - 1) / line * line;
@@ -166,12 +178,10 @@ inline std::size_t wire_tables::share(schedule const& plan, std::vector<wire_pla
     if (!all && place.from != layout.only_rank && place.to != layout.only_rank) continue;
     auto* const counters = deal(sizeof(wire_counters));
     auto* const due = layout.is_shaped ? deal(layout.window * sizeof(std::uint64_t)) : nullptr;
-    // Where peers reach each other data is read from a buffer of the sender or written into one of
-    // the receiver, unless it is a result on its way over a rank that does not keep it.
-    bool const has_results = !place.is_reduce && !plan.trees[place.tree].reduce_parent.empty();
-    bool const is_at_ends =
-        place.sender_is_source ? !has_results || place.receiver_keeps : place.sender_keeps;
-    bool const has_slots = !layout.reaches || !is_at_ends;
+    bool const reduces = !plan.trees[place.tree].reduce_parent.empty();
+    auto const way = detail::passage_of(end_of(place, static_cast<std::uint32_t>(number), true),
+                                        layout.reaches, place.is_reduce, reduces);
+    bool const has_slots = way == passage::slots;
     auto* const slots = has_slots ? deal(layout.window * layout.slot_bytes) : nullptr;
     if (wires == nullptr) continue;
     auto& wire = wires[number];
@@ -246,14 +256,7 @@ inline void wire_tables::make_ends(schedule const& plan) {
         auto& span = of_tree(rank).*where;
         if (span.count == 0) span.first = own.size();
         ++span.count;
-        wire_end end;
-        end.wire = static_cast<std::uint32_t>(number);
-        end.peer = sends ? place.to : place.from;
-        end.sends = sends;
-        end.sender_is_source = place.sender_is_source;
-        end.sender_keeps = place.sender_keeps;
-        end.receiver_keeps = place.receiver_keeps;
-        own.push_back(end);
+        own.push_back(end_of(place, static_cast<std::uint32_t>(number), sends));
       }
     };
     add(true, false, &tree_ends::reduce_in);

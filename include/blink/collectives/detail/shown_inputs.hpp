@@ -46,7 +46,7 @@ void use_shown_inputs(Me const& me, collective kind, int root, T const* input, T
     }
   };
   if (kind == collective::barrier) return;
-  if ((kind == collective::reduce || kind == collective::gather) && own != root) return;
+  if (is_to_root(kind) && own != root) return;
   if (!has_reduce_phase(kind)) {
     if (!has_output_blocks(kind)) return copy(output, shown(root), count);  // from the root
     for (int rank = 0; rank < me.rank_count(); ++rank) {

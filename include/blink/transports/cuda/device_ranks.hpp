@@ -88,11 +88,11 @@ class device_ranks {
     return owned_.emplace_back(driver_, budget_, device, use, what).get();
   }
 
-  /// The prepared form of a schedule; made by `make` if it is new among `known`.
+  /// The prepared form of a schedule; made if it is new among `known`.
   ///
-  /// Throws: precondition_error for another number of ranks; what `make` throws.
-  ///
-  /// more: for the constructor of the prepared form
+  /// reaches: do kernels read and write buffers of other ranks?
+  /// more:    for the constructor of the prepared form
+  /// Throws:  precondition_error for another number of ranks; what that constructor throws.
   template <class Prepared, class... More>
   Prepared& find_or_prepare(std::vector<std::unique_ptr<Prepared>>& known, schedule const& plan,
                             bool reaches, More... more) {

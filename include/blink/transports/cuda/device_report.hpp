@@ -90,20 +90,22 @@ struct device_process_report {
         reports.push_back(*theirs);
     }
     auto states = judge_reports(where, reports);
-    for (auto& state : states) {
+    for (std::size_t rank = 0; rank < states.size(); ++rank) {
+      auto& state = states[rank];
       if (state.has_begun) continue;
-      auto const lost = all.loss_of(state.process);
-      auto const calls = all.calls(state.process), mine = all.calls(all.process());
+      int const process = where.of_rank(static_cast<int>(rank)).process;
+      auto const lost = all.loss_of(process);
+      auto const calls = all.calls(process), mine = all.calls(all.process());
       if (!lost.empty()) {
-        state.absence = all.name(state.process) + " " + lost;
+        state.absence = all.name(process) + " " + lost;
       } else if (calls < mine) {
-        state.absence = all.name(state.process) + " has made " + std::to_string(calls) +
+        state.absence = all.name(process) + " has made " + std::to_string(calls) +
                         " calls, process " + std::to_string(all.process()) + " has made " +
                         std::to_string(mine);
       }
     }
     double const seconds = std::chrono::duration<double>(all.deadline()).count();
-    all.fail(describe_device_stall(call_told_of(reports).kind, states, seconds));
+    all.fail(describe_device_stall(where, call_told_of(reports).kind, states, seconds));
   }
   return all.failure();
 }

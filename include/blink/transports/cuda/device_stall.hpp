@@ -26,11 +26,9 @@ struct device_rank_report {
 
 /// Where a rank on a device stood when a call failed.
 struct device_rank_state {
-  int device = 0;
   bool has_begun = false;  ///< did its kernel run?
   bool timed_out = false;  ///< did one of its blocks give up?
   stall where{};           ///< `peer` -1: it waits for nobody
-  int process = -1;        ///< that its device belongs to; -1: there is one only
   std::string absence{};   ///< why it has not begun, if that is known
 };
 
@@ -39,12 +37,7 @@ struct device_rank_state {
     rank_placement const& where, std::vector<device_rank_report> const& reports) {
   std::uint64_t newest = 0;
   for (auto const& each : reports) newest = std::max(newest, each.calls);
-  std::vector<device_rank_state> result;
-  for (std::size_t rank = 0; rank < where.device_of.size(); ++rank) {
-    auto& state = result.emplace_back();
-    state.device = where.device_of[rank];
-    if (where.process_count > 1) state.process = where.of_rank(static_cast<int>(rank)).process;
-  }
+  std::vector<device_rank_state> result(where.device_of.size());
   for (auto const& each : reports) {
     auto& state = result[static_cast<std::size_t>(each.rank)];
     state.has_begun = !each.has_lanes || each.calls == newest;
@@ -57,13 +50,9 @@ struct device_rank_state {
 /// Who is the cause of a call that failed, and who waits for whom on the way there: from a rank that
 /// gave up along what each waits for, to one that has not begun, waits for nobody, or was there before.
 [[nodiscard]] inline collective_error describe_device_stall(
-    collective kind, std::vector<device_rank_state> const& ranks, double deadline_seconds) {
-  auto const name = [&](std::size_t rank) {
-    int const process = ranks[rank].process;
-    return "rank " + std::to_string(rank) + " (" +
-           (process < 0 ? "" : "process " + std::to_string(process) + ", ") + "device " +
-           std::to_string(ranks[rank].device) + ")";
-  };
+    rank_placement const& placement, collective kind, std::vector<device_rank_state> const& ranks,
+    double deadline_seconds) {
+  auto const name = [&](std::size_t rank) { return placement.name(static_cast<int>(rank)); };
   std::size_t first = ranks.size();
   for (std::size_t rank = 0; rank < ranks.size() && first == ranks.size(); ++rank) {
     if (ranks[rank].timed_out && ranks[rank].where.peer >= 0) first = rank;

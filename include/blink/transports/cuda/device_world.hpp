@@ -361,7 +361,7 @@ class basic_device_world : public device_ranks<Devices> {
       if (failed.is_here) report.set(plan->prepared().fingerprint(), failed.kind, failed.ranks);
     }
     if (others_) return find_cause_among(*others_, where_, report);
-    return describe_device_stall(report.kind, judge_reports(where_, {report}),
+    return describe_device_stall(where_, report.kind, judge_reports(where_, {report}),
                                  std::chrono::duration<double>(options_.deadline).count());
   }
 
