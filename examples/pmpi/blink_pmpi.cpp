@@ -10,6 +10,7 @@
 // on what the ranks agree about when a communicator is used first, and, where only some know sizes, on
 // what they show each other. Here are the calls that reduce or only wait; copies.cpp has the others.
 //
+//   BLINK_PMPI_SHARED=0      ranks of one host do not share memory: everything is a message of the library
 //   BLINK_PMPI_LEAST=BYTES   shorter messages go to the library; 0 unless set
 //   BLINK_PMPI_REPORT=1      at the end, rank 0 says how many calls took which way
 //   BLINK_DEADLINE=SECONDS   a call fails that waits so long; else it waits for ever, as MPI does
@@ -39,18 +40,21 @@ using shape = attached::shape;
 template <class T, class Reducer>
 void reduce_and_scatter_units(attached& here, T const* in, T* out,
                               std::vector<std::size_t> const& counts, Reducer const& reducer) {
-  if (std::count(counts.begin(), counts.end(), counts[0]) == here.ranks()) {
-    blink::reduce_scatter(here.me(), here.plan(shape::star), in, out, counts[0], reducer);
-  } else {
-    blink::reduce_scatter_v(here.me(), here.plan(shape::star), in, out,
-                            blink::consecutive_blocks(counts), reducer);
-  }
+  auto& star = here.plan(shape::star);
+  here.with_session([&](auto& me) {
+    if (std::count(counts.begin(), counts.end(), counts[0]) == here.ranks()) {
+      blink::reduce_scatter(me, star, in, out, counts[0], reducer);
+    } else {
+      blink::reduce_scatter_v(me, star, in, out, blink::consecutive_blocks(counts), reducer);
+    }
+  });
 }
 
 /// For `reduce_units`.
 auto all_reducing(attached& here) {
   return [&here](auto const* in, auto* out, std::size_t count, auto const& reducer) {
-    blink::all_reduce(here.me(), here.plan(shape::star), in, out, count, reducer);
+    auto& star = here.plan(shape::star);
+    here.with_session([&](auto& me) { blink::all_reduce(me, star, in, out, count, reducer); });
   };
 }
 
@@ -152,7 +156,8 @@ int MPI_Reduce(void const* input, void* output, int count, MPI_Datatype type, MP
         if (!here.takes(reduced_bytes(count, type, op), root)) return false;
         bool const is_root = here.rank() == root;
         auto const run = [&](auto const* in, auto* out, std::size_t n, auto const& reducer) {
-          blink::reduce(here.me(), here.plan(shape::ordered_tree, root), in, out, n, reducer);
+          auto& tree = here.plan(shape::ordered_tree, root);
+          here.with_session([&](auto& me) { blink::reduce(me, tree, in, out, n, reducer); });
         };
         code = blink_pmpi::reduce_units(input == MPI_IN_PLACE ? output : input,
                                         is_root ? output : nullptr, count, type, op, run);
@@ -204,7 +209,8 @@ int MPI_Barrier(MPI_Comm comm) {
   int code = MPI_SUCCESS;
   if (take(entry::barrier, comm, code, [&](attached& here) {
         if (!here.takes(1)) return false;
-        blink::barrier(here.me(), here.plan(shape::tree));
+        auto& tree = here.plan(shape::tree);
+        here.with_session([&](auto& me) { blink::barrier(me, tree); });
         return true;
       })) {
     return code;

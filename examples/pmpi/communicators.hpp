@@ -6,9 +6,11 @@
 
 #include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/flow_schedules.hpp>
+#include <blink/transports/host_fingerprint.hpp>
 #include <blink/transports/mpi.hpp>
 #include <blink/transports/process_environment.hpp>
 
+#include "host_session.hpp"
 #include <mpi.h>
 
 #include <array>
@@ -20,6 +22,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -33,8 +36,9 @@ namespace blink_pmpi {
 
 /// What the ranks of a communicator agree about when it is used first.
 struct agreement {
-  bool is_used = false;     ///< through blink at all?
-  std::uint64_t least = 0;  ///< bytes
+  bool is_used = false;        ///< through blink at all?
+  bool shares_memory = false;  ///< are all ranks on one host, and is that to be of use?
+  std::uint64_t least = 0;     ///< bytes
 };
 
 /// The environment of this rank.
@@ -52,17 +56,25 @@ inline std::uint64_t least_bytes_wanted() {
   }
   return result;
 }
-/// Does rank 0 say at the end what went which way?
+/// A variable that is 0 or 1.
 ///
-/// Throws: input_error for a value that does not parse.
-inline bool report_wanted() {
-  char const* const text = std::getenv("BLINK_PMPI_REPORT");
-  if (text == nullptr) return false;
+/// Throws: input_error for a value that is neither.
+inline bool is_wanted(char const* variable, bool unless_set) {
+  char const* const text = std::getenv(variable);
+  if (text == nullptr) return unless_set;
   std::string_view const all(text);
   if (all != "0" && all != "1") {
-    throw blink::input_error("BLINK_PMPI_REPORT is '" + std::string(all) + "', expected 0 or 1");
+    throw blink::input_error(std::string(variable) + " is '" + std::string(all) +
+                             "', expected 0 or 1");
   }
   return all == "1";
+}
+/// Does rank 0 say at the end what went which way?
+inline bool report_wanted() {
+  return is_wanted("BLINK_PMPI_REPORT", false);
+}
+inline bool shared_memory_wanted() {
+  return is_wanted("BLINK_PMPI_SHARED", true);
 }
 
 /// MPI waits for ever, so does this unless BLINK_DEADLINE is set. And as its libraries do, ranks that
@@ -80,7 +92,7 @@ inline agreement own_wish() {
   try {
     static_cast<void>(options_wanted());
     static_cast<void>(report_wanted());
-    return {true, least_bytes_wanted()};
+    return {true, shared_memory_wanted(), least_bytes_wanted()};
   } catch (blink::input_error const& problem) {
     static std::once_flag is_told;
     std::call_once(is_told, [&] { std::fprintf(stderr, "blink: %s\n", problem.what()); });
@@ -92,11 +104,19 @@ inline agreement own_wish() {
 class attached {
  public:
   explicit attached(agreement const& agreed) : agreed_(agreed) {}
+  /// Collective. Returns whether there is a session now, in memory of the host; the same on all ranks.
+  ///
+  /// own: see `idle_receive`
+  [[nodiscard]] bool begin_on_host(MPI_Comm comm, MPI_Comm own) {
+    if (agreed_.shares_memory) here_ = host_part::begin(comm, own, options_wanted());
+    return here_ != nullptr;
+  }
   void begin(MPI_Comm comm) { me_ = std::make_unique<blink::mpi_session>(comm, options_wanted()); }
   /// The session stays as it is: other ranks may never come to end it.
   void give_up() { static_cast<void>(me_.release()); }
 
-  [[nodiscard]] bool is_used() const { return me_ != nullptr; }
+  [[nodiscard]] bool is_used() const { return me_ != nullptr || here_ != nullptr; }
+  [[nodiscard]] bool shares_memory() const { return here_ != nullptr; }
   /// Is a call of so many bytes, equal on all ranks, made through blink?
   [[nodiscard]] bool takes(std::uint64_t bytes, int root = 0) const {
     return bytes > 0 && bytes >= agreed_.least && root >= 0 && root < ranks();
@@ -110,15 +130,33 @@ class attached {
   /// May each rank rather have what all have together, so many bytes, and take its part? What ranks
   /// show when they announce a call takes one step, and blocks of unequal sizes are not shown.
   [[nodiscard]] bool is_small(std::uint64_t bytes) const { return ranks() <= few && bytes <= 4096; }
-  [[nodiscard]] blink::mpi_session& me() { return *me_; }
-  [[nodiscard]] int rank() const { return me_->rank(); }
-  [[nodiscard]] int ranks() const { return me_->rank_count(); }
+  /// Calls `run(session)`.
+  template <class Run>
+  void with_session(Run const& run) const {
+    if (here_ != nullptr) {
+      run(here_->me());
+    } else {
+      run(*me_);
+    }
+  }
+  [[nodiscard]] int rank() const {
+    int result = 0;
+    with_session([&](auto const& me) { result = me.rank(); });
+    return result;
+  }
+  [[nodiscard]] int ranks() const {
+    int result = 0;
+    with_session([&](auto const& me) { result = me.rank_count(); });
+    return result;
+  }
   [[nodiscard]] bool has_ended() { return !me_ || me_->try_end(); }
 
   enum class shape { star, tree, ordered_tree, gather, scatter, all_to_all };
   [[nodiscard]] blink::prepared_schedule& plan(shape of, int root = 0) {
     auto& known = plans_[{of, root}];
-    if (known == nullptr) known = &me_->prepare(make(of, root));
+    if (known == nullptr) {
+      with_session([&](auto& me) { known = &me.prepare(make(of, root)); });
+    }
     return *known;
   }
 
@@ -146,6 +184,7 @@ class attached {
 
   agreement agreed_;
   std::unique_ptr<blink::mpi_session> me_;
+  std::unique_ptr<host_part> here_;
   std::map<std::pair<shape, int>, blink::prepared_schedule*> plans_;
 };
 
@@ -202,6 +241,8 @@ class shim {
       int at_end = MPI_KEYVAL_INVALID;
       PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &at_end, nullptr);
       PMPI_Comm_set_attr(MPI_COMM_SELF, at_end, nullptr);
+      PMPI_Comm_split(MPI_COMM_SELF, 0, 0,
+                      &own_);  // not a duplicate: that has the program's attributes
     });
   }
 
@@ -233,12 +274,24 @@ class shim {
 
   attached* attach(MPI_Comm comm) {
     auto const wish = own_wish();
-    std::uint64_t const mine[2] = {wish.is_used ? 0U : 1U, wish.least};
-    std::uint64_t most[2] = {};
-    if (PMPI_Allreduce(mine, most, 2, MPI_UINT64_T, MPI_MAX, comm) != MPI_SUCCESS) return nullptr;
-    agreement const agreed{most[0] == 0, most[1]};
+    std::uint64_t const host = blink::host_fingerprint();
+    bool const shares = wish.shares_memory && shared_ < most_shared;
+    std::uint64_t const mine[] = {wish.is_used ? 0U : 1U, wish.least, shares ? 0U : 1U, host,
+                                  ~host};
+    std::uint64_t most[std::size(mine)] = {};
+    if (PMPI_Allreduce(mine, most, static_cast<int>(std::size(mine)), MPI_UINT64_T, MPI_MAX,
+                       comm) != MPI_SUCCESS) {
+      return nullptr;
+    }
+    bool const is_one_host = most[3] == ~most[4];
+    agreement const agreed{most[0] == 0, most[2] == 0 && is_one_host, most[1]};
     auto here = std::make_unique<attached>(agreed);
-    if (agreed.is_used && !everybody_begins(*here, comm)) here->give_up();
+    if (agreed.is_used && here->begin_on_host(comm, own_)) {
+      ++shared_;
+    } else if (agreed.is_used && !everybody_begins(*here, comm)) {
+      here->give_up();
+    }
+    if (here->is_used()) ++sessions_[here->shares_memory() ? 1 : 0];
     PMPI_Comm_set_attr(comm, keyval_, here.get());
     std::lock_guard const lock(mutex_);
     return living_.emplace_back(std::move(here)).get();
@@ -290,13 +343,21 @@ class shim {
       std::lock_guard const lock(mutex_);
       those.swap(leaving_);
     }
-    std::erase_if(those, [](auto& one) { return one->has_ended(); });
+    std::erase_if(those, [this](auto& one) {
+      bool const has_ended = one->has_ended();
+      if (has_ended && one->shares_memory()) --shared_;
+      return has_ended;
+    });
     std::lock_guard const lock(mutex_);
     for (auto& one : those) leave(std::move(one));
   }
   static int on_finalize(MPI_Comm, int, void*, void*);
 
+  // Each takes two files of the process, which may open no more than about a thousand.
+  static constexpr int most_shared = 100;
+
   int keyval_ = MPI_KEYVAL_INVALID;
+  MPI_Comm own_ = MPI_COMM_NULL;  // of this rank alone
   std::once_flag is_begun_;
   std::atomic<bool> is_over_ = false;
   std::mutex mutex_;
@@ -304,6 +365,8 @@ class shim {
   std::atomic<bool> is_any_leaving_ = false;
   std::atomic<std::uint64_t> freed_ = 0;
   std::array<std::array<std::atomic<std::uint64_t>, 2>, entry_names.size()> calls_{};
+  std::atomic<int> shared_ = 0;  // sessions in memory of the host that live
+  std::array<std::atomic<std::uint64_t>, 2> sessions_{};  // over messages, in memory of the host
 };
 
 /// What this thread calls while one of these lives is ours and goes to the library.
@@ -335,11 +398,17 @@ inline int shim::on_finalize(MPI_Comm, int, void*, void*) {
                  entry_names[k], static_cast<unsigned long long>(me.calls_[k][1]),
                  static_cast<unsigned long long>(me.calls_[k][0]));
   }
+  if (reports && me.sessions_[0] + me.sessions_[1] > 0) {
+    std::fprintf(stderr, "blink: %llu communicators in shared memory, %llu over messages\n",
+                 static_cast<unsigned long long>(me.sessions_[1]),
+                 static_cast<unsigned long long>(me.sessions_[0]));
+  }
   me.is_over_ = true;
   ++me.freed_;
   for (auto& one : me.living_) me.leave(std::move(one));
   me.living_.clear();
   while (me.end_what_can_end(), me.is_any_leaving_) std::this_thread::yield();
+  if (me.own_ != MPI_COMM_NULL) PMPI_Comm_free(&me.own_);
   return MPI_SUCCESS;
 }
 

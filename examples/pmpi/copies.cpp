@@ -59,8 +59,10 @@ int MPI_Bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm com
         if (!here.takes(bytes, root)) return false;
         row_of_bytes row(buffer, static_cast<std::uint64_t>(count), type, comm);
         if (here.rank() == root) row.pack();
-        blink::broadcast(here.me(), here.plan(shape::tree, root), read_only(row.data()), row.data(),
-                         bytes);
+        auto& tree = here.plan(shape::tree, root);
+        here.with_session([&](auto& me) {
+          blink::broadcast(me, tree, read_only(row.data()), row.data(), bytes);
+        });
         if (here.rank() != root) row.unpack();
         return true;
       })) {
@@ -79,14 +81,16 @@ int MPI_Allgather(void const* input, int input_count, MPI_Datatype input_type, v
         row_of_bytes to(output, static_cast<std::uint64_t>(output_count) * ranks, output_type,
                         comm);
         auto& star = here.plan(shape::star);
+        auto const run = [&](std::byte const* own) {
+          here.with_session([&](auto& me) { blink::all_gather(me, star, own, to.data(), bytes); });
+        };
         if (input == MPI_IN_PLACE) {
           to.pack();
-          auto* const own = to.data() + static_cast<std::uint64_t>(here.rank()) * bytes;
-          blink::all_gather(here.me(), star, read_only(own), to.data(), bytes);
+          run(to.data() + static_cast<std::uint64_t>(here.rank()) * bytes);
         } else {
           row_of_bytes from(input, static_cast<std::uint64_t>(input_count), input_type, comm);
           from.pack();
-          blink::all_gather(here.me(), star, read_only(from.data()), to.data(), bytes);
+          run(from.data());
         }
         to.unpack();
         return true;
@@ -117,13 +121,15 @@ int MPI_Allgatherv(void const* input, int input_count, MPI_Datatype input_type, 
         auto& star = here.plan(shape::star);
         auto const run = [&](std::byte const* own) {
           if (!is_small) {
-            return blink::all_gather_v(here.me(), star, own, to.data(), to.blocks());
+            return here.with_session(
+                [&](auto& me) { blink::all_gather_v(me, star, own, to.data(), to.blocks()); });
           }
           std::vector<std::byte> all(largest * to.blocks().size());  // blocks of one size
           auto* const mine = all.data() + largest * static_cast<std::uint64_t>(here.rank());
           auto const count = to.blocks()[static_cast<std::size_t>(here.rank())].count;
           if (count > 0) std::memcpy(mine, own, count);
-          blink::all_gather(here.me(), star, read_only(mine), all.data(), largest);
+          here.with_session(
+              [&](auto& me) { blink::all_gather(me, star, read_only(mine), all.data(), largest); });
           for (std::size_t rank = 0; rank < to.blocks().size(); ++rank) {
             auto const& block = to.blocks()[rank];
             if (block.count == 0) continue;
@@ -162,7 +168,8 @@ int MPI_Gather(void const* input, int input_count, MPI_Datatype input_type, void
                         is_root ? output_type : MPI_BYTE, comm);
         auto* const all = is_root ? to.data() : nullptr;
         auto const run = [&](std::byte const* own) {
-          blink::gather(here.me(), here.plan(shape::gather, root), own, all, bytes);
+          auto& flows = here.plan(shape::gather, root);
+          here.with_session([&](auto& me) { blink::gather(me, flows, own, all, bytes); });
         };
         if (is_root && input == MPI_IN_PLACE) {
           to.pack();
@@ -195,8 +202,9 @@ int MPI_Scatter(void const* input, int input_count, MPI_Datatype input_type, voi
                           is_root ? input_type : MPI_BYTE, comm);
         if (is_root) from.pack();
         auto const run = [&](std::byte* to) {
-          blink::scatter(here.me(), here.plan(shape::scatter, root),
-                         read_only(is_root ? from.data() : nullptr), to, bytes);
+          auto& flows = here.plan(shape::scatter, root);
+          auto const* const all = read_only(is_root ? from.data() : nullptr);
+          here.with_session([&](auto& me) { blink::scatter(me, flows, all, to, bytes); });
         };
         if (is_root && output == MPI_IN_PLACE) {  // its block stays where it is
           run(from.data() + bytes * static_cast<std::uint64_t>(root));
@@ -223,7 +231,8 @@ int MPI_Alltoall(void const* input, int input_count, MPI_Datatype input_type, vo
         row_of_bytes to(output, static_cast<std::uint64_t>(output_count) * ranks, output_type,
                         comm);
         auto const run = [&](std::byte const* in) {
-          blink::all_to_all(here.me(), here.plan(shape::all_to_all), in, to.data(), bytes);
+          auto& flows = here.plan(shape::all_to_all);
+          here.with_session([&](auto& me) { blink::all_to_all(me, flows, in, to.data(), bytes); });
         };
         if (input == MPI_IN_PLACE) {
           to.pack();

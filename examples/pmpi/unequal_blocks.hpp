@@ -54,8 +54,10 @@ inline bool exchange_blocks(attached& here, own_blocks const& own) {
     }
   }
   std::memcpy(record, mine.data(), numbers * sizeof(std::uint64_t));
-  blink::all_gather(here.me(), here.plan(attached::shape::star),
-                    static_cast<std::byte const*>(record), all.data(), each);
+  auto& star = here.plan(attached::shape::star);
+  here.with_session([&](auto& session) {
+    blink::all_gather(session, star, static_cast<std::byte const*>(record), all.data(), each);
+  });
 
   auto const number = [&](std::size_t rank, std::size_t index) {
     std::uint64_t result = 0;
@@ -82,8 +84,10 @@ inline bool exchange_blocks(attached& here, own_blocks const& own) {
     }
   }
   if (!are_all_shown) {
-    blink::all_to_all_v(here.me(), here.plan(attached::shape::all_to_all), own.input, own.sends,
-                        own.output, own.receives);
+    auto& flows = here.plan(attached::shape::all_to_all);
+    here.with_session([&](auto& session) {
+      blink::all_to_all_v(session, flows, own.input, own.sends, own.output, own.receives);
+    });
     return true;
   }
   for (std::size_t from = 0; from < ranks; ++from) {

@@ -3,9 +3,9 @@
 
 #include <blink/collectives/call_signature.hpp>
 #include <blink/collectives/collective_error.hpp>
-#include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/host_fingerprint.hpp>
 #include <blink/transports/letter_box.hpp>
 #include <blink/transports/process_bootstrap.hpp>
 #include <blink/transports/shared_segment.hpp>
@@ -17,10 +17,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <exception>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -279,19 +277,6 @@ class host_processes {
   // An upper limit: what is not used takes up nothing.
   [[nodiscard]] static std::size_t bytes_for(int processes) {
     return (std::size_t{1} << 20) * (64 + static_cast<std::size_t>(processes));
-  }
-
-  /// Equal in processes that see each other under the same numbers.
-  [[nodiscard]] static std::uint64_t host_fingerprint() {
-    detail::fingerprint all;
-    std::array<char, 64> text{};
-    std::unique_ptr<std::FILE, int (*)(std::FILE*)> const file(
-        std::fopen("/proc/sys/kernel/random/boot_id", "r"), std::fclose);
-    if (file && std::fgets(text.data(), text.size(), file.get()))
-      all.add(std::string_view(text.data()));
-    auto const bytes = readlink("/proc/self/ns/pid", text.data(), text.size());
-    all.add(std::string_view(text.data(), bytes < 0 ? 0 : static_cast<std::size_t>(bytes)));
-    return all.value();
   }
 
   /// Throws: what it says in the failure of any of them.
