@@ -48,6 +48,10 @@ inline constexpr std::array<std::string_view, 11> collective_names{
 [[nodiscard]] constexpr bool is_to_root(collective kind) {
   return kind == collective::reduce || kind == collective::gather;
 }
+/// Is there one rank that all data comes from or goes to?
+[[nodiscard]] constexpr bool has_root(collective kind) {
+  return is_from_root(kind) || is_to_root(kind);
+}
 /// Does the input hold a block for each rank (instead of one block)?
 [[nodiscard]] constexpr bool has_input_blocks(collective kind) {
   return kind == collective::reduce_scatter || kind == collective::scatter ||

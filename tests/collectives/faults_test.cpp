@@ -149,6 +149,24 @@ TYPED_TEST(faults, another_operation_or_type_is_told_by_all) {
   }
 }
 
+TYPED_TEST(faults, another_root_is_told_by_all) {
+  for (std::size_t const count : {8U, 80000U}) {  // shown, along the tree
+    typename TestFixture::world_type world(3, this->options(std::chrono::seconds(20)));
+    auto const errors = this->errors(world, [&](auto& me) {
+      std::vector<int> data(count, me.rank());
+      blink::broadcast(me, blink::flat_schedule(3, me.rank() == 2 ? 1 : 0), data.data(),
+                       data.data(), count);
+    });
+    for (auto const& of_rank : errors) {
+      ASSERT_EQ(of_rank.size(), 1U);
+      std::string const text = of_rank[0].what();
+      bool const is_by_odd_one = text.find("root 1, rank ") != std::string::npos;
+      EXPECT_NE(text.find(is_by_odd_one ? "has 0" : "root 0, rank 2 has 1"), std::string::npos)
+          << text;
+    }
+  }
+}
+
 TYPED_TEST(faults, another_lambda_of_the_same_function_is_told_by_all) {
   typename TestFixture::world_type world(2, this->options(std::chrono::seconds(20)));
   auto const star = blink::star_schedule(2);

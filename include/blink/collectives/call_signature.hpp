@@ -23,18 +23,21 @@ struct call_signature {
   std::uint64_t element_bytes = 0;
   std::uint64_t types = 0;             ///< of the names of element, reducer and chunking
   std::uint64_t blocks = 0;            ///< of the sizes of blocks, if they are not equal
+  std::int64_t root = -1;              ///< that the schedule has for this collective; -1: none
   std::array<char, 152> type_names{};  ///< how they begin, for messages
 
   call_signature() = default;
   call_signature(collective its_kind, std::uint64_t its_plan, std::uint64_t its_count,
                  std::uint64_t its_element_bytes, std::string_view names,
-                 std::uint64_t names_fingerprint, std::uint64_t blocks_fingerprint = 0)
+                 std::uint64_t names_fingerprint, std::uint64_t blocks_fingerprint = 0,
+                 int its_root = -1)
       : kind(static_cast<std::uint64_t>(its_kind)),
         plan(its_plan),
         count(its_count),
         element_bytes(its_element_bytes),
         types(names_fingerprint),
-        blocks(blocks_fingerprint) {
+        blocks(blocks_fingerprint),
+        root(its_root) {
     std::size_t const length =
         names.size() < type_names.size() ? names.size() : type_names.size() - 1;
     names.copy(type_names.data(), length);
@@ -70,6 +73,7 @@ struct call_signature {
                     : text("types", names(), other.names());
     }
     if (!result.empty()) return result;
+    if (root != other.root) return text("root", std::to_string(root), std::to_string(other.root));
     if (blocks != other.blocks) return "other sizes of blocks than " + name;
     return "another schedule, or other options of the world, than " + name;
   }

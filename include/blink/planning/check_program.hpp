@@ -84,7 +84,7 @@ namespace detail {
   try {
     detail::program_structure(program).check();
     int root = -1;
-    if (program.collective && detail::has_root(*program.collective)) {
+    if (program.collective && has_root(*program.collective)) {
       root = detail::root_of(program);
       report.root = root;
     }

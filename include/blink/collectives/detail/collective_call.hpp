@@ -174,11 +174,12 @@ class collective_call {
                           .element_bytes = sizeof(T),
                           .types = names};
       });
-      result = me_.enter(
-          plan_, {{kind_, fingerprint, size_.count, sizeof(T), names, types, size_.fingerprint},
-                  buffers_.input,
-                  static_cast<void*>(buffers_.output),
-                  may_show && size_.blocks == nullptr});
+      int const root = has_root(kind_) ? root_of(plan_.source(), kind_) : -1;
+      result = me_.enter(plan_, {{kind_, fingerprint, size_.count, sizeof(T), names, types,
+                                  size_.fingerprint, root},
+                                 buffers_.input,
+                                 static_cast<void*>(buffers_.output),
+                                 may_show && size_.blocks == nullptr});
       if constexpr (showing_session<Me>) shows_ = me_.shows_inputs();
       for (std::size_t k = 0; k < lane_count(); ++k) {
         auto& here = lanes_.first[k];

@@ -24,10 +24,6 @@ namespace blink::inline BLINK_ABI::detail {
   return kind == collective::all_gather || kind == collective::reduce_scatter ||
          kind == collective::all_to_all;
 }
-[[nodiscard]] inline bool has_root(collective kind) {
-  return kind == collective::broadcast || kind == collective::reduce ||
-         kind == collective::gather || kind == collective::scatter;
-}
 
 /// The rank that sends nothing (reduce, gather) or receives nothing (broadcast, scatter).
 [[nodiscard]] inline int root_of(step_program const& program) {

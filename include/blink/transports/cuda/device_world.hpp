@@ -11,6 +11,7 @@
 #include <blink/collectives/order.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/schedule.hpp>
+#include <blink/collectives/schedule_blocks.hpp>
 #include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
@@ -296,8 +297,10 @@ class basic_device_world : public device_ranks<Devices> {
     call.reduces = has_reduce_phase(kind);
 
     constexpr std::string_view names = detail::names_of<T, Reducer, Chunks>();
+    int const root = has_root(kind) ? root_of(plan.prepared().source(), kind) : -1;
     enter(call_signature(kind, plan.prepared().fingerprint(), size.count, sizeof(T), names,
-                         detail::fingerprint_of_types<T, Reducer, Chunks>(), size.chunk_bytes));
+                         detail::fingerprint_of_types<T, Reducer, Chunks>(), size.chunk_bytes,
+                         root));
 
     typename device_order<Devices>::turn turn(driver_.order(), driver_);
     for (std::size_t k = 0; k < all.size(); ++k) turn.begin(where_.devices[k], all[k]);
