@@ -25,6 +25,20 @@ double now() {
       .count();
 }
 
+// A block of each rank, one after the other: for calls with sizes of their own.
+struct equal_blocks {
+  explicit equal_blocks(int n) : counts(static_cast<std::size_t>(rank_count()), n), begins(counts) {
+    for (std::size_t rank = 0; rank < begins.size(); ++rank)
+      begins[rank] = static_cast<int>(rank) * n;
+  }
+  static int rank_count() {
+    int result = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &result);
+    return result;
+  }
+  std::vector<int> counts, begins;
+};
+
 struct one_kind {
   std::string name;
   std::function<void(float const*, float*, int)> call;  // of so many elements: a block, or all
@@ -45,6 +59,28 @@ std::vector<one_kind> kinds() {
        }},
       {"allgather", [=](auto* in, auto* out,
                         int n) { MPI_Allgather(in, n, MPI_FLOAT, out, n, MPI_FLOAT, all); }},
+      {"allgatherv",
+       [=](auto* in, auto* out, int n) {
+         equal_blocks const to(n);
+         MPI_Allgatherv(in, n, MPI_FLOAT, out, to.counts.data(), to.begins.data(), MPI_FLOAT, all);
+       }},
+      {"alltoallv",
+       [=](auto* in, auto* out, int n) {
+         equal_blocks const each(n);
+         MPI_Alltoallv(in, each.counts.data(), each.begins.data(), MPI_FLOAT, out,
+                       each.counts.data(), each.begins.data(), MPI_FLOAT, all);
+       }},
+      {"gatherv",
+       [=](auto* in, auto* out, int n) {
+         equal_blocks const to(n);
+         MPI_Gatherv(in, n, MPI_FLOAT, out, to.counts.data(), to.begins.data(), MPI_FLOAT, 0, all);
+       }},
+      {"scatterv",
+       [=](auto* in, auto* out, int n) {
+         equal_blocks const from(n);
+         MPI_Scatterv(in, from.counts.data(), from.begins.data(), MPI_FLOAT, out, n, MPI_FLOAT, 0,
+                      all);
+       }},
       {"alltoall",
        [=](auto* in, auto* out, int n) { MPI_Alltoall(in, n, MPI_FLOAT, out, n, MPI_FLOAT, all); }},
       {"gather", [=](auto* in, auto* out,
@@ -56,10 +92,9 @@ std::vector<one_kind> kinds() {
 }
 
 double median_of(one_kind const& kind, std::size_t elements, double seconds) {
-  int rank = 0, ranks = 0;
+  int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  auto const whole = elements * static_cast<std::size_t>(ranks);
+  auto const whole = elements * static_cast<std::size_t>(equal_blocks::rank_count());
   std::vector<float> in(whole), out(whole);
   std::vector<double> begins, ends;
   auto const one = [&](int round) {
