@@ -191,6 +191,44 @@ TEST(process_world, direct_ranks_exchange_pack_and_skip_zeros) {
   for (auto const& end : all.finish()) EXPECT_EQ(end.text, "");
 }
 
+/// A sum of factor times element of which each rank knows its own factor alone.
+struct sum_of_own {
+  static constexpr bool lifts_at_home = true;
+  int rank;
+
+  [[nodiscard]] int lift(int value, blink::element_place const& place) const {
+    return place.rank == rank ? (rank + 2) * value : -1000000;
+  }
+  [[nodiscard]] int operator()(int a, int b) const { return a + b; }
+};
+static_assert(blink::lifts_at_home<sum_of_own> && !blink::lifts_at_home<blink::sum>);
+
+TEST(process_world, elements_are_lifted_at_home_if_the_reducer_says_so) {
+  forked_ranks all(3);
+  all.start([&](int rank) {
+    blink::process_world me(all.path(), rank, small_slots());
+    for (auto const& plan : {blink::star_schedule(3), blink::ring_schedule(3),
+                             blink::chain_schedule(3, 1), blink::one_shot_schedule(3)}) {
+      for (std::size_t const count : {std::size_t{1}, std::size_t{700}}) {
+        std::vector<int> const in(count, 10 + rank);
+        std::vector<int> out(count, 0);
+        bool const is_chain = plan == blink::chain_schedule(3, 1);
+        if (is_chain) {
+          blink::reduce(me, plan, in.data(), out.data(), count, sum_of_own{rank});
+        } else {
+          blink::all_reduce(me, plan, in.data(), out.data(), count, sum_of_own{rank});
+        }
+        if (is_chain && rank != 1) continue;
+        if (out != std::vector<int>(count, 2 * 10 + 3 * 11 + 4 * 12)) {
+          return std::to_string(count) + " elements: " + std::to_string(out[0]);
+        }
+      }
+    }
+    return std::string("right");
+  });
+  for (auto const& end : all.finish()) EXPECT_EQ(end.text, "right");
+}
+
 TEST(process_world, direct_ranks_take_shared_memory_only) {
   auto const segment = blink::shared_segment::create(1);
   blink::direct_process_world me(segment.path(), 0);

@@ -151,7 +151,7 @@ template <voting_group Group, transport Link, patience Wait, class T, reducer_fo
 BLINK_HOST_DEVICE status walk_packets(Group const group, Link const link, lane& here,
                                       call_buffers<T> const& buffers, Reducer const& reduce,
                                       Wait& wait) {
-  constexpr element_sizes sizes = {sizeof(T), sizeof(wire_t<Reducer, T>)};
+  constexpr element_sizes sizes = sizes_of<Reducer, T>();
   constexpr std::size_t n = packets_of::unit_elements(sizes);
   bool const leads = group.thread_rank() == 0;
   status result = status::ok;

@@ -148,7 +148,8 @@ concept ends_as_an_element =
 /// What `finish` returns, or without it the accumulator, may also be what `T` converts from
 /// explicitly. Without `lift` the accumulator is `T`; without `send` the accumulator itself crosses links. A
 /// leaf of a tree has one element and nothing combined: it hands on the element if that is not
-/// larger than the wire's type, to be lifted at the other end, and `send(lift(…))` otherwise.
+/// larger than the wire's type, to be lifted at the other end, and `send(lift(…))` otherwise, or always if
+/// the reducer says `static constexpr bool lifts_at_home = true`: its `lift` knows of its own rank alone.
 ///
 /// Semantics beyond the syntax: associative up to rounding, no side effects; the three types are
 /// copied as bytes. It is taken to be commutative unless it says `static constexpr bool
@@ -176,10 +177,19 @@ template <class R>
   requires requires { std::bool_constant<R::is_commutative>{}; }
 inline constexpr bool is_commutative<R> = R::is_commutative;
 
+/// Whether elements are lifted before they cross a wire, by the process of their rank: only that one
+/// knows what `lift` needs. Where ranks read each other's buffers, who reads them lifts them all the same.
+template <class R>
+inline constexpr bool lifts_at_home = false;
+template <class R>
+  requires requires { std::bool_constant<R::lifts_at_home>{}; }
+inline constexpr bool lifts_at_home<R> = R::lifts_at_home;
+
 /// Bytes of an element in a buffer, and of a partial result on a wire.
 struct element_sizes {
   std::size_t value = 1;
   std::size_t wire = 1;
+  bool lifts_at_home = false;  ///< do wires carry no elements that were not lifted?
 
   [[nodiscard]] BLINK_HOST_DEVICE constexpr std::size_t largest() const {
     return value < wire ? wire : value;
@@ -189,7 +199,7 @@ struct element_sizes {
 template <class R, class T>
   requires reducer_for<R, T>
 [[nodiscard]] BLINK_HOST_DEVICE constexpr element_sizes sizes_of() {
-  return {sizeof(T), sizeof(wire_t<R, T>)};
+  return {sizeof(T), sizeof(wire_t<R, T>), lifts_at_home<R>};
 }
 
 }  // namespace blink::inline BLINK_ABI

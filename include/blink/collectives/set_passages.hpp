@@ -28,8 +28,8 @@ namespace detail {
 BLINK_HOST_DEVICE constexpr void set_passage(wire_end& end, bool reaches, bool leads_up,
                                              bool reduces, element_sizes const& sizes) {
   end.way = passage_of(end, reaches, leads_up, reduces);
-  // Leaves hand on elements as they are, unless what reducers send is smaller.
-  bool const is_element = end.sender_is_source && sizes.value <= sizes.wire;
+  // Leaves hand on elements as they are, unless what reducers send is smaller, or nobody else lifts them.
+  bool const is_element = end.sender_is_source && sizes.value <= sizes.wire && !sizes.lifts_at_home;
   end.is_partial = leads_up && end.way == passage::slots && !is_element;
 }
 

@@ -19,6 +19,7 @@ template <class Accumulator, class Operation>
 struct widened {
   static constexpr bool is_commutative = blink::is_commutative<Operation>;
   static constexpr order_promise order = order_of<Operation>;
+  static constexpr bool lifts_at_home = blink::lifts_at_home<Operation>;
   using total_type = accumulator_t<Operation, Accumulator>;
 
   template <class T>

@@ -236,7 +236,8 @@ class collective_call {
  private:
   static constexpr element_sizes sizes = sizes_of<Reducer, T>();
   static constexpr bool may_show = order_of<Reducer> != order_promise::shape && alignof(T) <= 32 &&
-                                   !carries_epilogue<Reducer>;  // those see chunks
+                                   !carries_epilogue<Reducer> &&  // those see chunks
+                                   !lifts_at_home<Reducer>;
 
   // Lanes that this call needs: none where all ranks have seen all inputs.
   [[nodiscard]] std::size_t lane_count() const { return shows_ ? 0 : lanes_.count; }
