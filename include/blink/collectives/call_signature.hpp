@@ -78,10 +78,11 @@ struct call_signature {
     return "another schedule, or other options of the world, than " + name;
   }
 
-  /// The collective's name.
+  /// The collective's name. Other kinds of calls, of whoever compares them, have theirs in `type_names`.
   [[nodiscard]] std::string operation() const {
-    return kind < collective_names.size() ? std::string(to_text(static_cast<collective>(kind)))
-                                          : "operation " + std::to_string(kind);
+    if (kind < collective_names.size()) return std::string(to_text(static_cast<collective>(kind)));
+    auto const own = names();
+    return own.empty() ? "operation " + std::to_string(kind) : own;
   }
 
  private:

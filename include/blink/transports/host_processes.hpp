@@ -12,6 +12,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -96,6 +97,8 @@ class host_processes {
   [[nodiscard]] int process() const { return process_; }
   [[nodiscard]] int count() const { return count_; }
   [[nodiscard]] std::chrono::nanoseconds deadline() const { return deadline_; }
+  /// From now on this process waits no longer than that.
+  void shorten_deadline(std::chrono::nanoseconds to) { deadline_ = std::min(deadline_, to); }
 
   /// What each process gives, by process. All wait until all have given theirs.
   ///
@@ -165,11 +168,42 @@ class host_processes {
     mine.signatures[number % signature_slots] = call;
     mine.calls.store(number + 1);
     for (int peer = 0; peer < count_; ++peer) {
-      if (peer == process_ || at(peer).calls.load() <= number) continue;
-      auto const& theirs = at(peer).signatures[number % signature_slots];
-      if (theirs.fingerprint() == call.fingerprint()) continue;
-      return "call " + std::to_string(number + 1) + ": process " + std::to_string(process_) +
-             " calls " + call.operation() + ", with " + call.difference(theirs, peer, "process");
+      auto const text = difference_from(peer, number);
+      if (!text.empty()) return text;
+    }
+    return "";
+  }
+  /// Waits until all have entered the call that this process entered last, and compares it with what
+  /// they have said: all processes that meet find the same. Returns what differs; empty: nothing, or
+  /// somebody has told of a failure meanwhile.
+  ///
+  /// Throws: collective_error if a process has died, has left, or does not come before the deadline.
+  /// Pre:    this process has entered a call.
+  [[nodiscard]] std::string meet() {
+    std::uint64_t const number = at(process_).calls.load(std::memory_order_relaxed) - 1;
+    auto const end = std::chrono::steady_clock::now() + deadline_;
+    for (int peer = 0; peer < count_; ++peer) {
+      auto const has_come = [&] { return at(peer).calls.load() > number; };
+      while (!has_come()) {
+        if (has_failed()) return "";
+        std::string const lost = loss_of(peer);
+        bool const is_late = std::chrono::steady_clock::now() > end;
+        if (has_come()) break;  // and was lost then
+        if (!lost.empty() || is_late) {
+          throw collective_error("call " + std::to_string(number + 1) + ": process " +
+                                     std::to_string(process_) + " calls " +
+                                     at(process_).signatures[number % signature_slots].operation() +
+                                     " and waits for " + name(peer) + ", which " +
+                                     (lost.empty() ? "does not come" : lost) + " and has made " +
+                                     std::to_string(at(peer).calls.load()) + " calls",
+                                 -1, -1, -1, -1);
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      }
+    }
+    for (int peer = 0; peer < count_; ++peer) {
+      auto const text = difference_from(peer, number);
+      if (!text.empty()) return text;
     }
     return "";
   }
@@ -235,6 +269,19 @@ class host_processes {
 
   // --- who is there ---
 
+  /// Equal in processes that see each other under the same numbers.
+  [[nodiscard]] static std::uint64_t host_fingerprint() {
+    detail::fingerprint all;
+    std::array<char, 64> text{};
+    std::unique_ptr<std::FILE, int (*)(std::FILE*)> const file(
+        std::fopen("/proc/sys/kernel/random/boot_id", "r"), std::fclose);
+    if (file && std::fgets(text.data(), text.size(), file.get()))
+      all.add(std::string_view(text.data()));
+    auto const bytes = readlink("/proc/self/ns/pid", text.data(), text.size());
+    all.add(std::string_view(text.data(), bytes < 0 ? 0 : static_cast<std::size_t>(bytes)));
+    return all.value();
+  }
+
   /// "process 1 (process 4711, stopped)"
   [[nodiscard]] std::string name(int process) const {
     return "process " + std::to_string(process) + " (" + segment_->describe(process) + ")";
@@ -292,6 +339,15 @@ class host_processes {
   }
 
   [[nodiscard]] board& at(int process) const { return boards_[process]; }
+  // Empty if a process calls the same as this one, or has not come so far.
+  [[nodiscard]] std::string difference_from(int peer, std::uint64_t number) const {
+    if (peer == process_ || at(peer).calls.load() <= number) return "";
+    auto const& call = at(process_).signatures[number % signature_slots];
+    auto const& theirs = at(peer).signatures[number % signature_slots];
+    if (theirs.fingerprint() == call.fingerprint()) return "";
+    return "call " + std::to_string(number + 1) + ": process " + std::to_string(process_) +
+           " calls " + call.operation() + ", with " + call.difference(theirs, peer, "process");
+  }
 
   int process_;
   int count_;

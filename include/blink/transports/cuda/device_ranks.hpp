@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -51,6 +52,11 @@ class device_ranks {
   /// Each device of this process once; calls take a stream for each of them, in this order.
   [[nodiscard]] std::vector<int> const& devices() const { return where_.devices; }
   [[nodiscard]] device_world_options const& options() const { return options_; }
+  /// From now on other processes are waited for no longer than that: at the end of a communicator that
+  /// has failed it is not known whether they come.
+  void shorten_waits(std::chrono::nanoseconds to) {
+    if (others_) others_->shorten_deadline(to);
+  }
   /// What is held on each device; see `to_text`.
   [[nodiscard]] device_memory_budget const& memory() const { return budget_; }
 
