@@ -27,6 +27,11 @@ struct cuda_platform {
     }
     return device;
   }
+  static void use_device(int device) {
+    if (cudaError_t const code = cudaSetDevice(device); code != cudaSuccess) {
+      throw blink::device_error(std::string("cudaSetDevice: ") + cudaGetErrorString(code));
+    }
+  }
   static cudaStream_t stream_of(stream_handle given) {
     auto const stream = static_cast<cudaStream_t>(given);
     if (stream == cudaStreamPerThread) {

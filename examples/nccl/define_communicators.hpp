@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -29,7 +30,7 @@ inline outcome begin_rank(communicator** where, int rank_count, unique_id const&
   auto* const mine = home.make_handle(rank, rank_count, device, is_blocking);
   std::shared_ptr<gathering<P>> here;
   try {
-    here = home.join(id, *mine);
+    here = home.join(id, *mine, true);
   } catch (...) {
     gone = home.forget(*mine);
     throw;
@@ -97,6 +98,32 @@ outcome adopt_made(communicator** where, Make const& make) {
   return how;
 }
 
+/// A rank of a split whose other ranks are in other processes, too: what asks how its beginning went. It is
+/// given to `where` if it is wanted when it is there.
+inline parting<chosen_platform>::question join_part(communicator** where, unique_id const& id,
+                                                    handle<chosen_platform>* mine) {
+  using P = chosen_platform;
+  auto& home = library<P>::the();
+  auto const gone = std::make_shared<std::unique_ptr<handle<P>>>();  // ends with the question
+  std::shared_ptr<gathering<P>> here;
+  try {
+    here = home.join(id, *mine, false);
+  } catch (...) {
+    *gone = home.forget(*mine);
+    return [how = current_outcome(), gone](bool) -> std::optional<outcome> { return how; };
+  }
+  return [=, &home](bool is_wanted) -> std::optional<outcome> {
+    home.expect_all(here);
+    if (is_wanted && !here->is_over) return std::nullopt;
+    if (is_wanted && here->ending.code == result::success) {
+      *where = mine;
+    } else if (*gone == nullptr) {
+      *gone = home.forget(*mine);
+    }
+    return here->ending;
+  };
+}
+
 result ncclCommSplit(communicator* given, int color, int key, communicator** where,
                      configuration* config) {
   using P = chosen_platform;
@@ -112,13 +139,18 @@ result ncclCommSplit(communicator* given, int color, int key, communicator** whe
     one.what = request<P>::shape::split;
     one.color = color;
     one.key = key;
-    one.deliver = [where, is_blocking, device = mine.device](std::shared_ptr<team<P>> all,
-                                                             int rank) {
-      if (all == nullptr) return;
+    one.part.deliver = [where, is_blocking, device = mine.device](std::shared_ptr<team<P>> all,
+                                                                  int rank) {
       auto* const made =
           library<P>::the().make_handle(rank, all->rank_count(), device, is_blocking);
       made->all = std::move(all);
       *where = made;
+    };
+    one.part.make_id = [] { return library<P>::the().ids.make(); };
+    one.part.join = [where, is_blocking, device = mine.device](unique_id const& id, int rank,
+                                                               int rank_count) {
+      auto& home = library<P>::the();
+      return join_part(where, id, home.make_handle(rank, rank_count, device, is_blocking));
     };
     return group<P>::of_thread().add(mine, std::move(one), held);
   };

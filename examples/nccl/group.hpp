@@ -128,7 +128,8 @@ class group {
       if (one.here->is_forwarded) {
         held.unlock();
         communicator* theirs = nullptr;
-        auto const code = fallback()->CommInitRankConfig(&theirs, one.mine->rank_count, one.id,
+        auto const code = fallback()->CommInitRankConfig(&theirs, one.mine->rank_count,
+                                                         unique_ids::without_mark(one.id),
                                                          one.mine->rank, one.config);
         held.lock();
         one.mine->forwarded = theirs;
@@ -162,7 +163,7 @@ class group {
       mine->latest = mine->all->submit(mine->rank, std::move(calls));
       all.push_back({mine->all, mine->latest, mine->blocks});
     }
-    for (auto const& one : all) one.all->progress();
+    for (auto const& one : all) one.all->progress(held);
     home.notify();
     outcome how;
     for (auto const& one : all) {

@@ -1,31 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// From calls that all ranks have made to work in their streams.
+// From calls of ranks to work in their streams: what does not depend on how kernels reach other ranks.
 
 #include <blink/collective.hpp>
-#include <blink/transports/cuda/device_collectives.hpp>
 #include <blink/transports/cuda/device_handles.hpp>
-#include <blink/transports/cuda/device_world_options.hpp>
-#include <blink/transports/cuda/rank_buffers.hpp>
 
-#include "element_types.hpp"
 #include "errors.hpp"
 #include "platform.hpp"
-#include "reduce_elements.hpp"
 #include "request.hpp"
-#include "routes.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace blink_nccl {
 
-/// A send and the receive that it belongs to.
+/// A send and the receive that it belongs to, by ranks of this process.
 template <platform P>
 struct transfer {
   request<P>* send;
@@ -34,36 +29,46 @@ struct transfer {
   int receiver;
 };
 
-/// Puts the calls of a communicator into the streams that its ranks gave. One thread at a time.
+/// Puts the calls of a communicator into the streams that its ranks gave. One thread at a time, besides
+/// `has_failed` and `abort`. See `issuer_over`.
 template <platform P>
 class issuer {
  public:
-  explicit issuer(blink::device_world_options const& options)
-      : device_of_(options.devices), world_(P::devices(), options), routes_(world_) {}
+  issuer(issuer const&) = delete;
+  issuer& operator=(issuer const&) = delete;
+  virtual ~issuer() = default;
 
-  [[nodiscard]] world_t<P>& world() { return world_; }
+  [[nodiscard]] virtual int rank_count() const = 0;
+  [[nodiscard]] virtual int first_rank() const = 0;  ///< of this process
 
-  /// by_rank: parts of one call, which agree
-  /// Throws:  precondition_error for wrong buffers; refusal, collective_error, device_error.
-  void run(std::vector<request<P>*> const& by_rank) {
-    auto const& first = *by_rank[0];
-    auto& plan = routes_.along(first.kind, first.root);
-    std::vector<place> places;
-    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
-      places.push_back({device_of_[rank], by_rank[rank]->stream});
-    }
-    expect_one_graph(first.name, places);
-    auto const main = join(places);
-    if (blink::has_reduce_phase(first.kind)) {
-      reduce(plan, by_rank, main);
-    } else {
-      move(plan, by_rank, main);
-    }
-    part(places, main);
-  }
+  // Calls: the parts of the ranks of this process, which agree.
+
+  /// Throws: precondition_error, refusal for what is wrong with the parts, before other processes hear
+  ///         of the call.
+  virtual void check(std::vector<request<P>*> const& parts) = 0;
+  /// Have other processes nothing to do before the call runs?
+  [[nodiscard]] virtual bool is_prepared(request<P> const& part) const = 0;
+  /// Waits for other processes, which do the same.
+  ///
+  /// Throws: precondition_error, resource_error, device_error on all of them; collective_error.
+  virtual void prepare(request<P> const& part) = 0;
+  /// Waits for nobody once it is prepared.
+  ///
+  /// Throws: precondition_error for wrong buffers; refusal, collective_error, device_error.
+  virtual void run(std::vector<request<P>*> const& parts) = 0;
+
+  /// Throws: precondition_error if memory is not of the rank's device.
+  virtual void expect_place(char const* name, int rank, void const* at) = 0;
+  [[nodiscard]] virtual bool has_failed() const = 0;
+  /// Throws: collective_error if a call has failed.
+  virtual void expect_no_failure() = 0;
+  virtual void abort() = 0;
+  /// The end waits no longer than that for other processes.
+  virtual void shorten_waits(std::chrono::nanoseconds to) = 0;
 
   /// Copies each piece by the engine of its sender; pieces of other pairs of devices run beside it.
   ///
+  /// all:    between ranks of this process
   /// Throws: refusal if only some of the streams are captured into a graph; device_error.
   void copy(std::vector<transfer<P>> const& all) {
     auto& driver = P::devices();
@@ -101,12 +106,26 @@ class issuer {
     }
   }
 
- private:
+ protected:
   using devices = typename P::devices_type;
   using place = std::pair<int, stream_t<P>>;  // device, stream
-  using streams = typename world_t<P>::streams;
-  using prepared = typename world_t<P>::prepared_type;
+  using streams = std::vector<stream_t<P>>;
 
+  /// devices_of_ranks: of those of this process
+  explicit issuer(std::vector<int> devices_of_ranks) : device_of_(std::move(devices_of_ranks)) {
+    for (int const device : device_of_) {
+      auto const found = std::find(each_device_.begin(), each_device_.end(), device);
+      if (found == each_device_.end()) each_device_.push_back(device);
+    }
+  }
+
+  [[nodiscard]] std::vector<place> places_of(std::vector<request<P>*> const& parts) const {
+    std::vector<place> places;
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      places.push_back({device_of_[k], parts[k]->stream});
+    }
+    return places;
+  }
   static void expect_one_graph(std::string const& name, std::vector<place> const& places) {
     auto& driver = P::devices();
     for (auto const& one : places) {
@@ -117,22 +136,10 @@ class issuer {
     }
   }
 
-  [[nodiscard]] place sender_of(transfer<P> const& one) const {
-    return {device_of_[static_cast<std::size_t>(one.sender)], one.send->stream};
-  }
-  [[nodiscard]] place receiver_of(transfer<P> const& one) const {
-    return {device_of_[static_cast<std::size_t>(one.receiver)], one.receive->stream};
-  }
-  stream_t<P> lane(int from, int to) {
-    auto const found = lanes_.find({from, to});
-    if (found != lanes_.end()) return found->second.get();
-    return lanes_.try_emplace({from, to}, P::devices(), from).first->second.get();
-  }
-
   /// One stream for each device: its first rank's, behind what its other ranks have in theirs.
   [[nodiscard]] streams join(std::vector<place> const& places) {
     streams main;
-    for (int const device : world_.devices()) {
+    for (int const device : each_device_) {
       std::size_t first = 0;
       while (places[first].first != device) ++first;
       main.push_back(places[first].second);
@@ -149,7 +156,7 @@ class issuer {
   void for_others(std::vector<place> const& places, streams const& main, Do const& run) {
     for (auto const& one : places) {
       std::size_t position = 0;
-      while (world_.devices()[position] != one.first) ++position;
+      while (each_device_[position] != one.first) ++position;
       if (main[position] != one.second) run(one, main[position]);
     }
   }
@@ -161,49 +168,24 @@ class issuer {
     driver.wait(device, after, point.get());
   }
 
-  // Ranks whose buffer does not matter may pass anything.
-  [[nodiscard]] static bool reads(request<P> const& one, std::size_t rank) {
-    return !blink::is_from_root(one.kind) || static_cast<int>(rank) == one.root;
+ private:
+  [[nodiscard]] int device_of(int rank) const {
+    return device_of_[static_cast<std::size_t>(rank - first_rank())];
   }
-  [[nodiscard]] static bool writes(request<P> const& one, std::size_t rank) {
-    return !blink::is_to_root(one.kind) || static_cast<int>(rank) == one.root;
+  [[nodiscard]] place sender_of(transfer<P> const& one) const {
+    return {device_of(one.sender), one.send->stream};
   }
-
-  void reduce(prepared& plan, std::vector<request<P>*> const& by_rank, streams const& on) {
-    auto const& first = *by_rank[0];
-    std::vector<blink::detail::plain_buffers> buffers;
-    std::vector<std::optional<given_factor>> factors;
-    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
-      auto const& one = *by_rank[rank];
-      buffers.push_back({one.input, writes(one, rank) ? one.output : nullptr, one.count});
-      factors.push_back(one.factor);
-    }
-    switch (first.type) {
-#define BLINK_NCCL_CASE(name)                                                                   \
-  case data_type::name:                                                                         \
-    return reduce_elements<P, data_type::name>(world_, plan, first.kind, buffers, first.reduce, \
-                                               factors, on);
-      BLINK_NCCL_BUILT_TYPES(BLINK_NCCL_CASE)
-#undef BLINK_NCCL_CASE
-      default:
-        refuse_usage(std::string(first.name) + ": this library was built without reductions of " +
-                     to_text(first.type) + " (BLINK_NCCL_TYPES)");
-    }
+  [[nodiscard]] place receiver_of(transfer<P> const& one) const {
+    return {device_of(one.receiver), one.receive->stream};
   }
-  void move(prepared& plan, std::vector<request<P>*> const& by_rank, streams const& on) {
-    std::vector<blink::detail::plain_buffers> buffers;
-    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
-      auto const& one = *by_rank[rank];
-      buffers.push_back({reads(one, rank) ? one.input : nullptr,
-                         writes(one, rank) ? one.output : nullptr, one.bytes()});
-    }
-    world_.template call<blink::scheduled_chunks, unsigned char>(plan, by_rank[0]->kind, buffers, 0,
-                                                                 blink::detail::no_reducer{}, on);
+  stream_t<P> lane(int from, int to) {
+    auto const found = lanes_.find({from, to});
+    if (found != lanes_.end()) return found->second.get();
+    return lanes_.try_emplace({from, to}, P::devices(), from).first->second.get();
   }
 
-  std::vector<int> device_of_;  // by rank
-  world_t<P> world_;
-  routes<P> routes_;
+  std::vector<int> device_of_;    // by rank of this process
+  std::vector<int> each_device_;  // once, in the order of their first ranks
   std::map<std::pair<int, int>, blink::device_stream<devices>> lanes_;  // by devices: from, to
 };
 

@@ -9,8 +9,11 @@
 #include "abi.hpp"
 #include "errors.hpp"
 #include "fallback.hpp"
+#include "gathering.hpp"
 #include "handle.hpp"
+#include "meeting.hpp"
 #include "platform.hpp"
+#include "roll.hpp"
 #include "team.hpp"
 #include "unique_ids.hpp"
 
@@ -18,11 +21,14 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -36,26 +42,11 @@ inline blink::device_world_options options_wanted() {
   return options;
 }
 
-/// Ranks of one unique id that have come so far. This is where ranks of other processes would have to be
-/// found, too.
-template <platform P>
-struct gathering {
-  int rank_count = 0;
-  std::map<int, handle<P>*> come{};  ///< by rank
-  std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
-  std::chrono::nanoseconds patience{};
-  outcome ending{};
-  bool is_over = false;
-  bool is_forwarded = false;  ///< the other library is to do it, also for ranks that come later
-
-  [[nodiscard]] std::string missing() const {
-    std::string text;
-    for (int rank = 0; rank < rank_count; ++rank) {
-      if (!come.contains(rank)) text += (text.empty() ? "" : ", ") + std::to_string(rank);
-    }
-    return text;
-  }
-};
+/// May ranks of one communicator be in several processes?
+inline bool covers_processes() {
+  char const* const text = std::getenv("BLINK_NCCL_PROCESSES");
+  return text == nullptr || std::string_view(text) != "0";
+}
 
 template <platform P>
 class library {
@@ -110,6 +101,7 @@ class library {
       if (mine == each->come.end() || mine->second != &one) continue;
       end(each, {result::remote_error,
                  "rank " + std::to_string(one.rank) + " has left before all have come"});
+      each->come.erase(one.rank);  // if all had come before
       break;
     }
     auto const found = living_.find(&one);
@@ -118,67 +110,64 @@ class library {
     return result;
   }
 
-  /// A rank of a communicator of this process, or maybe of several ones.
+  /// A rank of a communicator whose ranks are in this process or in several ones.
   ///
-  /// Throws: refusal for an id that ranks cannot gather around, or on which they disagree.
-  std::shared_ptr<gathering<P>> join(unique_id const& id, handle<P>& mine) {
-    constexpr std::chrono::nanoseconds for_the_rest = std::chrono::milliseconds(500);
+  /// may_forward: to the other library, if there is one
+  /// Throws:      refusal for an id with which a communicator has been made, or was refused.
+  std::shared_ptr<gathering<P>> join(unique_id const& id, handle<P>& mine, bool may_forward) {
+    auto const key = unique_ids::text_of(id);
     bool const has_fallback = fallback() != nullptr;
-    auto const patience = has_fallback ? for_the_rest : options_wanted().deadline;
-    auto& found = gathering_[unique_ids::text_of(id)];
+    auto& found = gathering_[key];
     if (found == nullptr) {
       found = std::make_shared<gathering<P>>();
+      found->key = key;
       found->rank_count = mine.rank_count;
-      found->patience = patience;
+      found->may_forward = may_forward && has_fallback;
     }
     auto const here = found;
     if (here->is_over) {
       if (here->is_forwarded) return here;
       if (here->ending.code != result::success) throw refusal(here->ending.code, here->ending.text);
+    }
+    if (here->is_over || here->is_beginning) {
       refuse_usage("a communicator has been made with this unique id already");
     }
-    bool const fits = ids.knows(id) && mine.rank_count <= most_ranks;
-    if (!fits && has_fallback) {
-      here->come[mine.rank] = &mine;
-      here->is_forwarded = true;
-      end(here, {});
-    } else if (mine.rank_count > most_ranks) {
-      end(here, {result::invalid_usage, std::to_string(mine.rank_count) + " ranks, at most " +
-                                            std::to_string(most_ranks) + ": " + hint()});
-    } else if (!fits) {
-      end(here,
-          {result::invalid_usage, "the unique id was made by " + unique_ids::maker_of(id) +
-                                      ", this is process " + std::to_string(getpid()) +
-                                      "; ranks in several processes are not covered: " + hint()});
-    } else if (here->rank_count != mine.rank_count) {
-      auto const text = "ranks disagree: some say " + std::to_string(here->rank_count) +
-                        " ranks, rank " + std::to_string(mine.rank) + " says " +
-                        std::to_string(mine.rank_count);
-      end(here, {result::invalid_usage, text});
-    } else if (!here->come.try_emplace(mine.rank, &mine).second) {
-      auto const text = "two ranks say that they are rank " + std::to_string(mine.rank);
-      end(here, {result::invalid_usage, text});
-    } else if (static_cast<int>(here->come.size()) == here->rank_count) {
-      begin(here);
+    try {
+      if (here->come.empty()) open(id, *here);
+    } catch (...) {
+      end(here, current_outcome(), here->may_forward);
+      return here;
+    }
+    try {
+      come(here, mine);
+    } catch (...) {
+      end(here, current_outcome());
+      if (here->is_beginning || here->ending.code == result::success) throw;
     }
     return here;
   }
-  /// Has it taken too long until all have come?
+  /// Have all come, also in other processes, or has it taken too long?
   void expect_all(std::shared_ptr<gathering<P>> const& here) {
-    if (here->is_over || std::chrono::steady_clock::now() - here->begun < here->patience) return;
-    if (fallback() != nullptr) {
-      here->is_forwarded = true;
-      end(here, {});
-    } else {
-      end(here, {result::remote_error, "of " + std::to_string(here->rank_count) +
-                                           " ranks these have not come: " + here->missing() +
-                                           "; if they are in other processes: " + hint()});
+    if (here->is_over || here->is_beginning) return;
+    if (here->place != nullptr) {
+      follow(here);
+      if (here->is_over || here->is_beginning) return;
+      auto const lost = here->place->lost();
+      if (!lost.empty()) {
+        return end(here, {result::remote_error, lost + " before all have come"});
+      }
     }
+    if (std::chrono::steady_clock::now() - here->begun < here->patience) return;
+    end(here,
+        {result::remote_error, "of " + std::to_string(here->rank_count) +
+                                   " ranks these have not come: " + here->missing() +
+                                   "; if they are on other hosts: " + hint()},
+        here->may_forward);
   }
 
   /// The same, for whoever comes and does not wait.
   void look_after(handle<P> const& mine) {
-    for (auto const& [id, each] : gathering_) {
+    for (auto const& [key, each] : gathering_) {
       auto const found = each->come.find(mine.rank);
       if (found == each->come.end() || found->second != &mine) continue;
       return expect_all(each);
@@ -190,25 +179,128 @@ class library {
   }
 
  private:
-  static constexpr int most_ranks = blink::device_call::most_ranks;
+  using decision = meeting::decision;
 
+  /// Where ranks of other processes come, too, and how long all have.
+  ///
+  /// Throws: refusal if this process cannot go there.
+  void open(unique_id const& id, gathering<P>& here) {
+    if (here.rank_count > most_ranks) {
+      refuse_usage(std::to_string(here.rank_count) + " ranks, at most " +
+                   std::to_string(most_ranks) + ": " + hint());
+    }
+    try {
+      if (covers_processes()) here.place = ids.place_of(id);
+      if (!covers_processes() && !ids.knows(id)) {
+        refuse_usage("the unique id was made by another process, and BLINK_NCCL_PROCESSES is 0");
+      }
+    } catch (refusal const& problem) {
+      refuse_usage(std::string(problem.what()) + ": " + hint());
+    }
+    here.patience = options_wanted().deadline;
+    if (!here.may_forward) return;
+    // Those on other hosts will never come, and have begun in the other library.
+    using std::chrono::milliseconds;
+    auto const for_the_rest = here.place == nullptr ? milliseconds(500) : milliseconds(10'000);
+    here.patience = std::min<std::chrono::nanoseconds>(here.patience, for_the_rest);
+  }
+  /// Throws: refusal for a rank that does not fit to those that have come.
+  void come(std::shared_ptr<gathering<P>> const& here, handle<P>& mine) {
+    if (here->rank_count != mine.rank_count) {
+      refuse_usage("ranks disagree: some say " + std::to_string(here->rank_count) +
+                   " ranks, rank " + std::to_string(mine.rank) + " says " +
+                   std::to_string(mine.rank_count));
+    }
+    if (!here->come.try_emplace(mine.rank, &mine).second) {
+      refuse_usage("two ranks say that they are rank " + std::to_string(mine.rank));
+    }
+    if (here->place != nullptr) {
+      try {
+        if (here->place->now().what == decision::open) {
+          here->place->come(mine.rank, mine.rank_count, mine.device);
+        }
+      } catch (...) {
+        here->come.erase(mine.rank);
+        throw;
+      }
+      follow(here);
+    } else if (static_cast<int>(here->come.size()) == here->rank_count) {
+      begin(here);
+    }
+  }
+
+  /// Ends a gathering that will not be complete, here and in all processes, unless it is.
+  void end(std::shared_ptr<gathering<P>> const& here, outcome const& why, bool forwards = false) {
+    if (here->is_over || here->is_beginning) return;
+    auto const what = forwards ? decision::forwarded : decision::refused;
+    if (here->place == nullptr) return finish(here, what, why);
+    (void)here->place->decide(what, why);
+    follow(here);
+  }
+  /// Does what has been decided for all processes.
+  void follow(std::shared_ptr<gathering<P>> const& here) {
+    auto const ruling = here->place->now();
+    if (ruling.what == decision::open) return;
+    if (ruling.what != decision::complete) return finish(here, ruling.what, ruling.why);
+    try {
+      roll const all(here->place->guests());
+      if (all.members.size() == 1) return begin(here);
+      begin_across(here, all);
+    } catch (...) {  // the same in all processes
+      finish(here, here->may_forward ? decision::forwarded : decision::refused, current_outcome());
+    }
+  }
   void begin(std::shared_ptr<gathering<P>> const& here) {
     try {
       auto options = options_wanted();
       for (auto const& [rank, one] : here->come) options.devices.push_back(one->device);
       auto const made = std::make_shared<team<P>>(options);
       for (auto const& [rank, one] : here->come) one->all = made;
-      end(here, {});
+      finish(here, decision::complete, {});
     } catch (...) {
-      end(here, current_outcome());
+      finish(here, decision::refused, current_outcome());
     }
   }
-  void end(std::shared_ptr<gathering<P>> const& here, outcome const& how) {
-    here->ending = how;
+  /// In a thread of its own: it waits for other processes, which may begin other communicators first.
+  void begin_across(std::shared_ptr<gathering<P>> const& here, roll const& all) {
+    auto options = options_wanted();
+    options.devices = all.members[all.own].devices;
+    std::thread make([this, here, all, options] {
+      std::shared_ptr<team<P>> made;  // ends without the lock
+      outcome how;
+      try {
+        P::use_device(options.devices[0]);  // nothing is to be made on another one
+        meeting_bootstrap bootstrap(here->place, all, options.deadline);
+        made = std::make_shared<team<P>>(options, bootstrap);
+      } catch (...) {
+        how = current_outcome();
+      }
+      auto const held = lock();
+      int const first = all.members[all.own].first_rank;
+      for (int rank = first; made && rank < first + made->ranks_here(); ++rank) {
+        auto const found = here->come.find(rank);
+        if (found == here->come.end()) {
+          made->leave(rank);
+        } else {
+          found->second->all = made;
+        }
+      }
+      finish(here, made ? decision::complete : decision::refused, how);
+    });
+    make.detach();
+    here->is_beginning = true;
+  }
+  void finish(std::shared_ptr<gathering<P>> const& here, decision what, outcome const& how) {
+    here->is_forwarded = what == decision::forwarded;
+    here->ending = what == decision::refused ? how : outcome{};
+    here->is_beginning = false;
     here->is_over = true;
-    for (auto const& [rank, one] : here->come) one->trouble = how;
+    for (auto const& [rank, one] : here->come) one->trouble = here->ending;
     here->come.clear();
     changed_.notify_all();
+    if (what != decision::complete) return;  // those that come later are told there
+    here->place.reset();
+    ids.close(here->key);
   }
 
   std::mutex mutex_;

@@ -29,13 +29,14 @@ struct given_factor {
 template <class T, class Total>
 struct premultiplied_sum {
   static constexpr bool is_commutative = true;
+  static constexpr bool lifts_at_home = true;  ///< other processes do not know the factor
 
   union factor {
     Total value;
     T const* at;
   };
-  factor of_rank[blink::device_call::most_ranks];
-  std::uint64_t is_address;  ///< by rank
+  factor of_rank[blink::device_call::most_ranks];  ///< those of this process are set
+  std::uint64_t is_address;                        ///< by rank
   static_assert(blink::device_call::most_ranks <= 64, "a bit for each rank");
 
   void set(std::size_t rank, given_factor const& given) {

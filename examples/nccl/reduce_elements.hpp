@@ -23,17 +23,18 @@
 
 namespace blink_nccl {
 
-/// factors: by rank, of a pre-multiplied sum
-template <platform P, data_type Type>
-void reduce_elements(world_t<P>& world, typename world_t<P>::prepared_type& plan,
+/// factors: by rank of this process, of a pre-multiplied sum: kernels need no others
+template <platform P, class Link, data_type Type>
+void reduce_elements(world_t<P, Link>& world, typename world_t<P, Link>::prepared_type& plan,
                      blink::collective kind,
                      std::vector<blink::detail::plain_buffers> const& buffers, operation what,
                      std::vector<std::optional<given_factor>> const& factors,
-                     typename world_t<P>::streams const& on) {
+                     typename world_t<P, Link>::streams const& on) {
   using T = element_t<Type>;
   premultiplied_sum<T, total_t<T>> all{};
-  for (std::size_t rank = 0; rank < factors.size(); ++rank) {
-    if (factors[rank]) all.set(rank, *factors[rank]);
+  auto const first = static_cast<std::size_t>(world.first_rank());
+  for (std::size_t k = 0; k < factors.size(); ++k) {
+    if (factors[k]) all.set(first + k, *factors[k]);
   }
   with_reducer<T>(what, all, [&](auto const& reducer) {
     world.template call<blink::scheduled_chunks, T>(plan, kind, buffers, 0, reducer, on);
@@ -42,10 +43,14 @@ void reduce_elements(world_t<P>& world, typename world_t<P>::prepared_type& plan
 
 }  // namespace blink_nccl
 
-/// In a header: the kernels of a platform are compiled elsewhere. In one source for each type: here.
-#define BLINK_NCCL_REDUCTIONS(Platform, name)                                                     \
-  template void blink_nccl::reduce_elements<Platform, blink_nccl::data_type::name>(               \
-      blink_nccl::world_t<Platform>&, blink_nccl::world_t<Platform>::prepared_type&,              \
+/// In a header, with `extern`: the kernels of a platform are compiled elsewhere. In one source for each
+/// type, with nothing: here.
+#define BLINK_NCCL_REDUCTIONS(where, Platform, name)                       \
+  BLINK_NCCL_REDUCTIONS_OVER(where, Platform, blink_nccl::link_here, name) \
+  BLINK_NCCL_REDUCTIONS_OVER(where, Platform, blink_nccl::link_across, name)
+#define BLINK_NCCL_REDUCTIONS_OVER(where, Platform, Link, name)                                   \
+  where template void blink_nccl::reduce_elements<Platform, Link, blink_nccl::data_type::name>(   \
+      blink_nccl::world_t<Platform, Link>&, blink_nccl::world_t<Platform, Link>::prepared_type&,  \
       blink::collective, std::vector<blink::detail::plain_buffers> const&, blink_nccl::operation, \
       std::vector<std::optional<blink_nccl::given_factor>> const&,                                \
-      blink_nccl::world_t<Platform>::streams const&)
+      blink_nccl::world_t<Platform, Link>::streams const&);

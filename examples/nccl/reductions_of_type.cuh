@@ -5,4 +5,4 @@
 #include "cuda_platform.cuh"
 #include "reduce_elements.hpp"
 
-BLINK_NCCL_REDUCTIONS(blink_nccl::cuda_platform, BLINK_NCCL_TYPE);
+BLINK_NCCL_REDUCTIONS(, blink_nccl::cuda_platform, BLINK_NCCL_TYPE)

@@ -24,6 +24,18 @@ namespace blink_nccl {
 template <platform P>
 class team;
 
+/// How a rank of a split gets its communicator; with the lock of the library.
+template <platform P>
+struct parting {
+  /// Is it wanted still? How its beginning ended; nothing while it goes on. To be asked until then, and
+  /// to be destroyed without the lock.
+  using question = std::function<std::optional<outcome>(bool)>;
+
+  std::function<void(std::shared_ptr<team<P>>, int)> deliver{};  ///< it is there: team, rank in it
+  std::function<unique_id()> make_id{};
+  std::function<question(unique_id const&, int, int)> join{};  ///< others join, too: rank of ranks
+};
+
 /// What a rank asks its communicator for. Calls of all ranks are answered together, except for sends
 /// and receives, of which there are two.
 template <platform P>
@@ -43,7 +55,7 @@ struct request {
   stream_t<P> stream{};
   int color = no_color;  ///< of a split
   int key = 0;
-  std::function<void(std::shared_ptr<team<P>>, int)> deliver{};  ///< of a split: team, rank in it
+  parting<P> part{};  ///< of a split
   bool is_done = false;
 
   [[nodiscard]] bool is_of_two() const { return what == shape::send || what == shape::receive; }
@@ -57,16 +69,19 @@ struct request {
   }
 };
 
-/// The arguments that have to be equal on all ranks.
+/// The arguments that have to be equal on all ranks, besides the function and the count.
 template <platform P>
-[[nodiscard]] std::string to_text(request<P> const& one) {
-  std::string text = one.name;
-  if (one.what == request<P>::shape::split) return text;
-  text += " of " + std::to_string(one.count) + " " + to_text(one.type);
+[[nodiscard]] std::string details_of(request<P> const& one) {
+  std::string text = to_text(one.type);
   if (blink::has_reduce_phase(one.kind)) text += ", " + to_text(one.reduce);
   if (one.is_of_two()) return text + ", peer " + std::to_string(one.root);
   if (one.root != 0) text += ", root " + std::to_string(one.root);
   return text;
+}
+template <platform P>
+[[nodiscard]] std::string to_text(request<P> const& one) {
+  if (one.what == request<P>::shape::split) return one.name;
+  return std::string(one.name) + " of " + std::to_string(one.count) + " " + details_of(one);
 }
 
 /// Are these parts of one call?

@@ -17,20 +17,24 @@
 namespace blink_nccl {
 
 /// The schedules of a communicator, prepared when they are used first.
-template <platform P>
+template <platform P, class Link>
 class routes {
  public:
-  using prepared_type = typename world_t<P>::prepared_type;
+  using prepared_type = typename world_t<P, Link>::prepared_type;
 
-  explicit routes(world_t<P>& world) : world_(world) {}
+  explicit routes(world_t<P, Link>& world) : world_(world) {}
 
+  [[nodiscard]] bool knows(blink::collective kind, int root) const {
+    return known_.contains({kind, root});
+  }
+  /// Of several processes: called by all of them together, the first time.
   [[nodiscard]] prepared_type& along(blink::collective kind, int root) {
-    auto& known = known_[{kind, root}];
-    if (known == nullptr) {
-      int const ranks = world_.rank_count();
-      known = &world_.prepare(blink::parallel_trees(make(kind, ranks, root), P::ways(ranks)));
-    }
-    return *known;
+    auto const found = known_.find({kind, root});
+    if (found != known_.end()) return *found->second;
+    int const ranks = world_.rank_count();
+    auto& made = world_.prepare(blink::parallel_trees(make(kind, ranks, root), P::ways(ranks)));
+    known_[{kind, root}] = &made;
+    return made;
   }
 
  private:
@@ -52,7 +56,7 @@ class routes {
     }
   }
 
-  world_t<P>& world_;
+  world_t<P, Link>& world_;
   std::map<std::pair<blink::collective, int>, prepared_type*> known_;
 };
 

@@ -5,37 +5,70 @@
 
 #include <blink/collectives/exchange.hpp>
 #include <blink/transports/cuda/device_world_options.hpp>
+#include <blink/transports/process_bootstrap.hpp>
 
+#include "across.hpp"
+#include "call_queues.hpp"
 #include "errors.hpp"
 #include "issuer.hpp"
+#include "issuer_over.hpp"
 #include "platform.hpp"
 #include "request.hpp"
+#include "split_across.hpp"
+#include "split_parts.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <deque>
-#include <functional>
-#include <map>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace blink_nccl {
 
-/// All ranks of one communicator. A rank's calls are queued; whoever brings the last part of a call
-/// puts it into the streams of all. The caller holds the lock of the library.
+/// The ranks of one communicator that are in this process. A rank's calls are queued; whoever brings the
+/// last part of a call puts it into the streams of all of them. Other processes do the same on their own:
+/// calls are compared with theirs, and waited for only where something is made together.
+///
+/// The caller holds the lock of the library.
 template <platform P>
 class team {
  public:
   using call = request<P>;
-  using calls = std::shared_ptr<batch<P>>;
+  using calls = typename call_queues<P>::calls;
+  using lock_type = std::unique_lock<std::mutex>;
 
+  /// All ranks are of this process.
+  ///
   /// Throws: precondition_error, resource_error, device_error.
   explicit team(blink::device_world_options const& options)
-      : options_(options), issuer_(options), members_(options.devices.size()) {}
+      : options_(options),
+        issuer_(std::make_unique<issuer_over<P, link_here>>(options)),
+        queues_(0, options.devices.size()) {}
+  /// Of several processes, without the lock of the library: all make it together.
+  ///
+  /// Throws: the same, on all of them; collective_error if one does not come.
+  template <blink::process_bootstrap Bootstrap>
+  team(blink::device_world_options options, Bootstrap& all)
+      : options_((options.checks_calls = false, options)),  // they are compared here
+        issuer_(std::make_unique<issuer_over<P, link_across>>(options_, all)),
+        across_(std::make_unique<across>(all, options.deadline)),
+        queues_(issuer_->first_rank(), options.devices.size()) {}
+  team(team const&) = delete;
+  team& operator=(team const&) = delete;
+  /// Without the lock of the library: it waits for the other processes to end theirs, too.
+  ~team() {
+    if (across_ != nullptr && health().code != result::success) {
+      issuer_->shorten_waits(std::chrono::seconds(2));  // who failed may never come
+    }
+    across_.reset();  // nobody is to wait for calls of this process
+  }
 
-  [[nodiscard]] int rank_count() const { return static_cast<int>(members_.size()); }
+  [[nodiscard]] int rank_count() const { return issuer_->rank_count(); }
+  [[nodiscard]] int ranks_here() const { return queues_.end_rank() - queues_.first_rank(); }
   [[nodiscard]] blink::device_world_options const& options() const { return options_; }
 
   /// Throws: precondition_error, refusal for what is wrong whatever other ranks call.
@@ -45,82 +78,67 @@ class team {
     check_pieces(rank, list);
   }
   /// Queues calls of a rank that were checked; `progress` is to follow.
-  calls submit(int rank, std::vector<call> list) {
-    auto made = std::make_shared<batch<P>>();
-    made->open = std::move(list);
-    made->is_over = made->open.empty();
-    if (!made->is_over) member(rank).waiting.push_back(made);
-    return made;
-  }
+  calls submit(int rank, std::vector<call> list) { return queues_.submit(rank, std::move(list)); }
 
-  /// Runs all calls whose parts are there.
-  void progress() {
-    while (run_call() || run_transfers()) {
+  /// Runs all calls whose parts are there. Gives the lock back while it waits for other processes;
+  /// whoever comes meanwhile leaves the rest to this thread.
+  void progress(lock_type& held) {
+    while (!is_busy_ && (run_call(held) || run_transfers())) {
     }
   }
 
-  /// Ends all calls that wait; there will be no others.
+  /// Ends all calls that wait, in all processes; there will be no others.
   void fail(outcome const& why) {
     if (failure_.code == result::success) failure_ = why;
-    for (auto& one : members_) {
-      for (auto& each : one.waiting) finish(*each, why);
-      one.waiting.clear();
-    }
+    queues_.end_all(why);
+    if (across_ == nullptr) return;
+    across_->fail(why);
+    issuer_->abort();
   }
   void abort(int rank) {
     fail({result::remote_error, "rank " + std::to_string(rank) + " has aborted the communicator"});
-    issuer_.world().abort();
+    issuer_->abort();
   }
   /// The rank makes no more calls.
   void leave(int rank) {
-    member(rank).is_gone = true;
-    for (int other = 0; other < rank_count(); ++other) {
-      for (auto const& each : member(other).waiting) {
-        for (auto const& one : each->open) {
-          if (one.is_of_two() && one.root != rank) continue;
-          return fail({result::invalid_usage,
-                       to_text(one) + " on rank " + std::to_string(other) + ": " + why_gone(rank)});
-        }
-      }
-    }
+    queues_.leave(rank);
+    auto const [who, one] =
+        queues_.find([&](int, call const& each) { return !each.is_of_two() || each.root == rank; });
+    if (one == nullptr) return;
+    fail({result::invalid_usage,
+          to_text(*one) + " on rank " + std::to_string(who) + ": " + why_gone(rank)});
   }
 
-  /// What has gone wrong so far, also in streams.
+  /// What has gone wrong so far, also in streams and in other processes.
   [[nodiscard]] outcome const& health() {
-    if (failure_.code == result::success && issuer_.world().has_failed()) {
-      try {
-        issuer_.world().check();
-      } catch (...) {
-        fail(current_outcome());
+    if (failure_.code != result::success) return failure_;
+    if (across_ != nullptr) {
+      for (auto const& found : {across_->failure(), across_->loss()}) {
+        if (found.code == result::success) continue;
+        fail(found);
+        return failure_;
       }
+    }
+    if (is_busy_ || !issuer_->has_failed()) return failure_;
+    try {
+      issuer_->expect_no_failure();
+    } catch (...) {
+      fail_by_exception();
     }
     return failure_;
   }
   /// Has a call waited for too long? Then it fails, and so do all others.
   void expect_progress(batch<P> const& mine) {
     if (mine.is_over || std::chrono::steady_clock::now() - mine.begun < options_.deadline) return;
-    fail({result::remote_error, "no progress for " + seconds() + " s: " + describe()});
+    fail({result::remote_error, "no progress for " + seconds() + " s: " + queues_.describe()});
   }
 
   /// Throws: precondition_error if memory is not of the rank's device.
   void expect_place(char const* name, int rank, void const* at) {
-    issuer_.world().expect_place(name, static_cast<std::size_t>(rank), "buffer", at);
+    issuer_->expect_place(name, rank, at);
   }
 
  private:
-  struct rank_calls {
-    std::deque<calls> waiting;
-    bool is_gone = false;
-  };
-
-  [[nodiscard]] rank_calls& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
-  [[nodiscard]] rank_calls const& member(int rank) const {
-    return members_[static_cast<std::size_t>(rank)];
-  }
-  [[nodiscard]] batch<P>* front(int rank) {
-    auto& waiting = member(rank).waiting;
-    return waiting.empty() ? nullptr : waiting.front().get();
-  }
   void throw_if_failed() {
     auto const& now = health();
     if (now.code != result::success) throw refusal(now.code, now.text);
@@ -130,8 +148,13 @@ class team {
   }
   void expect_peers(std::vector<call> const& list) const {
     for (auto const& one : list) {
-      for (int rank = 0; rank < rank_count(); ++rank) {
-        if (!member(rank).is_gone || (one.is_of_two() && one.root != rank)) continue;
+      if (one.is_of_two() && !queues_.has(one.root)) {
+        refuse_usage(to_text(one) + ": rank " + std::to_string(one.root) +
+                     " is in another process; sends and receives are covered between ranks of one "
+                     "process, such as ncclAlltoAll between all");
+      }
+      for (int rank = queues_.first_rank(); rank < queues_.end_rank(); ++rank) {
+        if (!queues_.is_gone(rank) || (one.is_of_two() && one.root != rank)) continue;
         refuse_usage(to_text(one) + ": " + why_gone(rank));
       }
     }
@@ -153,64 +176,98 @@ class team {
     }
   }
 
-  /// Runs the first call that is not of two ranks alone, if all have come to it.
-  bool run_call() {
-    std::vector<call*> parts;
-    for (int rank = 0; rank < rank_count(); ++rank) {
-      auto* const mine = front(rank);
-      if (mine == nullptr) return false;
-      call* found = nullptr;
-      for (auto& one : mine->open) {
-        if (found == nullptr && !one.is_of_two()) found = &one;
-      }
-      if (found == nullptr) return false;
-      parts.push_back(found);
-    }
-    outcome how;
+  /// Runs the first call that is not of two ranks alone, if all ranks of this process have come to it.
+  bool run_call(lock_type& held) {
+    auto const parts = queues_.next_call();
+    if (parts.empty()) return false;
+    std::vector<outcome> how(parts.size());
     try {
       expect_agreement(parts);
-      if (parts[0]->what == call::shape::split) {
+      if (across_ != nullptr) {
+        run_across(parts, how, held);
+      } else if (parts[0]->what == call::shape::split) {
         split(parts);
       } else {
-        issuer_.run(parts);
+        issuer_->run(parts);
       }
     } catch (...) {
-      how = current_outcome();
+      std::fill(how.begin(), how.end(), current_outcome());
     }
-    for (int rank = 0; rank < rank_count(); ++rank) {
-      done_with(rank, parts[static_cast<std::size_t>(rank)], how);
+    if (failure_.code != result::success) return true;  // which has ended them
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      queues_.done_with(queues_.first_rank() + static_cast<int>(k), parts[k], how[k]);
     }
-    sweep();
+    queues_.sweep();
     return true;
   }
-  static void expect_agreement(std::vector<call*> const& parts) {
-    for (std::size_t rank = 1; rank < parts.size(); ++rank) {
-      if (agree(*parts[0], *parts[rank])) continue;
-      refuse_usage("ranks disagree: rank 0 calls " + to_text(*parts[0]) + "; rank " +
-                   std::to_string(rank) + " calls " + to_text(*parts[rank]));
+  void expect_agreement(std::vector<call*> const& parts) {
+    for (std::size_t k = 1; k < parts.size(); ++k) {
+      if (agree(*parts[0], *parts[k])) continue;
+      auto const first = static_cast<std::size_t>(queues_.first_rank());
+      outcome const why{result::invalid_usage, "ranks disagree: rank " + std::to_string(first) +
+                                                   " calls " + to_text(*parts[0]) + "; rank " +
+                                                   std::to_string(first + k) + " calls " +
+                                                   to_text(*parts[k])};
+      if (across_ != nullptr) fail(why);  // others would wait for a call
+      throw refusal(why.code, why.text);
     }
   }
 
-  /// Runs all sends whose receives are there; the k-th from a rank to another is the k-th there.
-  bool run_transfers() {
-    std::vector<transfer<P>> found;
-    for (int sender = 0; sender < rank_count(); ++sender) {
-      auto* const mine = front(sender);
-      if (mine == nullptr) continue;
-      std::map<int, std::size_t> next;  // by receiver: where to look on
-      for (auto& one : mine->open) {
-        if (one.what != call::shape::send) continue;
-        auto* const theirs = front(one.root);
-        if (theirs == nullptr) continue;
-        auto& at = next[one.root];
-        auto const matches = [&](call const& each) {
-          return each.what == call::shape::receive && each.root == sender;
-        };
-        while (at < theirs->open.size() && !matches(theirs->open[at])) ++at;
-        if (at < theirs->open.size())
-          found.push_back({&one, &theirs->open[at++], sender, one.root});
-      }
+  /// With what another process has told of it, which knows more, or else the exception at hand.
+  void fail_by_exception() {
+    auto const told = across_ == nullptr ? outcome{} : across_->failure();
+    fail(told.code != result::success ? told : current_outcome());
+  }
+  /// Gives the lock back for `work`, which waits for other processes. Calls may end meanwhile: then
+  /// there is a failure.
+  template <class Work>
+  void without_lock(lock_type& held, Work const& work) {
+    std::exception_ptr problem;
+    is_busy_ = true;
+    held.unlock();
+    try {
+      work();
+    } catch (...) {
+      problem = std::current_exception();
     }
+    held.lock();
+    is_busy_ = false;
+    if (problem) std::rethrow_exception(problem);
+  }
+  /// Once other processes know of the call they expect it: where it cannot go on, all fail.
+  void run_across(std::vector<call*> const& parts, std::vector<outcome>& how, lock_type& held) {
+    call const first = *parts[0];
+    bool const is_split = first.what == call::shape::split;
+    if (!is_split) issuer_->check(parts);
+    bool const meets = is_split || !issuer_->is_prepared(first);
+    try {
+      without_lock(held, [&] { across_->enter(signature_of(first), meets); });
+      if (failure_.code != result::success) return;
+      if (is_split) {
+        how = split_across<P>(
+            *across_, parts, queues_.first_rank(),
+            [&](auto const& work) { without_lock(held, work); },
+            [&] { return failure_.code == result::success; });
+        return;
+      }
+    } catch (...) {
+      return fail_by_exception();
+    }
+    try {
+      if (meets) without_lock(held, [&] { issuer_->prepare(first); });
+    } catch (blink::collective_error const&) {
+      return fail_by_exception();
+    }  // what else it throws it throws in all processes
+    if (failure_.code != result::success) return;
+    try {
+      issuer_->run(parts);
+    } catch (...) {
+      fail_by_exception();
+    }
+  }
+
+  bool run_transfers() {
+    auto const found = queues_.next_transfers();
     if (found.empty()) return false;
     std::vector<transfer<P>> equal;
     for (auto const& one : found) {
@@ -225,59 +282,37 @@ class team {
     }
     outcome how;
     try {
-      if (!equal.empty()) issuer_.copy(equal);
+      if (!equal.empty()) issuer_->copy(equal);
     } catch (...) {
       how = current_outcome();
     }
     for (auto const& one : equal) finish_pair(one, how);
-    sweep();
+    queues_.sweep();
     return true;
   }
   void finish_pair(transfer<P> const& one, outcome const& how) {
-    done_with(one.sender, one.send, how);
-    done_with(one.receiver, one.receive, how);
+    queues_.done_with(one.sender, one.send, how);
+    queues_.done_with(one.receiver, one.receive, how);
   }
 
-  void done_with(int rank, call* part, outcome const& how) {
-    part->is_done = true;
-    front(rank)->end(how);
-  }
-  void sweep() {
-    for (auto& one : members_) {
-      if (one.waiting.empty()) continue;
-      auto& mine = *one.waiting.front();
-      std::erase_if(mine.open, [](call const& each) { return each.is_done; });
-      if (!mine.open.empty()) continue;
-      mine.is_over = true;
-      one.waiting.pop_front();
-    }
-  }
-  static void finish(batch<P>& one, outcome const& how) {
-    one.end(how);
-    one.open.clear();
-    one.is_over = true;
-  }
-
-  /// Ranks of one color, by rising key, and ranks of equal keys as they are here.
   void split(std::vector<call*> const& parts) {
-    std::map<int, std::map<std::pair<int, int>, call*>> by_color;  // (key, rank)
-    for (int rank = 0; rank < rank_count(); ++rank) {
-      auto* const one = parts[static_cast<std::size_t>(rank)];
-      by_color[one->color][{one->key, rank}] = one;
-    }
-    std::map<int, std::shared_ptr<team>> made;
-    for (auto const& [color, ranks] : by_color) {
-      if (color == no_color) continue;
+    std::vector<split_wish> wishes;
+    for (auto const* const one : parts) wishes.push_back({one->color, one->key});
+    std::vector<std::shared_ptr<team>> made;
+    auto const together = split_parts(wishes);
+    for (auto const& ranks : together) {
       auto options = options_;
       options.devices.clear();
-      for (auto const& [place, one] : ranks) {
-        options.devices.push_back(options_.devices[static_cast<std::size_t>(place.second)]);
+      for (int const rank : ranks) {
+        options.devices.push_back(options_.devices[static_cast<std::size_t>(rank)]);
       }
-      made[color] = std::make_shared<team>(options);
+      made.push_back(std::make_shared<team>(options));
     }
-    for (auto const& [color, ranks] : by_color) {
+    for (std::size_t part = 0; part < together.size(); ++part) {
       int rank = 0;
-      for (auto const& [place, one] : ranks) one->deliver(made[color], rank++);
+      for (int const old : together[part]) {
+        parts[static_cast<std::size_t>(old)]->part.deliver(made[part], rank++);
+      }
     }
   }
 
@@ -285,20 +320,12 @@ class team {
     auto const text = std::to_string(static_cast<double>(options_.deadline.count()) * 1e-9);
     return text.substr(0, text.find('.') + 4);
   }
-  [[nodiscard]] std::string describe() const {
-    std::string text;
-    for (int rank = 0; rank < rank_count(); ++rank) {
-      auto const& one = member(rank);
-      text += (rank == 0 ? "rank " : "; rank ") + std::to_string(rank) +
-              (one.waiting.empty() ? " has not called"
-                                   : " waits in " + to_text(one.waiting.front()->open.front()));
-    }
-    return text;
-  }
 
-  blink::device_world_options options_;
-  issuer<P> issuer_;
-  std::vector<rank_calls> members_;
+  blink::device_world_options options_;  // with the devices of this process
+  std::unique_ptr<issuer<P>> issuer_;
+  std::unique_ptr<across> across_;  // null: all ranks are of this process
+  call_queues<P> queues_;
+  bool is_busy_ = false;  // a thread waits for other processes, without the lock
   outcome failure_;
 };
 

@@ -38,6 +38,18 @@ class shared_devices : public emulated_devices {
     std::lock_guard const lock(memory_mutex_);
     emulated_devices::release_pinned(memory);
   }
+  memory_name export_memory(int device, void* memory) {
+    std::lock_guard const lock(memory_mutex_);
+    return emulated_devices::export_memory(device, memory);
+  }
+  void* import_memory(int device, memory_name const& name) {
+    std::lock_guard const lock(memory_mutex_);
+    return emulated_devices::import_memory(device, name);
+  }
+  void close_memory(int device, void* memory) {
+    std::lock_guard const lock(memory_mutex_);
+    emulated_devices::close_memory(device, memory);
+  }
   blink::memory_place place_of(void const* data) {
     std::lock_guard const lock(memory_mutex_);
     return emulated_devices::place_of(data);
@@ -52,14 +64,10 @@ struct emulated_platform {
   using devices_type = shared_devices;
   static constexpr int streams_of_tests = 3;  ///< their numbers are 1, 2, 3
 
-  static devices_type& devices() {
-    static auto* const all = [] {
-      auto* const made = new devices_type({.devices = 4});
-      for (int stream = 0; stream < streams_of_tests; ++stream) (void)made->make_stream();
-      return made;
-    }();
-    return *all;
-  }
+  static devices_type& devices() { return *of_process(); }
+  /// In a process that a test has forked, first of all: devices of its own, whose threads run there and
+  /// whose memory other processes may map.
+  static void begin_in_fork() { of_process() = make({.devices = 4, .shares_memory = true}); }
   /// Of this thread; -1: as without a driver.
   static int& device_of_thread() {
     thread_local int device = 0;
@@ -69,11 +77,23 @@ struct emulated_platform {
     if (device_of_thread() < 0) throw blink::device_error("no CUDA device: " + why_none());
     return device_of_thread();
   }
+  static void use_device(int device) { device_of_thread() = device; }
   static int stream_of(blink_nccl::stream_handle given) {
     return static_cast<int>(reinterpret_cast<std::intptr_t>(given));
   }
   static std::string why_none() { return "this thread has none"; }
   static int ways(int ranks) { return ranks < 3 ? 2 : 1; }
+
+ private:
+  static devices_type* make(emulated_devices::options const& what) {
+    auto* const made = new devices_type(what);
+    for (int stream = 0; stream < streams_of_tests; ++stream) (void)made->make_stream();
+    return made;
+  }
+  static devices_type*& of_process() {
+    static auto* all = make({.devices = 4});
+    return all;
+  }
 };
 
 }  // namespace blink_test

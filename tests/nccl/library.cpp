@@ -8,7 +8,7 @@ namespace blink_nccl {
 using chosen_platform = blink_test::emulated_platform;
 }
 #define BLINK_NCCL_ELSEWHERE(name) \
-  extern BLINK_NCCL_REDUCTIONS(blink_test::emulated_platform, name);
+  BLINK_NCCL_REDUCTIONS(extern, blink_test::emulated_platform, name)
 BLINK_NCCL_BUILT_TYPES(BLINK_NCCL_ELSEWHERE)
 
 #include <define_calls.hpp>

@@ -2,4 +2,4 @@
 #include "emulated_platform.hpp"
 #include <reduce_elements.hpp>
 
-BLINK_NCCL_REDUCTIONS(blink_test::emulated_platform, float8_e4m3);
+BLINK_NCCL_REDUCTIONS(, blink_test::emulated_platform, float8_e4m3)

@@ -269,19 +269,6 @@ class host_processes {
 
   // --- who is there ---
 
-  /// Equal in processes that see each other under the same numbers.
-  [[nodiscard]] static std::uint64_t host_fingerprint() {
-    detail::fingerprint all;
-    std::array<char, 64> text{};
-    std::unique_ptr<std::FILE, int (*)(std::FILE*)> const file(
-        std::fopen("/proc/sys/kernel/random/boot_id", "r"), std::fclose);
-    if (file && std::fgets(text.data(), text.size(), file.get()))
-      all.add(std::string_view(text.data()));
-    auto const bytes = readlink("/proc/self/ns/pid", text.data(), text.size());
-    all.add(std::string_view(text.data(), bytes < 0 ? 0 : static_cast<std::size_t>(bytes)));
-    return all.value();
-  }
-
   /// "process 1 (process 4711, stopped)"
   [[nodiscard]] std::string name(int process) const {
     return "process " + std::to_string(process) + " (" + segment_->describe(process) + ")";

@@ -2,9 +2,11 @@
 // What is not covered goes to the library that BLINK_NCCL_FALLBACK names: communicators whose ranks are not all
 // in this process. Run with that variable set.
 
+#include "nccl/forked_program.hpp"
 #include "nccl/program.hpp"
 
 #include <cstddef>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,49 @@ float all_reduce(communicator* comm, std::size_t count, result expected) {
             expected);
   devices().synchronize(0, 1);
   return data[0];
+}
+
+/// What a sum of ones says in each of two processes with ids that have room for blink's mark.
+///
+/// count: ranks that are to come; those of process p are p, p + 2, ...
+std::vector<std::string> sums_of_processes(int count, int ranks_each) {
+  setenv("OTHER_LIBRARY_LEAVES_ROOM", "1", 1);
+  auto texts = run_processes(2, [&](own_process& mine) -> std::string {
+    auto const id = mine.new_id();
+    communicator* comm[2] = {};
+    (void)ncclGroupStart();
+    for (int k = 0; k < ranks_each; ++k) {
+      (void)ncclCommInitRank(&comm[k], count, id, mine.number() + 2 * k);
+    }
+    if (auto const code = ncclGroupEnd(); code != result::success) return said(code);
+    auto const sum = all_reduce(comm[0], 1, result::success);
+    for (int k = 0; k < ranks_each; ++k) (void)ncclCommDestroy(comm[k]);
+    mine.meet();
+    return std::to_string(static_cast<int>(sum));
+  });
+  unsetenv("OTHER_LIBRARY_LEAVES_ROOM");
+  return texts;
+}
+
+// First of all: they fork, and devices of this process have threads from their first use on.
+TEST(nccl_fallback, ranks_of_several_processes_stay) {
+  EXPECT_EQ(sums_of_processes(2, 1), (std::vector<std::string>{"2", "2"}));
+}
+
+TEST(nccl_fallback, processes_whose_ranks_are_not_in_a_row_go_there) {
+  EXPECT_EQ(sums_of_processes(4, 2), (std::vector<std::string>{"1000", "1000"}));
+}
+
+TEST(nccl_fallback, ranks_that_do_not_come_to_this_host_go_there) {
+  setenv("BLINK_DEADLINE", "0.3", 1);  // less than the time for the rest
+  EXPECT_EQ(sums_of_processes(3, 1), (std::vector<std::string>{"1000", "1000"}));
+  unsetenv("BLINK_DEADLINE");
+}
+
+TEST(nccl_fallback, several_processes_go_there_if_they_are_to) {
+  setenv("BLINK_NCCL_PROCESSES", "0", 1);
+  EXPECT_EQ(sums_of_processes(2, 1), (std::vector<std::string>{"1000", "1000"}));
+  unsetenv("BLINK_NCCL_PROCESSES");
 }
 
 TEST(nccl_fallback, ids_of_other_processes_go_there) {

@@ -4,6 +4,7 @@
 #include <functions.hpp>
 
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 
 namespace blink_nccl {
@@ -16,7 +17,11 @@ struct communicator {
 
 namespace {
 int open_groups = 0;
+/// Do ids leave room behind their beginning, as NCCL's do?
+bool leaves_room() {
+  return std::getenv("OTHER_LIBRARY_LEAVES_ROOM") != nullptr;
 }
+}  // namespace
 
 result ncclGetVersion(int* version) {
   *version = 1;
@@ -24,7 +29,8 @@ result ncclGetVersion(int* version) {
 }
 result ncclGetUniqueId(unique_id* id) {
   static char number = 0;
-  std::memset(id->bytes, ++number, sizeof id->bytes);
+  *id = {};
+  std::memset(id->bytes, ++number, leaves_room() ? 40 : sizeof id->bytes);
   return result::success;
 }
 result ncclGroupStart() {
@@ -34,8 +40,10 @@ result ncclGroupStart() {
 result ncclGroupEnd() {
   return --open_groups < 0 ? result::invalid_usage : result::success;
 }
-result ncclCommInitRankConfig(communicator** where, int rank_count, unique_id, int rank,
+result ncclCommInitRankConfig(communicator** where, int rank_count, unique_id id, int rank,
                               configuration*) {
+  bool const is_as_made = !leaves_room() || id.bytes[sizeof id.bytes - 1] == 0;
+  if (!is_as_made) return result::invalid_usage;
   *where = new communicator{rank, rank_count, open_groups};
   return result::success;
 }

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What the processes of one communicator tell each other beside the data: what they call, and what has failed.
+
+#include <blink/collectives/call_signature.hpp>
+#include <blink/collectives/collective_error.hpp>
+#include <blink/collectives/detail/fingerprint.hpp>
+#include <blink/transports/host_processes.hpp>
+#include <blink/transports/process_bootstrap.hpp>
+
+#include "abi.hpp"
+#include "errors.hpp"
+#include "meeting.hpp"
+#include "platform.hpp"
+#include "request.hpp"
+#include "split_parts.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace blink_nccl {
+
+/// What all processes have to call alike.
+template <platform P>
+[[nodiscard]] blink::call_signature signature_of(request<P> const& one) {
+  constexpr std::uint64_t no_collective = ~std::uint64_t{0};  // named by its function
+  bool const is_split = one.what == request<P>::shape::split;
+  std::string const text = is_split ? one.name : details_of(one);
+  blink::detail::fingerprint names;
+  names.add(text);
+  blink::call_signature result(one.kind, 0, one.count, is_split ? 0 : bytes_of(one.type), text,
+                               names.value());
+  if (is_split) result.kind = no_collective;
+  return result;
+}
+
+/// The processes of one communicator. One thread at a time, besides `failure` and what follows it,
+/// which take the lock of the library.
+class across {
+ public:
+  /// Throws: what `host_processes` throws.
+  template <blink::process_bootstrap Bootstrap>
+  across(Bootstrap& all, std::chrono::nanoseconds deadline) : all_(all, deadline) {}
+
+  [[nodiscard]] std::string name() const { return all_.name(all_.process()); }
+
+  /// Says what this process calls next.
+  ///
+  /// meets:  wait until all have come to it? Else whoever comes later finds a difference.
+  /// Throws: refusal if others call something else, have failed, have left, or do not come: the
+  ///         communicator is of no use any more.
+  void enter(blink::call_signature const& call, bool meets) {
+    auto const before = all_.calls(all_.process());
+    auto difference = all_.enter(call);
+    expect_well(failure());
+    bool const has_entered = all_.calls(all_.process()) > before;
+    if (!has_entered) throw refusal(result::remote_error, difference);  // somebody is far behind
+    if (difference.empty() && meets) difference = all_.meet();
+    if (!difference.empty()) refuse_usage("processes disagree: " + difference);
+    expect_well(failure());
+    expect_well(loss());
+  }
+  // After an `enter` that meets. Both throw what `host_processes::gather` throws.
+
+  /// own: of the ranks of this process. Returns those of all ranks.
+  [[nodiscard]] std::vector<split_wish> gather_wishes(std::vector<split_wish> const& own) {
+    struct letter {
+      std::size_t count = 0;
+      std::array<split_wish, most_ranks> of_rank{};
+    };
+    letter mine;
+    mine.count = own.size();
+    std::copy(own.begin(), own.end(), mine.of_rank.begin());
+    std::vector<split_wish> all;
+    for (auto const& theirs : all_.gather("colors and keys of a split", mine)) {
+      all.insert(all.end(), theirs.of_rank.begin(),
+                 theirs.of_rank.begin() + static_cast<std::ptrdiff_t>(theirs.count));
+    }
+    return all;
+  }
+  /// Each is set by one process, and 0 in all others.
+  [[nodiscard]] std::array<unique_id, most_ranks> gather_ids(
+      std::array<unique_id, most_ranks> const& own) {
+    auto all = own;
+    for (auto const& theirs : all_.gather("unique ids of a split", own)) {
+      for (std::size_t k = 0; k < all.size(); ++k) {
+        bool const is_set = std::any_of(std::begin(theirs[k].bytes), std::end(theirs[k].bytes),
+                                        [](char byte) { return byte != 0; });
+        if (is_set) all[k] = theirs[k];
+      }
+    }
+    return all;
+  }
+
+  /// What a process has told that has failed; success: nothing.
+  [[nodiscard]] outcome failure() const {
+    if (!all_.has_failed()) return {};
+    for (int process = 0; process < all_.count(); ++process) {
+      if (auto const code = all_.report_of<result>(process)) {
+        return {*code, all_.failure().what()};
+      }
+    }
+    return {result::remote_error, all_.failure().what()};
+  }
+  /// Who will not make a call that this process has made; success: nobody is known.
+  [[nodiscard]] outcome loss() const {
+    auto const own = all_.calls(all_.process());
+    for (int peer = 0; peer < all_.count(); ++peer) {
+      auto const calls = all_.calls(peer);
+      if (calls >= own) continue;
+      auto const lost = all_.loss_of(peer);
+      if (lost.empty() || all_.calls(peer) >= own) continue;
+      bool const has_died = lost == "has died";
+      return {has_died ? result::remote_error : result::invalid_usage,
+              all_.name(peer) + (has_died ? " has died" : " has destroyed its communicator") +
+                  " after " + std::to_string(calls) + " calls, process " +
+                  std::to_string(all_.process()) + " has made " + std::to_string(own)};
+    }
+    return {};
+  }
+  /// Tells all that nothing goes on.
+  void fail(outcome const& why) {
+    if (all_.has_failed()) return;
+    all_.report(why.code);
+    all_.fail({why.text, -1, -1, -1, -1});
+  }
+
+ private:
+  static void expect_well(outcome const& how) {
+    if (how.code != result::success) throw refusal(how.code, how.text);
+  }
+
+  blink::host_processes all_;
+};
+
+}  // namespace blink_nccl

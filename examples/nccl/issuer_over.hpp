@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The issuer over a communicator of devices.
+
+#include <blink/collective.hpp>
+#include <blink/collectives/detail/check_buffers.hpp>
+#include <blink/transports/cuda/device_collectives.hpp>
+#include <blink/transports/cuda/device_world_options.hpp>
+#include <blink/transports/cuda/rank_buffers.hpp>
+
+#include "element_types.hpp"
+#include "errors.hpp"
+#include "issuer.hpp"
+#include "platform.hpp"
+#include "reduce_elements.hpp"
+#include "request.hpp"
+#include "routes.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink_nccl {
+
+template <platform P, class Link>
+class issuer_over final : public issuer<P> {
+ public:
+  /// bootstrap: of several processes; none: all ranks are of this one
+  /// Throws:    what `basic_device_world` throws.
+  template <class... Bootstrap>
+  explicit issuer_over(blink::device_world_options const& options, Bootstrap&... bootstrap)
+      : issuer<P>(options.devices), world_(P::devices(), options, bootstrap...), routes_(world_) {}
+
+  [[nodiscard]] int rank_count() const override { return world_.rank_count(); }
+  [[nodiscard]] int first_rank() const override { return world_.first_rank(); }
+
+  void check(std::vector<request<P>*> const& parts) override {
+    auto const& first = *parts[0];
+    this->expect_one_graph(first.name, this->places_of(parts));
+    bool const reduces = blink::has_reduce_phase(first.kind);
+    if (reduces) expect_built(first);
+    auto const buffers = buffers_of(parts);
+    std::vector<blink::detail::buffer_use> use;
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      use.push_back({reads(*parts[k], rank_of(k)), writes(*parts[k], rank_of(k))});
+    }
+    std::size_t const bytes = reduces ? bytes_of(first.type) : 1;
+    (void)blink::detail::check_rank_buffers(first.kind, {first_rank(), rank_count()}, use, buffers,
+                                            bytes, bytes);
+    for (std::size_t k = 0; first.count > 0 && k < parts.size(); ++k) {
+      auto const expect = [&](bool is_used, char const* which, void const* at) {
+        if (!is_used) return;
+        auto const rank = static_cast<std::size_t>(rank_of(k));
+        world_.expect_place(first.name, rank, which, at);
+      };
+      expect(use[k].reads, "input", buffers[k].input);
+      expect(use[k].writes, "output", buffers[k].output);
+    }
+  }
+  [[nodiscard]] bool is_prepared(request<P> const& part) const override {
+    return routes_.knows(part.kind, part.root);
+  }
+  void prepare(request<P> const& part) override { (void)routes_.along(part.kind, part.root); }
+  void run(std::vector<request<P>*> const& parts) override {
+    auto const& first = *parts[0];
+    bool const reduces = blink::has_reduce_phase(first.kind);
+    if (reduces) expect_built(first);
+    auto& plan = routes_.along(first.kind, first.root);
+    auto const places = this->places_of(parts);
+    this->expect_one_graph(first.name, places);
+    auto const main = this->join(places);
+    if (reduces) {
+      reduce(plan, parts, main);
+    } else {
+      world_.template call<blink::scheduled_chunks, unsigned char>(
+          plan, first.kind, buffers_of(parts), 0, blink::detail::no_reducer{}, main);
+    }
+    this->part(places, main);
+  }
+
+  void expect_place(char const* name, int rank, void const* at) override {
+    world_.expect_place(name, static_cast<std::size_t>(rank), "buffer", at);
+  }
+  [[nodiscard]] bool has_failed() const override { return world_.has_failed(); }
+  void expect_no_failure() override { world_.check(); }
+  void abort() override { world_.abort(); }
+  void shorten_waits(std::chrono::nanoseconds to) override { world_.shorten_waits(to); }
+
+ private:
+  using typename issuer<P>::streams;
+  using prepared = typename world_t<P, Link>::prepared_type;
+
+  [[nodiscard]] int rank_of(std::size_t position) const {
+    return first_rank() + static_cast<int>(position);
+  }
+  // Ranks whose buffer does not matter may pass anything.
+  [[nodiscard]] static bool reads(request<P> const& one, int rank) {
+    return !blink::is_from_root(one.kind) || rank == one.root;
+  }
+  [[nodiscard]] static bool writes(request<P> const& one, int rank) {
+    return !blink::is_to_root(one.kind) || rank == one.root;
+  }
+
+  /// Elements where they are combined, bytes where they are only moved.
+  [[nodiscard]] std::vector<blink::detail::plain_buffers> buffers_of(
+      std::vector<request<P>*> const& parts) const {
+    std::vector<blink::detail::plain_buffers> result;
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      auto const& one = *parts[k];
+      bool const reduces = blink::has_reduce_phase(one.kind);
+      result.push_back({reads(one, rank_of(k)) ? one.input : nullptr,
+                        writes(one, rank_of(k)) ? one.output : nullptr,
+                        reduces ? one.count : one.bytes()});
+    }
+    return result;
+  }
+  static void expect_built(request<P> const& one) {
+#define BLINK_NCCL_CASE(name) \
+  if (one.type == data_type::name) return;
+    BLINK_NCCL_BUILT_TYPES(BLINK_NCCL_CASE)
+#undef BLINK_NCCL_CASE
+    refuse_usage(std::string(one.name) + ": this library was built without reductions of " +
+                 to_text(one.type) + " (BLINK_NCCL_TYPES)");
+  }
+  /// Pre: `expect_built`.
+  void reduce(prepared& plan, std::vector<request<P>*> const& parts, streams const& on) {
+    auto const& first = *parts[0];
+    auto const buffers = buffers_of(parts);
+    std::vector<std::optional<given_factor>> factors;
+    for (auto const* const one : parts) factors.push_back(one->factor);
+#define BLINK_NCCL_CASE(name)                                                           \
+  if (first.type == data_type::name) {                                                  \
+    return reduce_elements<P, Link, data_type::name>(world_, plan, first.kind, buffers, \
+                                                     first.reduce, factors, on);        \
+  }
+    BLINK_NCCL_BUILT_TYPES(BLINK_NCCL_CASE)
+#undef BLINK_NCCL_CASE
+  }
+
+  world_t<P, Link> world_;
+  routes<P, Link> routes_;
+};
+
+}  // namespace blink_nccl
