@@ -6,6 +6,7 @@
 
 #include "forked_program.hpp"
 #include "random_call.hpp"
+#include "support/expect_error.hpp"
 #include <unique_ids.hpp>
 
 #include <chrono>
@@ -24,9 +25,6 @@
 namespace {
 
 using namespace blink_test;
-
-#define EXPECT_SAYS(text, part) \
-  EXPECT_NE((text).find(part), std::string::npos) << "says: " << (text)
 
 void set_deadline(char const* seconds) {
   setenv("BLINK_DEADLINE", seconds, 1);
