@@ -7,6 +7,7 @@
 #include <blink/transports/launcher_bootstrap.hpp>
 
 #include "support/expect_error.hpp"
+#include "support/forked_host_processes.hpp"
 #include "support/forked_ranks.hpp"
 #include "support/random_schedules.hpp"
 #include <gtest/gtest.h>
@@ -25,54 +26,41 @@ namespace {
 
 using blink::host_processes;
 using blink_test::below;
+using blink_test::call_of;
 using blink_test::error_of;
 using blink_test::forked_ranks;
-
-/// Runs `body(all, process)` in so many processes; by process what it returned or threw.
-template <class Body>
-std::vector<std::string> run(int processes, std::chrono::milliseconds deadline, Body const& body) {
-  forked_ranks forked(processes);
-  forked.start([&](int process) {
-    blink::launcher_bootstrap bootstrap(forked.path(), process, std::chrono::seconds(20));
-    host_processes all(bootstrap, deadline);
-    return std::string(body(all, process));
-  });
-  std::vector<std::string> texts;
-  for (auto const& end : forked.finish()) texts.push_back(end.text);
-  return texts;
-}
-
-blink::call_signature call_of(std::uint64_t count) {
-  return {blink::collective::all_reduce, 1, count, 4, "float", 7};
-}
+using blink_test::with_host_processes;
 
 TEST(host_processes, letters_arrive_round_by_round) {
-  auto const texts = run(3, std::chrono::seconds(20), [](host_processes& all, int process) {
-    std::mt19937_64 random(static_cast<std::uint64_t>(process));
-    for (int round = 0; round < 200; ++round) {
-      if (random() % 50 == 0)
-        std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
-      auto const letters = all.gather("round", 1000 * round + process);
-      for (int peer = 0; peer < 3; ++peer) {
-        if (letters[static_cast<std::size_t>(peer)] != 1000 * round + peer) return "wrong";
-      }
-    }
-    return "right";
-  });
+  auto const texts =
+      with_host_processes(3, std::chrono::seconds(20), [](host_processes& all, int process) {
+        std::mt19937_64 random(static_cast<std::uint64_t>(process));
+        for (int round = 0; round < 200; ++round) {
+          if (random() % 50 == 0)
+            std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
+          auto const letters = all.gather("round", 1000 * round + process);
+          for (int peer = 0; peer < 3; ++peer) {
+            if (letters[static_cast<std::size_t>(peer)] != 1000 * round + peer) return "wrong";
+          }
+        }
+        return "right";
+      });
   for (auto const& text : texts) EXPECT_EQ(text, "right");
 }
 
 // Whoever is ahead waits for nobody but those far behind; equal calls never differ.
 TEST(host_processes, equal_calls_agree_however_far_apart) {
-  auto const texts = run(3, std::chrono::seconds(20), [](host_processes& all, int process) {
-    std::mt19937_64 random(static_cast<std::uint64_t>(process));
-    std::mt19937_64 same(5);
-    for (int call = 0; call < 3000; ++call) {
-      if (random() % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(random() % 5));
-      if (auto const text = all.enter(call_of(same())); !text.empty()) return text;
-    }
-    return std::string("right");
-  });
+  auto const texts =
+      with_host_processes(3, std::chrono::seconds(20), [](host_processes& all, int process) {
+        std::mt19937_64 random(static_cast<std::uint64_t>(process));
+        std::mt19937_64 same(5);
+        for (int call = 0; call < 3000; ++call) {
+          if (random() % 500 == 0)
+            std::this_thread::sleep_for(std::chrono::milliseconds(random() % 5));
+          if (auto const text = all.enter(call_of(same())); !text.empty()) return text;
+        }
+        return std::string("right");
+      });
   for (auto const& text : texts) EXPECT_EQ(text, "right");
 }
 
@@ -80,18 +68,19 @@ TEST(host_processes, the_later_one_finds_a_difference) {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     std::mt19937_64 random(seed);
     int const odd_call = below(random, 600), odd_process = below(random, 2);
-    auto const texts = run(2, std::chrono::seconds(20), [&](host_processes& all, int process) {
-      std::mt19937_64 own(seed * 2 + static_cast<std::uint64_t>(process));
-      for (int call = 0; call < 600; ++call) {
-        if (own() % 100 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        bool const is_odd = call == odd_call && process == odd_process;
-        auto const text = all.enter(call_of(is_odd ? 11 : 10));
-        if (!text.empty()) all.fail({text, -1, -1, -1, -1});
-        if (all.has_failed()) break;
-      }
-      (void)all.gather("end", 0);  // the other one may not have found out yet
-      return std::string(all.has_failed() ? all.failure().what() : "nothing");
-    });
+    auto const texts =
+        with_host_processes(2, std::chrono::seconds(20), [&](host_processes& all, int process) {
+          std::mt19937_64 own(seed * 2 + static_cast<std::uint64_t>(process));
+          for (int call = 0; call < 600; ++call) {
+            if (own() % 100 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            bool const is_odd = call == odd_call && process == odd_process;
+            auto const text = all.enter(call_of(is_odd ? 11 : 10));
+            if (!text.empty()) all.fail({text, -1, -1, -1, -1});
+            if (all.has_failed()) break;
+          }
+          (void)all.gather("end", 0);  // the other one may not have found out yet
+          return std::string(all.has_failed() ? all.failure().what() : "nothing");
+        });
     for (auto const& text : texts) {
       EXPECT_SAYS(text, "call " + std::to_string(odd_call + 1) + ": process ");
       EXPECT_SAYS(text, "calls all_reduce, with count 1");
@@ -100,32 +89,35 @@ TEST(host_processes, the_later_one_finds_a_difference) {
 }
 
 TEST(host_processes, who_is_too_far_behind_is_named) {
-  auto const texts = run(2, std::chrono::milliseconds(200), [](host_processes& all, int process) {
-    if (process == 1) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(600));
-      return std::string();
-    }
-    for (std::uint64_t call = 0; call < host_processes::most_ahead; ++call) {
-      if (!all.enter(call_of(1)).empty()) return std::string("too early");
-    }
-    return all.enter(call_of(1));
-  });
+  auto const texts =
+      with_host_processes(2, std::chrono::milliseconds(200), [](host_processes& all, int process) {
+        if (process == 1) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(600));
+          return std::string();
+        }
+        for (std::uint64_t call = 0; call < host_processes::most_ahead; ++call) {
+          if (!all.enter(call_of(1)).empty()) return std::string("too early");
+        }
+        return all.enter(call_of(1));
+      });
   EXPECT_SAYS(texts[0], "has made 0 calls, process 0 has made 256");
 }
 
 TEST(host_processes, who_does_not_come_is_named_and_nobody_waits_twice) {
-  auto const texts = run(3, std::chrono::milliseconds(1000), [](host_processes& all, int process) {
-    (void)all.gather("first", process);
-    if (process == 1) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(3000));
-      return std::string();
-    }
-    auto const text = error_of([&] { (void)all.gather("second", process); });
-    auto const begin = std::chrono::steady_clock::now();
-    auto const again = error_of([&] { (void)all.gather("third", process); });
-    bool const waits = std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(900);
-    return again == text && !waits ? text : "waits again: " + again;
-  });
+  auto const texts =
+      with_host_processes(3, std::chrono::milliseconds(1000), [](host_processes& all, int process) {
+        (void)all.gather("first", process);
+        if (process == 1) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(3000));
+          return std::string();
+        }
+        auto const text = error_of([&] { (void)all.gather("second", process); });
+        auto const begin = std::chrono::steady_clock::now();
+        auto const again = error_of([&] { (void)all.gather("third", process); });
+        bool const waits =
+            std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(900);
+        return again == text && !waits ? text : "waits again: " + again;
+      });
   EXPECT_SAYS(texts[0], "second: waits for process 1 (process ");
   EXPECT_SAYS(texts[0], "which does not come");
   EXPECT_SAYS(texts[2], "second: waits for process 1 (process ");
@@ -140,23 +132,25 @@ TEST(host_processes, who_died_or_left_is_named_at_once) {
     return error_of([&] { (void)all.gather("first", process); });
   });
   EXPECT_SAYS(forked.finish()[0].text, "which has died");
-  auto const texts = run(2, std::chrono::seconds(100), [](host_processes& all, int process) {
-    return process == 1 ? "" : error_of([&] { (void)all.gather("first", process); });
-  });
+  auto const texts =
+      with_host_processes(2, std::chrono::seconds(100), [](host_processes& all, int process) {
+        return process == 1 ? "" : error_of([&] { (void)all.gather("first", process); });
+      });
   EXPECT_SAYS(texts[0], "which has left");
 }
 
 TEST(host_processes, steps_and_refusals_are_told) {
-  auto const texts = run(2, std::chrono::seconds(20), [](host_processes& all, int process) {
-    auto const refusal = error_of([&] {
-      all.agree("a step", [&] {
-        if (process == 1) throw blink::resource_error("nothing left");
+  auto const texts =
+      with_host_processes(2, std::chrono::seconds(20), [](host_processes& all, int process) {
+        auto const refusal = error_of([&] {
+          all.agree("a step", [&] {
+            if (process == 1) throw blink::resource_error("nothing left");
+          });
+        });
+        all.agree("a step", [] {});  // a refusal spoils nothing
+        auto const step = error_of([&] { all.agree(process == 0 ? "this" : "that", [] {}); });
+        return refusal + "|" + step;
       });
-    });
-    all.agree("a step", [] {});  // a refusal spoils nothing
-    auto const step = error_of([&] { all.agree(process == 0 ? "this" : "that", [] {}); });
-    return refusal + "|" + step;
-  });
   EXPECT_SAYS(texts[0], "a step: process 1 (process ");
   EXPECT_SAYS(texts[0], "refuses: nothing left|process 0 is at \"this\", process 1 (process ");
   EXPECT_SAYS(texts[1], "nothing left|process 1 is at \"that\"");

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Processes that agree through memory of the host, each with its `host_processes`.
+
+#include <blink/collectives/call_signature.hpp>
+#include <blink/transports/host_processes.hpp>
+#include <blink/transports/launcher_bootstrap.hpp>
+
+#include "support/forked_ranks.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace blink_test {
+
+/// Runs `body(all, process)` in so many processes; by process what it returned or threw.
+template <class Body>
+std::vector<std::string> with_host_processes(int processes, std::chrono::milliseconds deadline,
+                                             Body const& body) {
+  forked_ranks forked(processes);
+  forked.start([&](int process) {
+    blink::launcher_bootstrap bootstrap(forked.path(), process, std::chrono::seconds(20));
+    blink::host_processes all(bootstrap, deadline);
+    return std::string(body(all, process));
+  });
+  std::vector<std::string> texts;
+  for (auto const& end : forked.finish()) texts.push_back(end.text);
+  return texts;
+}
+
+inline blink::call_signature call_of(std::uint64_t count) {
+  return {blink::collective::all_reduce, 1, count, 4, "float", 7};
+}
+
+}  // namespace blink_test
