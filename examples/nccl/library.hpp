@@ -4,6 +4,7 @@
 // What the process has one of: the lock, the communicators that live, and those that are being made.
 
 #include <blink/transports/cuda/device_world_options.hpp>
+#include <blink/transports/detail/environment_flag.hpp>
 #include <blink/transports/process_environment.hpp>
 
 #include "abi.hpp"
@@ -21,13 +22,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -43,9 +42,10 @@ inline blink::device_world_options options_wanted() {
 }
 
 /// May ranks of one communicator be in several processes?
+///
+/// Throws: input_error for a value that is neither 0 nor 1.
 inline bool covers_processes() {
-  char const* const text = std::getenv("BLINK_NCCL_PROCESSES");
-  return text == nullptr || std::string_view(text) != "0";
+  return blink::detail::environment_flag("BLINK_NCCL_PROCESSES", true);
 }
 
 template <platform P>
@@ -134,8 +134,11 @@ class library {
     }
     try {
       if (here->come.empty()) open(id, *here);
-    } catch (...) {
+    } catch (refusal const&) {
       end(here, current_outcome(), here->may_forward);
+      return here;
+    } catch (...) {  // not for the other library: something here is wrong
+      end(here, current_outcome());
       return here;
     }
     try {
@@ -189,9 +192,10 @@ class library {
       refuse_usage(std::to_string(here.rank_count) + " ranks, at most " +
                    std::to_string(most_ranks) + ": " + hint());
     }
+    bool const covers = covers_processes();
     try {
-      if (covers_processes()) here.place = ids.place_of(id);
-      if (!covers_processes() && !ids.knows(id)) {
+      if (covers) here.place = ids.place_of(id);
+      if (!covers && !ids.knows(id)) {
         refuse_usage("the unique id was made by another process, and BLINK_NCCL_PROCESSES is 0");
       }
     } catch (refusal const& problem) {

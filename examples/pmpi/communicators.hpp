@@ -6,6 +6,7 @@
 
 #include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/flow_schedules.hpp>
+#include <blink/transports/detail/environment_flag.hpp>
 #include <blink/transports/host_fingerprint.hpp>
 #include <blink/transports/mpi.hpp>
 #include <blink/transports/process_environment.hpp>
@@ -56,25 +57,12 @@ inline std::uint64_t least_bytes_wanted() {
   }
   return result;
 }
-/// A variable that is 0 or 1.
-///
-/// Throws: input_error for a value that is neither.
-inline bool is_wanted(char const* variable, bool unless_set) {
-  char const* const text = std::getenv(variable);
-  if (text == nullptr) return unless_set;
-  std::string_view const all(text);
-  if (all != "0" && all != "1") {
-    throw blink::input_error(std::string(variable) + " is '" + std::string(all) +
-                             "', expected 0 or 1");
-  }
-  return all == "1";
-}
 /// Does rank 0 say at the end what went which way?
 inline bool report_wanted() {
-  return is_wanted("BLINK_PMPI_REPORT", false);
+  return blink::detail::environment_flag("BLINK_PMPI_REPORT", false);
 }
 inline bool shared_memory_wanted() {
-  return is_wanted("BLINK_PMPI_SHARED", true);
+  return blink::detail::environment_flag("BLINK_PMPI_SHARED", true);
 }
 
 /// MPI waits for ever, so does this unless BLINK_DEADLINE is set. And as its libraries do, ranks that

@@ -389,6 +389,9 @@ TEST(nccl_processes, ids_of_other_hosts_and_a_process_that_is_to_be_alone) {
       auto* const host = elsewhere.bytes + sizeof(unique_id) - sizeof(id_mark) + 8;
       *host = static_cast<char>(*host ^ 1);
       text = said(ncclCommInitRank(&comm, 2, elsewhere, 1)) + "|";
+      elsewhere.bytes[0] = static_cast<char>(elsewhere.bytes[0] ^ 1);
+      setenv("BLINK_NCCL_PROCESSES", "no", 1);
+      text += said(ncclCommInitRank(&comm, 2, elsewhere, 1)) + "|";
       setenv("BLINK_NCCL_PROCESSES", "0", 1);
       text += said(ncclCommInitRank(&comm, 2, id, 1));
     }
@@ -396,6 +399,7 @@ TEST(nccl_processes, ids_of_other_hosts_and_a_process_that_is_to_be_alone) {
     return text;
   });
   EXPECT_SAYS(texts[1], "of another host, or of a container of its own: set BLINK_NCCL_FALLBACK");
+  EXPECT_SAYS(texts[1], "BLINK_NCCL_PROCESSES is 'no', expected 0 or 1");
   EXPECT_SAYS(texts[1], "BLINK_NCCL_PROCESSES is 0: set BLINK_NCCL_FALLBACK");
 }
 
