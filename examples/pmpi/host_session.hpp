@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Ranks of a communicator that are processes of one host: through memory that they share, several times as
-// quick as messages of the library.
+// Ranks of a communicator that are processes of one host: through memory that they share, which is quicker than
+// messages of the library.
 
 #include <blink/collectives/status.hpp>
 #include <blink/error.hpp>
