@@ -49,17 +49,7 @@ class issuer_over final : public issuer<P> {
       use.push_back({reads(*parts[k], rank_of(k)), writes(*parts[k], rank_of(k))});
     }
     std::size_t const bytes = reduces ? bytes_of(first.type) : 1;
-    (void)blink::detail::check_rank_buffers(first.kind, {first_rank(), rank_count()}, use, buffers,
-                                            bytes, bytes);
-    for (std::size_t k = 0; first.count > 0 && k < parts.size(); ++k) {
-      auto const expect = [&](bool is_used, char const* which, void const* at) {
-        if (!is_used) return;
-        auto const rank = static_cast<std::size_t>(rank_of(k));
-        world_.expect_place(first.name, rank, which, at);
-      };
-      expect(use[k].reads, "input", buffers[k].input);
-      expect(use[k].writes, "output", buffers[k].output);
-    }
+    (void)world_.check_rank_buffers(first.kind, use, buffers, bytes, bytes);
   }
   [[nodiscard]] bool is_prepared(request<P> const& part) const override {
     return routes_.knows(part.kind, part.root);

@@ -30,17 +30,17 @@
 
 namespace {
 
+using blink::collective;
 using blink_pmpi::attached;
 using blink_pmpi::entry;
 using blink_pmpi::reduced_bytes;
 using blink_pmpi::take;
-using shape = attached::shape;
 
 /// Reduces blocks of `counts` units, one for each rank.
 template <class T, class Reducer>
 void reduce_and_scatter_units(attached& here, T const* in, T* out,
                               std::vector<std::size_t> const& counts, Reducer const& reducer) {
-  auto& star = here.plan(shape::star);
+  auto& star = here.plan(collective::reduce_scatter);
   here.with_session([&](auto& me) {
     if (std::count(counts.begin(), counts.end(), counts[0]) == here.ranks()) {
       blink::reduce_scatter(me, star, in, out, counts[0], reducer);
@@ -53,7 +53,7 @@ void reduce_and_scatter_units(attached& here, T const* in, T* out,
 /// For `reduce_units`.
 auto all_reducing(attached& here) {
   return [&here](auto const* in, auto* out, std::size_t count, auto const& reducer) {
-    auto& star = here.plan(shape::star);
+    auto& star = here.plan(collective::all_reduce);
     here.with_session([&](auto& me) { blink::all_reduce(me, star, in, out, count, reducer); });
   };
 }
@@ -156,7 +156,7 @@ int MPI_Reduce(void const* input, void* output, int count, MPI_Datatype type, MP
         if (!here.takes(reduced_bytes(count, type, op), root)) return false;
         bool const is_root = here.rank() == root;
         auto const run = [&](auto const* in, auto* out, std::size_t n, auto const& reducer) {
-          auto& tree = here.plan(shape::ordered_tree, root);
+          auto& tree = here.plan(collective::reduce, root);
           here.with_session([&](auto& me) { blink::reduce(me, tree, in, out, n, reducer); });
         };
         code = blink_pmpi::reduce_units(input == MPI_IN_PLACE ? output : input,
@@ -209,7 +209,7 @@ int MPI_Barrier(MPI_Comm comm) {
   int code = MPI_SUCCESS;
   if (take(entry::barrier, comm, code, [&](attached& here) {
         if (!here.takes(1)) return false;
-        auto& tree = here.plan(shape::tree);
+        auto& tree = here.plan(collective::barrier);
         here.with_session([&](auto& me) { blink::barrier(me, tree); });
         return true;
       })) {

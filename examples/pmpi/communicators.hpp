@@ -4,8 +4,8 @@
 // Which communicators blink serves: sessions that begin when one is used first and end after it is
 // freed, and what the ranks agree about.
 
+#include <blink/collectives/default_methods.hpp>
 #include <blink/collectives/default_schedules.hpp>
-#include <blink/collectives/flow_schedules.hpp>
 #include <blink/transports/detail/environment_flag.hpp>
 #include <blink/transports/host_fingerprint.hpp>
 #include <blink/transports/mpi.hpp>
@@ -139,41 +139,25 @@ class attached {
   }
   [[nodiscard]] bool has_ended() { return !me_ || me_->try_end(); }
 
-  enum class shape { star, tree, ordered_tree, gather, scatter, all_to_all };
-  [[nodiscard]] blink::prepared_schedule& plan(shape of, int root = 0) {
-    auto& known = plans_[{of, root}];
+  [[nodiscard]] blink::prepared_schedule& plan(blink::collective kind, int root = 0) {
+    auto& known = plans_[{kind, root}];
     if (known == nullptr) {
-      with_session([&](auto& me) { known = &me.prepare(make(of, root)); });
+      // MPI may want what is reduced in the order of the ranks, which a binomial tree does not keep.
+      bool const keeps_order = kind == blink::collective::reduce;
+      auto const made = keeps_order ? blink::flat_schedule(ranks(), root)
+                                    : blink::default_schedule(kind, ranks(), root);
+      with_session([&](auto& me) { known = &me.prepare(made); });
     }
     return *known;
   }
 
  private:
-  [[nodiscard]] blink::schedule make(shape of, int root) const {
-    switch (of) {
-      case shape::star:
-        return blink::star_schedule(ranks());
-      case shape::tree:
-        return ranks() <= few ? blink::flat_schedule(ranks(), root)
-                              : blink::binomial_schedule(ranks(), root);
-      case shape::ordered_tree:  // keeps the order of the ranks, as a star does
-        return blink::flat_schedule(ranks(), root);
-      case shape::gather:
-        return blink::gather_schedule(ranks(), root);
-      case shape::scatter:
-        return blink::scatter_schedule(ranks(), root);
-      case shape::all_to_all:
-        break;
-    }
-    return blink::all_to_all_schedule(ranks());
-  }
-
   static constexpr int few = 8;  // ranks that show all others what they have
 
   agreement agreed_;
   std::unique_ptr<blink::mpi_session> me_;
   std::unique_ptr<host_part> here_;
-  std::map<std::pair<shape, int>, blink::prepared_schedule*> plans_;
+  std::map<std::pair<blink::collective, int>, blink::prepared_schedule*> plans_;
 };
 
 /// What a program may call.

@@ -17,6 +17,7 @@
 
 namespace {
 
+using blink::collective;
 using blink_pmpi::attached;
 using blink_pmpi::bytes_of;
 using blink_pmpi::can_be_packed;
@@ -25,7 +26,6 @@ using blink_pmpi::exchange_blocks;
 using blink_pmpi::row_of_bytes;
 using blink_pmpi::rows_of_bytes;
 using blink_pmpi::take;
-using shape = attached::shape;
 
 std::byte const* read_only(std::byte* bytes) {
   return bytes;
@@ -59,7 +59,7 @@ int MPI_Bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm com
         if (!here.takes(bytes, root)) return false;
         row_of_bytes row(buffer, static_cast<std::uint64_t>(count), type, comm);
         if (here.rank() == root) row.pack();
-        auto& tree = here.plan(shape::tree, root);
+        auto& tree = here.plan(collective::broadcast, root);
         here.with_session([&](auto& me) {
           blink::broadcast(me, tree, read_only(row.data()), row.data(), bytes);
         });
@@ -80,7 +80,7 @@ int MPI_Allgather(void const* input, int input_count, MPI_Datatype input_type, v
         auto const ranks = static_cast<std::uint64_t>(here.ranks());
         row_of_bytes to(output, static_cast<std::uint64_t>(output_count) * ranks, output_type,
                         comm);
-        auto& star = here.plan(shape::star);
+        auto& star = here.plan(collective::all_gather);
         auto const run = [&](std::byte const* own) {
           here.with_session([&](auto& me) { blink::all_gather(me, star, own, to.data(), bytes); });
         };
@@ -118,7 +118,7 @@ int MPI_Allgatherv(void const* input, int input_count, MPI_Datatype input_type, 
         // Displacements differ between ranks, so blocks are in a row.
         rows_of_bytes to(output, counts, displacements, here.ranks(), output_type, comm,
                          rows_of_bytes::order::behind);
-        auto& star = here.plan(shape::star);
+        auto& star = here.plan(collective::all_gather);
         auto const run = [&](std::byte const* own) {
           if (!is_small) {
             return here.with_session(
@@ -168,7 +168,7 @@ int MPI_Gather(void const* input, int input_count, MPI_Datatype input_type, void
                         is_root ? output_type : MPI_BYTE, comm);
         auto* const all = is_root ? to.data() : nullptr;
         auto const run = [&](std::byte const* own) {
-          auto& flows = here.plan(shape::gather, root);
+          auto& flows = here.plan(collective::gather, root);
           here.with_session([&](auto& me) { blink::gather(me, flows, own, all, bytes); });
         };
         if (is_root && input == MPI_IN_PLACE) {
@@ -202,7 +202,7 @@ int MPI_Scatter(void const* input, int input_count, MPI_Datatype input_type, voi
                           is_root ? input_type : MPI_BYTE, comm);
         if (is_root) from.pack();
         auto const run = [&](std::byte* to) {
-          auto& flows = here.plan(shape::scatter, root);
+          auto& flows = here.plan(collective::scatter, root);
           auto const* const all = read_only(is_root ? from.data() : nullptr);
           here.with_session([&](auto& me) { blink::scatter(me, flows, all, to, bytes); });
         };
@@ -231,7 +231,7 @@ int MPI_Alltoall(void const* input, int input_count, MPI_Datatype input_type, vo
         row_of_bytes to(output, static_cast<std::uint64_t>(output_count) * ranks, output_type,
                         comm);
         auto const run = [&](std::byte const* in) {
-          auto& flows = here.plan(shape::all_to_all);
+          auto& flows = here.plan(collective::all_to_all);
           here.with_session([&](auto& me) { blink::all_to_all(me, flows, in, to.data(), bytes); });
         };
         if (input == MPI_IN_PLACE) {

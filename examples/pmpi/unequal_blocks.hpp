@@ -54,7 +54,7 @@ inline bool exchange_blocks(attached& here, own_blocks const& own) {
     }
   }
   std::memcpy(record, mine.data(), numbers * sizeof(std::uint64_t));
-  auto& star = here.plan(attached::shape::star);
+  auto& star = here.plan(blink::collective::all_gather);
   here.with_session([&](auto& session) {
     blink::all_gather(session, star, static_cast<std::byte const*>(record), all.data(), each);
   });
@@ -84,7 +84,7 @@ inline bool exchange_blocks(attached& here, own_blocks const& own) {
     }
   }
   if (!are_all_shown) {
-    auto& flows = here.plan(attached::shape::all_to_all);
+    auto& flows = here.plan(blink::collective::all_to_all);
     here.with_session([&](auto& session) {
       blink::all_to_all_v(session, flows, own.input, own.sends, own.output, own.receives);
     });

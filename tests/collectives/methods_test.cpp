@@ -14,6 +14,7 @@
 #include "support/random_schedules.hpp"
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -276,6 +277,22 @@ TEST(method_files, that_are_damaged_say_where) {
               (void)blink::read_methods_file("/does/not/exist");
             }).find("/does/not/exist: cannot be opened"),
             std::string::npos);
+}
+
+TEST(default_schedule, is_one_of_the_methods_and_carries_what_it_is_for) {
+  for (int ranks = 1; ranks <= 12; ++ranks) {
+    for (std::size_t k = 0; k < blink::collective_names.size(); ++k) {
+      auto const kind = static_cast<collective>(k);
+      if (kind == collective::permute || (ranks == 1 && kind == collective::send_to_next)) continue;
+      auto const plan = blink::default_schedule(kind, ranks, ranks / 2);
+      EXPECT_NO_THROW(blink::validate_for(plan, kind)) << to_text(kind) << " of " << ranks;
+      auto const methods = blink::default_methods(kind, ranks, ranks / 2);
+      EXPECT_TRUE(std::any_of(methods.begin(), methods.end(),
+                              [&](blink::method const& one) { return one.plan == plan; }));
+    }
+  }
+  EXPECT_EQ(blink::default_schedule(collective::reduce, 8, 3), blink::flat_schedule(8, 3));
+  EXPECT_EQ(blink::default_schedule(collective::reduce, 9, 3), blink::binomial_schedule(9, 3));
 }
 
 TEST(default_methods, carry_what_they_are_for) {

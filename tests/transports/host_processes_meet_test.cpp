@@ -59,6 +59,18 @@ TEST(host_processes_meet, a_difference_is_found_by_all) {
   EXPECT_SAYS(texts[1], "process 1 calls another function, with operation another function, ");
 }
 
+/// Enters a call, which cannot be met, and tells why not.
+std::string why_not_met(host_processes& all) {
+  (void)all.enter(call_of(1));
+  try {
+    auto const text = all.meet();
+    return text.empty() ? std::string(all.failure().what()) : text;
+  } catch (blink::collective_error const& failure) {
+    all.fail(failure);
+    return failure.what();
+  }
+}
+
 TEST(host_processes_meet, who_does_not_come_is_named) {
   auto const texts =
       with_host_processes(3, std::chrono::milliseconds(500), [](host_processes& all, int process) {
@@ -66,14 +78,7 @@ TEST(host_processes_meet, who_does_not_come_is_named) {
           while (!all.has_failed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
           return std::string();
         }
-        (void)all.enter(call_of(1));
-        try {
-          auto const text = all.meet();
-          return text.empty() ? std::string(all.failure().what()) : text;
-        } catch (blink::collective_error const& failure) {
-          all.fail(failure);
-          return std::string(failure.what());
-        }
+        return why_not_met(all);
       });
   for (int const process : {0, 2}) {
     auto const& text = texts[static_cast<std::size_t>(process)];
@@ -86,14 +91,7 @@ TEST(host_processes_meet, who_dies_is_named_and_a_failure_ends_it) {
   auto const texts =
       with_host_processes(3, std::chrono::seconds(100), [](host_processes& all, int process) {
         if (process == 1) (void)raise(SIGKILL);
-        (void)all.enter(call_of(1));
-        try {
-          auto const text = all.meet();
-          return text.empty() ? std::string(all.failure().what()) : text;
-        } catch (blink::collective_error const& failure) {
-          all.fail(failure);
-          return std::string(failure.what());
-        }
+        return why_not_met(all);
       });
   for (int const process : {0, 2}) {
     EXPECT_SAYS(texts[static_cast<std::size_t>(process)], "which has died and has made 0 calls");

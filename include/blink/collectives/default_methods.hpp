@@ -55,4 +55,15 @@ namespace blink::inline BLINK_ABI {
   }
 }
 
+/// The one of `default_methods` to take where nothing was measured: the first, or a binomial tree where a
+/// root would serve more than seven others.
+///
+/// Throws: as `default_methods`.
+[[nodiscard]] inline schedule default_schedule(collective kind, int rank_count, int root = 0) {
+  constexpr int few = 8;
+  auto const methods = default_methods(kind, rank_count, root);
+  bool const is_rooted = kind == collective::broadcast || kind == collective::reduce;
+  return methods[is_rooted && rank_count > few ? 1 : 0].plan;
+}
+
 }  // namespace blink::inline BLINK_ABI

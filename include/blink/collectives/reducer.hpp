@@ -178,7 +178,8 @@ template <class R>
 inline constexpr bool is_commutative<R> = R::is_commutative;
 
 /// Whether elements are lifted before they cross a wire, by the process of their rank: only that one
-/// knows what `lift` needs. Where ranks read each other's buffers, who reads them lifts them all the same.
+/// knows what `lift` needs. Refused over links by which ranks read each other's buffers; in a communicator of
+/// devices that does, one process has all ranks, and its reducer knows all.
 template <class R>
 inline constexpr bool lifts_at_home = false;
 template <class R>

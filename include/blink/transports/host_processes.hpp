@@ -153,17 +153,14 @@ class host_processes {
     auto& mine = at(process_);
     std::uint64_t const number = mine.calls.load(std::memory_order_relaxed);
     auto const end = std::chrono::steady_clock::now() + deadline_;
-    for (int peer = 0; peer < count_; ++peer) {
-      while (at(peer).calls.load() + most_ahead <= number) {
-        if (has_failed()) return "";
-        std::string const lost = loss_of(peer);
-        if (!lost.empty() || std::chrono::steady_clock::now() > end) {
-          return name(peer) + (lost.empty() ? "" : " " + lost + ", and") + " has made " +
-                 std::to_string(at(peer).calls.load()) + " calls, process " +
-                 std::to_string(process_) + " has made " + std::to_string(number);
-        }
-        std::this_thread::sleep_for(std::chrono::microseconds(50));
+    for (int peer = 0; number >= most_ahead && peer < count_; ++peer) {
+      auto const least = number - most_ahead + 1;
+      if (auto const why = await_calls(peer, least, end)) {
+        return name(peer) + (why->empty() ? "" : " " + *why + ", and") + " has made " +
+               std::to_string(calls(peer)) + " calls, process " + std::to_string(process_) +
+               " has made " + std::to_string(number);
       }
+      if (calls(peer) < least) return "";
     }
     mine.signatures[number % signature_slots] = call;
     mine.calls.store(number + 1);
@@ -183,23 +180,16 @@ class host_processes {
     std::uint64_t const number = at(process_).calls.load(std::memory_order_relaxed) - 1;
     auto const end = std::chrono::steady_clock::now() + deadline_;
     for (int peer = 0; peer < count_; ++peer) {
-      auto const has_come = [&] { return at(peer).calls.load() > number; };
-      while (!has_come()) {
-        if (has_failed()) return "";
-        std::string const lost = loss_of(peer);
-        bool const is_late = std::chrono::steady_clock::now() > end;
-        if (has_come()) break;  // and was lost then
-        if (!lost.empty() || is_late) {
-          throw collective_error("call " + std::to_string(number + 1) + ": process " +
-                                     std::to_string(process_) + " calls " +
-                                     at(process_).signatures[number % signature_slots].operation() +
-                                     " and waits for " + name(peer) + ", which " +
-                                     (lost.empty() ? "does not come" : lost) + " and has made " +
-                                     std::to_string(at(peer).calls.load()) + " calls",
-                                 -1, -1, -1, -1);
-        }
-        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      if (auto const why = await_calls(peer, number + 1, end)) {
+        throw collective_error("call " + std::to_string(number + 1) + ": process " +
+                                   std::to_string(process_) + " calls " +
+                                   at(process_).signatures[number % signature_slots].operation() +
+                                   " and waits for " + name(peer) + ", which " +
+                                   (why->empty() ? "does not come" : *why) + " and has made " +
+                                   std::to_string(calls(peer)) + " calls",
+                               -1, -1, -1, -1);
       }
+      if (calls(peer) <= number) return "";
     }
     for (int peer = 0; peer < count_; ++peer) {
       auto const text = difference_from(peer, number);
@@ -326,6 +316,20 @@ class host_processes {
   }
 
   [[nodiscard]] board& at(int process) const { return boards_[process]; }
+  // Waits until a process has made so many calls, or somebody has told of a failure. Returns why it will
+  // not, as `loss_of` says, if it will not; empty: the deadline is over.
+  [[nodiscard]] std::optional<std::string> await_calls(
+      int peer, std::uint64_t so_many, std::chrono::steady_clock::time_point end) const {
+    auto const is_over = [&] { return calls(peer) >= so_many || has_failed(); };
+    while (!is_over()) {
+      std::string const lost = loss_of(peer);
+      bool const is_late = std::chrono::steady_clock::now() > end;
+      if (is_over()) break;  // it came, and was lost then
+      if (!lost.empty() || is_late) return lost;
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    return std::nullopt;
+  }
   // Empty if a process calls the same as this one, or has not come so far.
   [[nodiscard]] std::string difference_from(int peer, std::uint64_t number) const {
     if (peer == process_ || at(peer).calls.load() <= number) return "";

@@ -103,6 +103,33 @@ struct call_size {
   std::uint64_t fingerprint = 0;  ///< of what ranks must agree about in `blocks`
 };
 
+/// What all ranks have to agree about in a call along `plan`.
+template <class T, class Reducer, chunking Chunks>
+[[nodiscard]] call_signature signature_of(prepared_schedule const& plan, collective kind,
+                                          call_size const& size) {
+  constexpr std::string_view names = names_of<T, Reducer, Chunks>();
+  int const root = has_root(kind) ? root_of(plan.source(), kind) : -1;
+  // Ranks with other chunks do not fit together either.
+  return {kind,  plan.fingerprint() + size.chunk_bytes,      size.count,       sizeof(T),
+          names, fingerprint_of_types<T, Reducer, Chunks>(), size.fingerprint, root};
+}
+
+/// Throws: precondition_error if calls with this reducer cannot run along the schedule.
+///
+/// options: the name of those that say how large slots are
+template <class T, class Reducer>
+void expect_runs(prepared_schedule const& plan, int rank_count, char const* options) {
+  expects(plan.source().rank_count == rank_count, "schedule: prepared for another number of ranks");
+  if constexpr (!is_commutative<Reducer>) {
+    expects(plan.keeps_order(),
+            "a reducer that is not commutative needs a schedule that keeps the order of the ranks");
+  }
+  if (sizes_of<Reducer, T>().largest() > plan.tables().layout().slot_bytes) {
+    throw precondition_error(std::string(options) +
+                             ": slot_bytes is less than the size of one element");
+  }
+}
+
 /// One call on host threads: agree, cut, walk, and turn failure into an exception. It can begin anew
 /// when it has ended.
 ///
@@ -120,6 +147,9 @@ class collective_call {
                 "blink: reducers are copied; accumulators and what is sent are copied as bytes");
   static_assert(is_commutative<Reducer> || order_of<Reducer> != order_promise::any,
                 "blink: a reducer that is not commutative cannot combine in order of arrival");
+  static_assert(!lifts_at_home<Reducer> || !Me::link_type::reaches,
+                "blink: a reducer that lifts at home needs links over which ranks send; here they "
+                "read the buffers of others");
   static_assert(alignof(T) <= 128, "blink: elements need an alignment of at most 128 bytes");
 
  public:
@@ -135,22 +165,13 @@ class collective_call {
         buffers_{input, output, false},
         reduce_(reduce) {
     plan.expect_carries(kind);
-    if (plan.source().rank_count != me.rank_count()) {
-      throw precondition_error("schedule: prepared for another number of ranks");
-    }
-    if constexpr (!is_commutative<Reducer>) {
-      expects(
-          plan.keeps_order(),
-          "a reducer that is not commutative needs a schedule that keeps the order of the ranks");
-    }
+    expect_runs<T, Reducer>(plan, me.rank_count(), "world_options");
     if (size.blocks == nullptr) {
       auto const overlap = check_buffers(kind, use_of(lanes_), me.rank(), me.rank_count(), input,
                                          output, size.count, sizeof(T));
       bool const keeps_input = sends_and_receives(kind) || plan.source().is_one_shot;
       needs_copy_ = overlap == buffer_overlap::in_place && keeps_input;
     }
-    expects(sizes.largest() <= plan.tables().layout().slot_bytes,
-            "world_options: slot_bytes is less than the size of one element");
     buffers_.streams =
         elements(has_output_blocks(kind)) * sizeof(T) >= me.options().streaming_bytes;
     input_ = input;
@@ -161,25 +182,19 @@ class collective_call {
     if (needs_copy_) copy_input();
     status result = status::ok;
     if (leads()) {
-      constexpr std::string_view names = names_of<T, Reducer, Chunks>();
-      std::uint64_t const types = fingerprint_of_types<T, Reducer, Chunks>();
-      // Ranks with other chunks do not fit together either.
-      std::uint64_t const fingerprint = plan_.fingerprint() + size_.chunk_bytes;
+      call_record const record{signature_of<T, Reducer, Chunks>(plan_, kind_, size_),
+                               buffers_.input, static_cast<void*>(buffers_.output),
+                               may_show && size_.blocks == nullptr};
       observed_.begin([&] {
         return call_event{.kind = kind_,
                           .rank = me_.rank(),
                           .rank_count = me_.rank_count(),
-                          .plan = fingerprint,
+                          .plan = record.signature.plan,
                           .count = size_.count,
                           .element_bytes = sizeof(T),
-                          .types = names};
+                          .types = names_of<T, Reducer, Chunks>()};
       });
-      int const root = has_root(kind_) ? root_of(plan_.source(), kind_) : -1;
-      result = me_.enter(plan_, {{kind_, fingerprint, size_.count, sizeof(T), names, types,
-                                  size_.fingerprint, root},
-                                 buffers_.input,
-                                 static_cast<void*>(buffers_.output),
-                                 may_show && size_.blocks == nullptr});
+      result = me_.enter(plan_, record);
       if constexpr (showing_session<Me>) shows_ = me_.shows_inputs();
       for (std::size_t k = 0; k < lane_count(); ++k) {
         auto& here = lanes_.first[k];

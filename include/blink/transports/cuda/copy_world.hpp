@@ -242,7 +242,7 @@ class basic_copy_world : public device_ranks<Devices> {
     now.sizes = sizes_of<Reducer, T>();
     now.element_bytes = sizeof(T);
     now.window = plan.prepared().tables().layout().window;
-    this->template expect_runs<T, Reducer>(plan.prepared());
+    detail::expect_runs<T, Reducer>(plan.prepared(), this->rank_count(), "device_world_options");
     auto const& source = plan.prepared().source();
     auto const lanes = lanes_in_order(plan.prepared().tables(), this->rank_count(), kind);
     now.receivers.resize(plan.prepared().tables().wire_count());

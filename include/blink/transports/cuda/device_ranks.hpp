@@ -76,6 +76,25 @@ class device_ranks {
                              found + ", expected memory of device " + std::to_string(device));
   }
 
+  /// Internal: checks the buffers of the ranks of this process, and where they are. Returns for each
+  /// whether input and output are in one place.
+  ///
+  /// use, buffers: by rank of this process
+  /// Throws:       precondition_error
+  std::vector<bool> check_rank_buffers(collective kind, std::vector<detail::buffer_use> const& use,
+                                       std::vector<detail::plain_buffers> const& buffers,
+                                       std::size_t element_bytes, std::size_t alignment) {
+    auto in_place = detail::check_rank_buffers(kind, {first_rank(), rank_count()}, use, buffers,
+                                               element_bytes, alignment);
+    std::string const name(to_text(kind));
+    for (std::size_t k = 0; buffers[0].count > 0 && k < buffers.size(); ++k) {
+      std::size_t const rank = static_cast<std::size_t>(first_rank()) + k;
+      if (use[k].reads) expect_place(name, rank, "input", buffers[k].input);
+      if (use[k].writes) expect_place(name, rank, "output", buffers[k].output);
+    }
+    return in_place;
+  }
+
  protected:
   /// others: of the processes that the communicator spans; null: it is of this one alone
   /// Throws: precondition_error for options that are out of range and devices that do not exist, on
@@ -124,10 +143,8 @@ class device_ranks {
       std::size_t alignment) {
     plan.expect_carries(kind);
     auto const use = use_of_ranks(plan, kind);
-    auto const in_place = detail::check_rank_buffers(kind, {first_rank(), rank_count()}, use,
-                                                     buffers, element_bytes, alignment);
+    auto const in_place = check_rank_buffers(kind, use, buffers, element_bytes, alignment);
     std::size_t const count = buffers[0].count;
-    if (count > 0) expect_places(kind, use, buffers);
     bool const keeps_input = detail::sends_and_receives(kind) || plan.source().is_one_shot;
     std::size_t const blocks = has_input_blocks(kind) ? static_cast<std::size_t>(rank_count()) : 1;
     std::vector<std::size_t> result(buffers.size(), 0);
@@ -137,20 +154,6 @@ class device_ranks {
     return result;
   }
 
-  /// Throws: precondition_error if calls with this reducer cannot run along the schedule.
-  template <class T, reducer_for<T> Reducer>
-  void expect_runs(prepared_schedule const& plan) const {
-    expects(plan.source().rank_count == rank_count(),
-            "schedule: prepared for another number of ranks");
-    expects(sizes_of<Reducer, T>().largest() <= plan.tables().layout().slot_bytes,
-            "device_world_options: slot_bytes is less than the size of one element");
-    if constexpr (!is_commutative<Reducer>) {
-      expects(
-          plan.keeps_order(),
-          "a reducer that is not commutative needs a schedule that keeps the order of the ranks");
-    }
-  }
-
   [[nodiscard]] std::vector<detail::buffer_use> use_of_ranks(prepared_schedule const& plan,
                                                              collective kind) const {
     std::vector<detail::buffer_use> result;
@@ -158,16 +161,6 @@ class device_ranks {
       result.push_back(detail::use_of(plan.tables().lanes(first_rank() + rank, kind)));
     }
     return result;
-  }
-
-  void expect_places(collective kind, std::vector<detail::buffer_use> const& use,
-                     std::vector<detail::plain_buffers> const& buffers) {
-    std::string const name(to_text(kind));
-    for (std::size_t k = 0; k < buffers.size(); ++k) {
-      std::size_t const rank = static_cast<std::size_t>(first_rank()) + k;
-      if (use[k].reads) expect_place(name, rank, "input", buffers[k].input);
-      if (use[k].writes) expect_place(name, rank, "output", buffers[k].output);
-    }
   }
 
   [[nodiscard]] streams const& expect_streams(streams const& on) {

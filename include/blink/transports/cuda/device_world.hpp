@@ -11,7 +11,6 @@
 #include <blink/collectives/order.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/schedule.hpp>
-#include <blink/collectives/schedule_blocks.hpp>
 #include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
@@ -40,7 +39,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -266,7 +264,7 @@ class basic_device_world : public device_ranks<Devices> {
                std::vector<detail::plain_buffers> const& buffers, detail::call_size const& size,
                std::vector<std::size_t> const& copied, Reducer const& reduce, streams const& on) {
     constexpr element_sizes sizes = sizes_of<Reducer, T>();
-    this->template expect_runs<T, Reducer>(plan.prepared());
+    detail::expect_runs<T, Reducer>(plan.prepared(), this->rank_count(), "device_world_options");
     auto const& all = this->expect_streams(on);
     auto const phases = phases_of(kind);
     auto const blocks =
@@ -296,11 +294,7 @@ class basic_device_world : public device_ranks<Devices> {
     call.kind = kind;
     call.reduces = has_reduce_phase(kind);
 
-    constexpr std::string_view names = detail::names_of<T, Reducer, Chunks>();
-    int const root = has_root(kind) ? root_of(plan.prepared().source(), kind) : -1;
-    enter(call_signature(kind, plan.prepared().fingerprint(), size.count, sizeof(T), names,
-                         detail::fingerprint_of_types<T, Reducer, Chunks>(), size.chunk_bytes,
-                         root));
+    enter(detail::signature_of<T, Reducer, Chunks>(plan.prepared(), kind, size));
 
     typename device_order<Devices>::turn turn(driver_.order(), driver_);
     for (std::size_t k = 0; k < all.size(); ++k) turn.begin(where_.devices[k], all[k]);

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Must not compile: ranks that read each other's buffers would lift with what they know of themselves. A test looks
+// for the sentence that says so.
+#include <blink/collectives.hpp>
+
+struct scaled_at_home {
+  static constexpr bool lifts_at_home = true;
+  int factor;
+  [[nodiscard]] int lift(int value) const { return factor * value; }
+  [[nodiscard]] int operator()(int a, int b) const { return a + b; }
+};
+
+void wrong(blink::rank_context<blink::threads_link, blink::lone_thread>& me) {
+  int value = 1;
+  blink::all_reduce(me, blink::star_schedule(2), &value, &value, 1, scaled_at_home{me.rank() + 2});
+}
