@@ -20,8 +20,8 @@ template <class T>
 void random_calls(std::uint64_t seed, data_type type) {
   std::mt19937_64 random(seed);
   std::vector<int> on;
-  std::size_t const ranks = 1 + below(random, 5);
-  for (std::size_t rank = 0; rank < ranks; ++rank) on.push_back(static_cast<int>(below(random, 4)));
+  std::size_t const ranks = 1 + random() % 5;
+  for (std::size_t rank = 0; rank < ranks; ++rank) on.push_back(static_cast<int>(random() % 4));
   program const all(on);
   std::vector<operation> own(ranks);
   std::vector<std::unique_ptr<elements<T>>> factors;
@@ -36,9 +36,9 @@ void random_calls(std::uint64_t seed, data_type type) {
   }
   for (int round = 0; round < 4; ++round) {
     std::vector<one_call<T>> calls;
-    std::size_t const together = 1 + below(random, 3);
+    std::size_t const together = 1 + random() % 3;
     for (std::size_t k = 0; k < together; ++k) {
-      calls.emplace_back(ranks, 0, on, static_cast<what>(below(random, 9)), type, random);
+      calls.emplace_back(ranks, 0, on, static_cast<what>(random() % 9), type, random);
     }
     if (random() % 2 == 0) {
       EXPECT_EQ(all.by_one_thread([&](std::size_t rank) {

@@ -27,10 +27,6 @@ enum class what {
   scatter
 };
 
-inline std::size_t below(std::mt19937_64& random, std::size_t limit) {
-  return random() % limit;
-}
-
 /// A factor that is a power of two, and not the same on all ranks.
 inline int factor_of(std::size_t rank) {
   return rank % 2 == 0 ? 2 : 1;
@@ -71,9 +67,9 @@ class one_call {
            data_type type, std::mt19937_64& random)
       : first_(first), kind_(kind), type_(type), ranks_(ranks) {
     constexpr std::size_t counts[] = {0, 1, 2, 37, 300};
-    count_ = counts[below(random, 5)];
-    root_ = below(random, ranks_);
-    operation_ = static_cast<int>(below(random, 6));
+    count_ = counts[random() % 5];
+    root_ = random() % ranks_;
+    operation_ = static_cast<int>(random() % 6);
     in_place_ = random() % 3 == 0 || kind == what::bcast;
     bool const has_blocks_in =
         kind == what::reduce_scatter || kind == what::all_to_all || kind == what::scatter;
