@@ -68,7 +68,7 @@ mpi_packages=(openmpi-bin libopenmpi-dev mpich libmpich-dev)
 gate_packages=(clang-19 libclang-rt-19-dev clang-format-19 libbenchmark-dev libgloo-dev doxygen git
   valgrind)
 
-# configure PRESET [OPTION...]: once; ninja sees later changes itself.
+# configure PRESET [OPTION...]: once, and again for options; ninja sees later changes itself.
 configure() {
-  [ -f "build/$1/build.ninja" ] || quietly "configuring $1" cmake --preset "$@"
+  [ "$#" -eq 1 ] && [ -f "build/$1/build.ninja" ] || quietly "configuring $1" cmake --preset "$@"
 }

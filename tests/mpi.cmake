@@ -13,6 +13,7 @@ foreach(name IN ITEMS openmpi mpich)
   add_executable(${target} ${mpi_sources})
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_link_libraries(${target} PRIVATE blink_development mpi_${name} GTest::gtest)
+  blink_compile_together(${target} 1)
   add_dependencies(blink_mpi_tests ${target})
   foreach(ranks IN ITEMS 2 3 4)
     add_test(NAME mpi.${name}.${ranks}_ranks

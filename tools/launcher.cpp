@@ -111,7 +111,7 @@ struct rank_process {
   int status = 0;      // of waitpid
 };
 
-std::string in_words(int status) {
+std::string ending_in_words(int status) {
   if (WIFSIGNALED(status)) {
     int const signal = WTERMSIG(status);
     return "was killed by signal " + std::to_string(signal) + " (" + strsignal(signal) + ")";
@@ -270,7 +270,7 @@ class launcher {
       if (is_first) result_ = exit_status(one.status);
       if (!is_first && !request_.keeps_going) continue;  // a consequence
       std::fprintf(stderr, "blink run: rank %zu (process %d) %s%s\n", rank,
-                   static_cast<int>(process), in_words(one.status).c_str(),
+                   static_cast<int>(process), ending_in_words(one.status).c_str(),
                    request_.keeps_going || running() == 0 ? "" : "; stopping the others");
       if (!request_.keeps_going) begin_to_stop(SIGTERM);
     }

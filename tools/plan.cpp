@@ -27,7 +27,7 @@
 namespace blink::tools {
 namespace {
 
-struct plan_options {
+struct plan_arguments {
   std::string machine;
   std::string collective = "all_reduce";
   std::string ranks;
@@ -136,7 +136,7 @@ std::string planner_list() {
   return text;
 }
 
-void write_outputs(topology const& machine, plan const& p, plan_options const& options) {
+void write_outputs(topology const& machine, plan const& p, plan_arguments const& options) {
   if (!options.out.empty()) {
     write_plan_file(p, options.out);
     std::printf("\nplan written to %s\n", options.out.c_str());
@@ -157,7 +157,7 @@ void write_outputs(topology const& machine, plan const& p, plan_options const& o
 }
 
 /// Throws input_error that names both of two options of which one would be ignored.
-void refuse_contradictions(plan_options const& options) {
+void refuse_contradictions(plan_arguments const& options) {
   auto hints = options.hints.options();
   bool const cuts = std::exchange(hints.cut_surplus, false);
   bool const hinted = !hints.empty();
@@ -180,7 +180,7 @@ void refuse_contradictions(plan_options const& options) {
   refuse(repaired, "--repair", frontier, "--frontier");
 }
 
-void run_plan(plan_options const& options) {
+void run_plan(plan_arguments const& options) {
   refuse_contradictions(options);
   if (!options.repair.empty()) {
     auto const again = show_repair(options.machine, options.ranks, options.repair);
@@ -214,7 +214,7 @@ void run_plan(plan_options const& options) {
 }  // namespace
 
 void add_plan_command(CLI::App& app) {
-  auto options = std::make_shared<plan_options>();
+  auto options = std::make_shared<plan_arguments>();
   auto* command =
       app.add_subcommand("plan",
                          "Plan a collective: trees, rate, proven bound, load on each link.\n"

@@ -14,6 +14,9 @@
 #include <thread>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace barrier_test {
+
 namespace {
 
 template <class World>
@@ -80,3 +83,5 @@ TYPED_TEST(barrier, who_does_not_come_is_named) {
 }
 
 }  // namespace
+
+}  // namespace barrier_test

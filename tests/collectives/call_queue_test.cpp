@@ -18,6 +18,9 @@
 #include <thread>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace call_queue_test {
+
 namespace {
 
 using blink_test::below;
@@ -185,3 +188,5 @@ TYPED_TEST(call_queue, a_rank_that_never_starts_is_named) {
 }
 
 }  // namespace
+
+}  // namespace call_queue_test

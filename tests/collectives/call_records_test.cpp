@@ -20,6 +20,9 @@
 #include <thread>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace call_records_test {
+
 namespace {
 
 using blink::collective;
@@ -158,3 +161,5 @@ TEST(call_records, the_environment_is_read_with_care) {
 }
 
 }  // namespace
+
+}  // namespace call_records_test

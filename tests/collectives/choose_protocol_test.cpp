@@ -7,6 +7,9 @@
 
 #include <cstddef>
 
+// Rooms may be compiled as one source.
+namespace choose_protocol_test {
+
 namespace {
 
 using blink::protocol_choice;
@@ -46,3 +49,5 @@ TEST(choose_protocol, may_be_fixed) {
 }
 
 }  // namespace
+
+}  // namespace choose_protocol_test

@@ -8,6 +8,9 @@
 #include <limits>
 #include <random>
 
+// Rooms may be compiled as one source.
+namespace chunk_feedback_test {
+
 namespace {
 
 using namespace blink;
@@ -145,3 +148,5 @@ TEST(BestChunkBytes, IsTheOptimumOfThePipeline) {
 }
 
 }  // namespace
+
+}  // namespace chunk_feedback_test

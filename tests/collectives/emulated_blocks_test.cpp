@@ -18,6 +18,9 @@
 #include <type_traits>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace emulated_blocks_test {
+
 namespace {
 
 using blink_test::collective_case;
@@ -196,3 +199,5 @@ TEST(emulated_peers, a_missing_block_ends_the_call) {
 }
 
 }  // namespace
+
+}  // namespace emulated_blocks_test

@@ -16,6 +16,9 @@
 #include <numeric>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace exact_reducers_test {
+
 namespace {
 
 using blink_test::dice;
@@ -266,7 +269,7 @@ struct user_lambda : integers<std::uint32_t, int> {
 
 }  // namespace
 
-namespace blink_test {
+using namespace blink_test;
 
 using arithmetic_cases =
     testing::Types<wrapping_sum, wrapping_prod, scaled_integers, integer_average, smallest, largest,
@@ -280,4 +283,4 @@ INSTANTIATE_TYPED_TEST_SUITE_P(choices, reducer_conformance, choosing_cases);
 using user_cases = testing::Types<composition, standard_functor, user_lambda>;
 INSTANTIATE_TYPED_TEST_SUITE_P(users, reducer_conformance, user_cases);
 
-}  // namespace blink_test
+}  // namespace exact_reducers_test

@@ -16,6 +16,9 @@
 #include <thread>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace faults_test {
+
 namespace {
 
 using std::chrono::milliseconds;
@@ -305,3 +308,5 @@ TEST(preconditions, order_that_a_schedule_cannot_keep) {
 }
 
 }  // namespace
+
+}  // namespace faults_test

@@ -23,6 +23,9 @@
 #include <utility>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace methods_test {
+
 namespace {
 
 using blink_test::error_of;
@@ -364,3 +367,5 @@ TEST(tune, refuses_what_it_cannot_measure) {
 }
 
 }  // namespace
+
+}  // namespace methods_test

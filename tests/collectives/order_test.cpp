@@ -17,6 +17,9 @@
 #include <random>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace order_test {
+
 namespace {
 
 using blink_test::below;
@@ -171,3 +174,5 @@ TEST(split, parts_of_periods_cover_the_buffer_once_and_have_at_most_the_most_ele
 }
 
 }  // namespace
+
+}  // namespace order_test

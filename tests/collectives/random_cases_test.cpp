@@ -20,6 +20,9 @@
 #include <random>
 #include <string>
 
+// Rooms may be compiled as one source.
+namespace random_cases_test {
+
 namespace {
 
 using blink::order_promise;
@@ -119,3 +122,5 @@ TEST(random_cases, teams_of_three_with_slots) {
 }
 
 }  // namespace
+
+}  // namespace random_cases_test

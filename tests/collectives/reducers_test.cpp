@@ -21,6 +21,9 @@
 #include <type_traits>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace reducers_test {
+
 namespace {
 
 using blink_test::collective_case;
@@ -238,3 +241,5 @@ TEST(reducer, equal_inputs_give_equal_bits) {
 }
 
 }  // namespace
+
+}  // namespace reducers_test

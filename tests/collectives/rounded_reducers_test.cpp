@@ -14,6 +14,9 @@
 #include <limits>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace rounded_reducers_test {
+
 namespace {
 
 using blink_test::dice;
@@ -267,7 +270,7 @@ struct merged_bins : reducer_case<blink::binned<double>, blink::merge_binned> {
 
 }  // namespace
 
-namespace blink_test {
+using namespace blink_test;
 
 using arithmetic_cases = testing::Types<plain_sum, plain_average, scaled_floats, product,
                                         complex_sum, complex_product, complex_average>;
@@ -276,8 +279,6 @@ INSTANTIATE_TYPED_TEST_SUITE_P(arithmetic, reducer_conformance, arithmetic_cases
 using careful_cases = testing::Types<cancelling, logarithms, mean, variance, merged_moments,
                                      reproducible<float>, reproducible<double>, merged_bins>;
 INSTANTIATE_TYPED_TEST_SUITE_P(careful, reducer_conformance, careful_cases);
-
-}  // namespace blink_test
 
 namespace {
 
@@ -382,3 +383,5 @@ TEST(compensated_sum, keeps_what_a_plain_sum_loses) {
 }
 
 }  // namespace
+
+}  // namespace rounded_reducers_test

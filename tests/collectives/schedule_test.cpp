@@ -18,6 +18,9 @@
 #include <string>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace schedule_test {
+
 namespace {
 
 TEST(schedule, random_ones_are_valid_and_carry_their_collective) {
@@ -268,3 +271,5 @@ TEST(schedule, predicted_rate_is_the_tightest_link) {
 }
 
 }  // namespace
+
+}  // namespace schedule_test

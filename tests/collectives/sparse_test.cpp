@@ -15,6 +15,9 @@
 #include <string>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace sparse_test {
+
 namespace {
 
 using blink_test::below;
@@ -141,3 +144,5 @@ TYPED_TEST(sparse, mistakes_are_told) {
 }
 
 }  // namespace
+
+}  // namespace sparse_test

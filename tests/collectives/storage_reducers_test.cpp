@@ -16,6 +16,9 @@
 #include <type_traits>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace storage_reducers_test {
+
 namespace {
 
 using blink_test::dice;
@@ -260,7 +263,7 @@ struct blocks : reducer_case<Block, blink::quantised_sum> {
 
 }  // namespace
 
-namespace blink_test {
+using namespace blink_test;
 
 using storage_cases =
     testing::Types<summed_as_float<blink::bfloat16>, summed_as_float<blink::float16>,
@@ -268,8 +271,6 @@ using storage_cases =
                    rounded_on_wires, largest_small, rounded_at_random, wires_at_random,
                    blocks<floats>, blocks<bytes>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(storage, reducer_conformance, storage_cases);
-
-}  // namespace blink_test
 
 namespace {
 
@@ -336,3 +337,5 @@ TEST(wires, carry_what_is_smaller_from_leaves) {
 }
 
 }  // namespace
+
+}  // namespace storage_reducers_test

@@ -11,6 +11,9 @@
 #include <utility>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace tree_walk_test {
+
 namespace {
 
 template <class Link>
@@ -131,3 +134,5 @@ TEST(tree_walk, other_orders_wait_for_all) {
 }
 
 }  // namespace
+
+}  // namespace tree_walk_test

@@ -21,6 +21,9 @@
 #include <string>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace unequal_blocks_test {
+
 namespace {
 
 using blink::collective;
@@ -330,3 +333,5 @@ TYPED_TEST(unequal_blocks, other_blocks_are_told_by_all) {
 }
 
 }  // namespace
+
+}  // namespace unequal_blocks_test

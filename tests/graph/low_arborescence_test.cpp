@@ -8,6 +8,9 @@
 #include <cstdint>
 #include <random>
 
+// Rooms may be compiled as one source.
+namespace low_arborescence_test {
+
 namespace {
 
 using namespace blink;
@@ -120,3 +123,5 @@ TEST(LowArborescences, LargeOnesStayLow) {
 }
 
 }  // namespace
+
+}  // namespace low_arborescence_test

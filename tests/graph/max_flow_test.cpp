@@ -18,6 +18,9 @@
 #include <numeric>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace max_flow_test {
+
 namespace {
 
 using namespace blink;
@@ -148,3 +151,5 @@ TEST(RootedConnectivity, TowardsTheRootOnTheReversedGraph) {
 }
 
 }  // namespace
+
+}  // namespace max_flow_test

@@ -15,6 +15,9 @@
 #include <type_traits>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace min_cost_arborescence_test {
+
 namespace {
 
 using namespace blink;
@@ -222,3 +225,5 @@ TEST(MinCostArborescenceCases, SaysWhatIsWrong) {
 }
 
 }  // namespace
+
+}  // namespace min_cost_arborescence_test

@@ -12,6 +12,9 @@
 #include <string>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace min_spanning_tree_test {
+
 namespace {
 
 using namespace blink;
@@ -100,3 +103,5 @@ TEST(MinSpanningTree, SaysWhatIsWrong) {
 }
 
 }  // namespace
+
+}  // namespace min_spanning_tree_test

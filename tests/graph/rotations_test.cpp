@@ -10,6 +10,9 @@
 #include <utility>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace rotations_test {
+
 namespace {
 
 using namespace blink;
@@ -75,3 +78,5 @@ TEST(rotations, none_where_ranks_differ) {
 }
 
 }  // namespace
+
+}  // namespace rotations_test

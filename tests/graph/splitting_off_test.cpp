@@ -12,6 +12,9 @@
 #include <utility>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace splitting_off_test {
+
 namespace {
 
 using namespace blink;
@@ -152,3 +155,5 @@ TEST(splitting_off, preconditions) {
 }
 
 }  // namespace
+
+}  // namespace splitting_off_test

@@ -11,6 +11,9 @@
 #include <random>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace collectives_test {
+
 namespace {
 
 using namespace blink_test;
@@ -86,3 +89,5 @@ TEST(nccl_collectives, float8_e4m3) {
 }
 
 }  // namespace
+
+}  // namespace collectives_test

@@ -10,6 +10,9 @@
 #include <thread>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace communicators_test {
+
 namespace {
 
 using namespace blink_test;
@@ -242,3 +245,5 @@ TEST(nccl_communicators, calls_that_need_a_rank_that_is_gone) {
 }
 
 }  // namespace
+
+}  // namespace communicators_test

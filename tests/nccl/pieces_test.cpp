@@ -9,6 +9,9 @@
 #include <random>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace pieces_test {
+
 namespace {
 
 using namespace blink_test;
@@ -149,3 +152,5 @@ TEST(nccl_pieces, wrong_ones_are_refused_where_they_are) {
 }
 
 }  // namespace
+
+}  // namespace pieces_test

@@ -24,6 +24,9 @@
 #include <thread>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace processes_test {
+
 namespace {
 
 using namespace blink_test;
@@ -657,3 +660,5 @@ TEST(nccl_processes, nothing_is_left) {
 }
 
 }  // namespace
+
+}  // namespace processes_test

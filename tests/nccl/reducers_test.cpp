@@ -10,6 +10,9 @@
 #include <cstddef>
 #include <cstring>
 
+// Rooms may be compiled as one source.
+namespace reducers_test {
+
 namespace {
 
 using namespace blink_nccl;
@@ -60,3 +63,5 @@ TEST(nccl_reducers, all_operations_on_all_types) {
 }
 
 }  // namespace
+
+}  // namespace reducers_test

@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace refusals_test {
+
 namespace {
 
 using namespace blink_test;
@@ -173,3 +176,5 @@ TEST(nccl_refusals, memory_and_what_is_not_covered) {
 }
 
 }  // namespace
+
+}  // namespace refusals_test

@@ -8,6 +8,9 @@
 #include <thread>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace streams_test {
+
 namespace {
 
 using namespace blink_test;
@@ -95,3 +98,5 @@ TEST(nccl_streams, streams_of_two_graphs_are_refused) {
 }
 
 }  // namespace
+
+}  // namespace streams_test

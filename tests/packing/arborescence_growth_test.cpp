@@ -12,6 +12,9 @@
 #include <random>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace arborescence_growth_test {
+
 namespace {
 
 using namespace blink;
@@ -118,3 +121,5 @@ TEST(ArborescenceGrowth, EndsWhereItTakesMoreWorkThanAllowed) {
 }
 
 }  // namespace
+
+}  // namespace arborescence_growth_test

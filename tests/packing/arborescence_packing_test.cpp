@@ -20,6 +20,9 @@
 #include <utility>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace arborescence_packing_test {
+
 namespace {
 
 using namespace blink;
@@ -219,3 +222,5 @@ TEST(ArborescencePacking, TakesGraphsOfBoost) {
 }
 
 }  // namespace
+
+}  // namespace arborescence_packing_test

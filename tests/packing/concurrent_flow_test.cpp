@@ -11,6 +11,9 @@
 #include <utility>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace concurrent_flow_test {
+
 namespace {
 
 using namespace blink;
@@ -246,3 +249,5 @@ TEST(ConcurrentFlow, RefusesWhatItCannotDo) {
 }
 
 }  // namespace
+
+}  // namespace concurrent_flow_test

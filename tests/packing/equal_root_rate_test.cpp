@@ -12,6 +12,9 @@
 #include <string>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace equal_root_rate_test {
+
 namespace {
 
 using namespace blink;
@@ -95,3 +98,5 @@ TEST(EqualRootRate, RefusesWhatItCannotDo) {
 }
 
 }  // namespace
+
+}  // namespace equal_root_rate_test

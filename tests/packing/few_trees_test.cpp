@@ -19,6 +19,9 @@
 #include <set>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace few_trees_test {
+
 namespace {
 
 using namespace blink;
@@ -244,3 +247,5 @@ TEST(FewTrees, SaysWhatIsWrong) {
 }
 
 }  // namespace
+
+}  // namespace few_trees_test

@@ -14,6 +14,9 @@
 #include <utility>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace forest_state_test {
+
 namespace {
 
 using namespace blink;
@@ -92,3 +95,5 @@ TEST(ForestState, OneFlowTellsWhatAllSetsAllow) {
 }
 
 }  // namespace
+
+}  // namespace forest_state_test

@@ -20,6 +20,9 @@
 #include <utility>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace joint_packing_test {
+
 namespace {
 
 using blink::rational;
@@ -245,3 +248,5 @@ TEST(pack_joint_trees, says_what_is_wrong) {
 }
 
 }  // namespace
+
+}  // namespace joint_packing_test

@@ -20,6 +20,9 @@
 #include <utility>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace joint_routing_test {
+
 namespace {
 
 using blink::rational;
@@ -460,3 +463,5 @@ TEST(pack_joint_routes, says_what_is_wrong) {
 }
 
 }  // namespace
+
+}  // namespace joint_routing_test

@@ -14,6 +14,9 @@
 #include <random>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace lower_arborescences_test {
+
 namespace {
 
 using namespace blink;
@@ -127,3 +130,5 @@ TEST(LowerArborescences, SaysWhatIsWrong) {
 }
 
 }  // namespace
+
+}  // namespace lower_arborescences_test

@@ -16,6 +16,9 @@
 #include <span>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace multiplicative_weights_test {
+
 namespace {
 
 using namespace blink;
@@ -211,3 +214,5 @@ TEST(MultiplicativeWeights, SaysWhatIsWrong) {
 }
 
 }  // namespace
+
+}  // namespace multiplicative_weights_test

@@ -17,6 +17,9 @@
 #include <string>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace ring_packing_test {
+
 namespace {
 
 using namespace blink;
@@ -264,3 +267,5 @@ TEST(RingPacking, SaysWhatIsWrong) {
 }
 
 }  // namespace
+
+}  // namespace ring_packing_test

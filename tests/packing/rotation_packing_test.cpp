@@ -13,6 +13,9 @@
 #include <utility>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace rotation_packing_test {
+
 namespace {
 
 using namespace blink;
@@ -124,3 +127,5 @@ TEST(tight_partition, boxes_of_four_and_single_ranks_of_two) {
 }
 
 }  // namespace
+
+}  // namespace rotation_packing_test

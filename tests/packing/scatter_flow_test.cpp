@@ -10,6 +10,9 @@
 #include <set>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace scatter_flow_test {
+
 namespace {
 
 using namespace blink;
@@ -115,3 +118,5 @@ TEST(ScatterFlow, RefusesWhatItCannotDo) {
 }
 
 }  // namespace
+
+}  // namespace scatter_flow_test

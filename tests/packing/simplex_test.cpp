@@ -12,6 +12,9 @@
 #include <span>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace simplex_test {
+
 namespace {
 
 using blink::packing_column;
@@ -178,3 +181,5 @@ TEST(exact_solve, solves_random_systems_and_knows_singular_ones) {
 }
 
 }  // namespace
+
+}  // namespace simplex_test

@@ -16,6 +16,9 @@
 #include <utility>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace spanning_tree_packing_test {
+
 namespace {
 
 using blink::rational;
@@ -242,3 +245,5 @@ TEST(pack_spanning_trees, refuses_what_it_cannot_take) {
 }
 
 }  // namespace
+
+}  // namespace spanning_tree_packing_test

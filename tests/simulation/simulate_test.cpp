@@ -17,6 +17,9 @@
 #include <string>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace simulate_test {
+
 namespace {
 
 using namespace blink;
@@ -188,3 +191,5 @@ TEST(CostModel, AgreesWithTheSimulationOnRandomMachines) {
 }
 
 }  // namespace
+
+}  // namespace simulate_test

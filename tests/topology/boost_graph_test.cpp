@@ -15,6 +15,9 @@
 #include <set>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace boost_graph_test {
+
 namespace {
 
 using blink::topology;
@@ -123,3 +126,5 @@ TEST(boost_graph, a_switch_machine_is_one_strong_component) {
 }
 
 }  // namespace
+
+}  // namespace boost_graph_test

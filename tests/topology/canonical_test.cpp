@@ -16,6 +16,9 @@
 #include <string>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace canonical_test {
+
 namespace {
 
 using blink::canonical;
@@ -306,3 +309,5 @@ TEST(canonical, the_limit_is_reported) {
 }
 
 }  // namespace
+
+}  // namespace canonical_test

@@ -12,6 +12,9 @@
 #include <cstddef>
 #include <string>
 
+// Rooms may be compiled as one source.
+namespace copying_switches_test {
+
 namespace {
 
 using namespace blink;
@@ -89,3 +92,5 @@ TEST(CopyingSwitches, ChangeTheCanonicalForm) {
 }
 
 }  // namespace
+
+}  // namespace copying_switches_test

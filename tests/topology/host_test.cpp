@@ -12,7 +12,8 @@
 #include <string>
 #include <vector>
 
-namespace blink {
+// Rooms may be compiled as one source.
+namespace blink::host_test {
 namespace {
 
 /// A folder as Linux has it, with one file tree for each NUMA node.
@@ -123,4 +124,4 @@ TEST(Host, CoreLists) {
 }
 
 }  // namespace
-}  // namespace blink
+}  // namespace blink::host_test

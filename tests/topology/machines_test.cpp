@@ -17,7 +17,8 @@
 #include <utility>
 #include <vector>
 
-namespace blink {
+// Rooms may be compiled as one source.
+namespace blink::machines_test {
 namespace {
 
 topology made(std::string const& name) {
@@ -235,4 +236,4 @@ TEST(Machines, SizesOutOfRangeAreRefused) {
 }
 
 }  // namespace
-}  // namespace blink
+}  // namespace blink::machines_test

@@ -20,7 +20,8 @@
 #include <utility>
 #include <vector>
 
-namespace blink {
+// Rooms may be compiled as one source.
+namespace blink::read_driver_test {
 namespace {
 
 /// What the played driver knows; its functions have no other argument to find it by.
@@ -269,4 +270,4 @@ TEST(ReadDriver, SaysWhatIsMissing) {
 }
 
 }  // namespace
-}  // namespace blink
+}  // namespace blink::read_driver_test

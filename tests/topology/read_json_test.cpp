@@ -14,7 +14,8 @@
 #include <string>
 #include <vector>
 
-namespace blink {
+// Rooms may be compiled as one source.
+namespace blink::read_json_test {
 namespace {
 
 void expect_equal(topology const& a, topology const& b) {
@@ -345,4 +346,4 @@ TEST(ReadJson, DamagedTextIsAMachineOrAnError) {
 }
 
 }  // namespace
-}  // namespace blink
+}  // namespace blink::read_json_test

@@ -10,7 +10,8 @@
 #include <fstream>
 #include <string>
 
-namespace blink {
+// Rooms may be compiled as one source.
+namespace blink::read_machine_test {
 namespace {
 
 std::string fault_of(std::string const& name) {
@@ -117,4 +118,4 @@ TEST(ReadMachine, TheDgx1vFileIsTheBuiltInMachine) {
 }
 
 }  // namespace
-}  // namespace blink
+}  // namespace blink::read_machine_test

@@ -17,6 +17,9 @@
 #include <string_view>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace read_nccl_xml_test {
+
 namespace {
 
 using blink::input_error;
@@ -631,3 +634,5 @@ TEST(read_nccl_xml_corpus, agrees_with_the_facts) {
 }
 
 }  // namespace
+
+}  // namespace read_nccl_xml_test

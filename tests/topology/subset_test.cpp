@@ -11,7 +11,8 @@
 #include <string>
 #include <vector>
 
-namespace blink {
+// Rooms may be compiled as one source.
+namespace blink::subset_test {
 namespace {
 
 /// Ranks and relays at random, with one-way and two-way links; ids are 10 times the position.
@@ -275,4 +276,4 @@ TEST(ReadLinkKind, KnowsEveryNameAndListsThem) {
 }
 
 }  // namespace
-}  // namespace blink
+}  // namespace blink::subset_test

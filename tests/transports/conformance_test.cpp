@@ -21,6 +21,9 @@
 #include <thread>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace conformance_test {
+
 namespace {
 
 constexpr int ranks = 3;
@@ -142,7 +145,7 @@ using pair_of_mappings = pair_of_links<Link, mapped_memory<Link>>;
 
 }  // namespace
 
-namespace blink_test {
+using namespace blink_test;
 
 using fixtures =
     testing::Types<pair_of_links<blink::slot_link>, pair_of_links<blink::threads_link>,
@@ -150,4 +153,4 @@ using fixtures =
                    pair_of_mappings<blink::direct_link>, pair_of_mappings<blink::shaped_link>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(all, transport_conformance, fixtures);
 
-}  // namespace blink_test
+}  // namespace conformance_test

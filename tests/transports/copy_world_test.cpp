@@ -24,6 +24,9 @@
 #include <utility>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace copy_world_test {
+
 namespace {
 
 using blink_test::below;
@@ -180,3 +183,5 @@ TEST(copy_world, bad_calls_are_refused) {
 }
 
 }  // namespace
+
+}  // namespace copy_world_test

@@ -31,6 +31,9 @@
 #include <thread>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace device_processes_test {
+
 namespace {
 
 using blink_test::below;
@@ -414,3 +417,5 @@ TEST(device_processes, memory_goes_when_nobody_has_it_open) {
 }
 
 }  // namespace
+
+}  // namespace device_processes_test

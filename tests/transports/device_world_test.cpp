@@ -24,6 +24,9 @@
 #include <string>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace device_world_test {
+
 namespace {
 
 using blink_test::below;
@@ -412,3 +415,5 @@ TEST(device_stall, follows_who_waits_for_whom) {
 }
 
 }  // namespace
+
+}  // namespace device_world_test

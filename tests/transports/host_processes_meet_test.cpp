@@ -17,6 +17,9 @@
 #include <thread>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace host_processes_meet_test {
+
 namespace {
 
 using blink::host_processes;
@@ -99,3 +102,5 @@ TEST(host_processes_meet, who_dies_is_named_and_a_failure_ends_it) {
 }
 
 }  // namespace
+
+}  // namespace host_processes_meet_test

@@ -22,6 +22,9 @@
 #include <thread>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace host_processes_test {
+
 namespace {
 
 using blink::host_processes;
@@ -190,3 +193,5 @@ TEST(host_processes, other_hosts_are_refused) {
 }
 
 }  // namespace
+
+}  // namespace host_processes_test

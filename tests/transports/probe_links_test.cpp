@@ -10,6 +10,9 @@
 #include <cstddef>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace probe_links_test {
+
 namespace {
 
 using blink_test::emulated_devices;
@@ -65,3 +68,5 @@ TEST(probe_links, a_switch_that_loses_writes_is_an_error) {
 }
 
 }  // namespace
+
+}  // namespace probe_links_test

@@ -29,6 +29,9 @@
 #include <thread>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace process_faults_test {
+
 namespace {
 
 using blink_test::forked_ranks;
@@ -300,3 +303,5 @@ TEST(shrink, a_rank_that_comes_too_late_is_left_out) {
 }
 
 }  // namespace
+
+}  // namespace process_faults_test

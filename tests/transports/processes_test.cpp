@@ -23,6 +23,9 @@
 #include <thread>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace processes_test {
+
 namespace {
 
 using blink_test::collective_case;
@@ -348,3 +351,5 @@ TEST(process_environment, is_joined) {
 }
 
 }  // namespace
+
+}  // namespace processes_test

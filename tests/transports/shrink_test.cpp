@@ -12,6 +12,9 @@
 #include <string>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace shrink_test {
+
 namespace {
 
 template <class Link>
@@ -92,3 +95,5 @@ TYPED_TEST(shrink, leaves_out_who_comes_too_late) {
 }
 
 }  // namespace
+
+}  // namespace shrink_test

@@ -21,6 +21,9 @@
 #include <thread>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace split_test {
+
 namespace {
 
 using blink_test::forked_ranks;
@@ -200,3 +203,5 @@ TEST(split, who_leaves_a_part_is_missed_there) {
 }
 
 }  // namespace
+
+}  // namespace split_test

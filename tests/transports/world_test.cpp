@@ -36,6 +36,9 @@ std::atomic<std::size_t> allocations = 0;
   std::free(memory);
 }
 
+// Rooms may be compiled as one source.
+namespace world_test {
+
 namespace {
 
 using blink_test::collective_case;
@@ -198,3 +201,5 @@ TEST(pipeline_chunk, is_the_best_of_the_formula) {
 }
 
 }  // namespace
+
+}  // namespace world_test
