@@ -16,8 +16,11 @@
 #include <fstream>
 #include <iterator>
 #include <latch>
+#include <map>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 // Rooms may be compiled as one source.
@@ -46,7 +49,7 @@ struct temporary_file {
 
 void run_some_calls() {
   blink::world_options options;
-  options.shown_bytes = 0;  // what takes no tree is not counted
+  options.shown_bytes = 0;
   blink::thread_world world(3, options);
   auto& star = world.prepare(blink::star_schedule(3));
   auto& gather = world.prepare(blink::gather_schedule(3, 0));
@@ -99,6 +102,7 @@ TEST(call_records, one_for_each_rank_and_call) {
     EXPECT_TRUE(event["ok"].get<bool>());
     EXPECT_EQ(event["ranks"], 3);
     EXPECT_EQ(event["count"], 300);
+    EXPECT_EQ(event["way"], "trees");
     EXPECT_NE(event["types"].get<std::string>().find("float"), std::string::npos);
     EXPECT_GE(event["us"].get<double>(), event["waited_for_peers_us"].get<double>());
   }
@@ -111,6 +115,56 @@ TEST(call_records, one_for_each_rank_and_call) {
   EXPECT_EQ(events[0]["args"]["element_bytes"], 4);
   EXPECT_NE(text_of(debug.name).find("rank 2 of 3, all_reduce of 300 elements of 4 bytes"),
             std::string::npos);
+}
+
+/// What is told of calls, by collective and rank.
+struct kept_events final : blink::call_observer {
+  void ended(blink::call_event const& event) override {
+    std::lock_guard const lock(mutex);
+    of[{event.kind, event.rank}] = event;
+  }
+  std::mutex mutex;
+  std::map<std::pair<collective, int>, blink::call_event> of;
+};
+
+/// From and to rank 1 of three, 8 elements, along stars.
+std::map<std::pair<collective, int>, blink::call_event> rooted_calls(bool by_trees) {
+  blink::world_options options;
+  if (by_trees) options.shown_bytes = 0;
+  kept_events kept;
+  auto* const before = blink::observe_calls(&kept);
+  blink::thread_world(3, options).run([](auto& me) {
+    auto const star = blink::flat_schedule(3, 1);
+    std::vector<float> in(24, 1.0F), out(24);
+    blink::broadcast(me, star, in.data(), out.data(), 8);
+    blink::reduce(me, star, in.data(), out.data(), 8, blink::sum{});
+    blink::gather(me, blink::gather_schedule(3, 1), in.data(), out.data(), 8);
+    blink::scatter(me, blink::scatter_schedule(3, 1), in.data(), out.data(), 8);
+    if (me.options().shown_bytes == 0) return;
+    blink::all_gather(me, blink::star_schedule(3), in.data(), out.data(), 8);
+    blink::barrier(me, star);
+  });
+  blink::observe_calls(before);
+  return kept.of;
+}
+
+TEST(call_records, what_is_shown_counts_as_along_a_star) {
+  auto const trees = rooted_calls(true);
+  auto const shown = rooted_calls(false);
+  ASSERT_EQ(trees.size(), 4U * 3);
+  ASSERT_EQ(shown.size(), 6U * 3);
+  for (auto const& [of, event] : trees) {
+    auto const& same = shown.at(of);
+    EXPECT_FALSE(event.is_shown);
+    EXPECT_TRUE(same.is_shown);
+    EXPECT_EQ(same.sent_bytes, event.sent_bytes) << to_text(of.first) << ", rank " << of.second;
+    EXPECT_EQ(same.received_bytes, event.received_bytes) << to_text(of.first);
+  }
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(shown.at({collective::all_gather, rank}).sent_bytes, 2 * 8 * sizeof(float));
+    EXPECT_EQ(shown.at({collective::all_gather, rank}).received_bytes, 2 * 8 * sizeof(float));
+    EXPECT_EQ(shown.at({collective::barrier, rank}).sent_bytes, 0U);
+  }
 }
 
 TEST(call_records, failures_are_told_from_warn_on) {

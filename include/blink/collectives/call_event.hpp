@@ -29,6 +29,9 @@ struct call_event {
   std::uint64_t waited_to_send = 0;     ///< data was not taken: who receives is slow
   std::uint64_t sent_bytes = 0;         ///< by this rank over all its edges
   std::uint64_t received_bytes = 0;
+  /// Ranks have shown each other their inputs instead (`world_options::shown_bytes`): bytes sent are what
+  /// others used of this rank's.
+  bool is_shown = false;
 
   [[nodiscard]] std::uint64_t nanoseconds() const { return end - begin; }
   [[nodiscard]] std::uint64_t waited() const {

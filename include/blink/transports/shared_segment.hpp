@@ -69,11 +69,11 @@ class shared_segment final : public life_signs {
   /// path:   what `path()` says there
   /// Throws: input_error if there is no such file or it is none of this version of blink.
   [[nodiscard]] static shared_segment open(std::string const& path) {
+    auto const name = "shared memory '" + path + "' (BLINK_SEGMENT where a launcher made it)";
     int const file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-    // Where processes are launched the path is what BLINK_SEGMENT holds.
     if (file < 0) {
-      throw input_error("shared memory (BLINK_SEGMENT) '" + path + "': cannot be opened: " +
-                        std::strerror(errno) + "; does the process live that made it?");
+      throw input_error(name + ": cannot be opened: " + std::strerror(errno) +
+                        "; does the process live that made it?");
     }
     shared_segment result(file);
     struct stat known{};
@@ -82,9 +82,8 @@ class shared_segment final : public life_signs {
     if (is_sound) result.map(static_cast<std::size_t>(known.st_size));
     if (!is_sound || result.at<segment_head>(0).version != version() ||
         result.at<segment_head>(0).bytes != result.bytes_) {
-      throw input_error("shared memory (BLINK_SEGMENT) '" + path +
-                        "': not that of a world of this version of blink (" + BLINK_VERSION_TEXT +
-                        ")");
+      throw input_error(name + ": not that of a world of this version of blink (" +
+                        BLINK_VERSION_TEXT + ")");
     }
     return result;
   }

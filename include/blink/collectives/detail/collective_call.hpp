@@ -313,8 +313,10 @@ class collective_call {
       if (result == status::ok) {
         if constexpr (showing_session<Me>) {
           if (shows_) {
-            use_shown_inputs(me_, kind_, root_of(plan_.source(), kind_), buffers_.input,
-                             buffers_.output, size_.count, reduce_);
+            int const root = root_of(plan_.source(), kind_);
+            use_shown_inputs(me_, kind_, root, buffers_.input, buffers_.output, size_.count,
+                             reduce_);
+            observed_.count_shown(me_.rank() == root);
           }
         }
         for (std::size_t k = 0; k < lane_count(); ++k) close_lane(lanes_.first[k]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collective.hpp>
 #include <blink/collectives/call_event.hpp>
 #include <blink/collectives/detail/no_patience.hpp>
 #include <blink/collectives/lane.hpp>
@@ -42,6 +43,23 @@ class observed_call {
     (cause_ == stall_cause::peers     ? event_.waited_for_peers
      : cause_ == stall_cause::receive ? event_.waited_to_receive
                                       : event_.waited_to_send) += time;
+  }
+
+  /// Without trees: from everyone to everyone, or from or to the root alone.
+  ///
+  /// is_root: does this rank send to all, or receive from all? For collectives that have a root
+  void count_shown(bool is_root) {
+    if (!is_on()) return;
+    event_.is_shown = true;
+    if (event_.kind == collective::barrier) return;
+    auto const once = std::uint64_t{event_.count} * event_.element_bytes;
+    auto const often = once * static_cast<std::uint64_t>(event_.rank_count - 1);
+    event_.sent_bytes = is_from_root(event_.kind) ? (is_root ? often : 0)
+                        : is_to_root(event_.kind) ? (is_root ? 0 : once)
+                                                  : often;
+    event_.received_bytes = is_from_root(event_.kind) ? (is_root ? 0 : once)
+                            : is_to_root(event_.kind) ? (is_root ? often : 0)
+                                                      : often;
   }
 
   void end(bool is_ok, lane const* lanes, std::size_t lane_count, element_sizes const& sizes) {
