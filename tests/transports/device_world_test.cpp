@@ -5,6 +5,7 @@
 #include <blink/collectives/choose_protocol.hpp>
 #include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/flow_schedules.hpp>
+#include <blink/collectives/method_table.hpp>
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/transports/cuda/device_collectives.hpp>
 #include <blink/transports/cuda/device_world.hpp>
@@ -320,6 +321,33 @@ TEST(device_world, exchange_moves_pieces_in_rounds) {
   EXPECT_ERROR(blink::exchange(all, plan, list), "rank 0 sends rank 1 2 pieces, which expects 3");
   list[1].receive(1, in.data() + 20, 1);
   EXPECT_ERROR(blink::exchange(all, plan, list), "overlaps another piece");
+}
+
+// Direct reads in one step for small buffers, a ring for large ones.
+TEST(device_world, methods_say_which_schedule_for_which_size) {
+  emulated_devices machine({.devices = 2});
+  world all(machine, options_of({0, 1, 1}));
+  blink::method_table const table{
+      blink::collective::all_reduce,
+      {{"one-shot", blink::one_shot_schedule(3)}, {"ring", blink::ring_schedule(3)}},
+      {{0, 0, 0}, {100, 1, 64}}};
+  blink::device_methods<world> const methods(all, table);
+  auto const carried = [&](std::size_t method) {
+    std::uint64_t bytes = 0;
+    for (auto const& edge : all.prepare(table.methods[method].plan).edges()) bytes += edge.bytes;
+    return bytes;
+  };
+  for (std::size_t const count : {24U, 25U, 300U}) {
+    auto const before = carried(0);
+    device_case<int> now(case_of(blink::collective::all_reduce, count, 1), blink::star_schedule(3));
+    blink::all_reduce(all, methods, now.buffers(), blink::sum{});
+    all.wait();
+    EXPECT_EQ(now.wrong(blink::sum{}), "");
+    EXPECT_EQ(carried(0) > before, count * sizeof(int) < 100);
+  }
+  EXPECT_GT(carried(1), 0U);
+  std::vector<blink::rank_buffers<int>> const none(3);
+  EXPECT_ERROR(blink::broadcast(all, methods, none), "methods: none for broadcast");
 }
 
 TEST(device_world, edges_tell_what_they_carried) {
