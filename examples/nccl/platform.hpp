@@ -3,6 +3,8 @@
 
 // What the library runs on: a runtime of devices and the things that NCCL's functions need beside it.
 
+#include <blink/collectives/choose_protocol.hpp>
+#include <blink/collectives/wire_protocol.hpp>
 #include <blink/transports/cuda/device_world.hpp>
 #include <blink/transports/cuda/peer_memory.hpp>
 #include <blink/transports/cuda/sharing_runtime.hpp>
@@ -38,7 +40,10 @@ using stream_t = typename P::devices_type::stream;
 /// Kernels reach the buffers of all ranks of their process, and slots alone of other processes.
 using link_here = blink::reaching_peer_link;
 using link_across = blink::slot_peer_link;
+/// Chunks alone: packets would be a third kernel for each of the pairs of type and operation, which are
+/// most of what this library is to compile and to load; programs that want them take `device_world`.
 template <platform P, class Link>
-using world_t = blink::basic_device_world<typename P::devices_type, Link>;
+using world_t = blink::basic_device_world<typename P::devices_type, Link,
+                                          blink::fixed_protocol<blink::whole_chunks>>;
 
 }  // namespace blink_nccl

@@ -35,6 +35,14 @@
 #define BLINK_ROLLED
 #endif
 
+/// What hosts' compilers may take for granted, so that they do not warn of what cannot be. Those of
+/// devices are not told: they would make other code of it.
+#if defined(__GNUC__) && !BLINK_DEVICE_PASS
+#define BLINK_HOST_ASSUME(condition) ((condition) ? void() : __builtin_unreachable())
+#else
+#define BLINK_HOST_ASSUME(condition) void()
+#endif
+
 /// The iterations of the loop that follows do not depend on each other, though it may seem so.
 #if defined(__GNUC__) && !defined(__clang__) && !BLINK_DEVICE_PASS
 #define BLINK_INDEPENDENT _Pragma("GCC ivdep")

@@ -101,13 +101,12 @@ class emulated_device {
   }
 
  private:
-  static constexpr bool has_packets = std::is_same_v<Protocol, blink::small_packets>;
-
   static blink::wire_layout layout_of(emulation const& how) {
     blink::wire_layout layout;
     layout.reaches = blink::reaching_transport<Link>;
     layout.window = how.window;
     layout.slot_bytes = how.slot_bytes;
+    layout.has_packets = std::is_same_v<Protocol, blink::small_packets>;
     layout.memory = zeroed_memory();
     return layout;
   }
@@ -115,11 +114,8 @@ class emulated_device {
   void set_call(blink::lane& here, collective_case const& what) {
     auto const sizes = blink::sizes_of<Reducer, T>();
     auto const block = prepared_.equal_block(here, what.kind, what.count);
-    std::size_t const slot = prepared_.tables().layout().slot_bytes;
-    std::size_t const bytes =
-        has_packets ? blink::packets_of::most_chunk_bytes(slot, sizes) : std::size_t{0};
     prepared_.template set_call<blink::scheduled_chunks>(here, what.kind, block, sizes,
-                                                         blink::order_of<Reducer>, bytes);
+                                                         blink::order_of<Reducer>);
   }
   Link link_of(int rank, std::vector<void const*> const& inputs,
                std::vector<void*> const& outputs) {

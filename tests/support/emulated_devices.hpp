@@ -7,6 +7,7 @@
 #include <blink/collectives/counter.hpp>
 #include <blink/collectives/team_group.hpp>
 #include <blink/collectives/thread_group.hpp>
+#include <blink/collectives/wire_protocol.hpp>
 #include <blink/transports/cuda/copy_step.hpp>
 #include <blink/transports/cuda/device_call.hpp>
 #include <blink/transports/cuda/device_order.hpp>
@@ -33,6 +34,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -120,6 +122,9 @@ class emulated_devices {
   }
   [[nodiscard]] int copies() const { return copies_; }
   [[nodiscard]] int combines() const { return combines_; }
+  /// Kernels of each protocol.
+  [[nodiscard]] int chunk_launches() const { return chunk_launches_; }
+  [[nodiscard]] int packet_launches() const { return packet_launches_; }
 
   // The driver.
   blink::device_order<emulated_devices>& order() {
@@ -287,15 +292,16 @@ class emulated_devices {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return used_[device] == 0; });
   }
-  template <class Link, class T, class Reducer>
+  template <class Link, class Protocol, class T, class Reducer>
   std::uint32_t blocks_at_once(int, std::uint32_t threads) {
     return options_.room / threads;
   }
-  template <class Link, class T, class Reducer>
+  template <class Link, class Protocol, class T, class Reducer>
   void launch(int device, std::uint32_t blocks, std::uint32_t threads,
               blink::device_call const& call, Reducer const& reduce, stream on) {
     if (blocks * threads > options_.room) throw blink::device_error("too many blocks at once");
     if (device == options_.fails_launch_on) throw blink::device_error("launch failed");
+    ++(std::is_same_v<Protocol, blink::small_packets> ? packet_launches_ : chunk_launches_);
     put(device, on, [this, device, blocks, threads, call, reduce] {
       take_room(device, blocks * threads);
       {
@@ -305,7 +311,8 @@ class emulated_devices {
           auto& team = *teams.emplace_back(std::make_unique<blink::team>(options_.threads_each));
           for (std::uint32_t thread = 0; thread < options_.threads_each; ++thread) {
             running.emplace_back([&call, &reduce, &team, block, thread] {
-              blink::run_block<Link, T>(blink::team_group(team, thread), call, block, reduce);
+              blink::run_block<Link, T, Protocol>(blink::team_group(team, thread), call, block,
+                                                  reduce);
             });
           }
         }
@@ -416,7 +423,7 @@ class emulated_devices {
   event last_event_ = 0;
   int released_while_open_ = 0;
   std::uint64_t last_capture_ = 0;
-  int copies_ = 0, combines_ = 0;
+  int copies_ = 0, combines_ = 0, chunk_launches_ = 0, packet_launches_ = 0;
   std::map<std::uint64_t, std::vector<std::shared_ptr<point_of_stream>>> points_of_;  // by graph
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -2,6 +2,7 @@
 // Communicators of devices of several processes, on devices whose blocks are threads and whose memory
 // other processes map: random calls, processes that die, stop, do not come or call something else.
 
+#include <blink/collectives/choose_protocol.hpp>
 #include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/flow_schedules.hpp>
 #include <blink/reducers/arithmetic.hpp>
@@ -42,12 +43,18 @@ using blink_test::device_case;
 using blink_test::emulated_devices;
 using blink_test::error_of;
 using blink_test::forked_ranks;
-using world = blink::basic_device_world<emulated_devices, blink::slot_peer_link>;
+using chunks = blink::fixed_protocol<blink::whole_chunks>;
+using packets = blink::fixed_protocol<blink::small_packets>;
+using model = blink::modelled_protocol;
+template <class Protocols>
+using world_of = blink::basic_device_world<emulated_devices, blink::slot_peer_link, Protocols>;
+using world = world_of<model>;
 
 /// One process's devices, and its world.
-struct part {
-  part(std::string const& path, int process, blink::device_world_options const& options,
-       emulated_devices::options what = {.devices = 3})
+template <class Protocols>
+struct part_with {
+  part_with(std::string const& path, int process, blink::device_world_options const& options,
+            emulated_devices::options what = {.devices = 3})
       : machine((what.shares_memory = true, what)),
         session(path, process),
         bootstrap(session),
@@ -56,8 +63,9 @@ struct part {
   emulated_devices machine;
   blink::process_world session;
   blink::session_bootstrap<blink::process_world> bootstrap;
-  world all;
+  world_of<Protocols> all;
 };
+using part = part_with<model>;
 
 /// Of tests that wait until it is over; the calls before have to be done in it on a busy machine, too.
 constexpr std::chrono::milliseconds short_deadline(1500);
@@ -75,7 +83,13 @@ collective_case case_of(blink::collective kind, std::size_t count, std::uint64_t
   return {kind, count, false, 0, seed};
 }
 
+/// Packets below so many bytes, chunks from there on.
+constexpr blink::protocol_costs border_at(double bytes) {
+  return {1, 0, bytes};
+}
+
 /// The same calls in every process, drawn from the seed; each checks the results of its ranks.
+template <class Protocols>
 std::string random_calls(std::string const& path, int process, int processes, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<std::vector<int>> devices(static_cast<std::size_t>(processes));
@@ -88,11 +102,13 @@ std::string random_calls(std::string const& path, int process, int processes, st
   auto options = options_of(devices[static_cast<std::size_t>(process)]);
   options.window = 1 + static_cast<std::uint32_t>(random() % 4);
   options.slot_bytes = 16 + random() % 2000;
+  options.packet_slot_bytes = 1 << 14;  // room for all of a call: lanes share blocks
+  options.protocols = border_at(400);
   emulated_devices::options const machine{
       .devices = 3,
       .room = 128U * static_cast<std::uint32_t>(ranks + below(random, 12)),
       .threads_each = seed % 4 == 0 ? 3U : 1U};
-  part mine(path, process, options, machine);
+  part_with<Protocols> mine(path, process, options, machine);
   if (mine.all.rank_count() != ranks) return "ranks: " + std::to_string(mine.all.rank_count());
   for (int call = 0; call < 3; ++call) {
     auto const kind = static_cast<blink::collective>(random() % 11);
@@ -120,12 +136,18 @@ std::string random_calls(std::string const& path, int process, int processes, st
   return "right";
 }
 
-TEST(device_processes, random_calls_are_exact) {
+template <class Protocols>
+class device_processes_with : public testing::Test {};
+using protocols = testing::Types<chunks, packets, model>;
+TYPED_TEST_SUITE(device_processes_with, protocols);
+
+TYPED_TEST(device_processes_with, random_calls_are_exact) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     SCOPED_TRACE(seed);
     int const processes = 1 + static_cast<int>(seed % 3);
     forked_ranks all(processes);
-    all.start([&](int process) { return random_calls(all.path(), process, processes, seed); });
+    all.start(
+        [&](int process) { return random_calls<TypeParam>(all.path(), process, processes, seed); });
     for (auto const& end : all.finish()) EXPECT_EQ(end.text, "right");
   }
 }
@@ -256,11 +278,14 @@ TEST(device_processes, who_stops_is_named) {
   }
 }
 
-TEST(device_processes, who_never_calls_is_named_and_all_begin_anew) {
+// By packets, and by chunks, as a world that chooses has both.
+void expect_a_new_beginning(double border) {
   auto options = options_of({0});
   options.deadline = short_deadline;
+  options.protocols = border_at(border);
   auto const texts = run(3, options, [&](part& mine, int process) -> std::string {
     (void)sum_up(mine);
+    (void)sum_up(mine, 3000);
     std::string text;
     if (process == 1) {
       while (!mine.all.has_failed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -269,13 +294,20 @@ TEST(device_processes, who_never_calls_is_named_and_all_begin_anew) {
       text = error_of([&] { (void)sum_up(mine); });
     }
     mine.all.recover();
-    auto const wrong = sum_up(mine);
-    return wrong.empty() ? text : wrong;
+    auto const wrong = sum_up(mine) + sum_up(mine, 3000) + sum_up(mine, 101);
+    auto const chose = mine.machine.packet_launches() > 0;
+    return !wrong.empty() ? wrong : chose == (border > 1) ? text : "took the other protocol";
   });
   for (auto const& text : texts) {
     EXPECT_SAYS(text, "waits for rank 1 (process 1, device 0)");
-    EXPECT_SAYS(text, "has made 1 calls, process ");
+    EXPECT_SAYS(text, "has made 2 calls, process ");
   }
+}
+TEST(device_processes, who_never_calls_is_named_and_all_begin_anew) {
+  expect_a_new_beginning(0.1);
+}
+TEST(device_processes, who_never_sends_packets_is_named_and_all_begin_anew) {
+  expect_a_new_beginning(1000);
 }
 
 TEST(device_processes, a_kernel_that_does_not_begin_is_named) {
@@ -356,6 +388,48 @@ TEST(device_processes, memory_that_is_not_reached_is_named) {
         "joins rank 1 (process 1, device 1) and rank 0 (process 0, device 0), and its memory "
         "cannot be opened: peer access is refused");
   }
+}
+
+/// One that does not choose the same everywhere.
+struct by_process {
+  static inline int process = 0;
+  blink::protocol_choice operator()(int, std::size_t) const {
+    return process == 0 ? blink::protocol_choice::small_packets
+                        : blink::protocol_choice::whole_chunks;
+  }
+};
+
+TEST(device_processes, another_protocol_is_named_on_all) {
+  forked_ranks all(2);
+  all.start([&](int process) {
+    by_process::process = process;
+    part_with<by_process> mine(all.path(), process, options_of({0}));
+    return error_of([&] {
+      device_case<int> now(case_of(blink::collective::all_reduce, 10, 1), blink::ring_schedule(2),
+                           process, 1);
+      now.enqueue(mine.all, blink::sum{});
+      mine.all.wait();
+    });
+  });
+  for (auto const& end : all.finish()) {
+    EXPECT_SAYS(end.text, "call 1: process ");
+    EXPECT_SAYS(end.text, "small_packets");
+    EXPECT_SAYS(end.text, "whole_chunks");
+  }
+}
+
+TEST(device_processes, another_way_to_choose_is_refused) {
+  forked_ranks all(2);
+  all.start([&](int process) {
+    return error_of([&] {
+      if (process == 0) {
+        part_with<chunks> mine(all.path(), process, options_of({0}));
+      } else {
+        part_with<model> mine(all.path(), process, options_of({0}));
+      }
+    });
+  });
+  for (auto const& end : all.finish()) EXPECT_SAYS(end.text, "who chooses protocols");
 }
 
 TEST(device_processes, other_options_are_refused) {

@@ -2,25 +2,25 @@
 // The host side of communicators of GPUs, on devices whose blocks are threads: calls along random
 // schedules on one to three devices, captured and replayed, held up, refused, aborted and begun anew.
 
+#include <blink/collectives/choose_protocol.hpp>
 #include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/flow_schedules.hpp>
+#include <blink/collectives/method_table.hpp>
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/transports/cuda/device_collectives.hpp>
 #include <blink/transports/cuda/device_world.hpp>
-#include <blink/transports/cuda/parallel_trees.hpp>
 #include <blink/transports/cuda/peer_memory.hpp>
 
 #include "support/collective_case.hpp"
 #include "support/device_case.hpp"
 #include "support/emulated_devices.hpp"
 #include "support/expect_error.hpp"
-#include "support/random_schedules.hpp"
+#include "support/random_device_calls.hpp"
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -29,12 +29,14 @@ namespace device_world_test {
 
 namespace {
 
-using blink_test::below;
 using blink_test::collective_case;
 using blink_test::device_case;
 using blink_test::emulated_devices;
-using world = blink::basic_device_world<emulated_devices, blink::reaching_peer_link>;
-using slot_world = blink::basic_device_world<emulated_devices, blink::slot_peer_link>;
+using blink_test::random_device_calls;
+// Of chunks alone: device_protocols_test.cpp has packets, and worlds that choose.
+using chunks = blink::fixed_protocol<blink::whole_chunks>;
+using world = blink::basic_device_world<emulated_devices, blink::reaching_peer_link, chunks>;
+using slot_world = blink::basic_device_world<emulated_devices, blink::slot_peer_link, chunks>;
 
 blink::device_world_options options_of(std::vector<int> devices) {
   blink::device_world_options options;
@@ -49,52 +51,18 @@ collective_case case_of(blink::collective kind, std::size_t count, std::uint64_t
   return {kind, count, is_in_place, 0, seed};
 }
 
-template <class World, class T, class Reducer>
-std::string random_case(std::uint64_t seed, std::uint32_t threads_each, Reducer const& reduce) {
-  std::mt19937_64 random(seed);
-  int const ranks = 2 + below(random, 4);
-  emulated_devices machine({.devices = 3,
-                            .room = 128U * static_cast<std::uint32_t>(ranks + below(random, 12)),
-                            .threads_each = threads_each});
-  std::vector<int> devices;
-  for (int rank = 0; rank < ranks; ++rank) devices.push_back(below(random, 1 + below(random, 3)));
-  auto options = options_of(devices);
-  options.window = 1 + static_cast<std::uint32_t>(random() % 4);
-  options.slot_bytes = 16 + random() % 2000;
-  World all(machine, options);
-  for (int call = 0; call < 3; ++call) {
-    auto const kind = static_cast<blink::collective>(random() % 11);
-    auto const plan = blink::parallel_trees(blink_test::random_schedule(random, ranks, kind),
-                                            1 + below(random, 3));
-    collective_case what = case_of(kind, random() % 2 == 0 ? random() % 60 : random() % 1500, seed);
-    what.is_in_place = random() % 3 == 0;
-    what.offset = random() % 3;
-    device_case<T> now(what, plan);
-    for (int repeat = 0; repeat < 2; ++repeat) {
-      if (repeat > 0 && what.is_in_place) break;
-      now.enqueue(all, reduce);
-      all.wait();
-      auto const wrong = now.wrong(reduce);
-      if (!wrong.empty()) {
-        return std::string(blink::to_text(kind)) + ", call " + std::to_string(call) + ": " + wrong;
-      }
-      if (!what.is_in_place) now.forget();
-    }
-  }
-  return "";
-}
-
 TEST(device_world, random_calls_are_exact) {
   for (std::uint64_t seed = 0; seed < 24; ++seed) {
     SCOPED_TRACE(seed);
-    EXPECT_EQ((random_case<world, std::int32_t>(seed, 1, blink::avg{})), "");
+    EXPECT_EQ((random_device_calls<world, std::int32_t>(seed, 1, blink::avg{})), "");
   }
 }
 
 TEST(device_world, random_calls_through_slots_are_exact) {
   for (std::uint64_t seed = 100; seed < 110; ++seed) {
     SCOPED_TRACE(seed);
-    EXPECT_EQ((random_case<slot_world, blink_test::triple>(seed, 1, blink_test::triple_reducer{})),
+    EXPECT_EQ((random_device_calls<slot_world, blink_test::triple>(seed, 1,
+                                                                   blink_test::triple_reducer{})),
               "");
   }
 }
@@ -102,7 +70,7 @@ TEST(device_world, random_calls_through_slots_are_exact) {
 TEST(device_world, blocks_of_three_threads_are_exact) {
   for (std::uint64_t seed = 200; seed < 204; ++seed) {
     SCOPED_TRACE(seed);
-    EXPECT_EQ((random_case<world, std::int32_t>(seed, 3, blink::avg{})), "");
+    EXPECT_EQ((random_device_calls<world, std::int32_t>(seed, 3, blink::avg{})), "");
   }
 }
 
@@ -356,6 +324,33 @@ TEST(device_world, exchange_moves_pieces_in_rounds) {
   EXPECT_ERROR(blink::exchange(all, plan, list), "rank 0 sends rank 1 2 pieces, which expects 3");
   list[1].receive(1, in.data() + 20, 1);
   EXPECT_ERROR(blink::exchange(all, plan, list), "overlaps another piece");
+}
+
+// Direct reads in one step for small buffers, a ring for large ones.
+TEST(device_world, methods_say_which_schedule_for_which_size) {
+  emulated_devices machine({.devices = 2});
+  world all(machine, options_of({0, 1, 1}));
+  blink::method_table const table{
+      blink::collective::all_reduce,
+      {{"one-shot", blink::one_shot_schedule(3)}, {"ring", blink::ring_schedule(3)}},
+      {{0, 0, 0}, {100, 1, 64}}};
+  blink::device_methods<world> const methods(all, table);
+  auto const carried = [&](std::size_t method) {
+    std::uint64_t bytes = 0;
+    for (auto const& edge : all.prepare(table.methods[method].plan).edges()) bytes += edge.bytes;
+    return bytes;
+  };
+  for (std::size_t const count : {24U, 25U, 300U}) {
+    auto const before = carried(0);
+    device_case<int> now(case_of(blink::collective::all_reduce, count, 1), blink::star_schedule(3));
+    blink::all_reduce(all, methods, now.buffers(), blink::sum{});
+    all.wait();
+    EXPECT_EQ(now.wrong(blink::sum{}), "");
+    EXPECT_EQ(carried(0) > before, count * sizeof(int) < 100);
+  }
+  EXPECT_GT(carried(1), 0U);
+  std::vector<blink::rank_buffers<int>> const none(3);
+  EXPECT_ERROR(blink::broadcast(all, methods, none), "methods: none for broadcast");
 }
 
 TEST(device_world, edges_tell_what_they_carried) {

@@ -9,6 +9,7 @@
 #include <blink/error.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -34,6 +35,14 @@ enum class protocol_choice : std::uint8_t { whole_chunks, small_packets };
   return steps * ((packets ? costs.packet_seconds : costs.chunk_seconds) + on_edge);
 }
 
+/// Chooses a protocol for a message of so many bytes over so many edges one after the other.
+///
+/// Semantics beyond the syntax: the same in all processes for equal arguments.
+template <class C>
+concept protocol_chooser = requires(C const choose, int steps, std::size_t bytes) {
+  { choose(steps, bytes) } -> std::same_as<protocol_choice>;
+};
+
 /// The same protocol for all calls: fixed when the program is compiled.
 template <wire_protocol Protocol>
 struct fixed_protocol {
@@ -56,24 +65,54 @@ struct modelled_protocol {
   }
 };
 
+static_assert(protocol_chooser<modelled_protocol>);
+static_assert(protocol_chooser<fixed_protocol<whole_chunks>> && !protocol_chooser<whole_chunks>);
+
+/// May it come to this protocol? What is fixed does not need the other's kernels and memory.
+template <protocol_chooser Choose, wire_protocol Protocol>
+inline constexpr bool may_choose = true;
+template <wire_protocol Fixed, wire_protocol Protocol>
+inline constexpr bool may_choose<fixed_protocol<Fixed>, Protocol> = std::is_same_v<Fixed, Protocol>;
+
+/// One that knows the costs, if it asks for them.
+template <protocol_chooser Choose>
+[[nodiscard]] Choose chooser_with(protocol_costs const& costs) {
+  if constexpr (requires { Choose{costs}; }) {
+    return Choose{costs};
+  } else {
+    return Choose{};
+  }
+}
+
+/// Edges that a message passes one after the other: those of the tallest tree.
+///
+/// Time:   O(T V).
+/// Throws: precondition_error if the schedule does not carry this collective.
+[[nodiscard]] inline int steps_of(schedule const& plan, collective kind) {
+  validate_for(plan, kind);
+  int steps = 0;
+  for (auto const& tree : plan.trees) {
+    int own = 0;
+    if (has_reduce_phase(kind)) own += tree_height(tree.reduce_parent);
+    if (has_broadcast_phase(plan, tree, kind)) own += tree_height(tree.broadcast_parent);
+    steps = std::max(steps, own);
+  }
+  return steps;
+}
+
 /// How a call along `plan` should go. All ranks choose the same for equal arguments.
 ///
 /// bytes:  of the whole buffer
 /// choose: `fixed_protocol` or `modelled_protocol`, or what calls the same way
 /// Time:   O(T V).
 /// Throws: precondition_error if the schedule does not carry this collective.
-template <class Choose = modelled_protocol>
+template <protocol_chooser Choose = modelled_protocol>
 [[nodiscard]] protocol_choice choose_protocol(schedule const& plan, collective kind,
                                               std::size_t bytes, Choose const& choose = {}) {
-  validate_for(plan, kind);
-  int steps = 0;
+  int const steps = steps_of(plan, kind);
   std::uint64_t total = 0;
   std::uint64_t heaviest = 0;
   for (auto const& tree : plan.trees) {
-    int own = 0;
-    if (has_reduce_phase(kind)) own += tree_height(tree.reduce_parent);
-    if (has_broadcast_phase(plan, tree, kind)) own += tree_height(tree.broadcast_parent);
-    steps = std::max(steps, own);
     total += tree.weight;
     heaviest = std::max(heaviest, tree.weight);
   }

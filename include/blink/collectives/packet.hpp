@@ -42,12 +42,20 @@ inline constexpr std::uint64_t most_window = 64;
   return odd % 4 == 0 ? 1 : (odd % 2 == 0 ? 2 : 4);
 }
 
-/// The largest chunk whose packets fit into a slot, in bytes of the larger of both sizes; for
-/// `prepared_schedule::set_call`. 0: not even one unit fits.
+/// The largest chunk whose packets fit into a slot, in bytes of the larger of both sizes. 0: not even
+/// one unit fits.
 [[nodiscard]] BLINK_HOST_DEVICE constexpr std::size_t most_chunk_bytes(std::size_t slot_bytes,
                                                                        element_sizes const& sizes) {
   std::size_t const unit = unit_elements(sizes) * sizes.largest();
   return slot_bytes / sizeof(packet) * 4 / unit * unit;
+}
+
+/// The largest unit, in bytes: a thread has one of each size in its registers.
+inline constexpr std::size_t most_unit_bytes = 64;
+
+/// Do packets carry elements and partial results of these sizes?
+[[nodiscard]] BLINK_HOST_DEVICE constexpr bool carries(element_sizes const& sizes) {
+  return unit_elements(sizes) * sizes.largest() <= most_unit_bytes;
 }
 
 }  // namespace packets_of
@@ -55,11 +63,24 @@ inline constexpr std::uint64_t most_window = 64;
 namespace detail {
 
 /// A word whose data and flag say all there is to say: nothing else is published with it.
+///
+/// One dependency remains. In place, a block writes over what another one of its rank has read and
+/// sent, when the result comes back. A device keeps that order, as the read is in what was sent; C++
+/// has no name for it but release and acquire, which hosts take.
 [[nodiscard]] BLINK_HOST_DEVICE inline packet load_packet(packet const& from) {
+#if BLINK_DEVICE_PASS
   return counter_reference(const_cast<packet&>(from)).load(relaxed_order);
+#else
+  return observe(from);
+#endif
 }
 BLINK_HOST_DEVICE inline void store_packet(packet& to, std::uint32_t data, std::uint32_t flag) {
-  counter_reference(to).store(std::uint64_t{flag} << 32 | data, relaxed_order);
+  packet const word = std::uint64_t{flag} << 32 | data;
+#if BLINK_DEVICE_PASS
+  counter_reference(to).store(word, relaxed_order);
+#else
+  publish(to, word);
+#endif
 }
 
 }  // namespace detail

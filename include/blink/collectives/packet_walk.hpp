@@ -58,6 +58,7 @@ struct packet_row {
   }
   template <class E>
   BLINK_HOST_DEVICE void send(void* to, tile<E, N> const (&from)[1], std::uint64_t message) const {
+    if (result != status::ok) return;  // whoever got it would take it for data
     constexpr std::size_t words = N * sizeof(E) / 4;
     auto* const packets = static_cast<packet*>(to) + unit * words;
     std::uint32_t data[words] = {};
@@ -83,6 +84,7 @@ struct packet_row {
     for (int spins = 0; result == status::ok; ++spins) {
       packet const found = load_packet(at);
       if (static_cast<std::uint32_t>(found >> 32) == flag) {
+        if (spins >= spins_between_looks) result = wait->after_progress();
         return static_cast<std::uint32_t>(found);
       }
       if (spins % spins_between_looks == spins_between_looks - 1) result = wait->after_none();
@@ -103,6 +105,23 @@ BLINK_HOST_DEVICE status await_room(Link const link, lane& here, Wait& wait) {
     status const result = full == nullptr ? wait.after_progress() : wait.after_none();
     if (full == nullptr || result != status::ok) return result;
   }
+}
+
+/// The wire on which a part of the lane's next chunk is missing, or nothing.
+template <transport Link>
+[[nodiscard]] BLINK_HOST_DEVICE wire_end* missing_packets(Link const link, lane const& here,
+                                                          std::size_t units,
+                                                          element_sizes const& unit) {
+  for (std::uint32_t k = 0; k < here.in_count; ++k) {
+    auto& end = here.in[k];
+    std::uint64_t const message = end.first + here.done;
+    auto const* const packets = reinterpret_cast<packet const*>(link.inbox(end.wire, message));
+    std::size_t const words = units * (end.is_partial ? unit.wire : unit.value) / 4;
+    for (std::size_t w = 0; w < words; ++w) {
+      if (load_packet(packets[w]) >> 32 != packets_of::flag(message)) return &end;
+    }
+  }
+  return nullptr;
 }
 
 /// Tells the peers which slots are free again.
@@ -144,9 +163,10 @@ BLINK_HOST_DEVICE void fill_slots(Group const group, Link const link, lane const
 ///
 /// Time:   one write and one read of a word for each step, if it is a single chunk.
 /// Pre:    as for `walk`, and: all wires of the lane pass by slots (`passage::slots`), which were 0
-///         before their first message and carry packets ever since; a chunk has at most
-///         `packets_of::most_chunk_bytes`; the groups of a rank's other lanes walk at the same time.
-/// Post:   as for `walk`. If a thread gives up a wait, it returns why, and the others `aborted`.
+///         before their first message and carry packets ever since (`wire_layout::has_packets`);
+///         `packets_of::carries` these sizes; the groups of a rank's other lanes walk at the same time.
+/// Post:   as for `walk`. If a thread gives up a wait all return why, and `blocked_on` is the wire that
+///         it waited for; only where there was no room the leader alone knows, others return `aborted`.
 template <voting_group Group, transport Link, patience Wait, class T, reducer_for<T> Reducer>
 BLINK_HOST_DEVICE status walk_packets(Group const group, Link const link, lane& here,
                                       call_buffers<T> const& buffers, Reducer const& reduce,
@@ -159,15 +179,18 @@ BLINK_HOST_DEVICE status walk_packets(Group const group, Link const link, lane& 
     if (leads) result = detail::await_room(link, here, wait);
     if (!group.from_leader(result == status::ok)) return leads ? result : status::aborted;
     std::size_t const count = chunk_count(here, here.done);
-    std::size_t const units = (count + n - 1) / n;
+    // A message without elements, of a barrier, is a unit that means nothing.
+    std::size_t const units = count == 0 ? 1 : (count + n - 1) / n;
+    constexpr element_sizes unit{n * sizes.value, n * sizes.wire};
     detail::packet_row<n, Wait> row{0, count, &wait};
     for (row.unit = group.thread_rank(); row.unit < units; row.unit += group.size()) {
       detail::move_row(link, here, buffers, row, reduce);
     }
-    detail::fill_slots(group, link, here, units, {n * sizes.value, n * sizes.wire});
+    detail::fill_slots(group, link, here, units, unit);
     // From here on all have read what the slots held.
     if (group.any(row.result != status::ok)) {
-      return row.result != status::ok ? row.result : status::aborted;
+      if (leads) here.blocked_on = detail::missing_packets(link, here, units, unit);
+      return group.any(row.result == status::timed_out) ? status::timed_out : status::aborted;
     }
     detail::run_epilogue(group, here, buffers, reduce);
     if (leads) detail::hand_over_packets(link, here, sizes);

@@ -3,13 +3,14 @@
 
 #include <blink/collective.hpp>
 #include <blink/collectives/method_table.hpp>
+#include <blink/collectives/schedule.hpp>
 #include <blink/collectives/schedule_source.hpp>
-#include <blink/collectives/session.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -19,13 +20,19 @@ namespace blink::inline BLINK_ABI {
 
 /// Tables whose schedules are prepared: what a rank's collectives take as their plan, so that every
 /// call goes the way that is best for its size. All ranks use equal tables.
-class prepared_methods {
+///
+/// Prepared: what `prepare` makes of a schedule; see `prepared_methods`, and `device_methods`
+template <class Prepared>
+class basic_prepared_methods {
  public:
+  /// me:     a rank's session, or a communicator of devices
   /// tables: at most one for each collective
   /// Throws: precondition_error if a table is not sound, is for another number of ranks, or is the
-  ///         second for its collective.
-  template <session Me>
-  prepared_methods(Me& me, std::vector<method_table> tables) : tables_(std::move(tables)) {
+  ///         second for its collective; what `prepare` throws.
+  template <class Me>
+    requires std::same_as<decltype(std::declval<Me&>().prepare(std::declval<schedule const&>())),
+                          Prepared&>
+  basic_prepared_methods(Me& me, std::vector<method_table> tables) : tables_(std::move(tables)) {
     for (std::size_t index = 0; index < tables_.size(); ++index) {
       auto const& table = tables_[index];
       validate(table);
@@ -39,14 +46,16 @@ class prepared_methods {
       for (auto const& each : table.methods) plans.push_back(&me.prepare(each.plan));
     }
   }
-  template <session Me>
-  prepared_methods(Me& me, method_table table)
-      : prepared_methods(me, std::vector<method_table>{std::move(table)}) {}
+  template <class Me>
+    requires std::same_as<decltype(std::declval<Me&>().prepare(std::declval<schedule const&>())),
+                          Prepared&>
+  basic_prepared_methods(Me& me, method_table table)
+      : basic_prepared_methods(me, std::vector<method_table>{std::move(table)}) {}
 
   /// See `schedule_chooser`.
   ///
   /// Throws: precondition_error if there is no table for this collective.
-  [[nodiscard]] chosen_schedule choose(collective kind, std::size_t bytes) const {
+  [[nodiscard]] chosen_from<Prepared> choose(collective kind, std::size_t bytes) const {
     auto const position = position_of_[static_cast<std::size_t>(kind)];
     if (position == 0) {
       throw precondition_error("methods: none for " + std::string(to_text(kind)));
@@ -60,8 +69,9 @@ class prepared_methods {
  private:
   std::vector<method_table> tables_;
   std::array<std::size_t, collective_names.size()> position_of_{};  // one more; 0: none
-  std::vector<std::vector<prepared_schedule*>> plans_;              // by table and method
+  std::vector<std::vector<Prepared*>> plans_;                       // by table and method
 };
+using prepared_methods = basic_prepared_methods<prepared_schedule>;
 static_assert(schedule_chooser<prepared_methods>);
 static_assert(schedule_source<prepared_methods const&>);
 

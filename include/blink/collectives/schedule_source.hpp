@@ -14,10 +14,14 @@
 namespace blink::inline BLINK_ABI {
 
 /// Along which schedule a call goes, and in which chunks.
-struct chosen_schedule {
-  prepared_schedule* plan = nullptr;
+///
+/// Prepared: what a world makes of a schedule
+template <class Prepared>
+struct chosen_from {
+  Prepared* plan = nullptr;
   std::size_t chunk_bytes = 0;  ///< 0: as the schedule says
 };
+using chosen_schedule = chosen_from<prepared_schedule>;
 
 /// Something that looks at a call and says along which schedule it goes, such as `prepared_methods`.
 ///

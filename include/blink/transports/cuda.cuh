@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/choose_protocol.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/cuda/cuda_devices.cuh>
 #include <blink/transports/cuda/device_collectives.hpp>
@@ -18,13 +19,17 @@ namespace blink::inline BLINK_ABI {
 ///     world.wait(streams);
 ///
 /// Kernels read and write each other's buffers; GPUs that a tree joins need peer access.
-class device_world : public basic_device_world<cuda_devices, reaching_peer_link> {
+///
+/// Protocols: see `basic_device_world`
+template <protocol_chooser Protocols = modelled_protocol>
+class device_world_with : public basic_device_world<cuda_devices, reaching_peer_link, Protocols> {
  public:
   /// Throws: precondition_error if there are no such devices, or an option is out of range;
   ///         resource_error, device_error.
-  explicit device_world(device_world_options const& options)
-      : basic_device_world(cuda_devices::of_process(), options) {}
+  explicit device_world_with(device_world_options const& options)
+      : device_world_with::basic_device_world(cuda_devices::of_process(), options) {}
 };
+using device_world = device_world_with<>;
 
 /// Ranks that are GPUs of several processes of one host, one or more of each:
 ///
@@ -32,12 +37,17 @@ class device_world : public basic_device_world<cuda_devices, reaching_peer_link>
 ///     blink::process_device_world world({.devices = {0}}, all);
 ///
 /// Kernels hand each other copies through slots that the receiver's process has laid open (CUDA IPC).
-class process_device_world : public basic_device_world<cuda_devices, slot_peer_link> {
+///
+/// Protocols: see `basic_device_world`; the same in all processes
+template <protocol_chooser Protocols = modelled_protocol>
+class process_device_world_with
+    : public basic_device_world<cuda_devices, slot_peer_link, Protocols> {
  public:
   /// Throws: see `basic_device_world`.
   template <process_bootstrap Bootstrap>
-  process_device_world(device_world_options const& options, Bootstrap& all)
-      : basic_device_world(cuda_devices::of_process(), options, all) {}
+  process_device_world_with(device_world_options const& options, Bootstrap& all)
+      : process_device_world_with::basic_device_world(cuda_devices::of_process(), options, all) {}
 };
+using process_device_world = process_device_world_with<>;
 
 }  // namespace blink::inline BLINK_ABI

@@ -58,9 +58,9 @@ struct edge_report {
     all.add(tree.broadcast_route);
   }
   for (double const rate : plan.link_bytes_per_second) all.add(rate);
-  for (std::uint64_t const number :
-       {std::uint64_t{layout.window}, std::uint64_t{layout.slot_bytes},
-        std::uint64_t{layout.reaches}, std::uint64_t{layout.is_shaped}}) {
+  for (std::uint64_t const number : {std::uint64_t{layout.window}, std::uint64_t{layout.slot_bytes},
+                                     std::uint64_t{layout.reaches}, std::uint64_t{layout.is_shaped},
+                                     std::uint64_t{layout.has_packets}}) {
     all.add(number);
   }
   for (double const cost : {costs.chunk_seconds, costs.bytes_per_second, costs.latency_seconds}) {

@@ -5,6 +5,7 @@
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/order.hpp>
+#include <blink/collectives/packet.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/schedule_blocks.hpp>
@@ -40,6 +41,7 @@ class tree_parts {
       : trees_(plan.trees.size()),
         is_one_shot_(plan.is_one_shot),
         slot_bytes_(layout.slot_bytes),
+        has_packets_(layout.has_packets),
         chunk_seconds_(costs.chunk_seconds + costs.latency_seconds) {
     bool const flows = std::all_of(plan.trees.begin(), plan.trees.end(),
                                    [](schedule_tree const& t) { return t.receivers.size() == 1; });
@@ -91,6 +93,11 @@ class tree_parts {
     return is_one_shot_ || has_equal_roots(kind) ? tree.of_root : tree.of_buffer;
   }
 
+  /// What a slot holds of data.
+  [[nodiscard]] std::size_t room_bytes(element_sizes const& sizes) const {
+    return has_packets_ ? packets_of::most_chunk_bytes(slot_bytes_, sizes) : slot_bytes_;
+  }
+
   /// One part of the buffer in chunks. Returns where it begins.
   template <chunking Chunks>
   std::size_t set_chunks(lane& here, tree_share const& share, collective kind, std::size_t count,
@@ -106,8 +113,9 @@ class tree_parts {
                                        pipeline.bytes_per_second);
     }
     std::size_t const asked = Chunks::elements({here.count, element_bytes, scheduled});
-    std::size_t const most = slot_bytes_ / element_bytes;
-    here.chunk = std::max<std::size_t>(1, std::min(asked, most));
+    std::size_t const most = room_bytes(sizes) / element_bytes;
+    // Packets are passed on one by one: smaller chunks gain nothing.
+    here.chunk = std::max<std::size_t>(1, has_packets_ ? most : std::min(asked, most));
     here.stride = here.chunk;
     return begin;
   }
@@ -116,7 +124,7 @@ class tree_parts {
   static constexpr std::size_t period_share_bytes = 1 << 15;  ///< of the heaviest tree
   std::size_t set_periods(lane& here, tree_share const& share, std::size_t count,
                           element_sizes const& sizes) const {
-    std::size_t const bytes = std::min(slot_bytes_, period_share_bytes);
+    std::size_t const bytes = std::min(room_bytes(sizes), period_share_bytes);
     auto const period = period_of(std::max<std::size_t>(1, bytes / sizes.largest()), sizes.value,
                                   share.heaviest, share.total);
     auto const part = part_of_periods(count, period, share.before, share.weight, share.total);
@@ -173,6 +181,7 @@ class tree_parts {
   std::vector<tree_numbers> trees_;
   bool is_one_shot_;
   std::size_t slot_bytes_;
+  bool has_packets_;
   double chunk_seconds_;  // of each chunk in each step, beside its bytes
 };
 

@@ -31,6 +31,7 @@ struct lane_list {
 struct wire_layout {
   bool reaches = false;              ///< peers' buffers are read and written directly
   bool is_shaped = false;            ///< messages carry the time of their arrival
+  bool has_packets = false;          ///< slots carry packets, so that half of their bytes are data
   std::uint32_t window = 4;          ///< slots of a wire
   std::size_t slot_bytes = 1 << 18;  ///< size of a slot
   memory_source memory{};

@@ -104,14 +104,22 @@ struct call_size {
 };
 
 /// What all ranks have to agree about in a call along `plan`.
-template <class T, class Reducer, chunking Chunks>
+///
+/// Policies: others than how it is cut
+template <class T, class Reducer, chunking Chunks, class... Policies>
 [[nodiscard]] call_signature signature_of(prepared_schedule const& plan, collective kind,
                                           call_size const& size) {
-  constexpr std::string_view names = names_of<T, Reducer, Chunks>();
+  constexpr std::string_view names = names_of<T, Reducer, Chunks, Policies...>();
   int const root = has_root(kind) ? root_of(plan.source(), kind) : -1;
   // Ranks with other chunks do not fit together either.
-  return {kind,  plan.fingerprint() + size.chunk_bytes,      size.count,       sizeof(T),
-          names, fingerprint_of_types<T, Reducer, Chunks>(), size.fingerprint, root};
+  return {kind,
+          plan.fingerprint() + size.chunk_bytes,
+          size.count,
+          sizeof(T),
+          names,
+          fingerprint_of_types<T, Reducer, Chunks, Policies...>(),
+          size.fingerprint,
+          root};
 }
 
 /// Throws: precondition_error if calls with this reducer cannot run along the schedule.

@@ -91,6 +91,7 @@ BLINK_HOST_DEVICE void move_row(Link const link, lane const& here, call_buffers<
                                 Row& row, Reducer const& reduce) {
   using A = accumulator_t<Reducer, T>;
   std::uint32_t const sources = here.in_count + (here.reads_input ? 1 : 0);
+  BLINK_HOST_ASSUME(sources > 0);
   bool const ends_here = here.is_root && here.is_reduce;
   if constexpr (!combines_elements<Reducer, T>) {
     if (sources == 1 && !ends_here && !sends_partial(here)) {

@@ -4,6 +4,7 @@
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/transport.hpp>
+#include <blink/collectives/wire_protocol.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/cuda/call_kernel.cuh>
 #include <blink/transports/cuda/copy_step.hpp>
@@ -270,9 +271,9 @@ class cuda_devices {
     check(cudaGetLastError(), "launch of put_trees_kernel");
   }
   /// Asking the driver also loads the kernel, which may not happen between launches of peers.
-  template <transport Link, class T, reducer_for<T> Reducer>
+  template <transport Link, wire_protocol Protocol, class T, reducer_for<T> Reducer>
   std::uint32_t blocks_at_once(int device, std::uint32_t threads) {
-    void const* const kernel = call_kernel_address<Link, T, Reducer>();
+    void const* const kernel = call_kernel_address<Link, T, Reducer, Protocol>();
     std::lock_guard const lock(mutex_);
     std::pair const key(kernel, std::pair(device, threads));
     auto known = capacities_.find(key);
@@ -289,13 +290,13 @@ class cuda_devices {
     }
     return known->second;
   }
-  template <transport Link, class T, reducer_for<T> Reducer>
+  template <transport Link, wire_protocol Protocol, class T, reducer_for<T> Reducer>
   void launch(int device, std::uint32_t blocks, std::uint32_t threads, device_call const& call,
               Reducer const& reduce, stream on) {
     detail::current_device const here(device);
     void* arguments[] = {const_cast<device_call*>(&call), const_cast<Reducer*>(&reduce)};
-    check(cudaLaunchCooperativeKernel(call_kernel_address<Link, T, Reducer>(), dim3(blocks),
-                                      dim3(threads), arguments, 0, on),
+    check(cudaLaunchCooperativeKernel(call_kernel_address<Link, T, Reducer, Protocol>(),
+                                      dim3(blocks), dim3(threads), arguments, 0, on),
           "cudaLaunchCooperativeKernel");
   }
 

@@ -10,6 +10,7 @@
 #include <blink/collectives/thread_group.hpp>
 #include <blink/collectives/transport.hpp>
 #include <blink/collectives/tree_walk.hpp>
+#include <blink/collectives/wire_protocol.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/cuda/block_patience.hpp>
 #include <blink/transports/wire.hpp>
@@ -141,8 +142,9 @@ template <transport Link>
 /// What one block does in a call: any collective, along any schedule.
 ///
 /// Pre: all blocks of the call, on all devices, run at once or will do so without waiting for each
-///      other to end.
-template <transport Link, class T, thread_group Group, reducer_for<T> Reducer>
+///      other to end; the `Pre` of the protocol.
+template <transport Link, class T, wire_protocol Protocol = whole_chunks, thread_group Group,
+          reducer_for<T> Reducer>
 BLINK_HOST_DEVICE void run_block(Group const group, device_call const& call, std::uint32_t block,
                                  Reducer const& reduce) {
   auto const share = share_of_block(call, block);
@@ -167,7 +169,8 @@ BLINK_HOST_DEVICE void run_block(Group const group, device_call const& call, std
   block_patience wait{call.abort, call.deadline_nanoseconds, 0};
   call_buffers<T> const buffers{static_cast<T const*>(call.inputs[rank]),
                                 static_cast<T*>(call.outputs[rank]), false};
-  status const result = walk(group, link, share.lanes, share.count, buffers, reduce, wait);
+  status const result =
+      Protocol::walk_lanes(group, link, share.lanes, share.count, buffers, reduce, wait);
   if (!leads) return;
   for (std::uint32_t k = 0; k < share.count; ++k) close_lane(share.lanes[k]);
   if (result == status::ok) return;

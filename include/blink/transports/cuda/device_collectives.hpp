@@ -5,8 +5,11 @@
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/exchange.hpp>
+#include <blink/collectives/prepared_methods.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/schedule.hpp>
+#include <blink/collectives/schedule_blocks.hpp>
+#include <blink/collectives/schedule_source.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/cuda/rank_buffers.hpp>
@@ -31,19 +34,34 @@ concept device_communicator = requires(W& world, schedule const& plan, typename 
   { world.wait(on) } -> std::same_as<void>;
 };
 
-/// What collectives of devices take as their plan: a schedule, or one that the world has prepared.
+/// Method tables whose schedules a communicator has prepared: direct reads for small buffers, trees
+/// that fill links for large ones.
+template <device_communicator World>
+using device_methods = basic_prepared_methods<typename World::prepared_type>;
+
+/// What collectives of devices take as their plan: a schedule, one that the world has prepared, or
+/// something that says which for a size, such as `device_methods`.
 template <class S, class World>
-concept device_schedule_source = std::same_as<std::remove_cvref_t<S>, schedule> ||
-                                 std::same_as<S, typename World::prepared_type&>;
+concept device_schedule_source =
+    std::same_as<std::remove_cvref_t<S>, schedule> ||
+    std::same_as<S, typename World::prepared_type&> ||
+    requires(std::remove_reference_t<S>& choice, collective kind, std::size_t bytes) {
+      { choice.choose(kind, bytes) } -> std::same_as<chosen_from<typename World::prepared_type>>;
+    };
 
 namespace detail {
 
+/// count: elements of the whole buffer, or of one block where the collective has blocks
 template <class World, class Plan>
-[[nodiscard]] typename World::prepared_type& prepared_on(World& world, Plan&& plan) {
+[[nodiscard]] auto choose_on(World& world, Plan&& plan, collective kind, std::size_t count,
+                             std::size_t element_bytes)
+    -> chosen_from<typename World::prepared_type> {
   if constexpr (std::same_as<std::remove_cvref_t<Plan>, schedule>) {
-    return world.prepare(plan);
+    return {&world.prepare(plan), 0};
+  } else if constexpr (std::same_as<std::remove_cvref_t<Plan>, typename World::prepared_type>) {
+    return {&plan, 0};
   } else {
-    return plan;
+    return plan.choose(kind, buffer_bytes(kind, count, element_bytes, world.rank_count()));
   }
 }
 
@@ -69,8 +87,9 @@ void move_on_devices(World& world, Plan&& plan, collective kind,
     }
     own.count *= sizeof(T);
   }
-  world.template call<scheduled_chunks, unsigned char>(prepared_on(world, plan), kind, bytes, 0,
-                                                       no_reducer{}, on);
+  auto const chosen = choose_on(world, plan, kind, bytes.empty() ? 0 : bytes[0].count, 1);
+  world.template call<scheduled_chunks, unsigned char>(*chosen.plan, kind, bytes,
+                                                       chosen.chunk_bytes, no_reducer{}, on);
 }
 
 template <chunking Chunks, class World, class Plan, class T, class Reducer>
@@ -79,7 +98,10 @@ void reduce_on_devices(World& world, Plan&& plan, collective kind,
                        typename World::streams const& on) {
   static_assert(is_element<T>, "blink: elements of collectives are trivially copyable types");
   static_assert(reducer_for<Reducer, T>, "blink: this reducer does not combine these elements");
-  world.template call<Chunks, T>(prepared_on(world, plan), kind, plain(buffers), 0, reduce, on);
+  std::size_t const count = buffers.empty() ? 0 : buffers[0].count;
+  auto const chosen = choose_on(world, plan, kind, count, sizeof(T));
+  world.template call<Chunks, T>(*chosen.plan, kind, plain(buffers), chosen.chunk_bytes, reduce,
+                                 on);
 }
 
 }  // namespace detail
@@ -233,16 +255,18 @@ void exchange(World& world, Plan&& plan, std::vector<transfers> const& list,
     return static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(at) -
                                     reinterpret_cast<std::uintptr_t>(base));
   };
-  auto& prepared = detail::prepared_on(world, plan);
   for (std::size_t round = 0; round < rounds; ++round) {
     std::vector<block_range> blocks(ranks * ranks);
+    std::size_t largest = 0;
     for (std::size_t pair = 0; pair < sent.size(); ++pair) {
       if (round >= sent[pair].size() || sent[pair][round].bytes == 0) continue;
       blocks[pair] = {from_base(buffers[pair / ranks].input, sent[pair][round].data),
                       from_base(buffers[pair % ranks].output, received[pair][round].data),
                       sent[pair][round].bytes};
+      largest = std::max(largest, sent[pair][round].bytes);
     }
-    world.move_blocks(prepared, buffers, blocks, on);
+    auto const chosen = detail::choose_on(world, plan, collective::all_to_all, largest, 1);
+    world.move_blocks(*chosen.plan, buffers, blocks, on);
   }
 }
 

@@ -97,14 +97,16 @@ class device_ranks {
 
  protected:
   /// others: of the processes that the communicator spans; null: it is of this one alone
+  /// policies: fingerprint of what else is the same in all of them
   /// Throws: precondition_error for options that are out of range and devices that do not exist, on
   ///         all processes; what `host_processes` throws.
   explicit device_ranks(Devices& driver, device_world_options const& options,
-                        std::unique_ptr<host_processes> others = nullptr)
+                        std::unique_ptr<host_processes> others = nullptr,
+                        std::uint64_t policies = 0)
       : driver_(driver),
         options_(options),
         others_(std::move(others)),
-        where_(agree_on_places()),
+        where_(agree_on_places(policies)),
         budget_(options.memory_cap),
         scratch_(static_cast<std::size_t>(where_.ranks_here)) {}
   ~device_ranks() = default;
@@ -218,7 +220,7 @@ class device_ranks {
     std::size_t bytes = 0;
   };
 
-  [[nodiscard]] rank_placement agree_on_places() {
+  [[nodiscard]] rank_placement agree_on_places(std::uint64_t policies) {
     agree(others_.get(), "construction", [&] {
       validate(options_);
       expect_devices();
@@ -230,7 +232,7 @@ class device_ranks {
       std::array<int, device_call::most_ranks> devices{};
     };
     device_list own;
-    own.options = fingerprint(options_);
+    own.options = fingerprint(options_) + policies;
     own.count = static_cast<int>(options_.devices.size());
     std::copy(options_.devices.begin(), options_.devices.end(), own.devices.begin());
     std::vector<std::vector<int>> by_process;
@@ -238,8 +240,8 @@ class device_ranks {
     for (auto const& theirs : others_->gather("devices", own)) {
       if (theirs.options != own.options) {
         throw precondition_error(
-            "device_world_options: window, slot_bytes, costs and checks_calls are the same in all "
-            "processes; those of " +
+            "device_world_options: window, slot_bytes, packet_slot_bytes, costs, protocols and "
+            "checks_calls, and who chooses protocols, are the same in all processes; those of " +
             others_->name(static_cast<int>(by_process.size())) + " are others than those of " +
             others_->name(others_->process()));
       }

@@ -41,7 +41,7 @@ struct capture_state {
 /// - `reach(d, p)`: kernels on d may read and write memory of p from now on; false: they cannot.
 /// - `record` into a captured stream makes a point of that graph; `wait` there takes only such.
 /// - `blocks_at_once`: how many blocks of a kernel run at once on a device that does nothing else.
-///   A kernel is named by its types: `Link`, elements, reducer.
+///   A kernel is named by its types: `Link`, protocol, elements, reducer.
 /// - `launch` is asynchronous in the order of the stream; it throws if not all blocks run at once.
 /// - `copy_between(d, to, s, from, …)`: from memory of s to memory of d, in a stream of s.
 /// - `combine<T>(d, step, reduce, stream)` runs a `copy_step`.

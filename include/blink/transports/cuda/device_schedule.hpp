@@ -34,7 +34,7 @@
 
 namespace blink::inline BLINK_ABI {
 
-/// A schedule with what its calls need in the memory of devices: the lanes of a rank on its device,
+/// A schedule with what its calls of one protocol need in the memory of devices: the lanes of a rank on its device,
 /// a wire's slots and counters on the device of its receiver, which looks there most often.
 ///
 /// Memory: as `wire_tables`, and three times the lanes of each rank; counted before it is allocated.
@@ -106,6 +106,20 @@ class device_schedule {
     return result;
   }
 
+  /// Throws: precondition_error if lanes that share a block could wait for each other: packets of one
+  ///         are sent before the next one is walked, so that none may wait for room.
+  void expect_fit(collective kind, std::vector<tree_call> const& trees) const {
+    auto const window = prepared_.tables().layout().window;
+    for (std::size_t tree = 0; tree < trees.size(); ++tree) {
+      if (trees[tree].chunks <= window) continue;
+      throw precondition_error(
+          std::string(to_text(kind)) + ": tree " + std::to_string(tree) + " carries " +
+          std::to_string(trees[tree].chunks) + " chunks of " + std::to_string(trees[tree].chunk) +
+          " elements as packets; lanes share blocks, so expected at most the window of " +
+          std::to_string(window) + " (device_world_options::packet_slot_bytes)");
+    }
+  }
+
   /// What differs from device to device. `position`: in `rank_placement::devices`.
   void set_device(device_call& call, std::size_t position) const {
     auto const& part = parts_[position];
@@ -123,10 +137,12 @@ class device_schedule {
 
   /// Begins anew: every wire as if no message had passed. Pre: no call is running.
   void restart() {
+    // Packets are told by what slots held before, so that they begin empty; behind the counters.
+    bool const has_packets = prepared_.tables().layout().has_packets;
     for (std::size_t k = 0; k < parts_.size(); ++k) {
       auto const& part = parts_[k];
       auto const& image = part.tables.image();
-      driver_.clear(part.device, memory_.own(k), part.counter_bytes);
+      driver_.clear(part.device, memory_.own(k), has_packets ? part.tables_at : part.counter_bytes);
       driver_.write(part.device, tables_of(k), image.data(), image.size());
     }
   }

@@ -3,15 +3,18 @@
 
 #include <blink/collective.hpp>
 #include <blink/collectives/call_signature.hpp>
+#include <blink/collectives/choose_protocol.hpp>
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/counter.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/detail/no_reducer.hpp>
 #include <blink/collectives/order.hpp>
+#include <blink/collectives/packet.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/transport.hpp>
+#include <blink/collectives/wire_protocol.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/cuda/device_call.hpp>
@@ -23,7 +26,9 @@
 #include <blink/transports/cuda/device_schedule.hpp>
 #include <blink/transports/cuda/device_stall.hpp>
 #include <blink/transports/cuda/device_world_options.hpp>
+#include <blink/transports/cuda/peer_memory.hpp>
 #include <blink/transports/cuda/plan_blocks.hpp>
+#include <blink/transports/cuda/protocol_schedules.hpp>
 #include <blink/transports/cuda/rank_buffers.hpp>
 #include <blink/transports/cuda/reachable_memory.hpp>
 #include <blink/transports/cuda/sharing_runtime.hpp>
@@ -39,6 +44,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -60,13 +66,17 @@ namespace blink::inline BLINK_ABI {
 /// memory of the devices. All streams of a call belong to the same graph then.
 ///
 /// Several worlds: see `device_order`. A world is for one thread of the host at a time.
-template <device_runtime Devices, transport Link>
+///
+/// Protocols: how wires carry data, by size of the message (`modelled_protocol`, with the costs of the
+///            options) or always the same (`fixed_protocol`): then the other's kernels are not compiled,
+///            and what they need is not allocated.
+template <device_runtime Devices, transport Link, protocol_chooser Protocols = modelled_protocol>
 class basic_device_world : public device_ranks<Devices> {
   using ranks = device_ranks<Devices>;
 
  public:
   using link_type = Link;
-  using prepared_type = device_schedule<Devices>;
+  using prepared_type = protocol_schedules<Devices, Protocols>;
   using typename ranks::stream;
   using typename ranks::streams;
 
@@ -100,7 +110,8 @@ class basic_device_world : public device_ranks<Devices> {
   /// Throws: precondition_error if it is not a schedule, for another number of ranks, or joins
   ///         devices that do not reach each other; resource_error if it is more than the cap.
   prepared_type& prepare(schedule const& plan) {
-    return this->find_or_prepare(prepared_, plan, reaching_transport<Link>, others_.get());
+    return this->find_or_prepare(prepared_, plan, reaching_transport<Link>, others_.get(),
+                                 options_.packet_slot_bytes);
   }
 
   /// One call of all ranks, with the buffers of those of this process; see `device_collectives.hpp` for
@@ -176,7 +187,7 @@ class basic_device_world : public device_ranks<Devices> {
 
   basic_device_world(Devices& driver, device_world_options const& options,
                      std::unique_ptr<host_processes> others)
-      : ranks(driver, options, std::move(others)) {
+      : ranks(driver, options, std::move(others), detail::fingerprint_of_types<Protocols>()) {
     agree(others_.get(), "construction: devices", [&] {
       for (int const device : where_.devices) {
         auto const properties = driver_.properties(device);
@@ -259,20 +270,58 @@ class basic_device_world : public device_ranks<Devices> {
     throw_if_failed();
   }
 
+  // Along the wires of the protocol that suits the size. All processes come to the same.
   template <chunking Chunks, class T, class Reducer>
   void enqueue(prepared_type& plan, collective kind,
                std::vector<detail::plain_buffers> const& buffers, detail::call_size const& size,
                std::vector<std::size_t> const& copied, Reducer const& reduce, streams const& on) {
     constexpr element_sizes sizes = sizes_of<Reducer, T>();
+    constexpr bool fits_packets = packets_of::carries(sizes);
+    static_assert(prepared_type::has_chunks || fits_packets,
+                  "blink: elements, or what the reducer sends, are too large for packets, and this "
+                  "communicator has no other protocol");
+    // Where bits are promised for any length, shares of trees must not change with the protocol.
+    constexpr bool may_change = fits_packets && order_of<Reducer> != order_promise::shape;
+    auto const trees_of = [&]<class Protocol>(Protocol) {
+      return plan.template with<Protocol>().template trees_of_call<Chunks>(
+          kind, size.count, size.blocks, sizes, order_of<Reducer>, size.chunk_bytes);
+    };
+    auto const run = [&]<class Protocol>(Protocol, std::vector<tree_call> const& trees) {
+      auto& own = plan.template with<Protocol>();
+      auto const signature =
+          detail::signature_of<T, Reducer, Chunks, Protocol>(own.prepared(), kind, size);
+      enqueue_with<Protocol, T>(own, kind, buffers, trees, signature, copied, reduce, on);
+    };
+    if constexpr (!prepared_type::has_packets || (prepared_type::has_chunks && !may_change)) {
+      run(whole_chunks{}, trees_of(whole_chunks{}));
+    } else if constexpr (!prepared_type::has_chunks) {
+      run(small_packets{}, trees_of(small_packets{}));
+    } else {
+      auto const trees = trees_of(whole_chunks{});
+      if (plan.prefers_packets(choose_, kind, trees, sizes)) {
+        run(small_packets{}, trees_of(small_packets{}));
+      } else {
+        run(whole_chunks{}, trees);
+      }
+    }
+  }
+
+  template <wire_protocol Protocol, class T, class Reducer>
+  void enqueue_with(device_schedule<Devices>& plan, collective kind,
+                    std::vector<detail::plain_buffers> const& buffers,
+                    std::vector<tree_call> const& trees, call_signature const& signature,
+                    std::vector<std::size_t> const& copied, Reducer const& reduce,
+                    streams const& on) {
+    constexpr bool has_packets = std::is_same_v<Protocol, small_packets>;
+    using link = std::conditional_t<has_packets, slot_peer_link, Link>;
     detail::expect_runs<T, Reducer>(plan.prepared(), this->rank_count(), "device_world_options");
     auto const& all = this->expect_streams(on);
     auto const phases = phases_of(kind);
     auto const blocks =
         plan_blocks(plan.lanes(phases), allowed_threads(), [&](int device, std::uint32_t threads) {
-          return driver_.template blocks_at_once<Link, T, Reducer>(device, threads);
+          return driver_.template blocks_at_once<link, Protocol, T, Reducer>(device, threads);
         });
-    auto const trees = plan.template trees_of_call<Chunks>(kind, size.count, size.blocks, sizes,
-                                                           order_of<Reducer>, size.chunk_bytes);
+    if (has_packets && blocks.lanes_per_block > 1) plan.expect_fit(kind, trees);
 
     device_call call;
     std::vector<void*> copies(buffers.size(), nullptr);
@@ -294,7 +343,7 @@ class basic_device_world : public device_ranks<Devices> {
     call.kind = kind;
     call.reduces = has_reduce_phase(kind);
 
-    enter(detail::signature_of<T, Reducer, Chunks>(plan.prepared(), kind, size));
+    enter(signature);
 
     typename device_order<Devices>::turn turn(driver_.order(), driver_);
     for (std::size_t k = 0; k < all.size(); ++k) turn.begin(where_.devices[k], all[k]);
@@ -311,8 +360,8 @@ class basic_device_world : public device_ranks<Devices> {
         call.aborts = abort_lists_[k].flags;
         call.abort_count = abort_lists_[k].count;
         if (blocks.blocks[k] == 0) continue;
-        driver_.template launch<Link, T>(where_.devices[k], blocks.blocks[k], blocks.threads, call,
-                                         reduce, all[k]);
+        driver_.template launch<link, Protocol, T>(where_.devices[k], blocks.blocks[k],
+                                                   blocks.threads, call, reduce, all[k]);
       }
     } catch (std::exception const& failure) {  // those that were launched would wait for the others
       abort(own_name() + ": " + failure.what());
@@ -326,8 +375,8 @@ class basic_device_world : public device_ranks<Devices> {
     return {512, 256, 128};
   }
 
-  void put_trees(prepared_type& plan, std::size_t position, std::vector<tree_call> const& trees,
-                 stream const& on) {
+  void put_trees(device_schedule<Devices>& plan, std::size_t position,
+                 std::vector<tree_call> const& trees, stream const& on) {
     if (plan.call_trees(position) == nullptr) return;
     tree_batch batch;
     batch.all = plan.call_trees(position);
@@ -354,8 +403,10 @@ class basic_device_world : public device_ranks<Devices> {
   [[nodiscard]] collective_error find_cause() {
     device_process_report report;
     for (auto& plan : prepared_) {
-      auto const failed = plan->find_failure();
-      if (failed.is_here) report.set(plan->prepared().fingerprint(), failed.kind, failed.ranks);
+      plan->each([&](auto& one) {
+        auto const failed = one.find_failure();
+        if (failed.is_here) report.set(one.prepared().fingerprint(), failed.kind, failed.ranks);
+      });
     }
     if (others_) return find_cause_among(*others_, where_, report);
     return describe_device_stall(where_, report.kind, judge_reports(where_, {report}),
@@ -370,6 +421,7 @@ class basic_device_world : public device_ranks<Devices> {
   reachable_memory<Devices> flags_;
   std::vector<abort_list> abort_lists_;  // by device of this process
   counter* failed_ = nullptr;
+  Protocols choose_ = chooser_with<Protocols>(options_.protocols);
   std::vector<std::unique_ptr<prepared_type>> prepared_;
   std::optional<collective_error> failure_;
 };

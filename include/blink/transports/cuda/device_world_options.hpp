@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/choose_protocol.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
@@ -28,6 +29,10 @@ struct device_world_options {
   bool checks_calls = true;   ///< does each call compare itself with those of other processes?
   /// For choosing chunks that the schedule leaves open. Estimates until they are measured.
   pipeline_costs costs{4e-6, 2e10, 0};
+  std::size_t packet_slot_bytes = std::size_t{1}
+                                  << 13;  ///< of wires of packets: half of it is data
+  /// For choosing between chunks and packets. Estimates until they are measured.
+  protocol_costs protocols{};
 };
 
 /// Of what is the same in all processes of a communicator.
@@ -35,11 +40,12 @@ struct device_world_options {
   detail::fingerprint all;
   for (std::uint64_t const number :
        {std::uint64_t{options.window}, std::uint64_t{options.slot_bytes},
-        std::uint64_t{options.checks_calls}}) {
+        std::uint64_t{options.packet_slot_bytes}, std::uint64_t{options.checks_calls}}) {
     all.add(number);
   }
   for (double const cost : {options.costs.chunk_seconds, options.costs.bytes_per_second,
-                            options.costs.latency_seconds}) {
+                            options.costs.latency_seconds, options.protocols.chunk_seconds,
+                            options.protocols.packet_seconds, options.protocols.bytes_per_second}) {
     all.add(cost);
   }
   return all.value();
@@ -54,6 +60,12 @@ inline void validate(device_world_options const& options) {
   }
   expects(options.window >= 1, "device_world_options: window >= 1");
   expects(options.slot_bytes >= 1, "device_world_options: slot_bytes >= 1");
+  expects(options.packet_slot_bytes >= 1, "device_world_options: packet_slot_bytes >= 1");
+  for (double const cost : {options.protocols.chunk_seconds, options.protocols.packet_seconds}) {
+    expects(cost >= 0, "device_world_options: seconds of protocols >= 0");
+  }
+  expects(options.protocols.bytes_per_second > 0,
+          "device_world_options: bytes_per_second of protocols > 0");
   expects(options.deadline.count() > 0, "device_world_options: deadline > 0");
   expects(options.threads % 32 == 0 && options.threads <= 512,
           "device_world_options: threads is a multiple of 32, at most 512");
