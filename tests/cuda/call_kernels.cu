@@ -4,8 +4,14 @@
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/transports/cuda/cuda_devices.cuh>
 #include <blink/transports/cuda/peer_memory.hpp>
+#include <blink/transports/cuda/piece_call.hpp>
+#include <blink/transports/cuda/work_kernel.cuh>
 
 using widened_sum = decltype(blink::accumulate_in<float>(blink::sum{}));
 
 BLINK_DEFINE_CALL_KERNEL(blink::reaching_peer_link, float, blink::sum);
 BLINK_DEFINE_CALL_KERNEL(blink::reaching_peer_link, blink::bfloat16, widened_sum);
+
+// Sends and receives between processes, and the lists of those that are many.
+template __global__ void blink::work_kernel<blink::piece_call>(blink::piece_call const);
+template __global__ void blink::work_kernel<blink::piece_batch>(blink::piece_batch const);
