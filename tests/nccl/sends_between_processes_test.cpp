@@ -357,7 +357,7 @@ TEST(nccl_sends_between_processes, sizes_that_differ_are_told_to_both) {
 }
 
 TEST(nccl_sends_between_processes, who_never_calls_is_named_after_the_deadline) {
-  setenv("BLINK_DEADLINE", "0.5", 1);
+  setenv("BLINK_DEADLINE", "1.5", 1);
   for (bool const sends : {true, false}) {
     auto const texts = after_a_piece([&](own_process& mine, communicator* comm,
                                          elements<float> const&) {
@@ -401,7 +401,7 @@ TEST(nccl_sends_between_processes, who_dies_before_it_calls_is_named_at_once) {
 }
 
 TEST(nccl_sends_between_processes, who_dies_within_a_piece_is_named_after_the_deadline) {
-  setenv("BLINK_DEADLINE", "0.5", 1);
+  setenv("BLINK_DEADLINE", "1.5", 1);
   auto const texts =
       after_a_piece([](own_process& mine, communicator* comm, elements<float> const&) {
         elements<float> const large(0, 4 << 20);
@@ -422,7 +422,7 @@ TEST(nccl_sends_between_processes, who_dies_within_a_piece_is_named_after_the_de
   EXPECT_SAYS(texts[0], "6: ");
   EXPECT_SAYS(texts[0], "rank 0 (process 0, device 0) receives 16777216 bytes, message 0 of ");
   EXPECT_SAYS(texts[0], "to send it; process 1 (process ");
-  EXPECT_SAYS(texts[0], ") has died (waited 0.5");
+  EXPECT_SAYS(texts[0], ") has died (waited 1.5");
 }
 
 TEST(nccl_sends_between_processes, who_destroys_instead_of_calling_is_named) {
