@@ -13,5 +13,7 @@ BLINK_DEFINE_CALL_KERNEL(blink::reaching_peer_link, float, blink::sum);
 BLINK_DEFINE_CALL_KERNEL(blink::reaching_peer_link, blink::bfloat16, widened_sum);
 
 // Sends and receives between processes, and the lists of those that are many.
-template __global__ void blink::work_kernel<blink::piece_call>(blink::piece_call const);
-template __global__ void blink::work_kernel<blink::piece_batch>(blink::piece_batch const);
+template __global__ void blink::work_kernel<blink::piece_call>(
+    BLINK_KERNEL_CONSTANT blink::piece_call const);
+template __global__ void blink::work_kernel<blink::piece_batch>(
+    BLINK_KERNEL_CONSTANT blink::piece_batch const);
