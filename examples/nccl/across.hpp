@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -47,7 +48,9 @@ class across {
  public:
   /// Throws: what `host_processes` throws.
   template <blink::process_bootstrap Bootstrap>
-  across(Bootstrap& all, std::chrono::nanoseconds deadline) : all_(all, deadline) {}
+  across(Bootstrap& all, std::chrono::nanoseconds deadline)
+      : all_(all, deadline),
+        pieces_(static_cast<piece_counts*>(all_.common_memory(sizeof(piece_counts)))) {}
 
   [[nodiscard]] std::string name() const { return all_.name(all_.process()); }
 
@@ -125,6 +128,31 @@ class across {
     }
     return {};
   }
+  /// A rank of this process calls a send to that peer, or a receive from it.
+  void count_piece(int rank, int peer, bool sends) {
+    auto& count = sends ? pieces_->sent(rank, peer) : pieces_->received(peer, rank);
+    count.store(count.load() + 1);
+  }
+  /// A peer, in that process, that will not call what a rank of this process has sent to it, or is to receive
+  /// from it; success: none is known.
+  [[nodiscard]] outcome loss_of_piece(int rank, int peer, int process) const {
+    for (bool const sends : {true, false}) {
+      auto const& own = sends ? pieces_->sent(rank, peer) : pieces_->received(peer, rank);
+      auto const& theirs = sends ? pieces_->received(rank, peer) : pieces_->sent(peer, rank);
+      auto const wanted = own.load();
+      if (theirs.load() >= wanted) continue;
+      auto const lost = all_.loss_of(process);
+      if (lost.empty() || theirs.load() >= wanted) continue;
+      bool const has_died = lost == "has died";
+      std::string const what = sends ? " sends to rank " : " receives from rank ";
+      return {has_died ? result::remote_error : result::invalid_usage,
+              "rank " + std::to_string(rank) + " has called " + std::to_string(wanted) + what +
+                  std::to_string(peer) + ", whose " + all_.name(process) +
+                  (has_died ? " has died" : " has destroyed its communicator") + " after " +
+                  std::to_string(theirs.load()) + (sends ? " receives" : " sends")};
+    }
+    return {};
+  }
   /// Tells all that nothing goes on.
   void fail(outcome const& why) {
     if (all_.has_failed()) return;
@@ -133,11 +161,26 @@ class across {
   }
 
  private:
+  /// How many sends and receives each rank has called, by sender and receiver: each is written by one process.
+  struct piece_counts {
+    using counts = std::array<std::atomic<std::uint64_t>, std::size_t{most_ranks} * most_ranks>;
+
+    counts sends, receives;
+
+    [[nodiscard]] std::atomic<std::uint64_t>& sent(int from, int to) {
+      return sends[static_cast<std::size_t>(from * most_ranks + to)];
+    }
+    [[nodiscard]] std::atomic<std::uint64_t>& received(int from, int to) {
+      return receives[static_cast<std::size_t>(from * most_ranks + to)];
+    }
+  };
+
   static void expect_well(outcome const& how) {
     if (how.code != result::success) throw refusal(how.code, how.text);
   }
 
   blink::host_processes all_;
+  piece_counts* pieces_;
 };
 
 }  // namespace blink_nccl

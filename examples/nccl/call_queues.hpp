@@ -8,6 +8,7 @@
 #include "platform.hpp"
 #include "request.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <map>
@@ -79,7 +80,7 @@ class call_queues {
       if (mine == nullptr) continue;
       std::map<int, std::size_t> next;  // by receiver: where to look on
       for (auto& one : mine->open) {
-        if (one.what != call::shape::send) continue;
+        if (one.what != call::shape::send || !has(one.root)) continue;
         auto* const theirs = front(one.root);
         if (theirs == nullptr) continue;
         auto& at = next[one.root];
@@ -88,7 +89,24 @@ class call_queues {
         };
         while (at < theirs->open.size() && !matches(theirs->open[at])) ++at;
         if (at < theirs->open.size())
-          found.push_back({&one, &theirs->open[at++], sender, one.root});
+          found.push_back({&one, &theirs->open[at++], sender, one.root, mine, theirs});
+      }
+    }
+    return found;
+  }
+
+  /// All sends and receives whose other ends are in other processes, but not before what their groups have
+  /// besides sends and receives: so all processes put both into their streams in the same order.
+  [[nodiscard]] std::vector<distant_piece<P>> next_distant() {
+    std::vector<distant_piece<P>> found;
+    for (int rank = first_; rank < end_rank(); ++rank) {
+      auto* const mine = front(rank);
+      if (mine == nullptr) continue;
+      bool const is_ready = std::all_of(mine->open.begin(), mine->open.end(),
+                                        [](call const& each) { return each.is_of_two(); });
+      if (!is_ready) continue;
+      for (auto& one : mine->open) {
+        if (!has(one.root)) found.push_back({&one, rank, mine});
       }
     }
     return found;
@@ -105,6 +123,7 @@ class call_queues {
       auto& mine = *one.waiting.front();
       std::erase_if(mine.open, [](call const& each) { return each.is_done; });
       if (!mine.open.empty()) continue;
+      mine.starts.clear();
       mine.is_over = true;
       one.waiting.pop_front();
     }
@@ -114,6 +133,7 @@ class call_queues {
       for (auto& each : one.waiting) {
         each->end(why);
         each->open.clear();
+        each->starts.clear();
         each->is_over = true;
       }
       one.waiting.clear();

@@ -44,7 +44,7 @@ struct refusal : blink::error {
   } catch (blink::input_error const& problem) {
     return {result::invalid_usage, problem.what()};
   } catch (blink::collective_error const& problem) {
-    return {result::remote_error, problem.what()};
+    return {problem.disagrees ? result::invalid_usage : result::remote_error, problem.what()};
   } catch (blink::device_error const& problem) {
     return {result::cuda_error, problem.what()};
   } catch (blink::resource_error const& problem) {

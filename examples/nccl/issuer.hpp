@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,16 @@ struct transfer {
   request<P>* receive;
   int sender;
   int receiver;
+  batch<P>* sending;
+  batch<P>* receiving;
+};
+
+/// A send or a receive of a rank of this process whose other end is in another one.
+template <platform P>
+struct distant_piece {
+  request<P>* call;
+  int rank;
+  batch<P>* of;
 };
 
 /// Puts the calls of a communicator into the streams that its ranks gave. One thread at a time, besides
@@ -40,6 +51,7 @@ class issuer {
 
   [[nodiscard]] virtual int rank_count() const = 0;
   [[nodiscard]] virtual int first_rank() const = 0;  ///< of this process
+  [[nodiscard]] virtual int process_of(int rank) const = 0;
 
   // Calls: the parts of the ranks of this process, which agree.
 
@@ -78,18 +90,17 @@ class issuer {
       places.push_back(receiver_of(one));
     }
     expect_one_graph("sends and receives of one group", places);
-    std::map<place, blink::device_event<devices>> begun;
-    for (auto const& at : places) {
-      auto const [event, is_new] = begun.try_emplace(at, driver, at.first);
-      if (is_new) driver.record(at.first, event->second.get(), at.second);
+    for (auto const& one : all) {
+      (void)begin_of(*one.sending, sender_of(one));
+      (void)begin_of(*one.receiving, receiver_of(one));
     }
     std::map<std::pair<int, int>, blink::device_event<devices>> ended;
     for (auto const& one : all) {
       if (one.send->count == 0) continue;
       auto const from = sender_of(one), to = receiver_of(one);
       auto const on = lane(from.first, to.first);
-      driver.wait(from.first, on, begun.at(from).get());
-      driver.wait(from.first, on, begun.at(to).get());
+      driver.wait(from.first, on, begin_of(*one.sending, from));
+      driver.wait(from.first, on, begin_of(*one.receiving, to));
       driver.copy_between(to.first, one.receive->output, from.first, one.send->input,
                           one.send->bytes(), on);
       ended.try_emplace({from.first, to.first}, driver, from.first);
@@ -106,10 +117,45 @@ class issuer {
     }
   }
 
+  /// Throws: refusal if only some of the streams of a
+  ///         device are captured into a graph: before other processes hear of it.
+  void check_distant(std::vector<distant_piece<P>> const& all) {
+    for (int const device : each_device_) {
+      expect_one_graph("sends and receives of one group", places_on(device, all));
+    }
+  }
+  /// Runs pieces in a kernel for each device, beside what else is in the streams that was begun later: what
+  /// other processes do for them may wait for anything.
+  ///
+  /// Throws: collective_error, device_error, resource_error.
+  void run_distant(std::vector<distant_piece<P>> const& all) {
+    auto& driver = P::devices();
+    streams own;
+    for (auto const& one : all) (void)begin_of(*one.of, place_of(one));
+    for (int const device : each_device_) own.push_back(lane(device, of_kernels));
+    for (auto const& one : all) {
+      auto const at = place_of(one);
+      driver.wait(at.first, lane(at.first, of_kernels), begin_of(*one.of, at));
+    }
+    send_and_receive(all, own);
+    for (int const device : each_device_) {
+      auto const places = places_on(device, all);
+      if (places.empty()) continue;
+      blink::device_event<devices> const ended(driver, device);
+      driver.record(device, ended.get(), lane(device, of_kernels));
+      for (auto const& at : places) driver.wait(device, at.second, ended.get());
+    }
+  }
+  /// Throws: precondition_error if the other end is not reached.
+  virtual void expect_reach(int rank, request<P> const& one) = 0;
+
  protected:
   using devices = typename P::devices_type;
   using place = std::pair<int, stream_t<P>>;  // device, stream
   using streams = std::vector<stream_t<P>>;
+
+  /// on: for each device
+  virtual void send_and_receive(std::vector<distant_piece<P>> const& all, streams const& on) = 0;
 
   /// devices_of_ranks: of those of this process
   explicit issuer(std::vector<int> devices_of_ranks) : device_of_(std::move(devices_of_ranks)) {
@@ -178,14 +224,35 @@ class issuer {
   [[nodiscard]] place receiver_of(transfer<P> const& one) const {
     return {device_of(one.receiver), one.receive->stream};
   }
+  [[nodiscard]] place place_of(distant_piece<P> const& one) const {
+    return {device_of(one.rank), one.call->stream};
+  }
+  /// Each once.
+  [[nodiscard]] std::vector<place> places_on(int device,
+                                             std::vector<distant_piece<P>> const& all) const {
+    std::set<place> found;
+    for (auto const& one : all) {
+      if (place_of(one).first == device) found.insert(place_of(one));
+    }
+    return {found.begin(), found.end()};
+  }
+  /// Where the sends and receives of a batch begin in a stream: the same for all of them, as those that are put
+  /// into the stream later do not wait for those before.
+  auto begin_of(batch<P>& of, place const& at) {
+    auto& driver = P::devices();
+    auto const [event, is_new] = of.starts.try_emplace(at, driver, at.first);
+    if (is_new) driver.record(at.first, event->second.get(), at.second);
+    return event->second.get();
+  }
   stream_t<P> lane(int from, int to) {
     auto const found = lanes_.find({from, to});
     if (found != lanes_.end()) return found->second.get();
     return lanes_.try_emplace({from, to}, P::devices(), from).first->second.get();
   }
 
-  std::vector<int> device_of_;    // by rank of this process
-  std::vector<int> each_device_;  // once, in the order of their first ranks
+  std::vector<int> device_of_;           // by rank of this process
+  std::vector<int> each_device_;         // once, in the order of their first ranks
+  static constexpr int of_kernels = -1;  // in the place of `to`
   std::map<std::pair<int, int>, blink::device_stream<devices>> lanes_;  // by devices: from, to
 };
 

@@ -6,6 +6,7 @@
 #include <blink/collective.hpp>
 #include <blink/collectives/detail/check_buffers.hpp>
 #include <blink/transports/cuda/device_collectives.hpp>
+#include <blink/transports/cuda/device_pairs.hpp>
 #include <blink/transports/cuda/device_world_options.hpp>
 #include <blink/transports/cuda/rank_buffers.hpp>
 
@@ -19,6 +20,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,10 +35,15 @@ class issuer_over final : public issuer<P> {
   /// Throws:    what `basic_device_world` throws.
   template <class... Bootstrap>
   explicit issuer_over(blink::device_world_options const& options, Bootstrap&... bootstrap)
-      : issuer<P>(options.devices), world_(P::devices(), options, bootstrap...), routes_(world_) {}
+      : issuer<P>(options.devices), world_(P::devices(), options, bootstrap...), routes_(world_) {
+    if constexpr (sizeof...(bootstrap) > 0) {
+      world_.prepare_pairs({.ways = static_cast<std::uint32_t>(P::ways(world_.rank_count()))});
+    }
+  }
 
   [[nodiscard]] int rank_count() const override { return world_.rank_count(); }
   [[nodiscard]] int first_rank() const override { return world_.first_rank(); }
+  [[nodiscard]] int process_of(int rank) const override { return world_.process_of(rank); }
 
   void check(std::vector<request<P>*> const& parts) override {
     auto const& first = *parts[0];
@@ -75,6 +82,9 @@ class issuer_over final : public issuer<P> {
   void expect_place(char const* name, int rank, void const* at) override {
     world_.expect_place(name, static_cast<std::size_t>(rank), "buffer", at);
   }
+  void expect_reach(int rank, request<P> const& one) override {
+    world_.check_piece(piece_of(rank, one));
+  }
   [[nodiscard]] bool has_failed() const override { return world_.has_failed(); }
   void expect_no_failure() override { world_.check(); }
   void abort() override { world_.abort(); }
@@ -84,6 +94,16 @@ class issuer_over final : public issuer<P> {
   using typename issuer<P>::streams;
   using prepared = typename world_t<P, Link>::prepared_type;
 
+  [[nodiscard]] static blink::device_piece piece_of(int rank, request<P> const& one) {
+    bool const sends = one.what == request<P>::shape::send;
+    void* const data = sends ? const_cast<void*>(one.input) : one.output;
+    return {rank, one.root, sends, static_cast<std::byte*>(data), one.bytes()};
+  }
+  void send_and_receive(std::vector<distant_piece<P>> const& all, streams const& on) override {
+    std::vector<blink::device_piece> pieces;
+    for (auto const& one : all) pieces.push_back(piece_of(one.rank, *one.call));
+    world_.send_and_receive(pieces, on);
+  }
   [[nodiscard]] int rank_of(std::size_t position) const {
     return first_rank() + static_cast<int>(position);
   }

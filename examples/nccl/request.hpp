@@ -4,6 +4,7 @@
 // What one rank asks for in one call, and a rank's calls that go together.
 
 #include <blink/collective.hpp>
+#include <blink/transports/cuda/device_handles.hpp>
 
 #include "abi.hpp"
 #include "element_types.hpp"
@@ -14,9 +15,11 @@
 #include <cstddef>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace blink_nccl {
@@ -99,6 +102,8 @@ template <platform P>
 template <platform P>
 struct batch {
   std::vector<request<P>> open;
+  /// Points in the streams of its sends and receives, by device, from which on they may run: before all of them.
+  std::map<std::pair<int, stream_t<P>>, blink::device_event<typename P::devices_type>> starts{};
   outcome ending{};  ///< of the first that failed
   std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
   bool is_over = false;

@@ -83,7 +83,7 @@ class team {
   /// Runs all calls whose parts are there. Gives the lock back while it waits for other processes;
   /// whoever comes meanwhile leaves the rest to this thread.
   void progress(lock_type& held) {
-    while (!is_busy_ && (run_call(held) || run_transfers())) {
+    while (!is_busy_ && (run_call(held) || run_distant() || run_transfers())) {
     }
   }
 
@@ -113,7 +113,7 @@ class team {
   [[nodiscard]] outcome const& health() {
     if (failure_.code != result::success) return failure_;
     if (across_ != nullptr) {
-      for (auto const& found : {across_->failure(), across_->loss()}) {
+      for (auto const& found : {across_->failure(), across_->loss(), loss_of_pieces()}) {
         if (found.code == result::success) continue;
         fail(found);
         return failure_;
@@ -148,11 +148,6 @@ class team {
   }
   void expect_peers(std::vector<call> const& list) const {
     for (auto const& one : list) {
-      if (one.is_of_two() && !queues_.has(one.root)) {
-        refuse_usage(to_text(one) + ": rank " + std::to_string(one.root) +
-                     " is in another process; sends and receives are covered between ranks of one "
-                     "process, such as ncclAlltoAll between all");
-      }
       for (int rank = queues_.first_rank(); rank < queues_.end_rank(); ++rank) {
         if (!queues_.is_gone(rank) || (one.is_of_two() && one.root != rank)) continue;
         refuse_usage(to_text(one) + ": " + why_gone(rank));
@@ -173,6 +168,7 @@ class team {
     for (auto const& one : list) {
       void const* const at = one.what == call::shape::send ? one.input : one.output;
       if (one.is_of_two() && one.count > 0) expect_place(one.name, rank, at);
+      if (one.is_of_two() && !queues_.has(one.root)) issuer_->expect_reach(rank, one);
     }
   }
 
@@ -264,6 +260,41 @@ class team {
     } catch (...) {
       fail_by_exception();
     }
+  }
+
+  /// Sends and receives that have their other ends in other processes: nobody here is waited for.
+  bool run_distant() {
+    auto const found = queues_.next_distant();
+    if (found.empty()) return false;
+    outcome how;
+    try {
+      issuer_->check_distant(found);
+      try {
+        for (auto const& one : found) {
+          across_->count_piece(one.rank, one.call->root, one.call->what == call::shape::send);
+        }
+        issuer_->run_distant(found);
+      } catch (...) {  // others wait for it
+        fail_by_exception();
+        return true;
+      }
+    } catch (...) {
+      how = current_outcome();
+    }
+    for (auto const& one : found) queues_.done_with(one.rank, one.call, how);
+    queues_.sweep();
+    return true;
+  }
+  /// A send or a receive whose other end will not be called.
+  [[nodiscard]] outcome loss_of_pieces() const {
+    for (int own = queues_.first_rank(); own < queues_.end_rank(); ++own) {
+      for (int peer = 0; peer < rank_count(); ++peer) {
+        if (queues_.has(peer)) continue;
+        auto const found = across_->loss_of_piece(own, peer, issuer_->process_of(peer));
+        if (found.code != result::success) return found;
+      }
+    }
+    return {};
   }
 
   bool run_transfers() {

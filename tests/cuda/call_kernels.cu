@@ -6,6 +6,8 @@
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/transports/cuda/cuda_devices.cuh>
 #include <blink/transports/cuda/peer_memory.hpp>
+#include <blink/transports/cuda/piece_call.hpp>
+#include <blink/transports/cuda/work_kernel.cuh>
 
 using widened_sum = decltype(blink::accumulate_in<float>(blink::sum{}));
 
@@ -15,3 +17,9 @@ BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_link, float, blink::sum, blink::small_
 BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_link, blink::bfloat16, widened_sum, blink::small_packets);
 BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_link, unsigned char, blink::detail::no_reducer,
                          blink::small_packets);
+
+// Sends and receives between processes, and the lists of those that are many.
+template __global__ void blink::work_kernel<blink::piece_call>(
+    BLINK_KERNEL_CONSTANT blink::piece_call const);
+template __global__ void blink::work_kernel<blink::piece_batch>(
+    BLINK_KERNEL_CONSTANT blink::piece_batch const);

@@ -67,7 +67,10 @@ struct emulated_platform {
   static devices_type& devices() { return *of_process(); }
   /// In a process that a test has forked, first of all: devices of its own, whose threads run there and
   /// whose memory other processes may map.
-  static void begin_in_fork() { of_process() = make({.devices = 4, .shares_memory = true}); }
+  static void begin_in_fork(emulated_devices::options what = {.devices = 4}) {
+    what.shares_memory = true;
+    of_process() = make(what);
+  }
   /// Of this thread; -1: as without a driver.
   static int& device_of_thread() {
     thread_local int device = 0;

@@ -296,13 +296,27 @@ class emulated_devices {
   std::uint32_t blocks_at_once(int, std::uint32_t threads) {
     return options_.room / threads;
   }
+  template <class Work>
+  std::uint32_t work_blocks_at_once(int, std::uint32_t threads) {
+    return options_.room / threads;
+  }
   template <class Link, class Protocol, class T, class Reducer>
   void launch(int device, std::uint32_t blocks, std::uint32_t threads,
               blink::device_call const& call, Reducer const& reduce, stream on) {
+    launch_work(
+        device, blocks, threads,
+        [call, reduce](blink::team_group const& group, std::uint32_t block) {
+          blink::run_block<Link, T, Protocol>(group, call, block, reduce);
+        },
+        on);
+    ++(std::is_same_v<Protocol, blink::small_packets> ? packet_launches_ : chunk_launches_);
+  }
+  template <class Work>
+  void launch_work(int device, std::uint32_t blocks, std::uint32_t threads, Work const& work,
+                   stream on) {
     if (blocks * threads > options_.room) throw blink::device_error("too many blocks at once");
     if (device == options_.fails_launch_on) throw blink::device_error("launch failed");
-    ++(std::is_same_v<Protocol, blink::small_packets> ? packet_launches_ : chunk_launches_);
-    put(device, on, [this, device, blocks, threads, call, reduce] {
+    put(device, on, [this, device, blocks, threads, work] {
       take_room(device, blocks * threads);
       {
         std::vector<std::unique_ptr<blink::team>> teams;
@@ -310,10 +324,8 @@ class emulated_devices {
         for (std::uint32_t block = 0; block < blocks; ++block) {
           auto& team = *teams.emplace_back(std::make_unique<blink::team>(options_.threads_each));
           for (std::uint32_t thread = 0; thread < options_.threads_each; ++thread) {
-            running.emplace_back([&call, &reduce, &team, block, thread] {
-              blink::run_block<Link, T, Protocol>(blink::team_group(team, thread), call, block,
-                                                  reduce);
-            });
+            running.emplace_back(
+                [&work, &team, block, thread] { work(blink::team_group(team, thread), block); });
           }
         }
       }

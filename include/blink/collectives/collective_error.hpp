@@ -14,13 +14,19 @@ namespace blink::inline BLINK_ABI {
 /// world that it happened in refuses further calls. -1: not known, or of no meaning.
 struct collective_error : error {
   collective_error(std::string const& text, int its_rank, int its_peer, int its_tree,
-                   long long its_chunk)
-      : error(text), rank(its_rank), peer(its_peer), tree(its_tree), chunk(its_chunk) {}
+                   long long its_chunk, bool they_disagree = false)
+      : error(text),
+        rank(its_rank),
+        peer(its_peer),
+        tree(its_tree),
+        chunk(its_chunk),
+        disagrees(they_disagree) {}
 
   int rank;         ///< who found out
   int peer;         ///< whom it waited for or disagreed with
   int tree;         ///< in which tree of the schedule
   long long chunk;  ///< for which chunk
+  bool disagrees;   ///< is it known that ranks called what does not fit?
 };
 
 }  // namespace blink::inline BLINK_ABI

@@ -214,6 +214,7 @@ class host_processes {
     note.peer = failure.peer;
     note.tree = failure.tree;
     note.chunk = failure.chunk;
+    note.disagrees = failure.disagrees;
     note.text = {};
     std::string_view(failure.what()).copy(note.text.data(), note.text.size() - 1);
     note.has_note.store(1);
@@ -224,7 +225,7 @@ class host_processes {
   /// Pre: has_failed().
   [[nodiscard]] collective_error failure() const {
     auto const& note = at(static_cast<int>(at(0).first_failure.load()) - 1);
-    return {note.text.data(), note.rank, note.peer, note.tree, note.chunk};
+    return {note.text.data(), note.rank, note.peer, note.tree, note.chunk, note.disagrees};
   }
 
   /// What a process knows of a failure, for the others to read.
@@ -256,6 +257,13 @@ class host_processes {
       restart();
     });
   }
+
+  /// Memory of a caller's own that all processes have: for plain words that change by single atomic steps, as a
+  /// process may be killed at any instruction. All 0 at first.
+  ///
+  /// Pre:    all ask for the same number of bytes, once each.
+  /// Throws: resource_error
+  [[nodiscard]] void* common_memory(std::size_t bytes) { return segment_->find_or_make(3, bytes); }
 
   // --- who is there ---
 
@@ -293,6 +301,7 @@ class host_processes {
     std::atomic<std::uint32_t> first_failure;  // the process that found it, plus 1
     std::int32_t rank, peer, tree;             // of the note
     long long chunk;
+    bool disagrees;
     std::array<char, 1000> text;
     std::array<std::byte, most_report_bytes> report;
     std::array<call_signature, signature_slots> signatures;

@@ -13,6 +13,7 @@
 #include <blink/transports/cuda/device_runtime.hpp>
 #include <blink/transports/cuda/sharing_runtime.hpp>
 #include <blink/transports/cuda/step_kernel.cuh>
+#include <blink/transports/cuda/work_kernel.cuh>
 
 #include <cuda_runtime.h>
 
@@ -270,10 +271,35 @@ class cuda_devices {
     detail::put_trees_kernel<<<1, 128, 0, on>>>(trees);
     check(cudaGetLastError(), "launch of put_trees_kernel");
   }
-  /// Asking the driver also loads the kernel, which may not happen between launches of peers.
   template <transport Link, wire_protocol Protocol, class T, reducer_for<T> Reducer>
   std::uint32_t blocks_at_once(int device, std::uint32_t threads) {
-    void const* const kernel = call_kernel_address<Link, T, Reducer, Protocol>();
+    return capacity_of(call_kernel_address<Link, T, Reducer, Protocol>(), device, threads);
+  }
+  template <transport Link, wire_protocol Protocol, class T, reducer_for<T> Reducer>
+  void launch(int device, std::uint32_t blocks, std::uint32_t threads, device_call const& call,
+              Reducer const& reduce, stream on) {
+    void* arguments[] = {const_cast<device_call*>(&call), const_cast<Reducer*>(&reduce)};
+    launch_kernel(call_kernel_address<Link, T, Reducer, Protocol>(), device, blocks, threads, arguments, on);
+  }
+  template <class Work>
+  std::uint32_t work_blocks_at_once(int device, std::uint32_t threads) {
+    return capacity_of(reinterpret_cast<void const*>(&work_kernel<Work>), device, threads);
+  }
+  template <class Work>
+  void launch_work(int device, std::uint32_t blocks, std::uint32_t threads, Work const& work,
+                   stream on) {
+    void* arguments[] = {const_cast<Work*>(&work)};
+    launch_kernel(reinterpret_cast<void const*>(&work_kernel<Work>), device, blocks, threads,
+                  arguments, on);
+  }
+
+ private:
+  static void check(cudaError_t result, char const* what) {
+    detail::current_device::check(result, what);
+  }
+
+  // Asking the driver also loads the kernel, which may not happen between launches of peers.
+  std::uint32_t capacity_of(void const* kernel, int device, std::uint32_t threads) {
     std::lock_guard const lock(mutex_);
     std::pair const key(kernel, std::pair(device, threads));
     auto known = capacities_.find(key);
@@ -290,19 +316,11 @@ class cuda_devices {
     }
     return known->second;
   }
-  template <transport Link, wire_protocol Protocol, class T, reducer_for<T> Reducer>
-  void launch(int device, std::uint32_t blocks, std::uint32_t threads, device_call const& call,
-              Reducer const& reduce, stream on) {
+  static void launch_kernel(void const* kernel, int device, std::uint32_t blocks,
+                            std::uint32_t threads, void** arguments, stream on) {
     detail::current_device const here(device);
-    void* arguments[] = {const_cast<device_call*>(&call), const_cast<Reducer*>(&reduce)};
-    check(cudaLaunchCooperativeKernel(call_kernel_address<Link, T, Reducer, Protocol>(),
-                                      dim3(blocks), dim3(threads), arguments, 0, on),
+    check(cudaLaunchCooperativeKernel(kernel, dim3(blocks), dim3(threads), arguments, 0, on),
           "cudaLaunchCooperativeKernel");
-  }
-
- private:
-  static void check(cudaError_t result, char const* what) {
-    detail::current_device::check(result, what);
   }
 
   // While a stream of this thread is captured in the strict mode, calls that have nothing to do with

@@ -49,6 +49,8 @@ class device_ranks {
   /// Those of this process, whose buffers calls take: consecutive ones, from `first_rank()` on.
   [[nodiscard]] int ranks_here() const { return where_.ranks_here; }
   [[nodiscard]] int first_rank() const { return where_.first_rank; }
+  /// The number of the process that a rank is in. Pre: there is such a rank.
+  [[nodiscard]] int process_of(int rank) const { return where_.of_rank(rank).process; }
   /// Each device of this process once; calls take a stream for each of them, in this order.
   [[nodiscard]] std::vector<int> const& devices() const { return where_.devices; }
   [[nodiscard]] device_world_options const& options() const { return options_; }

@@ -42,7 +42,8 @@ struct capture_state {
 /// - `record` into a captured stream makes a point of that graph; `wait` there takes only such.
 /// - `blocks_at_once`: how many blocks of a kernel run at once on a device that does nothing else.
 ///   A kernel is named by its types: `Link`, protocol, elements, reducer.
-/// - `launch` is asynchronous in the order of the stream; it throws if not all blocks run at once.
+/// - `launch_work` launches blocks that call `work(group, block)`; `work_blocks_at_once<Work>` is how many.
+/// - `launch` is asynchronous in the order of the stream; it throws if not all blocks run at once. So is `launch_work`.
 /// - `copy_between(d, to, s, from, …)`: from memory of s to memory of d, in a stream of s.
 /// - `combine<T>(d, step, reduce, stream)` runs a `copy_step`.
 /// - `let_end(d)` returns when kernels that have begun on d and were told to abort have ended.

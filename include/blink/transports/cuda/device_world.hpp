@@ -17,24 +17,27 @@
 #include <blink/collectives/wire_protocol.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/cuda/abort_flags.hpp>
 #include <blink/transports/cuda/device_call.hpp>
 #include <blink/transports/cuda/device_memory.hpp>
 #include <blink/transports/cuda/device_order.hpp>
+#include <blink/transports/cuda/device_pairs.hpp>
 #include <blink/transports/cuda/device_ranks.hpp>
 #include <blink/transports/cuda/device_report.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
 #include <blink/transports/cuda/device_schedule.hpp>
 #include <blink/transports/cuda/device_stall.hpp>
 #include <blink/transports/cuda/device_world_options.hpp>
+#include <blink/transports/cuda/pair_layout.hpp>
 #include <blink/transports/cuda/peer_memory.hpp>
+#include <blink/transports/cuda/piece_call.hpp>
+#include <blink/transports/cuda/piece_lists.hpp>
 #include <blink/transports/cuda/plan_blocks.hpp>
 #include <blink/transports/cuda/protocol_schedules.hpp>
 #include <blink/transports/cuda/rank_buffers.hpp>
-#include <blink/transports/cuda/reachable_memory.hpp>
 #include <blink/transports/cuda/sharing_runtime.hpp>
 #include <blink/transports/host_processes.hpp>
 #include <blink/transports/process_bootstrap.hpp>
-#include <blink/transports/wire.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -139,6 +142,65 @@ class basic_device_world : public device_ranks<Devices> {
                                              nothing_copied, detail::no_reducer{}, on);
   }
 
+  /// Joins ranks of different processes for sends and receives; all processes do it together, once.
+  ///
+  /// Throws: precondition_error if there is one process alone, or for options that differ; resource_error if
+  ///         it is more than the cap.
+  void prepare_pairs(pair_options const& wanted = {}) {
+    expects(others_ != nullptr && !pairs_, "prepare_pairs: once, of several processes");
+    pairs_ = std::make_unique<device_pairs<Devices>>(driver_, where_, this->budget_, options_,
+                                                     wanted, *others_);
+  }
+  /// Throws: precondition_error for a peer that is of this process, or is not reached.
+  void check_piece(device_piece const& one) const {
+    expects(pairs_ != nullptr, "send_and_receive: prepare_pairs comes first");
+    pairs_->check(one);
+  }
+  /// Sends and receives of ranks of this process, to and from those of others: all of them go on at once. The
+  /// k-th from a rank to another is the k-th there, whatever calls they are in; other processes need not
+  /// call. Of another size: the call fails on both. Buffers are checked by the caller.
+  ///
+  /// on:     used where a device has a piece
+  /// Throws: precondition_error as `check_piece`; collective_error, device_error.
+  void send_and_receive(std::vector<device_piece> const& pieces, streams const& on) {
+    throw_if_failed();
+    for (auto const& one : pieces) check_piece(one);
+    expects(on.size() == where_.devices.size(), "send_and_receive: a stream for each device");
+    std::vector<typename device_pairs<Devices>::part_list> lists;
+    std::vector<device_lanes> lanes;
+    for (std::size_t k = 0; k < on.size(); ++k) {
+      auto const& made = lists.emplace_back(pairs_->parts_of(k, pieces));
+      lanes.push_back({where_.devices[k], {made.wires}});
+    }
+    auto const blocks =
+        plan_blocks(lanes, allowed_threads(), [&](int device, std::uint32_t threads) {
+          (void)driver_.template work_blocks_at_once<piece_batch>(device, threads);  // loads it
+          return driver_.template work_blocks_at_once<piece_call>(device, threads);
+        });
+
+    piece_call call;
+    call.failed = failed_;
+    call.deadline_nanoseconds = static_cast<std::uint64_t>(options_.deadline.count());
+    call.wires_per_block = blocks.lanes_per_block;
+    typename device_order<Devices>::turn turn(driver_.order(), driver_);
+    for (std::size_t k = 0; k < on.size(); ++k) {
+      if (blocks.blocks[k] > 0) turn.begin(where_.devices[k], on[k]);
+    }
+    all_or_none([&] {
+      for (std::size_t k = 0; k < on.size(); ++k) {
+        if (blocks.blocks[k] == 0) continue;
+        lists_.put(call, where_.devices[k], lists[k].parts, on[k]);
+        call.wires = lists[k].wires;
+        pairs_->set_device(call, k);
+        flags_->set_device(call, k);
+        driver_.launch_work(where_.devices[k], blocks.blocks[k], blocks.threads, call, on[k]);
+      }
+    });
+    for (std::size_t k = 0; k < on.size(); ++k) {
+      if (blocks.blocks[k] > 0) turn.end(where_.devices[k], on[k]);
+    }
+  }
+
   /// Waits until what is in these streams is done, one for each device, or in the default ones.
   ///
   /// Throws: collective_error if a call has failed.
@@ -166,9 +228,8 @@ class basic_device_world : public device_ranks<Devices> {
     this->settle();
     auto const restart = [&] {
       for (auto& plan : prepared_) plan->restart();
-      for (std::size_t k = 0; k < where_.devices.size(); ++k) {
-        driver_.clear(where_.devices[k], flags_.own(k), sizeof(counter));
-      }
+      if (pairs_) pairs_->restart();
+      flags_->clear();
       failure_.reset();
       publish(*failed_, 0);
     };
@@ -199,68 +260,18 @@ class basic_device_world : public device_ranks<Devices> {
               "device_world: several devices need launches that return at once, and "
               "CUDA_LAUNCH_BLOCKING is set");
     });
-    make_flags();
-  }
-
-  // An abort flag on each device, and on each a list of those that it reaches.
-  void make_flags() {
-    std::vector<device_memory_use> const use(where_.devices.size(), {sizeof(wire_counters), 0, 0});
-    flags_ = {driver_, where_, this->budget_, others_.get(), use, "the communicator"};
-    agree(others_.get(), "construction: flags", [&] {
-      for (std::size_t k = 0; k < where_.devices.size(); ++k) {
-        int const device = where_.devices[k];
-        driver_.clear(device, flags_.own(k), sizeof(wire_counters));
-        std::vector<counter*> list;
-        for (std::size_t place = 0; place < where_.places.size(); ++place) {
-          if (reaches_flag(k, place)) list.push_back(flag(k, place));
-        }
-        std::size_t const bytes = list.size() * sizeof(counter*);
-        auto* const there = static_cast<counter**>(
-            this->allocate(device, device_memory_use{bytes, 0, 0}, "the communicator"));
-        driver_.write(device, there, list.data(), bytes);
-        abort_lists_.push_back({there, static_cast<std::uint32_t>(list.size())});
-      }
-    });
+    flags_.emplace(driver, where_, this->budget_, others_.get());
     failed_ = static_cast<counter*>(driver_.allocate_pinned(sizeof(counter)));
     publish(*failed_, 0);
-  }
-  [[nodiscard]] counter* flag(std::size_t position, std::size_t place) const {
-    return reinterpret_cast<counter*>(flags_.seen(position, place));
-  }
-  // What a device does not reach it cannot end: that ends by its own deadline, or by its host.
-  [[nodiscard]] bool reaches_flag(std::size_t position, std::size_t place) {
-    auto const& there = where_.places[place];
-    if (!where_.is_here(there)) return flag(position, place) != nullptr;
-    int const device = where_.devices[position];
-    try {
-      return there.device == device || driver_.reach(device, there.device);
-    } catch (device_error const&) {  // such as more peers than a device may have
-      return false;
-    }
   }
 
   [[nodiscard]] std::string own_name() const { return "process " + std::to_string(where_.process); }
   // Says so to everyone, with the reason, and lets all kernels end that this process reaches.
   void abort(std::string const& why) {
     if (others_) others_->fail({why, -1, -1, -1, -1});
-    raise_flags();
+    flags_->raise();
     publish(*failed_, 1);
   }
-  void raise_flags() {
-    counter const one = 1;
-    for (std::size_t place = 0; place < where_.places.size(); ++place) {
-      auto const& there = where_.places[place];
-      for (std::size_t k = 0; k < where_.devices.size(); ++k) {
-        bool const is_own = &where_.here(k) == &there;
-        bool const is_open = !where_.is_here(there) && flag(k, place) != nullptr &&
-                             others_->loss_of(there.process).empty();
-        if (!is_own && !is_open) continue;
-        driver_.write(where_.devices[k], flag(k, place), &one, sizeof one);
-        break;
-      }
-    }
-  }
-
   // Compares the call with those of other processes.
   void enter(call_signature const& signature) {
     if (!others_) return;
@@ -353,21 +364,27 @@ class basic_device_world : public device_ranks<Devices> {
       driver_.copy(where_.devices[k], copies[rank], buffers[rank].input, copied[rank], all[k]);
     }
     for (std::size_t k = 0; k < all.size(); ++k) put_trees(plan, k, trees, all[k]);
-    try {
+    all_or_none([&] {
       for (std::size_t k = 0; k < all.size(); ++k) {
         plan.set_device(call, k);
-        call.abort = reinterpret_cast<counter*>(flags_.own(k));
-        call.aborts = abort_lists_[k].flags;
-        call.abort_count = abort_lists_[k].count;
+        flags_->set_device(call, k);
         if (blocks.blocks[k] == 0) continue;
         driver_.template launch<link, Protocol, T>(where_.devices[k], blocks.blocks[k],
                                                    blocks.threads, call, reduce, all[k]);
       }
-    } catch (std::exception const& failure) {  // those that were launched would wait for the others
+    });
+    for (std::size_t k = 0; k < all.size(); ++k) turn.end(where_.devices[k], all[k]);
+  }
+
+  // Kernels that were launched would wait for the others.
+  template <class Launch>
+  void all_or_none(Launch const& launch) {
+    try {
+      launch();
+    } catch (std::exception const& failure) {
       abort(own_name() + ": " + failure.what());
       throw;
     }
-    for (std::size_t k = 0; k < all.size(); ++k) turn.end(where_.devices[k], all[k]);
   }
 
   [[nodiscard]] std::vector<std::uint32_t> allowed_threads() const {
@@ -392,7 +409,7 @@ class basic_device_world : public device_ranks<Devices> {
   void throw_if_failed() {
     if (!has_failed()) return;
     if (!failure_) {
-      raise_flags();  // not all kernels reach all others
+      flags_->raise();  // not all kernels reach all others
       // What has not begun may never do so.
       for (int const device : where_.devices) driver_.let_end(device);
       failure_ = find_cause();
@@ -401,6 +418,10 @@ class basic_device_world : public device_ranks<Devices> {
   }
 
   [[nodiscard]] collective_error find_cause() {
+    if (auto const cause = pairs_ ? pairs_->find_failure() : std::nullopt) {
+      others_->fail(*cause);
+      return others_->failure();
+    }
     device_process_report report;
     for (auto& plan : prepared_) {
       plan->each([&](auto& one) {
@@ -413,16 +434,12 @@ class basic_device_world : public device_ranks<Devices> {
                                  std::chrono::duration<double>(options_.deadline).count());
   }
 
-  struct abort_list {
-    counter** flags = nullptr;  // in memory of the device
-    std::uint32_t count = 0;
-  };
-
-  reachable_memory<Devices> flags_;
-  std::vector<abort_list> abort_lists_;  // by device of this process
+  std::optional<abort_flags<Devices>> flags_;
   counter* failed_ = nullptr;
   Protocols choose_ = chooser_with<Protocols>(options_.protocols);
   std::vector<std::unique_ptr<prepared_type>> prepared_;
+  std::unique_ptr<device_pairs<Devices>> pairs_;
+  piece_lists<Devices> lists_{driver_, this->budget_};
   std::optional<collective_error> failure_;
 };
 

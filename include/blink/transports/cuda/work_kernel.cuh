@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/thread_block.cuh>
+#include <blink/config.hpp>
+#include <blink/transports/cuda/walk_kernel.cuh>
+
+namespace blink::inline BLINK_ABI {
+
+/// Blocks that each do their share of one piece of work, which is all that they are given.
+///
+/// Semantics beyond the syntax: `work(group, block)` is called by all threads of block number `block`.
+template <class Work>
+__global__ void __launch_bounds__(most_block_threads, 1)
+    work_kernel(BLINK_KERNEL_CONSTANT Work const work) {
+  static_assert(sizeof(Work) <= 4096, "blink: arguments of a kernel take at most 4 KiB");
+  work(thread_block{}, blockIdx.x);
+}
+
+}  // namespace blink::inline BLINK_ABI
