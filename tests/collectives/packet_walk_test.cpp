@@ -16,6 +16,9 @@
 #include <cstddef>
 #include <cstdint>
 
+// Rooms may be compiled as one source.
+namespace packet_walk_test {
+
 namespace {
 
 constexpr std::size_t count = 5;
@@ -110,3 +113,5 @@ TEST(packet_walk, who_gives_up_sends_nothing) {
 }
 
 }  // namespace
+
+}  // namespace packet_walk_test

@@ -17,6 +17,9 @@
 #include <thread>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace sends_between_processes_test {
+
 namespace {
 
 using namespace blink_test;
@@ -532,3 +535,5 @@ TEST(nccl_sends_between_processes, devices_that_do_not_reach_each_other_are_name
 }
 
 }  // namespace
+
+}  // namespace sends_between_processes_test

@@ -26,6 +26,9 @@
 #include <utility>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace device_pairs_test {
+
 namespace {
 
 using blink_test::emulated_devices;
@@ -285,3 +288,5 @@ TEST(device_pairs, options_that_differ_and_memory_that_is_too_little_are_refused
 }
 
 }  // namespace
+
+}  // namespace device_pairs_test

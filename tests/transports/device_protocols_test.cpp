@@ -28,6 +28,9 @@
 #include <utility>
 #include <vector>
 
+// Rooms may be compiled as one source.
+namespace device_protocols_test {
+
 namespace {
 
 using blink::collective;
@@ -420,3 +423,5 @@ TEST(device_choices, exchanges_go_by_their_size) {
 }
 
 }  // namespace
+
+}  // namespace device_protocols_test

@@ -279,7 +279,8 @@ class cuda_devices {
   void launch(int device, std::uint32_t blocks, std::uint32_t threads, device_call const& call,
               Reducer const& reduce, stream on) {
     void* arguments[] = {const_cast<device_call*>(&call), const_cast<Reducer*>(&reduce)};
-    launch_kernel(call_kernel_address<Link, T, Reducer, Protocol>(), device, blocks, threads, arguments, on);
+    launch_kernel(call_kernel_address<Link, T, Reducer, Protocol>(), device, blocks, threads,
+                  arguments, on);
   }
   template <class Work>
   std::uint32_t work_blocks_at_once(int device, std::uint32_t threads) {
