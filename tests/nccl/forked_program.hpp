@@ -118,9 +118,10 @@ std::vector<std::string> run_processes(int processes, Body const& body, int kill
   return texts;
 }
 
-/// "code: text" of what a call returned.
+/// "code: text" of what a call returned. The last error stays after it, and goes into forked processes.
 inline std::string said(result code, communicator* comm = nullptr) {
-  return std::to_string(static_cast<int>(code)) + ": " + ncclGetLastError(comm);
+  auto const number = std::to_string(static_cast<int>(code)) + ": ";
+  return code == result::success ? number : number + ncclGetLastError(comm);
 }
 
 }  // namespace blink_test

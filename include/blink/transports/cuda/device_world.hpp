@@ -324,13 +324,14 @@ class basic_device_world : public device_ranks<Devices> {
                     std::vector<std::size_t> const& copied, Reducer const& reduce,
                     streams const& on) {
     constexpr bool has_packets = std::is_same_v<Protocol, small_packets>;
-    using link = std::conditional_t<has_packets, slot_peer_link, Link>;
+    using kernel_link = std::conditional_t<has_packets, slot_peer_link, Link>;
     detail::expect_runs<T, Reducer>(plan.prepared(), this->rank_count(), "device_world_options");
     auto const& all = this->expect_streams(on);
     auto const phases = phases_of(kind);
     auto const blocks =
         plan_blocks(plan.lanes(phases), allowed_threads(), [&](int device, std::uint32_t threads) {
-          return driver_.template blocks_at_once<link, Protocol, T, Reducer>(device, threads);
+          return driver_.template blocks_at_once<kernel_link, Protocol, T, Reducer>(device,
+                                                                                    threads);
         });
     if (has_packets && blocks.lanes_per_block > 1) plan.expect_fit(kind, trees);
 
@@ -369,8 +370,8 @@ class basic_device_world : public device_ranks<Devices> {
         plan.set_device(call, k);
         flags_->set_device(call, k);
         if (blocks.blocks[k] == 0) continue;
-        driver_.template launch<link, Protocol, T>(where_.devices[k], blocks.blocks[k],
-                                                   blocks.threads, call, reduce, all[k]);
+        driver_.template launch<kernel_link, Protocol, T>(where_.devices[k], blocks.blocks[k],
+                                                          blocks.threads, call, reduce, all[k]);
       }
     });
     for (std::size_t k = 0; k < all.size(); ++k) turn.end(where_.devices[k], all[k]);
