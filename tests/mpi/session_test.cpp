@@ -272,6 +272,7 @@ TEST(mpi_faults, a_mismatch_is_told_after_many_other_calls) {
   std::string const text = failure->what();
   EXPECT_NE(text.find("111"), std::string::npos) << text;
   EXPECT_NE(text.find("102"), std::string::npos) << text;
+  EXPECT_TRUE(failure->disagrees) << text;
 }
 
 TEST(mpi_faults, schedules_prepared_in_another_order) {
@@ -296,6 +297,7 @@ TEST(mpi_faults, an_exception_ends_the_others) {
     auto const failure = error_of(me, work);
     ASSERT_TRUE(failure);
     EXPECT_NE(std::string(failure->what()).find("no coffee"), std::string::npos) << failure->what();
+    EXPECT_FALSE(failure->disagrees);
   }
 }
 

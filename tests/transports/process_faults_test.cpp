@@ -166,6 +166,9 @@ std::string run_rank(std::string const& path, int rank, injection const& fault) 
     if (!is_named(failure)) return std::string("does not name the rank: ") + failure.what();
     if (!is_mismatch && failure.peer != fault.victim)
       return std::string("names: ") + failure.what();
+    // Who leaves out the last call has left when the others come to it.
+    if (fault.what != harm::order && failure.disagrees != is_mismatch)
+      return std::string("says of calls that differ: ") + failure.what();
     if (fault.what == harm::delay) return std::string("did not wait: ") + failure.what();
     auto smaller = me.shrink();
     if (smaller.rank_count() != fault.ranks - (is_mismatch ? 0 : 1)) {

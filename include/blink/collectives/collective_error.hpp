@@ -26,7 +26,7 @@ struct collective_error : error {
   int peer;         ///< whom it waited for or disagreed with
   int tree;         ///< in which tree of the schedule
   long long chunk;  ///< for which chunk
-  bool disagrees;   ///< is it known that ranks called what does not fit?
+  bool disagrees;   ///< has somebody compared calls that do not fit together, instead of waiting?
 };
 
 }  // namespace blink::inline BLINK_ABI

@@ -74,7 +74,7 @@ class slot_link {
       world.fail(parts_.rank,
                  {"rank " + std::to_string(parts_.rank) + " calls " + mine.operation() + ", call " +
                       std::to_string(parts_.call) + ", with " + mine.difference(theirs, peer),
-                  parts_.rank, peer, -1, -1});
+                  parts_.rank, peer, -1, -1, true});
       return false;
     }
     parts_.seen[peer] = true;

@@ -127,6 +127,7 @@ class world_state {
     note.peer = failure.peer;
     note.tree = failure.tree;
     note.chunk = failure.chunk;
+    note.disagrees = failure.disagrees;
     std::strncpy(note.text.data(), failure.what(), note.text.size() - 1);
     std::uint32_t nobody = 0;
     head_->first_failure.compare_exchange_strong(nobody, static_cast<std::uint32_t>(rank) + 1);
@@ -136,7 +137,7 @@ class world_state {
     std::uint32_t const first = head_->first_failure.load();
     if (first == 0) return {"no failure", -1, -1, -1, -1};
     auto const& note = at(static_cast<int>(first) - 1).failure;
-    return {note.text.data(), note.rank, note.peer, note.tree, note.chunk};
+    return {note.text.data(), note.rank, note.peer, note.tree, note.chunk, note.disagrees};
   }
 
   /// Returns when no rank touches the buffers of another any more: whoever is inside a call sees
@@ -322,6 +323,7 @@ class world_state {
     std::atomic<std::uint32_t> is_taken;
     std::int32_t rank, peer, tree;
     long long chunk;
+    bool disagrees;
     std::array<char, 1000> text;  // ends with a 0
   };
   struct alignas(128) notice_board {

@@ -90,7 +90,7 @@ template <session Me>
   throw collective_error("rank " + std::to_string(rank) + ", " + std::string(to_text(kind)) +
                              ": ended because: " + cause.what(),
                          rank, cause.peer == rank ? cause.rank : cause.peer, cause.tree,
-                         cause.chunk);
+                         cause.chunk, cause.disagrees);
 }
 
 /// Of how many elements a call is.

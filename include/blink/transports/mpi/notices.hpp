@@ -116,8 +116,7 @@ class mpi_notices {
     if (failure_) return;
     failure_ = failure;
     failed_call_ = is_inside_ ? call_ : call_ + 1;
-    tell_all(make_note(note_kind::failure, failure.what(), failure.rank, failure.peer, failure.tree,
-                       failure.chunk));
+    tell_all(make_note(note_kind::failure, failure));
   }
   [[nodiscard]] collective_error failure() const {
     return failure_.value_or(collective_error("no failure", -1, -1, -1, -1));
@@ -166,7 +165,9 @@ class mpi_notices {
   }
 
   /// Says that this rank enters no further call.
-  void say_goodbye() { tell_all(make_note(note_kind::goodbye, "", channel_->rank(), -1, -1, -1)); }
+  void say_goodbye() {
+    tell_all(make_note(note_kind::goodbye, {"", channel_->rank(), -1, -1, -1}));
+  }
   /// Has everyone else said so, and got everything that this rank told?
   [[nodiscard]] bool all_are_gone() {
     while (gone_ + 1 < rank_count() && listening_ != MPI_REQUEST_NULL &&
@@ -197,8 +198,9 @@ class mpi_notices {
     std::int64_t peer = -1;
     std::int64_t tree = -1;
     std::int64_t chunk = -1;
+    std::int64_t disagrees = 0;
     std::uint64_t call = 0;
-    std::array<char, 464> text{};
+    std::array<char, 456> text{};
   };
   struct told_note {
     note content;
@@ -295,11 +297,11 @@ class mpi_notices {
     if (head.fingerprint != mine_.fingerprint) {
       fail({who() + " calls " + signature_.operation() + ", call " + std::to_string(call_) +
                 ", with " + signature_.difference(received_signature(of, head.fingerprint), peer),
-            channel_->rank(), peer, -1, -1});
+            channel_->rank(), peer, -1, -1, true});
     } else if (head.wires != mine_.wires) {
       fail({who() + " and rank " + std::to_string(peer) +
                 " prepared their schedules in different orders",
-            channel_->rank(), peer, -1, -1});
+            channel_->rank(), peer, -1, -1, true});
     } else {
       of.is_present = true;
     }
@@ -317,17 +319,18 @@ class mpi_notices {
     failed_call_ = heard_.call;
     failure_ = collective_error(std::string(all.substr(0, all.find('\0'))), from,
                                 static_cast<int>(heard_.peer), static_cast<int>(heard_.tree),
-                                heard_.chunk);
+                                heard_.chunk, heard_.disagrees != 0);
   }
-  [[nodiscard]] note make_note(note_kind kind, std::string_view text, int rank, int peer, int tree,
-                               long long chunk) const {
+  [[nodiscard]] note make_note(note_kind kind, collective_error const& told) const {
     note result;
     result.kind = static_cast<std::int64_t>(kind);
-    result.rank = rank;
-    result.peer = peer;
-    result.tree = tree;
-    result.chunk = chunk;
+    result.rank = told.rank;
+    result.peer = told.peer;
+    result.tree = told.tree;
+    result.chunk = told.chunk;
+    result.disagrees = told.disagrees ? 1 : 0;
     result.call = failed_call_;
+    std::string_view const text = told.what();
     text.substr(0, result.text.size() - 1).copy(result.text.data(), result.text.size() - 1);
     return result;
   }
