@@ -5,6 +5,8 @@
 #include <blink/collectives/wire_protocol.hpp>
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/transports/cuda/cuda_devices.cuh>
+#include <blink/transports/cuda/device_call.hpp>
+#include <blink/transports/cuda/list_batch.hpp>
 #include <blink/transports/cuda/peer_memory.hpp>
 #include <blink/transports/cuda/piece_call.hpp>
 #include <blink/transports/cuda/work_kernel.cuh>
@@ -18,8 +20,10 @@ BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_link, blink::bfloat16, widened_sum, bl
 BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_link, unsigned char, blink::detail::no_reducer,
                          blink::small_packets);
 
-// Sends and receives between processes, and the lists of those that are many.
+// Sends and receives between processes, and lists that arguments do not hold.
 template __global__ void blink::work_kernel<blink::piece_call>(
     BLINK_KERNEL_CONSTANT blink::piece_call const);
-template __global__ void blink::work_kernel<blink::piece_batch>(
-    BLINK_KERNEL_CONSTANT blink::piece_batch const);
+template __global__ void blink::work_kernel<blink::list_batch<blink::piece_part>>(
+    BLINK_KERNEL_CONSTANT blink::list_batch<blink::piece_part> const);
+template __global__ void blink::work_kernel<blink::list_batch<blink::tree_call>>(
+    BLINK_KERNEL_CONSTANT blink::list_batch<blink::tree_call> const);

@@ -25,7 +25,7 @@ foreach(kernel IN LISTS kernels)
     set(wanted ld.relaxed.sys st.relaxed.sys ld.acquire.sys st.release.sys)
   elseif(name MATCHES "14largest_values|7moments")  # of a size that packs do not fill
     set(wanted ld.acquire.sys st.release.sys)
-  elseif(name MATCHES "put_trees_kernel|11piece_batch")  # writes tables, waits for nobody
+  elseif(name MATCHES "10list_batch")  # writes tables, waits for nobody
     set(wanted)
   endif()
   foreach(instruction IN LISTS wanted)

@@ -4,17 +4,41 @@
 // Runs one collective on a communicator of devices and compares every element with a serial loop.
 
 #include <blink/collective.hpp>
+#include <blink/collectives/choose_protocol.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/transports/cuda/device_collectives.hpp>
+#include <blink/transports/cuda/device_world_options.hpp>
 #include <blink/transports/cuda/rank_buffers.hpp>
 
 #include "collective_case.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace blink_test {
+
+/// Of tests whose buffers are in vectors.
+inline blink::device_world_options options_in_vectors(std::vector<int> devices) {
+  blink::device_world_options options;
+  options.devices = std::move(devices);
+  options.checks_places = false;
+  options.slot_bytes = 512;
+  return options;
+}
+
+/// Packets below so many bytes, chunks from there on.
+constexpr blink::protocol_costs border_at(double bytes) {
+  return {1, 0, bytes};
+}
+
+/// Of a call with buffers of its own, whose values come from the seed.
+inline collective_case case_of(blink::collective kind, std::size_t count, std::uint64_t seed,
+                               bool is_in_place = false) {
+  return {kind, count, is_in_place, 0, seed};
+}
 
 /// The buffers of all ranks, or of those of one process, for a case, and the call.
 template <class T>

@@ -224,11 +224,6 @@ class emulated_devices {
   void copy(int device, void* to, void const* from, std::size_t bytes, stream on) {
     put(device, on, [=] { std::memcpy(to, from, bytes); });
   }
-  void put_trees(int device, blink::tree_batch const& trees, stream on) {
-    put(device, on, [trees] {
-      for (std::uint32_t k = 0; k < trees.count; ++k) trees.put(k);
-    });
-  }
   stream make_stream(int) { return make_stream(); }
   void destroy_stream(stream) {}
   void copy_between(int to_device, void* to, int from_device, void const* from, std::size_t bytes,

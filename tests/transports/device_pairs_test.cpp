@@ -10,6 +10,7 @@
 #include <blink/transports/processes.hpp>
 #include <blink/transports/session_bootstrap.hpp>
 
+#include "support/device_process.hpp"
 #include "support/emulated_devices.hpp"
 #include "support/expect_error.hpp"
 #include "support/forked_ranks.hpp"
@@ -125,13 +126,10 @@ TEST(pair_layout, messages_fill_no_more_than_a_slot) {
 
 // --- pieces ---
 
-struct part {
+struct part : blink_test::device_process<world> {
   part(std::string const& path, int process, blink::device_world_options const& options,
-       emulated_devices::options what = {.devices = 3})
-      : machine((what.shares_memory = true, what)),
-        session(path, process),
-        bootstrap(session),
-        all(machine, options, bootstrap) {
+       emulated_devices::options const& what = {.devices = 3})
+      : device_process(path, process, options, what) {
     for (std::size_t k = 0; k < all.devices().size(); ++k) on.push_back(machine.make_stream());
   }
   /// Until this process knows that a call has failed.
@@ -140,10 +138,6 @@ struct part {
     return error_of([&] { all.check(); });
   }
 
-  emulated_devices machine;
-  blink::process_world session;
-  blink::session_bootstrap<blink::process_world> bootstrap;
-  world all;
   world::streams on;
 };
 
@@ -212,17 +206,9 @@ TEST(device_pairs, random_pieces_come_as_they_were) {
   }
 }
 
-/// Runs `body(mine, process)` in two processes with two ranks on a device each.
 template <class Body>
 std::vector<std::string> run(blink::device_world_options const& options, Body const& body) {
-  forked_ranks all(2);
-  all.start([&](int process) {
-    part mine(all.path(), process, options);
-    return body(mine, process);
-  });
-  std::vector<std::string> texts;
-  for (auto const& end : all.finish()) texts.push_back(end.text);
-  return texts;
+  return blink_test::run_device_processes<part>(2, options, body);
 }
 
 TEST(device_pairs, all_begin_anew_after_sizes_that_differ) {

@@ -16,6 +16,7 @@
 
 #include "support/collective_case.hpp"
 #include "support/device_case.hpp"
+#include "support/device_process.hpp"
 #include "support/emulated_devices.hpp"
 #include "support/expect_error.hpp"
 #include "support/forked_ranks.hpp"
@@ -38,7 +39,8 @@ namespace device_processes_test {
 namespace {
 
 using blink_test::below;
-using blink_test::collective_case;
+using blink_test::border_at;
+using blink_test::case_of;
 using blink_test::device_case;
 using blink_test::emulated_devices;
 using blink_test::error_of;
@@ -50,42 +52,17 @@ template <class Protocols>
 using world_of = blink::basic_device_world<emulated_devices, blink::slot_peer_link, Protocols>;
 using world = world_of<model>;
 
-/// One process's devices, and its world.
 template <class Protocols>
-struct part_with {
-  part_with(std::string const& path, int process, blink::device_world_options const& options,
-            emulated_devices::options what = {.devices = 3})
-      : machine((what.shares_memory = true, what)),
-        session(path, process),
-        bootstrap(session),
-        all(machine, options, bootstrap) {}
-
-  emulated_devices machine;
-  blink::process_world session;
-  blink::session_bootstrap<blink::process_world> bootstrap;
-  world_of<Protocols> all;
-};
+using part_with = blink_test::device_process<world_of<Protocols>>;
 using part = part_with<model>;
 
 /// Of tests that wait until it is over; the calls before have to be done in it on a busy machine, too.
 constexpr std::chrono::milliseconds short_deadline(1500);
 
 blink::device_world_options options_of(std::vector<int> devices) {
-  blink::device_world_options options;
-  options.devices = std::move(devices);
-  options.checks_places = false;  // buffers are in vectors
-  options.slot_bytes = 512;
+  auto options = blink_test::options_in_vectors(std::move(devices));
   options.deadline = std::chrono::seconds(20);
   return options;
-}
-
-collective_case case_of(blink::collective kind, std::size_t count, std::uint64_t seed) {
-  return {kind, count, false, 0, seed};
-}
-
-/// Packets below so many bytes, chunks from there on.
-constexpr blink::protocol_costs border_at(double bytes) {
-  return {1, 0, bytes};
 }
 
 /// The same calls in every process, drawn from the seed; each checks the results of its ranks.
@@ -152,18 +129,10 @@ TYPED_TEST(device_processes_with, random_calls_are_exact) {
   }
 }
 
-/// Runs `body(mine)` in so many processes, with a device each; by process what it returned or threw.
 template <class Body>
 std::vector<std::string> run(int processes, blink::device_world_options const& options,
                              Body const& body) {
-  forked_ranks all(processes);
-  all.start([&](int process) {
-    part mine(all.path(), process, options);
-    return body(mine, process);
-  });
-  std::vector<std::string> texts;
-  for (auto const& end : all.finish()) texts.push_back(end.text);
-  return texts;
+  return blink_test::run_device_processes<part>(processes, options, body);
 }
 
 std::string sum_up(part& mine, std::size_t count = 100) {

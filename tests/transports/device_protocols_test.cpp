@@ -15,6 +15,7 @@
 
 #include "support/collective_case.hpp"
 #include "support/device_case.hpp"
+#include "support/device_replays.hpp"
 #include "support/emulated_devices.hpp"
 #include "support/expect_error.hpp"
 #include "support/random_device_calls.hpp"
@@ -34,7 +35,8 @@ namespace device_protocols_test {
 namespace {
 
 using blink::collective;
-using blink_test::collective_case;
+using blink_test::border_at;
+using blink_test::case_of;
 using blink_test::device_case;
 using blink_test::emulated_devices;
 using blink_test::protocol_launches;
@@ -48,23 +50,10 @@ using model = blink::modelled_protocol;
 using packet_world = world_of<blink::slot_peer_link, packets>;
 using choosing_world = world_of<blink::reaching_peer_link, model>;
 
-/// Packets below so many bytes, chunks from there on.
-constexpr blink::protocol_costs border_at(double bytes) {
-  return {1, 0, bytes};
-}
-
 blink::device_world_options options_of(std::vector<int> devices) {
-  blink::device_world_options options;
-  options.devices = std::move(devices);
-  options.checks_places = false;  // buffers are in vectors
-  options.slot_bytes = 512;
+  auto options = blink_test::options_in_vectors(std::move(devices));
   options.packet_slot_bytes = 256;
   return options;
-}
-
-collective_case case_of(collective kind, std::size_t count, std::uint64_t seed,
-                        bool is_in_place = false) {
-  return {kind, count, is_in_place, 0, seed};
 }
 
 template <class Link>
@@ -287,26 +276,18 @@ TEST(device_choices, captured_calls_of_both_are_replayed_between_others) {
   device_case<int> small(case_of(collective::all_reduce, 100, 1), plan);
   device_case<int> large(case_of(collective::all_reduce, 1000, 2), plan);
   device_case<int> other(case_of(collective::all_gather, 10, 3), plan);
-  auto const a = machine.make_stream();
-  auto const b = machine.make_stream();
-  machine.begin_capture({a, b});
-  small.enqueue(all, blink::sum{}, {a, b});
-  large.enqueue(all, blink::sum{}, {a, b});
-  auto const graph = machine.end_capture({a, b});
+  EXPECT_EQ(replay_between(machine, all, {&small, &large}, other,
+                           {machine.make_stream(), machine.make_stream()}),
+            "");
   EXPECT_GT(machine.packet_launches(), 0);
   EXPECT_GT(machine.chunk_launches(), 0);
-  for (int replay = 0; replay < 3; ++replay) {
-    small.forget();
-    large.forget();
-    other.forget();
-    machine.replay(graph);
-    all.wait({a, b});
-    EXPECT_EQ(small.wrong(blink::sum{}), "");
-    EXPECT_EQ(large.wrong(blink::sum{}), "");
-    other.enqueue(all, blink::sum{}, {a, b});
-    all.wait({a, b});
-    EXPECT_EQ(other.wrong(blink::sum{}), "");
-  }
+}
+
+std::string begun_anew(packet_world& all, device_case<int>& now, packet_world::streams const& on) {
+  all.recover();
+  now.enqueue(all, blink::sum{}, on);
+  all.wait(on);
+  return now.wrong(blink::sum{});
 }
 
 // Also in a barrier, which has no elements: it waits for everyone.
@@ -366,10 +347,7 @@ TEST(device_packets_faults, who_does_not_take_is_named) {
                "rank 0 (device 0), broadcast, tree 0, chunk 4 of 32: waits for rank 1 "
                "(device 1) to take it, whose kernel has not begun");
   machine.release_stream(1, b);
-  all.recover();
-  now.enqueue(all, blink::sum{}, {a, b});
-  all.wait({a, b});
-  EXPECT_EQ(now.wrong(blink::sum{}), "");
+  EXPECT_EQ(begun_anew(all, now, {a, b}), "");
 }
 
 TEST(device_packets_faults, an_owner_may_abort) {
@@ -384,10 +362,7 @@ TEST(device_packets_faults, an_owner_may_abort) {
   machine.synchronize(0, a);  // ends long before the deadline of 30 seconds
   EXPECT_ERROR(all.check(), "aborted by its owner");
   machine.release_stream(1, b);
-  all.recover();
-  now.enqueue(all, blink::sum{}, {a, b});
-  all.wait({a, b});
-  EXPECT_EQ(now.wrong(blink::sum{}), "");
+  EXPECT_EQ(begun_anew(all, now, {a, b}), "");
 }
 
 TEST(device_choices, bad_costs_are_refused) {

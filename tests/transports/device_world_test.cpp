@@ -13,6 +13,7 @@
 
 #include "support/collective_case.hpp"
 #include "support/device_case.hpp"
+#include "support/device_replays.hpp"
 #include "support/emulated_devices.hpp"
 #include "support/expect_error.hpp"
 #include "support/random_device_calls.hpp"
@@ -29,27 +30,15 @@ namespace device_world_test {
 
 namespace {
 
-using blink_test::collective_case;
+using blink_test::case_of;
 using blink_test::device_case;
 using blink_test::emulated_devices;
+using blink_test::options_in_vectors;
 using blink_test::random_device_calls;
 // Of chunks alone: device_protocols_test.cpp has packets, and worlds that choose.
 using chunks = blink::fixed_protocol<blink::whole_chunks>;
 using world = blink::basic_device_world<emulated_devices, blink::reaching_peer_link, chunks>;
 using slot_world = blink::basic_device_world<emulated_devices, blink::slot_peer_link, chunks>;
-
-blink::device_world_options options_of(std::vector<int> devices) {
-  blink::device_world_options options;
-  options.devices = std::move(devices);
-  options.checks_places = false;  // most tests have their buffers in vectors
-  options.slot_bytes = 512;
-  return options;
-}
-
-collective_case case_of(blink::collective kind, std::size_t count, std::uint64_t seed,
-                        bool is_in_place = false) {
-  return {kind, count, is_in_place, 0, seed};
-}
 
 TEST(device_world, random_calls_are_exact) {
   for (std::uint64_t seed = 0; seed < 24; ++seed) {
@@ -76,7 +65,7 @@ TEST(device_world, blocks_of_three_threads_are_exact) {
 
 TEST(device_world, more_trees_than_an_argument_holds) {
   emulated_devices machine({.devices = 2, .room = 2048});
-  world all(machine, options_of({0, 0, 0, 0, 1, 1, 1}));
+  world all(machine, options_in_vectors({0, 0, 0, 0, 1, 1, 1}));
   device_case<std::int32_t> now(case_of(blink::collective::all_to_all, 37, 5),
                                 blink::all_to_all_schedule(7));
   for (int repeat = 0; repeat < 2; ++repeat) {
@@ -87,38 +76,21 @@ TEST(device_world, more_trees_than_an_argument_holds) {
   }
 }
 
-// Positions are in the memory of devices: a replay goes on where the last call ended.
 TEST(device_world, captured_calls_are_replayed_between_others) {
   emulated_devices machine({.devices = 2, .room = 4096});
-  world all(machine, options_of({0, 0, 1, 1}));
+  world all(machine, options_in_vectors({0, 0, 1, 1}));
   auto const plan = blink::ring_schedule(4);
-  device_case<std::int32_t> captured(case_of(blink::collective::all_reduce, 1000, 1), plan);
+  device_case<std::int32_t> first(case_of(blink::collective::all_reduce, 1000, 1), plan);
   device_case<std::int32_t> second(case_of(blink::collective::all_gather, 77, 2), plan);
   device_case<std::int32_t> outside(case_of(blink::collective::all_reduce, 501, 3), plan);
-  auto const a = machine.make_stream();
-  auto const b = machine.make_stream();
-  machine.begin_capture({a, b});
-  captured.enqueue(all, blink::sum{}, {a, b});
-  second.enqueue(all, blink::sum{}, {a, b});
-  auto const graph = machine.end_capture({a, b});
-  EXPECT_NE(captured.wrong(blink::sum{}), "") << "a captured call has not run";
-  for (int replay = 0; replay < 4; ++replay) {
-    captured.forget();
-    second.forget();
-    outside.forget();
-    machine.replay(graph);
-    all.wait({a, b});
-    EXPECT_EQ(captured.wrong(blink::sum{}), "");
-    EXPECT_EQ(second.wrong(blink::sum{}), "");
-    outside.enqueue(all, blink::sum{}, {a, b});
-    all.wait({a, b});
-    EXPECT_EQ(outside.wrong(blink::sum{}), "");
-  }
+  EXPECT_EQ(replay_between(machine, all, {&first, &second}, outside,
+                           {machine.make_stream(), machine.make_stream()}),
+            "");
 }
 
 TEST(device_world, streams_of_a_call_belong_to_one_graph) {
   emulated_devices machine({.devices = 2});
-  world all(machine, options_of({0, 1}));
+  world all(machine, options_in_vectors({0, 1}));
   device_case<int> now(case_of(blink::collective::all_reduce, 10, 1), blink::star_schedule(2));
   auto const a = machine.make_stream();
   auto const b = machine.make_stream();
@@ -130,7 +102,7 @@ TEST(device_world, streams_of_a_call_belong_to_one_graph) {
 // opposite order. Without the order of calls both would wait for ever.
 std::string two_communicators(bool keeps_order) {
   emulated_devices machine({.devices = 2, .room = 128 * 4, .keeps_order = keeps_order});
-  auto options = options_of({0, 0, 1, 1});
+  auto options = options_in_vectors({0, 0, 1, 1});
   options.threads = 128;
   options.deadline = std::chrono::milliseconds(keeps_order ? 20000 : 300);
   world first(machine, options), second(machine, options);
@@ -164,7 +136,7 @@ TEST(device_world, communicators_take_turns) {
 
 TEST(device_world, who_never_begins_is_named_and_the_world_begins_anew) {
   emulated_devices machine({.devices = 2});
-  auto options = options_of({0, 0, 1});
+  auto options = options_in_vectors({0, 0, 1});
   options.deadline = std::chrono::milliseconds(1500);  // room for busy machines
   world all(machine, options);
   device_case<int> now(case_of(blink::collective::all_reduce, 100, 1), blink::chain_schedule(3, 0));
@@ -191,7 +163,7 @@ TEST(device_world, who_never_begins_is_named_and_the_world_begins_anew) {
 
 TEST(device_world, an_owner_may_abort) {
   emulated_devices machine({.devices = 2});
-  world all(machine, options_of({0, 1}));
+  world all(machine, options_in_vectors({0, 1}));
   device_case<int> now(case_of(blink::collective::all_reduce, 100, 1), blink::star_schedule(2));
   auto const a = machine.make_stream();
   auto const b = machine.make_stream();
@@ -209,7 +181,7 @@ TEST(device_world, an_owner_may_abort) {
 
 TEST(device_world, a_launch_that_fails_ends_the_others) {
   emulated_devices machine({.devices = 2, .fails_launch_on = 1});
-  world all(machine, options_of({0, 1}));
+  world all(machine, options_in_vectors({0, 1}));
   device_case<int> now(case_of(blink::collective::all_reduce, 100, 1), blink::star_schedule(2));
   EXPECT_ERROR(now.enqueue(all, blink::sum{}), "launch failed");
   machine.synchronize(0);
@@ -218,22 +190,22 @@ TEST(device_world, a_launch_that_fails_ends_the_others) {
 
 TEST(device_world, bad_options_are_refused) {
   emulated_devices machine({.devices = 2, .blocks_launches = true, .unreachable = {{1, 0}}});
-  EXPECT_ERROR(world(machine, options_of({})), "at least one rank");
-  EXPECT_ERROR(world(machine, options_of({0, 2})), "rank 1 is on device 2, there are 2");
-  EXPECT_ERROR(world(machine, options_of(std::vector<int>(65, 0))), "65 ranks, at most 64");
-  EXPECT_ERROR(world(machine, options_of({0, 1})), "CUDA_LAUNCH_BLOCKING");
-  auto odd = options_of({0});
+  EXPECT_ERROR(world(machine, options_in_vectors({})), "at least one rank");
+  EXPECT_ERROR(world(machine, options_in_vectors({0, 2})), "rank 1 is on device 2, there are 2");
+  EXPECT_ERROR(world(machine, options_in_vectors(std::vector<int>(65, 0))), "65 ranks, at most 64");
+  EXPECT_ERROR(world(machine, options_in_vectors({0, 1})), "CUDA_LAUNCH_BLOCKING");
+  auto odd = options_in_vectors({0});
   odd.threads = 100;
   EXPECT_ERROR(world(machine, odd), "multiple of 32");
   emulated_devices apart({.devices = 2, .unreachable = {{1, 0}}});
-  world all(apart, options_of({0, 1}));
+  world all(apart, options_in_vectors({0, 1}));
   EXPECT_ERROR((void)all.prepare(blink::chain_schedule(2, 0)),
                "device 1 does not reach the memory of device 0");
 }
 
 TEST(device_world, memory_is_counted_before_it_is_allocated) {
   emulated_devices machine({.devices = 2});
-  auto options = options_of({0, 0, 0, 1, 1, 1});
+  auto options = options_in_vectors({0, 0, 0, 1, 1, 1});
   options.slot_bytes = 1 << 16;
   options.memory_cap = 2 << 20;
   slot_world all(machine, options);
@@ -252,7 +224,7 @@ TEST(device_world, memory_is_counted_before_it_is_allocated) {
 
 TEST(device_world, bad_buffers_are_refused) {
   emulated_devices machine({.devices = 2});
-  auto options = options_of({0, 0, 1});
+  auto options = options_in_vectors({0, 0, 1});
   options.checks_places = true;
   world all(machine, options);
   std::vector<blink::device_allocation<emulated_devices>> memory;
@@ -293,7 +265,7 @@ TEST(device_world, bad_buffers_are_refused) {
 
 TEST(device_world, exchange_moves_pieces_in_rounds) {
   emulated_devices machine({.devices = 2});
-  auto options = options_of({0, 0, 1});
+  auto options = options_in_vectors({0, 0, 1});
   world all(machine, options);
   auto const plan = blink::all_to_all_schedule(3);
   std::vector<int> out(30), in(30, -1);
@@ -329,7 +301,7 @@ TEST(device_world, exchange_moves_pieces_in_rounds) {
 // Direct reads in one step for small buffers, a ring for large ones.
 TEST(device_world, methods_say_which_schedule_for_which_size) {
   emulated_devices machine({.devices = 2});
-  world all(machine, options_of({0, 1, 1}));
+  world all(machine, options_in_vectors({0, 1, 1}));
   blink::method_table const table{
       blink::collective::all_reduce,
       {{"one-shot", blink::one_shot_schedule(3)}, {"ring", blink::ring_schedule(3)}},
@@ -355,7 +327,7 @@ TEST(device_world, methods_say_which_schedule_for_which_size) {
 
 TEST(device_world, edges_tell_what_they_carried) {
   emulated_devices machine({.devices = 2});
-  world all(machine, options_of({0, 1, 1}));
+  world all(machine, options_in_vectors({0, 1, 1}));
   auto& plan = all.prepare(blink::chain_schedule(3, 0));
   device_case<int> now(case_of(blink::collective::all_reduce, 1000, 1), plan.prepared().source());
   now.enqueue(all, blink::sum{});

@@ -106,6 +106,15 @@ class prepared_schedule {
     if (!refusal.empty()) throw precondition_error(refusal);
   }
 
+  /// All that it carries.
+  [[nodiscard]] std::vector<collective> carries() const {
+    std::vector<collective> result;
+    for (std::size_t kind = 0; kind < refusals_.size(); ++kind) {
+      if (refusals_[kind].empty()) result.push_back(static_cast<collective>(kind));
+    }
+    return result;
+  }
+
   /// Where the block that a lane's tree carries a part of begins, in elements, if all are of `count`.
   [[nodiscard]] block_range equal_block(lane const& here, collective kind,
                                         std::size_t count) const {
@@ -206,13 +215,6 @@ class prepared_schedule {
       } catch (precondition_error const& refusal) {
         result[kind] = refusal.what();
       }
-    }
-    return result;
-  }
-  [[nodiscard]] std::vector<collective> carries() const {
-    std::vector<collective> result;
-    for (std::size_t kind = 0; kind < refusals_.size(); ++kind) {
-      if (refusals_[kind].empty()) result.push_back(static_cast<collective>(kind));
     }
     return result;
   }

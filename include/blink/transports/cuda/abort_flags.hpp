@@ -3,6 +3,7 @@
 
 #include <blink/collectives/counter.hpp>
 #include <blink/config.hpp>
+#include <blink/transports/cuda/call_watch.hpp>
 #include <blink/transports/cuda/device_allocation.hpp>
 #include <blink/transports/cuda/device_memory.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
@@ -48,12 +49,13 @@ class abort_flags {
     });
   }
 
-  /// Puts those of a device of this process into a call of its kernels.
-  template <class Call>
-  void set_device(Call& call, std::size_t position) const {
-    call.abort = reinterpret_cast<counter*>(flags_.own(position));
-    call.aborts = reinterpret_cast<counter* const*>(lists_[position].get());
-    call.abort_count = counts_[position];
+  /// Those of a device of this process, as its kernels have them.
+  [[nodiscard]] call_watch watch(std::size_t position) const {
+    call_watch result;
+    result.abort = reinterpret_cast<counter*>(flags_.own(position));
+    result.aborts = reinterpret_cast<counter* const*>(lists_[position].get());
+    result.abort_count = counts_[position];
+    return result;
   }
   /// Kernels end that this process reaches.
   void raise() {

@@ -30,16 +30,6 @@ void const* call_kernel_address() {
   return reinterpret_cast<void const*>(&call_kernel<Link, T, Reducer, Protocol>);
 }
 
-namespace detail {
-
-/// Puts trees of a call where its kernel looks for them.
-template <class Batch>
-__global__ void put_trees_kernel(BLINK_KERNEL_CONSTANT Batch const batch) {
-  if (threadIdx.x < batch.count) batch.put(threadIdx.x);
-}
-
-}  // namespace detail
-
 }  // namespace blink::inline BLINK_ABI
 
 /// `BLINK_DECLARE_CALL_KERNEL(Link, T, Reducer);` in a header: the kernel is compiled elsewhere. That of

@@ -266,11 +266,6 @@ class cuda_devices {
   /// Blocks see the flag after the chunk at hand.
   void let_end(int) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
-  void put_trees(int device, tree_batch const& trees, stream on) {
-    detail::current_device const here(device);
-    detail::put_trees_kernel<<<1, 128, 0, on>>>(trees);
-    check(cudaGetLastError(), "launch of put_trees_kernel");
-  }
   template <transport Link, wire_protocol Protocol, class T, reducer_for<T> Reducer>
   std::uint32_t blocks_at_once(int device, std::uint32_t threads) {
     return capacity_of(call_kernel_address<Link, T, Reducer, Protocol>(), device, threads);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <blink/collective.hpp>
-#include <blink/collectives/counter.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/set_passages.hpp>
@@ -13,6 +12,7 @@
 #include <blink/collectives/wire_protocol.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/cuda/block_patience.hpp>
+#include <blink/transports/cuda/call_watch.hpp>
 #include <blink/transports/wire.hpp>
 
 #include <cstddef>
@@ -61,13 +61,9 @@ struct device_call {
 
   device_rank* ranks_here = nullptr;  ///< those of the device
   shared_wire* wires = nullptr;
-  block_state* states = nullptr;     ///< by block
-  counter* abort = nullptr;          ///< of the device: other than 0: give up
-  counter* const* aborts = nullptr;  ///< of all devices that this one reaches
-  counter* failed = nullptr;  ///< of the process, on the host: other than 0: a call has failed
-  std::uint64_t deadline_nanoseconds = 0;  ///< without any progress
+  block_state* states = nullptr;  ///< by block
+  call_watch watch{};
   std::size_t slot_bytes = 0;
-  std::uint32_t abort_count = 0;  ///< of `aborts`
   std::uint32_t rank_count = 0;
   std::uint32_t ranks_here_count = 0;
   std::uint32_t lanes_per_block = 1;
@@ -128,7 +124,7 @@ template <transport Link>
 [[nodiscard]] BLINK_HOST_DEVICE Link link_of(device_call const& call, int rank) {
   Link link{};
   link.wires = call.wires;
-  link.abort = call.abort;
+  link.abort = call.watch.abort;
   link.bytes_of_slot = call.slot_bytes;
   link.own_rank = rank;
   link.ranks = static_cast<int>(call.rank_count);
@@ -152,11 +148,7 @@ BLINK_HOST_DEVICE void run_block(Group const group, device_call const& call, std
   int const rank = share.owner->rank;
   Link const link = link_of<Link>(call, rank);
   bool const leads = group.thread_rank() == 0;
-  // After a failure nothing moves: ranks no longer agree about what was said.
-  if (!group.from_leader(leads && !link.is_aborted())) {
-    if (leads) publish(*call.failed, 1);  // it may have been another process's
-    return;
-  }
+  if (!call.watch.lets_begin(group)) return;
   if (leads) {
     auto const list = static_cast<std::uint32_t>(call.phases);
     if (share.lanes == share.owner->lanes[list]) ++share.owner->calls[list];
@@ -166,7 +158,7 @@ BLINK_HOST_DEVICE void run_block(Group const group, device_call const& call, std
     }
   }
   group.sync();
-  block_patience wait{call.abort, call.deadline_nanoseconds, 0};
+  block_patience wait = call.watch.patience();
   call_buffers<T> const buffers{static_cast<T const*>(call.inputs[rank]),
                                 static_cast<T*>(call.outputs[rank]), false};
   status const result =
@@ -175,22 +167,7 @@ BLINK_HOST_DEVICE void run_block(Group const group, device_call const& call, std
   for (std::uint32_t k = 0; k < share.count; ++k) close_lane(share.lanes[k]);
   if (result == status::ok) return;
   call.states[block] = {result, call.kind};
-  for (std::uint32_t k = 0; k < call.abort_count; ++k) publish(*call.aborts[k], 1);
-  publish(*call.failed, 1);
+  call.watch.give_up();
 }
-
-/// Trees of a call that has too many for one argument, on their way to the memory of a device.
-struct tree_batch {
-  static constexpr std::uint32_t most_trees = 80;
-
-  tree_call trees[most_trees] = {};
-  std::uint32_t first = 0;
-  std::uint32_t count = 0;
-  tree_call* all = nullptr;  ///< where they go, by tree
-
-  /// Pre: index < count.
-  BLINK_HOST_DEVICE void put(std::uint32_t index) const { all[first + index] = trees[index]; }
-};
-static_assert(std::is_trivially_copyable_v<tree_batch> && sizeof(tree_batch) <= 4096);
 
 }  // namespace blink::inline BLINK_ABI

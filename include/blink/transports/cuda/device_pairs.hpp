@@ -8,11 +8,15 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/cuda/device_call.hpp>
+#include <blink/transports/cuda/device_launcher.hpp>
 #include <blink/transports/cuda/device_memory.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
 #include <blink/transports/cuda/device_world_options.hpp>
+#include <blink/transports/cuda/list_batch.hpp>
 #include <blink/transports/cuda/pair_layout.hpp>
 #include <blink/transports/cuda/piece_call.hpp>
+#include <blink/transports/cuda/piece_lists.hpp>
+#include <blink/transports/cuda/plan_blocks.hpp>
 #include <blink/transports/cuda/rank_placement.hpp>
 #include <blink/transports/cuda/reachable_memory.hpp>
 #include <blink/transports/host_processes.hpp>
@@ -54,7 +58,8 @@ class device_pairs {
       : driver_(driver),
         where_(where),
         others_(others),
-        layout_((agree_on(others, wanted), where), wanted, options.window, options.slot_bytes) {
+        layout_((agree_on(others, wanted), where), wanted, options.window, options.slot_bytes),
+        lists_(driver, budget) {
     std::vector<device_memory_use> use;
     for (std::size_t k = 0; k < where.devices.size(); ++k) {
       use.push_back({std::max<std::size_t>(1, layout_.ends_of(place(k)).size()) * sizeof(pair_end),
@@ -89,12 +94,66 @@ class device_pairs {
         (one.sends ? ": " + memory_.refusal(where_.position_of(sender), to) : ""));
   }
 
-  /// Parts of pieces on one device, as `piece_call` has them.
+  /// Runs all pieces at once, by one kernel for each device that has some. Pre: each passes `check`.
+  ///
+  /// on:     for each device
+  /// Throws: resource_error, device_error.
+  void send_and_receive(device_launcher<Devices>& launcher, std::vector<device_piece> const& pieces,
+                        typename device_launcher<Devices>::streams const& on) {
+    std::vector<part_list> lists;
+    std::vector<device_lanes> lanes;
+    for (std::size_t k = 0; k < on.size(); ++k) {
+      auto const& made = lists.emplace_back(parts_of(k, pieces));
+      lanes.push_back({where_.devices[k], {made.wires}});
+    }
+    auto const blocks = launcher.plan(lanes, [&](int device, std::uint32_t threads) {
+      load_put_list<piece_part>(driver_, device);
+      return driver_.template work_blocks_at_once<piece_call>(device, threads);
+    });
+    piece_call call;
+    call.wires_per_block = blocks.lanes_per_block;
+    call.slot_bytes = layout_.slot_bytes();
+    auto const launch = [&](std::size_t k) {
+      lists_.put(call, where_.devices[k], lists[k].parts, on[k]);
+      call.wires = lists[k].wires;
+      call.ends = ends(k);
+      call.watch = launcher.watch(k);
+      driver_.launch_work(where_.devices[k], blocks.blocks[k], blocks.threads, call, on[k]);
+    };
+    launcher.run(on, [&](std::size_t k) { return blocks.blocks[k] > 0; }, [] {}, launch);
+  }
+
+  /// Begins anew: every wire as if no message had passed. Pre: no call is running.
+  void restart() {
+    for (std::size_t k = 0; k < images_.size(); ++k) {
+      driver_.clear(where_.devices[k], memory_.own(k), layout_.head_bytes_at(place(k)));
+      driver_.write(where_.devices[k], ends(k), images_[k].data(),
+                    images_[k].size() * sizeof(pair_end));
+    }
+  }
+
+  /// Why sends and receives have failed, as far as the devices of this process know. Pre: no call of this
+  /// process is running.
+  [[nodiscard]] std::optional<collective_error> find_failure() {
+    std::optional<collective_error> late;
+    for (std::size_t k = 0; k < images_.size(); ++k) {
+      auto now = images_[k];
+      driver_.read(where_.devices[k], now.data(), ends(k), now.size() * sizeof(pair_end));
+      for (auto const& one : now) {
+        if (auto differs = find_difference(k, one)) return differs;
+        if (one.result == status::timed_out && !late) late = describe(one);
+      }
+    }
+    return late;
+  }
+
+ private:
   struct part_list {
     std::vector<piece_part> parts;
     std::uint32_t wires = 0;
   };
-  /// Those of the ranks there. Pieces from one rank to another go one after the other, as listed.
+  /// As `piece_call` has them, of the ranks on a device. Pieces from one rank to another go one after the other,
+  /// as listed.
   [[nodiscard]] part_list parts_of(std::size_t position,
                                    std::vector<device_piece> const& pieces) const {
     std::map<std::uint32_t, std::vector<piece_part>> by_end;
@@ -125,37 +184,6 @@ class device_pairs {
     }
     return result;
   }
-  /// What differs from device to device, besides the parts.
-  void set_device(piece_call& call, std::size_t position) const {
-    call.ends = ends(position);
-    call.slot_bytes = layout_.slot_bytes();
-  }
-
-  /// Begins anew: every wire as if no message had passed. Pre: no call is running.
-  void restart() {
-    for (std::size_t k = 0; k < images_.size(); ++k) {
-      driver_.clear(where_.devices[k], memory_.own(k), layout_.head_bytes_at(place(k)));
-      driver_.write(where_.devices[k], ends(k), images_[k].data(),
-                    images_[k].size() * sizeof(pair_end));
-    }
-  }
-
-  /// Why sends and receives have failed, as far as the devices of this process know. Pre: no call of this
-  /// process is running.
-  [[nodiscard]] std::optional<collective_error> find_failure() {
-    std::optional<collective_error> late;
-    for (std::size_t k = 0; k < images_.size(); ++k) {
-      auto now = images_[k];
-      driver_.read(where_.devices[k], now.data(), ends(k), now.size() * sizeof(pair_end));
-      for (auto const& one : now) {
-        if (auto differs = find_difference(k, one)) return differs;
-        if (one.result == status::timed_out && !late) late = describe(one);
-      }
-    }
-    return late;
-  }
-
- private:
   static void agree_on(host_processes& others, pair_options const& wanted) {
     detail::fingerprint mine;
     mine.add(std::uint64_t{wanted.ways});
@@ -252,6 +280,7 @@ class device_pairs {
   reachable_memory<Devices> memory_;                              // counters, slots, ends
   std::array<std::uint64_t, device_call::most_ranks> reached_{};  // by place: places, as bits
   std::vector<std::vector<pair_end>> images_;                     // by device of this process
+  piece_lists<Devices> lists_;
 };
 
 }  // namespace blink::inline BLINK_ABI

@@ -3,7 +3,6 @@
 
 #include <blink/config.hpp>
 #include <blink/error.hpp>
-#include <blink/transports/cuda/device_call.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -52,7 +51,7 @@ struct capture_state {
 template <class D>
 concept device_runtime =
     requires(D& driver, int device, std::size_t bytes, void* memory, void const* data,
-             typename D::stream stream, typename D::event event, tree_batch const& trees) {
+             typename D::stream stream, typename D::event event) {
       { driver.device_count() } -> std::same_as<int>;
       { driver.properties(device) } -> std::same_as<device_properties>;
       { driver.launches_block() } -> std::same_as<bool>;
@@ -77,7 +76,6 @@ concept device_runtime =
       { driver.synchronize(device, stream) } -> std::same_as<void>;
       { driver.synchronize(device) } -> std::same_as<void>;
       { driver.let_end(device) } -> std::same_as<void>;
-      { driver.put_trees(device, trees, stream) } -> std::same_as<void>;
     };
 static_assert(!device_runtime<int>);
 

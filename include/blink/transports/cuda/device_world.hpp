@@ -6,7 +6,6 @@
 #include <blink/collectives/choose_protocol.hpp>
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/collective_error.hpp>
-#include <blink/collectives/counter.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/detail/no_reducer.hpp>
 #include <blink/collectives/order.hpp>
@@ -17,36 +16,32 @@
 #include <blink/collectives/wire_protocol.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
-#include <blink/transports/cuda/abort_flags.hpp>
 #include <blink/transports/cuda/device_call.hpp>
-#include <blink/transports/cuda/device_memory.hpp>
-#include <blink/transports/cuda/device_order.hpp>
+#include <blink/transports/cuda/device_launcher.hpp>
 #include <blink/transports/cuda/device_pairs.hpp>
 #include <blink/transports/cuda/device_ranks.hpp>
 #include <blink/transports/cuda/device_report.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
 #include <blink/transports/cuda/device_schedule.hpp>
 #include <blink/transports/cuda/device_stall.hpp>
+#include <blink/transports/cuda/device_tables.hpp>
 #include <blink/transports/cuda/device_world_options.hpp>
+#include <blink/transports/cuda/list_batch.hpp>
 #include <blink/transports/cuda/pair_layout.hpp>
 #include <blink/transports/cuda/peer_memory.hpp>
-#include <blink/transports/cuda/piece_call.hpp>
-#include <blink/transports/cuda/piece_lists.hpp>
-#include <blink/transports/cuda/plan_blocks.hpp>
 #include <blink/transports/cuda/protocol_schedules.hpp>
 #include <blink/transports/cuda/rank_buffers.hpp>
 #include <blink/transports/cuda/sharing_runtime.hpp>
 #include <blink/transports/host_processes.hpp>
 #include <blink/transports/process_bootstrap.hpp>
+#include <blink/transports/tree_parts.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <optional>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -103,10 +98,7 @@ class basic_device_world : public device_ranks<Devices> {
   }
   /// Waits for the calls that run, and for the worlds of the other processes to end, too, for at most
   /// the deadline: nothing is freed under a kernel.
-  ~basic_device_world() {
-    this->settle_at_the_end();
-    driver_.release_pinned(failed_);
-  }
+  ~basic_device_world() { this->settle_at_the_end(); }
 
   /// Allocates what calls along `plan` need; the same schedule again returns the same object.
   ///
@@ -166,39 +158,7 @@ class basic_device_world : public device_ranks<Devices> {
     throw_if_failed();
     for (auto const& one : pieces) check_piece(one);
     expects(on.size() == where_.devices.size(), "send_and_receive: a stream for each device");
-    std::vector<typename device_pairs<Devices>::part_list> lists;
-    std::vector<device_lanes> lanes;
-    for (std::size_t k = 0; k < on.size(); ++k) {
-      auto const& made = lists.emplace_back(pairs_->parts_of(k, pieces));
-      lanes.push_back({where_.devices[k], {made.wires}});
-    }
-    auto const blocks =
-        plan_blocks(lanes, allowed_threads(), [&](int device, std::uint32_t threads) {
-          (void)driver_.template work_blocks_at_once<piece_batch>(device, threads);  // loads it
-          return driver_.template work_blocks_at_once<piece_call>(device, threads);
-        });
-
-    piece_call call;
-    call.failed = failed_;
-    call.deadline_nanoseconds = static_cast<std::uint64_t>(options_.deadline.count());
-    call.wires_per_block = blocks.lanes_per_block;
-    typename device_order<Devices>::turn turn(driver_.order(), driver_);
-    for (std::size_t k = 0; k < on.size(); ++k) {
-      if (blocks.blocks[k] > 0) turn.begin(where_.devices[k], on[k]);
-    }
-    all_or_none([&] {
-      for (std::size_t k = 0; k < on.size(); ++k) {
-        if (blocks.blocks[k] == 0) continue;
-        lists_.put(call, where_.devices[k], lists[k].parts, on[k]);
-        call.wires = lists[k].wires;
-        pairs_->set_device(call, k);
-        flags_->set_device(call, k);
-        driver_.launch_work(where_.devices[k], blocks.blocks[k], blocks.threads, call, on[k]);
-      }
-    });
-    for (std::size_t k = 0; k < on.size(); ++k) {
-      if (blocks.blocks[k] > 0) turn.end(where_.devices[k], on[k]);
-    }
+    pairs_->send_and_receive(launcher_, pieces, on);
   }
 
   /// Waits until what is in these streams is done, one for each device, or in the default ones.
@@ -211,14 +171,14 @@ class basic_device_world : public device_ranks<Devices> {
   }
 
   /// Has a call failed? Does not wait for calls that run.
-  [[nodiscard]] bool has_failed() const {
-    return observe(*failed_) != 0 || (others_ && others_->has_failed());
-  }
+  [[nodiscard]] bool has_failed() const { return launcher_.has_failed(); }
   /// Throws: collective_error if a call has failed: who waited for whom.
   void check() { throw_if_failed(); }
 
   /// Ends the calls that run and those that are in streams, on all devices.
-  void abort() { abort(own_name() + " was aborted by its owner"); }
+  void abort() {
+    launcher_.abort({launcher_.own_name() + " was aborted by its owner", -1, -1, -1, -1});
+  }
 
   /// After a failure: waits until nothing runs, and begins anew. What was in the streams behind the
   /// call that failed has not moved anything.
@@ -229,9 +189,8 @@ class basic_device_world : public device_ranks<Devices> {
     auto const restart = [&] {
       for (auto& plan : prepared_) plan->restart();
       if (pairs_) pairs_->restart();
-      flags_->clear();
+      launcher_.restart();
       failure_.reset();
-      publish(*failed_, 0);
     };
     if (others_) {
       others_->clear_failure(restart);
@@ -248,36 +207,15 @@ class basic_device_world : public device_ranks<Devices> {
 
   basic_device_world(Devices& driver, device_world_options const& options,
                      std::unique_ptr<host_processes> others)
-      : ranks(driver, options, std::move(others), detail::fingerprint_of_types<Protocols>()) {
-    agree(others_.get(), "construction: devices", [&] {
-      for (int const device : where_.devices) {
-        auto const properties = driver_.properties(device);
-        if (properties.launches_cooperatively) continue;
-        throw precondition_error("device_world: device " + std::to_string(device) + " (" +
-                                 properties.name + ") has no cooperative launches");
-      }
-      expects(where_.devices.size() == 1 || !driver_.launches_block(),
-              "device_world: several devices need launches that return at once, and "
-              "CUDA_LAUNCH_BLOCKING is set");
-    });
-    flags_.emplace(driver, where_, this->budget_, others_.get());
-    failed_ = static_cast<counter*>(driver_.allocate_pinned(sizeof(counter)));
-    publish(*failed_, 0);
-  }
+      : ranks(driver, options, std::move(others), detail::fingerprint_of_types<Protocols>()),
+        launcher_(driver, where_, this->budget_, options_, others_.get()) {}
 
-  [[nodiscard]] std::string own_name() const { return "process " + std::to_string(where_.process); }
-  // Says so to everyone, with the reason, and lets all kernels end that this process reaches.
-  void abort(std::string const& why) {
-    if (others_) others_->fail({why, -1, -1, -1, -1});
-    flags_->raise();
-    publish(*failed_, 1);
-  }
   // Compares the call with those of other processes.
   void enter(call_signature const& signature) {
     if (!others_) return;
     if (!options_.checks_calls) return others_->count_call();
     auto const difference = others_->enter(signature);
-    if (!difference.empty()) abort(difference);
+    if (!difference.empty()) launcher_.abort({difference, -1, -1, -1, -1, true});
     throw_if_failed();
   }
 
@@ -328,11 +266,10 @@ class basic_device_world : public device_ranks<Devices> {
     detail::expect_runs<T, Reducer>(plan.prepared(), this->rank_count(), "device_world_options");
     auto const& all = this->expect_streams(on);
     auto const phases = phases_of(kind);
-    auto const blocks =
-        plan_blocks(plan.lanes(phases), allowed_threads(), [&](int device, std::uint32_t threads) {
-          return driver_.template blocks_at_once<kernel_link, Protocol, T, Reducer>(device,
-                                                                                    threads);
-        });
+    auto const blocks = launcher_.plan(plan.lanes(phases), [&](int device, std::uint32_t threads) {
+      load_put_list<tree_call>(driver_, device);
+      return driver_.template blocks_at_once<kernel_link, Protocol, T, Reducer>(device, threads);
+    });
     if (has_packets && blocks.lanes_per_block > 1) plan.expect_fit(kind, trees);
 
     device_call call;
@@ -346,8 +283,6 @@ class basic_device_world : public device_ranks<Devices> {
     if (trees.size() <= device_call::most_trees) {
       std::copy(trees.begin(), trees.end(), call.trees);
     }
-    call.failed = failed_;
-    call.deadline_nanoseconds = static_cast<std::uint64_t>(options_.deadline.count());
     call.slot_bytes = plan.prepared().tables().layout().slot_bytes;
     call.rank_count = static_cast<std::uint32_t>(this->rank_count());
     call.lanes_per_block = blocks.lanes_per_block;
@@ -357,62 +292,31 @@ class basic_device_world : public device_ranks<Devices> {
 
     enter(signature);
 
-    typename device_order<Devices>::turn turn(driver_.order(), driver_);
-    for (std::size_t k = 0; k < all.size(); ++k) turn.begin(where_.devices[k], all[k]);
-    for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
-      if (copied[rank] == 0) continue;
-      std::size_t const k = this->position_of(rank);
-      driver_.copy(where_.devices[k], copies[rank], buffers[rank].input, copied[rank], all[k]);
-    }
-    for (std::size_t k = 0; k < all.size(); ++k) put_trees(plan, k, trees, all[k]);
-    all_or_none([&] {
-      for (std::size_t k = 0; k < all.size(); ++k) {
-        plan.set_device(call, k);
-        flags_->set_device(call, k);
-        if (blocks.blocks[k] == 0) continue;
-        driver_.template launch<kernel_link, Protocol, T>(where_.devices[k], blocks.blocks[k],
-                                                          blocks.threads, call, reduce, all[k]);
+    auto const prepare = [&] {
+      for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
+        if (copied[rank] == 0) continue;
+        std::size_t const k = this->position_of(rank);
+        driver_.copy(where_.devices[k], copies[rank], buffers[rank].input, copied[rank], all[k]);
       }
-    });
-    for (std::size_t k = 0; k < all.size(); ++k) turn.end(where_.devices[k], all[k]);
-  }
-
-  // Kernels that were launched would wait for the others.
-  template <class Launch>
-  void all_or_none(Launch const& launch) {
-    try {
-      launch();
-    } catch (std::exception const& failure) {
-      abort(own_name() + ": " + failure.what());
-      throw;
-    }
-  }
-
-  [[nodiscard]] std::vector<std::uint32_t> allowed_threads() const {
-    if (options_.threads != 0) return {options_.threads};
-    return {512, 256, 128};
-  }
-
-  void put_trees(device_schedule<Devices>& plan, std::size_t position,
-                 std::vector<tree_call> const& trees, stream const& on) {
-    if (plan.call_trees(position) == nullptr) return;
-    tree_batch batch;
-    batch.all = plan.call_trees(position);
-    for (std::size_t first = 0; first < trees.size(); first += batch.count) {
-      batch.first = static_cast<std::uint32_t>(first);
-      batch.count = std::min<std::uint32_t>(tree_batch::most_trees,
-                                            static_cast<std::uint32_t>(trees.size() - first));
-      std::copy_n(trees.begin() + static_cast<std::ptrdiff_t>(first), batch.count, batch.trees);
-      driver_.put_trees(where_.devices[position], batch, on);
-    }
+      for (std::size_t k = 0; k < all.size(); ++k) {
+        auto* const there = plan.call_trees(k);
+        if (there != nullptr) put_list(driver_, where_.devices[k], there, trees, all[k]);
+      }
+    };
+    auto const launch = [&](std::size_t k) {
+      if (blocks.blocks[k] == 0) return;
+      plan.set_device(call, k);
+      call.watch = launcher_.watch(k);
+      driver_.template launch<kernel_link, Protocol, T>(where_.devices[k], blocks.blocks[k],
+                                                        blocks.threads, call, reduce, all[k]);
+    };
+    launcher_.run(all, [](std::size_t) { return true; }, prepare, launch);
   }
 
   void throw_if_failed() {
     if (!has_failed()) return;
     if (!failure_) {
-      flags_->raise();  // not all kernels reach all others
-      // What has not begun may never do so.
-      for (int const device : where_.devices) driver_.let_end(device);
+      launcher_.let_end();
       failure_ = find_cause();
     }
     throw collective_error(*failure_);
@@ -435,12 +339,10 @@ class basic_device_world : public device_ranks<Devices> {
                                  std::chrono::duration<double>(options_.deadline).count());
   }
 
-  std::optional<abort_flags<Devices>> flags_;
-  counter* failed_ = nullptr;
+  device_launcher<Devices> launcher_;
   Protocols choose_ = chooser_with<Protocols>(options_.protocols);
   std::vector<std::unique_ptr<prepared_type>> prepared_;
   std::unique_ptr<device_pairs<Devices>> pairs_;
-  piece_lists<Devices> lists_{driver_, this->budget_};
   std::optional<collective_error> failure_;
 };
 

@@ -10,6 +10,7 @@
 #include <blink/collectives/tree_walk.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/cuda/block_patience.hpp>
+#include <blink/transports/cuda/call_watch.hpp>
 #include <blink/transports/cuda/peer_memory.hpp>
 #include <blink/transports/wire.hpp>
 
@@ -92,15 +93,11 @@ struct piece_call {
 
   piece_part parts[most_parts] = {};  ///< the first of each wire, then those that follow
   piece_part const* more_parts =
-      nullptr;                       ///< all of them, in memory of the device, if they are more
-  pair_end* ends = nullptr;          ///< of the device
-  counter* abort = nullptr;          ///< of the device: other than 0: give up
-  counter* const* aborts = nullptr;  ///< of all devices that this one reaches
-  counter* failed = nullptr;  ///< of the process, on the host: other than 0: a call has failed
-  std::uint64_t deadline_nanoseconds = 0;  ///< without any progress
+      nullptr;               ///< all of them, in memory of the device, if they are more
+  pair_end* ends = nullptr;  ///< of the device
+  call_watch watch{};
   std::size_t slot_bytes = 0;
-  std::uint32_t abort_count = 0;  ///< of `aborts`
-  std::uint32_t wires = 0;        ///< that have a part
+  std::uint32_t wires = 0;  ///< that have a part
   std::uint32_t wires_per_block = 1;
 
   [[nodiscard]] BLINK_HOST_DEVICE piece_part const& part(std::uint32_t number) const {
@@ -112,30 +109,12 @@ struct piece_call {
 };
 static_assert(std::is_trivially_copyable_v<piece_call> && sizeof(piece_call) <= 4096);
 
-/// Parts of a call that has too many for one argument, on their way to the memory of a device.
-struct piece_batch {
-  static constexpr std::uint32_t most_parts = 120;
-
-  piece_part parts[most_parts] = {};
-  std::uint32_t first = 0;
-  std::uint32_t count = 0;
-  piece_part* all = nullptr;  ///< where they go, by number
-
-  template <thread_group Group>
-  BLINK_HOST_DEVICE void operator()(Group const group, std::uint32_t) const {
-    for (std::uint32_t k = group.thread_rank(); k < count; k += group.size()) {
-      all[first + k] = parts[k];
-    }
-  }
-};
-static_assert(std::is_trivially_copyable_v<piece_batch> && sizeof(piece_batch) <= 4096);
-
 namespace detail {
 
 [[nodiscard]] BLINK_HOST_DEVICE inline piece_link link_of(pair_end& here, piece_call const& call) {
   piece_link link{};
   link.wires = &here.wire;
-  link.abort = call.abort;
+  link.abort = call.watch.abort;
   link.bytes_of_slot = call.slot_bytes;
   link.own_rank = here.end.sends ? here.wire.sender : here.wire.receiver;
   link.whole = here.whole;
@@ -196,16 +175,12 @@ BLINK_HOST_DEVICE void run_pieces(Group const group, piece_call const& call, std
     return call.ends[call.part(first + k).end];
   };
   bool const leads = group.thread_rank() == 0;
-  // After a failure nothing moves: ranks no longer agree about what was said.
-  if (!group.from_leader(leads && observe(*call.abort) == 0)) {
-    if (leads) publish(*call.failed, 1);  // it may have been another process's
-    return;
-  }
+  if (!call.watch.lets_begin(group)) return;
   for (std::uint32_t k = 0; leads && k < count; ++k) {
     detail::open_part(end_of(k), call, call.part(first + k));
   }
   group.sync();
-  block_patience wait{call.abort, call.deadline_nanoseconds, 0};
+  block_patience wait = call.watch.patience();
   status result = status::ok;
   for (;;) {
     bool goes_on = false;  // known to the leader, as all that follows from it
@@ -230,8 +205,7 @@ BLINK_HOST_DEVICE void run_pieces(Group const group, piece_call const& call, std
   for (std::uint32_t k = 0; k < count; ++k) {
     if (end_of(k).is_open) end_of(k).result = result;
   }
-  for (std::uint32_t k = 0; k < call.abort_count; ++k) publish(*call.aborts[k], 1);
-  publish(*call.failed, 1);
+  call.watch.give_up();
 }
 
 template <thread_group Group>

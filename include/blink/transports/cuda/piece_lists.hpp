@@ -5,11 +5,11 @@
 #include <blink/transports/cuda/device_allocation.hpp>
 #include <blink/transports/cuda/device_memory.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
+#include <blink/transports/cuda/list_batch.hpp>
 #include <blink/transports/cuda/piece_call.hpp>
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <vector>
 
@@ -33,16 +33,9 @@ class piece_lists {
       std::copy(parts.begin(), parts.end(), call.parts);
       return;
     }
-    piece_batch batch;
-    batch.all = room_for(device, parts.size());
-    for (std::size_t first = 0; first < parts.size(); first += batch.count) {
-      batch.first = static_cast<std::uint32_t>(first);
-      batch.count = static_cast<std::uint32_t>(
-          std::min<std::size_t>(piece_batch::most_parts, parts.size() - first));
-      std::copy_n(parts.begin() + static_cast<std::ptrdiff_t>(first), batch.count, batch.parts);
-      driver_.launch_work(device, 1, 128, batch, on);
-    }
-    call.more_parts = batch.all;
+    auto* const there = room_for(device, parts.size());
+    put_list(driver_, device, there, parts, on);
+    call.more_parts = there;
   }
 
  private:

@@ -8,13 +8,13 @@
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/wire_protocol.hpp>
 #include <blink/config.hpp>
-#include <blink/error.hpp>
 #include <blink/transports/cuda/device_call.hpp>
 #include <blink/transports/cuda/device_memory.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
 #include <blink/transports/cuda/device_schedule.hpp>
 #include <blink/transports/cuda/rank_placement.hpp>
 #include <blink/transports/host_processes.hpp>
+#include <blink/transports/pipeline.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/wire_tables.hpp>
 
@@ -55,11 +55,8 @@ class protocol_schedules {
           std::min<std::uint64_t>(layout.window, packets_of::most_window));
       packets_.emplace(driver, where, budget, plan, own, costs, others);
     }
-    for (std::size_t kind = 0; kind < steps_.size(); ++kind) {
-      try {
-        steps_[kind] = steps_of(plan, static_cast<collective>(kind));
-      } catch (precondition_error const&) {  // not carried: calls are refused
-      }
+    for (auto const kind : prepared().carries()) {
+      steps_[static_cast<std::size_t>(kind)] = steps_of(plan, kind);
     }
   }
 
@@ -125,7 +122,7 @@ class protocol_schedules {
 
  private:
   std::optional<device_schedule<Devices>> chunks_, packets_;
-  std::array<int, collective_names.size()> steps_{};
+  std::array<int, collective_names.size()> steps_{};  // by collective, of those it carries
 };
 
 }  // namespace blink::inline BLINK_ABI

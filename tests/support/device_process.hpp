@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Communicators of emulated devices in forked processes.
+
+#include <blink/transports/cuda/device_world_options.hpp>
+#include <blink/transports/processes.hpp>
+#include <blink/transports/session_bootstrap.hpp>
+
+#include "emulated_devices.hpp"
+#include "forked_ranks.hpp"
+
+#include <string>
+#include <vector>
+
+namespace blink_test {
+
+/// One process's devices, and its communicator.
+template <class World>
+struct device_process {
+  device_process(std::string const& path, int process, blink::device_world_options const& options,
+                 emulated_devices::options what = {.devices = 3})
+      : machine((what.shares_memory = true, what)),
+        session(path, process),
+        bootstrap(session),
+        all(machine, options, bootstrap) {}
+
+  emulated_devices machine;
+  blink::process_world session;
+  blink::session_bootstrap<blink::process_world> bootstrap;
+  World all;
+};
+
+/// By process what `body(mine, process)` returned or threw; `Part` is a `device_process`, made from `options`.
+template <class Part, class Body>
+std::vector<std::string> run_device_processes(int processes,
+                                              blink::device_world_options const& options,
+                                              Body const& body) {
+  forked_ranks all(processes);
+  all.start([&](int process) {
+    Part mine(all.path(), process, options);
+    return body(mine, process);
+  });
+  std::vector<std::string> texts;
+  for (auto const& end : all.finish()) texts.push_back(end.text);
+  return texts;
+}
+
+}  // namespace blink_test
