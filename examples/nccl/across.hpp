@@ -120,11 +120,9 @@ class across {
       if (calls >= own) continue;
       auto const lost = all_.loss_of(peer);
       if (lost.empty() || all_.calls(peer) >= own) continue;
-      bool const has_died = lost == "has died";
-      return {has_died ? result::remote_error : result::invalid_usage,
-              all_.name(peer) + (has_died ? " has died" : " has destroyed its communicator") +
-                  " after " + std::to_string(calls) + " calls, process " +
-                  std::to_string(all_.process()) + " has made " + std::to_string(own)};
+      return ended(all_.name(peer), lost,
+                   std::to_string(calls) + " calls, process " + std::to_string(all_.process()) +
+                       " has made " + std::to_string(own));
     }
     return {};
   }
@@ -143,13 +141,10 @@ class across {
       if (theirs.load() >= wanted) continue;
       auto const lost = all_.loss_of(process);
       if (lost.empty() || theirs.load() >= wanted) continue;
-      bool const has_died = lost == "has died";
       std::string const what = sends ? " sends to rank " : " receives from rank ";
-      return {has_died ? result::remote_error : result::invalid_usage,
-              "rank " + std::to_string(rank) + " has called " + std::to_string(wanted) + what +
-                  std::to_string(peer) + ", whose " + all_.name(process) +
-                  (has_died ? " has died" : " has destroyed its communicator") + " after " +
-                  std::to_string(theirs.load()) + (sends ? " receives" : " sends")};
+      return ended("rank " + std::to_string(rank) + " has called " + std::to_string(wanted) + what +
+                       std::to_string(peer) + ", whose " + all_.name(process),
+                   lost, std::to_string(theirs.load()) + (sends ? " receives" : " sends"));
     }
     return {};
   }
@@ -161,6 +156,15 @@ class across {
   }
 
  private:
+  /// Who makes no more calls, `how`, and after which ones.
+  ///
+  /// how: what `host_processes::loss_of` says
+  [[nodiscard]] static outcome ended(std::string const& who, std::string const& how,
+                                     std::string const& calls) {
+    bool const has_died = how == "has died";
+    return {has_died ? result::remote_error : result::invalid_usage,
+            who + (has_died ? " has died" : " has destroyed its communicator") + " after " + calls};
+  }
   /// How many sends and receives each rank has called, by sender and receiver: each is written by one process.
   struct piece_counts {
     using counts = std::array<std::atomic<std::uint64_t>, std::size_t{most_ranks} * most_ranks>;

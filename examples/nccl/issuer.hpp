@@ -117,8 +117,8 @@ class issuer {
     }
   }
 
-  /// Throws: refusal if only some of the streams of a
-  ///         device are captured into a graph: before other processes hear of it.
+  /// Throws: refusal if only some of the streams of a device are captured into a graph: before other
+  ///         processes hear of it.
   void check_distant(std::vector<distant_piece<P>> const& all) {
     for (int const device : each_device_) {
       expect_one_graph("sends and receives of one group", places_on(device, all));

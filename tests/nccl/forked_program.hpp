@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -122,6 +123,43 @@ std::vector<std::string> run_processes(int processes, Body const& body, int kill
 inline std::string said(result code, communicator* comm = nullptr) {
   auto const number = std::to_string(static_cast<int>(code)) + ": ";
   return code == result::success ? number : number + ncclGetLastError(comm);
+}
+
+/// What `ncclCommGetAsyncError` says once it is neither success nor "in progress".
+inline result failure_of(communicator* comm) {
+  for (;;) {
+    result code = result::internal_error;
+    if (ncclCommGetAsyncError(comm, &code) != result::success) return result::internal_error;
+    if (code != result::success && code != result::in_progress) return code;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+/// `said` of a call that fails, be it when it returns or later.
+inline std::string ending_of(result code, communicator* comm) {
+  return said(code == result::success ? failure_of(comm) : code, comm);
+}
+
+/// A communicator with a rank in each process and a first call of each, `first(mine, comm, data)`, that
+/// has gone well; then `body(mine, comm, data)`. data: 16 elements that were 1 before the first call.
+///
+/// killed_last: as in `run_processes`
+template <class First, class Body>
+std::vector<std::string> after_first_call(int processes, First const& first, Body const& body,
+                                          int killed_last = -1) {
+  return run_processes(
+      processes,
+      [&](own_process& mine) -> std::string {
+        auto ranks = ranks_of(mine, std::vector<int>(static_cast<std::size_t>(processes), 1));
+        if (auto const code = ranks.begin(mine.new_id()); code != result::success)
+          return said(code);
+        elements<float> const data(0, 16, 1.0F);
+        if (auto const code = first(mine, ranks.comm[0], data); code != result::success) {
+          return said(code);
+        }
+        devices().synchronize(0, 1);
+        return body(mine, ranks.comm[0], data);
+      },
+      killed_last);
 }
 
 }  // namespace blink_test

@@ -38,15 +38,6 @@ result sum_of_one(communicator* comm, elements<float> const& data, std::size_t c
   return ncclAllReduce(data.data(), data.data(), count, data_type::float32, operation::sum, comm,
                        stream_number(1));
 }
-/// Until `ncclCommGetAsyncError` says something else than "in progress" and success.
-result failure_of(communicator* comm) {
-  for (;;) {
-    result code = result::internal_error;
-    if (ncclCommGetAsyncError(comm, &code) != result::success) return result::internal_error;
-    if (code != result::success && code != result::in_progress) return code;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-}
 
 /// The same calls in all processes; returns what is wrong with the results of this one's ranks.
 template <class T>
@@ -109,19 +100,14 @@ TEST(nccl_processes, float8_e4m3) {
 /// A communicator with a rank in each process, a sum in it that went well, and then `body(mine, comm, data)`.
 template <class Body>
 std::vector<std::string> after_a_sum(int processes, Body const& body, int killed_last = -1) {
-  return run_processes(
-      processes,
-      [&](own_process& mine) -> std::string {
-        auto ranks = ranks_of(mine, std::vector<int>(static_cast<std::size_t>(processes), 1));
-        auto const code = ranks.begin(mine.new_id());
-        if (code != result::success) return said(code);
-        elements<float> const data(0, 16, 1.0F);
-        if (auto const how = sum_of_one(ranks.comm[0], data); how != result::success) {
-          return said(how);
-        }
-        devices().synchronize(0, 1);
+  auto const sum = [](own_process&, communicator* comm, elements<float> const& data) {
+    return sum_of_one(comm, data);
+  };
+  return after_first_call(
+      processes, sum,
+      [&](own_process& mine, communicator* comm, elements<float> const& data) -> std::string {
         if (data[0] != static_cast<float>(processes)) return "a wrong sum";
-        return body(mine, ranks.comm[0], data);
+        return body(mine, comm, data);
       },
       killed_last);
 }
@@ -419,8 +405,7 @@ TEST(nccl_processes, calls_that_disagree_are_named_on_all) {
           } else {
             code = sum_of_one(comm, data, other ? 2 : 1);
           }
-          if (code == result::success) code = failure_of(comm);  // who came first
-          auto text = said(code, comm);
+          auto text = ending_of(code, comm);  // who came first
           text += "|" + said(sum_of_one(comm, data), comm);
           mine.meet();
           (void)ncclCommDestroy(comm);
@@ -441,8 +426,7 @@ TEST(nccl_processes, a_split_beside_another_call_is_named) {
         communicator* part = nullptr;
         auto code =
             mine.number() == 0 ? ncclCommSplit(comm, 0, 0, &part, nullptr) : sum_of_one(comm, data);
-        if (code == result::success) code = failure_of(comm);
-        auto const text = said(code, comm);
+        auto const text = ending_of(code, comm);
         mine.meet();
         (void)ncclCommDestroy(comm);
         return text;
@@ -456,8 +440,7 @@ TEST(nccl_processes, who_dies_is_named) {
       after_a_sum(3, [](own_process& mine, communicator* comm, elements<float> const& data) {
         if (mine.number() == 1) (void)raise(SIGKILL);
         auto code = sum_of_one(comm, data);
-        if (code == result::success) code = failure_of(comm);
-        auto const text = said(code, comm);
+        auto const text = ending_of(code, comm);
         (void)ncclCommDestroy(comm);
         return text;
       });
@@ -475,8 +458,7 @@ TEST(nccl_processes, who_never_calls_is_named) {
       after_a_sum(2, [](own_process& mine, communicator* comm, elements<float> const& data) {
         auto code = result::success;
         if (mine.number() == 0) code = sum_of_one(comm, data);  // returns: nothing to wait for
-        if (code == result::success) code = failure_of(comm);
-        auto const text = said(code, comm);
+        auto const text = ending_of(code, comm);
         (void)ncclCommAbort(comm);
         return text;
       });
@@ -519,8 +501,7 @@ TEST(nccl_processes, an_abort_ends_what_others_wait_for) {
           auto code = meets
                           ? ncclBcast(data.data(), 1, data_type::float32, 0, comm, stream_number(1))
                           : sum_of_one(comm, data);
-          if (code == result::success) code = failure_of(comm);
-          auto const text = said(code, comm);
+          auto const text = ending_of(code, comm);
           devices().synchronize(0, 1);  // the kernel ends, too
           (void)ncclCommAbort(comm);
           return text;
@@ -559,8 +540,7 @@ TEST(nccl_processes, who_destroys_while_another_waits_is_named) {
           auto code = meets
                           ? ncclBcast(data.data(), 1, data_type::float32, 0, comm, stream_number(1))
                           : sum_of_one(comm, data);
-          if (code == result::success) code = failure_of(comm);
-          auto const text = said(code, comm);
+          auto const text = ending_of(code, comm);
           (void)ncclCommDestroy(comm);
           return text;
         });

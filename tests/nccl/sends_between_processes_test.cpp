@@ -308,32 +308,20 @@ TEST(nccl_sends_between_processes, captured_pieces_are_replayed_beside_others) {
 
 // --- what goes wrong ---
 
-/// Until `ncclCommGetAsyncError` says something else than success.
-std::string failure_of(communicator* comm) {
-  result code = result::success;
-  while (code == result::success) {
-    if (ncclCommGetAsyncError(comm, &code) != result::success) return "no error";
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return said(code, comm);
-}
 /// A rank in each of two processes, a piece from 1 to 0 that went well, and then `body(mine, comm, data)`.
 template <class Body>
 std::vector<std::string> after_a_piece(Body const& body) {
-  return run_processes(2, [&](own_process& mine) -> std::string {
-    auto ranks = ranks_of(mine, {1, 1});
-    if (auto const code = ranks.begin(mine.new_id()); code != result::success) return said(code);
-    elements<float> const data(0, 16, 1.0F);
-    auto* const comm = ranks.comm[0];
-    auto const code =
-        mine.number() == 0
-            ? ncclRecv(data.data(), 16, data_type::float32, 1, comm, stream_number(1))
-            : ncclSend(data.data(), 16, data_type::float32, 0, comm, stream_number(1));
-    if (code != result::success) return said(code);
-    devices().synchronize(0, 1);
-    mine.meet();
-    return body(mine, comm, data);
-  });
+  auto const piece = [](own_process& mine, communicator* comm, elements<float> const& data) {
+    return mine.number() == 0
+               ? ncclRecv(data.data(), 16, data_type::float32, 1, comm, stream_number(1))
+               : ncclSend(data.data(), 16, data_type::float32, 0, comm, stream_number(1));
+  };
+  return after_first_call(
+      2, piece,
+      [&](own_process& mine, communicator* comm, elements<float> const& data) -> std::string {
+        mine.meet();  // what is sent may be overwritten
+        return body(mine, comm, data);
+      });
 }
 
 TEST(nccl_sends_between_processes, sizes_that_differ_are_told_to_both) {
@@ -344,7 +332,7 @@ TEST(nccl_sends_between_processes, sizes_that_differ_are_told_to_both) {
               mine.number() == 0
                   ? ncclSend(data.data(), sent, data_type::float32, 1, comm, stream_number(1))
                   : ncclRecv(data.data(), 4, data_type::float32, 0, comm, stream_number(1));
-          auto text = code == result::success ? failure_of(comm) : said(code);
+          auto text = ending_of(code, comm);
           mine.meet();
           (void)ncclCommAbort(comm);
           return text;
@@ -370,10 +358,10 @@ TEST(nccl_sends_between_processes, who_never_calls_is_named_after_the_deadline) 
         auto const code =
             sends ? ncclSend(large.data(), 4 << 20, data_type::float32, 1, comm, stream_number(1))
                   : ncclRecv(large.data(), 4 << 20, data_type::float32, 1, comm, stream_number(1));
-        text = code == result::success ? failure_of(comm) : said(code);
+        text = ending_of(code, comm);
       }
       mine.meet();
-      if (mine.number() == 1) text = failure_of(comm);  // it is told, too
+      if (mine.number() == 1) text = said(failure_of(comm), comm);  // it is told, too
       (void)ncclCommAbort(comm);
       return text;
     });
@@ -393,7 +381,7 @@ TEST(nccl_sends_between_processes, who_dies_before_it_calls_is_named_at_once) {
       after_a_piece([](own_process& mine, communicator* comm, elements<float> const& data) {
         if (mine.number() == 1) (void)raise(SIGKILL);
         auto const code = ncclRecv(data.data(), 16, data_type::float32, 1, comm, stream_number(1));
-        auto text = code == result::success ? failure_of(comm) : said(code);
+        auto text = ending_of(code, comm);
         devices().synchronize(0, 1);  // the kernel ends
         (void)ncclCommAbort(comm);
         return text;
@@ -417,7 +405,7 @@ TEST(nccl_sends_between_processes, who_dies_within_a_piece_is_named_after_the_de
         auto const code =
             ncclRecv(large.data(), 4 << 20, data_type::float32, 1, comm, stream_number(1));
         mine.meet();
-        auto text = code == result::success ? failure_of(comm) : said(code);
+        auto text = ending_of(code, comm);
         (void)ncclCommAbort(comm);
         return text;
       });
@@ -433,7 +421,7 @@ TEST(nccl_sends_between_processes, who_destroys_instead_of_calling_is_named) {
       after_a_piece([](own_process& mine, communicator* comm, elements<float> const& data) {
         if (mine.number() == 1) return said(ncclCommDestroy(comm));  // returns when both have
         auto const code = ncclSend(data.data(), 16, data_type::float32, 1, comm, stream_number(1));
-        auto text = code == result::success ? failure_of(comm) : said(code);
+        auto text = ending_of(code, comm);
         (void)ncclCommDestroy(comm);
         return text;
       });
@@ -470,7 +458,7 @@ TEST(nccl_sends_between_processes, an_abort_ends_what_others_wait_for) {
         }
         auto const code = ncclRecv(data.data(), 16, data_type::float32, 1, comm, stream_number(1));
         mine.meet();
-        auto text = code == result::success ? failure_of(comm) : said(code);
+        auto text = ending_of(code, comm);
         devices().synchronize(0, 1);  // the kernel ends, too
         (void)ncclCommAbort(comm);
         return text;

@@ -18,6 +18,11 @@
 
 namespace blink::inline BLINK_ABI {
 
+/// Makes of a schedule what its calls need, and keeps it: a rank's session, a communicator of devices.
+template <class Me, class Prepared>
+concept prepares =
+    std::same_as<decltype(std::declval<Me&>().prepare(std::declval<schedule const&>())), Prepared&>;
+
 /// Tables whose schedules are prepared: what a rank's collectives take as their plan, so that every
 /// call goes the way that is best for its size. All ranks use equal tables.
 ///
@@ -29,9 +34,7 @@ class basic_prepared_methods {
   /// tables: at most one for each collective
   /// Throws: precondition_error if a table is not sound, is for another number of ranks, or is the
   ///         second for its collective; what `prepare` throws.
-  template <class Me>
-    requires std::same_as<decltype(std::declval<Me&>().prepare(std::declval<schedule const&>())),
-                          Prepared&>
+  template <prepares<Prepared> Me>
   basic_prepared_methods(Me& me, std::vector<method_table> tables) : tables_(std::move(tables)) {
     for (std::size_t index = 0; index < tables_.size(); ++index) {
       auto const& table = tables_[index];
@@ -46,9 +49,7 @@ class basic_prepared_methods {
       for (auto const& each : table.methods) plans.push_back(&me.prepare(each.plan));
     }
   }
-  template <class Me>
-    requires std::same_as<decltype(std::declval<Me&>().prepare(std::declval<schedule const&>())),
-                          Prepared&>
+  template <prepares<Prepared> Me>
   basic_prepared_methods(Me& me, method_table table)
       : basic_prepared_methods(me, std::vector<method_table>{std::move(table)}) {}
 

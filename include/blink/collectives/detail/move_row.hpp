@@ -86,6 +86,8 @@ BLINK_HOST_DEVICE void add_source(chunk_source const& source, bool is_first, Row
 ///
 /// Addresses are computed anew for each source instead of being kept in an array: an array that is
 /// indexed at run time would live in a device's local memory.
+///
+/// Pre: the lane has a source: it reads its input, or something arrives.
 template <transport Link, class T, class Row, class Reducer>
 BLINK_HOST_DEVICE void move_row(Link const link, lane const& here, call_buffers<T> const& buffers,
                                 Row& row, Reducer const& reduce) {

@@ -54,12 +54,14 @@ class observed_call {
     if (event_.kind == collective::barrier) return;
     auto const once = std::uint64_t{event_.count} * event_.element_bytes;
     auto const often = once * static_cast<std::uint64_t>(event_.rank_count - 1);
-    event_.sent_bytes = is_from_root(event_.kind) ? (is_root ? often : 0)
-                        : is_to_root(event_.kind) ? (is_root ? 0 : once)
-                                                  : often;
-    event_.received_bytes = is_from_root(event_.kind) ? (is_root ? 0 : once)
-                            : is_to_root(event_.kind) ? (is_root ? often : 0)
-                                                      : often;
+    auto const bytes = [&](bool root_has_all, bool others_have_one) {
+      if (root_has_all) return is_root ? often : 0;
+      return others_have_one && is_root ? 0 : others_have_one ? once : often;
+    };
+    bool const from_root = is_from_root(event_.kind);
+    bool const to_root = is_to_root(event_.kind);
+    event_.sent_bytes = bytes(from_root, to_root);
+    event_.received_bytes = bytes(to_root, from_root);
   }
 
   void end(bool is_ok, lane const* lanes, std::size_t lane_count, element_sizes const& sizes) {
