@@ -101,6 +101,12 @@ void combine_sources(Source const& source, std::uint32_t sources, std::size_t fi
   }
 }
 
+/// Is the own output written past the caches? Children that read it from there should find it in them.
+template <class T>
+[[nodiscard]] bool streams_output(lane const& here, call_buffers<T> const& buffers) {
+  return buffers.streams && (here.out_count == 0 || here.out[0].way != passage::pull_output);
+}
+
 /// Writes elements of a chunk everywhere where they belong.
 template <class T, transport Link>
 void scatter_piece(Link const link, lane const& here, call_buffers<T> const& buffers,
@@ -109,10 +115,8 @@ void scatter_piece(Link const link, lane const& here, call_buffers<T> const& buf
   std::size_t const bytes = count * sizeof(T);
   if (writes_output(here)) {
     T* const to = buffers.output + here.output_begin + chunk_offset(here) + first;
-    // Children that read it from there should find it in the cache.
-    bool const is_read = here.out_count > 0 && here.out[0].way == passage::pull_output;
     if (to != result) {
-      copy_bytes(reinterpret_cast<std::byte*>(to), from, bytes, buffers.streams && !is_read);
+      copy_bytes(reinterpret_cast<std::byte*>(to), from, bytes, streams_output(here, buffers));
     }
   }
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
@@ -121,6 +125,18 @@ void scatter_piece(Link const link, lane const& here, call_buffers<T> const& buf
     bool const streams = buffers.streams && here.out[k].way == passage::push;
     copy_bytes(reinterpret_cast<std::byte*>(to), from, bytes, streams);
   }
+}
+
+/// Where the sum of a chunk is made if that may be in the own output; else null. The own input may lie
+/// there, too: it has to be read before, which is so with two sources of plain numbers alone.
+template <class T>
+[[nodiscard]] T* place_for_sum(lane const& here, call_buffers<T> const& buffers,
+                               std::uint32_t sources) {
+  if (!writes_output(here) || streams_output(here, buffers)) return nullptr;
+  T* const to = buffers.output + here.output_begin;
+  bool const is_input = buffers.input + here.input_begin == to;
+  if (is_input && (sources > 2 || !std::is_scalar_v<T>)) return nullptr;
+  return to + chunk_offset(here);
 }
 
 /// Adds the arrivals `here.early.next` to the sums of the chunk that waits for others.
@@ -166,9 +182,14 @@ void move_chunk_on_host(Group const group, Link const link, lane const& here,
   constexpr std::size_t most = block_elements<T, A>;
   [[maybe_unused]] int const rank = link.rank();
   [[maybe_unused]] int const ranks = link.rank_count();
-  std::size_t const block = copies && here.out_count <= 1 && group.size() == 1
-                                ? count  // one copy, maybe two: no need to stay in the cache
-                                : most;
+  A* place = nullptr;
+  if constexpr (std::is_same_v<A, T>) {
+    if (!copies && !is_last && !hands_partial) place = place_for_sum(here, buffers, sources);
+  }
+  // One copy, maybe two, or one sum: no need to stay in the cache.
+  bool const is_one_pass =
+      copies ? here.out_count <= 1 : place != nullptr && sources == 2 && here.out_count == 0;
+  std::size_t const block = is_one_pass && group.size() == 1 ? count : most;
   for (std::size_t first = group.thread_rank() * block; first < count;
        first += group.size() * block) {
     std::size_t const n = block < count - first ? block : count - first;
@@ -178,7 +199,7 @@ void move_chunk_on_host(Group const group, Link const link, lane const& here,
     }
     std::uint64_t const index = chunk_index(here) + first;
     block_storage<A, most> storage;
-    A* const total = storage.elements();
+    A* const total = place == nullptr ? storage.elements() : place + first;
     combine_sources<T>(source, sources, first, n, index, total, reduce);
     A const* const partial = total;
     if constexpr (!combines_elements<Reducer, T>) {
