@@ -278,6 +278,9 @@ void run_perf(perf_options const& options) {
   } else if (!options.machine.empty()) {
     where = ", plans of " + options.machine + " at the speed of this memory";
   }
+  if (!contenders[0].methods.methods[0].plan.shares.empty()) {
+    where += ", blocks in proportion to the plan's shares";
+  }
   std::printf("# blink perf: %s, %d ranks as threads%s\n", std::string(to_text(kind)).c_str(),
               contenders[0].methods.methods[0].plan.rank_count, where.c_str());
   std::printf("# median of %d calls after %d, inputs fresh, every element checked\n",

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <blink/collectives.hpp>
+#include <blink/collectives/all_gather_v.hpp>
+#include <blink/collectives/block.hpp>
 #include <blink/collectives/prepared_methods.hpp>
 #include <blink/error.hpp>
 
@@ -44,12 +46,21 @@ T perf_input(int rank, std::size_t index, int iteration) {
   return static_cast<T>(1 + (mixed >> 62));
 }
 
+/// A rank's blocks in a call: of `count` elements each, or in proportion to the shares of the schedule.
+inline std::vector<block> perf_blocks(perf_request const& request, std::size_t elements,
+                                      std::size_t count) {
+  auto const& plan = request.methods.methods[0].plan;
+  if (!plan.shares.empty()) return proportional_blocks(elements, plan.shares);
+  return consecutive_blocks(
+      std::vector<std::size_t>(static_cast<std::size_t>(plan.rank_count), count));
+}
+
 /// One rank's memory: `input` and `output` may be parts of each other.
 template <class T>
 struct perf_buffers {
-  perf_buffers(perf_request const& request, std::size_t count, int ranks, int rank) {
-    auto const block = count * static_cast<std::size_t>(rank);
-    auto const whole = count * static_cast<std::size_t>(ranks);
+  perf_buffers(perf_request const& request, std::vector<block> const& blocks, int rank) {
+    auto const [begin, count] = blocks[static_cast<std::size_t>(rank)];
+    auto const whole = blocks.back().begin + blocks.back().count;
     auto const kind = request.methods.collective;
     input_count = has_input_blocks(kind) ? whole : count;
     output_count = has_output_blocks(kind) ? whole : count;
@@ -57,8 +68,8 @@ struct perf_buffers {
                                    : input_count + output_count);
     input = memory.data();
     output = memory.data() + (request.in_place ? 0 : input_count);
-    if (request.in_place && has_output_blocks(kind) && !has_input_blocks(kind)) input += block;
-    if (request.in_place && has_input_blocks(kind) && !has_output_blocks(kind)) output += block;
+    if (request.in_place && has_output_blocks(kind) && !has_input_blocks(kind)) input += begin;
+    if (request.in_place && has_input_blocks(kind) && !has_output_blocks(kind)) output += begin;
   }
   std::vector<T> memory;
   std::size_t input_count = 0, output_count = 0;
@@ -82,20 +93,27 @@ inline int source_of(schedule const& plan, collective kind, int rank) {
 /// Counts the elements of a rank's result that a serial loop finds different.
 template <class T, class Reducer>
 std::uint64_t count_wrong(perf_request const& request, perf_buffers<T> const& mine,
-                          std::size_t count, int ranks, int rank, int iteration,
+                          std::vector<block> const& blocks, int rank, int iteration,
                           Reducer const& reducer) {
   auto const kind = request.methods.collective;
   if (kind == collective::barrier) return 0;
   int const source = source_of(request.methods.methods[0].plan, kind, rank);
   if (source < 0) return 0;
-  std::size_t const own_block = has_input_blocks(kind) ? count * static_cast<std::size_t>(rank) : 0;
+  auto const ranks = static_cast<int>(blocks.size());
+  std::size_t const own_block =
+      has_input_blocks(kind) ? blocks[static_cast<std::size_t>(rank)].begin : 0;
+  std::size_t from = 0;  // whose block of the output an element is in
   std::uint64_t wrong = 0;
   for (std::size_t k = 0; k < mine.output_count; ++k) {
     T expected{};
     if (!has_reduce_phase(kind)) {
-      int const sender = has_output_blocks(kind) ? static_cast<int>(k / count) : source;
-      std::size_t const at = has_output_blocks(kind) ? k % count : k;
-      expected = perf_input<T>(sender, own_block + at, iteration);
+      if (has_output_blocks(kind)) {
+        while (k >= blocks[from].begin + blocks[from].count) ++from;
+        expected =
+            perf_input<T>(static_cast<int>(from), own_block + k - blocks[from].begin, iteration);
+      } else {
+        expected = perf_input<T>(source, own_block + k, iteration);
+      }
     } else {
       expected = perf_input<T>(0, own_block + k, iteration);
       for (int other = 1; other < ranks; ++other) {
@@ -106,6 +124,13 @@ std::uint64_t count_wrong(perf_request const& request, perf_buffers<T> const& mi
     wrong += mine.output[k] == expected ? 0 : 1;
   }
   return wrong;
+}
+
+template <class Context, class T, class Reducer>
+void call_with_blocks(Context& me, prepared_methods const& plan, collective kind, T const* input,
+                      T* output, std::vector<block> const& blocks, Reducer const& reducer) {
+  if (kind == collective::all_gather) return all_gather_v(me, plan, input, output, blocks);
+  reduce_scatter_v(me, plan, input, output, blocks, reducer);
 }
 
 template <class Context, class T, class Reducer>
@@ -143,8 +168,10 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
   int const ranks = request.methods.methods[0].plan.rank_count;
   bool const is_cut =
       has_input_blocks(request.methods.collective) || has_output_blocks(request.methods.collective);
-  auto const blocks = is_cut ? static_cast<std::size_t>(ranks) : 1;
-  std::size_t const count = request.bytes / sizeof(T) / blocks;
+  std::size_t const elements = request.bytes / sizeof(T);
+  std::size_t const count = elements / (is_cut ? static_cast<std::size_t>(ranks) : 1);
+  auto const blocks = perf_blocks(request, elements, count);
+  bool const is_unequal = !request.methods.methods[0].plan.shares.empty();
   auto const rounds = static_cast<std::size_t>(request.iterations);
   World world(ranks, request.options);
   meeting_point meeting(ranks);
@@ -159,7 +186,7 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
   world.run([&](auto& me) {
     prepared_methods const plan(me, request.methods);
     int const rank = me.rank();
-    perf_buffers<T> mine(request, count, ranks, rank);
+    perf_buffers<T> mine(request, blocks, rank);
     for (int iteration = -request.warm_up; iteration < request.iterations; ++iteration) {
       std::fill(mine.memory.begin(), mine.memory.end(), T{});
       for (std::size_t k = 0; k < mine.input_count; ++k) {
@@ -167,13 +194,17 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
       }
       meeting.wait();
       auto const start = clock::now();
-      call(me, plan, request.methods.collective, static_cast<T const*>(mine.input), mine.output,
-           count, reducer);
+      T const* const input = mine.input;
+      if (is_unequal) {
+        call_with_blocks(me, plan, request.methods.collective, input, mine.output, blocks, reducer);
+      } else {
+        call(me, plan, request.methods.collective, input, mine.output, count, reducer);
+      }
       auto const end = clock::now();
       if (iteration >= 0) {
         visits[static_cast<std::size_t>(iteration)][static_cast<std::size_t>(rank)] = {start, end};
         wrong[static_cast<std::size_t>(rank)] +=
-            count_wrong(request, mine, count, ranks, rank, iteration, reducer);
+            count_wrong(request, mine, blocks, rank, iteration, reducer);
       }
       meeting.wait();
     }
@@ -191,7 +222,7 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
   std::sort(seconds.begin(), seconds.end());
   perf_result result;
   result.count = count;
-  result.bytes = count * blocks * sizeof(T);
+  result.bytes = (is_cut ? blocks.back().begin + blocks.back().count : count) * sizeof(T);
   result.seconds = rounds == 0 ? 0 : seconds[rounds / 2];
   result.least_seconds = rounds == 0 ? 0 : seconds[0];
   for (auto const of_rank : wrong) result.wrong += of_rank;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of any sizes, pieces between any ranks, several buffers as one: random, against serial loops.
+// Pieces between any ranks, blocks of any sizes for each of them, several buffers as one: random, against serial
+// loops. unequal_shares_test.cpp has one block for each rank.
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_gather_v.hpp>
@@ -40,20 +41,6 @@ class unequal_blocks : public testing::Test {
     result.streaming_bytes = random() % 4 == 0 ? 0 : result.streaming_bytes;
     return result;
   }
-  /// Blocks with gaps between them, in random order, some empty.
-  static std::vector<blink::block> random_blocks(std::mt19937_64& random, int ranks) {
-    std::vector<std::size_t> order(static_cast<std::size_t>(ranks));
-    for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
-    std::shuffle(order.begin(), order.end(), random);
-    std::vector<blink::block> result(order.size());
-    std::size_t begin = 0;
-    for (auto const rank : order) {
-      begin += random() % 3;
-      result[rank] = {begin, random() % 4 == 0 ? 0 : random() % 200};
-      begin += result[rank].count;
-    }
-    return result;
-  }
   static std::size_t end_of(std::vector<blink::block> const& blocks) {
     std::size_t end = 0;
     for (auto const& one : blocks) end = std::max(end, one.begin + one.count);
@@ -73,51 +60,6 @@ using worlds = testing::Types<blink::thread_world, blink::basic_world<blink::slo
 TYPED_TEST_SUITE(unequal_blocks, worlds);
 
 constexpr int untouched = -77;
-
-TYPED_TEST(unequal_blocks, gathered_and_reduced) {
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
-    int const ranks = 1 + below(random, 6);
-    TypeParam world(ranks, this->options(random));
-    bool const gathers = seed % 2 == 0;
-    bool const in_place = random() % 2 == 0;
-    auto const kind = gathers ? collective::all_gather : collective::reduce_scatter;
-    auto& plan = world.prepare(blink_test::random_schedule(random, ranks, kind));
-    auto const blocks = this->random_blocks(random, ranks);
-    std::size_t const whole = this->end_of(blocks) + 3;
-    world.run([&](auto& me) {
-      auto const own = blocks[static_cast<std::size_t>(me.rank())];
-      std::vector<int> all(whole, untouched);  // the buffer with all blocks
-      std::vector<int> one(own.count, untouched);
-      int* const mine = in_place ? all.data() + own.begin : one.data();
-      if (gathers) {
-        for (std::size_t k = 0; k < own.count; ++k)
-          mine[k] = input_element<int>(seed, me.rank(), k);
-        blink::all_gather_v(me, plan, static_cast<int const*>(mine), all.data(), blocks);
-        std::vector<int> expected(whole, untouched);
-        for (int rank = 0; rank < ranks; ++rank) {
-          auto const& from = blocks[static_cast<std::size_t>(rank)];
-          for (std::size_t k = 0; k < from.count; ++k) {
-            expected[from.begin + k] = input_element<int>(seed, rank, k);
-          }
-        }
-        EXPECT_EQ(all, expected);
-      } else {
-        for (std::size_t k = 0; k < whole; ++k) all[k] = input_element<int>(seed, me.rank(), k);
-        blink::reduce_scatter_v(me, plan, static_cast<int const*>(all.data()), mine, blocks,
-                                blink::sum{});
-        for (std::size_t k = 0; k < own.count; ++k) {
-          int expected = 0;
-          for (int rank = 0; rank < ranks; ++rank) {
-            expected += input_element<int>(seed, rank, own.begin + k);
-          }
-          ASSERT_EQ(mine[k], expected) << k;
-        }
-      }
-    });
-  }
-}
 
 TYPED_TEST(unequal_blocks, from_all_to_all) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {

@@ -140,6 +140,8 @@ ok "permutation among threads" "^ *[0-9].* 0$" "$blink" perf -c permute -g 3 --t
 ok "planned permutation" "^ *[0-9].* 0$" "$blink" perf dgx1v --ranks 0,1,4,6 -c permute --to 4,6,1,0 -b 64K -e 64K -n 2
 ok "barrier among threads" "barrier, 3 ranks" "$blink" perf -c barrier -g 3 -n 3
 ok "planned barrier" "barrier, 8 ranks" "$blink" perf dgx1v -c barrier -n 3
+ok "unequal shares are named" "blocks in proportion to the plan's shares" "$blink" perf dgx1v -c all_gather --plan hinted.json -b 64K -e 64K -n 2 --in-place
+ok "planned unequal shares" "^ *[0-9].* 0$" "$blink" perf dgx1v -c all_gather --plan hinted.json -b 64K -e 64K -n 2
 ok "methods are measured" "from 0 bytes on" "$blink" tune -g 2 -c all_reduce,broadcast -e 4K -n 3 -o "$work/methods.json"
 ok "methods are run" "methods .* 0 " "$blink" perf -g 2 -b 8 -e 2K -n 3 --methods "$work/methods.json"
 ok "processes measure methods" "2 ranks as processes" "$blink" run -n 2 -- "$blink" tune -e 4K -n 3

@@ -11,6 +11,7 @@
 #include "support/collective_case.hpp"
 #include "support/forked_ranks.hpp"
 #include "support/random_schedules.hpp"
+#include "support/unequal_case.hpp"
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -94,6 +95,51 @@ TYPED_TEST(processes, random_cases_are_exact) {
         wrong += run_seeded<std::int32_t>(me, seed * 8 + static_cast<std::uint64_t>(ranks),
                                           blink::sum{});
         wrong += run_seeded<blink_test::triple>(me, seed * 8 + 1000, blink_test::triple_reducer{});
+      }
+      return wrong;
+    });
+    for (auto const& end : all.finish()) {
+      EXPECT_EQ(end.text, "");
+      EXPECT_EQ(end.status, 0);
+    }
+  }
+}
+
+/// One rank's part of a seeded case with a block of any size for each rank; returns what was wrong.
+template <class T, class World, class Reducer>
+std::string run_unequal_seeded(World& me, std::uint64_t seed, Reducer const& reducer) {
+  std::mt19937_64 random(seed);
+  auto const [plan, what] = blink_test::random_unequal_case(random, me.rank_count(), 1500);
+  blink_test::unequal_buffers<T> mine(what, me.rank());
+  if constexpr (World::link_type::reaches) {
+    std::size_t const own = what.of(me.rank()).count;
+    auto all = me.template allocate<T>(mine.all_count);
+    auto one = me.template allocate<T>(own + 1);
+    std::copy_n(mine.all.data(), mine.all_count, all.data());
+    if (!what.is_in_place) std::copy_n(mine.one.data(), own, one.data());
+    T* const block = what.is_in_place ? all.data() + what.of(me.rank()).begin : one.data();
+    blink_test::call_unequal(me, me.prepare(plan), what,
+                             static_cast<T const*>(what.gathers() ? block : all.data()),
+                             what.gathers() ? all.data() : block, reducer);
+    std::copy_n(all.data(), mine.all_count, mine.all.data());
+    if (!what.is_in_place) std::copy_n(one.data(), own, mine.one.data());
+  } else {
+    blink_test::call_unequal(me, me.prepare(plan), what, mine.input, mine.output, reducer);
+  }
+  auto const wrong = blink_test::what_is_wrong(what, mine, reducer);
+  return wrong.empty() ? "" : "seed " + std::to_string(seed) + ": " + wrong;
+}
+
+TYPED_TEST(processes, blocks_of_unequal_sizes_are_exact) {
+  for (int const ranks : {2, 4}) {
+    forked_ranks all(ranks);
+    all.start([&](int rank) {
+      TypeParam me(all.path(), rank, small_slots());
+      std::string wrong;
+      for (std::uint64_t seed = 0; seed < 10; ++seed) {
+        wrong += run_unequal_seeded<std::int32_t>(me, seed, blink::sum{});
+        wrong +=
+            run_unequal_seeded<blink_test::triple>(me, seed + 100, blink_test::triple_reducer{});
       }
       return wrong;
     });

@@ -31,6 +31,33 @@ struct block {
   return result;
 }
 
+/// Cuts `count` elements into blocks one behind the other, in proportion to the shares: those of
+/// `schedule::shares`, so that each link carries what the plan promised, or any others.
+///
+/// Throws: precondition_error if the shares are all 0, or sum to 2^63 or more.
+/// Post:   the blocks cover everything once; one of a rank with the share 0 is empty.
+[[nodiscard]] inline std::vector<block> proportional_blocks(
+    std::size_t count, std::vector<std::uint64_t> const& shares) {
+  std::uint64_t all = 0;
+  for (auto const share : shares) {
+    expects(share < (std::uint64_t{1} << 63) - all,
+            "proportional_blocks: shares that sum to less than 2^63");
+    all += share;
+  }
+  expects(all > 0, "proportional_blocks: a share that is not 0");
+  std::vector<block> result;
+  std::uint64_t before = 0;
+  __extension__ using wide = unsigned __int128;
+  auto const begin_of = [&](std::uint64_t shares_before) {
+    return static_cast<std::size_t>(wide{count} * shares_before / all);
+  };
+  for (auto const share : shares) {
+    result.push_back({begin_of(before), begin_of(before + share) - begin_of(before)});
+    before += share;
+  }
+  return result;
+}
+
 namespace detail {
 
 /// Where the last block ends, in elements.

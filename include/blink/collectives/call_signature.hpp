@@ -64,7 +64,8 @@ struct call_signature {
     if (kind != other.kind) return text("operation", operation(), other.operation());
     std::string result;
     if (count != other.count) {
-      result = text("count", std::to_string(count), std::to_string(other.count));
+      result = text(blocks == 0 ? "count" : "elements of all blocks", std::to_string(count),
+                    std::to_string(other.count));
     }
     if (element_bytes != other.element_bytes || types != other.types) {
       if (!result.empty()) result += "; ";

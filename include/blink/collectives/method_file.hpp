@@ -29,6 +29,7 @@ namespace detail {
 [[nodiscard]] inline nlohmann::ordered_json schedule_to_json(schedule const& plan) {
   nlohmann::ordered_json result{{"ranks", plan.rank_count}};
   if (plan.is_one_shot) result["one_shot"] = true;
+  if (!plan.shares.empty()) result["shares"] = plan.shares;
   auto trees = nlohmann::ordered_json::array();
   for (auto const& tree : plan.trees) {
     nlohmann::ordered_json out{{"root", tree.root}, {"weight", tree.weight}};
@@ -58,6 +59,11 @@ class methods_reader : public json_fields {
     if (value.contains("one_shot")) {
       if (!value["one_shot"].is_boolean()) fail(where + ".one_shot", "expected true or false");
       result.is_one_shot = value["one_shot"].get<bool>();
+    }
+    if (value.contains("shares")) {
+      for (auto const& share : array(value["shares"], where + ".shares")) {
+        result.shares.push_back(size(share, where + ".shares" + at(result.shares.size())));
+      }
     }
     if (value.contains("link_bytes_per_second")) {
       auto const here = where + ".link_bytes_per_second";

@@ -47,6 +47,10 @@ struct schedule {
   /// that keeps the result for itself: one step for an all-reduce instead of two, and as many times
   /// the traffic as there are ranks. See `one_shot_schedule`.
   bool is_one_shot = false;
+  /// By rank, for all-gather and reduce-scatter: how large its block is in the calls that the trees are
+  /// for, in proportion. Calls may have blocks of any other sizes. A rank with 0 may root no tree; then
+  /// its block has no elements. Empty: blocks of one size.
+  std::vector<std::uint64_t> shares{};
 
   friend bool operator==(schedule const&, schedule const&) = default;
 };
@@ -156,13 +160,31 @@ inline void validate_receivers(schedule const& plan, std::size_t index) {
   }
 }
 
+inline void validate_shares(schedule const& plan) {
+  if (plan.shares.empty()) return;
+  auto const fail = [](std::string const& what) { throw precondition_error("schedule: " + what); };
+  if (plan.is_one_shot) fail("shares, and one-shot: then each tree carries the whole buffer");
+  if (plan.shares.size() != static_cast<std::size_t>(plan.rank_count)) {
+    fail(std::to_string(plan.shares.size()) + " shares, expected none or one for each of " +
+         std::to_string(plan.rank_count) + " ranks");
+  }
+  constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  std::uint64_t sum = 0;
+  for (auto const share : plan.shares) {
+    if (share > most - sum) fail("the shares sum to 2^63 or more");
+    sum += share;
+  }
+  if (sum == 0) fail("all shares are 0");
+}
+
 }  // namespace detail
 
 /// Checks that the tables are a schedule.
 ///
 /// Time:   O(T V h) for T trees of V ranks and height h.
 /// Post:   every phase of every tree spans all ranks, or its receivers, and has no cycle; the weights sum to less than
-///         2^63 and not to 0; routes name links that exist; links have finite positive rates.
+///         2^63 and not to 0; routes name links that exist; links have finite positive rates; shares are none,
+///         or one for each rank, not all 0.
 /// Throws: precondition_error that names tree, phase and rank if one of these does not hold.
 inline void validate(schedule const& plan) {
   auto const fail = [](std::string const& what) { throw precondition_error("schedule: " + what); };
@@ -188,6 +210,7 @@ inline void validate(schedule const& plan) {
     detail::validate_receivers(plan, index);
   }
   if (sum == 0) fail("the weights sum to 0");
+  detail::validate_shares(plan);
   for (std::size_t link = 0; link < plan.link_bytes_per_second.size(); ++link) {
     double const rate = plan.link_bytes_per_second[link];
     if (!(rate > 0) || rate > std::numeric_limits<double>::max()) {

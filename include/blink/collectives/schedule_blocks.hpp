@@ -68,6 +68,18 @@ namespace blink::inline BLINK_ABI {
   return is_flow(kind) ? ranks * ranks : has_equal_roots(plan, kind) ? ranks : 1;
 }
 
+/// By `block_number`: how large the block is that the trees are for, the mean one being 1.
+[[nodiscard]] inline std::vector<double> planned_sizes(schedule const& plan, collective kind) {
+  std::vector<double> result(block_numbers(plan, kind), 1);
+  if (plan.shares.empty() || !has_equal_roots(kind)) return result;
+  double all = 0;
+  for (auto const share : plan.shares) all += static_cast<double>(share);
+  for (std::size_t rank = 0; rank < result.size(); ++rank) {
+    result[rank] = static_cast<double>(plan.shares[rank]) * plan.rank_count / all;
+  }
+  return result;
+}
+
 /// Where the block of a tree is among the blocks of its senders' input and of its receivers'
 /// output.
 struct block_position {
@@ -132,7 +144,8 @@ void validate_flows(schedule const& plan, collective kind, std::vector<std::uint
 /// Pre:    `validate(plan)` passed.
 /// Post:   every tree has the phases that `kind` needs; broadcast has one root; a reduce ends at one
 ///         rank, be it the root of a tree or its only receiver; with
-///         all-gather, reduce-scatter and one-shot all-reduce every rank roots a tree of positive weight; flows have
+///         all-gather, reduce-scatter and one-shot all-reduce every rank roots a tree of positive weight, but
+///         ranks with the share 0; flows have
 ///         trees of positive weight for every pair of a sender and its receiver, and no others: to
 ///         one rank from all (gather), from one to all (scatter), from all to all, the rank itself
 ///         included; from each rank to the next; or from ranks to one other each.
@@ -169,27 +182,43 @@ inline void validate_for(schedule const& plan, collective kind) {
   }
   if (has_equal_roots(plan, kind)) {
     for (std::size_t rank = 0; rank < weight.size(); ++rank) {
-      if (weight[rank] == 0) fail("rank " + std::to_string(rank) + " roots no tree with a weight");
+      if (weight[rank] > 0 || (!plan.shares.empty() && plan.shares[rank] == 0)) continue;
+      fail("rank " + std::to_string(rank) + " roots no tree with a weight");
     }
   }
   if (is_flow(kind)) detail::validate_flows(plan, kind, weight, fail);
 }
 
+/// Ranks that root no tree with a weight.
+[[nodiscard]] inline std::vector<std::size_t> ranks_without_trees(schedule const& plan) {
+  std::vector<bool> has_some(static_cast<std::size_t>(plan.rank_count), false);
+  for (auto const& tree : plan.trees) {
+    if (tree.weight > 0) has_some[static_cast<std::size_t>(tree.root)] = true;
+  }
+  std::vector<std::size_t> result;
+  for (std::size_t rank = 0; rank < has_some.size(); ++rank) {
+    if (!has_some[rank]) result.push_back(rank);
+  }
+  return result;
+}
+
 /// Bytes of the whole buffer for each second if only the links limit, every tree flows all the
 /// time and the split is exact; 0 if no tree names a link. It is the rate that a plan promises.
 ///
-/// The whole buffer has as many equal blocks as ranks where input or output have.
+/// The whole buffer has as many blocks as ranks where input or output have, of sizes in proportion to the shares.
 ///
 /// Time: O(T V + L).
 /// Pre:  `validate(plan)` and `validate_for(plan, kind)` passed.
 [[nodiscard]] inline double predicted_bytes_per_second(schedule const& plan, collective kind) {
   std::vector<std::uint64_t> total(block_numbers(plan, kind), 0);
   for (auto const& tree : plan.trees) total[block_number(plan, tree, kind)] += tree.weight;
-  std::vector<double> load(plan.link_bytes_per_second.size(), 0);  // in blocks
+  auto const size = planned_sizes(plan, kind);
+  std::vector<double> load(plan.link_bytes_per_second.size(), 0);  // in blocks of the mean size
   for (auto const& tree : plan.trees) {
     if (tree.weight == 0) continue;
-    double const share = static_cast<double>(tree.weight) /
-                         static_cast<double>(total[block_number(plan, tree, kind)]);
+    auto const block = block_number(plan, tree, kind);
+    double const share =
+        size[block] * static_cast<double>(tree.weight) / static_cast<double>(total[block]);
     auto const add = [&](std::vector<std::vector<int>> const& routes) {
       for (auto const& route : routes) {
         for (int const link : route) load[static_cast<std::size_t>(link)] += share;

@@ -45,8 +45,7 @@ namespace blink::inline BLINK_ABI {
 /// bytes_per_unit: rate of one capacity unit, bytes per second
 /// first, last:    sizes of the whole buffer; the table goes on below and above
 /// Time:   as `crossovers`, and `make_schedule` for each that is taken.
-/// Throws: as `make_schedule`, so planning_error if the best plan cannot be run because shares are
-///         unequal or switches copy.
+/// Throws: as `make_schedule`, so planning_error if the best plan cannot be run because switches copy.
 [[nodiscard]] inline method_table choose_methods(topology const& machine,
                                                  plan_candidates const& candidates,
                                                  double bytes_per_unit, std::int64_t first,

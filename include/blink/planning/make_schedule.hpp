@@ -8,6 +8,8 @@
 #include <blink/collectives/schedule_blocks.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/planning/detail/member_view.hpp>
+#include <blink/planning/detail/shortest_tree.hpp>
 #include <blink/planning/forest.hpp>
 #include <blink/rational.hpp>
 #include <blink/topology/topology.hpp>
@@ -55,11 +57,30 @@ inline void add_what_stays(schedule& result, plan const& plan) {
   }
 }
 
+/// The trees of a plan, and one for each rank whose share is 0, so that calls in which it has a block
+/// can be made. Plans have none for it, and where no way leads from it (or to it) there is none.
+[[nodiscard]] inline std::vector<tree> trees_for_all_roots(topology const& machine,
+                                                           plan const& plan) {
+  auto result = plan.trees;
+  if (plan.shares.empty() || plan.trees.empty()) return result;
+  bool const reduces = plan.collective == collective::reduce_scatter;
+  auto const view = member_view(machine, plan);
+  for (std::size_t i = 0; i < plan.ranks.size(); ++i) {
+    if (plan.shares[i] != 0) continue;
+    auto edges = shortest_tree(view, plan.ranks[i], reduces);
+    if (!edges) continue;
+    // The only tree of its root carries the whole block: any weight will do.
+    auto& added = result.emplace_back(tree{plan.ranks[i], plan.trees.front().weight, {}, {}});
+    (reduces ? added.reduce : added.broadcast) = *std::move(edges);
+  }
+  return result;
+}
+
 }  // namespace detail
 
 /// A plan as the tables that the running side walks: ranks numbered 0 … N-1 in the order of
 /// `plan.ranks`, parents by rank, integer weights in the same proportion, and the physical links
-/// behind each edge.
+/// behind each edge. Unequal shares are those of the schedule; see `trees_for_all_roots`.
 ///
 /// machine:         where the plan's links are (the plan must have passed `check_plan`)
 /// bytes_per_unit:  rate of one capacity unit, bytes per second
@@ -69,12 +90,10 @@ inline void add_what_stays(schedule& result, plan const& plan) {
 /// Time:   O(tree edges * path length * log links).
 [[nodiscard]] inline schedule make_schedule(topology const& machine, plan const& plan,
                                             double bytes_per_unit) {
-  if (!plan.shares.empty()) {
-    throw planning_error(
-        "make_schedule: the plan has unequal shares, and what runs splits equally");
-  }
+  auto const trees = detail::trees_for_all_roots(machine, plan);
   schedule result;
   result.rank_count = static_cast<int>(plan.ranks.size());
+  for (auto const share : plan.shares) result.shares.push_back(static_cast<std::uint64_t>(share));
   std::map<int, std::size_t> index;
   for (std::size_t i = 0; i < plan.ranks.size(); ++i) index[plan.ranks[i]] = i;
 
@@ -90,13 +109,13 @@ inline void add_what_stays(schedule& result, plan const& plan) {
   }
 
   std::int64_t denominator = 1;
-  for (auto const& t : plan.trees) {
+  for (auto const& t : trees) {
     denominator = (rational(denominator) * t.weight.denominator() /
                    std::gcd(denominator, t.weight.denominator()))
                       .numerator();
   }
   std::int64_t divisor = 0;
-  for (auto const& t : plan.trees) {
+  for (auto const& t : trees) {
     divisor = std::gcd(divisor, (t.weight * denominator).numerator());
   }
   auto const rank_of = [&](int id) {
@@ -109,7 +128,7 @@ inline void add_what_stays(schedule& result, plan const& plan) {
     }
     return found->second;
   };
-  for (auto const& t : plan.trees) {
+  for (auto const& t : trees) {
     schedule_tree out;
     out.root = static_cast<int>(rank_of(t.root));
     // A barrier's tree carries no data and has the weight 0.

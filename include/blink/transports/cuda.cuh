@@ -4,6 +4,7 @@
 #include <blink/collectives/choose_protocol.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/cuda/cuda_devices.cuh>
+#include <blink/transports/cuda/device_blocks.hpp>
 #include <blink/transports/cuda/device_collectives.hpp>
 #include <blink/transports/cuda/device_world.hpp>
 #include <blink/transports/cuda/device_world_options.hpp>

@@ -58,6 +58,7 @@ struct edge_report {
     all.add(tree.broadcast_route);
   }
   for (double const rate : plan.link_bytes_per_second) all.add(rate);
+  for (auto const share : plan.shares) all.add(share);
   for (std::uint64_t const number : {std::uint64_t{layout.window}, std::uint64_t{layout.slot_bytes},
                                      std::uint64_t{layout.reaches}, std::uint64_t{layout.is_shaped},
                                      std::uint64_t{layout.has_packets}}) {
@@ -81,6 +82,7 @@ class prepared_schedule {
         costs_(costs),
         fingerprint_(blink::fingerprint(plan_, layout, costs)),
         in_order_(reduces_in_order(plan_)),
+        treeless_(ranks_without_trees(plan_)),
         refusals_(refusals_of(plan_)),
         parts_(plan_, carries(), tables_.layout(), costs),
         memory_(memory) {
@@ -113,6 +115,20 @@ class prepared_schedule {
       if (refusals_[kind].empty()) result.push_back(static_cast<collective>(kind));
     }
     return result;
+  }
+
+  /// Throws: precondition_error if a block has elements and its rank, one with the share 0, roots no tree.
+  ///
+  /// count_of: elements of the block of a rank
+  template <class CountOf>
+  void expect_carries_blocks(collective kind, CountOf const& count_of) const {
+    if (!blink::has_equal_roots(plan_, kind)) return;
+    for (auto const rank : treeless_) {
+      if (count_of(rank) == 0) continue;
+      throw precondition_error(
+          std::string(to_text(kind)) + ": the block of rank " + std::to_string(rank) +
+          " has elements, expected none: its share is 0, and it roots no tree");
+    }
   }
 
   /// Where the block that a lane's tree carries a part of begins, in elements, if all are of `count`.
@@ -224,6 +240,7 @@ class prepared_schedule {
   pipeline_costs costs_;
   std::uint64_t fingerprint_;
   bool in_order_;
+  std::vector<std::size_t> treeless_;
   texts refusals_;  // by collective
   tree_parts parts_;
   memory_source memory_;

@@ -161,6 +161,7 @@ class tree_parts {
                          pipeline_costs const& costs) {
     bool const is_cut = has_input_blocks(kind) || has_output_blocks(kind);
     double const rate = predicted_bytes_per_second(plan, kind) / (is_cut ? plan.rank_count : 1);
+    auto const size = planned_sizes(plan, kind);
     for (std::size_t index = 0; index < trees_.size(); ++index) {
       auto const& tree = plan.trees[index];
       auto& pipeline = trees_[index].pipelines[static_cast<std::size_t>(kind)];
@@ -172,9 +173,10 @@ class tree_parts {
       if (reaches && has_reduce_phase(kind) && spreads) --steps;
       pipeline.steps = std::max(1, steps);
       auto const& share = share_of(trees_[index], kind);
-      pipeline.bytes_per_second =
-          rate == 0 ? costs.bytes_per_second
-                    : rate * static_cast<double>(share.weight) / static_cast<double>(share.total);
+      double const planned = rate * size[block_number(plan, tree, kind)];
+      pipeline.bytes_per_second = planned == 0 ? costs.bytes_per_second
+                                               : planned * static_cast<double>(share.weight) /
+                                                     static_cast<double>(share.total);
     }
   }
 

@@ -173,6 +173,9 @@ class collective_call {
         buffers_{input, output, false},
         reduce_(reduce) {
     plan.expect_carries(kind);
+    plan.expect_carries_blocks(kind, [&size](std::size_t rank) {
+      return size.blocks == nullptr ? size.count : size.blocks[rank].count;
+    });
     expect_runs<T, Reducer>(plan, me.rank_count(), "world_options");
     if (size.blocks == nullptr) {
       auto const overlap = check_buffers(kind, use_of(lanes_), me.rank(), me.rank_count(), input,

@@ -5,6 +5,7 @@
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/detail/no_reducer.hpp>
+#include <blink/collectives/detail/unequal_blocks.hpp>
 #include <blink/collectives/epilogue.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/order.hpp>
@@ -76,6 +77,20 @@ class basic_copy_world : public device_ranks<Devices> {
     auto const copied = this->check_call(plan.prepared(), kind, buffers, sizeof(T), alignof(T));
     detail::call_size const size{.count = buffers[0].count, .chunk_bytes = chunk_bytes};
     enqueue<Chunks, T>(plan, kind, buffers, size, copied, reduce, this->expect_streams(on));
+  }
+
+  /// The same with a block of any size for each rank; see `device_blocks.hpp` for functions with names.
+  template <chunking Chunks, class T, reducer_for<T> Reducer>
+  void call_with_blocks(prepared_type& plan, collective kind,
+                        std::vector<detail::plain_buffers> const& buffers,
+                        detail::unequal_blocks const& blocks, std::size_t chunk_bytes,
+                        Reducer const& reduce, streams const& on) {
+    static_assert(!detail::carries_epilogue<Reducer>,
+                  "blink: results come by copy engines, which run no epilogue; use device_world");
+    this->check_call_of_blocks(plan.prepared(), kind, blocks, buffers, alignof(T));
+    std::vector<std::size_t> const nothing_copied(buffers.size(), 0);
+    enqueue<Chunks, T>(plan, kind, buffers, blocks.size(chunk_bytes), nothing_copied, reduce,
+                       this->expect_streams(on));
   }
 
   /// Internal: unequal flows, whose buffers the caller has checked.

@@ -51,18 +51,25 @@ concept device_schedule_source =
 
 namespace detail {
 
-/// count: elements of the whole buffer, or of one block where the collective has blocks
+/// bytes: of the whole buffer
 template <class World, class Plan>
-[[nodiscard]] auto choose_on(World& world, Plan&& plan, collective kind, std::size_t count,
-                             std::size_t element_bytes)
+[[nodiscard]] auto choose_on_bytes(World& world, Plan&& plan, collective kind, std::size_t bytes)
     -> chosen_from<typename World::prepared_type> {
   if constexpr (std::same_as<std::remove_cvref_t<Plan>, schedule>) {
     return {&world.prepare(plan), 0};
   } else if constexpr (std::same_as<std::remove_cvref_t<Plan>, typename World::prepared_type>) {
     return {&plan, 0};
   } else {
-    return plan.choose(kind, buffer_bytes(kind, count, element_bytes, world.rank_count()));
+    return plan.choose(kind, bytes);
   }
+}
+
+/// count: elements of the whole buffer, or of one block where the collective has blocks
+template <class World, class Plan>
+[[nodiscard]] auto choose_on(World& world, Plan&& plan, collective kind, std::size_t count,
+                             std::size_t element_bytes) {
+  return choose_on_bytes(world, plan, kind,
+                         buffer_bytes(kind, count, element_bytes, world.rank_count()));
 }
 
 template <class T>

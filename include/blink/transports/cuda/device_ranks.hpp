@@ -13,6 +13,7 @@
 #include <blink/transports/cuda/device_memory.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
 #include <blink/transports/cuda/device_world_options.hpp>
+#include <blink/transports/cuda/rank_blocks.hpp>
 #include <blink/transports/cuda/rank_buffers.hpp>
 #include <blink/transports/cuda/rank_placement.hpp>
 #include <blink/transports/host_processes.hpp>
@@ -149,6 +150,7 @@ class device_ranks {
     auto const use = use_of_ranks(plan, kind);
     auto const in_place = check_rank_buffers(kind, use, buffers, element_bytes, alignment);
     std::size_t const count = buffers[0].count;
+    plan.expect_carries_blocks(kind, [count](std::size_t) { return count; });
     bool const keeps_input = detail::sends_and_receives(kind) || plan.source().is_one_shot;
     std::size_t const blocks = has_input_blocks(kind) ? static_cast<std::size_t>(rank_count()) : 1;
     std::vector<std::size_t> result(buffers.size(), 0);
@@ -156,6 +158,27 @@ class device_ranks {
       if (keeps_input && in_place[rank]) result[rank] = count * blocks * element_bytes;
     }
     return result;
+  }
+
+  /// The same of a call with blocks of any sizes.
+  void check_call_of_blocks(prepared_schedule const& plan, collective kind,
+                            detail::unequal_blocks const& blocks,
+                            std::vector<detail::plain_buffers> const& buffers,
+                            std::size_t alignment) {
+    plan.expect_carries(kind);
+    plan.expect_carries_blocks(
+        kind, [&](std::size_t rank) { return blocks.count_of(static_cast<int>(rank)); });
+    auto const use = use_of_ranks(plan, kind);
+    auto const reach = detail::check_rank_blocks(kind, {first_rank(), rank_count()}, blocks, use,
+                                                 buffers, alignment);
+    std::string const name(to_text(kind));
+    for (std::size_t k = 0; k < buffers.size(); ++k) {
+      std::size_t const rank = static_cast<std::size_t>(first_rank()) + k;
+      if (use[k].reads && reach[k].input > 0) expect_place(name, rank, "input", buffers[k].input);
+      if (use[k].writes && reach[k].output > 0) {
+        expect_place(name, rank, "output", buffers[k].output);
+      }
+    }
   }
 
   [[nodiscard]] std::vector<detail::buffer_use> use_of_ranks(prepared_schedule const& plan,

@@ -19,7 +19,9 @@ template <class T>
 struct rank_buffers {
   T const* input = nullptr;
   T* output = nullptr;
-  std::size_t count = 0;  ///< elements of the buffer, or of one block; equal on all ranks
+  /// Elements of the buffer, or of one block, equal on all ranks; of the rank's own block where a call takes
+  /// blocks of any sizes.
+  std::size_t count = 0;
 };
 
 namespace detail {
@@ -42,31 +44,34 @@ struct rank_range {
   }
 };
 
+/// How many bytes a call reads and writes at most, from the addresses of a rank's buffers on.
+struct buffer_reach {
+  std::size_t input = 0;
+  std::size_t output = 0;
+};
+
 /// Throws: precondition_error if the output of a rank overlaps a buffer of another one: ranks on one
 ///         device share its memory.
 ///
-/// Time: O(ranks log ranks). Pre: each rank's own buffers passed `check_buffers`.
+/// reach: by position among the ranks, as `use` and `buffers`
+/// Time:  O(ranks log ranks). Pre: each rank's own buffers passed `check_buffers`.
 inline void expect_ranks_apart(collective kind, rank_range const& which,
                                std::vector<buffer_use> const& use,
                                std::vector<plain_buffers> const& buffers,
-                               std::size_t element_bytes) {
+                               std::vector<buffer_reach> const& reach) {
   struct range {
     std::uintptr_t begin = 0, end = 0;
     std::size_t rank = 0;
     bool is_written = false;
   };
   std::vector<range> ranges;
-  auto const ranks = static_cast<std::size_t>(which.of);
   for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
-    std::size_t const bytes = buffers[rank].count * element_bytes;
-    if (bytes == 0) return;
     auto const in = reinterpret_cast<std::uintptr_t>(buffers[rank].input);
     auto const out = reinterpret_cast<std::uintptr_t>(buffers[rank].output);
-    if (use[rank].reads) {
-      ranges.push_back({in, in + bytes * (has_input_blocks(kind) ? ranks : 1), rank, false});
-    }
-    if (use[rank].writes) {
-      ranges.push_back({out, out + bytes * (has_output_blocks(kind) ? ranks : 1), rank, true});
+    auto const& bytes = reach[rank];
+    if (use[rank].reads && bytes.input > 0) ranges.push_back({in, in + bytes.input, rank, false});
+    if (use[rank].writes && bytes.output > 0) {
+      ranges.push_back({out, out + bytes.output, rank, true});
     }
   }
   std::sort(ranges.begin(), ranges.end(),
@@ -94,6 +99,28 @@ inline void expect_ranks_apart(collective kind, rank_range const& which,
   }
 }
 
+/// Throws: precondition_error that begins with `name` if a buffer that is used does not lie as its elements ask for.
+inline void expect_aligned(std::string const& name, buffer_use const& use, plain_buffers const& own,
+                           buffer_reach const& reach, std::size_t alignment) {
+  auto const expect = [&](bool is_used, char const* part, void const* at) {
+    std::size_t const off = reinterpret_cast<std::uintptr_t>(at) % alignment;
+    if (!is_used || off == 0) return;
+    throw precondition_error(name + ": the " + part + " lies " + std::to_string(off) +
+                             " bytes behind a multiple of " + std::to_string(alignment) +
+                             ", the alignment of its elements");
+  };
+  expect(use.reads && reach.input > 0, "input", own.input);
+  expect(use.writes && reach.output > 0, "output", own.output);
+}
+
+/// Throws: precondition_error unless there are buffers for each rank of this process.
+inline void expect_all_buffers(std::string const& name, std::vector<buffer_use> const& use,
+                               std::vector<plain_buffers> const& buffers) {
+  if (buffers.size() == use.size()) return;
+  throw precondition_error(name + ": buffers of " + std::to_string(buffers.size()) +
+                           " ranks, expected those of " + std::to_string(use.size()));
+}
+
 /// Checks the buffers of some ranks, which `use` and `buffers` are of in order. Returns for each
 /// whether input and output are in one place.
 ///
@@ -106,11 +133,10 @@ inline void expect_ranks_apart(collective kind, rank_range const& which,
                                                           std::size_t element_bytes,
                                                           std::size_t alignment) {
   std::string const name(to_text(kind));
-  if (buffers.size() != use.size()) {
-    throw precondition_error(name + ": buffers of " + std::to_string(buffers.size()) +
-                             " ranks, expected those of " + std::to_string(use.size()));
-  }
+  expect_all_buffers(name, use, buffers);
+  auto const ranks = static_cast<std::size_t>(which.of);
   std::vector<bool> is_in_place(buffers.size(), false);
+  std::vector<buffer_reach> reach(buffers.size());
   for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
     auto const& own = buffers[rank];
     if (own.count != buffers[0].count) {
@@ -121,18 +147,12 @@ inline void expect_ranks_apart(collective kind, rank_range const& which,
     auto const overlap = check_buffers(kind, use[rank], which.first + static_cast<int>(rank),
                                        which.of, own.input, own.output, own.count, element_bytes);
     is_in_place[rank] = overlap == buffer_overlap::in_place;
-    if (own.count == 0) continue;
-    auto const expect_aligned = [&](bool is_used, char const* part, void const* at) {
-      std::size_t const off = reinterpret_cast<std::uintptr_t>(at) % alignment;
-      if (!is_used || off == 0) return;
-      throw precondition_error(name + " on rank " + which.text(rank) + ": the " + part + " lies " +
-                               std::to_string(off) + " bytes behind a multiple of " +
-                               std::to_string(alignment) + ", the alignment of its elements");
-    };
-    expect_aligned(use[rank].reads, "input", own.input);
-    expect_aligned(use[rank].writes, "output", own.output);
+    std::size_t const bytes = own.count * element_bytes;
+    reach[rank] = {bytes * (has_input_blocks(kind) ? ranks : 1),
+                   bytes * (has_output_blocks(kind) ? ranks : 1)};
+    expect_aligned(name + " on rank " + which.text(rank), use[rank], own, reach[rank], alignment);
   }
-  expect_ranks_apart(kind, which, use, buffers, element_bytes);
+  expect_ranks_apart(kind, which, use, buffers, reach);
   return is_in_place;
 }
 

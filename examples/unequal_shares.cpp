@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that contribute unequal parts: planned for these shares, and run with blocks in proportion.
+#include <blink/collectives.hpp>
+#include <blink/collectives/all_gather_v.hpp>
+#include <blink/planning.hpp>
+#include <blink/planning/plan_shares.hpp>
+
+#include <cstdio>
+#include <vector>
+
+int main() {
+  // Rank 0 has half of the data, rank 3 has none: a part of a model that is not cut evenly.
+  auto const machine = blink::only_links(
+      blink::subset(blink::read_machine("data/dgx1v.xml"), {0, 1, 2, 3}), blink::link_kind::nvlink);
+  auto const plan =
+      blink::plan_shares(machine, {blink::collective::all_gather, {}, "exact"}, {3, 2, 1, 0});
+  std::printf("%s GB/s, at most %s\n", plan.rate.to_text().c_str(), plan.bound.to_text().c_str());
+
+  auto const trees = blink::make_schedule(machine, plan);
+  auto const blocks = blink::proportional_blocks(60'000, trees.shares);  // or any other blocks
+  blink::thread_world world(trees.rank_count);
+  world.run([&](auto& me) {
+    auto const own = blocks[static_cast<std::size_t>(me.rank())];
+    std::vector<int> all(60'000, 0);
+    for (std::size_t k = 0; k < own.count; ++k) all[own.begin + k] = me.rank() + 1;
+    blink::all_gather_v(me, trees, all.data() + own.begin, all.data(), blocks);
+    if (me.rank() == 3) std::printf("%d %d %d\n", all.front(), all[40'000], all.back());
+  });
+}

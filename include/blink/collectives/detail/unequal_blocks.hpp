@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/block.hpp>
+#include <blink/collectives/detail/check_buffers.hpp>
+#include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/detail/fingerprint.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/tree_parts.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace blink::inline BLINK_ABI::detail {
+
+/// A block for each rank, of any size, as an all-gather or a reduce-scatter takes it.
+class unequal_blocks {
+ public:
+  /// name:   of the call, for messages
+  /// unit:   elements that move for each of the caller's: more than one if elements move as bytes
+  /// Throws: precondition_error unless there is one for each rank, none over another, and addresses can name
+  ///         all of `element_bytes` each.
+  unequal_blocks(std::string const& name, collective kind, std::vector<block> const& blocks,
+                 int rank_count, std::size_t element_bytes, std::size_t unit = 1)
+      : gathers_(kind == collective::all_gather), element_bytes_(element_bytes), blocks_(blocks) {
+    check_blocks(name, blocks, rank_count, element_bytes, true);
+    fingerprint all;
+    for (auto const& one : blocks) {
+      auto const begin = one.begin * unit;
+      ranges_.push_back({gathers_ ? 0 : begin, gathers_ ? begin : 0, one.count * unit});
+      all.add(std::uint64_t{one.begin});
+      all.add(std::uint64_t{one.count});
+      size_.count += one.count * unit;
+    }
+    size_.fingerprint = all.value();
+  }
+
+  [[nodiscard]] std::size_t count_of(int rank) const { return own(rank).count; }
+  /// Of all blocks together.
+  [[nodiscard]] std::size_t bytes() const {
+    std::size_t result = 0;
+    for (auto const& one : blocks_) result += one.count * element_bytes_;
+    return result;
+  }
+
+  /// Of the buffers of a rank, from their addresses on. Without any they are not looked at.
+  [[nodiscard]] std::size_t input_bytes(int rank) const {
+    return element_bytes_ * (gathers_ ? own(rank).count : end_of(blocks_));
+  }
+  [[nodiscard]] std::size_t output_bytes(int rank) const {
+    return element_bytes_ * (gathers_ ? end_of(blocks_) : own(rank).count);
+  }
+
+  /// Throws: precondition_error if a buffer that the rank needs is null, or they overlap in another way than
+  ///         that the rank's block is in its place.
+  void check_buffers(std::string const& name, int rank, void const* input, void* output) const {
+    expect_buffer(name, "input", input, input_bytes(rank));
+    expect_buffer(name, "output", output, output_bytes(rank));
+    if (own(rank).count == 0) return;
+    auto const begin = own(rank).begin * element_bytes_;
+    auto const in = reinterpret_cast<std::uintptr_t>(input);
+    auto const out = reinterpret_cast<std::uintptr_t>(output);
+    if (in + (gathers_ ? 0 : begin) == out + (gathers_ ? begin : 0)) return;
+    expect_apart(name, input, input_bytes(rank), output, output_bytes(rank));
+  }
+
+  /// Of a call. Pre: this outlives it.
+  [[nodiscard]] call_size size(std::size_t chunk_bytes) const {
+    auto result = size_;
+    result.chunk_bytes = chunk_bytes;
+    result.blocks = ranges_.data();
+    return result;
+  }
+
+ private:
+  [[nodiscard]] block const& own(int rank) const { return blocks_[static_cast<std::size_t>(rank)]; }
+
+  bool gathers_;
+  std::size_t element_bytes_;
+  std::vector<block> const& blocks_;
+  std::vector<block_range> ranges_;
+  call_size size_;
+};
+
+}  // namespace blink::inline BLINK_ABI::detail
