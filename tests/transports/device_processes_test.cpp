@@ -203,6 +203,17 @@ TEST(device_processes, another_schedule_is_refused_on_all) {
   for (auto const& text : texts) EXPECT_SAYS(text, "another schedule");
 }
 
+TEST(device_processes, a_schedule_for_other_ranks_is_refused_on_all) {
+  auto const texts = run(2, options_of({0}), [](part& mine, int process) {
+    auto const text =
+        error_of([&] { (void)mine.all.prepare(blink::ring_schedule(process == 0 ? 2 : 3)); });
+    return sum_up(mine) + text;  // the world is as good as before
+  });
+  EXPECT_SAYS(texts[0], "prepare: process 1 (process ");
+  EXPECT_SAYS(texts[0], "refuses: ");
+  for (auto const& text : texts) EXPECT_SAYS(text, "schedule: for 3 ranks, the world has 2");
+}
+
 /// A fault in process 1 of 3 after a call that went well; what the others say.
 template <class Fault>
 std::vector<std::string> say_of(Fault const& fault, bool is_killed = true) {

@@ -126,7 +126,10 @@ class device_ranks {
   template <class Prepared, class... More>
   Prepared& find_or_prepare(std::vector<std::unique_ptr<Prepared>>& known, schedule const& plan,
                             bool reaches, More... more) {
-    expect_ranks(plan, rank_count());
+    // Told to the other processes, too, which are at this step with a schedule that is right.
+    if (plan.rank_count != rank_count()) {
+      agree(others_.get(), "prepare", [&] { expect_ranks(plan, rank_count()); });
+    }
     for (auto& each : known) {
       if (each->prepared().source() == plan) return *each;
     }
