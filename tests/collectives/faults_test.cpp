@@ -2,6 +2,7 @@
 // Nothing waits without a bound: ranks that do not come, come late, call something else or throw.
 
 #include <blink/collectives.hpp>
+#include <blink/reducers/accumulate_in.hpp>
 #include <blink/transports/slots.hpp>
 
 #include <gtest/gtest.h>
@@ -188,6 +189,48 @@ TYPED_TEST(faults, another_lambda_of_the_same_function_is_told_by_all) {
     EXPECT_NE(std::string(of_rank[0].what()).find("lambda"), std::string::npos)
         << of_rank[0].what();
   }
+}
+
+// A reducer that says nothing of its state may have any on each rank.
+struct sum_with_address {
+  int const* own;
+  [[nodiscard]] int operator()(int a, int b) const { return own == nullptr ? 0 : a + b; }
+};
+
+TYPED_TEST(faults, another_state_of_a_reducer_is_told_by_all) {
+  auto const told = [&](auto const& reducer_of, std::size_t count) {
+    typename TestFixture::world_type world(2, this->options(std::chrono::seconds(20)));
+    auto const errors = this->errors(world, [&](auto& me) {
+      std::vector<float> data(count, 1);
+      auto const star = blink::star_schedule(2);
+      blink::all_reduce(me, star, data.data(), data.data(), count, reducer_of(0.5F));
+      blink::all_reduce(me, star, data.data(), data.data(), count,
+                        reducer_of(me.rank() == 0 ? 0.5F : 0.25F));
+    });
+    for (auto const& of_rank : errors) {
+      ASSERT_EQ(of_rank.size(), 1U);
+      std::string const text = of_rank[0].what();
+      EXPECT_NE(text.find("another state of the reducer than rank"), std::string::npos) << text;
+      EXPECT_NE(text.find("scaled_sum"), std::string::npos) << text;
+    }
+  };
+  using blink::scaled_sum;
+  for (std::size_t const count : {8U, 80000U}) {  // shown, along the tree
+    told([](float factor) { return scaled_sum{factor}; }, count);
+    told([](float factor) { return blink::accumulate_in<double>(scaled_sum{factor}); }, count);
+    told(
+        [](float factor) {
+          return blink::with_order<blink::order_promise::any>(scaled_sum{factor});
+        },
+        count);
+  }
+  typename TestFixture::world_type world(2);
+  world.run([&](auto& me) {
+    int const in = me.rank() + 1;
+    int out = 0;
+    blink::all_reduce(me, blink::star_schedule(2), &in, &out, 1, sum_with_address{&in});
+    EXPECT_EQ(out, 3);
+  });
 }
 
 TYPED_TEST(faults, a_world_that_failed_refuses) {

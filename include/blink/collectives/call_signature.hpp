@@ -23,6 +23,7 @@ struct call_signature {
   std::uint64_t element_bytes = 0;
   std::uint64_t types = 0;             ///< of the names of element, reducer and chunking
   std::uint64_t blocks = 0;            ///< of the sizes of blocks, if they are not equal
+  std::uint64_t state = 0;             ///< that the reducer says ranks have in common
   std::int64_t root = -1;              ///< that the schedule has for this collective; -1: none
   std::array<char, 152> type_names{};  ///< how they begin, for messages
 
@@ -30,13 +31,14 @@ struct call_signature {
   call_signature(collective its_kind, std::uint64_t its_plan, std::uint64_t its_count,
                  std::uint64_t its_element_bytes, std::string_view names,
                  std::uint64_t names_fingerprint, std::uint64_t blocks_fingerprint = 0,
-                 int its_root = -1)
+                 int its_root = -1, std::uint64_t its_state = 0)
       : kind(static_cast<std::uint64_t>(its_kind)),
         plan(its_plan),
         count(its_count),
         element_bytes(its_element_bytes),
         types(names_fingerprint),
         blocks(blocks_fingerprint),
+        state(its_state),
         root(its_root) {
     std::size_t const length =
         names.size() < type_names.size() ? names.size() : type_names.size() - 1;
@@ -46,7 +48,7 @@ struct call_signature {
   /// Calls agree if and only if these are equal.
   [[nodiscard]] std::uint64_t fingerprint() const {
     detail::fingerprint all;
-    for (std::uint64_t const part : {kind, plan, count, element_bytes, types, blocks})
+    for (std::uint64_t const part : {kind, plan, count, element_bytes, types, blocks, state})
       all.add(part);
     return all.value();
   }
@@ -75,6 +77,7 @@ struct call_signature {
     }
     if (!result.empty()) return result;
     if (root != other.root) return text("root", std::to_string(root), std::to_string(other.root));
+    if (state != other.state) return "another state of the reducer than " + name + ": " + names();
     if (blocks != other.blocks) return "other sizes of blocks than " + name;
     return "another schedule, or other options of the world, than " + name;
   }

@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 namespace blink::inline BLINK_ABI {
@@ -185,6 +186,28 @@ inline constexpr bool lifts_at_home = false;
 template <class R>
   requires requires { std::bool_constant<R::lifts_at_home>{}; }
 inline constexpr bool lifts_at_home<R> = R::lifts_at_home;
+
+/// A reducer may say what of its state is the same on all ranks, in 64 bits: a factor, a seed. Calls of ranks
+/// that do not agree about it fail as those with other reducers do. What may differ, such as an address, is
+/// left out; without this nothing of the state is compared.
+template <class R>
+concept has_common_state = requires(R const reduce) {
+  { reduce.common_state() } -> std::same_as<std::uint64_t>;
+};
+
+namespace detail {
+
+/// Equal for equal numbers: their bits.
+template <class Value>
+  requires(sizeof(Value) <= sizeof(std::uint64_t) &&
+           (std::is_arithmetic_v<Value> || std::has_unique_object_representations_v<Value>))
+[[nodiscard]] std::uint64_t bits_of(Value const& value) {
+  std::uint64_t result = 0;
+  std::memcpy(&result, &value, sizeof value);
+  return result;
+}
+
+}  // namespace detail
 
 /// Bytes of an element in a buffer, and of a partial result on a wire.
 struct element_sizes {

@@ -36,6 +36,12 @@ struct widened {
     return static_cast<Accumulator>(detail::finish(operation, total, rank_count, place));
   }
 
+  [[nodiscard]] std::uint64_t common_state() const
+    requires has_common_state<Operation>
+  {
+    return operation.common_state();
+  }
+
   Operation operation;
 };
 

@@ -96,8 +96,9 @@ struct avg {
   }
 };
 
-/// factor * a + factor * b + …: each element is multiplied before anything is added. Ranks may have
-/// different factors. Integers take integral factors only, and wrap around.
+/// factor * a + factor * b + …: each element is multiplied before anything is added, by whichever rank has
+/// it then. So the factor is the same on all ranks, which calls compare. Integers take integral
+/// factors only, and wrap around.
 template <class Factor>
 struct scaled_sum {
   static constexpr bool is_commutative = true;
@@ -108,6 +109,11 @@ struct scaled_sum {
              std::is_integral_v<T> <= std::is_integral_v<Factor>)
   BLINK_HOST_DEVICE constexpr T lift(T const& a) const {
     return prod{}(static_cast<T>(factor), a);
+  }
+  [[nodiscard]] std::uint64_t common_state() const
+    requires requires(Factor const value) { detail::bits_of(value); }
+  {
+    return detail::bits_of(factor);
   }
   template <class T>
     requires(reducer_for<sum, T> && requires(scaled_sum const self, T const a) { self.lift(a); })

@@ -48,7 +48,7 @@ struct stochastic_wire_sum {
 
 /// The sum of `Storage` numbers in `float`, also on links, rounded at random at the root, so that
 /// the mean is kept where sums are added again and again, as in training. Equal seeds give equal
-/// bits; use another for each call.
+/// bits; use another for each call, the same on all ranks, which calls compare.
 ///
 /// Error: that of the sum in `float`, and less than an ulp of `Storage`, 0 in the mean.
 template <class Storage>
@@ -56,6 +56,7 @@ struct stochastic_storage_sum {
   static constexpr bool is_commutative = true;
   std::uint64_t seed = 0;
 
+  [[nodiscard]] std::uint64_t common_state() const { return seed; }
   BLINK_HOST_DEVICE constexpr float lift(Storage value) const { return value; }
   BLINK_HOST_DEVICE constexpr float operator()(float a, float b) const { return a + b; }
   /// The rank is left out: the same rounding whichever rank is the root.

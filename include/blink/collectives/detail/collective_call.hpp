@@ -108,9 +108,12 @@ struct call_size {
 /// Policies: others than how it is cut
 template <class T, class Reducer, chunking Chunks, class... Policies>
 [[nodiscard]] call_signature signature_of(prepared_schedule const& plan, collective kind,
-                                          call_size const& size) {
+                                          call_size const& size, Reducer const& reduce) {
   constexpr std::string_view names = names_of<T, Reducer, Chunks, Policies...>();
   int const root = has_root(kind) ? root_of(plan.source(), kind) : -1;
+  std::uint64_t state = 0;
+  if constexpr (has_common_state<Reducer>) state = reduce.common_state();
+  (void)reduce;
   // Ranks with other chunks do not fit together either.
   return {kind,
           plan.fingerprint() + size.chunk_bytes,
@@ -119,7 +122,8 @@ template <class T, class Reducer, chunking Chunks, class... Policies>
           names,
           fingerprint_of_types<T, Reducer, Chunks, Policies...>(),
           size.fingerprint,
-          root};
+          root,
+          state};
 }
 
 /// Throws: precondition_error if calls with this reducer cannot run along the schedule.
@@ -193,7 +197,7 @@ class collective_call {
     if (needs_copy_) copy_input();
     status result = status::ok;
     if (leads()) {
-      call_record const record{signature_of<T, Reducer, Chunks>(plan_, kind_, size_),
+      call_record const record{signature_of<T, Reducer, Chunks>(plan_, kind_, size_, reduce_),
                                buffers_.input, static_cast<void*>(buffers_.output),
                                may_show && size_.blocks == nullptr};
       observed_.begin([&] {

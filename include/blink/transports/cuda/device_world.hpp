@@ -251,7 +251,7 @@ class basic_device_world : public device_ranks<Devices> {
     auto const run = [&]<class Protocol>(Protocol, std::vector<tree_call> const& trees) {
       auto& own = plan.template with<Protocol>();
       auto const signature =
-          detail::signature_of<T, Reducer, Chunks, Protocol>(own.prepared(), kind, size);
+          detail::signature_of<T, Reducer, Chunks, Protocol>(own.prepared(), kind, size, reduce);
       enqueue_with<Protocol, T>(own, kind, buffers, trees, signature, copied, reduce, on);
     };
     if constexpr (!prepared_type::has_packets || (prepared_type::has_chunks && !may_change)) {
