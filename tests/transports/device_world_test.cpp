@@ -263,41 +263,6 @@ TEST(device_world, bad_buffers_are_refused) {
   all.wait();
 }
 
-TEST(device_world, exchange_moves_pieces_in_rounds) {
-  emulated_devices machine({.devices = 2});
-  auto options = options_in_vectors({0, 0, 1});
-  world all(machine, options);
-  auto const plan = blink::all_to_all_schedule(3);
-  std::vector<int> out(30), in(30, -1);
-  for (std::size_t k = 0; k < out.size(); ++k) out[k] = static_cast<int>(100 + k);
-  std::vector<blink::transfers> list(3);
-  list[0].send(1, out.data(), 5);
-  list[0].send(1, out.data() + 5, 3);
-  list[0].send(2, out.data() + 8, 1);
-  list[2].send(0, out.data() + 20, 4);
-  list[1].receive(0, in.data() + 10, 5);
-  list[1].receive(0, in.data(), 3);
-  list[2].receive(0, in.data() + 20, 1);
-  list[0].receive(2, in.data() + 4, 4);
-  blink::exchange(all, plan, list);
-  all.wait();
-  std::vector<int> expected(30, -1);
-  for (int k = 0; k < 5; ++k) expected[static_cast<std::size_t>(10 + k)] = 100 + k;
-  for (int k = 0; k < 3; ++k) expected[static_cast<std::size_t>(k)] = 105 + k;
-  expected[20] = 108;
-  for (int k = 0; k < 4; ++k) expected[static_cast<std::size_t>(4 + k)] = 120 + k;
-  EXPECT_EQ(in, expected);
-  list[1].clear();
-  list[1].receive(0, in.data() + 10, 5);
-  list[1].receive(0, in.data(), 2);
-  EXPECT_ERROR(blink::exchange(all, plan, list),
-               "rank 0 sends rank 1 12 bytes as piece 1, which expects 8");
-  list[1].receive(0, in.data() + 15, 2);
-  EXPECT_ERROR(blink::exchange(all, plan, list), "rank 0 sends rank 1 2 pieces, which expects 3");
-  list[1].receive(1, in.data() + 20, 1);
-  EXPECT_ERROR(blink::exchange(all, plan, list), "overlaps another piece");
-}
-
 // Direct reads in one step for small buffers, a ring for large ones.
 TEST(device_world, methods_say_which_schedule_for_which_size) {
   emulated_devices machine({.devices = 2});

@@ -6,6 +6,7 @@
 #include <blink/transports/cuda/cuda_devices.cuh>
 #include <blink/transports/cuda/device_blocks.hpp>
 #include <blink/transports/cuda/device_collectives.hpp>
+#include <blink/transports/cuda/device_exchange.hpp>
 #include <blink/transports/cuda/device_world.hpp>
 #include <blink/transports/cuda/device_world_options.hpp>
 #include <blink/transports/cuda/peer_memory.hpp>

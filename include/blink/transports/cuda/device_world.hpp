@@ -17,6 +17,7 @@
 #include <blink/collectives/wire_protocol.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/cuda/copy_pieces.hpp>
 #include <blink/transports/cuda/device_call.hpp>
 #include <blink/transports/cuda/device_launcher.hpp>
 #include <blink/transports/cuda/device_pairs.hpp>
@@ -172,6 +173,18 @@ class basic_device_world : public device_ranks<Devices> {
     for (auto const& one : pieces) check_piece(one);
     expects(on.size() == where_.devices.size(), "send_and_receive: a stream for each device");
     pairs_->send_and_receive(launcher_, pieces, on);
+  }
+
+  /// The same, and copies between ranks of this process before them; see `exchange`.
+  ///
+  /// on: one for each device, or none for the default ones
+  void send_and_receive(std::vector<piece_copy> const& copies,
+                        std::vector<device_piece> const& pieces, streams const& on) {
+    throw_if_failed();
+    for (auto const& one : pieces) check_piece(one);
+    auto const& all = this->expect_streams(on);
+    copy_pieces(driver_, where_, copies, all);
+    if (!pieces.empty()) send_and_receive(pieces, all);
   }
 
   /// Waits until what is in these streams is done, one for each device, or in the default ones.
