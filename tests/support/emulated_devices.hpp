@@ -27,6 +27,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -72,6 +73,9 @@ class emulated_devices {
       is_over_ = true;
     }
     changed_.notify_all();
+    for (auto& [where, own] : queues_) {  // each looks at the map
+      if (own.runner.joinable()) own.runner.join();
+    }
     for (auto const& [address, block] : memory_) {  // what nobody knows to be unused
       if (block.file >= 0) unmap(address, block);
     }
@@ -125,6 +129,11 @@ class emulated_devices {
   /// Kernels of each protocol.
   [[nodiscard]] int chunk_launches() const { return chunk_launches_; }
   [[nodiscard]] int packet_launches() const { return packet_launches_; }
+
+  /// Work of another library's: `what` is run in the order of the stream, also when a graph is replayed.
+  void run_in_stream(int device, stream on, std::function<void()> what) {
+    put(device, on, std::move(what));
+  }
 
   // The driver.
   blink::device_order<emulated_devices>& order() {
@@ -192,7 +201,7 @@ class emulated_devices {
   [[nodiscard]] int released_while_open() const { return released_while_open_; }
   void* allocate_pinned(std::size_t bytes) {
     void* const memory = ::operator new(bytes, std::align_val_t(256));
-    pinned_.insert(memory);
+    pinned_[memory] = bytes;
     return memory;
   }
   void release_pinned(void* memory) {
@@ -200,7 +209,7 @@ class emulated_devices {
     ::operator delete(memory, std::align_val_t(256));
   }
   blink::memory_place place_of(void const* data) {
-    if (pinned_.contains(data)) return {blink::memory_kind::pinned_host, -1};
+    if (is_pinned(data)) return {blink::memory_kind::pinned_host, -1};
     auto const* const at = static_cast<std::byte const*>(data);
     for (auto const& [address, block] : memory_) {
       auto const* const first = static_cast<std::byte const*>(address);
@@ -222,6 +231,13 @@ class emulated_devices {
   void read(int, void* to, void const* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
   void clear(int, void* memory, std::size_t bytes) { std::memset(memory, 0, bytes); }
   void copy(int device, void* to, void const* from, std::size_t bytes, stream on) {
+    if (bytes == sizeof(blink::counter) && is_pinned(to)) {  // the host may look at it meanwhile
+      put(device, on, [=] {
+        blink::publish(*static_cast<blink::counter*>(to),
+                       *static_cast<blink::counter const*>(from));
+      });
+      return;
+    }
     put(device, on, [=] { std::memcpy(to, from, bytes); });
   }
   stream make_stream(int) { return make_stream(); }
@@ -265,6 +281,11 @@ class emulated_devices {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return point->is_reached || is_over_; });
     });
+  }
+  bool is_reached(int, event which) {
+    auto const point = points_[which];
+    std::lock_guard const lock(mutex_);
+    return point == nullptr || point->is_reached;
   }
   blink::capture_state capture(stream on) {
     auto const found = captures_.find(on);
@@ -363,6 +384,12 @@ class emulated_devices {
     ::close(block.file);
   }
 
+  [[nodiscard]] bool is_pinned(void const* data) const {
+    auto const behind = pinned_.upper_bound(data);
+    if (behind == pinned_.begin()) return false;
+    auto const& [first, bytes] = *std::prev(behind);
+    return data < static_cast<std::byte const*>(first) + bytes;
+  }
   void put(int device, stream on, job what) {
     if (auto const now = capture(on); now.number != 0) {
       graphs_[now.number].emplace_back(place{device, on}, std::move(what));
@@ -422,7 +449,7 @@ class emulated_devices {
   std::vector<std::unique_ptr<order_type>> disordered_;
   std::map<void const*, memory_block> memory_;
   std::map<void const*, std::size_t> imported_;  // bytes of other processes
-  std::set<void const*> pinned_;
+  std::map<void const*, std::size_t> pinned_;    // bytes
   std::map<event, std::shared_ptr<point_of_stream>> points_;
   std::map<stream, std::uint64_t> captures_;
   std::map<std::uint64_t, std::vector<std::pair<place, job>>> graphs_;
@@ -439,6 +466,6 @@ class emulated_devices {
   std::map<int, std::uint32_t> used_;  // threads that run, by device
   std::map<place, job_queue> queues_;  // last: its threads end first
 };
-static_assert(blink::sharing_runtime<emulated_devices>);
+static_assert(blink::sharing_runtime<emulated_devices> && blink::polled_runtime<emulated_devices>);
 
 }  // namespace blink_test

@@ -5,29 +5,21 @@
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/config.hpp>
-#include <blink/error.hpp>
-#include <blink/transports/cuda/copy_step.hpp>
 #include <blink/transports/cuda/device_allocation.hpp>
 #include <blink/transports/cuda/device_handles.hpp>
 #include <blink/transports/cuda/device_memory.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
 #include <blink/transports/cuda/rank_placement.hpp>
+#include <blink/transports/cuda/step_lanes.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/wire_tables.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <string>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
-
-/// One lane of one rank.
-struct placed_lane {
-  lane* here = nullptr;
-  int rank = 0;
-};
 
 /// The lanes of all ranks, each behind those that hand it something.
 ///
@@ -71,7 +63,7 @@ class copy_schedule {
   ///         kernel combines; resource_error if the budget does not suffice; device_error.
   copy_schedule(Devices& driver, rank_placement const& where, device_memory_budget& budget,
                 schedule const& plan, wire_layout const& layout, pipeline_costs const& costs)
-      : prepared_(plan, with_addresses_only(layout), costs) {
+      : prepared_(plan, detail::without_slots(layout), costs) {
     auto const& tables = prepared_.tables();
     std::map<int, std::size_t> bytes;
     std::size_t const slots = tables.layout().window * tables.layout().slot_bytes;
@@ -79,12 +71,7 @@ class copy_schedule {
       bytes[where.device_of[static_cast<std::size_t>(place.from)]] += slots;  // before it leaves
       bytes[where.device_of[static_cast<std::size_t>(place.to)]] += slots;    // where it arrives
     }
-    for (int rank = 0; rank < plan.rank_count; ++rank) {
-      for (auto const kind : {collective::reduce, collective::broadcast, collective::all_reduce}) {
-        auto const lanes = tables.lanes(rank, kind);
-        for (std::size_t k = 0; k < lanes.count; ++k) expect_few(lanes.first[k], rank);
-      }
-    }
+    detail::expect_few_sources(prepared_);
     std::map<int, std::byte*> next;
     for (auto const& [device, sum] : bytes) {
       device_memory_use const use{0, sum, 0};
@@ -134,22 +121,9 @@ class copy_schedule {
   }
 
  private:
-  [[nodiscard]] static wire_layout with_addresses_only(wire_layout layout) {
-    layout.reaches = false;
-    layout.ranks_share = reinterpret_cast<void*>(std::uintptr_t{128});  // slots are made here
-    return layout;
-  }
   [[nodiscard]] std::size_t slot_of(std::uint64_t chunk) const {
     return static_cast<std::size_t>(chunk % prepared_.tables().layout().window);
   }
-  static void expect_few(lane const& here, int rank) {
-    if (here.in_count <= copy_step::most_sources) return;
-    throw precondition_error("the schedule: rank " + std::to_string(rank) + " has " +
-                             std::to_string(here.in_count) + " children in tree " +
-                             std::to_string(here.tree) + ", a kernel combines at most " +
-                             std::to_string(copy_step::most_sources));
-  }
-
   prepared_schedule prepared_;
   std::vector<device_allocation<Devices>> memory_;
   std::vector<std::byte*> outboxes_, inboxes_;                  // by wire

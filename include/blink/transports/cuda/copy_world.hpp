@@ -8,10 +8,8 @@
 #include <blink/collectives/detail/unequal_blocks.hpp>
 #include <blink/collectives/epilogue.hpp>
 #include <blink/collectives/lane.hpp>
-#include <blink/collectives/order.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/schedule.hpp>
-#include <blink/collectives/schedule_blocks.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/cuda/copy_call.hpp>
 #include <blink/transports/cuda/copy_schedule.hpp>
@@ -22,6 +20,7 @@
 #include <blink/transports/cuda/device_runtime.hpp>
 #include <blink/transports/cuda/device_world_options.hpp>
 #include <blink/transports/cuda/rank_buffers.hpp>
+#include <blink/transports/cuda/step_lanes.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -111,7 +110,7 @@ class basic_copy_world : public device_ranks<Devices> {
   }
 
  private:
-  using present_call = copy_call<Devices>;
+  using present_call = copy_call<prepared_type>;
   using ranks::driver_;
   using ranks::options_;
   using ranks::where_;
@@ -151,6 +150,9 @@ class basic_copy_world : public device_ranks<Devices> {
   void record(own_stream const& on, typename Devices::event const& which) {
     driver_.record(on.device, which, on.queue.get());
   }
+  [[nodiscard]] static std::uint64_t window_of(present_call const& now) {
+    return now.plan->prepared().tables().layout().window;
+  }
   [[nodiscard]] int device_of(int rank) const {
     return where_.device_of[static_cast<std::size_t>(rank)];
   }
@@ -162,7 +164,7 @@ class basic_copy_world : public device_ranks<Devices> {
     int const to = device_of(end.peer);
     auto& over = link(device, to);
     if (complete != nullptr) wait_for(over, *complete);
-    if (!now.is_delivered(end.wire) && chunk >= now.window) {
+    if (!now.is_delivered(end.wire) && chunk >= window_of(now)) {
       wait_for(over, now.plan->taken(end.wire, chunk));
     }
     std::size_t const bytes = now.bytes(*from.here, end, chunk);
@@ -176,8 +178,7 @@ class basic_copy_world : public device_ranks<Devices> {
   void copy_chunk(present_call const& now, placed_lane const& at, std::uint64_t chunk) {
     auto const& here = *at.here;
     wire_end const* const in = here.in_count > 0 ? here.in : nullptr;
-    void const* const source =
-        in == nullptr ? now.input(here, at.rank, chunk) : now.destination(in->wire, chunk);
+    void const* const source = now.leaves_from(at, chunk);
     auto const arrived =
         in == nullptr ? typename Devices::event{} : now.plan->arrived(in->wire, chunk);
     auto const* const complete = in == nullptr ? nullptr : &arrived;
@@ -206,32 +207,12 @@ class basic_copy_world : public device_ranks<Devices> {
                      Reducer const& reduce) {
     auto const& here = *at.here;
     auto& own = combining(at.rank);
-    copy_step step;
-    step.here = here;
-    step.here.done = chunk;
-    step.here.in = nullptr;
-    step.here.out = nullptr;
-    step.here.blocked_on = nullptr;
-    step.input = now.buffers[static_cast<std::size_t>(at.rank)].input;
-    step.output = now.buffers[static_cast<std::size_t>(at.rank)].output;
-    step.rank = at.rank;
-    step.rank_count = this->rank_count();
+    copy_step const step = now.combining(at, chunk);
     for (std::uint32_t k = 0; k < here.in_count; ++k) {
-      step.in[k] = here.in[k];
-      step.in[k].wire = k;
-      step.arrived[k] = static_cast<std::byte const*>(now.destination(here.in[k].wire, chunk));
       wait_for(own, now.plan->arrived(here.in[k].wire, chunk));
     }
-    void const* result = step.output;
-    if (here.writes_output) {  // copies take it from there
-      step.here.out_count = 0;
-      result = now.output(here, at.rank, chunk);
-    } else {
-      auto const& out = here.out[0];
-      step.out = out;
-      step.leaves = now.plan->outbox(out.wire, chunk);
-      result = step.leaves;
-      if (chunk >= now.window) wait_for(own, now.plan->arrived(out.wire, chunk));
+    if (!here.writes_output && chunk >= window_of(now)) {
+      wait_for(own, now.plan->arrived(here.out[0].wire, chunk));
     }
     if (chunk_count(here, chunk) > 0) {
       driver_.template combine<T>(own.device, step, reduce, own.queue.get());
@@ -243,7 +224,7 @@ class basic_copy_world : public device_ranks<Devices> {
     auto const ready = now.plan->ready(here.out[0].wire, chunk);
     record(own, ready);
     for (std::uint32_t k = 0; k < here.out_count; ++k) {
-      send(now, at, here.out[k], chunk, result, &ready);
+      send(now, at, here.out[k], chunk, now.leaves_from(at, chunk), &ready);
     }
   }
 
@@ -254,31 +235,17 @@ class basic_copy_world : public device_ranks<Devices> {
     present_call now;
     now.plan = &plan;
     now.buffers = buffers;
-    now.sizes = sizes_of<Reducer, T>();
-    now.element_bytes = sizeof(T);
-    now.window = plan.prepared().tables().layout().window;
-    detail::expect_runs<T, Reducer>(plan.prepared(), this->rank_count(), "device_world_options");
-    auto const& source = plan.prepared().source();
     auto const lanes = lanes_in_order(plan.prepared().tables(), this->rank_count(), kind);
-    now.receivers.resize(plan.prepared().tables().wire_count());
+    now.template set<Chunks, T, Reducer>(lanes, kind, size);
     std::uint64_t most_chunks = 0;
-    for (auto const& at : lanes) {
-      auto& here = *at.here;
-      auto const block = size.blocks == nullptr
-                             ? plan.prepared().equal_block(here, kind, size.count)
-                             : size.blocks[block_number(source, source.trees[here.tree], kind)];
-      plan.prepared().template set_call<Chunks>(here, kind, block, now.sizes, order_of<Reducer>,
-                                                size.chunk_bytes);
-      most_chunks = std::max(most_chunks, here.chunks);
-      for (std::uint32_t k = 0; k < here.in_count; ++k) now.receivers[here.in[k].wire] = at;
-    }
+    for (auto const& at : lanes) most_chunks = std::max(most_chunks, at.here->chunks);
     for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
       if (copied[rank] > 0) now.buffers[rank].input = this->scratch_of(rank, copied[rank]);
     }
 
     for (auto* const own : used_) own->is_in_call = false;  // a call may have thrown halfway
     used_.clear();
-    typename device_order<Devices>::turn turn(driver_.order(), driver_);
+    typename device_order<Devices>::turn turn(driver_.order(), driver_, where_.devices);
     for (std::size_t k = 0; k < all.size(); ++k) turn.begin(where_.devices[k], all[k]);
     for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
       if (copied[rank] == 0) continue;

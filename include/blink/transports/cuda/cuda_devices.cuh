@@ -200,7 +200,7 @@ class cuda_devices {
   }
   void copy(int device, void* to, void const* from, std::size_t bytes, stream on) {
     detail::current_device const here(device);
-    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, on), "cudaMemcpyAsync");
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, on), "cudaMemcpyAsync");
   }
 
   stream make_stream(int device) {
@@ -248,6 +248,17 @@ class cuda_devices {
   void wait(int device, stream on, event which) {
     detail::current_device const here(device);
     check(cudaStreamWaitEvent(on, which, 0), "cudaStreamWaitEvent");
+  }
+  bool is_reached(int device, event which) {
+    detail::current_device const here(device);
+    relaxed_capture const allowed;
+    cudaError_t const result = cudaEventQuery(which);
+    if (result == cudaErrorNotReady) {
+      (void)cudaGetLastError();
+      return false;
+    }
+    check(result, "cudaEventQuery");
+    return true;
   }
   capture_state capture(stream on) {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -354,6 +365,6 @@ class cuda_devices {
   std::map<std::pair<void const*, std::pair<int, std::uint32_t>>, std::uint32_t> capacities_;
   std::map<int, cudaStream_t> streams_;
 };
-static_assert(sharing_runtime<cuda_devices>);
+static_assert(sharing_runtime<cuda_devices> && polled_runtime<cuda_devices>);
 
 }  // namespace blink::inline BLINK_ABI

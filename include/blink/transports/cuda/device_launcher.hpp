@@ -73,7 +73,7 @@ class device_launcher {
   template <class TakesPart, class Before, class Launch>
   void run(streams const& on, TakesPart const& takes_part, Before const& before,
            Launch const& launch) {
-    typename device_order<Devices>::turn turn(driver_.order(), driver_);
+    typename device_order<Devices>::turn turn(driver_.order(), driver_, where_.devices);
     auto const each = [&](auto const& use) {
       for (std::size_t k = 0; k < on.size(); ++k) {
         if (takes_part(k)) use(k);

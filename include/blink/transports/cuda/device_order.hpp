@@ -4,8 +4,12 @@
 #include <blink/config.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
 
+#include <algorithm>
+#include <condition_variable>
 #include <map>
 #include <mutex>
+#include <set>
+#include <vector>
 
 namespace blink::inline BLINK_ABI {
 
@@ -26,11 +30,30 @@ class device_order {
   using stream = typename Devices::stream;
   using event = typename Devices::event;
 
-  /// A call on these devices is being made; no other one is made meanwhile.
+  /// A call on these devices is being made; none that has one of them is made meanwhile. Calls on other
+  /// devices are: what is put into streams may wait for room there, until other threads of the host have made
+  /// theirs.
   class turn {
    public:
-    turn(device_order& order, Devices& driver)
-        : order_(&order), driver_(&driver), lock_(order.mutex_) {}
+    /// Waits for the turns on any of these devices to end.
+    turn(device_order& order, Devices& driver, std::vector<int> const& devices)
+        : order_(&order), driver_(&driver), devices_(devices) {
+      std::unique_lock lock(order.mutex_);
+      order.changed_.wait(lock, [&] {  // all at once: nobody keeps some and waits for others
+        return std::none_of(devices_.begin(), devices_.end(),
+                            [&](int device) { return order.taken_.contains(device); });
+      });
+      order.taken_.insert(devices_.begin(), devices_.end());
+    }
+    turn(turn const&) = delete;
+    turn& operator=(turn const&) = delete;
+    ~turn() {
+      {
+        std::lock_guard const lock(order_->mutex_);
+        for (int const device : devices_) order_->taken_.erase(device);
+      }
+      order_->changed_.notify_all();
+    }
 
     /// What is put into the stream from now on runs after the last call on this device.
     void begin(int device, stream on) {
@@ -58,7 +81,7 @@ class device_order {
    private:
     device_order* order_;
     Devices* driver_;
-    std::unique_lock<std::mutex> lock_;
+    std::vector<int> devices_;
   };
 
  private:
@@ -70,6 +93,7 @@ class device_order {
   };
 
   last_call& at(Devices& driver, int device) {
+    std::lock_guard const lock(mutex_);
     auto const found = calls_.find(device);
     if (found != calls_.end()) return found->second;
     last_call made;
@@ -79,6 +103,8 @@ class device_order {
   }
 
   std::mutex mutex_;
+  std::condition_variable changed_;
+  std::set<int> taken_;             // by a call that is being made
   std::map<int, last_call> calls_;  // events live as long as the process
 };
 

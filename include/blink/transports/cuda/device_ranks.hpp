@@ -112,7 +112,19 @@ class device_ranks {
         where_(agree_on_places(policies)),
         budget_(options.memory_cap),
         scratch_(static_cast<std::size_t>(where_.ranks_here)) {}
+  /// Of ranks whose places the caller knows already. Pre: `options` are valid, and `place` is of its devices.
+  device_ranks(Devices& driver, device_world_options const& options, rank_placement place)
+      : driver_(driver),
+        options_(options),
+        where_(std::move(place)),
+        budget_(options.memory_cap),
+        scratch_(static_cast<std::size_t>(where_.ranks_here)) {}
   ~device_ranks() = default;
+
+  /// What was allocated here is never released: somebody may still use it.
+  void keep_memory_for_ever() {
+    for (auto& each : owned_) each.keep_for_ever();
+  }
 
   void* allocate(int device, device_memory_use const& use, std::string const& what) {
     return owned_.emplace_back(driver_, budget_, device, use, what).get();

@@ -79,6 +79,16 @@ concept device_runtime =
     };
 static_assert(!device_runtime<int>);
 
+/// A driver that says whether an event has happened, so that waits for it can have a limit.
+///
+/// Semantics beyond the syntax: an event that was never recorded has happened; `copy` also writes to memory of
+/// `allocate_pinned`, and whoever observes there a `counter` that a stream copies gets its old value or its new one.
+template <class D>
+concept polled_runtime =
+    device_runtime<D> && requires(D& driver, int device, typename D::event event) {
+      { driver.is_reached(device, event) } -> std::same_as<bool>;
+    };
+
 /// A driver of devices refused something.
 struct device_error : error {
   using error::error;
