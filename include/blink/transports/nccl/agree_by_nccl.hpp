@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/cuda/device_runtime.hpp>
+#include <blink/transports/cuda/device_world_options.hpp>
+#include <blink/transports/cuda/rank_placement.hpp>
+#include <blink/transports/nccl/nccl_team.hpp>
+#include <blink/transports/nccl/nccl_world_options.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// Something that is the same in all processes.
+struct common_value {
+  std::uint64_t fingerprint = 0;
+  std::string text;  ///< "schedules are the same in all processes", for the error
+};
+
+/// What a rank shows all others at a step that they take together.
+struct rank_note {
+  std::array<std::uint64_t, 2> fingerprints{};
+  std::int32_t first_rank = 0;  ///< of its process
+  std::int32_t device = 0;
+  std::array<char, 240> refusal{};  ///< why its process does not go on; empty: it does
+};
+
+/// A step that all processes take together: none takes it if one refuses, or if they differ.
+///
+/// same:    at most two values
+/// refusal: why this process refuses; empty: it does not
+/// Returns: the notes of all ranks.
+/// Throws:  precondition_error with the first refusal, or the first rank that differs; what `gather` throws.
+template <class Team>
+std::vector<rank_note> agree_by_nccl(Team& team, std::string const& step,
+                                     std::vector<common_value> const& same,
+                                     std::string const& refusal) {
+  std::vector<rank_note> own;
+  for (int const device : team.devices()) {
+    auto& note = own.emplace_back();
+    for (std::size_t k = 0; k < same.size(); ++k) note.fingerprints[k] = same[k].fingerprint;
+    note.first_rank = team.first_rank();
+    note.device = device;
+    std::string_view(refusal).copy(note.refusal.data(), note.refusal.size() - 1);
+  }
+  auto const all = team.gather(step, own);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].refusal[0] == '\0') continue;
+    throw precondition_error(step + ": rank " + std::to_string(rank) + ": " +
+                             all[rank].refusal.data());
+  }
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    for (std::size_t k = 0; k < same.size(); ++k) {
+      if (all[rank].fingerprints[k] == same[k].fingerprint) continue;
+      throw precondition_error(step + ": " + same[k].text + "; those of rank " +
+                               std::to_string(rank) + " are others than those of rank " +
+                               std::to_string(team.first_rank()));
+    }
+  }
+  return all;
+}
+
+/// Which rank is where, if all processes have valid options, and the same.
+///
+/// Throws: precondition_error if not; what `gather` throws.
+template <class Team>
+[[nodiscard]] rank_placement agree_on_places(Team& team, nccl_world_options const& options) {
+  std::string refusal;
+  try {
+    validate(options);
+  } catch (precondition_error const& failure) {
+    refusal = failure.what();
+  }
+  common_value const same{fingerprint(device_options(options, team.devices())),
+                          "nccl_world_options: slot_bytes and costs are the same in all processes"};
+  auto const all = agree_by_nccl(team, "construction", {same}, refusal);
+  std::vector<std::vector<int>> by_process;
+  int own = 0;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].first_rank == static_cast<int>(rank)) by_process.emplace_back();
+    if (all[rank].first_rank == team.first_rank()) own = static_cast<int>(by_process.size()) - 1;
+    by_process.back().push_back(all[rank].device);
+  }
+  return {by_process, own};
+}
+
+}  // namespace blink::inline BLINK_ABI

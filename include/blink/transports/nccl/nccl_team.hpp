@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/collective_error.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/cuda/device_allocation.hpp>
+#include <blink/transports/cuda/device_handles.hpp>
+#include <blink/transports/cuda/device_runtime.hpp>
+#include <blink/transports/nccl/nccl_calls.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// One send or receive of a rank of this process.
+struct nccl_transfer {
+  bool sends = false;
+  int rank = 0;
+  int peer = 0;
+  void* data = nullptr;  ///< only read if it sends
+  std::size_t bytes = 0;
+};
+
+/// The communicators of NCCL that a process has: groups of sends and receives, waits that end, and what becomes
+/// of them when something fails.
+template <polled_runtime Devices, nccl_calls Calls>
+class nccl_team {
+ public:
+  using communicator = typename Calls::communicator;
+  using stream = typename Devices::stream;
+  using clock = std::chrono::steady_clock;
+
+  /// all:      those of the ranks of this process, by rank: consecutive ones, each on a device of its own
+  /// deadline: of waits for other processes
+  /// Throws:   precondition_error if they are not; nccl_error, device_error.
+  nccl_team(Devices& driver, Calls& calls, std::vector<communicator> const& all,
+            std::chrono::nanoseconds deadline)
+      : driver_(driver), calls_(calls), all_(all), deadline_(deadline) {
+    expects(!all.empty(), "nccl_world: a communicator for at least one rank");
+    expects(all.size() == 1 || !driver.launches_block(),
+            "nccl_world: several devices need launches that return at once, and "
+            "CUDA_LAUNCH_BLOCKING is set");
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      int rank = 0, ranks = 0, device = 0;
+      int const position = static_cast<int>(k);
+      expect_success(calls_.rank(all[k], rank), "ncclCommUserRank", position);
+      expect_success(calls_.rank_count(all[k], ranks), "ncclCommCount", rank);
+      expect_success(calls_.device(all[k], device), "ncclCommCuDevice", rank);
+      if (k == 0) {
+        first_rank_ = rank;
+        rank_count_ = ranks;
+      }
+      if (rank != first_rank_ + position || ranks != rank_count_) {
+        throw precondition_error("nccl_world: communicator " + std::to_string(k) + " is rank " +
+                                 std::to_string(rank) + " of " + std::to_string(ranks) +
+                                 ", expected rank " + std::to_string(first_rank_ + position) +
+                                 " of " + std::to_string(rank_count_) +
+                                 ", as the ranks of a process follow each other");
+      }
+      if (std::find(devices_.begin(), devices_.end(), device) != devices_.end()) {
+        throw precondition_error("nccl_world: rank " + std::to_string(rank) + " is on device " +
+                                 std::to_string(device) +
+                                 ", where another rank of this process is");
+      }
+      devices_.push_back(device);
+    }
+    for (int const device : devices_) {
+      own_.emplace_back(driver, device);
+      ends_.emplace_back(driver, device);
+    }
+  }
+  nccl_team(nccl_team const&) = delete;
+  nccl_team& operator=(nccl_team const&) = delete;
+
+  [[nodiscard]] int rank_count() const { return rank_count_; }
+  [[nodiscard]] int first_rank() const { return first_rank_; }
+  [[nodiscard]] int ranks_here() const { return static_cast<int>(all_.size()); }
+  /// By rank of this process.
+  [[nodiscard]] std::vector<int> const& devices() const { return devices_; }
+  /// Streams of its own, by rank of this process, for what is not a call.
+  [[nodiscard]] std::vector<stream> own_streams() const {
+    std::vector<stream> result;
+    for (auto const& each : own_) result.push_back(each.get());
+    return result;
+  }
+
+  /// Puts transfers into the streams of their ranks, as one group.
+  ///
+  /// on:     by rank of this process
+  /// Throws: nccl_error if NCCL refuses; collective_error if its communicators do not block and do not come to an
+  ///         end. Then nothing moves any more.
+  void issue(std::vector<nccl_transfer> const& transfers, std::vector<stream> const& on) {
+    if (transfers.empty()) return;
+    expect_or_fail(calls_.group_start(), "ncclGroupStart", first_rank_);
+    for (auto const& one : transfers) {
+      auto const k = static_cast<std::size_t>(one.rank - first_rank_);
+      int const result = one.sends ? calls_.send(one.data, one.bytes, one.peer, all_[k], on[k])
+                                   : calls_.receive(one.data, one.bytes, one.peer, all_[k], on[k]);
+      if (is_fine(result)) continue;
+      std::string const what = std::string(one.sends ? "ncclSend of " : "ncclRecv of ") +
+                               std::to_string(one.bytes) + " bytes " + (one.sends ? "to" : "from") +
+                               " rank " + std::to_string(one.peer);
+      nccl_error const error = error_of(result, what, one.rank);
+      (void)calls_.group_end();  // which has nothing to tell any more
+      fail({error.what(), one.rank, one.peer, -1, -1});
+      throw error;
+    }
+    int const result = calls_.group_end();
+    expect_or_fail(result, "ncclGroupEnd", first_rank_);
+    if (result != nccl_in_progress) return;
+    wait_until("ncclGroupEnd", [] { return 0; }, [&] { return !is_in_progress(); });
+  }
+
+  /// Waits until streams have come so far, by rank of this process; forgets a stream's own earlier waits.
+  ///
+  /// progress: while what it returns changes the deadline does not begin
+  /// Throws:   collective_error that says why if a communicator has failed or the deadline is over; what is in the
+  ///           streams has ended then, unless it cannot.
+  template <class Progress>
+  void wait(std::vector<stream> const& on, std::string const& what, Progress const& progress) {
+    for (std::size_t k = 0; k < on.size(); ++k) {
+      driver_.record(devices_[k], ends_[k].get(), on[k]);
+    }
+    auto const is_over = [&] {
+      for (std::size_t k = 0; k < on.size(); ++k) {
+        if (!driver_.is_reached(devices_[k], ends_[k].get())) return false;
+      }
+      return true;
+    };
+    try {
+      wait_until(what, progress, is_over);
+    } catch (collective_error const&) {
+      let_end(is_over);
+      throw;
+    }
+  }
+
+  /// After a failure: waits until that ends which was put into streams, at most for the deadline. Has it ended?
+  template <class IsOver>
+  bool let_end(IsOver const& is_over) const {
+    auto const end = clock::now() + deadline_;
+    while (!is_over()) {
+      if (clock::now() > end) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    return true;
+  }
+
+  /// Waits until `is_over()`, as `wait` does.
+  template <class Progress, class IsOver>
+  void wait_until(std::string const& what, Progress const& progress, IsOver const& is_over) {
+    auto seen = progress();
+    auto end = clock::now() + deadline_;
+    auto pause = std::chrono::microseconds(1);
+    while (!is_over()) {
+      check();
+      if (clock::now() > end) {
+        auto now = progress();  // it may be the host that was held up
+        if (now == seen) {
+          if (is_over()) return;
+          fail({what + ": " + own_name() + " saw no progress for " + seconds_text(deadline_) +
+                    ": a rank has died, has not made the call or has made another one, or a stream "
+                    "is held up",
+                first_rank_, -1, -1, -1});
+          throw_failure();
+        }
+        seen = now;
+        end = clock::now() + deadline_;
+      }
+      std::this_thread::sleep_for(pause);
+      pause = std::min(pause * 2, std::chrono::microseconds(200));
+      if (auto now = progress(); now != seen) {
+        seen = now;
+        end = clock::now() + deadline_;
+      }
+    }
+    check();
+  }
+
+  /// What each rank has given, by rank. All processes call it together; records go around in a ring, so that each
+  /// rank has two neighbours and no more. A process that has all ranks asks nobody.
+  ///
+  /// what:   is to be agreed about, for the error
+  /// Time:   as many groups as there are ranks. Throws: as `wait` and `issue`.
+  template <class Record>
+  std::vector<Record> gather(std::string const& what, std::vector<Record> const& by_rank_here) {
+    static_assert(std::is_trivially_copyable_v<Record>);
+    auto const ranks = static_cast<std::size_t>(rank_count_);
+    auto const first = static_cast<std::size_t>(first_rank_);
+    if (by_rank_here.size() == ranks) return by_rank_here;
+    std::vector<device_allocation<Devices>> memory;
+    for (std::size_t k = 0; k < all_.size(); ++k) {
+      memory.emplace_back(driver_, devices_[k], ranks * sizeof(Record));
+      driver_.write(devices_[k], memory[k].get() + (first + k) * sizeof(Record), &by_rank_here[k],
+                    sizeof(Record));
+    }
+    try {
+      for (std::size_t round = 0; round + 1 < ranks; ++round) {
+        std::vector<nccl_transfer> group;
+        for (std::size_t k = 0; k < all_.size(); ++k) {
+          std::size_t const rank = first + k;
+          std::size_t const goes = (rank + ranks - round) % ranks,
+                            comes = (goes + ranks - 1) % ranks;
+          int const next = static_cast<int>((rank + 1) % ranks);
+          int const before = static_cast<int>((rank + ranks - 1) % ranks);
+          auto* const records = memory[k].get();
+          group.push_back({true, static_cast<int>(rank), next, records + goes * sizeof(Record),
+                           sizeof(Record)});
+          group.push_back({false, static_cast<int>(rank), before, records + comes * sizeof(Record),
+                           sizeof(Record)});
+        }
+        issue(group, own_streams());
+      }
+      wait(own_streams(), what, [] { return 0; });
+    } catch (...) {
+      for (auto& each : memory) each.keep_for_ever();
+      throw;
+    }
+    std::vector<Record> result(ranks);
+    driver_.read(devices_[0], result.data(), memory[0].get(), ranks * sizeof(Record));
+    return result;
+  }
+
+  // --- failures ---
+
+  [[nodiscard]] bool has_failed() const { return failure_.has_value(); }
+  /// Throws: collective_error if something has failed, or a communicator says now that it has.
+  void check() {
+    if (failure_) throw_failure();
+    for (std::size_t k = 0; k < all_.size(); ++k) {
+      int code = nccl_success;
+      int const rank = first_rank_ + static_cast<int>(k);
+      int const result = calls_.asynchronous_error(all_[k], code);
+      if (!is_fine(result)) code = result;
+      if (is_fine(code)) continue;
+      fail({error_of(code, "ncclCommGetAsyncError", rank).what(), rank, -1, -1, -1});
+      throw_failure();
+    }
+  }
+  /// The first failure is the one that is told. All communicators of the process are aborted: what is in streams
+  /// ends here, and other processes hear of it.
+  void fail(collective_error const& why) {
+    if (failure_) return;
+    failure_ = why;
+    for (auto const& one : all_) (void)calls_.abort(one);
+  }
+  [[nodiscard]] std::string own_name() const {
+    return all_.size() == 1 ? "rank " + std::to_string(first_rank_)
+                            : "ranks " + std::to_string(first_rank_) + " to " +
+                                  std::to_string(first_rank_ + ranks_here() - 1);
+  }
+
+ private:
+  [[nodiscard]] static bool is_fine(int result) {
+    return result == nccl_success || result == nccl_in_progress;
+  }
+  [[nodiscard]] static std::string seconds_text(std::chrono::nanoseconds time) {
+    auto text = std::to_string(std::chrono::duration<double>(time).count());
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.back() == '.') text.pop_back();
+    return text + " s";
+  }
+  [[nodiscard]] bool is_in_progress() {
+    for (auto const& one : all_) {
+      int code = nccl_success;
+      if (calls_.asynchronous_error(one, code) == nccl_success && code == nccl_in_progress) {
+        return true;
+      }
+    }
+    return false;
+  }
+  [[nodiscard]] nccl_error error_of(int result, std::string const& what, int rank) {
+    auto const k = static_cast<std::size_t>(std::clamp(rank - first_rank_, 0, ranks_here() - 1));
+    std::string const more = calls_.last_error(all_[k]);
+    return {"rank " + std::to_string(rank) + ": " + what + ": " + calls_.text_of(result) +
+                (more.empty() ? "" : " (" + more + ")"),
+            rank, result};
+  }
+  void expect_success(int result, char const* what, int rank) {
+    if (!is_fine(result)) throw error_of(result, what, rank);
+  }
+  void expect_or_fail(int result, char const* what, int rank) {
+    if (is_fine(result)) return;
+    nccl_error const error = error_of(result, what, rank);
+    fail({error.what(), rank, -1, -1, -1});
+    throw error;
+  }
+  [[noreturn]] void throw_failure() const { throw *failure_; }
+
+  Devices& driver_;
+  Calls& calls_;
+  std::vector<communicator> all_;  // by rank of this process
+  std::chrono::nanoseconds deadline_;
+  int first_rank_ = 0;
+  int rank_count_ = 0;
+  std::vector<int> devices_;
+  std::vector<device_stream<Devices>> own_;
+  std::vector<device_event<Devices>> ends_;
+  std::optional<collective_error> failure_;
+};
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/chunking.hpp>
+#include <blink/collectives/collective_error.hpp>
+#include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/detail/fingerprint.hpp>
+#include <blink/collectives/detail/no_reducer.hpp>
+#include <blink/collectives/epilogue.hpp>
+#include <blink/collectives/exchange.hpp>
+#include <blink/collectives/reducer.hpp>
+#include <blink/collectives/schedule.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/cuda/copy_step.hpp>
+#include <blink/transports/cuda/device_order.hpp>
+#include <blink/transports/cuda/device_ranks.hpp>
+#include <blink/transports/cuda/device_runtime.hpp>
+#include <blink/transports/cuda/rank_buffers.hpp>
+#include <blink/transports/nccl/agree_by_nccl.hpp>
+#include <blink/transports/nccl/nccl_call.hpp>
+#include <blink/transports/nccl/nccl_calls.hpp>
+#include <blink/transports/nccl/nccl_schedule.hpp>
+#include <blink/transports/nccl/nccl_team.hpp>
+#include <blink/transports/nccl/nccl_world_options.hpp>
+#include <blink/transports/nccl/progress_marks.hpp>
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// Ranks that are devices of any machines that NCCL reaches, joined by its sends and receives: schedules, elements,
+/// reducers and memory are blink's, and NCCL carries the bytes. A step of a call is a small kernel where elements
+/// are combined, and one group of sends and receives (`transfer_rounds.hpp`: how, and why nobody waits in a circle).
+///
+/// Communicators of NCCL are the caller's, made however he likes, one for each rank of this process. Nobody else
+/// uses them while a call runs. All processes make, prepare and end their worlds together and make the same calls
+/// in the same order. Calls that differ are found by `prepare` and `compare_calls`, and before that only if their
+/// transfers do not fit each other: then NCCL's error or the deadline ends them.
+///
+/// Calls are asynchronous: they put steps into the streams that they are given, of which each device has one, and
+/// wait for no stream. They may be captured into graphs, once their schedule is prepared.
+///
+/// A world is for one thread of the host at a time.
+template <polled_runtime Devices, nccl_calls Calls>
+  requires std::same_as<typename Devices::stream, typename Calls::stream>
+class basic_nccl_world : public device_ranks<Devices> {
+  using ranks = device_ranks<Devices>;
+  using team = nccl_team<Devices, Calls>;
+
+ public:
+  using prepared_type = nccl_schedule<Devices>;
+  using communicator = typename Calls::communicator;
+  using typename ranks::stream;
+  using typename ranks::streams;
+
+  /// all:    by rank of this process: consecutive ones, each on a device of its own
+  /// Throws: precondition_error for options that are out of range, on all processes, or differ between them, and
+  ///         for communicators that do not follow each other; nccl_error, device_error; collective_error if
+  ///         somebody does not come.
+  basic_nccl_world(Devices& driver, Calls& calls, std::vector<communicator> const& all,
+                   nccl_world_options const& options)
+      : basic_nccl_world(driver, options,
+                         std::make_unique<team>(driver, calls, all, deadline_of(options))) {}
+  /// Waits for calls outside of graphs, at most for the deadline; then ends them.
+  ~basic_nccl_world() {
+    try {
+      end_calls();
+    } catch (error const&) {  // what may still be used stays
+      for (auto& plan : prepared_) plan->keep_memory_for_ever();
+      marks_.keep_memory_for_ever();
+      this->keep_memory_for_ever();
+    }
+  }
+
+  /// Allocates what calls along `plan` need, compares it with what other processes prepare, and lets NCCL open the
+  /// connections that it takes; the same schedule again returns the same object. Waits for the calls before it and
+  /// for all processes, so it is no part of a graph. Pre: no graph with calls runs.
+  ///
+  /// Throws: precondition_error if it is not a schedule, for another number of ranks, or other processes prepare
+  ///         another one; resource_error if it is more than the cap; on all processes if one refuses.
+  ///         nccl_error, device_error; collective_error if somebody does not come.
+  prepared_type& prepare(schedule const& plan) {
+    team_->check();
+    for (auto const& each : prepared_) {
+      if (each->prepared().source() == plan) return *each;
+    }
+    wait_for_calls("prepare");
+    prepared_type* made = nullptr;
+    std::exception_ptr refusal;
+    std::string why;
+    try {
+      made = &this->find_or_prepare(prepared_, plan, false);
+    } catch (error const& failure) {
+      refusal = std::current_exception();
+      why = failure.what();
+    }
+    try {
+      std::uint64_t const own = made == nullptr ? 0 : made->prepared().fingerprint();
+      agree_by_nccl(*team_, "prepare", {calls_before(), {own, same_schedules}}, why);
+      if (refusal) std::rethrow_exception(refusal);
+      connect(*made);
+    } catch (...) {
+      if (made != nullptr) {
+        if (team_->has_failed()) made->keep_memory_for_ever();
+        prepared_.pop_back();
+      }
+      if (refusal && !team_->has_failed()) std::rethrow_exception(refusal);
+      throw;
+    }
+    return *made;
+  }
+
+  /// Have all processes made the same calls so far: kinds, counts, types, schedules? All ask together; `prepare`
+  /// asks, too. Waits for these calls. Pre: no graph with calls runs.
+  ///
+  /// Throws: precondition_error on all processes if not; what `wait` throws.
+  void compare_calls() {
+    team_->check();
+    wait_for_calls("compare_calls");
+    agree_by_nccl(*team_, "compare_calls", {calls_before()}, "");
+  }
+
+  /// One call of all ranks, with the buffers of those of this process; see `device_collectives.hpp` for functions
+  /// with names.
+  template <chunking Chunks, class T, reducer_for<T> Reducer>
+  void call(prepared_type& plan, collective kind, std::vector<detail::plain_buffers> const& buffers,
+            std::size_t chunk_bytes, Reducer const& reduce, streams const& on) {
+    static_assert(!detail::carries_epilogue<Reducer>,
+                  "blink: results come by NCCL, which runs no epilogue; use device_world");
+    auto const copied = this->check_call(plan.prepared(), kind, buffers, sizeof(T), alignof(T));
+    detail::call_size const size{.count = buffers[0].count, .chunk_bytes = chunk_bytes};
+    enqueue<Chunks, T>(plan, kind, buffers, size, copied, reduce, this->expect_streams(on));
+  }
+
+  /// Internal: unequal flows, whose buffers the caller has checked.
+  void move_blocks(prepared_type& plan, std::vector<detail::plain_buffers> const& buffers,
+                   std::vector<block_range> const& blocks, streams const& on) {
+    plan.prepared().expect_carries(collective::all_to_all);
+    detail::call_size const size{.count = 0, .blocks = blocks.data()};
+    std::vector<std::size_t> const nothing_copied(buffers.size(), 0);
+    enqueue<scheduled_chunks, unsigned char>(plan, collective::all_to_all, buffers, size,
+                                             nothing_copied, detail::no_reducer{},
+                                             this->expect_streams(on));
+  }
+
+  /// Sends and receives what the ranks of this process have listed, as one group; all ranks that are named call it.
+  /// The k-th piece that a rank sends another is the k-th that the other receives from it. That their sizes are
+  /// equal nobody looks at, and pairs of ranks that no schedule has joined wait for each other on the host.
+  ///
+  /// list:   by rank of this process; in bytes of any types
+  /// Throws: precondition_error for pieces that are null, overlap, name no rank or are of another device;
+  ///         nccl_error, device_error; collective_error if something has failed before.
+  void exchange(std::vector<transfers> const& list, streams const& on = {}) {
+    team_->check();
+    if (list.size() != static_cast<std::size_t>(this->ranks_here())) {
+      throw precondition_error("exchange: lists of " + std::to_string(list.size()) +
+                               " ranks, expected those of " + std::to_string(this->ranks_here()));
+    }
+    auto const& all = this->expect_streams(on);
+    std::vector<nccl_transfer> group;
+    for (std::size_t k = 0; k < list.size(); ++k) {
+      int const rank = this->first_rank() + static_cast<int>(k);
+      auto const at = static_cast<std::size_t>(rank);
+      detail::check_transfers("exchange on rank " + std::to_string(rank), list[k],
+                              this->rank_count());
+      for (auto const& piece : list[k].sends()) {
+        if (piece.bytes == 0) continue;
+        this->expect_place("exchange", at, "piece that is sent", piece.data);
+        group.push_back({true, rank, piece.peer, piece.data, piece.bytes});
+      }
+      for (auto const& piece : list[k].receives()) {
+        if (piece.bytes == 0) continue;
+        this->expect_place("exchange", at, "piece that is received", piece.data);
+        group.push_back({false, rank, piece.peer, piece.data, piece.bytes});
+      }
+    }
+    take_turn(all, [&] {
+      mark(all);
+      team_->issue(group, all);
+    });
+  }
+
+  /// Waits until what is in these streams is done, one for each device, or in the default ones.
+  ///
+  /// Throws: collective_error if a communicator has failed, or no stream goes on for the deadline; then all calls
+  ///         have ended here, and the communicators are gone, as after `abort`.
+  void wait(streams const& on = {}) {
+    team_->wait(this->expect_streams(on), "nccl_world", [&] { return marks_.seen(); });
+  }
+
+  /// Has a call failed? Does not wait for calls that run.
+  [[nodiscard]] bool has_failed() {
+    try {
+      team_->check();
+    } catch (collective_error const&) {
+    }
+    return team_->has_failed();
+  }
+  /// Throws: collective_error if a call has failed.
+  void check() { team_->check(); }
+
+  /// Ends the calls that are in streams, and the communicators (`ncclCommAbort`): they are not to be destroyed any
+  /// more. To go on, make others, and a world of them.
+  void abort() { team_->fail({team_->own_name() + ": aborted by its owner", -1, -1, -1, -1}); }
+
+ private:
+  using ranks::driver_;
+  using ranks::where_;
+  static constexpr std::uint64_t rounds_of_mark = 16;
+  static constexpr char const* same_schedules = "schedules are the same in all processes";
+
+  [[nodiscard]] static std::chrono::nanoseconds deadline_of(nccl_world_options const& options) {
+    expects(options.deadline.count() > 0, "nccl_world_options: deadline > 0");
+    return options.deadline;
+  }
+  basic_nccl_world(Devices& driver, nccl_world_options const& options, std::unique_ptr<team> all)
+      : ranks(driver, device_options(options, all->devices()), agree_on_places(*all, options)),
+        team_(std::move(all)),
+        marks_(driver, this->budget_, where_.devices) {
+    for (int const device : where_.devices) ends_.emplace_back(driver, device);
+  }
+
+  // A message over each pair of ranks that a tree joins: NCCL opens connections when both ends are in a group, and
+  // its host waits for that.
+  void connect(prepared_type& plan) {
+    std::set<std::pair<int, int>> known;
+    std::vector<nccl_transfer> group;
+    auto const& places = plan.prepared().tables().places();
+    for (std::uint32_t wire = 0; wire < places.size(); ++wire) {
+      int const from = places[wire].from, to = places[wire].to;
+      if (!known.insert({from, to}).second) continue;
+      if (plan.is_here(from)) group.push_back({true, from, to, plan.outbox(wire, 0), 1});
+      if (plan.is_here(to)) group.push_back({false, to, from, plan.inbox(wire, 0), 1});
+    }
+    team_->issue(group, team_->own_streams());
+    team_->wait(team_->own_streams(), "prepare", [] { return 0; });
+  }
+
+  template <chunking Chunks, class T, class Reducer>
+  void enqueue(prepared_type& plan, collective kind,
+               std::vector<detail::plain_buffers> const& buffers, detail::call_size const& size,
+               std::vector<std::size_t> const& copied, Reducer const& reduce, streams const& all) {
+    team_->check();
+    auto placed = buffers;
+    for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
+      if (copied[rank] > 0) placed[rank].input = this->scratch_of(rank, copied[rank]);
+    }
+    nccl_call<Devices> now;
+    now.template set<Chunks, T, Reducer>(plan, kind, placed, size);
+    calls_.add(detail::signature_of<T, Reducer, Chunks>(plan.prepared(), kind, size).fingerprint());
+    take_turn(all, [&] {
+      for (std::size_t k = 0; k < buffers.size(); ++k) {
+        if (copied[k] == 0) continue;
+        driver_.copy(where_.devices[k], const_cast<void*>(placed[k].input), buffers[k].input,
+                     copied[k], all[k]);
+      }
+      std::vector<nccl_transfer> group;
+      for (std::uint64_t round = 0; round < now.rounds(); ++round) {
+        if (round % rounds_of_mark == 0) mark(all);
+        now.for_each_step(round, [&](int rank, copy_step const& step) {
+          std::size_t const k = where_.position_of(rank);
+          driver_.template combine<T>(where_.devices[k], step, reduce, all[k]);
+        });
+        now.list_transfers(round, group);
+        team_->issue(group, all);
+      }
+      now.for_each_own_copy([&](int rank, void* to, void const* from, std::size_t bytes) {
+        std::size_t const k = where_.position_of(rank);
+        driver_.copy(where_.devices[k], to, from, bytes, all[k]);
+      });
+    });
+  }
+
+  // Puts a call into the streams, behind those before it on these devices. If that fails halfway all is ended, as
+  // others wait for what is missing.
+  template <class Work>
+  void take_turn(streams const& all, Work const& work) {
+    typename device_order<Devices>::turn turn(driver_.order(), driver_, where_.devices);
+    try {
+      for (std::size_t k = 0; k < all.size(); ++k) turn.begin(where_.devices[k], all[k]);
+      work();
+      for (std::size_t k = 0; k < all.size(); ++k) turn.end(where_.devices[k], all[k]);
+      record_ends(all);
+    } catch (std::exception const& failure) {
+      team_->fail({team_->own_name() + ": " + failure.what(), this->first_rank(), -1, -1, -1});
+      try {
+        record_ends(all);
+      } catch (device_error const&) {  // a device that is lost runs nothing
+      }
+      throw;
+    }
+  }
+  void record_ends(streams const& all) {
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      if (driver_.capture(all[k]).number != 0) continue;
+      driver_.record(where_.devices[k], ends_[k].get(), all[k]);
+    }
+  }
+  void mark(streams const& all) {
+    for (std::size_t k = 0; k < all.size(); ++k) marks_.put(k, all[k]);
+  }
+
+  // What is agreed about goes by streams of the team's, and must not meet sends and receives of calls.
+  void wait_for_calls(std::string const& what) {
+    team_->wait_until(
+        what + ": calls before it", [&] { return marks_.seen(); },
+        [&] { return are_calls_over(); });
+  }
+  [[nodiscard]] common_value calls_before() const {
+    return {calls_.value(), "calls are the same in all processes"};
+  }
+  [[nodiscard]] bool are_calls_over() {
+    for (std::size_t k = 0; k < ends_.size(); ++k) {
+      if (!driver_.is_reached(where_.devices[k], ends_[k].get())) return false;
+    }
+    return true;
+  }
+  // Calls run until all have come, or until they are ended.
+  void end_calls() {
+    try {
+      wait_for_calls("the end of nccl_world");
+    } catch (collective_error const&) {
+      if (!team_->let_end([&] { return are_calls_over(); })) throw;
+    }
+  }
+
+  std::unique_ptr<team> team_;
+  progress_marks<Devices> marks_;
+  std::vector<device_event<Devices>> ends_;  // by device: the last call outside of graphs
+  std::vector<std::unique_ptr<prepared_type>> prepared_;
+  detail::fingerprint calls_;  // of all so far
+};
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/counter.hpp>
+#include <blink/config.hpp>
+#include <blink/transports/cuda/device_allocation.hpp>
+#include <blink/transports/cuda/device_memory.hpp>
+#include <blink/transports/cuda/device_runtime.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// Words by which the host sees how far streams have come, also within a graph that is replayed: a mark in a
+/// stream copies the next of some numbers to memory of the host.
+template <polled_runtime Devices>
+class progress_marks {
+ public:
+  /// Throws: resource_error if the budget does not suffice; device_error.
+  progress_marks(Devices& driver, device_memory_budget& budget, std::vector<int> const& devices)
+      : driver_(driver), devices_(devices) {
+    std::vector<counter> numbers(distinct);
+    for (std::size_t k = 0; k < distinct; ++k) numbers[k] = k + 1;
+    std::size_t const bytes = distinct * sizeof(counter);
+    for (int const device : devices) {
+      device_memory_use const use{bytes, 0, 0};
+      numbers_.emplace_back(driver, budget, device, use, "marks of progress");
+      driver.write(device, numbers_.back().get(), numbers.data(), bytes);
+    }
+    next_.resize(devices.size());
+    words_ = static_cast<counter*>(driver.allocate_pinned(devices.size() * sizeof(counter)));
+    for (std::size_t k = 0; k < devices.size(); ++k) words_[k] = 0;
+  }
+  progress_marks(progress_marks const&) = delete;
+  progress_marks& operator=(progress_marks const&) = delete;
+  ~progress_marks() {
+    if (words_ != nullptr) driver_.release_pinned(words_);
+  }
+
+  /// A mark in a stream of the device at this position.
+  void put(std::size_t position, typename Devices::stream on) {
+    std::size_t const number = next_[position]++ % distinct;
+    driver_.copy(devices_[position], words_ + position,
+                 numbers_[position].get() + number * sizeof(counter), sizeof(counter), on);
+  }
+  /// Changes when a stream has come to a mark.
+  [[nodiscard]] std::vector<counter> seen() const {
+    std::vector<counter> result;
+    for (std::size_t k = 0; k < devices_.size(); ++k) result.push_back(observe(words_[k]));
+    return result;
+  }
+  /// Somebody may still use the memory.
+  void keep_memory_for_ever() {
+    for (auto& each : numbers_) each.keep_for_ever();
+    words_ = nullptr;
+  }
+
+ private:
+  static constexpr std::size_t distinct = 256;
+
+  Devices& driver_;
+  std::vector<int> devices_;
+  std::vector<device_allocation<Devices>> numbers_;  // by position of the device
+  std::vector<std::size_t> next_;
+  counter* words_ = nullptr;  // by position of the device, in memory of the host
+};
+
+}  // namespace blink::inline BLINK_ABI
