@@ -3,9 +3,11 @@
 
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/cuda/device_allocation.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
 #include <blink/transports/cuda/device_world_options.hpp>
 #include <blink/transports/cuda/rank_placement.hpp>
+#include <blink/transports/nccl/nccl_calls.hpp>
 #include <blink/transports/nccl/nccl_team.hpp>
 #include <blink/transports/nccl/nccl_world_options.hpp>
 
@@ -14,9 +16,61 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
+
+/// What each rank has given, by rank. All processes call it together; records go around in a ring, so that each rank
+/// has two neighbours and no more. A process that has all ranks asks nobody.
+///
+/// what:   is to be agreed about, for the error
+/// Time:   as many groups as there are ranks.
+/// Throws: what `issue` and `wait` of the team throw.
+template <polled_runtime Devices, nccl_calls Calls, class Record>
+[[nodiscard]] std::vector<Record> gather_by_nccl(nccl_team<Devices, Calls>& team,
+                                                 std::string const& what,
+                                                 std::vector<Record> const& by_rank_here) {
+  static_assert(std::is_trivially_copyable_v<Record>);
+  auto const ranks = static_cast<std::size_t>(team.rank_count());
+  auto const first = static_cast<std::size_t>(team.first_rank());
+  if (by_rank_here.size() == ranks) return by_rank_here;
+  std::vector<device_allocation<Devices>> memory;
+  for (std::size_t k = 0; k < by_rank_here.size(); ++k) {
+    int const device = team.devices()[k];
+    auto* const records = memory.emplace_back(team.driver(), device, ranks * sizeof(Record)).get();
+    team.driver().write(device, records + (first + k) * sizeof(Record), &by_rank_here[k],
+                        sizeof(Record));
+  }
+  try {
+    for (std::size_t round = 0; round + 1 < ranks; ++round) {
+      std::vector<nccl_transfer> group;
+      for (std::size_t k = 0; k < memory.size(); ++k) {
+        std::size_t const rank = first + k;
+        std::size_t const before = (rank + ranks - 1) % ranks;
+        std::size_t const goes = (rank + ranks - round) % ranks,
+                          comes = (before + ranks - round) % ranks;
+        auto const at = [&](std::size_t record) {
+          return memory[k].get() + record * sizeof(Record);
+        };
+        group.push_back({true, static_cast<int>(rank), static_cast<int>((rank + 1) % ranks),
+                         at(goes), sizeof(Record)});
+        group.push_back(
+            {false, static_cast<int>(rank), static_cast<int>(before), at(comes), sizeof(Record)});
+      }
+      team.issue(group, team.own_streams());
+    }
+    team.wait(team.own_streams(), what, [] { return 0; });
+  } catch (...) {
+    if (!team.let_end()) {
+      for (auto& each : memory) each.keep_for_ever();
+    }
+    throw;
+  }
+  std::vector<Record> result(ranks);
+  team.driver().read(team.devices()[0], result.data(), memory[0].get(), ranks * sizeof(Record));
+  return result;
+}
 
 /// Something that is the same in all processes.
 struct common_value {
@@ -37,7 +91,7 @@ struct rank_note {
 /// same:    at most two values
 /// refusal: why this process refuses; empty: it does not
 /// Returns: the notes of all ranks.
-/// Throws:  precondition_error with the first refusal, or the first rank that differs; what `gather` throws.
+/// Throws:  precondition_error with the first refusal, or the first rank that differs; what `gather_by_nccl` throws.
 template <class Team>
 std::vector<rank_note> agree_by_nccl(Team& team, std::string const& step,
                                      std::vector<common_value> const& same,
@@ -50,7 +104,7 @@ std::vector<rank_note> agree_by_nccl(Team& team, std::string const& step,
     note.device = device;
     std::string_view(refusal).copy(note.refusal.data(), note.refusal.size() - 1);
   }
-  auto const all = team.gather(step, own);
+  auto const all = gather_by_nccl(team, step, own);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].refusal[0] == '\0') continue;
     throw precondition_error(step + ": rank " + std::to_string(rank) + ": " +
@@ -69,7 +123,7 @@ std::vector<rank_note> agree_by_nccl(Team& team, std::string const& step,
 
 /// Which rank is where, if all processes have valid options, and the same.
 ///
-/// Throws: precondition_error if not; what `gather` throws.
+/// Throws: precondition_error if not; what `gather_by_nccl` throws.
 template <class Team>
 [[nodiscard]] rank_placement agree_on_places(Team& team, nccl_world_options const& options) {
   std::string refusal;

@@ -4,7 +4,6 @@
 #include <blink/collectives/collective_error.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
-#include <blink/transports/cuda/device_allocation.hpp>
 #include <blink/transports/cuda/device_handles.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
 #include <blink/transports/nccl/nccl_calls.hpp>
@@ -16,7 +15,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <type_traits>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
@@ -86,6 +84,7 @@ class nccl_team {
   [[nodiscard]] int ranks_here() const { return static_cast<int>(all_.size()); }
   /// By rank of this process.
   [[nodiscard]] std::vector<int> const& devices() const { return devices_; }
+  [[nodiscard]] Devices& driver() const { return driver_; }
   /// Streams of its own, by rank of this process, for what is not a call.
   [[nodiscard]] std::vector<stream> own_streams() const {
     std::vector<stream> result;
@@ -127,32 +126,35 @@ class nccl_team {
   ///           streams has ended then, unless it cannot.
   template <class Progress>
   void wait(std::vector<stream> const& on, std::string const& what, Progress const& progress) {
-    for (std::size_t k = 0; k < on.size(); ++k) {
-      driver_.record(devices_[k], ends_[k].get(), on[k]);
-    }
-    auto const is_over = [&] {
-      for (std::size_t k = 0; k < on.size(); ++k) {
-        if (!driver_.is_reached(devices_[k], ends_[k].get())) return false;
-      }
-      return true;
-    };
+    record_ends(on);
+    auto const is_over = [&] { return are_reached(on.size()); };
     try {
       wait_until(what, progress, is_over);
     } catch (collective_error const&) {
-      let_end(is_over);
+      (void)let_end(is_over);
       throw;
     }
   }
 
   /// After a failure: waits until that ends which was put into streams, at most for the deadline. Has it ended?
   template <class IsOver>
-  bool let_end(IsOver const& is_over) const {
+  [[nodiscard]] bool let_end(IsOver const& is_over) const {
     auto const end = clock::now() + deadline_;
     while (!is_over()) {
       if (clock::now() > end) return false;
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
     return true;
+  }
+
+  /// The same of its own streams.
+  [[nodiscard]] bool let_end() {
+    try {
+      record_ends(own_streams());
+      return let_end([&] { return are_reached(own_.size()); });
+    } catch (device_error const&) {  // a device that is lost says nothing any more
+      return false;
+    }
   }
 
   /// Waits until `is_over()`, as `wait` does.
@@ -184,50 +186,6 @@ class nccl_team {
       }
     }
     check();
-  }
-
-  /// What each rank has given, by rank. All processes call it together; records go around in a ring, so that each
-  /// rank has two neighbours and no more. A process that has all ranks asks nobody.
-  ///
-  /// what:   is to be agreed about, for the error
-  /// Time:   as many groups as there are ranks. Throws: as `wait` and `issue`.
-  template <class Record>
-  std::vector<Record> gather(std::string const& what, std::vector<Record> const& by_rank_here) {
-    static_assert(std::is_trivially_copyable_v<Record>);
-    auto const ranks = static_cast<std::size_t>(rank_count_);
-    auto const first = static_cast<std::size_t>(first_rank_);
-    if (by_rank_here.size() == ranks) return by_rank_here;
-    std::vector<device_allocation<Devices>> memory;
-    for (std::size_t k = 0; k < all_.size(); ++k) {
-      memory.emplace_back(driver_, devices_[k], ranks * sizeof(Record));
-      driver_.write(devices_[k], memory[k].get() + (first + k) * sizeof(Record), &by_rank_here[k],
-                    sizeof(Record));
-    }
-    try {
-      for (std::size_t round = 0; round + 1 < ranks; ++round) {
-        std::vector<nccl_transfer> group;
-        for (std::size_t k = 0; k < all_.size(); ++k) {
-          std::size_t const rank = first + k;
-          std::size_t const goes = (rank + ranks - round) % ranks,
-                            comes = (goes + ranks - 1) % ranks;
-          int const next = static_cast<int>((rank + 1) % ranks);
-          int const before = static_cast<int>((rank + ranks - 1) % ranks);
-          auto* const records = memory[k].get();
-          group.push_back({true, static_cast<int>(rank), next, records + goes * sizeof(Record),
-                           sizeof(Record)});
-          group.push_back({false, static_cast<int>(rank), before, records + comes * sizeof(Record),
-                           sizeof(Record)});
-        }
-        issue(group, own_streams());
-      }
-      wait(own_streams(), what, [] { return 0; });
-    } catch (...) {
-      for (auto& each : memory) each.keep_for_ever();
-      throw;
-    }
-    std::vector<Record> result(ranks);
-    driver_.read(devices_[0], result.data(), memory[0].get(), ranks * sizeof(Record));
-    return result;
   }
 
   // --- failures ---
@@ -268,6 +226,17 @@ class nccl_team {
     text.erase(text.find_last_not_of('0') + 1);
     if (text.back() == '.') text.pop_back();
     return text + " s";
+  }
+  void record_ends(std::vector<stream> const& on) {
+    for (std::size_t k = 0; k < on.size(); ++k) {
+      driver_.record(devices_[k], ends_[k].get(), on[k]);
+    }
+  }
+  [[nodiscard]] bool are_reached(std::size_t count) {
+    for (std::size_t k = 0; k < count; ++k) {
+      if (!driver_.is_reached(devices_[k], ends_[k].get())) return false;
+    }
+    return true;
   }
   [[nodiscard]] bool is_in_progress() {
     for (auto const& one : all_) {

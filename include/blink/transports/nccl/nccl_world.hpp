@@ -112,7 +112,7 @@ class basic_nccl_world : public device_ranks<Devices> {
       connect(*made);
     } catch (...) {
       if (made != nullptr) {
-        if (team_->has_failed()) made->keep_memory_for_ever();
+        if (team_->has_failed() && !team_->let_end()) made->keep_memory_for_ever();
         prepared_.pop_back();
       }
       if (refusal && !team_->has_failed()) std::rethrow_exception(refusal);
