@@ -16,6 +16,7 @@
 #include "support/device_process.hpp"
 #include "support/emulated_devices.hpp"
 #include "support/expect_error.hpp"
+#include "support/nccl_processes.hpp"
 #include "support/random_schedules.hpp"
 #include "support/unequal_case.hpp"
 #include <gtest/gtest.h>
@@ -104,6 +105,20 @@ std::string random_calls_of_one_process(std::uint64_t seed) {
 TEST(device_blocks, buffers_that_are_reached) {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     EXPECT_EQ(random_calls_of_one_process<world>(seed), "") << seed;
+  }
+}
+
+TEST(device_blocks, over_nccl) {
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    blink_test::emulated_fabric fabric(3);
+    auto const texts =
+        blink_test::run_nccl_processes(fabric, {2, 1}, [&](blink_test::nccl_process& mine) {
+          std::mt19937_64 random(seed);
+          auto options = blink_test::nccl_options_in_vectors();
+          options.slot_bytes = 500;
+          return random_calls(mine.make_world(options), random);
+        });
+    EXPECT_EQ(texts, std::vector<std::string>(2)) << seed;
   }
 }
 

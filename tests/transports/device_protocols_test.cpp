@@ -9,6 +9,7 @@
 #include <blink/collectives/order.hpp>
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/transports/cuda/device_collectives.hpp>
+#include <blink/transports/cuda/device_exchange.hpp>
 #include <blink/transports/cuda/device_world.hpp>
 #include <blink/transports/cuda/parallel_trees.hpp>
 #include <blink/transports/cuda/peer_memory.hpp>

@@ -7,6 +7,7 @@
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/transports/cuda/device_collectives.hpp>
+#include <blink/transports/cuda/device_exchange.hpp>
 #include <blink/transports/nccl/nccl_world.hpp>
 
 #include "support/collective_case.hpp"
@@ -380,11 +381,12 @@ TEST(nccl_world, pieces_are_exchanged_between_processes) {
         own.send(peer, from[k].data() + peer * 3 + 2, 1);
         own.receive(peer, to[k].data() + peer * 3 + 2, 1);
         own.send(peer, from[k].data(), 0);
+        own.receive(peer, to[k].data(), 0);
       }
     }
-    all.exchange(list);
+    blink::exchange(all, list);
     all.wait();
-    EXPECT_THROW(all.exchange({}), blink::precondition_error);
+    EXPECT_THROW(blink::exchange(all, {}), blink::precondition_error);
     std::string wrong;
     for (std::size_t k = 0; k < to.size(); ++k) {
       int const rank = mine.communicators[k];

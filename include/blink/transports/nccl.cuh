@@ -3,7 +3,9 @@
 
 #include <blink/config.hpp>
 #include <blink/transports/cuda/cuda_devices.cuh>
+#include <blink/transports/cuda/device_blocks.hpp>
 #include <blink/transports/cuda/device_collectives.hpp>
+#include <blink/transports/cuda/device_exchange.hpp>
 #include <blink/transports/nccl/nccl_calls.hpp>
 #include <blink/transports/nccl/nccl_world.hpp>
 #include <blink/transports/nccl/nccl_world_options.hpp>

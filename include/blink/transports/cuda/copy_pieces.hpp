@@ -11,6 +11,15 @@
 
 namespace blink::inline BLINK_ABI {
 
+/// A send or a receive of a rank of this process.
+struct device_piece {
+  int rank = 0;
+  int peer = 0;        ///< of another process
+  bool sends = false;  ///< or receives?
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+};
+
 /// What a rank of this process hands to another one of it.
 struct piece_copy {
   int sender = 0;

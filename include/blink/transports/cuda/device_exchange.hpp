@@ -7,7 +7,6 @@
 #include <blink/error.hpp>
 #include <blink/transports/cuda/copy_pieces.hpp>
 #include <blink/transports/cuda/device_collectives.hpp>
-#include <blink/transports/cuda/device_pairs.hpp>
 #include <blink/transports/cuda/rank_buffers.hpp>
 
 #include <algorithm>
@@ -154,8 +153,7 @@ void exchange(World& world, Plan&& plan, std::vector<transfers> const& list,
   }
 }
 
-/// A communicator whose ranks send and receive also to and from those of other processes
-/// (`prepare_pairs`).
+/// A communicator whose ranks also send to those of other processes, and receive from them.
 template <class W>
 concept pairing_communicator =
     device_communicator<W> &&
@@ -163,13 +161,13 @@ concept pairing_communicator =
              std::vector<device_piece> const& pieces,
              typename W::streams const& on) { world.send_and_receive(copies, pieces, on); };
 
-/// The same without a schedule, for ranks of any processes: what stays in this one is copied by the engine of
-/// its sender, what leaves it or comes to it goes by wires of its two ranks. Only these two call; other
-/// processes call when they like.
+/// The same without a schedule, for ranks of any processes, as `World::send_and_receive` does it. Devices of one
+/// host: what stays in this process is copied by engines, the rest goes by wires of its two ranks
+/// (`prepare_pairs` comes first), which alone call. Over NCCL: all goes as one group.
 ///
-/// list:   by rank of this process; `prepare_pairs` has been called if peers are of other ones
-/// Throws: as above, but for sizes that ranks of different processes disagree about: those fail the call on
-///         both (`check`); what `send_and_receive` throws.
+/// list:   by rank of this process
+/// Throws: as above, but not for what ranks of different processes disagree about; what `send_and_receive`
+///         throws.
 template <pairing_communicator World>
 void exchange(World& world, std::vector<transfers> const& list,
               typename World::streams const& on = {}) {

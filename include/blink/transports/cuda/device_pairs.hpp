@@ -7,6 +7,7 @@
 #include <blink/collectives/status.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/cuda/copy_pieces.hpp>
 #include <blink/transports/cuda/device_call.hpp>
 #include <blink/transports/cuda/device_launcher.hpp>
 #include <blink/transports/cuda/device_memory.hpp>
@@ -33,15 +34,6 @@
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
-
-/// A send or a receive of a rank of this process.
-struct device_piece {
-  int rank = 0;
-  int peer = 0;        ///< of another process
-  bool sends = false;  ///< or receives?
-  std::byte* data = nullptr;
-  std::size_t bytes = 0;
-};
 
 /// What sends and receives between ranks of different processes need in the memory of devices: the wires of
 /// `pair_layout`, which the receiver's process lays open, and their ends on the devices of this process.

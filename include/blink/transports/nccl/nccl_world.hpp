@@ -7,12 +7,13 @@
 #include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/detail/no_reducer.hpp>
+#include <blink/collectives/detail/unequal_blocks.hpp>
 #include <blink/collectives/epilogue.hpp>
-#include <blink/collectives/exchange.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/cuda/copy_pieces.hpp>
 #include <blink/transports/cuda/copy_step.hpp>
 #include <blink/transports/cuda/device_order.hpp>
 #include <blink/transports/cuda/device_ranks.hpp>
@@ -143,6 +144,18 @@ class basic_nccl_world : public device_ranks<Devices> {
     enqueue<Chunks, T>(plan, kind, buffers, size, copied, reduce, this->expect_streams(on));
   }
 
+  /// The same with a block of any size for each rank; see `device_blocks.hpp` for functions with names.
+  template <chunking Chunks, class T, reducer_for<T> Reducer>
+  void call_with_blocks(prepared_type& plan, collective kind,
+                        std::vector<detail::plain_buffers> const& buffers,
+                        detail::unequal_blocks const& blocks, std::size_t chunk_bytes,
+                        Reducer const& reduce, streams const& on) {
+    this->check_call_of_blocks(plan.prepared(), kind, blocks, buffers, alignof(T));
+    std::vector<std::size_t> const nothing_copied(buffers.size(), 0);
+    enqueue<Chunks, T>(plan, kind, buffers, blocks.size(chunk_bytes), nothing_copied, reduce,
+                       this->expect_streams(on));
+  }
+
   /// Internal: unequal flows, whose buffers the caller has checked.
   void move_blocks(prepared_type& plan, std::vector<detail::plain_buffers> const& buffers,
                    std::vector<block_range> const& blocks, streams const& on) {
@@ -154,37 +167,23 @@ class basic_nccl_world : public device_ranks<Devices> {
                                              this->expect_streams(on));
   }
 
-  /// Sends and receives what the ranks of this process have listed, as one group; all ranks that are named call it.
-  /// The k-th piece that a rank sends another is the k-th that the other receives from it. That their sizes are
-  /// equal nobody looks at, and pairs of ranks that no schedule has joined wait for each other on the host.
+  /// Copies between ranks of this process, and sends and receives to and from those of others, as one group; see
+  /// `exchange`. All ranks that are named call it. Whether sizes are equal in different processes nobody looks
+  /// at, and pairs of ranks that no schedule has joined wait for each other on the host.
   ///
-  /// list:   by rank of this process; in bytes of any types
-  /// Throws: precondition_error for pieces that are null, overlap, name no rank or are of another device;
-  ///         nccl_error, device_error; collective_error if something has failed before.
-  void exchange(std::vector<transfers> const& list, streams const& on = {}) {
+  /// Throws: nccl_error, device_error; collective_error if something has failed before.
+  void send_and_receive(std::vector<piece_copy> const& copies,
+                        std::vector<device_piece> const& pieces, streams const& on) {
     team_->check();
-    if (list.size() != static_cast<std::size_t>(this->ranks_here())) {
-      throw precondition_error("exchange: lists of " + std::to_string(list.size()) +
-                               " ranks, expected those of " + std::to_string(this->ranks_here()));
+    std::vector<nccl_transfer> group;
+    for (auto const& one : copies) {
+      group.push_back({true, one.sender, one.receiver, const_cast<void*>(one.from), one.bytes});
+      group.push_back({false, one.receiver, one.sender, one.to, one.bytes});
+    }
+    for (auto const& one : pieces) {
+      if (one.bytes > 0) group.push_back({one.sends, one.rank, one.peer, one.data, one.bytes});
     }
     auto const& all = this->expect_streams(on);
-    std::vector<nccl_transfer> group;
-    for (std::size_t k = 0; k < list.size(); ++k) {
-      int const rank = this->first_rank() + static_cast<int>(k);
-      auto const at = static_cast<std::size_t>(rank);
-      detail::check_transfers("exchange on rank " + std::to_string(rank), list[k],
-                              this->rank_count());
-      for (auto const& piece : list[k].sends()) {
-        if (piece.bytes == 0) continue;
-        this->expect_place("exchange", at, "piece that is sent", piece.data);
-        group.push_back({true, rank, piece.peer, piece.data, piece.bytes});
-      }
-      for (auto const& piece : list[k].receives()) {
-        if (piece.bytes == 0) continue;
-        this->expect_place("exchange", at, "piece that is received", piece.data);
-        group.push_back({false, rank, piece.peer, piece.data, piece.bytes});
-      }
-    }
     take_turn(all, [&] {
       mark(all);
       team_->issue(group, all);
@@ -258,7 +257,8 @@ class basic_nccl_world : public device_ranks<Devices> {
     }
     nccl_call<Devices> now;
     now.template set<Chunks, T, Reducer>(plan, kind, placed, size);
-    calls_.add(detail::signature_of<T, Reducer, Chunks>(plan.prepared(), kind, size).fingerprint());
+    calls_.add(detail::signature_of<T, Reducer, Chunks>(plan.prepared(), kind, size, reduce)
+                   .fingerprint());
     take_turn(all, [&] {
       for (std::size_t k = 0; k < buffers.size(); ++k) {
         if (copied[k] == 0) continue;
