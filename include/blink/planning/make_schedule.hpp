@@ -87,7 +87,7 @@ inline void add_what_stays(schedule& result, plan const& plan) {
 /// Throws: overflow_error if the weights have no common denominator within 64 bits; planning_error
 /// if
 ///         the plan names a rank or link that is not in the machine.
-/// Time:   O(tree edges * path length * log links).
+/// Time:   O(tree edges * path length * log links), and a search of the machine for each rank with the share 0.
 [[nodiscard]] inline schedule make_schedule(topology const& machine, plan const& plan,
                                             double bytes_per_unit) {
   auto const trees = detail::trees_for_all_roots(machine, plan);

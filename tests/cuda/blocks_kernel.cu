@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// All-gather and reduce-scatter with a block of any size for each rank, on virtual ranks of one GPU; small ones as
+// packets, large ones as chunks. Exits with 77, "skipped", without a GPU.
+
+#include <blink/collectives/block.hpp>
+#include <blink/collectives/default_schedules.hpp>
+#include <blink/reducers/arithmetic.hpp>
+#include <blink/transports/cuda.cuh>
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace blocks_test {
+
+constexpr int skipped = 77;
+constexpr int ranks = 4;
+
+/// Memory that host and device reach: of each rank one buffer with all blocks.
+class managed_buffers {
+ public:
+  explicit managed_buffers(std::size_t count) {
+    auto const result = cudaMallocManaged(&data_, ranks * count * sizeof(float));
+    if (result != cudaSuccess) throw std::runtime_error(cudaGetErrorString(result));
+    count_ = count;
+  }
+  managed_buffers(managed_buffers const&) = delete;
+  managed_buffers& operator=(managed_buffers const&) = delete;
+  ~managed_buffers() { cudaFree(data_); }
+  [[nodiscard]] float* of(int rank) const {
+    return data_ + static_cast<std::size_t>(rank) * count_;
+  }
+
+ private:
+  float* data_ = nullptr;
+  std::size_t count_ = 0;
+};
+
+/// Each rank's block is in its place: first results of a sum, which then go to all. Returns how many
+/// elements are wrong.
+std::size_t scatter_and_gather(blink::device_world& world,
+                               std::vector<blink::block> const& blocks) {
+  std::size_t const count = blocks.back().begin + blocks.back().count;
+  managed_buffers const all(count);
+  std::vector<blink::rank_buffers<float>> results, inputs;
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (std::size_t k = 0; k < count; ++k) {
+      all.of(rank)[k] = static_cast<float>(rank + 1 + static_cast<int>(k % 7));
+    }
+    auto const own = blocks[static_cast<std::size_t>(rank)];
+    float* const place = all.of(rank) + own.begin;
+    results.push_back({all.of(rank), place, own.count});
+    inputs.push_back({place, all.of(rank), own.count});
+  }
+  auto plan = blink::ring_schedule(ranks);
+  plan.shares = {5, 1, 0, 3};
+  blink::reduce_scatter_v(world, plan, results, blocks, blink::sum{});
+  blink::all_gather_v(world, plan, inputs, blocks);
+  world.wait();
+  std::size_t wrong = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (std::size_t k = 0; k < count; ++k) {
+      auto const expected = static_cast<float>(10 + 4 * static_cast<int>(k % 7));
+      wrong += all.of(rank)[k] == expected ? 0 : 1;
+    }
+  }
+  return wrong;
+}
+
+int run() {
+  if (blink::cuda_devices::of_process().device_count() == 0) {
+    std::printf("skipped: no GPU: %s\n", blink::cuda_devices::why_none().c_str());
+    return skipped;
+  }
+  blink::device_world world({.devices = std::vector<int>(ranks, 0)});
+  for (std::size_t const unit : {std::size_t{1}, std::size_t{77}, std::size_t{1} << 18}) {
+    auto const blocks = blink::consecutive_blocks({5 * unit, unit, 0, 3 * unit + 1});
+    auto const wrong = scatter_and_gather(world, blocks);
+    if (wrong == 0) continue;
+    std::printf("blocks of %zu and others: %zu elements are wrong\n", unit, wrong);
+    return 1;
+  }
+  std::printf("blocks of unequal sizes are right on %d ranks\n", ranks);
+  return 0;
+}
+
+}  // namespace blocks_test
+
+int main() {
+  try {
+    return blocks_test::run();
+  } catch (std::exception const& failure) {
+    std::printf("failed: %s\n", failure.what());
+    return 2;
+  }
+}
