@@ -74,7 +74,7 @@ class rational {
   }
 
  private:
-  __extension__ using wide = __int128;
+  __extension__ typedef __int128 wide;
 
   static constexpr rational reduced(wide numerator, wide denominator) {
     expects(denominator != 0, "rational: the denominator is zero");

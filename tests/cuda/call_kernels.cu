@@ -4,12 +4,18 @@
 #include <blink/collectives/detail/no_reducer.hpp>
 #include <blink/collectives/wire_protocol.hpp>
 #include <blink/reducers/accumulate_in.hpp>
+#include <blink/transports/cuda/copy_step.hpp>
 #include <blink/transports/cuda/cuda_devices.cuh>
 #include <blink/transports/cuda/device_call.hpp>
 #include <blink/transports/cuda/list_batch.hpp>
 #include <blink/transports/cuda/peer_memory.hpp>
 #include <blink/transports/cuda/piece_call.hpp>
+#include <blink/transports/cuda/step_kernel.cuh>
 #include <blink/transports/cuda/work_kernel.cuh>
+
+#include <cuda/functional>
+#include <cuda/std/functional>
+#include <thrust/functional.h>
 
 using widened_sum = decltype(blink::accumulate_in<float>(blink::sum{}));
 
@@ -19,6 +25,20 @@ BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_link, float, blink::sum, blink::small_
 BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_link, blink::bfloat16, widened_sum, blink::small_packets);
 BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_link, unsigned char, blink::detail::no_reducer,
                          blink::small_packets);
+
+// Functors of others' libraries.
+BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_link, float, cuda::std::plus<>);
+BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_link, float, cuda::maximum<>);
+BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_link, double, thrust::multiplies<double>);
+
+// What copy engines and NCCL leave to kernels.
+template __global__ void blink::step_kernel<float, blink::sum>(
+    BLINK_KERNEL_CONSTANT blink::copy_step const, BLINK_KERNEL_CONSTANT blink::sum const);
+template __global__ void blink::step_kernel<blink::bfloat16, widened_sum>(
+    BLINK_KERNEL_CONSTANT blink::copy_step const, BLINK_KERNEL_CONSTANT widened_sum const);
+template __global__ void blink::step_kernel<unsigned char, blink::detail::no_reducer>(
+    BLINK_KERNEL_CONSTANT blink::copy_step const,
+    BLINK_KERNEL_CONSTANT blink::detail::no_reducer const);
 
 // Sends and receives between processes, and lists that arguments do not hold.
 template __global__ void blink::work_kernel<blink::piece_call>(

@@ -25,6 +25,8 @@ foreach(kernel IN LISTS kernels)
     set(wanted ld.relaxed.sys st.relaxed.sys ld.acquire.sys st.release.sys)
   elseif(name MATCHES "14largest_values|7moments")  # of a size that packs do not fill
     set(wanted ld.acquire.sys st.release.sys)
+  elseif(name MATCHES "11step_kernel")  # waits for nobody, too: streams do
+    set(wanted ld.global.v4.u32 st.global.v4.u32)
   elseif(name MATCHES "10list_batch")  # writes tables, waits for nobody
     set(wanted)
   endif()

@@ -47,7 +47,7 @@ struct block {
   expects(all > 0, "proportional_blocks: a share that is not 0");
   std::vector<block> result;
   std::uint64_t before = 0;
-  __extension__ using wide = unsigned __int128;
+  __extension__ typedef unsigned __int128 wide;
   auto const begin_of = [&](std::uint64_t shares_before) {
     return static_cast<std::size_t>(wide{count} * shares_before / all);
   };

@@ -29,7 +29,7 @@ inline constexpr std::size_t part_alignment_bytes = 64;
 [[nodiscard]] constexpr std::size_t part_begin(std::size_t count, std::size_t element_bytes,
                                                std::uint64_t before, std::uint64_t total) {
   if (before == total) return count;
-  __extension__ using wide = unsigned __int128;
+  __extension__ typedef unsigned __int128 wide;
   auto const exact = static_cast<std::size_t>(wide{count} * before / total);
   std::size_t const line =
       element_bytes < part_alignment_bytes ? part_alignment_bytes / element_bytes : 1;
@@ -53,7 +53,7 @@ struct buffer_period {
   std::size_t line =
       element_bytes < part_alignment_bytes ? part_alignment_bytes / element_bytes : 1;
   if (most < 2 * line) line = 1;
-  __extension__ using wide = unsigned __int128;
+  __extension__ typedef unsigned __int128 wide;
   // Rounding begins down to lines makes a part up to line - 1 elements larger.
   wide const exact = wide{most - (line - 1)} * total / heaviest;
   constexpr std::size_t limit = std::size_t{1} << 62;

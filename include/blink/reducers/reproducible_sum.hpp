@@ -87,7 +87,7 @@ struct binned {
       for (int k = 0; k < Bins; ++k) carried.digits[k] = -digits[k];
       carried.carry();
     }
-    __extension__ using wide = unsigned __int128;
+    __extension__ typedef unsigned __int128 wide;
     wide significand = static_cast<wide>(carried.digits[0]);
     std::int32_t exponent = place_bits * top;
     bool is_more = false;  // are there digits below those of `significand`?

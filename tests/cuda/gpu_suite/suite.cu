@@ -172,14 +172,19 @@ std::vector<std::size_t> counts_for(bool is_quick) {
   return {0, 1, 3, 17, 1000, 65539, std::size_t{1} << 20, (std::size_t{1} << 24) + 1};
 }
 
+/// All numbers of ranks for small buffers, some for large ones.
+std::vector<int> ranks_for(bool is_quick, std::size_t count) {
+  if (is_quick) return {2, 5};
+  if (count > 1000) return {2, 3, 4, 6, 8, 16};
+  return {2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+}
+
 template <class T, class Reducer>
 void run_reducer(part& results, bench& on, std::string const& name, Reducer const& reduce) {
-  std::vector<int> const sizes =
-      on.what.is_quick ? std::vector<int>{2, 5} : std::vector<int>{2, 3, 4, 6, 8, 16};
   for (std::size_t const count : counts_for(on.what.is_quick)) {
     for (auto const kind :
          {collective::all_reduce, collective::reduce, collective::reduce_scatter}) {
-      for (int const ranks : sizes) {
+      for (int const ranks : ranks_for(on.what.is_quick, count)) {
         if (arena::needed<T>(kind, ranks, count) > on.memory.bytes()) continue;
         for (auto const& way : schedules_for(kind, ranks)) {
           if (!results.has_time()) continue;
@@ -194,13 +199,11 @@ void run_reducer(part& results, bench& on, std::string const& name, Reducer cons
 }
 
 void run_moves(part& results, bench& on) {
-  std::vector<int> const sizes =
-      on.what.is_quick ? std::vector<int>{2, 5} : std::vector<int>{2, 3, 4, 6, 8, 16};
   for (std::size_t const count : counts_for(on.what.is_quick)) {
     for (auto const kind : {collective::broadcast, collective::all_gather, collective::gather,
                             collective::scatter, collective::all_to_all, collective::send_to_next,
                             collective::permute, collective::barrier}) {
-      for (int const ranks : sizes) {
+      for (int const ranks : ranks_for(on.what.is_quick, count)) {
         if (arena::needed<float>(kind, ranks, count) > on.memory.bytes()) continue;
         for (auto const& way : schedules_for(kind, ranks)) {
           if (!results.has_time()) continue;
@@ -552,6 +555,7 @@ int run(settings const& what) {
   bench on(what, std::min(most, free / 2));
   std::printf("%s\n", about_device().c_str());
   std::vector<part> parts;
+  // The shares of the time are 1 together.
   auto const run_part = [&](char const* name, double share, auto const& body) {
     auto& results = parts.emplace_back(name, share * what.seconds);
     try {
@@ -561,22 +565,24 @@ int run(settings const& what) {
     }
     results.end();
   };
-  run_part("refusals", 0.1, [&](part& p) { run_refusals(p, on); });
-  run_part("moves", 0.2, [&](part& p) { run_moves(p, on); });
-  run_part("reductions", 0.4, [&](part& p) {
+  run_part("refusals", 0.05, [&](part& p) { run_refusals(p, on); });
+  run_part("moves", 0.15, [&](part& p) { run_moves(p, on); });
+  run_part("reductions", 0.35, [&](part& p) {
     run_reducer<float>(p, on, "float sum", blink::sum{});
     run_reducer<float>(p, on, "float max", blink::max{});
     run_reducer<double>(p, on, "double product", blink::prod{});
     run_reducer<std::int32_t>(p, on, "int32 average", blink::avg{});
     run_reducer<std::int64_t>(p, on, "int64 min", blink::min{});
     run_reducer<std::uint8_t>(p, on, "uint8 xor", blink::bit_xor{});
+    run_reducer<std::uint32_t>(p, on, "uint32 or", blink::bit_or{});
+    run_reducer<float>(p, on, "float multiplied by 2 before its sum", blink::scaled_sum<float>{2});
     run_reducer<blink::bfloat16>(p, on, "bfloat16 sum in float",
                                  blink::accumulate_in<float>(blink::sum{}));
     run_reducer<blink::float16>(p, on, "float16 sum in float",
                                 blink::accumulate_in<float>(blink::sum{}));
   });
   run_part("forests", 0.1, [&](part& p) { run_forests(p, on); });
-  run_part("graphs", 0.1, [&](part& p) { run_graphs(p, on); });
+  run_part("graphs", 0.05, [&](part& p) { run_graphs(p, on); });
   if (!what.is_quick) {
     run_part("large", 0.1, [&](part& p) { run_large(p, on); });
     run_part("speed", 0.1, [&](part& p) { run_speed(p, on); });

@@ -36,7 +36,7 @@ struct integer_matrix {
   }
 };
 
-__extension__ using wide_integer = __int128;
+__extension__ typedef __int128 wide_integer;
 
 /// Arithmetic modulo a prime of 31 bits.
 struct prime_field {
