@@ -5,6 +5,7 @@
 
 #include <blink/collectives/choose_protocol.hpp>
 #include <blink/collectives/default_schedules.hpp>
+#include <blink/collectives/epilogue.hpp>
 #include <blink/collectives/flow_schedules.hpp>
 #include <blink/collectives/order.hpp>
 #include <blink/reducers/arithmetic.hpp>
@@ -377,6 +378,52 @@ TEST(device_choices, bad_costs_are_refused) {
   options = options_of({0});
   options.packet_slot_bytes = 0;
   EXPECT_ERROR(choosing_world(machine, options), "packet_slot_bytes >= 1");
+}
+
+/// The threads of a group share the elements; each is doubled once.
+struct doubling {
+  template <class Group, class T>
+  BLINK_HOST_DEVICE void operator()(Group const& group, T* results, std::uint64_t,
+                                    std::size_t count) const {
+    for (std::size_t k = group.thread_rank(); k < count; k += group.size()) results[k] *= 2;
+  }
+};
+
+template <class World>
+void expect_doubled_sums(std::size_t count) {
+  SCOPED_TRACE(count);
+  constexpr int ranks = 3;
+  emulated_devices machine({.devices = 2, .room = 4096, .threads_each = 3});
+  auto options = options_of({0, 0, 1});
+  options.slot_bytes = 512;
+  World all(machine, options);
+  std::vector<std::vector<std::int32_t>> in, out(ranks, std::vector<std::int32_t>(count, -1));
+  std::vector<blink::rank_buffers<std::int32_t>> buffers;
+  for (int rank = 0; rank < ranks; ++rank) {
+    in.emplace_back();
+    for (std::size_t k = 0; k < count; ++k) {
+      in.back().push_back(static_cast<std::int32_t>(k) + 100 * rank);
+    }
+    buffers.push_back({in.back().data(), out[static_cast<std::size_t>(rank)].data(), count});
+  }
+  auto const reduce = blink::with_epilogue(blink::sum{}, doubling{});
+  for (auto const& plan : {blink::star_schedule(ranks), blink::chain_schedule(ranks, 1)}) {
+    for (auto& one : out) one.assign(count, -1);
+    blink::all_reduce(all, plan, buffers, reduce);
+    all.wait();
+    for (auto const& one : out) {
+      for (std::size_t k = 0; k < count; ++k) {
+        ASSERT_EQ(one[k], 2 * (3 * static_cast<std::int32_t>(k) + 300)) << k;
+      }
+    }
+  }
+}
+TEST(device_choices, epilogues_see_every_result_once) {
+  for (std::size_t const count : {1U, 77U, 3000U}) {
+    expect_doubled_sums<packet_world>(count);
+    expect_doubled_sums<world_of<blink::slot_peer_link, chunks>>(count);
+    expect_doubled_sums<world_of<blink::slot_peer_link, model>>(count);
+  }
 }
 
 TEST(device_choices, exchanges_go_by_their_size) {
