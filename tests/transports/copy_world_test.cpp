@@ -139,6 +139,51 @@ TEST(copy_world, broadcasts_need_no_kernel_and_no_slot) {
   EXPECT_EQ(machine.copies(), 4 * (3 + 1));  // three edges, and the root's own output
 }
 
+/// Remembers what it was told to copy between devices.
+class remembering_devices : public emulated_devices {
+ public:
+  using emulated_devices::emulated_devices;
+  blink::device_order<remembering_devices>& order() { return order_; }
+  void copy_between(int to_device, void* to, int from_device, void const* from, std::size_t bytes,
+                    stream on) {
+    if (to_device != from_device) copied.push_back(static_cast<std::byte const*>(from));
+    emulated_devices::copy_between(to_device, to, from_device, from, bytes, on);
+  }
+
+  std::vector<std::byte const*> copied;  // from where
+
+ private:
+  blink::device_order<remembering_devices> order_;
+};
+
+// Trees of unlike weights whose chunks have their sizes: each link carries the next of all in turn.
+TEST(copy_world, trees_take_turns_on_a_link) {
+  remembering_devices machine({.devices = 2});
+  auto options = options_of({0, 1});
+  options.slot_bytes = 4096;
+  blink::basic_copy_world<remembering_devices> all(machine, options);
+  auto plan = blink::chain_schedule(2, 0);
+  plan.trees.resize(3, plan.trees[0]);
+  plan.trees[2].weight *= 2;
+  for (auto& tree : plan.trees) tree.chunk_bytes = tree.weight == plan.trees[0].weight ? 256 : 512;
+  collective_case what;
+  what.kind = blink::collective::broadcast;
+  what.count = 2048;  // floats: eight chunks of each tree
+  device_case<float> now(what, plan);
+  now.enqueue(all, blink::sum{});
+  all.wait();
+  EXPECT_EQ(now.wrong(blink::sum{}), "");
+  auto const& copied = machine.copied;
+  ASSERT_EQ(copied.size(), 24U);
+  auto const tree_of = [&](std::size_t k) {
+    auto const quarter = (copied[k] - copied[0]) / (2048 * 4 / 4);
+    return std::min<std::ptrdiff_t>(quarter, 2);
+  };
+  for (std::size_t k = 0; k < copied.size(); ++k) {
+    EXPECT_EQ(tree_of(k), static_cast<std::ptrdiff_t>(k % 3)) << k;
+  }
+}
+
 TEST(copy_world, lanes_stand_behind_those_that_feed_them) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
