@@ -58,6 +58,7 @@ void print_list() {
   };
   for (auto const& each : built_in_machines()) print(usage(each), each.about);
   print("host[:GB/s]", "this computer: cores and memories; the copy rate is measured or given");
+  print("gpus", "the NVIDIA GPUs of this computer, as their driver knows them");
   print("FILE.json", "a machine as --json writes it");
   print("FILE.xml", "a system topology as NCCL_TOPO_DUMP_FILE writes it");
 }

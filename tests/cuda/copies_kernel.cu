@@ -74,6 +74,9 @@ int run() {
   }
   std::vector<int> devices;
   for (int device = 0; device < driver.device_count(); ++device) devices.push_back(device);
+  for (int const device : devices) {
+    std::printf("GPU %d is at %s\n", device, driver.bus_id(device).c_str());
+  }
   for (auto const& probe : blink::probe_links(driver, devices)) {
     std::printf("GPU %d to GPU %d: %s, %.1f GB/s\n", probe.from, probe.to,
                 !probe.reaches  ? "no access"

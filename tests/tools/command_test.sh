@@ -159,6 +159,7 @@ refused "permutation without destinations" "found .., expected ids" "$blink" per
 refused "unknown planner" "unknown planner 'magic', expected one of exact" "$blink" plan dgx1v -p magic
 refused "unknown collective" "unknown collective 'allred', expected one of" "$blink" plan dgx1v -c allred
 refused "unknown machine" "dgx1v" "$blink" plan dgx1w
+[ -e /dev/nvidiactl ] || refused "no GPUs" "no NVIDIA driver" "$blink" topo gpus
 refused "missing file" "nothing.json" "$blink" plan nothing.json
 refused "rank twice" "0" "$blink" plan dgx1v --ranks 0,0,1
 refused "unknown rank" "9" "$blink" plan dgx1v --ranks 0,9

@@ -8,6 +8,8 @@
 #include <blink/topology/copying_switches.hpp>
 #include <blink/topology/detail/input_text.hpp>
 #include <blink/topology/host.hpp>
+#include <blink/topology/load_nvml.hpp>
+#include <blink/topology/read_driver.hpp>
 #include <blink/topology/read_json.hpp>
 #include <blink/topology/read_nccl_xml.hpp>
 #include <blink/topology/topology.hpp>
@@ -24,11 +26,13 @@ namespace blink::inline BLINK_ABI {
 
 /// A machine by built-in name ("dgx1v", "dgx_a100:2", "torus:4x4"), or from a file: JSON if the
 /// name ends in .json, an NCCL or RCCL system topology if it ends in .xml. "host" is the computer
-/// that runs this program, with a measured copy rate or, as "host:12.5", with this one in GB/s.
+/// that runs this program, with a measured copy rate or, as "host:12.5", with this one in GB/s; "gpus"
+/// are its NVIDIA GPUs as the driver knows them (`read_driver`).
 /// "+copying" after any of them makes its switches copy and reduce, "+copying=nvlink" those with links
 /// of one kind, "+copying=8,9" those with these ids (`with_copying_switches`).
 ///
-/// Throws: input_error; for an unknown name it lists what is known and suggests the nearest.
+/// Throws: input_error; for an unknown name it lists what is known and suggests the nearest. With "gpus" what
+///         `read_driver` throws.
 [[nodiscard]] topology read_machine(std::string const& name_or_path);
 
 namespace detail {
@@ -70,7 +74,8 @@ inline built_in_machine const* nearest_machine(std::string_view name, std::size_
   auto const* nearest = nearest_machine(asked.substr(0, asked.find(':')), typing_errors);
   throw input_error("unknown machine " + in_quotes(asked) +
                     (nearest == nullptr ? "" : ", did you mean " + usage(*nearest) + "?") +
-                    " Expected a file that ends in .json or .xml, or one of host[:GB/s], " + known);
+                    " Expected a file that ends in .json or .xml, or one of host[:GB/s], gpus, " +
+                    known);
 }
 
 }  // namespace detail
@@ -85,6 +90,7 @@ inline topology read_machine(std::string const& name_or_path) {
     }
   }
   if (asked == "host") return this_machine();
+  if (asked == "gpus") return read_driver(load_nvml());
   if (asked.starts_with("host:")) {
     host_options options;
     options.copy_rate = detail::read_decimal(asked.substr(5), 9);

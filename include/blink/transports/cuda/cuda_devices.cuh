@@ -98,6 +98,13 @@ class cuda_devices {
     check(cudaGetDeviceProperties(&all, device), "cudaGetDeviceProperties");
     return {all.name, all.multiProcessorCount, all.cooperativeLaunch != 0};
   }
+  /// "0000:07:00.0": what `driver_options::bus_ids` takes. Devices have other numbers for CUDA than for the driver
+  /// where CUDA_VISIBLE_DEVICES says so.
+  [[nodiscard]] std::string bus_id(int device) {
+    char text[32] = {};
+    check(cudaDeviceGetPCIBusId(text, sizeof text, device), "cudaDeviceGetPCIBusId");
+    return text;
+  }
   bool launches_block() {
     char const* const text = std::getenv("CUDA_LAUNCH_BLOCKING");
     return text != nullptr && std::string(text) != "0" && *text != '\0';
