@@ -510,9 +510,10 @@ TEST(nccl_world, other_calls_are_found_when_they_are_compared) {
     return std::string("no error");
   });
   for (auto const& text : texts) {
-    EXPECT_NE(text.find("compare_calls: calls are the same in all processes; those of rank"),
-              std::string::npos)
-        << text;
+    EXPECT_SAYS(text, "compare_calls: calls are the same in all processes; those of rank");
+    EXPECT_SAYS(text, "of rank 0 (2 calls, the last one all_reduce, count 100, ");
+    EXPECT_SAYS(text, "of rank 1 (2 calls, the last one all_reduce, count 100, ");
+    EXPECT_SAYS(text, "avg");
   }
 }
 

@@ -89,6 +89,11 @@ struct call_signature {
     return own.empty() ? "operation " + std::to_string(kind) : own;
   }
 
+  /// "all_reduce, count 7, float, blink::sum".
+  [[nodiscard]] std::string in_words() const {
+    return operation() + ", count " + std::to_string(count) + ", " + names();
+  }
+
  private:
   [[nodiscard]] std::string names() const {  // comes from another process: may lack its end
     std::string_view const all(type_names.data(), type_names.size());

@@ -75,7 +75,8 @@ template <polled_runtime Devices, nccl_calls Calls, class Record>
 /// Something that is the same in all processes.
 struct common_value {
   std::uint64_t fingerprint = 0;
-  std::string text;  ///< "schedules are the same in all processes", for the error
+  std::string text;      ///< "schedules are the same in all processes", for the error
+  std::string own = {};  ///< what it is here, for the error; may be empty
 };
 
 /// What a rank shows all others at a step that they take together.
@@ -84,6 +85,7 @@ struct rank_note {
   std::int32_t first_rank = 0;  ///< of its process
   std::int32_t device = 0;
   std::array<char, 240> refusal{};  ///< why its process does not go on; empty: it does
+  std::array<std::array<char, 120>, 2> values{};  ///< what is fingerprinted, in words
 };
 
 /// A step that all processes take together: none takes it if one refuses, or if they differ.
@@ -99,7 +101,10 @@ std::vector<rank_note> agree_by_nccl(Team& team, std::string const& step,
   std::vector<rank_note> own;
   for (int const device : team.devices()) {
     auto& note = own.emplace_back();
-    for (std::size_t k = 0; k < same.size(); ++k) note.fingerprints[k] = same[k].fingerprint;
+    for (std::size_t k = 0; k < same.size(); ++k) {
+      note.fingerprints[k] = same[k].fingerprint;
+      std::string_view(same[k].own).copy(note.values[k].data(), note.values[k].size() - 1);
+    }
     note.first_rank = team.first_rank();
     note.device = device;
     std::string_view(refusal).copy(note.refusal.data(), note.refusal.size() - 1);
@@ -113,9 +118,13 @@ std::vector<rank_note> agree_by_nccl(Team& team, std::string const& step,
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     for (std::size_t k = 0; k < same.size(); ++k) {
       if (all[rank].fingerprints[k] == same[k].fingerprint) continue;
-      throw precondition_error(step + ": " + same[k].text + "; those of rank " +
-                               std::to_string(rank) + " are others than those of rank " +
-                               std::to_string(team.first_rank()));
+      auto const in_words = [&](std::size_t of) {
+        std::string const value = all[of].values[k].data();
+        return " of rank " + std::to_string(of) + (value.empty() ? "" : " (" + value + ")");
+      };
+      throw precondition_error(step + ": " + same[k].text + "; those" + in_words(rank) +
+                               " are others than those" +
+                               in_words(static_cast<std::size_t>(team.first_rank())));
     }
   }
   return all;

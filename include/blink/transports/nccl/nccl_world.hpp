@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/collective.hpp>
+#include <blink/collectives/call_signature.hpp>
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
@@ -257,8 +258,9 @@ class basic_nccl_world : public device_ranks<Devices> {
     }
     nccl_call<Devices> now;
     now.template set<Chunks, T, Reducer>(plan, kind, placed, size);
-    calls_.add(detail::signature_of<T, Reducer, Chunks>(plan.prepared(), kind, size, reduce)
-                   .fingerprint());
+    last_call_ = detail::signature_of<T, Reducer, Chunks>(plan.prepared(), kind, size, reduce);
+    calls_.add(last_call_.fingerprint());
+    ++call_count_;
     take_turn(all, [&] {
       for (std::size_t k = 0; k < buffers.size(); ++k) {
         if (copied[k] == 0) continue;
@@ -318,7 +320,9 @@ class basic_nccl_world : public device_ranks<Devices> {
         [&] { return are_calls_over(); });
   }
   [[nodiscard]] common_value calls_before() const {
-    return {calls_.value(), "calls are the same in all processes"};
+    return {calls_.value(), "calls are the same in all processes",
+            std::to_string(call_count_) + " calls" +
+                (call_count_ == 0 ? "" : ", the last one " + last_call_.in_words())};
   }
   [[nodiscard]] bool are_calls_over() {
     for (std::size_t k = 0; k < ends_.size(); ++k) {
@@ -339,7 +343,9 @@ class basic_nccl_world : public device_ranks<Devices> {
   progress_marks<Devices> marks_;
   std::vector<device_event<Devices>> ends_;  // by device: the last call outside of graphs
   std::vector<std::unique_ptr<prepared_type>> prepared_;
-  detail::fingerprint calls_;  // of all so far
+  detail::fingerprint calls_;     // of all so far
+  std::uint64_t call_count_ = 0;  // of those
+  call_signature last_call_{};
 };
 
 }  // namespace blink::inline BLINK_ABI
