@@ -81,6 +81,12 @@ class emulated_devices {
     }
   }
 
+  /// What the end of a process does: memory goes that a communicator has kept. Pre: nothing uses it.
+  void release_kept_memory() {
+    while (!memory_.empty()) release(0, const_cast<void*>(memory_.begin()->first));
+    while (!pinned_.empty()) release_pinned(const_cast<void*>(pinned_.begin()->first));
+  }
+
   // What tests do with streams.
   stream make_stream() { return ++last_stream_; }
   /// From now on work for the stream is recorded; those that begin together belong to one graph.
@@ -261,7 +267,10 @@ class emulated_devices {
   void record(int device, event which, stream on) {
     auto const point = std::make_shared<point_of_stream>();
     point->capture = capture(on).number;
-    points_[which] = point;
+    {
+      std::lock_guard const lock(mutex_);
+      points_[which] = point;
+    }
     if (point->capture != 0) points_of_[point->capture].push_back(point);
     put(device, on, [this, point] {
       std::lock_guard const lock(mutex_);
@@ -270,7 +279,7 @@ class emulated_devices {
     });
   }
   void wait(int device, stream on, event which) {
-    auto const point = points_[which];
+    auto const point = point_of(which);
     if (point == nullptr) return;
     // A stream that waits for a point of a graph is recorded into it from then on.
     if (point->capture != 0 && capture(on).number == 0) captures_[on] = point->capture;
@@ -283,7 +292,7 @@ class emulated_devices {
     });
   }
   bool is_reached(int, event which) {
-    auto const point = points_[which];
+    auto const point = point_of(which);
     std::lock_guard const lock(mutex_);
     return point == nullptr || point->is_reached;
   }
@@ -367,6 +376,12 @@ class emulated_devices {
     bool is_running = false;
     std::jthread runner;
   };
+
+  [[nodiscard]] std::shared_ptr<point_of_stream> point_of(event which) {
+    std::lock_guard const lock(mutex_);
+    auto const found = points_.find(which);
+    return found == points_.end() ? nullptr : found->second;
+  }
 
   // Behind memory that may be shared: in how many places it is open.
   static std::size_t whole(std::size_t bytes) { return (bytes + 63) / 64 * 64 + 64; }
@@ -454,7 +469,7 @@ class emulated_devices {
   std::map<stream, std::uint64_t> captures_;
   std::map<std::uint64_t, std::vector<std::pair<place, job>>> graphs_;
   stream last_stream_ = 0;
-  event last_event_ = 0;
+  std::atomic<event> last_event_ = 0;
   int released_while_open_ = 0;
   std::uint64_t last_capture_ = 0;
   int copies_ = 0, combines_ = 0, chunk_launches_ = 0, packet_launches_ = 0;

@@ -16,6 +16,7 @@
 #include "support/random_schedules.hpp"
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -207,6 +208,29 @@ TEST(copy_world, lanes_stand_behind_those_that_feed_them) {
       }
     }
   }
+}
+
+TEST(copy_world, what_a_held_stream_may_use_outlives_the_world) {
+  emulated_devices machine({.devices = 2});
+  auto options = options_of({0, 1, 1});
+  options.deadline = std::chrono::milliseconds(300);
+  auto const plan = blink::ring_schedule(3);
+  device_case<int> now(blink_test::case_of(blink::collective::all_reduce, 3000, 1), plan);
+  auto const b = machine.make_stream();
+  std::size_t before = 0;
+  {
+    world all(machine, options);
+    (void)all.prepare(plan);
+    before = machine.allocated_bytes();
+    machine.hold_stream(1, b);
+    now.enqueue(all, blink::sum{}, {machine.make_stream(), b});
+  }
+  EXPECT_GT(before, 0U);
+  EXPECT_EQ(machine.allocated_bytes(), before);  // nothing was released
+  machine.release_stream(1, b);
+  machine.synchronize(1, b);  // behind all copies
+  EXPECT_EQ(now.wrong(blink::sum{}), "");
+  machine.release_kept_memory();
 }
 
 TEST(copy_world, bad_calls_are_refused) {

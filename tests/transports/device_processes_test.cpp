@@ -28,6 +28,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -311,6 +312,87 @@ TEST(device_processes, a_kernel_that_does_not_begin_is_named) {
     EXPECT_SAYS(text, "waits for rank 1 (process 1, device 0)");
     EXPECT_SAYS(text, "whose kernel has not begun");
   }
+}
+
+TEST(device_processes, a_wait_ends_though_a_stream_of_one_is_held_up) {
+  auto options = options_of({0});
+  options.deadline = short_deadline;
+  auto const texts = run(2, options, [](part& mine, int process) -> std::string {
+    (void)sum_up(mine);
+    auto const stream = mine.machine.make_stream();
+    if (process == 1) mine.machine.hold_stream(0, stream);
+    device_case<int> now(case_of(blink::collective::all_reduce, 10, 1), blink::ring_schedule(2),
+                         mine.all.first_rank(), 1);
+    now.enqueue(mine.all, blink::sum{}, {stream});
+    auto const text = error_of([&] { mine.all.wait({stream}); });
+    mine.machine.release_stream(0, stream);
+    mine.all.recover();
+    auto const wrong = sum_up(mine);
+    return wrong.empty() ? text : wrong;
+  });
+  for (auto const& text : texts) {
+    EXPECT_SAYS(text, "waits for rank 1 (process 1, device 0)");
+    EXPECT_SAYS(text, "whose kernel has not begun");
+  }
+}
+
+TEST(device_processes, who_cannot_begin_anew_is_named_on_all) {
+  auto options = options_of({0});
+  options.deadline = std::chrono::seconds(4);  // half of it one waits, and the others for that one
+  auto const texts = run(2, options, [](part& mine, int process) -> std::string {
+    (void)sum_up(mine);
+    auto const stream = mine.machine.make_stream();
+    if (process == 1) mine.machine.hold_stream(0, stream);
+    device_case<int> now(case_of(blink::collective::all_reduce, 10, 1), blink::ring_schedule(2),
+                         mine.all.first_rank(), 1);
+    (void)error_of(
+        [&] { now.enqueue(mine.all, blink::sum{}, {stream}); });  // the other may be faster
+    if (process == 1) mine.all.abort();
+    while (!mine.all.has_failed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    auto const text = error_of([&] { mine.all.recover(); });
+    mine.machine.release_stream(0, stream);
+    mine.all.recover();
+    auto const wrong = sum_up(mine);
+    return wrong.empty() ? text : wrong;
+  });
+  EXPECT_SAYS(texts[0], "process 1 (process ");
+  EXPECT_SAYS(texts[0], "refuses: recover: a call on device 0 has not ended");
+  EXPECT_SAYS(texts[1], "recover: a call on device 0 has not ended: its stream is held up");
+}
+
+// The kernel that begins when its world has gone writes to the memory of the other process.
+TEST(device_processes, what_a_held_stream_may_use_is_kept_by_all) {
+  auto options = options_of({0});
+  options.deadline = std::chrono::seconds(4);
+  forked_ranks all(2);
+  all.start([&](int process) -> std::string {
+    emulated_devices machine({.devices = 1, .shares_memory = true});
+    blink::process_world session(all.path(), process);
+    blink::session_bootstrap bootstrap(session);
+    auto mine = std::make_unique<world>(machine, options, bootstrap);
+    auto const plan = blink::ring_schedule(2);
+    (void)mine->prepare(plan);
+    auto const bytes = machine.allocated_bytes();
+    auto const imports = machine.imports();
+    auto const stream = machine.make_stream();
+    if (process == 1) machine.hold_stream(0, stream);
+    device_case<int> now(case_of(blink::collective::all_reduce, 10, 1), plan, process, 1);
+    (void)error_of([&] { now.enqueue(*mine, blink::sum{}, {stream}); });  // the other may be faster
+    if (process == 1) mine->abort();
+    mine.reset();
+    // What others never reach goes where its kernels have ended.
+    bool const is_kept = process == 1 ? machine.allocated_bytes() == bytes
+                                      : machine.allocated_bytes() > 0 &&
+                                            machine.allocated_bytes() <= bytes &&
+                                            machine.released_while_open() == 0;
+    bool const is_open = machine.imports() == imports;
+    machine.release_stream(0, stream);
+    machine.synchronize(0, stream);
+    return std::string(is_kept ? "kept" : "released") + (is_open ? ", open" : ", closed");
+  });
+  auto const ends = all.finish();
+  EXPECT_EQ(ends[0].text, "kept, closed");  // its own kernel has ended
+  EXPECT_EQ(ends[1].text, "kept, open");
 }
 
 TEST(device_processes, an_owner_may_abort_all) {

@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 // Rooms may be compiled as one source.
@@ -159,6 +160,89 @@ TEST(device_world, who_never_begins_is_named_and_the_world_begins_anew) {
   now.enqueue(all, blink::sum{}, {a, b});
   all.wait({a, b});
   EXPECT_EQ(now.wrong(blink::sum{}), "");
+}
+
+TEST(device_world, a_wait_ends_though_a_stream_is_held_up) {
+  emulated_devices machine({.devices = 2});
+  auto options = options_in_vectors({0, 1});
+  options.deadline = std::chrono::milliseconds(1500);  // room for busy machines
+  world all(machine, options);
+  device_case<int> now(case_of(blink::collective::all_reduce, 100, 1), blink::chain_schedule(2, 0));
+  auto const a = machine.make_stream();
+  auto const b = machine.make_stream();
+  now.enqueue(all, blink::sum{}, {a, b});
+  all.wait({a, b});
+  EXPECT_EQ(now.wrong(blink::sum{}), "");
+  now.forget();
+  machine.hold_stream(1, b);
+  now.enqueue(all, blink::sum{}, {a, b});
+  std::string const who = "waits for rank 1 (device 1) to send it, whose kernel has not begun";
+  EXPECT_ERROR(all.wait({a, b}), who);
+  EXPECT_ERROR(all.wait({a, b}), who);
+  EXPECT_ERROR(all.recover(), "recover: a call on device 1 has not ended: its stream is held up");
+  EXPECT_ERROR(all.check(), who);  // nothing has changed
+  machine.release_stream(1, b);
+  all.recover();
+  now.forget();
+  now.enqueue(all, blink::sum{}, {a, b});
+  all.wait({a, b});
+  EXPECT_EQ(now.wrong(blink::sum{}), "");
+}
+
+// What else is in a stream may take longer than the deadline.
+TEST(device_world, a_wait_without_a_failure_has_no_limit) {
+  emulated_devices machine({.devices = 2});
+  auto options = options_in_vectors({0, 1});
+  options.deadline = std::chrono::milliseconds(50);
+  world all(machine, options);
+  auto const a = machine.make_stream();
+  auto const b = machine.make_stream();
+  bool is_done = false;
+  machine.run_in_stream(1, b, [&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    is_done = true;
+  });
+  all.wait({a, b});
+  EXPECT_TRUE(is_done);
+}
+
+TEST(device_world, a_wait_for_a_captured_stream_is_refused) {
+  emulated_devices machine({.devices = 1});
+  world all(machine, options_in_vectors({0, 0}));
+  auto const a = machine.make_stream();
+  machine.begin_capture({a});
+  EXPECT_ERROR(all.wait({a}), "wait: the stream of device 0 is being captured");
+  (void)machine.end_capture({a});
+  all.wait({a});
+}
+
+TEST(device_world, what_a_held_stream_may_use_outlives_the_world) {
+  emulated_devices machine({.devices = 2});
+  auto options = options_in_vectors({0, 1, 1});
+  options.deadline = std::chrono::milliseconds(300);
+  std::size_t before = 0;
+  auto const b = machine.make_stream();
+  device_case<int> now(case_of(blink::collective::all_reduce, 3000, 1), blink::ring_schedule(3));
+  {
+    slot_world all(machine, options);
+    (void)all.prepare(blink::ring_schedule(3));
+    before = machine.allocated_bytes();
+    machine.hold_stream(1, b);
+    now.enqueue(all, blink::sum{}, {machine.make_stream(), b});
+  }
+  EXPECT_EQ(machine.allocated_bytes(), before);  // nothing was released
+  machine.release_stream(1, b);
+  machine.synchronize(1, b);  // the kernel begins now, finds out that it is over, and ends
+  EXPECT_NE(now.wrong(blink::sum{}), "");
+  machine.release_kept_memory();
+  // Where streams end in time nothing is kept.
+  {
+    slot_world all(machine, options);
+    now.forget();
+    now.enqueue(all, blink::sum{}, {machine.make_stream(), b});
+  }
+  EXPECT_EQ(now.wrong(blink::sum{}), "");
+  EXPECT_EQ(machine.allocated_bytes(), 0U);
 }
 
 TEST(device_world, an_owner_may_abort) {

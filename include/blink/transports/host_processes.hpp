@@ -244,10 +244,13 @@ class host_processes {
     return result;
   }
 
-  /// Forgets the failure and what was called. All processes do it, each when nothing of it runs.
-  template <class Work>
-  void clear_failure(Work const& restart) {
-    agree("recover: the end of all calls", [] {});
+  /// Forgets the failure and what was called. All processes do it.
+  ///
+  /// settle: returns when no call of this process runs; before half of the deadline is over, since others wait
+  /// Throws: on all processes if `settle` throws, and nothing changes; what `agree` throws.
+  template <class Settle, class Work>
+  void clear_failure(Settle const& settle, Work const& restart) {
+    agree("recover: the end of all calls", settle);
     auto& mine = at(process_);
     agree("recover: a new beginning", [&] {
       mine.has_note.store(0);

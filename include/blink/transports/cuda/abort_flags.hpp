@@ -79,6 +79,12 @@ class abort_flags {
     }
   }
 
+  /// Somebody may still use the memory.
+  void keep_memory_for_ever() {
+    flags_.keep_memory_for_ever();
+    for (auto& each : lists_) each.keep_for_ever();
+  }
+
  private:
   [[nodiscard]] counter* seen(std::size_t position, std::size_t place) const {
     return reinterpret_cast<counter*>(flags_.seen(position, place));

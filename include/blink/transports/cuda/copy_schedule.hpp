@@ -119,6 +119,10 @@ class copy_schedule {
   [[nodiscard]] typename Devices::event taken(std::uint32_t wire, std::uint64_t chunk) const {
     return taken_[wire * prepared_.tables().layout().window + slot_of(chunk)].get();
   }
+  /// Somebody may still use the slots.
+  void keep_memory_for_ever() {
+    for (auto& each : memory_) each.keep_for_ever();
+  }
 
  private:
   [[nodiscard]] std::size_t slot_of(std::uint64_t chunk) const {

@@ -20,6 +20,7 @@
 #include <blink/transports/cuda/device_runtime.hpp>
 #include <blink/transports/cuda/device_world_options.hpp>
 #include <blink/transports/cuda/rank_buffers.hpp>
+#include <blink/transports/cuda/running_calls.hpp>
 #include <blink/transports/cuda/step_lanes.hpp>
 
 #include <algorithm>
@@ -45,7 +46,7 @@ namespace blink::inline BLINK_ABI {
 ///
 /// Source: G. Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020,
 ///         section 4: code generation with CUDA streams.
-template <device_runtime Devices>
+template <polled_runtime Devices>
 class basic_copy_world : public device_ranks<Devices> {
   using ranks = device_ranks<Devices>;
 
@@ -56,11 +57,21 @@ class basic_copy_world : public device_ranks<Devices> {
 
   /// Throws: precondition_error for options that are out of range and devices that do not exist;
   ///         device_error.
-  basic_copy_world(Devices& driver, device_world_options const& options) : ranks(driver, options) {
+  basic_copy_world(Devices& driver, device_world_options const& options)
+      : ranks(driver, options), calls_(driver, where_.devices) {
     for (int const device : where_.devices) begins_.emplace_back(driver_, device);
     for (int const device : where_.device_of) combining_.emplace_back(driver_, device);
   }
-  ~basic_copy_world() { this->settle_at_the_end(); }
+  /// Waits for the calls that run, for at most the deadline (without a limit if calls were captured). If they cannot
+  /// end, as a stream is held up, what they may still use is kept for ever.
+  ~basic_copy_world() {
+    try {
+      if (!calls_.settle(this->patience())) return;
+      this->keep_memory_for_ever();
+      for (auto& plan : prepared_) plan->keep_memory_for_ever();
+    } catch (device_error const&) {  // a device that is lost copies nothing
+    }
+  }
 
   /// See `basic_device_world::prepare`.
   prepared_type& prepare(schedule const& plan) {
@@ -103,7 +114,11 @@ class basic_copy_world : public device_ranks<Devices> {
                                              this->expect_streams(on));
   }
 
-  /// Waits until what is in these streams is done, one for each device, or in the default ones.
+  /// Waits until what is in these streams is done, one for each device, or in the default ones. There is no deadline:
+  /// copies wait for nobody but streams, and what else is in those takes as long as it takes; a stream that is held
+  /// up holds up all. To wait with a limit, record events in the streams and ask for those.
+  ///
+  /// Throws: device_error if the driver says so, such as of a copy that has failed.
   void wait(streams const& on = {}) {
     auto const& all = this->expect_streams(on);
     for (std::size_t k = 0; k < all.size(); ++k) driver_.synchronize(where_.devices[k], all[k]);
@@ -237,12 +252,23 @@ class basic_copy_world : public device_ranks<Devices> {
     now.buffers = buffers;
     auto const lanes = lanes_in_order(plan.prepared().tables(), this->rank_count(), kind);
     now.template set<Chunks, T, Reducer>(lanes, kind, size);
-    std::uint64_t most_chunks = 0;
-    for (auto const& at : lanes) most_chunks = std::max(most_chunks, at.here->chunks);
     for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
       if (copied[rank] > 0) now.buffers[rank].input = this->scratch_of(rank, copied[rank]);
     }
 
+    try {
+      put_steps<T>(now, lanes, buffers, copied, reduce, all);
+    } catch (...) {
+      calls_.lose_track();
+      throw;
+    }
+  }
+
+  template <class T, class Reducer>
+  void put_steps(present_call const& now, std::vector<placed_lane> const& lanes,
+                 std::vector<detail::plain_buffers> const& buffers,
+                 std::vector<std::size_t> const& copied, Reducer const& reduce,
+                 streams const& all) {
     for (auto* const own : used_) own->is_in_call = false;  // a call may have thrown halfway
     used_.clear();
     typename device_order<Devices>::turn turn(driver_.order(), driver_, where_.devices);
@@ -256,6 +282,8 @@ class basic_copy_world : public device_ranks<Devices> {
     for (std::size_t k = 0; k < all.size(); ++k) {
       driver_.record(where_.devices[k], begins_[k].get(), all[k]);
     }
+    std::uint64_t most_chunks = 0;
+    for (auto const& at : lanes) most_chunks = std::max(most_chunks, at.here->chunks);
     // Chunk by chunk, so that trees take turns on the links.
     for (std::uint64_t chunk = 0; chunk < most_chunks; ++chunk) {
       for (auto const& at : lanes) {
@@ -273,9 +301,13 @@ class basic_copy_world : public device_ranks<Devices> {
         driver_.wait(where_.devices[k], all[k], own->end.get());
       }
     }
-    for (std::size_t k = 0; k < all.size(); ++k) turn.end(where_.devices[k], all[k]);
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      calls_.add(k, all[k]);
+      turn.end(where_.devices[k], all[k]);
+    }
   }
 
+  running_calls<Devices> calls_;
   std::vector<device_event<Devices>> begins_;  // by device
   std::vector<own_stream> combining_;          // by rank
   std::map<std::pair<int, int>, own_stream> links_;

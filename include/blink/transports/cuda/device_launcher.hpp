@@ -13,11 +13,14 @@
 #include <blink/transports/cuda/device_world_options.hpp>
 #include <blink/transports/cuda/plan_blocks.hpp>
 #include <blink/transports/cuda/rank_placement.hpp>
+#include <blink/transports/cuda/running_calls.hpp>
 #include <blink/transports/host_processes.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +28,7 @@ namespace blink::inline BLINK_ABI {
 
 /// Launches the kernels of a communicator, whose blocks wait for those of other devices: all or none of
 /// them, in the order of `device_order`; and ends them when one has failed.
-template <device_runtime Devices>
+template <polled_runtime Devices>
 class device_launcher {
  public:
   using streams = std::vector<typename Devices::stream>;  // one for each device of this process
@@ -42,12 +45,20 @@ class device_launcher {
         others_(others),
         flags_((agree(others, "construction: devices", [&] { expect_cooperation(); }), driver),
                where, budget, others),
+        calls_(driver, where.devices),
         failed_(static_cast<counter*>(driver.allocate_pinned(sizeof(counter)))) {
     publish(*failed_, 0);
   }
   device_launcher(device_launcher const&) = delete;
   device_launcher& operator=(device_launcher const&) = delete;
-  ~device_launcher() { driver_.release_pinned(failed_); }
+  ~device_launcher() {
+    if (!is_kept_) driver_.release_pinned(failed_);
+  }
+  /// Somebody may still use the memory.
+  void keep_memory_for_ever() {
+    flags_.keep_memory_for_ever();
+    is_kept_ = true;
+  }
 
   // --- launches ---
 
@@ -65,7 +76,7 @@ class device_launcher {
     result.deadline_nanoseconds = static_cast<std::uint64_t>(options_.deadline.count());
     return result;
   }
-  /// A call on the devices for which `takes_part(position)`. If a launch is refused all that was launched is
+  /// A call on the devices for which `takes_part(position)`. If something is refused all that was launched is
   /// ended, since it would wait for what was not.
   ///
   /// before: puts what the kernels need into the streams
@@ -80,10 +91,16 @@ class device_launcher {
       }
     };
     each([&](std::size_t k) { turn.begin(where_.devices[k], on[k]); });
-    before();
+    auto const add = [&] { each([&](std::size_t k) { calls_.add(k, on[k]); }); };
     try {
+      before();
       each(launch);
+      add();
     } catch (std::exception const& failure) {
+      try {
+        add();
+      } catch (device_error const&) {  // a device that is lost runs nothing
+      }
       abort({own_name() + ": " + failure.what(), -1, -1, -1, -1});
       throw;
     }
@@ -109,6 +126,10 @@ class device_launcher {
     // What has not begun may never do so.
     for (int const device : where_.devices) driver_.let_end(device);
   }
+  /// See `running_calls::settle`.
+  [[nodiscard]] std::optional<std::size_t> settle(std::chrono::nanoseconds limit) {
+    return calls_.settle(limit);
+  }
   /// Begins anew. Pre: nothing runs.
   void restart() {
     flags_.clear();
@@ -133,7 +154,9 @@ class device_launcher {
   device_world_options const& options_;
   host_processes* others_;
   abort_flags<Devices> flags_;
+  running_calls<Devices> calls_;
   counter* failed_;
+  bool is_kept_ = false;
 };
 
 }  // namespace blink::inline BLINK_ABI

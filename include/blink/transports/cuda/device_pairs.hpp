@@ -37,7 +37,7 @@ namespace blink::inline BLINK_ABI {
 
 /// What sends and receives between ranks of different processes need in the memory of devices: the wires of
 /// `pair_layout`, which the receiver's process lays open, and their ends on the devices of this process.
-template <device_runtime Devices>
+template <polled_runtime Devices>
 class device_pairs {
  public:
   /// Called by all processes together.
@@ -122,6 +122,12 @@ class device_pairs {
       driver_.write(where_.devices[k], ends(k), images_[k].data(),
                     images_[k].size() * sizeof(pair_end));
     }
+  }
+
+  /// Somebody may still use the memory.
+  void keep_memory_for_ever() {
+    memory_.keep_memory_for_ever();
+    lists_.keep_memory_for_ever();
   }
 
   /// Why sends and receives have failed, as far as the devices of this process know. Pre: no call of this

@@ -236,16 +236,9 @@ class device_ranks {
     return where_.position_of(first_rank() + static_cast<int>(rank));
   }
 
-  // Until nothing runs: a call ends by itself, at the latest when the deadline is over.
-  void settle() {
-    for (int const device : where_.devices) driver_.synchronize(device);
-  }
-  /// Nothing is freed under a kernel.
-  void settle_at_the_end() {
-    try {
-      settle();
-    } catch (device_error const&) {  // a device that is lost runs no kernels
-    }
+  /// How long streams are waited for that calls are in. Of several processes less than the others wait for this one.
+  [[nodiscard]] std::chrono::nanoseconds patience() const {
+    return others_ ? others_->deadline() / 2 : options_.deadline;
   }
 
   Devices& driver_;

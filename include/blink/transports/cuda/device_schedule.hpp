@@ -147,6 +147,9 @@ class device_schedule {
     }
   }
 
+  /// Somebody may still use the memory.
+  void keep_memory_for_ever() { memory_.keep_memory_for_ever(); }
+
   /// How a call that failed has ended, by rank of this process. Pre: no call is running.
   struct failed_call {
     bool is_here = false;  ///< was it along this schedule?

@@ -34,6 +34,7 @@
 #include <blink/transports/cuda/protocol_schedules.hpp>
 #include <blink/transports/cuda/rank_buffers.hpp>
 #include <blink/transports/cuda/sharing_runtime.hpp>
+#include <blink/transports/cuda/stream_ends.hpp>
 #include <blink/transports/host_processes.hpp>
 #include <blink/transports/process_bootstrap.hpp>
 #include <blink/transports/tree_parts.hpp>
@@ -44,6 +45,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -70,7 +72,7 @@ namespace blink::inline BLINK_ABI {
 /// Protocols: how wires carry data, by size of the message (`modelled_protocol`, with the costs of the
 ///            options) or always the same (`fixed_protocol`): then the other's kernels are not compiled,
 ///            and what they need is not allocated.
-template <device_runtime Devices, transport Link, protocol_chooser Protocols = modelled_protocol>
+template <polled_runtime Devices, transport Link, protocol_chooser Protocols = modelled_protocol>
 class basic_device_world : public device_ranks<Devices> {
   using ranks = device_ranks<Devices>;
 
@@ -98,9 +100,18 @@ class basic_device_world : public device_ranks<Devices> {
     static_assert(!reaching_transport<Link>,
                   "blink: buffers of other processes are not reached; take slot_peer_link");
   }
-  /// Waits for the calls that run, and for the worlds of the other processes to end, too, for at most
-  /// the deadline: nothing is freed under a kernel.
-  ~basic_device_world() { this->settle_at_the_end(); }
+  /// Waits for the calls that run, and for the worlds of the other processes to end, too, for at most the deadline
+  /// (without a limit if calls were captured). Nothing is freed under a kernel: if calls cannot end, as a stream is
+  /// held up, they are aborted, and what they may still use is kept for ever, on all processes.
+  ~basic_device_world() {
+    try {
+      if (!launcher_.settle(this->patience())) return;
+      keep_memory_for_ever();
+      launcher_.abort(
+          {launcher_.own_name() + " has ended while its streams had not", -1, -1, -1, -1});
+    } catch (device_error const&) {  // a device that is lost runs no kernels
+    }
+  }
 
   /// Allocates what calls along `plan` need; the same schedule again returns the same object.
   ///
@@ -187,13 +198,26 @@ class basic_device_world : public device_ranks<Devices> {
     if (!pieces.empty()) send_and_receive(pieces, all);
   }
 
-  /// Waits until what is in these streams is done, one for each device, or in the default ones.
+  /// Waits until what is in these streams is done, one for each device, or in the default ones. As long as no call
+  /// fails there is no limit: what else is in the streams takes as long as it takes.
   ///
-  /// Throws: collective_error if a call has failed.
+  /// Throws: collective_error if a call has failed, also while a stream is held up. Then all kernels have ended that
+  ///         have begun; the streams have come to their end, too, unless that takes longer than a second or a
+  ///         quarter of the deadline: what is left there uses buffers and moves nothing until `recover` has returned.
+  ///         precondition_error for streams that are captured; device_error.
   void wait(streams const& on = {}) {
-    auto const& all = this->expect_streams(on);
-    for (std::size_t k = 0; k < all.size(); ++k) driver_.synchronize(where_.devices[k], all[k]);
-    check();
+    waits_.set(this->expect_streams(on));
+    auto const is_over = [&] { return waits_.are_reached(); };
+    using clock = std::chrono::steady_clock;
+    (void)poll_until(clock::time_point::max(), [&] { return is_over() || has_failed(); });
+    try {
+      check();
+    } catch (collective_error const&) {
+      auto const rest =
+          std::min<std::chrono::nanoseconds>(this->patience() / 2, std::chrono::seconds(1));
+      (void)poll_until(clock::now() + rest, is_over);
+      throw;
+    }
   }
 
   /// Has a call failed? Does not wait for calls that run.
@@ -206,12 +230,22 @@ class basic_device_world : public device_ranks<Devices> {
     launcher_.abort({launcher_.own_name() + " was aborted by its owner", -1, -1, -1, -1});
   }
 
-  /// After a failure: waits until nothing runs, and begins anew. What was in the streams behind the
+  /// After a failure: waits until no call runs, and begins anew. What was in the streams behind the
   /// call that failed has not moved anything.
   ///
-  /// Throws: collective_error if a process has died, has left, or does not come; then nothing changes.
+  /// Throws: collective_error if a process has died, has left, or does not come; if a call cannot end here, as its
+  ///         stream is held up, for the deadline (half of it if there are other processes; without a limit if
+  ///         calls were captured), and precondition_error on the others then. Nothing changes: recover again.
   void recover() {
-    this->settle();
+    auto const settle = [&] {
+      auto const open = launcher_.settle(this->patience());
+      if (!open) return;
+      double const seconds = std::chrono::duration<double>(this->patience()).count();
+      throw collective_error("recover: a call on device " + std::to_string(where_.devices[*open]) +
+                                 " has not ended: its stream is held up (waited " +
+                                 std::to_string(seconds) + " s)",
+                             -1, -1, -1, -1);
+    };
     auto const restart = [&] {
       for (auto& plan : prepared_) plan->restart();
       if (pairs_) pairs_->restart();
@@ -219,8 +253,9 @@ class basic_device_world : public device_ranks<Devices> {
       failure_.reset();
     };
     if (others_) {
-      others_->clear_failure(restart);
+      others_->clear_failure(settle, restart);
     } else {
+      settle();
       restart();
     }
   }
@@ -234,7 +269,18 @@ class basic_device_world : public device_ranks<Devices> {
   basic_device_world(Devices& driver, device_world_options const& options,
                      std::unique_ptr<host_processes> others)
       : ranks(driver, options, std::move(others), detail::fingerprint_of_types<Protocols>()),
-        launcher_(driver, where_, this->budget_, options_, others_.get()) {}
+        launcher_(driver, where_, this->budget_, options_, others_.get()),
+        waits_(driver, where_.devices) {}
+
+  // Somebody may still use the memory.
+  void keep_memory_for_ever() {
+    ranks::keep_memory_for_ever();
+    launcher_.keep_memory_for_ever();
+    if (pairs_) pairs_->keep_memory_for_ever();
+    for (auto& plan : prepared_) {
+      plan->each([](auto& one) { one.keep_memory_for_ever(); });
+    }
+  }
 
   // Compares the call with those of other processes.
   void enter(call_signature const& signature) {
@@ -366,6 +412,7 @@ class basic_device_world : public device_ranks<Devices> {
   }
 
   device_launcher<Devices> launcher_;
+  stream_ends<Devices> waits_;
   Protocols choose_ = chooser_with<Protocols>(options_.protocols);
   std::vector<std::unique_ptr<prepared_type>> prepared_;
   std::unique_ptr<device_pairs<Devices>> pairs_;

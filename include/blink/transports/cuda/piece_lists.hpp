@@ -37,6 +37,12 @@ class piece_lists {
     put_list(driver_, device, there, parts, on);
     call.more_parts = there;
   }
+  /// Somebody may still use the memory.
+  void keep_memory_for_ever() {
+    for (auto& [device, own] : rooms_) {
+      for (auto& each : own.memory) each.keep_for_ever();
+    }
+  }
 
  private:
   struct room {

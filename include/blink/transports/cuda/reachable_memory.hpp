@@ -23,7 +23,8 @@ namespace blink::inline BLINK_ABI {
 /// of this process at its address, those of other processes by its name.
 ///
 /// It ends on all processes together: memory is released when nobody has it open. If that cannot be
-/// known, because a process has died or does not come, it is kept until this process ends.
+/// known, because a process has died, does not come, or has streams that do not end, it is kept until this process
+/// ends.
 template <device_runtime Devices>
 class reachable_memory {
  public:
@@ -71,13 +72,14 @@ class reachable_memory {
     std::swap(own_, other.own_);
     std::swap(seen_, other.seen_);
     std::swap(names_, other.names_);
+    std::swap(is_kept_, other.is_kept_);
     return *this;
   }
-  /// Pre: no kernel of this process uses it.
+  /// Pre: no kernel of this process uses it, or it is kept.
   ~reachable_memory() {
     if (others_ == nullptr || own_.empty()) return;
     if constexpr (sharing_runtime<Devices>) {
-      for (std::size_t k = 0; k < seen_.size(); ++k) {
+      for (std::size_t k = 0; k < seen_.size() && !is_kept_; ++k) {
         for (std::size_t place = 0; place < where_->places.size(); ++place) {
           void* const memory = seen_[k][place].at;
           if (memory == nullptr || where_->is_here(where_->places[place])) continue;
@@ -86,10 +88,18 @@ class reachable_memory {
       }
     }
     try {
-      others_->agree("release of " + what_, [] {});
+      others_->agree("release of " + what_, [&] {
+        if (is_kept_) throw resource_error("kernels of a stream that does not end may use it");
+      });
     } catch (error const&) {
       keep_for_ever();
     }
+  }
+
+  /// Kernels may still use it, on all processes: nobody releases it.
+  void keep_memory_for_ever() {
+    is_kept_ = true;
+    keep_for_ever();
   }
 
   /// By device of this process, in memory of that device.
@@ -157,6 +167,7 @@ class reachable_memory {
   std::vector<device_allocation<Devices>> own_;  // by device of this process
   std::vector<std::vector<view>> seen_;          // by device of this process, by place
   names names_{};
+  bool is_kept_ = false;
 };
 
 }  // namespace blink::inline BLINK_ABI

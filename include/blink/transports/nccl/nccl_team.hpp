@@ -6,6 +6,7 @@
 #include <blink/error.hpp>
 #include <blink/transports/cuda/device_handles.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
+#include <blink/transports/cuda/stream_ends.hpp>
 #include <blink/transports/nccl/nccl_calls.hpp>
 
 #include <algorithm>
@@ -14,7 +15,6 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
@@ -71,10 +71,8 @@ class nccl_team {
       }
       devices_.push_back(device);
     }
-    for (int const device : devices_) {
-      own_.emplace_back(driver, device);
-      ends_.emplace_back(driver, device);
-    }
+    for (int const device : devices_) own_.emplace_back(driver, device);
+    ends_.emplace(driver, devices_);
   }
   nccl_team(nccl_team const&) = delete;
   nccl_team& operator=(nccl_team const&) = delete;
@@ -126,8 +124,8 @@ class nccl_team {
   ///           streams has ended then, unless it cannot.
   template <class Progress>
   void wait(std::vector<stream> const& on, std::string const& what, Progress const& progress) {
-    record_ends(on);
-    auto const is_over = [&] { return are_reached(on.size()); };
+    ends_->set(on);
+    auto const is_over = [&] { return ends_->are_reached(); };
     try {
       wait_until(what, progress, is_over);
     } catch (collective_error const&) {
@@ -139,19 +137,14 @@ class nccl_team {
   /// After a failure: waits until that ends which was put into streams, at most for the deadline. Has it ended?
   template <class IsOver>
   [[nodiscard]] bool let_end(IsOver const& is_over) const {
-    auto const end = clock::now() + deadline_;
-    while (!is_over()) {
-      if (clock::now() > end) return false;
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
-    }
-    return true;
+    return poll_until(clock::now() + deadline_, is_over);
   }
 
   /// The same of its own streams.
   [[nodiscard]] bool let_end() {
     try {
-      record_ends(own_streams());
-      return let_end([&] { return are_reached(own_.size()); });
+      ends_->set(own_streams());
+      return let_end([&] { return ends_->are_reached(); });
     } catch (device_error const&) {  // a device that is lost says nothing any more
       return false;
     }
@@ -162,7 +155,7 @@ class nccl_team {
   void wait_until(std::string const& what, Progress const& progress, IsOver const& is_over) {
     auto seen = progress();
     auto end = clock::now() + deadline_;
-    auto pause = std::chrono::microseconds(1);
+    polling_pause const pause;
     while (!is_over()) {
       check();
       if (clock::now() > end) {
@@ -178,8 +171,7 @@ class nccl_team {
         seen = now;
         end = clock::now() + deadline_;
       }
-      std::this_thread::sleep_for(pause);
-      pause = std::min(pause * 2, std::chrono::microseconds(200));
+      pause();
       if (auto now = progress(); now != seen) {
         seen = now;
         end = clock::now() + deadline_;
@@ -227,17 +219,6 @@ class nccl_team {
     if (text.back() == '.') text.pop_back();
     return text + " s";
   }
-  void record_ends(std::vector<stream> const& on) {
-    for (std::size_t k = 0; k < on.size(); ++k) {
-      driver_.record(devices_[k], ends_[k].get(), on[k]);
-    }
-  }
-  [[nodiscard]] bool are_reached(std::size_t count) {
-    for (std::size_t k = 0; k < count; ++k) {
-      if (!driver_.is_reached(devices_[k], ends_[k].get())) return false;
-    }
-    return true;
-  }
   [[nodiscard]] bool is_in_progress() {
     for (auto const& one : all_) {
       int code = nccl_success;
@@ -273,7 +254,7 @@ class nccl_team {
   int rank_count_ = 0;
   std::vector<int> devices_;
   std::vector<device_stream<Devices>> own_;
-  std::vector<device_event<Devices>> ends_;
+  std::optional<stream_ends<Devices>> ends_;
   std::optional<collective_error> failure_;
 };
 

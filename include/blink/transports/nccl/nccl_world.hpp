@@ -20,6 +20,7 @@
 #include <blink/transports/cuda/device_ranks.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
 #include <blink/transports/cuda/rank_buffers.hpp>
+#include <blink/transports/cuda/running_calls.hpp>
 #include <blink/transports/nccl/agree_by_nccl.hpp>
 #include <blink/transports/nccl/nccl_call.hpp>
 #include <blink/transports/nccl/nccl_calls.hpp>
@@ -227,9 +228,8 @@ class basic_nccl_world : public device_ranks<Devices> {
   basic_nccl_world(Devices& driver, nccl_world_options const& options, std::unique_ptr<team> all)
       : ranks(driver, device_options(options, all->devices()), agree_on_places(*all, options)),
         team_(std::move(all)),
-        marks_(driver, this->budget_, where_.devices) {
-    for (int const device : where_.devices) ends_.emplace_back(driver, device);
-  }
+        marks_(driver, this->budget_, where_.devices),
+        running_(driver, where_.devices) {}
 
   // A message over each pair of ranks that a tree joins: NCCL opens connections when both ends are in a group, and
   // its host waits for that.
@@ -293,21 +293,18 @@ class basic_nccl_world : public device_ranks<Devices> {
       for (std::size_t k = 0; k < all.size(); ++k) turn.begin(where_.devices[k], all[k]);
       work();
       for (std::size_t k = 0; k < all.size(); ++k) turn.end(where_.devices[k], all[k]);
-      record_ends(all);
+      note_calls(all);
     } catch (std::exception const& failure) {
       team_->fail({team_->own_name() + ": " + failure.what(), this->first_rank(), -1, -1, -1});
       try {
-        record_ends(all);
+        note_calls(all);
       } catch (device_error const&) {  // a device that is lost runs nothing
       }
       throw;
     }
   }
-  void record_ends(streams const& all) {
-    for (std::size_t k = 0; k < all.size(); ++k) {
-      if (driver_.capture(all[k]).number != 0) continue;
-      driver_.record(where_.devices[k], ends_[k].get(), all[k]);
-    }
+  void note_calls(streams const& all) {
+    for (std::size_t k = 0; k < all.size(); ++k) running_.add(k, all[k]);
   }
   void mark(streams const& all) {
     for (std::size_t k = 0; k < all.size(); ++k) marks_.put(k, all[k]);
@@ -317,31 +314,25 @@ class basic_nccl_world : public device_ranks<Devices> {
   void wait_for_calls(std::string const& what) {
     team_->wait_until(
         what + ": calls before it", [&] { return marks_.seen(); },
-        [&] { return are_calls_over(); });
+        [&] { return running_.are_over(); });
   }
   [[nodiscard]] common_value calls_before() const {
     return {calls_.value(), "calls are the same in all processes",
             std::to_string(call_count_) + " calls" +
                 (call_count_ == 0 ? "" : ", the last one " + last_call_.in_words())};
   }
-  [[nodiscard]] bool are_calls_over() {
-    for (std::size_t k = 0; k < ends_.size(); ++k) {
-      if (!driver_.is_reached(where_.devices[k], ends_[k].get())) return false;
-    }
-    return true;
-  }
   // Calls run until all have come, or until they are ended.
   void end_calls() {
     try {
       wait_for_calls("the end of nccl_world");
     } catch (collective_error const&) {
-      if (!team_->let_end([&] { return are_calls_over(); })) throw;
+      if (!team_->let_end([&] { return running_.are_over(); })) throw;
     }
   }
 
   std::unique_ptr<team> team_;
   progress_marks<Devices> marks_;
-  std::vector<device_event<Devices>> ends_;  // by device: the last call outside of graphs
+  running_calls<Devices> running_;
   std::vector<std::unique_ptr<prepared_type>> prepared_;
   detail::fingerprint calls_;     // of all so far
   std::uint64_t call_count_ = 0;  // of those
