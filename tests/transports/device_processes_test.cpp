@@ -341,6 +341,7 @@ TEST(device_processes, who_cannot_begin_anew_is_named_on_all) {
   options.deadline = std::chrono::seconds(4);  // half of it one waits, and the others for that one
   auto const texts = run(2, options, [](part& mine, int process) -> std::string {
     (void)sum_up(mine);
+    (void)mine.all.prepare(blink::chain_schedule(2, 0));  // all have done with that call
     auto const stream = mine.machine.make_stream();
     if (process == 1) mine.machine.hold_stream(0, stream);
     device_case<int> now(case_of(blink::collective::all_reduce, 10, 1), blink::ring_schedule(2),
