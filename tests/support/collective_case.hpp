@@ -7,10 +7,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -54,6 +56,8 @@ T value_from(std::uint64_t bits) {
     return {small, static_cast<int>(bits & 0xff), static_cast<int>(bits & 0xffff)};
   } else if constexpr (std::is_same_v<T, affine>) {
     return {static_cast<std::uint8_t>(bits % 250 + 1), static_cast<std::uint8_t>(bits / 7 % 251)};
+  } else if constexpr (requires { T::from_bits(bits); }) {
+    return T::from_bits(bits);
   } else if constexpr (std::is_unsigned_v<T>) {
     return static_cast<T>(bits);
   } else {
@@ -75,6 +79,8 @@ struct collective_case {
   bool is_in_place = false;
   std::size_t offset = 0;  ///< of the buffers, in elements from an aligned address
   std::uint64_t seed = 0;
+  std::size_t input_shift = 0;   ///< bytes from there; for elements that may lie anywhere
+  std::size_t output_shift = 0;  ///< in place that of the input
 };
 
 /// Who sends a rank its output; -1: nobody, it is not touched. Of gathers and scatters the root.
@@ -120,28 +126,33 @@ T expected_element(collective_case const& what, int rank_count, int rank, int so
   return static_cast<T>(step::finish(reduce, total, rank_count, {index, source}));
 }
 
-/// A buffer with elements around it that nobody may touch.
+/// A buffer with bytes around it that nobody may touch: `offset` elements and `shift` bytes after an
+/// address that is a multiple of 16.
 template <class T>
 class guarded_buffer {
+  static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 16);
+
  public:
-  guarded_buffer(std::size_t count, std::size_t offset)
-      : before_(guard + offset),
-        count_(count),
-        memory_(before_ + count + guard, value_from<T>(0x55aa55aa)) {}
-  T* data() { return memory_.data() + before_; }
+  guarded_buffer(std::size_t count, std::size_t offset, std::size_t shift = 0)
+      : before_((guard * sizeof(T) + 15) / 16 * 16 + offset * sizeof(T) + shift),
+        bytes_(count * sizeof(T)),
+        memory_(before_ + bytes_ + guard * sizeof(T), untouched) {
+    std::uninitialized_fill_n(data(), count, value_from<T>(0x55aa55aa));
+  }
+  T* data() { return reinterpret_cast<T*>(memory_.data() + before_); }
   [[nodiscard]] bool is_intact() const {
-    for (std::size_t k = 0; k < memory_.size(); ++k) {
-      if (k >= before_ && k < before_ + count_) continue;
-      if (!(memory_[k] == value_from<T>(0x55aa55aa))) return false;
-    }
-    return true;
+    auto const is_touched = [](std::byte b) { return b != untouched; };
+    auto const end = memory_.begin() + static_cast<std::ptrdiff_t>(before_);
+    return std::none_of(memory_.begin(), end, is_touched) &&
+           std::none_of(end + static_cast<std::ptrdiff_t>(bytes_), memory_.end(), is_touched);
   }
 
  private:
-  static constexpr std::size_t guard = 9;
+  static constexpr std::size_t guard = 9;  // elements
+  static constexpr std::byte untouched{0xa6};
   std::size_t before_;
-  std::size_t count_;
-  std::vector<T> memory_;
+  std::size_t bytes_;
+  std::vector<std::byte> memory_;
 };
 
 /// What a rank that gets nothing finds in its output, if that is where its input is.
@@ -161,8 +172,10 @@ struct rank_buffers {
         blocks(static_cast<std::size_t>(ranks)),
         input_count(blink::has_input_blocks(what.kind) ? what.count * blocks : what.count),
         output_count(blink::has_output_blocks(what.kind) ? what.count * blocks : what.count),
-        inputs(what.is_in_place ? std::max(input_count, output_count) : input_count, what.offset),
-        outputs(what.is_in_place ? 0 : output_count, what.offset + (what.seed & 1)) {
+        inputs(what.is_in_place ? std::max(input_count, output_count) : input_count, what.offset,
+               what.input_shift),
+        outputs(what.is_in_place ? 0 : output_count, what.offset + (what.seed & 1),
+                what.output_shift) {
     std::size_t const own_block = what.count * static_cast<std::size_t>(rank);
     input = inputs.data();
     output = outputs.data();

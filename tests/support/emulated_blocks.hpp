@@ -2,7 +2,7 @@
 #pragma once
 
 // A kernel's blocks as teams of host threads: every lane of every rank at once, each thread of a block
-// a thread. What they run is what the kernel runs.
+// a thread. They walk and move chunks by the code of kernels (`emulated_block`), compiled for a host.
 
 #include <blink/collectives/team_group.hpp>
 #include <blink/transports/cuda/block_work.hpp>
@@ -10,6 +10,7 @@
 #include <blink/transports/prepared_schedule.hpp>
 
 #include "support/collective_case.hpp"
+#include "support/emulated_block.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -76,13 +77,26 @@ class emulated_device {
       inputs.push_back(mine.input);
       outputs.push_back(mine.output);
     }
+    auto const ended = walk<T>(what.kind, what.count, inputs, outputs, reduce);
+    if (!ended.empty()) return ended;
+    for (auto& mine : buffers) {
+      auto const wrong = what_is_wrong(what, plan, mine, reduce);
+      if (!wrong.empty()) return "rank " + std::to_string(mine.rank) + ": " + wrong;
+    }
+    return "";
+  }
+  /// Runs a call on buffers of all ranks, by rank; empty if all blocks ended well.
+  template <class T, class Reducer>
+  std::string walk(blink::collective kind, std::size_t count,
+                   std::vector<void const*> const& inputs, std::vector<void*> const& outputs,
+                   Reducer const& reduce) {
     std::vector<blink::block_work<Link, T>> works;
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      auto const lanes = prepared_.tables().lanes(static_cast<int>(rank), what.kind);
+    for (std::size_t rank = 0; rank < inputs.size(); ++rank) {
+      auto const lanes = prepared_.tables().lanes(static_cast<int>(rank), kind);
       for (std::size_t k = 0; k < lanes.count; ++k) {
         auto& work = works.emplace_back();
         work.here = lanes.first + k;
-        set_call<T, Reducer>(*work.here, what);
+        set_call<T, Reducer>(*work.here, kind, count);
         work.link = link_of(static_cast<int>(rank), inputs, outputs);
         work.buffers = {static_cast<T const*>(inputs[rank]), static_cast<T*>(outputs[rank]), false};
       }
@@ -92,10 +106,6 @@ class emulated_device {
       if (works[block].result == blink::status::ok) continue;
       return "block " + std::to_string(block) + " ended with status " +
              std::to_string(static_cast<int>(works[block].result));
-    }
-    for (auto& mine : buffers) {
-      auto const wrong = what_is_wrong(what, plan, mine, reduce);
-      if (!wrong.empty()) return "rank " + std::to_string(mine.rank) + ": " + wrong;
     }
     return "";
   }
@@ -111,10 +121,10 @@ class emulated_device {
     return layout;
   }
   template <class T, class Reducer>
-  void set_call(blink::lane& here, collective_case const& what) {
+  void set_call(blink::lane& here, blink::collective kind, std::size_t count) {
     auto const sizes = blink::sizes_of<Reducer, T>();
-    auto const block = prepared_.equal_block(here, what.kind, what.count);
-    prepared_.template set_call<blink::scheduled_chunks>(here, what.kind, block, sizes,
+    auto const block = prepared_.equal_block(here, kind, count);
+    prepared_.template set_call<blink::scheduled_chunks>(here, kind, block, sizes,
                                                          blink::order_of<Reducer>);
   }
   Link link_of(int rank, std::vector<void const*> const& inputs,
@@ -140,7 +150,7 @@ class emulated_device {
       if (block == how_.missing_block) continue;
       for (std::uint32_t thread = 0; thread < how_.block_threads; ++thread) {
         threads.emplace_back([&, block, thread, this] {
-          blink::walk_block<Protocol>(blink::team_group(shared, thread), works[block],
+          blink::walk_block<Protocol>(emulated_block(shared, thread), works[block],
                                       how_.deadline_nanoseconds, reduce);
         });
       }

@@ -14,6 +14,7 @@
 #include <blink/transports/cuda/device_runtime.hpp>
 #include <blink/transports/cuda/sharing_runtime.hpp>
 
+#include "support/emulated_block.hpp"
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -330,7 +331,7 @@ class emulated_devices {
               blink::device_call const& call, Reducer const& reduce, stream on) {
     launch_work(
         device, blocks, threads,
-        [call, reduce](blink::team_group const& group, std::uint32_t block) {
+        [call, reduce](emulated_block const& group, std::uint32_t block) {
           blink::run_block<Link, T, Protocol>(group, call, block, reduce);
         },
         on);
@@ -350,7 +351,7 @@ class emulated_devices {
           auto& team = *teams.emplace_back(std::make_unique<blink::team>(options_.threads_each));
           for (std::uint32_t thread = 0; thread < options_.threads_each; ++thread) {
             running.emplace_back(
-                [&work, &team, block, thread] { work(blink::team_group(team, thread), block); });
+                [&work, &team, block, thread] { work(emulated_block(team, thread), block); });
           }
         }
       }

@@ -31,6 +31,11 @@ concept voting_group = thread_group<G> && requires(G const group, bool said) {
   { group.any(said) } -> std::same_as<bool>;
 };
 
+/// A group of host threads that moves data as a device does, 16 bytes for each access: what kernels are
+/// tested by where there is no GPU.
+template <class G>
+concept device_like_group = thread_group<G> && G::moves_as_device;
+
 /// A single host thread.
 struct lone_thread {
   [[nodiscard]] BLINK_HOST_DEVICE constexpr std::uint32_t thread_rank() const { return 0; }
@@ -39,7 +44,7 @@ struct lone_thread {
   [[nodiscard]] BLINK_HOST_DEVICE constexpr bool from_leader(bool said) const { return said; }
   [[nodiscard]] BLINK_HOST_DEVICE constexpr bool any(bool said) const { return said; }
 };
-static_assert(voting_group<lone_thread>);
+static_assert(voting_group<lone_thread> && !device_like_group<lone_thread>);
 static_assert(!thread_group<int>);
 
 }  // namespace blink::inline BLINK_ABI

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/detail/move_chunk_device.hpp>
 #include <blink/collectives/epilogue.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/reducer.hpp>
@@ -8,9 +9,7 @@
 #include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
 
-#if BLINK_DEVICE_PASS
-#include <blink/collectives/detail/move_chunk_device.cuh>
-#else
+#if !BLINK_DEVICE_PASS
 #include <blink/collectives/detail/move_chunk_host.hpp>
 #endif
 
@@ -25,7 +24,11 @@ BLINK_HOST_DEVICE void move_chunk(Group const group, Link const link, lane const
 #if BLINK_DEVICE_PASS
   move_chunk_on_device(group, link, here, buffers, reduce);
 #else
-  move_chunk_on_host(group, link, here, buffers, reduce);
+  if constexpr (device_like_group<Group>) {
+    move_chunk_on_device(group, link, here, buffers, reduce);
+  } else {
+    move_chunk_on_host(group, link, here, buffers, reduce);
+  }
 #endif
   run_epilogue(group, here, buffers, reduce);
 }

@@ -12,6 +12,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 
 namespace blink::inline BLINK_ABI::detail {
 
@@ -21,6 +23,11 @@ struct pack {
   std::uint32_t words[4];
 };
 
+[[nodiscard]] BLINK_HOST_DEVICE inline bool is_pack_aligned(void const* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % pack::bytes == 0;
+}
+
+#if BLINK_DEVICE_PASS
 // Explicitly global: pointers out of tables would otherwise be generic. Never the read-only path
 // (ld.global.nc), which may return what a peer has overwritten during this kernel.
 __device__ inline pack load_pack(void const* from) {
@@ -36,9 +43,19 @@ __device__ inline void store_pack(void* to, pack const& p) {
                "r"(p.words[0]), "r"(p.words[1]), "r"(p.words[2]), "r"(p.words[3])
                : "memory");
 }
-__device__ inline bool is_pack_aligned(void const* address) {
-  return reinterpret_cast<std::uintptr_t>(address) % pack::bytes == 0;
+#else
+// An address that a device would not take ends emulated kernels, too.
+inline pack load_pack(void const* from) {
+  if (!is_pack_aligned(from)) std::abort();
+  pack p;
+  std::memcpy(&p, from, pack::bytes);
+  return p;
 }
+inline void store_pack(void* to, pack const& p) {
+  if (!is_pack_aligned(to)) std::abort();
+  std::memcpy(to, &p, pack::bytes);
+}
+#endif
 
 /// Bytes of elements or accumulators that one thread holds in registers for one tile.
 inline constexpr std::size_t most_tile_bytes = 128;
@@ -66,13 +83,13 @@ struct tile_row {
   std::size_t stride;
   std::size_t end;
 
-  [[nodiscard]] __device__ bool has(std::size_t u) const { return at + u * stride < end; }
-  [[nodiscard]] __device__ std::size_t element(std::size_t u) const {
+  [[nodiscard]] BLINK_HOST_DEVICE bool has(std::size_t u) const { return at + u * stride < end; }
+  [[nodiscard]] BLINK_HOST_DEVICE std::size_t element(std::size_t u) const {
     return first + (at + u * stride) * N;
   }
 
   template <class E>
-  __device__ void load(tile<E, N> (&to)[Flight], void const* from) const {
+  BLINK_HOST_DEVICE void load(tile<E, N> (&to)[Flight], void const* from) const {
     BLINK_UNROLL
     for (std::size_t u = 0; u < Flight; ++u) {
       if (!has(u)) continue;
@@ -81,7 +98,7 @@ struct tile_row {
         BLINK_UNROLL
         for (std::size_t p = 0; p < tile<E, N>::bytes; p += pack::bytes) {
           pack const words = load_pack(reinterpret_cast<std::byte const*>(begin) + p);
-          memcpy(reinterpret_cast<std::byte*>(to[u].values) + p, &words, pack::bytes);
+          std::memcpy(reinterpret_cast<std::byte*>(to[u].values) + p, &words, pack::bytes);
         }
       } else {
         BLINK_UNROLL
@@ -90,7 +107,7 @@ struct tile_row {
     }
   }
   template <class E>
-  __device__ void store(void* to, tile<E, N> const (&from)[Flight]) const {
+  BLINK_HOST_DEVICE void store(void* to, tile<E, N> const (&from)[Flight]) const {
     BLINK_UNROLL
     for (std::size_t u = 0; u < Flight; ++u) {
       if (!has(u)) continue;
@@ -99,7 +116,7 @@ struct tile_row {
         BLINK_UNROLL
         for (std::size_t p = 0; p < tile<E, N>::bytes; p += pack::bytes) {
           pack words;
-          memcpy(&words, reinterpret_cast<std::byte const*>(from[u].values) + p, pack::bytes);
+          std::memcpy(&words, reinterpret_cast<std::byte const*>(from[u].values) + p, pack::bytes);
           store_pack(reinterpret_cast<std::byte*>(begin) + p, words);
         }
       } else {
@@ -110,15 +127,15 @@ struct tile_row {
   }
   // Whole chunks are announced: what is on a wire is memory like any other.
   template <class E>
-  __device__ void receive(tile<E, N> (&to)[Flight], void const* from, std::uint64_t) const {
+  BLINK_HOST_DEVICE void receive(tile<E, N> (&to)[Flight], void const* from, std::uint64_t) const {
     load(to, from);
   }
   template <class E>
-  __device__ void send(void* to, tile<E, N> const (&from)[Flight], std::uint64_t) const {
+  BLINK_HOST_DEVICE void send(void* to, tile<E, N> const (&from)[Flight], std::uint64_t) const {
     store<E>(to, from);
   }
   template <class Use>
-  __device__ void each(Use const& use) const {
+  BLINK_HOST_DEVICE void each(Use const& use) const {
     BLINK_UNROLL
     for (std::size_t u = 0; u < Flight; ++u) {
       if (!has(u)) continue;
@@ -130,8 +147,8 @@ struct tile_row {
 
 /// Are all addresses of the lane's next chunk those of packs?
 template <class T, transport Link>
-__device__ bool has_pack_addresses(Link const link, lane const& here,
-                                   call_buffers<T> const& buffers) {
+BLINK_HOST_DEVICE bool has_pack_addresses(Link const link, lane const& here,
+                                          call_buffers<T> const& buffers) {
   bool aligned = !writes_output(here) ||
                  is_pack_aligned(buffers.output + here.output_begin + chunk_offset(here));
   std::uint32_t const sources = here.in_count + (here.reads_input ? 1 : 0);
@@ -151,8 +168,8 @@ __device__ bool has_pack_addresses(Link const link, lane const& here,
 /// The lane's next chunk, by all threads of the group: 16 bytes at a time where types and all
 /// addresses allow it, element by element otherwise and at the end.
 template <thread_group Group, transport Link, class T, reducer_for<T> Reducer>
-__device__ void move_chunk_on_device(Group const group, Link const link, lane const& here,
-                                     call_buffers<T> const& buffers, Reducer const& reduce) {
+BLINK_HOST_DEVICE void move_chunk_on_device(Group const group, Link const link, lane const& here,
+                                            call_buffers<T> const& buffers, Reducer const& reduce) {
   using A = accumulator_t<Reducer, T>;
   std::size_t const count = chunk_count(here, here.done);
   std::size_t done = 0;
