@@ -11,6 +11,7 @@
 #include <blink/collectives.hpp>
 #include <blink/transports/slots.hpp>
 
+#include "support/emulated_blocks.hpp"
 #include "support/random_schedules.hpp"
 #include <gtest/gtest.h>
 
@@ -107,12 +108,13 @@ class stepwise {
   std::vector<A> parts_;
 };
 
-/// Runs one collective on all ranks; returns what was wrong, empty if nothing.
-template <class Case, class World>
-std::string run_reducer(World& world, blink::schedule const& plan, blink::collective kind,
-                        std::size_t count, bool in_place, std::uint64_t seed) {
+/// Has one collective done by `call(inputs, outputs)`, pointers by rank, and compares; `call` returns
+/// what was wrong, and so does this; empty if nothing.
+template <class Case, class Call>
+std::string check_reducer(blink::schedule const& plan, blink::collective kind, std::size_t count,
+                          bool in_place, std::uint64_t seed, Call const& call) {
   using T = typename Case::element;
-  auto const ranks = static_cast<std::size_t>(world.rank_count());
+  auto const ranks = static_cast<std::size_t>(plan.rank_count);
   bool const scatters = kind == blink::collective::reduce_scatter;
   std::size_t const all = scatters ? ranks * count : count;
   std::vector<std::vector<T>> inputs(ranks);
@@ -122,15 +124,15 @@ std::string run_reducer(World& world, blink::schedule const& plan, blink::collec
   }
   auto buffers = inputs;
   std::vector<std::vector<T>> outputs(ranks, std::vector<T>(count, T{}));
-  world.run([&](auto& me) {
-    auto const rank = static_cast<std::size_t>(me.rank());
-    auto& prepared = me.prepare(plan);
+  std::vector<void const*> from;
+  std::vector<void*> to;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
     T* const input = buffers[rank].data();
-    T* const output = in_place ? input + (scatters ? rank * count : 0) : outputs[rank].data();
-    auto const reducer = Case::reducer();
-    blink::detail::run_collective<blink::scheduled_chunks>(
-        me, prepared, kind, static_cast<T const*>(input), output, count, reducer);
-  });
+    from.push_back(input);
+    to.push_back(in_place ? input + (scatters ? rank * count : 0) : outputs[rank].data());
+  }
+  std::string const failure = call(from, to);
+  if (!failure.empty()) return failure;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     if (kind == blink::collective::reduce && static_cast<int>(rank) != blink::root_of(plan, kind))
       continue;
@@ -138,7 +140,7 @@ std::string run_reducer(World& world, blink::schedule const& plan, blink::collec
     for (std::size_t k = 0; k < count; ++k) {
       std::vector<T> of_ranks;
       for (auto const& input : inputs) of_ranks.push_back(input[first + k]);
-      T const& got = in_place ? buffers[rank][first + k] : outputs[rank][k];
+      T const& got = static_cast<T const*>(to[rank])[k];
       if (!Case::agrees(got, Case::expected(of_ranks), of_ranks)) {
         return "rank " + std::to_string(rank) + ", element " + std::to_string(k) + " of " +
                std::to_string(count);
@@ -148,12 +150,47 @@ std::string run_reducer(World& world, blink::schedule const& plan, blink::collec
   return {};
 }
 
+/// Runs one collective on all ranks of a world; returns what was wrong, empty if nothing.
+template <class Case, class World>
+std::string run_reducer(World& world, blink::schedule const& plan, blink::collective kind,
+                        std::size_t count, bool in_place, std::uint64_t seed) {
+  using T = typename Case::element;
+  return check_reducer<Case>(
+      plan, kind, count, in_place, seed, [&](auto const& inputs, auto const& outputs) {
+        world.run([&](auto& me) {
+          auto const rank = static_cast<std::size_t>(me.rank());
+          auto const reducer = Case::reducer();
+          blink::detail::run_collective<blink::scheduled_chunks>(
+              me, me.prepare(plan), kind, static_cast<T const*>(inputs[rank]),
+              static_cast<T*>(outputs[rank]), count, reducer);
+        });
+        return std::string();
+      });
+}
+
+/// The same by the blocks of a kernel.
+template <class Case, class Protocol>
+std::string run_reducer_in_blocks(blink::schedule const& plan, blink::collective kind,
+                                  std::size_t count, bool in_place, std::uint32_t block_threads) {
+  using T = typename Case::element;
+  emulation how;
+  how.block_threads = block_threads;
+  emulated_device<blink::slot_peer_link, Protocol> device(plan, how);
+  return check_reducer<Case>(plan, kind, count, in_place, count + block_threads,
+                             [&](auto const& inputs, auto const& outputs) {
+                               return device.template walk<T>(kind, count, inputs, outputs,
+                                                              Case::reducer());
+                             });
+}
+
 template <class Case>
 class reducer_conformance : public testing::Test {
  protected:
   using T = typename Case::element;
   using R = decltype(Case::reducer());
   static constexpr bool combines_elements = blink::combines_elements<R, T>;
+  static constexpr bool is_commutative = blink::is_commutative<R>;
+  static constexpr bool fits_into_packets = blink::packets_of::carries(blink::sizes_of<R, T>());
 
   static std::vector<T> random_inputs(dice& random) {
     std::vector<T> inputs;
@@ -170,7 +207,7 @@ class reducer_conformance : public testing::Test {
     for (auto const kind : {blink::collective::all_reduce, blink::collective::reduce,
                             blink::collective::reduce_scatter}) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << to_text(kind));
-      auto const plan = blink::is_commutative<R>
+      auto const plan = is_commutative
                             ? random_schedule(random, ranks, kind)
                             : (kind == blink::collective::reduce ? blink::chain_schedule(ranks, 0)
                                                                  : blink::star_schedule(ranks));
@@ -228,8 +265,28 @@ TYPED_TEST_P(reducer_conformance, gives_what_a_loop_over_the_ranks_gives) {
   }
 }
 
+TYPED_TEST_P(reducer_conformance, gives_that_in_blocks_of_a_kernel_too) {
+  constexpr auto kind = blink::collective::all_reduce;
+  auto const plan =
+      TestFixture::is_commutative ? blink::binomial_schedule(3, 1) : blink::chain_schedule(3, 0);
+  for (std::uint32_t const threads : {1U, 3U}) {
+    for (bool const in_place : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "threads " << threads << ", in place " << in_place);
+      EXPECT_EQ((run_reducer_in_blocks<TypeParam, blink::whole_chunks>(plan, kind, 71, in_place,
+                                                                       threads)),
+                "");
+      if constexpr (TestFixture::fits_into_packets) {
+        EXPECT_EQ((run_reducer_in_blocks<TypeParam, blink::small_packets>(plan, kind, 37, in_place,
+                                                                          threads)),
+                  "");
+      }
+    }
+  }
+}
+
 REGISTER_TYPED_TEST_SUITE_P(reducer_conformance, is_associative_and_commutative_within_its_error,
                             keeps_what_is_combined_with_its_neutral_element,
-                            gives_what_a_loop_over_the_ranks_gives);
+                            gives_what_a_loop_over_the_ranks_gives,
+                            gives_that_in_blocks_of_a_kernel_too);
 
 }  // namespace blink_test
