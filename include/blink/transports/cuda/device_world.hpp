@@ -202,8 +202,8 @@ class basic_device_world : public device_ranks<Devices> {
   /// fails there is no limit: what else is in the streams takes as long as it takes.
   ///
   /// Throws: collective_error if a call has failed, also while a stream is held up. Then all kernels have ended that
-  ///         have begun; the streams have come to their end, too, unless that takes longer than a second or a
-  ///         quarter of the deadline: what is left there uses buffers and moves nothing until `recover` has returned.
+  ///         have begun; the streams have come to their end, too, unless that takes longer than a second or half
+  ///         of the deadline (a quarter with several processes): what is left there uses buffers and moves nothing until `recover` has returned.
   ///         precondition_error for streams that are captured; device_error.
   void wait(streams const& on = {}) {
     waits_.set(this->expect_streams(on));
