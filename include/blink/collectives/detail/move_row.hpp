@@ -23,11 +23,14 @@
 namespace blink::inline BLINK_ABI::detail {
 
 /// Writes elements everywhere where the lane's next chunk belongs.
+///
+/// stays: it is in the own output already, where peers may be reading it
 template <class T, transport Link, class Row>
 BLINK_HOST_DEVICE void scatter_row(Link const link, lane const& here,
                                    call_buffers<T> const& buffers, Row& row,
-                                   tile<T, Row::elements> const (&result)[Row::flight]) {
-  if (writes_output(here)) {
+                                   tile<T, Row::elements> const (&result)[Row::flight],
+                                   bool stays) {
+  if (writes_output(here) && !stays) {
     row.template store<T>(buffers.output + here.output_begin + chunk_offset(here), result);
   }
   BLINK_ROLLED
@@ -95,11 +98,14 @@ BLINK_HOST_DEVICE void move_row(Link const link, lane const& here, call_buffers<
   std::uint32_t const sources = here.in_count + (here.reads_input ? 1 : 0);
   BLINK_HOST_ASSUME(sources > 0);
   bool const ends_here = here.is_root && here.is_reduce;
+  bool const stays = sources == 1 && !ends_here &&
+                     source_of_chunk<T>(link, here, buffers, 0).data ==
+                         buffers.output + here.output_begin + chunk_offset(here);
   if constexpr (!combines_elements<Reducer, T>) {
     if (sources == 1 && !ends_here && !sends_partial(here)) {
       tile<T, Row::elements> values[Row::flight];
       take_source(source_of_chunk<T>(link, here, buffers, 0), row, values);
-      scatter_row(link, here, buffers, row, values);
+      scatter_row(link, here, buffers, row, values, stays);
       return;
     }
   }
@@ -125,7 +131,7 @@ BLINK_HOST_DEVICE void move_row(Link const link, lane const& here, call_buffers<
     }
   }
   if constexpr (combines_elements<Reducer, T> && !has_finish<Reducer, T>) {
-    scatter_row(link, here, buffers, row, total);
+    scatter_row(link, here, buffers, row, total, stays);
   } else {
     tile<T, Row::elements> result[Row::flight];
     row.each([&](std::size_t u, std::size_t i, std::size_t element) {
@@ -138,7 +144,7 @@ BLINK_HOST_DEVICE void move_row(Link const link, lane const& here, call_buffers<
       }
       set(result[u].values[i], detail::finish(reduce, own, link.rank_count(), place(element)));
     });
-    scatter_row(link, here, buffers, row, result);
+    scatter_row(link, here, buffers, row, result, stays);
   }
 }
 
