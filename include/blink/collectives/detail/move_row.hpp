@@ -98,7 +98,7 @@ BLINK_HOST_DEVICE void move_row(Link const link, lane const& here, call_buffers<
   std::uint32_t const sources = here.in_count + (here.reads_input ? 1 : 0);
   BLINK_HOST_ASSUME(sources > 0);
   bool const ends_here = here.is_root && here.is_reduce;
-  bool const stays = sources == 1 && !ends_here &&
+  bool const stays = writes_output(here) && sources == 1 && !ends_here &&
                      source_of_chunk<T>(link, here, buffers, 0).data ==
                          buffers.output + here.output_begin + chunk_offset(here);
   if constexpr (!combines_elements<Reducer, T>) {
