@@ -67,8 +67,7 @@ class across {
     if (!has_entered) throw refusal(result::remote_error, difference);  // somebody is far behind
     if (difference.empty() && meets) difference = all_.meet();
     if (!difference.empty()) refuse_usage("processes disagree: " + difference);
-    expect_well(failure());
-    expect_well(loss());
+    expect_well(failure_or(loss()));
   }
   // After an `enter` that meets. Both throw what `host_processes::gather` throws.
 
@@ -111,6 +110,12 @@ class across {
       }
     }
     return {result::remote_error, all_.failure().what()};
+  }
+  /// What somebody has told, else `lost`, which was found before: who aborts tells it before he leaves, so that
+  /// what is known then is why he is missing.
+  [[nodiscard]] outcome failure_or(outcome const& lost) const {
+    auto const told = failure();
+    return told.code != result::success ? told : lost;
   }
   /// Who will not make a call that this process has made; success: nobody is known.
   [[nodiscard]] outcome loss() const {

@@ -113,14 +113,8 @@ class team {
   [[nodiscard]] outcome const& health() {
     if (failure_.code != result::success) return failure_;
     if (across_ != nullptr) {
-      auto const lost = {across_->loss(), loss_of_pieces()};
-      // Who aborts says so before he leaves: what is known of that now is why somebody is missing.
-      auto const told = across_->failure();
-      if (told.code != result::success) {
-        fail(told);
-        return failure_;
-      }
-      for (auto const& found : lost) {
+      for (auto const& found :
+           {across_->failure_or(across_->loss()), across_->failure_or(loss_of_pieces())}) {
         if (found.code == result::success) continue;
         fail(found);
         return failure_;

@@ -33,7 +33,7 @@ struct piece_copy {
 /// it in the streams of both ranks runs before, what is behind it after.
 ///
 /// on:     by position in `where.devices`
-/// Time:   a call of the driver for each piece, two events for each device that takes part.
+/// Time:   a call of the driver for each piece, two events for each device of `where`.
 /// Throws: device_error.
 template <device_runtime Devices>
 void copy_pieces(Devices& driver, rank_placement const& where,

@@ -4,19 +4,16 @@
 #include <blink/collective.hpp>
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
-#include <blink/collectives/detail/no_reducer.hpp>
-#include <blink/collectives/detail/unequal_blocks.hpp>
 #include <blink/collectives/epilogue.hpp>
 #include <blink/collectives/lane.hpp>
-#include <blink/collectives/reducer.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/config.hpp>
+#include <blink/transports/cuda/checked_calls.hpp>
 #include <blink/transports/cuda/copy_call.hpp>
 #include <blink/transports/cuda/copy_schedule.hpp>
 #include <blink/transports/cuda/copy_step.hpp>
 #include <blink/transports/cuda/device_handles.hpp>
 #include <blink/transports/cuda/device_order.hpp>
-#include <blink/transports/cuda/device_ranks.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
 #include <blink/transports/cuda/device_world_options.hpp>
 #include <blink/transports/cuda/rank_buffers.hpp>
@@ -47,8 +44,9 @@ namespace blink::inline BLINK_ABI {
 /// Source: G. Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020,
 ///         section 4: code generation with CUDA streams.
 template <polled_runtime Devices>
-class basic_copy_world : public device_ranks<Devices> {
-  using ranks = device_ranks<Devices>;
+class basic_copy_world : public checked_calls<basic_copy_world<Devices>, Devices> {
+  using ranks = checked_calls<basic_copy_world, Devices>;
+  friend ranks;
 
  public:
   using prepared_type = copy_schedule<Devices>;
@@ -76,42 +74,6 @@ class basic_copy_world : public device_ranks<Devices> {
   /// See `basic_device_world::prepare`.
   prepared_type& prepare(schedule const& plan) {
     return this->find_or_prepare(prepared_, plan, false);
-  }
-
-  /// One call of all ranks; see `device_collectives.hpp` for functions with names.
-  template <chunking Chunks, class T, reducer_for<T> Reducer>
-  void call(prepared_type& plan, collective kind, std::vector<detail::plain_buffers> const& buffers,
-            std::size_t chunk_bytes, Reducer const& reduce, streams const& on) {
-    static_assert(!detail::carries_epilogue<Reducer>,
-                  "blink: results come by copy engines, which run no epilogue; use device_world");
-    auto const copied = this->check_call(plan.prepared(), kind, buffers, sizeof(T), alignof(T));
-    detail::call_size const size{.count = buffers[0].count, .chunk_bytes = chunk_bytes};
-    enqueue<Chunks, T>(plan, kind, buffers, size, copied, reduce, this->expect_streams(on));
-  }
-
-  /// The same with a block of any size for each rank; see `device_blocks.hpp` for functions with names.
-  template <chunking Chunks, class T, reducer_for<T> Reducer>
-  void call_with_blocks(prepared_type& plan, collective kind,
-                        std::vector<detail::plain_buffers> const& buffers,
-                        detail::unequal_blocks const& blocks, std::size_t chunk_bytes,
-                        Reducer const& reduce, streams const& on) {
-    static_assert(!detail::carries_epilogue<Reducer>,
-                  "blink: results come by copy engines, which run no epilogue; use device_world");
-    this->check_call_of_blocks(plan.prepared(), kind, blocks, buffers, alignof(T));
-    std::vector<std::size_t> const nothing_copied(buffers.size(), 0);
-    enqueue<Chunks, T>(plan, kind, buffers, blocks.size(chunk_bytes), nothing_copied, reduce,
-                       this->expect_streams(on));
-  }
-
-  /// Internal: unequal flows, whose buffers the caller has checked.
-  void move_blocks(prepared_type& plan, std::vector<detail::plain_buffers> const& buffers,
-                   std::vector<block_range> const& blocks, streams const& on) {
-    plan.prepared().expect_carries(collective::all_to_all);
-    detail::call_size const size{.count = 0, .blocks = blocks.data()};
-    std::vector<std::size_t> const nothing_copied(buffers.size(), 0);
-    enqueue<scheduled_chunks, unsigned char>(plan, collective::all_to_all, buffers, size,
-                                             nothing_copied, detail::no_reducer{},
-                                             this->expect_streams(on));
   }
 
   /// Waits until what is in these streams is done, one for each device, or in the default ones. There is no deadline:
@@ -246,7 +208,10 @@ class basic_copy_world : public device_ranks<Devices> {
   template <chunking Chunks, class T, class Reducer>
   void enqueue(prepared_type& plan, collective kind,
                std::vector<detail::plain_buffers> const& buffers, detail::call_size const& size,
-               std::vector<std::size_t> const& copied, Reducer const& reduce, streams const& all) {
+               std::vector<std::size_t> const& copied, Reducer const& reduce, streams const& on) {
+    static_assert(!detail::carries_epilogue<Reducer>,
+                  "blink: results come by copy engines, which run no epilogue; use device_world");
+    auto const& all = this->expect_streams(on);
     present_call now;
     now.plan = &plan;
     now.buffers = buffers;

@@ -7,8 +7,6 @@
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
-#include <blink/collectives/detail/no_reducer.hpp>
-#include <blink/collectives/detail/unequal_blocks.hpp>
 #include <blink/collectives/order.hpp>
 #include <blink/collectives/packet.hpp>
 #include <blink/collectives/reducer.hpp>
@@ -17,11 +15,11 @@
 #include <blink/collectives/wire_protocol.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/cuda/checked_calls.hpp>
 #include <blink/transports/cuda/copy_pieces.hpp>
 #include <blink/transports/cuda/device_call.hpp>
 #include <blink/transports/cuda/device_launcher.hpp>
 #include <blink/transports/cuda/device_pairs.hpp>
-#include <blink/transports/cuda/device_ranks.hpp>
 #include <blink/transports/cuda/device_report.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
 #include <blink/transports/cuda/device_schedule.hpp>
@@ -37,7 +35,6 @@
 #include <blink/transports/cuda/stream_ends.hpp>
 #include <blink/transports/host_processes.hpp>
 #include <blink/transports/process_bootstrap.hpp>
-#include <blink/transports/tree_parts.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -73,8 +70,10 @@ namespace blink::inline BLINK_ABI {
 ///            options) or always the same (`fixed_protocol`): then the other's kernels are not compiled,
 ///            and what they need is not allocated.
 template <polled_runtime Devices, transport Link, protocol_chooser Protocols = modelled_protocol>
-class basic_device_world : public device_ranks<Devices> {
-  using ranks = device_ranks<Devices>;
+class basic_device_world
+    : public checked_calls<basic_device_world<Devices, Link, Protocols>, Devices> {
+  using ranks = checked_calls<basic_device_world, Devices>;
+  friend ranks;
 
  public:
   using link_type = Link;
@@ -122,43 +121,6 @@ class basic_device_world : public device_ranks<Devices> {
                                  options_.packet_slot_bytes);
   }
 
-  /// One call of all ranks, with the buffers of those of this process; see `device_collectives.hpp` for
-  /// functions with names.
-  template <chunking Chunks, class T, reducer_for<T> Reducer>
-  void call(prepared_type& plan, collective kind, std::vector<detail::plain_buffers> const& buffers,
-            std::size_t chunk_bytes, Reducer const& reduce, streams const& on) {
-    throw_if_failed();
-    auto const copied = this->check_call(plan.prepared(), kind, buffers, sizeof(T), alignof(T));
-    detail::call_size const size{.count = buffers[0].count, .chunk_bytes = chunk_bytes};
-    enqueue<Chunks, T>(plan, kind, buffers, size, copied, reduce, on);
-  }
-
-  /// The same with a block of any size for each rank; see `device_blocks.hpp` for functions with names.
-  template <chunking Chunks, class T, reducer_for<T> Reducer>
-  void call_with_blocks(prepared_type& plan, collective kind,
-                        std::vector<detail::plain_buffers> const& buffers,
-                        detail::unequal_blocks const& blocks, std::size_t chunk_bytes,
-                        Reducer const& reduce, streams const& on) {
-    throw_if_failed();
-    this->check_call_of_blocks(plan.prepared(), kind, blocks, buffers, alignof(T));
-    std::vector<std::size_t> const nothing_copied(buffers.size(), 0);
-    enqueue<Chunks, T>(plan, kind, buffers, blocks.size(chunk_bytes), nothing_copied, reduce, on);
-  }
-
-  /// Internal: unequal flows, whose buffers the caller has checked.
-  void move_blocks(prepared_type& plan, std::vector<detail::plain_buffers> const& buffers,
-                   std::vector<block_range> const& blocks, streams const& on) {
-    throw_if_failed();
-    plan.prepared().expect_carries(collective::all_to_all);
-    std::size_t bytes = 0;
-    for (auto const& one : blocks) bytes += one.count;
-    if (bytes == 0) return;
-    detail::call_size const size{.count = bytes, .blocks = blocks.data()};
-    std::vector<std::size_t> const nothing_copied(buffers.size(), 0);
-    enqueue<scheduled_chunks, unsigned char>(plan, collective::all_to_all, buffers, size,
-                                             nothing_copied, detail::no_reducer{}, on);
-  }
-
   /// Joins ranks of different processes for sends and receives; all processes do it together, once.
   ///
   /// Throws: precondition_error if there is one process alone, or for options that differ; resource_error if
@@ -194,7 +156,15 @@ class basic_device_world : public device_ranks<Devices> {
     throw_if_failed();
     for (auto const& one : pieces) check_piece(one);
     auto const& all = this->expect_streams(on);
-    copy_pieces(driver_, where_, copies, all);
+    // They stand in the order of calls: a stream that waits for another one's calls must not come between these.
+    std::vector<bool> has_copies(all.size(), false);
+    for (auto const& one : copies) {
+      has_copies[where_.position_of(one.sender)] = has_copies[where_.position_of(one.receiver)] =
+          true;
+    }
+    launcher_.run(
+        all, [&](std::size_t k) { return has_copies[k]; },
+        [&] { copy_pieces(driver_, where_, copies, all); }, [](std::size_t) {});
     if (!pieces.empty()) send_and_receive(pieces, all);
   }
 
@@ -203,7 +173,8 @@ class basic_device_world : public device_ranks<Devices> {
   ///
   /// Throws: collective_error if a call has failed, also while a stream is held up. Then all kernels have ended that
   ///         have begun; the streams have come to their end, too, unless that takes longer than a second or half
-  ///         of the deadline (a quarter with several processes): what is left there uses buffers and moves nothing until `recover` has returned.
+  ///         of the deadline (a quarter with several processes): what is left there uses buffers and moves nothing
+  ///         until `recover` has returned.
   ///         precondition_error for streams that are captured; device_error.
   void wait(streams const& on = {}) {
     waits_.set(this->expect_streams(on));
@@ -296,6 +267,7 @@ class basic_device_world : public device_ranks<Devices> {
   void enqueue(prepared_type& plan, collective kind,
                std::vector<detail::plain_buffers> const& buffers, detail::call_size const& size,
                std::vector<std::size_t> const& copied, Reducer const& reduce, streams const& on) {
+    throw_if_failed();
     constexpr element_sizes sizes = sizes_of<Reducer, T>();
     constexpr bool fits_packets = packets_of::carries(sizes);
     static_assert(prepared_type::has_chunks || fits_packets,

@@ -7,17 +7,14 @@
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
-#include <blink/collectives/detail/no_reducer.hpp>
-#include <blink/collectives/detail/unequal_blocks.hpp>
 #include <blink/collectives/epilogue.hpp>
-#include <blink/collectives/reducer.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/cuda/checked_calls.hpp>
 #include <blink/transports/cuda/copy_pieces.hpp>
 #include <blink/transports/cuda/copy_step.hpp>
 #include <blink/transports/cuda/device_order.hpp>
-#include <blink/transports/cuda/device_ranks.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
 #include <blink/transports/cuda/rank_buffers.hpp>
 #include <blink/transports/cuda/running_calls.hpp>
@@ -57,8 +54,9 @@ namespace blink::inline BLINK_ABI {
 /// A world is for one thread of the host at a time.
 template <polled_runtime Devices, nccl_calls Calls>
   requires std::same_as<typename Devices::stream, typename Calls::stream>
-class basic_nccl_world : public device_ranks<Devices> {
-  using ranks = device_ranks<Devices>;
+class basic_nccl_world : public checked_calls<basic_nccl_world<Devices, Calls>, Devices> {
+  using ranks = checked_calls<basic_nccl_world, Devices>;
+  friend ranks;
   using team = nccl_team<Devices, Calls>;
 
  public:
@@ -132,41 +130,6 @@ class basic_nccl_world : public device_ranks<Devices> {
     team_->check();
     wait_for_calls("compare_calls");
     agree_by_nccl(*team_, "compare_calls", {calls_before()}, "");
-  }
-
-  /// One call of all ranks, with the buffers of those of this process; see `device_collectives.hpp` for functions
-  /// with names.
-  template <chunking Chunks, class T, reducer_for<T> Reducer>
-  void call(prepared_type& plan, collective kind, std::vector<detail::plain_buffers> const& buffers,
-            std::size_t chunk_bytes, Reducer const& reduce, streams const& on) {
-    static_assert(!detail::carries_epilogue<Reducer>,
-                  "blink: results come by NCCL, which runs no epilogue; use device_world");
-    auto const copied = this->check_call(plan.prepared(), kind, buffers, sizeof(T), alignof(T));
-    detail::call_size const size{.count = buffers[0].count, .chunk_bytes = chunk_bytes};
-    enqueue<Chunks, T>(plan, kind, buffers, size, copied, reduce, this->expect_streams(on));
-  }
-
-  /// The same with a block of any size for each rank; see `device_blocks.hpp` for functions with names.
-  template <chunking Chunks, class T, reducer_for<T> Reducer>
-  void call_with_blocks(prepared_type& plan, collective kind,
-                        std::vector<detail::plain_buffers> const& buffers,
-                        detail::unequal_blocks const& blocks, std::size_t chunk_bytes,
-                        Reducer const& reduce, streams const& on) {
-    this->check_call_of_blocks(plan.prepared(), kind, blocks, buffers, alignof(T));
-    std::vector<std::size_t> const nothing_copied(buffers.size(), 0);
-    enqueue<Chunks, T>(plan, kind, buffers, blocks.size(chunk_bytes), nothing_copied, reduce,
-                       this->expect_streams(on));
-  }
-
-  /// Internal: unequal flows, whose buffers the caller has checked.
-  void move_blocks(prepared_type& plan, std::vector<detail::plain_buffers> const& buffers,
-                   std::vector<block_range> const& blocks, streams const& on) {
-    plan.prepared().expect_carries(collective::all_to_all);
-    detail::call_size const size{.count = 0, .blocks = blocks.data()};
-    std::vector<std::size_t> const nothing_copied(buffers.size(), 0);
-    enqueue<scheduled_chunks, unsigned char>(plan, collective::all_to_all, buffers, size,
-                                             nothing_copied, detail::no_reducer{},
-                                             this->expect_streams(on));
   }
 
   /// Copies between ranks of this process, and sends and receives to and from those of others, as one group; see
@@ -250,8 +213,11 @@ class basic_nccl_world : public device_ranks<Devices> {
   template <chunking Chunks, class T, class Reducer>
   void enqueue(prepared_type& plan, collective kind,
                std::vector<detail::plain_buffers> const& buffers, detail::call_size const& size,
-               std::vector<std::size_t> const& copied, Reducer const& reduce, streams const& all) {
+               std::vector<std::size_t> const& copied, Reducer const& reduce, streams const& on) {
+    static_assert(!detail::carries_epilogue<Reducer>,
+                  "blink: results come by NCCL, which runs no epilogue; use device_world");
     team_->check();
+    auto const& all = this->expect_streams(on);
     auto placed = buffers;
     for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
       if (copied[rank] > 0) placed[rank].input = this->scratch_of(rank, copied[rank]);
