@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -75,6 +76,39 @@ template <class World, class T, class Reducer>
 std::string random_device_calls(std::uint64_t seed, std::uint32_t threads_each,
                                 Reducer const& reduce) {
   return random_device_calls<World, T>(seed, threads_each, reduce, [](auto&) {});
+}
+
+/// Four calls of random kinds along random schedules, of which none waits for the one before; what is wrong with them.
+///
+/// random:    all processes draw the same
+/// make_case: `make_case(what, plan)`: buffers of the ranks of this process
+template <class T, class World, class Reducer, class MakeCase>
+std::string random_calls_in_a_row(World& all, std::mt19937_64& random, int ranks,
+                                  Reducer const& reduce, MakeCase const& make_case) {
+  std::vector<std::unique_ptr<device_case<T>>> calls;
+  std::vector<std::string> names;
+  for (int call = 0; call < 4; ++call) {
+    auto const kind = static_cast<blink::collective>(random() % 11);
+    if (ranks == 1 && kind == blink::collective::send_to_next) continue;
+    auto const plan = random_schedule(random, ranks, kind);
+    collective_case what;
+    what.kind = kind;
+    what.count = random() % 2 == 0 ? random() % 60 : random() % 1500;
+    what.seed = random();
+    what.is_in_place = random() % 3 == 0;
+    what.offset = random() % 3;
+    names.emplace_back(blink::to_text(kind));
+    calls.push_back(std::make_unique<device_case<T>>(make_case(what, plan)));
+    (void)all.prepare(plan);
+  }
+  for (auto& call : calls) call->enqueue(all, reduce);
+  all.wait();
+  std::string wrong;
+  for (std::size_t call = 0; call < calls.size(); ++call) {
+    auto const text = calls[call]->wrong(reduce);
+    if (!text.empty()) wrong += names[call] + ", call " + std::to_string(call) + ": " + text;
+  }
+  return wrong;
 }
 
 }  // namespace blink_test

@@ -3,7 +3,6 @@
 // devices, captured and replayed, one call behind the other without waiting.
 
 #include <blink/collectives/default_schedules.hpp>
-#include <blink/collectives/flow_schedules.hpp>
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/transports/cuda/copy_world.hpp>
@@ -13,13 +12,13 @@
 #include "support/device_case.hpp"
 #include "support/emulated_devices.hpp"
 #include "support/expect_error.hpp"
+#include "support/random_device_calls.hpp"
 #include "support/random_schedules.hpp"
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <random>
 #include <string>
 #include <utility>
@@ -55,29 +54,9 @@ std::string random_case(std::uint64_t seed, Reducer const& reduce) {
   options.window = 1 + static_cast<std::uint32_t>(random() % 4);
   options.slot_bytes = 16 + random() % 2000;
   world all(machine, options);
-  std::vector<std::unique_ptr<device_case<T>>> calls;
-  std::vector<std::string> names;
-  for (int call = 0; call < 4; ++call) {  // none waits for the one before
-    auto const kind = static_cast<blink::collective>(random() % 11);
-    if (ranks == 1 && kind == blink::collective::send_to_next) continue;
-    auto const plan = blink_test::random_schedule(random, ranks, kind);
-    collective_case what;
-    what.kind = kind;
-    what.count = random() % 2 == 0 ? random() % 60 : random() % 1500;
-    what.seed = seed * 10 + static_cast<std::uint64_t>(call);
-    what.is_in_place = random() % 3 == 0;
-    what.offset = random() % 3;
-    names.emplace_back(blink::to_text(kind));
-    calls.push_back(std::make_unique<device_case<T>>(what, plan));
-    calls.back()->enqueue(all, reduce);
-  }
-  all.wait();
-  std::string wrong;
-  for (std::size_t call = 0; call < calls.size(); ++call) {
-    auto const text = calls[call]->wrong(reduce);
-    if (!text.empty()) wrong += names[call] + ", call " + std::to_string(call) + ": " + text;
-  }
-  return wrong;
+  return blink_test::random_calls_in_a_row<T>(
+      all, random, ranks, reduce,
+      [](auto const& what, auto const& plan) { return device_case<T>(what, plan); });
 }
 
 TEST(copy_world, random_calls_are_exact) {

@@ -291,7 +291,9 @@ TEST(device_processes, who_never_sends_packets_is_named_and_all_begin_anew) {
   expect_a_new_beginning(1000);
 }
 
-TEST(device_processes, a_kernel_that_does_not_begin_is_named) {
+/// The second of two processes has its stream held up; `failure_of(mine, stream)` says what each learns of it.
+template <class FailureOf>
+void expect_held_stream_named(FailureOf const& failure_of) {
   auto options = options_of({0});
   options.deadline = short_deadline;
   auto const texts = run(2, options, [&](part& mine, int process) -> std::string {
@@ -301,8 +303,7 @@ TEST(device_processes, a_kernel_that_does_not_begin_is_named) {
     device_case<int> now(case_of(blink::collective::all_reduce, 10, 1), blink::ring_schedule(2),
                          mine.all.first_rank(), 1);
     now.enqueue(mine.all, blink::sum{}, {stream});
-    while (!mine.all.has_failed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    auto const text = error_of([&] { mine.all.check(); });
+    auto const text = failure_of(mine, stream);
     mine.machine.release_stream(0, stream);
     mine.all.recover();
     auto const wrong = sum_up(mine);
@@ -313,27 +314,15 @@ TEST(device_processes, a_kernel_that_does_not_begin_is_named) {
     EXPECT_SAYS(text, "whose kernel has not begun");
   }
 }
-
-TEST(device_processes, a_wait_ends_though_a_stream_of_one_is_held_up) {
-  auto options = options_of({0});
-  options.deadline = short_deadline;
-  auto const texts = run(2, options, [](part& mine, int process) -> std::string {
-    (void)sum_up(mine);
-    auto const stream = mine.machine.make_stream();
-    if (process == 1) mine.machine.hold_stream(0, stream);
-    device_case<int> now(case_of(blink::collective::all_reduce, 10, 1), blink::ring_schedule(2),
-                         mine.all.first_rank(), 1);
-    now.enqueue(mine.all, blink::sum{}, {stream});
-    auto const text = error_of([&] { mine.all.wait({stream}); });
-    mine.machine.release_stream(0, stream);
-    mine.all.recover();
-    auto const wrong = sum_up(mine);
-    return wrong.empty() ? text : wrong;
+TEST(device_processes, a_kernel_that_does_not_begin_is_named) {
+  expect_held_stream_named([](part& mine, auto const&) {
+    while (!mine.all.has_failed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return error_of([&] { mine.all.check(); });
   });
-  for (auto const& text : texts) {
-    EXPECT_SAYS(text, "waits for rank 1 (process 1, device 0)");
-    EXPECT_SAYS(text, "whose kernel has not begun");
-  }
+}
+TEST(device_processes, a_wait_ends_though_a_stream_of_one_is_held_up) {
+  expect_held_stream_named(
+      [](part& mine, auto const& stream) { return error_of([&] { mine.all.wait({stream}); }); });
 }
 
 TEST(device_processes, who_cannot_begin_anew_is_named_on_all) {

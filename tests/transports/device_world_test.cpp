@@ -135,58 +135,61 @@ TEST(device_world, communicators_take_turns) {
       << "the test would not notice a missing order";
 }
 
+/// A communicator of two devices on which a call went well, and then one that does not begin on the second.
+struct held_world {
+  explicit held_world(std::vector<int> const& devices)
+      : all(machine, options(devices)),
+        now(case_of(blink::collective::all_reduce, 100, 1),
+            blink::chain_schedule(static_cast<int>(devices.size()), 0)) {
+    expect_right();  // so that counts are not all zero
+    now.forget();
+    machine.hold_stream(1, on[1]);
+    enqueue();
+  }
+  static blink::device_world_options options(std::vector<int> const& devices) {
+    auto result = options_in_vectors(devices);
+    result.deadline = std::chrono::milliseconds(1500);  // room for busy machines
+    return result;
+  }
+  void enqueue() { now.enqueue(all, blink::sum{}, on); }
+  void expect_right() {
+    enqueue();
+    all.wait(on);
+    EXPECT_EQ(now.wrong(blink::sum{}), "");
+  }
+  void expect_begins_anew() {
+    machine.release_stream(1, on[1]);
+    all.recover();
+    now.forget();
+    expect_right();
+  }
+
+  emulated_devices machine{{.devices = 2}};
+  world all;
+  device_case<int> now;
+  std::vector<emulated_devices::stream> on{machine.make_stream(), machine.make_stream()};
+};
+
 TEST(device_world, who_never_begins_is_named_and_the_world_begins_anew) {
-  emulated_devices machine({.devices = 2});
-  auto options = options_in_vectors({0, 0, 1});
-  options.deadline = std::chrono::milliseconds(1500);  // room for busy machines
-  world all(machine, options);
-  device_case<int> now(case_of(blink::collective::all_reduce, 100, 1), blink::chain_schedule(3, 0));
-  auto const a = machine.make_stream();
-  auto const b = machine.make_stream();
-  now.enqueue(all, blink::sum{}, {a, b});
-  all.wait({a, b});  // a call before, so that counts are not all zero
-  now.forget();
-  machine.hold_stream(1, b);
-  now.enqueue(all, blink::sum{}, {a, b});
-  machine.synchronize(0, a);
-  EXPECT_TRUE(all.has_failed());
+  held_world held({0, 0, 1});
+  held.machine.synchronize(0, held.on[0]);
+  EXPECT_TRUE(held.all.has_failed());
   EXPECT_ERROR(
-      all.check(),
+      held.all.check(),
       "waits for rank 2 (device 1) at tree 0, chunk 0 to send it, whose kernel has not begun");
-  EXPECT_ERROR(now.enqueue(all, blink::sum{}, {a, b}), "has not begun");
-  machine.release_stream(1, b);
-  all.recover();
-  now.forget();
-  now.enqueue(all, blink::sum{}, {a, b});
-  all.wait({a, b});
-  EXPECT_EQ(now.wrong(blink::sum{}), "");
+  EXPECT_ERROR(held.enqueue(), "has not begun");
+  held.expect_begins_anew();
 }
 
 TEST(device_world, a_wait_ends_though_a_stream_is_held_up) {
-  emulated_devices machine({.devices = 2});
-  auto options = options_in_vectors({0, 1});
-  options.deadline = std::chrono::milliseconds(1500);  // room for busy machines
-  world all(machine, options);
-  device_case<int> now(case_of(blink::collective::all_reduce, 100, 1), blink::chain_schedule(2, 0));
-  auto const a = machine.make_stream();
-  auto const b = machine.make_stream();
-  now.enqueue(all, blink::sum{}, {a, b});
-  all.wait({a, b});
-  EXPECT_EQ(now.wrong(blink::sum{}), "");
-  now.forget();
-  machine.hold_stream(1, b);
-  now.enqueue(all, blink::sum{}, {a, b});
+  held_world held({0, 1});
   std::string const who = "waits for rank 1 (device 1) to send it, whose kernel has not begun";
-  EXPECT_ERROR(all.wait({a, b}), who);
-  EXPECT_ERROR(all.wait({a, b}), who);
-  EXPECT_ERROR(all.recover(), "recover: a call on device 1 has not ended: its stream is held up");
-  EXPECT_ERROR(all.check(), who);  // nothing has changed
-  machine.release_stream(1, b);
-  all.recover();
-  now.forget();
-  now.enqueue(all, blink::sum{}, {a, b});
-  all.wait({a, b});
-  EXPECT_EQ(now.wrong(blink::sum{}), "");
+  EXPECT_ERROR(held.all.wait(held.on), who);
+  EXPECT_ERROR(held.all.wait(held.on), who);
+  EXPECT_ERROR(held.all.recover(),
+               "recover: a call on device 1 has not ended: its stream is held up");
+  EXPECT_ERROR(held.all.check(), who);  // nothing has changed
+  held.expect_begins_anew();
 }
 
 // What else is in a stream may take longer than the deadline.

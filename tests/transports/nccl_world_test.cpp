@@ -15,6 +15,7 @@
 #include "support/emulated_nccl.hpp"
 #include "support/expect_error.hpp"
 #include "support/nccl_processes.hpp"
+#include "support/random_device_calls.hpp"
 #include "support/random_schedules.hpp"
 #include <gtest/gtest.h>
 
@@ -60,30 +61,9 @@ std::string random_calls(nccl_process& mine, std::uint64_t seed, int ranks, Redu
   auto options = nccl_options_in_vectors();
   options.slot_bytes = 16 + random() % 2000;
   auto& all = mine.make_world(options);
-  std::vector<std::unique_ptr<device_case<T>>> calls;
-  std::vector<std::string> names;
-  for (int call = 0; call < 4; ++call) {
-    auto const kind = static_cast<blink::collective>(random() % 11);
-    if (ranks == 1 && kind == blink::collective::send_to_next) continue;
-    auto const plan = blink_test::random_schedule(random, ranks, kind);
-    collective_case what;
-    what.kind = kind;
-    what.count = random() % 2 == 0 ? random() % 60 : random() % 1500;
-    what.seed = seed * 10 + static_cast<std::uint64_t>(call);
-    what.is_in_place = random() % 3 == 0;
-    what.offset = random() % 3;
-    names.emplace_back(blink::to_text(kind));
-    calls.push_back(std::make_unique<device_case<T>>(mine.case_of<T>(what, plan)));
-    (void)all.prepare(plan);
-  }
-  for (auto& call : calls) call->enqueue(all, reduce);
-  all.wait();
-  std::string wrong;
-  for (std::size_t call = 0; call < calls.size(); ++call) {
-    auto const text = calls[call]->wrong(reduce);
-    if (!text.empty()) wrong += names[call] + ", call " + std::to_string(call) + ": " + text;
-  }
-  return wrong;
+  return blink_test::random_calls_in_a_row<T>(
+      all, random, ranks, reduce,
+      [&](auto const& what, auto const& plan) { return mine.case_of<T>(what, plan); });
 }
 
 template <class T, class Reducer>
