@@ -8,41 +8,17 @@
 #include <blink/reducers/small_float.hpp>
 #include <blink/transports/cuda.cuh>
 
+#include "on_gpu.cuh"
 #include <cuda_runtime.h>
 
 #include <cstddef>
 #include <cstdio>
-#include <exception>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 namespace world_test {
 
-constexpr int skipped = 77;
-
-void check(cudaError_t result, char const* what) {
-  if (result != cudaSuccess) {
-    throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(result));
-  }
-}
-
-/// Memory that host and device reach.
-template <class T>
-class managed {
- public:
-  explicit managed(std::size_t count) {
-    check(cudaMallocManaged(&data_, (count + 1) * sizeof(T)), "cudaMallocManaged");
-  }
-  managed(managed const&) = delete;
-  managed& operator=(managed const&) = delete;
-  ~managed() { cudaFree(data_); }
-  T& operator[](std::size_t k) const { return data_[k]; }
-  T* data() const { return data_; }
-
- private:
-  T* data_ = nullptr;
-};
+using gpu_test::check;
+using gpu_test::managed;
 
 int input(int rank, std::size_t index) {
   return static_cast<int>((index * 7 + static_cast<std::size_t>(rank) * 13) % 5) - 1;
@@ -135,14 +111,5 @@ int main_with_gpu() {
 }  // namespace world_test
 
 int main() {
-  if (blink::cuda_devices::of_process().device_count() == 0) {
-    std::printf("skipped: no GPU (%s)\n", blink::cuda_devices::why_none().c_str());
-    return world_test::skipped;
-  }
-  try {
-    return world_test::main_with_gpu();
-  } catch (std::exception const& failure) {
-    std::fprintf(stderr, "%s\n", failure.what());
-    return 1;
-  }
+  return gpu_test::run_on_gpu(world_test::main_with_gpu);
 }

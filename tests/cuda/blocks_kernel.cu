@@ -7,55 +7,32 @@
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/transports/cuda.cuh>
 
-#include <cuda_runtime.h>
+#include "on_gpu.cuh"
 
 #include <cstddef>
 #include <cstdio>
-#include <exception>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 namespace blocks_test {
 
-constexpr int skipped = 77;
 constexpr int ranks = 4;
-
-/// Memory that host and device reach: of each rank one buffer with all blocks.
-class managed_buffers {
- public:
-  explicit managed_buffers(std::size_t count) {
-    auto const result = cudaMallocManaged(&data_, ranks * count * sizeof(float));
-    if (result != cudaSuccess) throw std::runtime_error(cudaGetErrorString(result));
-    count_ = count;
-  }
-  managed_buffers(managed_buffers const&) = delete;
-  managed_buffers& operator=(managed_buffers const&) = delete;
-  ~managed_buffers() { cudaFree(data_); }
-  [[nodiscard]] float* of(int rank) const {
-    return data_ + static_cast<std::size_t>(rank) * count_;
-  }
-
- private:
-  float* data_ = nullptr;
-  std::size_t count_ = 0;
-};
 
 /// Each rank's block is in its place: first results of a sum, which then go to all. Returns how many
 /// elements are wrong.
 std::size_t scatter_and_gather(blink::device_world& world,
                                std::vector<blink::block> const& blocks) {
   std::size_t const count = blocks.back().begin + blocks.back().count;
-  managed_buffers const all(count);
+  gpu_test::managed<float> const data(ranks * count);  // of each rank one buffer with all blocks
+  auto const of = [&](int rank) { return data.data() + static_cast<std::size_t>(rank) * count; };
   std::vector<blink::rank_buffers<float>> results, inputs;
   for (int rank = 0; rank < ranks; ++rank) {
     for (std::size_t k = 0; k < count; ++k) {
-      all.of(rank)[k] = static_cast<float>(rank + 1 + static_cast<int>(k % 7));
+      of(rank)[k] = static_cast<float>(rank + 1 + static_cast<int>(k % 7));
     }
     auto const own = blocks[static_cast<std::size_t>(rank)];
-    float* const place = all.of(rank) + own.begin;
-    results.push_back({all.of(rank), place, own.count});
-    inputs.push_back({place, all.of(rank), own.count});
+    float* const place = of(rank) + own.begin;
+    results.push_back({of(rank), place, own.count});
+    inputs.push_back({place, of(rank), own.count});
   }
   auto plan = blink::ring_schedule(ranks);
   plan.shares = {5, 1, 0, 3};
@@ -66,17 +43,13 @@ std::size_t scatter_and_gather(blink::device_world& world,
   for (int rank = 0; rank < ranks; ++rank) {
     for (std::size_t k = 0; k < count; ++k) {
       auto const expected = static_cast<float>(10 + 4 * static_cast<int>(k % 7));
-      wrong += all.of(rank)[k] == expected ? 0 : 1;
+      wrong += of(rank)[k] == expected ? 0 : 1;
     }
   }
   return wrong;
 }
 
 int run() {
-  if (blink::cuda_devices::of_process().device_count() == 0) {
-    std::printf("skipped: no GPU: %s\n", blink::cuda_devices::why_none().c_str());
-    return skipped;
-  }
   blink::device_world world({.devices = std::vector<int>(ranks, 0)});
   for (std::size_t const unit : {std::size_t{1}, std::size_t{77}, std::size_t{1} << 18}) {
     auto const blocks = blink::consecutive_blocks({5 * unit, unit, 0, 3 * unit + 1});
@@ -92,10 +65,5 @@ int run() {
 }  // namespace blocks_test
 
 int main() {
-  try {
-    return blocks_test::run();
-  } catch (std::exception const& failure) {
-    std::printf("failed: %s\n", failure.what());
-    return 2;
-  }
+  return gpu_test::run_on_gpu(blocks_test::run);
 }

@@ -8,50 +8,31 @@
 #include <blink/transports/cuda/copy_world.hpp>
 #include <blink/transports/cuda/probe_links.hpp>
 
-#include <cuda_runtime.h>
+#include "on_gpu.cuh"
 
 #include <cstddef>
 #include <cstdio>
-#include <exception>
-#include <stdexcept>
 #include <vector>
 
 namespace copies_test {
 
-constexpr int skipped = 77;
 constexpr int ranks = 4;
-
-/// Memory that host and device reach: an input and an output of each rank.
-class managed_buffers {
- public:
-  explicit managed_buffers(std::size_t count) : count_(count) {
-    auto const result = cudaMallocManaged(&data_, 2 * ranks * count * sizeof(float));
-    if (result != cudaSuccess) throw std::runtime_error(cudaGetErrorString(result));
-  }
-  managed_buffers(managed_buffers const&) = delete;
-  managed_buffers& operator=(managed_buffers const&) = delete;
-  ~managed_buffers() { cudaFree(data_); }
-  [[nodiscard]] float* input(int rank) const {
-    return data_ + 2 * static_cast<std::size_t>(rank) * count_;
-  }
-  [[nodiscard]] float* output(int rank) const { return input(rank) + count_; }
-
- private:
-  float* data_ = nullptr;
-  std::size_t count_;
-};
 
 /// How many elements are wrong after an all-reduce and a broadcast.
 std::size_t reduce_and_copy(blink::basic_copy_world<blink::cuda_devices>& world,
                             std::size_t count) {
-  managed_buffers const all(count);
+  gpu_test::managed<float> const data(2 * ranks * count);
+  auto const input = [&](int rank) {
+    return data.data() + 2 * static_cast<std::size_t>(rank) * count;
+  };
+  auto const output = [&](int rank) { return input(rank) + count; };
   std::vector<blink::rank_buffers<float>> sums, copies;
   for (int rank = 0; rank < ranks; ++rank) {
     for (std::size_t k = 0; k < count; ++k) {
-      all.input(rank)[k] = static_cast<float>(rank + 1 + static_cast<int>(k % 7));
+      input(rank)[k] = static_cast<float>(rank + 1 + static_cast<int>(k % 7));
     }
-    sums.push_back({all.input(rank), all.output(rank), count});
-    copies.push_back({all.output(rank), all.input(rank), count});
+    sums.push_back({input(rank), output(rank), count});
+    copies.push_back({output(rank), input(rank), count});
   }
   blink::all_reduce(world, blink::ring_schedule(ranks), sums, blink::sum{});
   blink::broadcast(world, blink::chain_schedule(ranks, 1), copies);
@@ -60,7 +41,7 @@ std::size_t reduce_and_copy(blink::basic_copy_world<blink::cuda_devices>& world,
   for (int rank = 0; rank < ranks; ++rank) {
     for (std::size_t k = 0; k < count; ++k) {
       auto const expected = static_cast<float>(10 + 4 * static_cast<int>(k % 7));
-      wrong += all.output(rank)[k] == expected && all.input(rank)[k] == expected ? 0 : 1;
+      wrong += output(rank)[k] == expected && input(rank)[k] == expected ? 0 : 1;
     }
   }
   return wrong;
@@ -68,10 +49,6 @@ std::size_t reduce_and_copy(blink::basic_copy_world<blink::cuda_devices>& world,
 
 int run() {
   auto& driver = blink::cuda_devices::of_process();
-  if (driver.device_count() == 0) {
-    std::printf("skipped: no GPU: %s\n", blink::cuda_devices::why_none().c_str());
-    return skipped;
-  }
   std::vector<int> devices;
   for (int device = 0; device < driver.device_count(); ++device) devices.push_back(device);
   for (int const device : devices) {
@@ -99,10 +76,5 @@ int run() {
 }  // namespace copies_test
 
 int main() {
-  try {
-    return copies_test::run();
-  } catch (std::exception const& failure) {
-    std::printf("failed: %s\n", failure.what());
-    return 2;
-  }
+  return gpu_test::run_on_gpu(copies_test::run);
 }

@@ -5,6 +5,7 @@
 #include <blink/collectives/reducer.hpp>
 #include <blink/reducers.hpp>
 
+#include "on_gpu.cuh"
 #include <cuda/functional>
 #include <cuda/std/complex>
 #include <cuda/std/functional>
@@ -24,7 +25,6 @@
 
 namespace reducers_test {
 
-constexpr int skipped = 77;
 constexpr int ranks = 5;
 constexpr std::size_t count = 1000;
 
@@ -133,13 +133,9 @@ std::size_t all_differences() {
 }  // namespace reducers_test
 
 int main() {
-  int devices = 0;
-  cudaError_t const found = cudaGetDeviceCount(&devices);
-  if (found != cudaSuccess || devices == 0) {
-    std::printf("skipped: no GPU (%s)\n", cudaGetErrorString(found));
-    return reducers_test::skipped;
-  }
-  std::size_t const wrong = reducers_test::all_differences();
-  std::printf("%zu elements differ\n", wrong);
-  return wrong == 0 ? 0 : 1;
+  return gpu_test::run_on_gpu([] {
+    std::size_t const wrong = reducers_test::all_differences();
+    std::printf("%zu elements differ\n", wrong);
+    return wrong == 0 ? 0 : 1;
+  });
 }

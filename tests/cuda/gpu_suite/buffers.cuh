@@ -9,21 +9,17 @@
 #include <blink/collectives/schedule_blocks.hpp>
 #include <blink/transports/cuda/rank_buffers.hpp>
 
+#include "../on_gpu.cuh"
 #include <cuda_runtime.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 namespace gpu_suite {
 
-inline void check(cudaError_t result, char const* what) {
-  if (result != cudaSuccess) {
-    throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(result));
-  }
-}
+using gpu_test::check;
 
 /// Small whole numbers: sums and products of sixteen are exact in every type that is tested.
 template <class T>
