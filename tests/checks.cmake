@@ -55,10 +55,19 @@ if(BLINK_INSTALL AND NOT BLINK_SANITIZE)
   set_tests_properties(consumer.mpi.none PROPERTIES FIXTURES_REQUIRED installed
                        PASS_REGULAR_EXPRESSION "component mpi: no MPI library")
   # The running side needs the headers alone: no CMake, no Boost, no Eigen.
-  add_test(NAME consumer.plain_include
-           COMMAND sh -c "mkdir -p '${consumer}' && '${CMAKE_CXX_COMPILER}' -std=c++20 -O1 -Wall -Wextra -Werror \
--I'${PROJECT_SOURCE_DIR}/include' main.cpp other.cpp -pthread -o '${consumer}/plain' && '${consumer}/plain'"
-           WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/consumer/app)
+  set(compiler_plain_include ${CMAKE_CXX_COMPILER})
+  find_program(BLINK_CLANG clang++-19)
+  mark_as_advanced(BLINK_CLANG)
+  set(compiler_plain_include_by_clang ${BLINK_CLANG})
+  foreach(test IN ITEMS plain_include plain_include_by_clang)
+    if(NOT compiler_${test})
+      continue()
+    endif()
+    add_test(NAME consumer.${test}
+             COMMAND sh -c "mkdir -p '${consumer}' && '${compiler_${test}}' -std=c++20 -O1 -Wall -Wextra -Werror \
+-I'${PROJECT_SOURCE_DIR}/include' main.cpp other.cpp -pthread -o '${consumer}/${test}' && '${consumer}/${test}'"
+             WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/consumer/app)
+  endforeach()
 endif()
 
 # --- two translation units with everything ------------------------------------------------------------

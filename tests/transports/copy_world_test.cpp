@@ -195,6 +195,7 @@ TEST(copy_world, what_a_held_stream_may_use_outlives_the_world) {
   options.deadline = std::chrono::milliseconds(300);
   auto const plan = blink::ring_schedule(3);
   device_case<int> now(blink_test::case_of(blink::collective::all_reduce, 3000, 1), plan);
+  auto const a = machine.make_stream();
   auto const b = machine.make_stream();
   std::size_t before = 0;
   {
@@ -202,11 +203,12 @@ TEST(copy_world, what_a_held_stream_may_use_outlives_the_world) {
     (void)all.prepare(plan);
     before = machine.allocated_bytes();
     machine.hold_stream(1, b);
-    now.enqueue(all, blink::sum{}, {machine.make_stream(), b});
+    now.enqueue(all, blink::sum{}, {a, b});
   }
   EXPECT_GT(before, 0U);
   EXPECT_EQ(machine.allocated_bytes(), before);  // nothing was released
   machine.release_stream(1, b);
+  machine.synchronize(0, a);
   machine.synchronize(1, b);  // behind all copies
   EXPECT_EQ(now.wrong(blink::sum{}), "");
   machine.release_kept_memory();

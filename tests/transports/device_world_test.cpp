@@ -224,6 +224,7 @@ TEST(device_world, what_a_held_stream_may_use_outlives_the_world) {
   auto options = options_in_vectors({0, 1, 1});
   options.deadline = std::chrono::milliseconds(300);
   std::size_t before = 0;
+  auto const a = machine.make_stream();
   auto const b = machine.make_stream();
   device_case<int> now(case_of(blink::collective::all_reduce, 3000, 1), blink::ring_schedule(3));
   {
@@ -231,10 +232,11 @@ TEST(device_world, what_a_held_stream_may_use_outlives_the_world) {
     (void)all.prepare(blink::ring_schedule(3));
     before = machine.allocated_bytes();
     machine.hold_stream(1, b);
-    now.enqueue(all, blink::sum{}, {machine.make_stream(), b});
+    now.enqueue(all, blink::sum{}, {a, b});
   }
   EXPECT_EQ(machine.allocated_bytes(), before);  // nothing was released
   machine.release_stream(1, b);
+  machine.synchronize(0, a);
   machine.synchronize(1, b);  // the kernel begins now, finds out that it is over, and ends
   EXPECT_NE(now.wrong(blink::sum{}), "");
   machine.release_kept_memory();

@@ -2,11 +2,14 @@
 // Ways between devices that are refused, or that lose what is written, are found and left out of plans.
 
 #include <blink/topology/machines.hpp>
+#include <blink/topology/topology.hpp>
 #include <blink/transports/cuda/probe_links.hpp>
 
 #include "support/emulated_devices.hpp"
+#include "support/expect_error.hpp"
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -59,10 +62,26 @@ TEST(probe_links, a_way_that_loses_writes_is_left_out) {
   EXPECT_GT(links_between(machine, 2, 3), 0U);
 }
 
-TEST(probe_links, a_switch_that_loses_writes_is_an_error) {
+TEST(probe_links, nvlinks_remain_where_pcie_loses_writes) {
+  auto const nvlinks = blink::machines::dgx1v();
+  emulated_devices::options what{.devices = 8};
+  for (int a = 0; a < 8; ++a) {
+    for (int b = 0; b < 8; ++b) {
+      if (a != b && links_between(nvlinks, a, b) == 0) what.loses.insert({a, b});
+    }
+  }
+  auto const machine = blink::without_false_links(blink::machines::dgx1v_pcie(), probes_of(what));
+  auto const is_nvlink = [](auto const& each) { return each.kind == blink::link_kind::nvlink; };
+  EXPECT_EQ(std::count_if(machine.links.begin(), machine.links.end(), is_nvlink),
+            static_cast<std::ptrdiff_t>(nvlinks.links.size()));
+  EXPECT_LT(machine.links.size(), blink::machines::dgx1v_pcie().links.size());
+}
+
+TEST(probe_links, where_no_other_way_joins_all_it_is_an_error) {
   auto const machine = blink::machines::hgx_h200();
   auto const probes = probes_of({.devices = 8, .loses = {{2, 5}}});
-  EXPECT_THROW((void)blink::without_false_links(machine, probes), blink::input_error);
+  EXPECT_ERROR((void)blink::without_false_links(machine, probes),
+               "without the ways that lose what is written: 2-5");
   auto const good = probes_of({.devices = 8});
   EXPECT_EQ(blink::without_false_links(machine, good).links.size(), machine.links.size());
 }

@@ -5,7 +5,9 @@
 #include <blink/collectives/lane.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/topology/connectivity.hpp>
 #include <blink/topology/topology.hpp>
+#include <blink/topology/without_ways.hpp>
 #include <blink/transports/cuda/copy_step.hpp>
 #include <blink/transports/cuda/device_allocation.hpp>
 #include <blink/transports/cuda/device_handles.hpp>
@@ -16,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
@@ -111,41 +114,33 @@ template <device_runtime Devices>
   return result;
 }
 
-/// The machine without the direct links between ranks that do not bring what is written, in one of the
-/// directions: flags and credits go the other way.
+/// The machine without the ways that do not bring what is written, in one of the directions: flags and credits go
+/// the other way. Direct links go, and where a way leads over switches or processors one of its connections, the
+/// one that takes the fewest other ways along; see `without_ways`.
+///
+/// Copy engines go through memory of the host where the driver refuses a way (`reaches`): for those leave such
+/// probes out.
 ///
 /// probes: of the devices in the order of the machine's ranks
-/// Throws: input_error if such ranks are joined over switches or processors only, which others use, too.
-[[nodiscard]] inline topology without_false_links(topology machine,
+/// Throws: input_error if what is left does not join all ranks.
+[[nodiscard]] inline topology without_false_links(topology const& machine,
                                                   std::vector<link_probe> const& probes) {
-  auto const ranks = machine.rank_positions();
+  std::vector<std::pair<int, int>> lost;
+  std::string names;
   for (auto const& probe : probes) {
-    expects(probe.from >= 0 && static_cast<std::size_t>(probe.from) < ranks.size() &&
-                probe.to >= 0 && static_cast<std::size_t>(probe.to) < ranks.size(),
-            "without_false_links: a probe names a rank that the machine does not have");
     if (probe.reaches && probe.arrives) continue;
-    int const a = ranks[static_cast<std::size_t>(probe.from)];
-    int const b = ranks[static_cast<std::size_t>(probe.to)];
-    auto const dropped = std::erase_if(machine.links, [&](struct link const& each) {
-      return (each.tail == a && each.head == b) || (each.tail == b && each.head == a);
-    });
-    bool const is_known = std::any_of(probes.begin(), probes.end(), [&](link_probe const& other) {
-      return other.from == probe.to && other.to == probe.from && other.from < other.to &&
-             !(other.reaches && other.arrives);
-    });
-    if (dropped > 0 || is_known) continue;  // the other direction has dropped them
-    bool const goes_over_relays =
-        std::any_of(machine.links.begin(), machine.links.end(), [&](struct link const& each) {
-          return each.tail == a &&
-                 machine.nodes[static_cast<std::size_t>(each.head)].kind != node_kind::rank;
-        });
-    if (!goes_over_relays || !probe.reaches) continue;  // there was no way that lies
-    throw input_error("machine '" + machine.name + "': what rank " + std::to_string(probe.from) +
-                      " writes to rank " + std::to_string(probe.to) +
-                      " is lost on a way over switches or processors; expected GPUs whose writes "
-                      "arrive");
+    lost.emplace_back(probe.from, probe.to);
+    names += " " + std::to_string(probe.from) + "-" + std::to_string(probe.to) +
+             (probe.reaches ? "" : " (refused)");
   }
-  return machine;
+  auto result = without_ways(machine, lost);
+  try {
+    require_connected(result);
+  } catch (input_error const& why) {
+    throw input_error(std::string(why.what()) +
+                      ", without the ways that lose what is written:" + names);
+  }
+  return result;
 }
 
 }  // namespace blink::inline BLINK_ABI
