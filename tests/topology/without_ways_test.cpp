@@ -129,7 +129,9 @@ TEST(without_ways, random_machines) {
     ASSERT_EQ(left.rank_positions().size(), position.size());
     auto const before = ends_of(machine);
     for (auto const& each : ends_of(left)) EXPECT_TRUE(before.contains(each));
-    if (lost.empty()) EXPECT_EQ(ends_of(left), ends_of(detail::without_idle_relays(machine)));
+    if (lost.empty()) {
+      EXPECT_EQ(ends_of(left), ends_of(detail::without_idle_relays(machine)));
+    }
   }
 }
 

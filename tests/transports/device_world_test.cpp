@@ -311,6 +311,32 @@ TEST(device_world, memory_is_counted_before_it_is_allocated) {
   EXPECT_NE(to_text(all.memory()).find("device 1: "), std::string::npos);
 }
 
+TEST(device_world, memory_is_told_before_it_is_allocated) {
+  emulated_devices machine({.devices = 2});
+  auto options = options_in_vectors({0, 1});
+  std::vector<std::string> told;
+  bool is_enough = false;
+  std::vector<std::size_t> held(2);
+  options.on_memory = [&](std::string const& what) {
+    if (is_enough) throw blink::resource_error("no more: " + what);
+    EXPECT_EQ(machine.allocated_bytes(), held[0] + held[1]);  // not yet
+    std::size_t const device = what.find("on device 0;") != std::string::npos ? 0 : 1;
+    auto const begin = what.find(" holds ") + 7;
+    held[device] = std::stoul(what.substr(begin));
+    told.push_back(what);
+  };
+  slot_world all(machine, options);
+  auto const told_first = told.size();
+  (void)all.prepare(blink::chain_schedule(2, 0));
+  EXPECT_EQ(told.size(), told_first + 2);
+  EXPECT_SAYS(told.back(), "the schedule takes ");
+  EXPECT_SAYS(told.back(), "of at most 1073741824 there");
+  EXPECT_EQ(machine.allocated_bytes(), held[0] + held[1]);
+  is_enough = true;
+  EXPECT_ERROR((void)all.prepare(blink::star_schedule(2)), "no more: the schedule takes ");
+  EXPECT_EQ(machine.allocated_bytes(), held[0] + held[1]);
+}
+
 TEST(device_world, bad_buffers_are_refused) {
   emulated_devices machine({.devices = 2});
   auto options = options_in_vectors({0, 0, 1});

@@ -5,8 +5,10 @@
 #include <blink/error.hpp>
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 
 namespace blink::inline BLINK_ABI {
 
@@ -25,21 +27,31 @@ struct device_memory_use {
          ", scratch " + in(use.scratch) + ")";
 }
 
+/// Told what is going to be allocated, before the driver is asked; may throw to refuse it.
+using memory_listener = std::function<void(std::string const& what)>;
+
 /// Counts what a communicator allocates on each device, and refuses before the driver is asked.
 class device_memory_budget {
  public:
   /// cap: bytes on each device
-  explicit device_memory_budget(std::size_t cap) : cap_(cap) {}
+  explicit device_memory_budget(std::size_t cap, memory_listener listener = {})
+      : cap_(cap), listener_(std::move(listener)) {}
 
-  /// Throws: resource_error with what is wanted, held and allowed, if it would be too much; then
-  ///         nothing is taken.
+  /// Throws: resource_error with what is wanted, held and allowed, if it would be too much; what the listener
+  ///         throws. Then nothing is taken.
   void take(int device, device_memory_use const& more, std::string const& what) {
     auto& held = held_[device];
+    auto const of_cap = [&](std::size_t bytes) {
+      return std::to_string(bytes) + " of at most " + std::to_string(cap_);
+    };
+    auto const wanted = to_text(more) + " on device " + std::to_string(device);
     if (more.total() > cap_ || held.total() > cap_ - more.total()) {
-      throw resource_error(what + " needs " + to_text(more) + " on device " +
-                           std::to_string(device) + "; the communicator holds " +
-                           std::to_string(held.total()) + " of at most " + std::to_string(cap_) +
-                           " there (device_world_options::memory_cap)");
+      throw resource_error(what + " needs " + wanted + "; the communicator holds " +
+                           of_cap(held.total()) + " there (device_world_options::memory_cap)");
+    }
+    if (listener_ && more.total() > 0) {
+      listener_(what + " takes " + wanted + "; with that the communicator holds " +
+                of_cap(held.total() + more.total()) + " there");
     }
     held.tables += more.tables;
     held.wires += more.wires;
@@ -59,6 +71,7 @@ class device_memory_budget {
 
  private:
   std::size_t cap_;
+  memory_listener listener_;
   std::map<int, device_memory_use> held_;
 };
 

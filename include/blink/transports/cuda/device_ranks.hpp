@@ -110,14 +110,14 @@ class device_ranks {
         options_(options),
         others_(std::move(others)),
         where_(agree_on_places(policies)),
-        budget_(options.memory_cap),
+        budget_(options.memory_cap, options.on_memory),
         scratch_(static_cast<std::size_t>(where_.ranks_here)) {}
   /// Of ranks whose places the caller knows already. Pre: `options` are valid, and `place` is of its devices.
   device_ranks(Devices& driver, device_world_options const& options, rank_placement place)
       : driver_(driver),
         options_(options),
         where_(std::move(place)),
-        budget_(options.memory_cap),
+        budget_(options.memory_cap, options.on_memory),
         scratch_(static_cast<std::size_t>(where_.ranks_here)) {}
   ~device_ranks() = default;
 

@@ -6,6 +6,7 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/cuda/device_call.hpp>
+#include <blink/transports/cuda/device_memory.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 
 #include <chrono>
@@ -33,6 +34,8 @@ struct device_world_options {
                                   << 13;  ///< of wires of packets: half of it is data
   /// For choosing between chunks and packets. Estimates until they are measured.
   protocol_costs protocols{};
+  /// Told what is going to be allocated on which device, before the driver is asked; may throw to refuse it.
+  memory_listener on_memory{};
 };
 
 /// Of what is the same in all processes of a communicator.

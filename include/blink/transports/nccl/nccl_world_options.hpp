@@ -3,6 +3,7 @@
 
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/cuda/device_memory.hpp>
 #include <blink/transports/cuda/device_world_options.hpp>
 #include <blink/transports/pipeline.hpp>
 
@@ -20,6 +21,7 @@ struct nccl_world_options {
   bool checks_places = true;  ///< does each call ask the driver where buffers lie?
   /// For choosing chunks that the schedule leaves open: what a group costs. Estimates until they are measured.
   pipeline_costs costs{2e-5, 2e10, 0};
+  memory_listener on_memory{};  ///< as `device_world_options::on_memory`
 };
 
 /// The same as what communicators of devices take.
@@ -32,6 +34,7 @@ struct nccl_world_options {
   result.memory_cap = options.memory_cap;
   result.checks_places = options.checks_places;
   result.costs = options.costs;
+  result.on_memory = options.on_memory;
   return result;
 }
 
