@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Compiles KERNEL by clang for ARCHITECTURE, which nvcc does not know (any more), and looks for accesses of
-# 16 bytes and for flags: acquire and release from sm_70 on, fences before.
+# 16 bytes and for flags: acquire and release from sm_70 on, fences before; arguments are not in local memory.
 execute_process(
   COMMAND ${CLANG} -x cuda -std=c++20 -O3 --cuda-device-only --cuda-gpu-arch=sm_${ARCHITECTURE} -S
           --cuda-path=${CUDA} -isystem ${CUDA}/include/cccl -isystem ${SHIM} -I${INCLUDE}
@@ -26,3 +26,11 @@ string(FIND "${ptx}" "ld.global.nc" place)
 if(place GREATER_EQUAL 0)
   message(FATAL_ERROR "sm_${ARCHITECTURE}: found ld.global.nc")
 endif()
+# What is left there are addresses and flags of one lane.
+string(REGEX MATCHALL "__local_depot[0-9]+\\[[0-9]+\\]" frames "${ptx}")
+foreach(frame IN LISTS frames)
+  string(REGEX REPLACE ".*\\[([0-9]+)\\]" "\\1" bytes "${frame}")
+  if(bytes GREATER 256)
+    message(FATAL_ERROR "sm_${ARCHITECTURE}: ${frame}: ${bytes} bytes of local memory, at most 256")
+  endif()
+endforeach()

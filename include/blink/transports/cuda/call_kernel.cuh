@@ -7,6 +7,7 @@
 #include <blink/collectives/wire_protocol.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/cuda/device_call.hpp>
+#include <blink/transports/cuda/kernel_argument.cuh>
 #include <blink/transports/cuda/walk_kernel.cuh>
 
 namespace blink::inline BLINK_ABI {
@@ -18,7 +19,7 @@ template <transport Link, class T, reducer_for<T> Reducer, wire_protocol Protoco
 __global__ void __launch_bounds__(most_block_threads, 1)
     call_kernel(BLINK_KERNEL_CONSTANT device_call const call,
                 BLINK_KERNEL_CONSTANT Reducer const reduce) {
-  run_block<Link, T, Protocol>(thread_block{}, call, blockIdx.x, reduce);
+  run_block<Link, T, Protocol>(thread_block{}, kernel_argument(call), blockIdx.x, reduce);
 }
 
 /// The address of `call_kernel`. A function of its own, so that one translation unit may hold the

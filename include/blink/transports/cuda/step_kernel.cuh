@@ -5,6 +5,7 @@
 #include <blink/collectives/thread_group.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/cuda/copy_step.hpp>
+#include <blink/transports/cuda/kernel_argument.cuh>
 
 #include <cstdint>
 
@@ -35,7 +36,7 @@ static_assert(thread_group<whole_grid>);
 template <class T, reducer_for<T> Reducer>
 __global__ void __launch_bounds__(256) step_kernel(BLINK_KERNEL_CONSTANT copy_step const step,
                                                    BLINK_KERNEL_CONSTANT Reducer const reduce) {
-  run_step<T>(whole_grid{}, step, reduce);
+  run_step<T>(whole_grid{}, kernel_argument(step), reduce);
 }
 
 }  // namespace blink::inline BLINK_ABI

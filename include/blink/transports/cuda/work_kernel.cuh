@@ -3,6 +3,7 @@
 
 #include <blink/collectives/thread_block.cuh>
 #include <blink/config.hpp>
+#include <blink/transports/cuda/kernel_argument.cuh>
 #include <blink/transports/cuda/walk_kernel.cuh>
 
 namespace blink::inline BLINK_ABI {
@@ -14,7 +15,7 @@ template <class Work>
 __global__ void __launch_bounds__(most_block_threads, 1)
     work_kernel(BLINK_KERNEL_CONSTANT Work const work) {
   static_assert(sizeof(Work) <= 4096, "blink: arguments of a kernel take at most 4 KiB");
-  work(thread_block{}, blockIdx.x);
+  kernel_argument(work)(thread_block{}, blockIdx.x);
 }
 
 }  // namespace blink::inline BLINK_ABI
