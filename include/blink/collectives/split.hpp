@@ -8,6 +8,17 @@
 
 namespace blink::inline BLINK_ABI {
 
+namespace detail {
+
+/// Of counts and weights. A division of 128 bits is a function call with a stack on a device.
+#if BLINK_DEVICE_PASS
+using product = std::uint64_t;
+#else
+__extension__ typedef unsigned __int128 product;
+#endif
+
+}  // namespace detail
+
 /// Parts begin at multiples of this many bytes, so that no two ranks write into one cache line of
 /// an aligned buffer.
 inline constexpr std::size_t part_alignment_bytes = 64;
@@ -24,13 +35,14 @@ inline constexpr std::size_t part_alignment_bytes = 64;
 /// With all-gather and reduce-scatter the buffer is one rank's block and the trees are those rooted
 /// at that rank, in the order listed.
 ///
-/// Pre:  before <= total, 0 < total < 2^63.
+/// Pre:  before <= total, 0 < total < 2^63; in kernels count * total < 2^64.
 /// Post: the result is 0 if before == 0, `count` if before == total, and grows with `before`.
-[[nodiscard]] constexpr std::size_t part_begin(std::size_t count, std::size_t element_bytes,
-                                               std::uint64_t before, std::uint64_t total) {
+[[nodiscard]] BLINK_HOST_DEVICE constexpr std::size_t part_begin(std::size_t count,
+                                                                 std::size_t element_bytes,
+                                                                 std::uint64_t before,
+                                                                 std::uint64_t total) {
   if (before == total) return count;
-  __extension__ typedef unsigned __int128 wide;
-  auto const exact = static_cast<std::size_t>(wide{count} * before / total);
+  auto const exact = static_cast<std::size_t>(detail::product{count} * before / total);
   std::size_t const line =
       element_bytes < part_alignment_bytes ? part_alignment_bytes / element_bytes : 1;
   return exact - exact % line;
@@ -46,16 +58,17 @@ struct buffer_period {
 /// The largest period of which no tree's part exceeds `most` elements.
 ///
 /// heaviest: the largest weight among the trees
-/// Pre:  most >= 1, 0 < heaviest <= total < 2^63.
+/// Pre:  most >= 1, 0 < heaviest <= total < 2^63; in kernels most * total < 2^64.
 /// Post: equal parts of every period begin at multiples of a line where `most` has room for it.
-[[nodiscard]] constexpr buffer_period period_of(std::size_t most, std::size_t element_bytes,
-                                                std::uint64_t heaviest, std::uint64_t total) {
+[[nodiscard]] BLINK_HOST_DEVICE constexpr buffer_period period_of(std::size_t most,
+                                                                  std::size_t element_bytes,
+                                                                  std::uint64_t heaviest,
+                                                                  std::uint64_t total) {
   std::size_t line =
       element_bytes < part_alignment_bytes ? part_alignment_bytes / element_bytes : 1;
   if (most < 2 * line) line = 1;
-  __extension__ typedef unsigned __int128 wide;
   // Rounding begins down to lines makes a part up to line - 1 elements larger.
-  wide const exact = wide{most - (line - 1)} * total / heaviest;
+  detail::product const exact = detail::product{most - (line - 1)} * total / heaviest;
   constexpr std::size_t limit = std::size_t{1} << 62;
   std::size_t const elements = exact < limit ? static_cast<std::size_t>(exact) : limit;
   return {elements < line ? elements : elements - elements % line,
@@ -70,10 +83,11 @@ struct periodic_part {
 };
 
 /// Post: the parts of all trees cover everything once; `share` is at most the `most` of the period.
-[[nodiscard]] constexpr periodic_part part_of_periods(std::size_t count,
-                                                      buffer_period const& period,
-                                                      std::uint64_t before, std::uint64_t weight,
-                                                      std::uint64_t total) {
+[[nodiscard]] BLINK_HOST_DEVICE constexpr periodic_part part_of_periods(std::size_t count,
+                                                                        buffer_period const& period,
+                                                                        std::uint64_t before,
+                                                                        std::uint64_t weight,
+                                                                        std::uint64_t total) {
   periodic_part result;
   result.begin = part_begin(period.elements, period.line_bytes, before, total);
   result.share =

@@ -5,13 +5,12 @@
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/order.hpp>
-#include <blink/collectives/packet.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/schedule_blocks.hpp>
-#include <blink/collectives/split.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/pipeline.hpp>
+#include <blink/transports/tree_share.hpp>
 #include <blink/transports/wire_tables.hpp>
 
 #include <algorithm>
@@ -40,8 +39,7 @@ class tree_parts {
              wire_layout const& layout, pipeline_costs const& costs)
       : trees_(plan.trees.size()),
         is_one_shot_(plan.is_one_shot),
-        slot_bytes_(layout.slot_bytes),
-        has_packets_(layout.has_packets),
+        room_{layout.slot_bytes, layout.has_packets},
         chunk_seconds_(costs.chunk_seconds + costs.latency_seconds) {
     bool const flows = std::all_of(plan.trees.begin(), plan.trees.end(),
                                    [](schedule_tree const& t) { return t.receivers.size() == 1; });
@@ -62,20 +60,27 @@ class tree_parts {
     auto const& share = share_of(trees_[here.tree], kind);
     std::size_t const begin =
         order == order_promise::shape
-            ? set_periods(here, share, block.count, sizes)
+            ? take_periods(here, share, room_, block.count, sizes)
             : set_chunks<Chunks>(here, share, kind, block.count, sizes, chunk_bytes);
     here.input_begin = block.input_begin + begin;
     here.output_begin = block.output_begin + begin;
     here.chunks = (here.count + here.chunk - 1) / here.chunk;
   }
 
+  /// Of a tree, among those that carry parts of the same block.
+  [[nodiscard]] tree_share const& share_of(std::size_t tree, collective kind) const {
+    return share_of(trees_[tree], kind);
+  }
+  /// The chunk that the schedule asks for, or else the one with which the tree as a pipeline is done soonest.
+  [[nodiscard]] std::size_t scheduled_bytes(std::size_t tree, collective kind,
+                                            std::size_t part_bytes) const {
+    if (trees_[tree].chunk_bytes != 0) return trees_[tree].chunk_bytes;
+    auto const& pipeline = trees_[tree].pipelines[static_cast<std::size_t>(kind)];
+    return pipeline_chunk_bytes(part_bytes, pipeline.steps, chunk_seconds_,
+                                pipeline.bytes_per_second);
+  }
+
  private:
-  struct tree_share {
-    std::uint64_t before = 0;  // sum of the weights of the trees listed before
-    std::uint64_t weight = 0;
-    std::uint64_t total = 0;
-    std::uint64_t heaviest = 0;  // largest weight among them, at least 1
-  };
   struct tree_pipeline {
     int steps = 1;
     double bytes_per_second = 0;
@@ -93,45 +98,18 @@ class tree_parts {
     return is_one_shot_ || has_equal_roots(kind) ? tree.of_root : tree.of_buffer;
   }
 
-  /// What a slot holds of data.
-  [[nodiscard]] std::size_t room_bytes(element_sizes const& sizes) const {
-    return has_packets_ ? packets_of::most_chunk_bytes(slot_bytes_, sizes) : slot_bytes_;
-  }
-
   /// One part of the buffer in chunks. Returns where it begins.
   template <chunking Chunks>
   std::size_t set_chunks(lane& here, tree_share const& share, collective kind, std::size_t count,
                          element_sizes const& sizes, std::size_t chunk_bytes) const {
-    std::size_t const begin = part_begin(count, sizes.value, share.before, share.total);
-    here.count = part_begin(count, sizes.value, share.before + share.weight, share.total) - begin;
+    std::size_t const begin = take_part(here, share, count, sizes);
     // Chunks are as large as they are on the wires that carry the larger of both.
     std::size_t const element_bytes = sizes.largest();
-    std::size_t scheduled = chunk_bytes != 0 ? chunk_bytes : trees_[here.tree].chunk_bytes;
-    if (scheduled == 0) {
-      auto const& pipeline = trees_[here.tree].pipelines[static_cast<std::size_t>(kind)];
-      scheduled = pipeline_chunk_bytes(here.count * element_bytes, pipeline.steps, chunk_seconds_,
-                                       pipeline.bytes_per_second);
-    }
-    std::size_t const asked = Chunks::elements({here.count, element_bytes, scheduled});
-    std::size_t const most = room_bytes(sizes) / element_bytes;
-    // Packets are passed on one by one: smaller chunks gain nothing.
-    here.chunk = std::max<std::size_t>(1, has_packets_ ? most : std::min(asked, most));
-    here.stride = here.chunk;
+    std::size_t const scheduled =
+        chunk_bytes != 0 ? chunk_bytes
+                         : scheduled_bytes(here.tree, kind, here.count * element_bytes);
+    cut_part(here, room_, sizes, Chunks::elements({here.count, element_bytes, scheduled}));
     return begin;
-  }
-
-  /// A share of each period as a chunk. Returns where the first begins.
-  static constexpr std::size_t period_share_bytes = 1 << 15;  ///< of the heaviest tree
-  std::size_t set_periods(lane& here, tree_share const& share, std::size_t count,
-                          element_sizes const& sizes) const {
-    std::size_t const bytes = std::min(room_bytes(sizes), period_share_bytes);
-    auto const period = period_of(std::max<std::size_t>(1, bytes / sizes.largest()), sizes.value,
-                                  share.heaviest, share.total);
-    auto const part = part_of_periods(count, period, share.before, share.weight, share.total);
-    here.count = part.count;
-    here.chunk = std::max<std::size_t>(1, part.share);
-    here.stride = period.elements;
-    return part.begin;
   }
 
   // The shares of all trees in the blocks that they carry parts of, for one way to number blocks.
@@ -182,8 +160,7 @@ class tree_parts {
 
   std::vector<tree_numbers> trees_;
   bool is_one_shot_;
-  std::size_t slot_bytes_;
-  bool has_packets_;
+  slot_room room_;
   double chunk_seconds_;  // of each chunk in each step, beside its bytes
 };
 

@@ -27,8 +27,29 @@ struct block_work {
   status result = status::ok;  ///< how it ended
 };
 
-/// Walks lanes from their beginning to their end by all threads of a group: what kernels consist of,
-/// and what a user's own kernel calls.
+/// Walks lanes from their beginning to their end by all threads of a group.
+///
+/// set:     `set(lane)`, by the leader, sets what depends on the call before a lane is opened
+/// Pre:     all threads of `group` call together with equal arguments.
+/// Returns: how it ended; known to the leader alone.
+template <wire_protocol Protocol, thread_group Group, transport Link, class T,
+          reducer_for<T> Reducer, class Set>
+BLINK_HOST_DEVICE status walk_whole_lanes(Group const group, Link const link, lane* lanes,
+                                          std::uint32_t lane_count, call_buffers<T> const& buffers,
+                                          Reducer const& reduce, block_patience wait,
+                                          Set const& set) {
+  bool const leads = group.thread_rank() == 0;
+  for (std::uint32_t k = 0; leads && k < lane_count; ++k) {
+    set(lanes[k]);
+    open_lane(link, lanes[k], sizeof(T));
+  }
+  group.sync();
+  status const result = Protocol::walk_lanes(group, link, lanes, lane_count, buffers, reduce, wait);
+  for (std::uint32_t k = 0; leads && k < lane_count; ++k) close_lane(lanes[k]);
+  return result;
+}
+
+/// Walks lanes whose call is set by all threads of a group: what `walk_kernel` consists of.
 ///
 /// Pre:  all threads of `group` call together with equal arguments, and so do the groups of all other
 ///       lanes of the call, on all ranks, at the same time.
@@ -38,21 +59,13 @@ template <wire_protocol Protocol = whole_chunks, thread_group Group, transport L
           reducer_for<T> Reducer>
 BLINK_HOST_DEVICE status walk_block(Group const group, block_work<Link, T>& work,
                                     std::uint64_t deadline_nanoseconds, Reducer const& reduce) {
-  bool const leads = group.thread_rank() == 0;
-  for (std::uint32_t k = 0; leads && k < work.lane_count; ++k) {
-    open_lane(work.link, work.here[k], sizeof(T));
-  }
-  group.sync();
-  block_patience wait{work.link.abort, deadline_nanoseconds, 0};
-  status result = Protocol::walk_lanes(group, work.link, work.here, work.lane_count, work.buffers,
-                                       reduce, wait);
-  bool const is_ok = group.from_leader(result == status::ok);  // some walks tell the leader only
+  block_patience const wait{work.link.abort, deadline_nanoseconds, 0};
+  status result = walk_whole_lanes<Protocol>(group, work.link, work.here, work.lane_count,
+                                             work.buffers, reduce, wait, [](lane&) {});
+  bool const is_ok = group.from_leader(result == status::ok);
   if (!is_ok && result == status::ok) result = status::aborted;
   if (result != status::ok) publish(*work.link.abort, 1);
-  if (leads) {
-    for (std::uint32_t k = 0; k < work.lane_count; ++k) close_lane(work.here[k]);
-    work.result = result;
-  }
+  if (group.thread_rank() == 0) work.result = result;
   return result;
 }
 

@@ -11,7 +11,7 @@
 #include <blink/collectives/tree_walk.hpp>
 #include <blink/collectives/wire_protocol.hpp>
 #include <blink/config.hpp>
-#include <blink/transports/cuda/block_patience.hpp>
+#include <blink/transports/cuda/block_work.hpp>
 #include <blink/transports/cuda/call_watch.hpp>
 #include <blink/transports/wire.hpp>
 
@@ -152,19 +152,13 @@ BLINK_HOST_DEVICE void run_block(Group const group, device_call const& call, std
   if (leads) {
     auto const list = static_cast<std::uint32_t>(call.phases);
     if (share.lanes == share.owner->lanes[list]) ++share.owner->calls[list];
-    for (std::uint32_t k = 0; k < share.count; ++k) {
-      set_call(share.lanes[k], call, reaching_transport<Link>, sizes_of<Reducer, T>());
-      open_lane(link, share.lanes[k], sizeof(T));
-    }
   }
-  group.sync();
-  block_patience wait = call.watch.patience();
   call_buffers<T> const buffers{static_cast<T const*>(call.inputs[rank]),
                                 static_cast<T*>(call.outputs[rank]), false};
-  status const result =
-      Protocol::walk_lanes(group, link, share.lanes, share.count, buffers, reduce, wait);
+  status const result = walk_whole_lanes<Protocol>(
+      group, link, share.lanes, share.count, buffers, reduce, call.watch.patience(),
+      [&](lane& here) { set_call(here, call, reaching_transport<Link>, sizes_of<Reducer, T>()); });
   if (!leads) return;
-  for (std::uint32_t k = 0; k < share.count; ++k) close_lane(share.lanes[k]);
   if (result == status::ok) return;
   call.states[block] = {result, call.kind};
   call.watch.give_up();
