@@ -45,7 +45,8 @@ template <class Way>
 class emulated_blocks : public testing::Test {
  protected:
   template <class T, class Reducer>
-  void some_cases(blink::collective kind, std::uint32_t threads, Reducer const& reduce) {
+  void some_cases(blink::collective kind, std::uint32_t threads, Reducer const& reduce,
+                  std::uint32_t part_threads = 0) {
     constexpr bool has_packets = std::is_same_v<typename Way::protocol, blink::small_packets>;
     std::uint64_t const seed = static_cast<std::uint64_t>(kind) * 8 + threads + sizeof(T);
     std::mt19937_64 random(seed);
@@ -53,6 +54,7 @@ class emulated_blocks : public testing::Test {
     auto const plan = blink_test::random_schedule(random, ranks, kind);
     emulation how;
     how.block_threads = threads;
+    how.part_threads = part_threads;
     how.window = 1 + static_cast<std::uint32_t>(random() % 3);
     how.slot_bytes = has_packets ? 256 : 128;
     emulated_device<typename Way::link, typename Way::protocol> device(plan, how);
@@ -96,6 +98,17 @@ TYPED_TEST(emulated_blocks, elements_and_partial_results_of_any_size) {
       this->template some_cases<std::uint8_t>(kind, threads, byte_sum{});
       this->template some_cases<blink_test::triple>(kind, threads, blink_test::triple_reducer{});
     }
+  }
+}
+
+// Several lanes share a block, each walked by threads of its own: as `walk_warps_kernel` does.
+TYPED_TEST(emulated_blocks, parts_of_blocks_walk_lanes_of_their_own) {
+  for (auto const kind : kinds) {
+    this->template some_cases<float>(kind, 3, blink::sum{}, 1);
+    this->template some_cases<float>(kind, 4, blink::sum{}, 2);
+    if (!blink::has_reduce_phase(kind)) continue;
+    this->template some_cases<std::uint8_t>(kind, 4, byte_sum{}, 2);
+    this->template some_cases<blink_test::triple>(kind, 6, blink_test::triple_reducer{}, 2);
   }
 }
 

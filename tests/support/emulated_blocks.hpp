@@ -4,7 +4,6 @@
 // A kernel's blocks as teams of host threads: every lane of every rank at once, each thread of a block
 // a thread. They walk and move chunks by the code of kernels (`emulated_block`), compiled for a host.
 
-#include <blink/collectives/team_group.hpp>
 #include <blink/transports/cuda/block_work.hpp>
 #include <blink/transports/cuda/peer_memory.hpp>
 #include <blink/transports/prepared_schedule.hpp>
@@ -31,6 +30,8 @@ struct emulation {
   std::uint64_t first_message = 0;  ///< what wires begin with; a multiple of the window
   std::uint64_t deadline_nanoseconds = 20'000'000'000;
   std::size_t missing_block = ~std::size_t{0};  ///< one that never comes
+  /// Of the part of a block that walks each lane, 1 or 2: several lanes share a block. 0: the whole block does.
+  std::uint32_t part_threads = 0;
 };
 
 /// Memory that is 0 at first, as packets need it.
@@ -143,15 +144,23 @@ class emulated_device {
   }
   template <class T, class Reducer>
   void launch(std::vector<blink::block_work<Link, T>>& works, Reducer const& reduce) {
-    std::vector<std::unique_ptr<blink::team>> teams;
+    std::uint32_t const parts = how_.part_threads == 0 ? 1 : how_.block_threads / how_.part_threads;
+    auto const work_count = static_cast<std::uint32_t>(works.size());
+    std::vector<std::unique_ptr<emulated_team>> teams;
     std::vector<std::jthread> threads;
-    for (std::size_t block = 0; block < works.size(); ++block) {
-      auto& shared = *teams.emplace_back(std::make_unique<blink::team>(how_.block_threads));
+    for (std::uint32_t block = 0; block * parts < work_count; ++block) {
+      auto& shared = *teams.emplace_back(std::make_unique<emulated_team>(how_.block_threads));
       if (block == how_.missing_block) continue;
       for (std::uint32_t thread = 0; thread < how_.block_threads; ++thread) {
         threads.emplace_back([&, block, thread, this] {
-          blink::walk_block<Protocol>(emulated_block(shared, thread), works[block],
-                                      how_.deadline_nanoseconds, reduce);
+          emulated_block const group(shared, thread);
+          auto const walk_as = [&](auto const part) {
+            blink::walk_part<Protocol>(part, block, works.data(), work_count,
+                                       how_.deadline_nanoseconds, reduce);
+          };
+          if (how_.part_threads == 1) return walk_as(part_of<1>(group));
+          if (how_.part_threads == 2) return walk_as(part_of<2>(group));
+          blink::walk_block<Protocol>(group, works[block], how_.deadline_nanoseconds, reduce);
         });
       }
     }

@@ -5,7 +5,6 @@
 // by themselves, kernels get room for all their blocks or wait, events and graphs obey CUDA's rules.
 
 #include <blink/collectives/counter.hpp>
-#include <blink/collectives/team_group.hpp>
 #include <blink/collectives/thread_group.hpp>
 #include <blink/collectives/wire_protocol.hpp>
 #include <blink/transports/cuda/copy_step.hpp>
@@ -345,10 +344,10 @@ class emulated_devices {
     put(device, on, [this, device, blocks, threads, work] {
       take_room(device, blocks * threads);
       {
-        std::vector<std::unique_ptr<blink::team>> teams;
+        std::vector<std::unique_ptr<emulated_team>> teams;
         std::vector<std::jthread> running;  // ends first
         for (std::uint32_t block = 0; block < blocks; ++block) {
-          auto& team = *teams.emplace_back(std::make_unique<blink::team>(options_.threads_each));
+          auto& team = *teams.emplace_back(std::make_unique<emulated_team>(options_.threads_each));
           for (std::uint32_t thread = 0; thread < options_.threads_each; ++thread) {
             running.emplace_back(
                 [&work, &team, block, thread] { work(emulated_block(team, thread), block); });

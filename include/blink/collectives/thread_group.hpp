@@ -31,6 +31,15 @@ concept voting_group = thread_group<G> && requires(G const group, bool said) {
   { group.any(said) } -> std::same_as<bool>;
 };
 
+/// One of the groups that the threads of a block are divided into, each with a barrier of its own: `warps<4>`.
+///
+/// Semantics beyond the syntax: `index()` is below `count()`, and different for each group of the block.
+template <class G>
+concept block_part = thread_group<G> && requires(G const group) {
+  { group.index() } -> std::same_as<std::uint32_t>;
+  { group.count() } -> std::same_as<std::uint32_t>;
+};
+
 /// A group of host threads that moves data as a device does, 16 bytes for each access: what kernels are
 /// tested by where there is no GPU.
 template <class G>
@@ -45,6 +54,7 @@ struct lone_thread {
   [[nodiscard]] BLINK_HOST_DEVICE constexpr bool any(bool said) const { return said; }
 };
 static_assert(voting_group<lone_thread> && !device_like_group<lone_thread>);
+static_assert(!block_part<lone_thread>);
 static_assert(!thread_group<int>);
 
 }  // namespace blink::inline BLINK_ABI

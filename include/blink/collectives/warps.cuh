@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/thread_block.cuh>
 #include <blink/collectives/thread_group.hpp>
 #include <blink/config.hpp>
 
@@ -66,6 +67,14 @@ struct warps {
 #endif
   }
 };
-static_assert(voting_group<warps<4>>);
+static_assert(voting_group<warps<4>> && block_part<warps<4>>);
+
+/// The calling thread's part of a block, for kernels that are written for any kind of block: `part_of<4>(group)`.
+///
+/// Pre: the block is of whole groups.
+template <std::uint32_t Count>
+[[nodiscard]] BLINK_HOST_DEVICE constexpr warps<Count> part_of(thread_block const&) {
+  return {};
+}
 
 }  // namespace blink::inline BLINK_ABI

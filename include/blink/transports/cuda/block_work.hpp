@@ -69,4 +69,14 @@ BLINK_HOST_DEVICE status walk_block(Group const group, block_work<Link, T>& work
   return result;
 }
 
+/// The same with a part of a block for each work: block number `block` has as many as it has parts.
+template <wire_protocol Protocol = whole_chunks, block_part Group, transport Link, class T,
+          reducer_for<T> Reducer>
+BLINK_HOST_DEVICE void walk_part(Group const group, std::uint32_t block, block_work<Link, T>* works,
+                                 std::uint32_t work_count, std::uint64_t deadline_nanoseconds,
+                                 Reducer const& reduce) {
+  std::uint32_t const index = block * group.count() + group.index();
+  if (index < work_count) walk_block<Protocol>(group, works[index], deadline_nanoseconds, reduce);
+}
+
 }  // namespace blink::inline BLINK_ABI

@@ -34,9 +34,7 @@ template <std::uint32_t Warps, transport Link, class T, reducer_for<T> Reducer,
 __global__ void __launch_bounds__(most_block_threads, 1)
     walk_warps_kernel(block_work<Link, T>* work, std::uint32_t work_count,
                       std::uint64_t deadline_nanoseconds, Reducer const reduce) {
-  warps<Warps> const group;
-  std::uint32_t const index = blockIdx.x * group.count() + group.index();
-  if (index < work_count) walk_block<Protocol>(group, work[index], deadline_nanoseconds, reduce);
+  walk_part<Protocol>(warps<Warps>{}, blockIdx.x, work, work_count, deadline_nanoseconds, reduce);
 }
 
 /// The address of `walk_kernel` for `cudaLaunchCooperativeKernel`. It is a function of its own so
