@@ -2,8 +2,10 @@
 // Kernels that a communicator of devices launches, for `inspect_kernel.cmake`; see also walk_kernels.cu.
 
 #include <blink/collectives/detail/no_reducer.hpp>
+#include <blink/collectives/warps.cuh>
 #include <blink/collectives/wire_protocol.hpp>
 #include <blink/reducers/accumulate_in.hpp>
+#include <blink/transports/cuda/channel_launch.hpp>
 #include <blink/transports/cuda/copy_step.hpp>
 #include <blink/transports/cuda/cuda_devices.cuh>
 #include <blink/transports/cuda/device_call.hpp>
@@ -16,6 +18,32 @@
 #include <cuda/functional>
 #include <cuda/std/functional>
 #include <thrust/functional.h>
+
+namespace inspected {
+
+/// A user's kernel that calls a collective; by parts of its blocks if they have so many warps each.
+template <class T, class Reducer, std::uint32_t Warps = 0>
+struct calling {
+  T* data;
+  std::size_t count;
+  Reducer reduce;
+
+  template <class Group, class Channels>
+  BLINK_HOST_DEVICE void operator()(Group const block_group, Channels const& ranks,
+                                    std::uint32_t block) const {
+    if constexpr (Warps == 0) {
+      (void)ranks.run(block_group, block, data + block * count, data + block * count, count,
+                      reduce);
+    } else {
+      auto const group = part_of<Warps>(block_group);
+      std::uint32_t const channel = block * group.count() + group.index();
+      (void)ranks.run(group, channel, data + channel * count, data + channel * count, count,
+                      reduce);
+    }
+  }
+};
+
+}  // namespace inspected
 
 using widened_sum = decltype(blink::accumulate_in<float>(blink::sum{}));
 
@@ -47,3 +75,14 @@ template __global__ void blink::work_kernel<blink::list_batch<blink::piece_part>
     BLINK_KERNEL_CONSTANT blink::list_batch<blink::piece_part> const);
 template __global__ void blink::work_kernel<blink::list_batch<blink::tree_call>>(
     BLINK_KERNEL_CONSTANT blink::list_batch<blink::tree_call> const);
+
+// Kernels of a user's own.
+#define CALLING_KERNEL(T, Protocol, ...)                                                 \
+  template __global__ void                                                               \
+  blink::work_kernel<blink::channel_work<inspected::calling<__VA_ARGS__>, T, Protocol>>( \
+      BLINK_KERNEL_CONSTANT                                                              \
+          blink::channel_work<inspected::calling<__VA_ARGS__>, T, Protocol> const)
+CALLING_KERNEL(float, blink::whole_chunks, float, blink::sum);
+CALLING_KERNEL(float, blink::whole_chunks, float, blink::sum, 4);
+CALLING_KERNEL(float, blink::small_packets, float, blink::sum);
+CALLING_KERNEL(blink::bfloat16, blink::whole_chunks, blink::bfloat16, widened_sum);

@@ -448,7 +448,7 @@ TEST(device_stall, follows_who_waits_for_whom) {
   back.peer = 0;
   std::vector<state> const chain{{true, true, on_one}, {true, false, on_two}, {true, false, {}}};
   blink::rank_placement const placement({0, 1, 2});
-  auto const cause = blink::describe_device_stall(placement, blink::collective::reduce, chain, 0.5);
+  auto const cause = blink::describe_device_stall(placement, "reduce", chain, 0.5);
   EXPECT_EQ(cause.rank, 0);
   EXPECT_EQ(cause.peer, 2);
   EXPECT_EQ(cause.tree, 3);
@@ -457,7 +457,7 @@ TEST(device_stall, follows_who_waits_for_whom) {
   EXPECT_NE(std::string(cause.what()).find("does not go on"), std::string::npos);
   auto circle = chain;
   circle[2].where = back;
-  EXPECT_EQ(blink::describe_device_stall(placement, blink::collective::reduce, circle, 0.5).peer,
+  EXPECT_EQ(blink::describe_device_stall(placement, "reduce", circle, 0.5).peer,
             0);
 }
 

@@ -14,6 +14,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -23,16 +25,24 @@ namespace blink::inline BLINK_ABI {
 struct device_process_report {
   std::uint64_t plan = 0;  ///< fingerprint of the schedule; 0: no kernel of this process has failed
   collective kind = collective::broadcast;
+  std::int64_t channel =
+      -1;  ///< of a call from a kernel of the user's; -1: it is of a communicator's own
   std::uint32_t count = 0;
   std::array<device_rank_report, device_call::most_ranks> ranks{};
 
   /// Throws nothing: at most `most_ranks` are kept, which is as many as there can be.
   void set(std::uint64_t its_plan, collective its_kind,
-           std::vector<device_rank_report> const& its_ranks) {
+           std::vector<device_rank_report> const& its_ranks, std::int64_t its_channel = -1) {
     plan = its_plan;
     kind = its_kind;
+    channel = its_channel;
     count = static_cast<std::uint32_t>(std::min(its_ranks.size(), ranks.size()));
     std::copy_n(its_ranks.begin(), count, ranks.begin());
+  }
+  /// "all_reduce in channel 3".
+  [[nodiscard]] std::string call() const {
+    std::string const name(to_text(kind));
+    return channel < 0 ? name : name + " in channel " + std::to_string(channel);
   }
 };
 
@@ -47,6 +57,11 @@ struct device_process_report {
   return reports[0];
 }
 
+[[nodiscard]] inline bool are_of_one_call(device_process_report const& a,
+                                          device_process_report const& b) {
+  return a.plan == b.plan && a.kind == b.kind && a.channel == b.channel;
+}
+
 /// Where all ranks stand in that call. Those of other processes have not begun it if these do not
 /// report it.
 [[nodiscard]] inline std::vector<device_rank_state> judge_reports(
@@ -54,10 +69,58 @@ struct device_process_report {
   auto const& call = call_told_of(reports);
   std::vector<device_rank_report> ranks;
   for (auto const& each : reports) {
-    if (each.plan != call.plan || each.kind != call.kind) continue;
+    if (!are_of_one_call(each, call)) continue;
     ranks.insert(ranks.end(), each.ranks.begin(), each.ranks.begin() + each.count);
   }
-  return judge_ranks(where, ranks);
+  auto result = judge_ranks(where, ranks);
+  if (call.channel < 0) return result;
+  std::uint64_t newest = 0;
+  for (auto const& each : ranks) newest = std::max(newest, each.calls);
+  for (auto const& each : ranks) {
+    auto& state = result[static_cast<std::size_t>(each.rank)];
+    if (state.has_begun) continue;
+    state.absence = "whose kernel has made " + std::to_string(each.calls) +
+                    " calls in this channel, others " + std::to_string(newest);
+  }
+  for (auto const& each : reports) {
+    if (each.plan == 0 || are_of_one_call(each, call)) continue;
+    for (std::uint32_t k = 0; k < each.count; ++k) {
+      result[static_cast<std::size_t>(each.ranks[k].rank)].absence =
+          "whose process tells of " + each.call();
+    }
+  }
+  return result;
+}
+
+/// Two ranks that have begun a call from their kernels with other counts, if there are some.
+[[nodiscard]] inline std::optional<collective_error> find_unlike_counts(
+    rank_placement const& where, std::vector<device_process_report> const& reports) {
+  auto const& call = call_told_of(reports);
+  std::vector<device_rank_report> begun;
+  for (auto const& each : reports) {
+    if (!are_of_one_call(each, call)) continue;
+    begun.insert(begun.end(), each.ranks.begin(), each.ranks.begin() + each.count);
+  }
+  std::uint64_t newest = 0;
+  for (auto const& each : begun) newest = std::max(newest, each.calls);
+  std::erase_if(begun, [&](auto const& each) { return each.calls != newest; });
+  for (auto const& each : begun) {
+    if (each.count == begun[0].count) continue;
+    return collective_error(call.call() + ": ranks disagree: " + where.name(begun[0].rank) +
+                                " has called it with count " + std::to_string(begun[0].count) +
+                                ", " + where.name(each.rank) + " with count " +
+                                std::to_string(each.count),
+                            begun[0].rank, each.rank, -1, -1, true);
+  }
+  return std::nullopt;
+}
+
+/// What all that is reported of a failed call comes to.
+[[nodiscard]] inline collective_error describe_reports(
+    rank_placement const& where, std::vector<device_process_report> const& reports,
+    std::vector<device_rank_state> const& states, double deadline_seconds) {
+  if (auto const difference = find_unlike_counts(where, reports)) return *difference;
+  return describe_device_stall(where, call_told_of(reports).call(), states, deadline_seconds);
 }
 
 /// Why a call of several processes has failed: what the first of them has found out, or else what
@@ -105,7 +168,7 @@ struct device_process_report {
       }
     }
     double const seconds = std::chrono::duration<double>(all.deadline()).count();
-    all.fail(describe_device_stall(where, call_told_of(reports).kind, states, seconds));
+    all.fail(describe_reports(where, reports, states, seconds));
   }
   return all.failure();
 }

@@ -42,12 +42,13 @@ template <device_runtime Devices>
 class device_schedule {
  public:
   /// others: null if all devices are of this process; else all processes make it together
+  /// what:   it is, for errors
   /// Throws: precondition_error if `plan` is not a schedule, or if a tree joins ranks on devices that
   ///         do not reach each other; resource_error if the budget does not suffice; device_error;
   ///         what `host_processes` throws.
   device_schedule(Devices& driver, rank_placement const& where, device_memory_budget& budget,
                   schedule const& plan, wire_layout const& layout, pipeline_costs const& costs,
-                  host_processes* others = nullptr)
+                  host_processes* others = nullptr, std::string const& what = "the schedule")
       : driver_(driver),
         where_(where),
         prepared_((agree_on(others, plan, layout, costs), plan), dealt_by_us(layout), costs) {
@@ -58,7 +59,7 @@ class device_schedule {
     for (auto const& part : parts_) {
       use.push_back({part.tables.image().size(), part.tables_at, 0});
     }
-    memory_ = {driver, where, budget, others, use, "the schedule"};
+    memory_ = {driver, where, budget, others, use, what};
     agree(others, "prepare: wires", [&] {
       for (std::size_t k = 0; k < parts_.size(); ++k) {
         parts_[k].tables.make_image(prepared_.tables(), wires_of(k), tables_of(k));
@@ -120,7 +121,11 @@ class device_schedule {
     }
   }
 
-  /// What differs from device to device. `position`: in `rank_placement::devices`.
+  /// Where kernels of a device find the tables. `position`: in `rank_placement::devices`.
+  [[nodiscard]] device_tables::addresses tables(std::size_t position) const {
+    return parts_[position].tables.where();
+  }
+  /// What differs from device to device.
   void set_device(device_call& call, std::size_t position) const {
     auto const& part = parts_[position];
     auto const where = part.tables.where();
@@ -186,9 +191,13 @@ class device_schedule {
     return result;
   }
 
+  /// Brings what calls changed into the tables of `prepared()`. Pre: no call is running.
+  void read_back() {
+    for (std::size_t k = 0; k < parts_.size(); ++k) (void)read_back(k);
+  }
   /// What each edge carried so far. Pre: no call is running.
   [[nodiscard]] std::vector<edge_report> edges() {
-    for (std::size_t k = 0; k < parts_.size(); ++k) (void)read_back(k);
+    read_back();
     return prepared_.edges();
   }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/stall.hpp>
 #include <blink/config.hpp>
@@ -20,7 +19,9 @@ struct device_rank_report {
   int rank = 0;
   bool has_lanes = false;   ///< in this call
   bool gave_up = false;     ///< did a block on its device wait for too long?
-  std::uint64_t calls = 0;  ///< with the same phases that it has begun
+  bool is_inside = false;   ///< is its last call known not to have ended well?
+  std::uint64_t calls = 0;  ///< with the same phases, or in the same channel, that it has begun
+  std::uint64_t count = 0;  ///< elements of the last one; of calls from kernels
   stall where{};            ///< in the last of them
 };
 
@@ -40,7 +41,7 @@ struct device_rank_state {
   std::vector<device_rank_state> result(where.device_of.size());
   for (auto const& each : reports) {
     auto& state = result[static_cast<std::size_t>(each.rank)];
-    state.has_begun = !each.has_lanes || each.calls == newest;
+    state.has_begun = !each.has_lanes || each.is_inside || each.calls == newest;
     if (state.has_begun) state.where = each.where;
     state.timed_out = state.has_begun && each.gave_up && state.where.peer >= 0;
   }
@@ -49,15 +50,16 @@ struct device_rank_state {
 
 /// Who is the cause of a call that failed, and who waits for whom on the way there: from a rank that
 /// gave up along what each waits for, to one that has not begun, waits for nobody, or was there before.
+///
+/// call: in words
 [[nodiscard]] inline collective_error describe_device_stall(
-    rank_placement const& placement, collective kind, std::vector<device_rank_state> const& ranks,
-    double deadline_seconds) {
+    rank_placement const& placement, std::string const& call,
+    std::vector<device_rank_state> const& ranks, double deadline_seconds) {
   auto const name = [&](std::size_t rank) { return placement.name(static_cast<int>(rank)); };
   std::size_t first = ranks.size();
   for (std::size_t rank = 0; rank < ranks.size() && first == ranks.size(); ++rank) {
     if (ranks[rank].timed_out && ranks[rank].where.peer >= 0) first = rank;
   }
-  std::string const call(to_text(kind));
   if (first == ranks.size()) {
     return {call + ": ended before all ranks were done: it was aborted by its owner", -1, -1, -1,
             -1};

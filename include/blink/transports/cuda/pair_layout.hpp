@@ -90,7 +90,7 @@ class pair_layout {
   [[nodiscard]] std::uint32_t window() const { return window_; }
   /// The most of a message.
   [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }
-  /// From a slot to the next one: there is room for what `piece_link` announces.
+  /// From a slot to the next one: there is room for what `sized_peer_link` announces.
   [[nodiscard]] std::size_t stride() const { return slot_bytes_ + line; }
   /// Of counters and slots on a place, and of the counters alone, which come first.
   [[nodiscard]] std::size_t bytes_at(std::size_t place) const { return bytes_at_[place]; }

@@ -55,6 +55,26 @@ struct slot_peer_link {
 };
 static_assert(transport<slot_peer_link> && !reaching_transport<slot_peer_link>);
 
+/// The same with messages that say how large what they are a part of is as a whole. Those of another size do not arrive.
+/// Behind the data of each slot there is room for a word.
+struct sized_peer_link : slot_peer_link {
+  std::uint64_t whole = 0;
+
+  [[nodiscard]] BLINK_HOST_DEVICE std::uint64_t& announced(std::uint32_t wire,
+                                                           std::uint64_t message) const {
+    return *reinterpret_cast<std::uint64_t*>(outbox(wire, message) + bytes_of_slot);
+  }
+  BLINK_HOST_DEVICE void post(std::uint32_t wire, std::uint64_t message, std::size_t bytes) const {
+    announced(wire, message) = whole;
+    slot_peer_link::post(wire, message, bytes);
+  }
+  [[nodiscard]] BLINK_HOST_DEVICE bool has_arrived(std::uint32_t wire,
+                                                   std::uint64_t message) const {
+    return slot_peer_link::has_arrived(wire, message) && announced(wire, message) == whole;
+  }
+};
+static_assert(transport<sized_peer_link> && !reaching_transport<sized_peer_link>);
+
 /// GPUs whose kernels read and write each other's buffers (peer access, or one GPU).
 struct reaching_peer_link : slot_peer_link {
   void const* const* inputs = nullptr;  ///< by rank, in memory that the kernel reaches

@@ -6,7 +6,6 @@
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/status.hpp>
 #include <blink/collectives/thread_group.hpp>
-#include <blink/collectives/transport.hpp>
 #include <blink/collectives/tree_walk.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/cuda/block_patience.hpp>
@@ -27,26 +26,6 @@ struct pair_head {
   std::uint64_t sent = 0;               ///< then: bytes of the piece that was sent
   std::uint64_t expected = 0;           ///< and of the one that was to be received
 };
-
-/// A link of one wire, number 0, whose messages say how many bytes their piece has as a whole. Those
-/// of a piece of another size do not arrive. Behind the data of each slot there is room for a word.
-struct piece_link : slot_peer_link {
-  std::uint64_t whole = 0;  ///< bytes of the piece
-
-  [[nodiscard]] BLINK_HOST_DEVICE std::uint64_t& announced(std::uint32_t wire,
-                                                           std::uint64_t message) const {
-    return *reinterpret_cast<std::uint64_t*>(outbox(wire, message) + bytes_of_slot);
-  }
-  BLINK_HOST_DEVICE void post(std::uint32_t wire, std::uint64_t message, std::size_t bytes) const {
-    announced(wire, message) = whole;
-    slot_peer_link::post(wire, message, bytes);
-  }
-  [[nodiscard]] BLINK_HOST_DEVICE bool has_arrived(std::uint32_t wire,
-                                                   std::uint64_t message) const {
-    return slot_peer_link::has_arrived(wire, message) && announced(wire, message) == whole;
-  }
-};
-static_assert(transport<piece_link>);
 
 /// One part of a piece, which goes along one wire.
 struct piece_part {
@@ -111,8 +90,9 @@ static_assert(std::is_trivially_copyable_v<piece_call> && sizeof(piece_call) <= 
 
 namespace detail {
 
-[[nodiscard]] BLINK_HOST_DEVICE inline piece_link link_of(pair_end& here, piece_call const& call) {
-  piece_link link{};
+[[nodiscard]] BLINK_HOST_DEVICE inline sized_peer_link link_of(pair_end& here,
+                                                               piece_call const& call) {
+  sized_peer_link link{};
   link.wires = &here.wire;
   link.abort = call.watch.abort;
   link.bytes_of_slot = call.slot_bytes;
