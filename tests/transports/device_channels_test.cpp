@@ -198,14 +198,14 @@ TEST(device_channels, a_block_that_does_not_call_is_named) {
   EXPECT_EQ(two.sum_up(), "");
   EXPECT_SAYS(error_of_calls(two, {.calls = {1, 1}}, {.calls = {1, 0}}),
               "rank 0 (device 0), all_reduce in channel 1, tree 0, chunk 0 of 1: waits for rank 1 "
-              "(device 0) to send it; whose kernel has made 2 calls in this channel, others 3");
+              "(device 0) to send it; its kernel has made 2 calls in this channel, others 3");
   EXPECT_ERROR(two.sum_up(), "all_reduce in channel 1");  // until it begins anew
   two.all.recover();
   EXPECT_EQ(two.sum_up(), "");
   EXPECT_SAYS(
       error_of_calls(two, {.calls = {3, 3}}, {.calls = {2, 3}}),
       "all_reduce in channel 0, tree 0, chunk 0 of 1: waits for rank 1 (device 0) to send it; "
-      "whose kernel has made 4 calls in this channel, others 5");
+      "its kernel has made 4 calls in this channel, others 5");
 }
 
 TEST(device_channels, a_kernel_that_does_not_begin_is_named) {
@@ -216,7 +216,7 @@ TEST(device_channels, a_kernel_that_does_not_begin_is_named) {
   auto now = two.calls_of({{10}, {20}});
   two.all.launch(two.made, now.kernels(2), {.blocks = 2}, {a, b});
   EXPECT_ERROR(two.all.wait({a, b}),
-               "waits for rank 1 (device 1) to send it; whose kernel has made "
+               "waits for rank 1 (device 1) to send it; its kernel has made "
                "0 calls in this channel, others 1");
   two.machine.release_stream(1, b);
   two.all.recover();
@@ -237,7 +237,7 @@ TEST(device_channels, who_waits_as_well_is_passed_over) {
   all.launch(made, kernels, {.blocks = 2});
   auto const text = error_of([&] { all.wait(); });  // of rank 0 or of rank 1
   EXPECT_SAYS(text, "waits for rank 2 (device 0)");
-  EXPECT_SAYS(text, "to send it; whose kernel has made 1 calls in this channel, others 2");
+  EXPECT_SAYS(text, "to send it; its kernel has made 1 calls in this channel, others 2");
 }
 
 TEST(device_channels, unlike_counts_are_told) {
@@ -588,7 +588,7 @@ TEST(device_channels, a_process_whose_kernel_does_not_call_is_named) {
   for (auto const& text : texts) {
     EXPECT_SAYS(text,
                 "all_reduce in channel 1, tree 0, chunk 0 of 1: waits for rank 1 (process 1, "
-                "device 0) to send it");
+                "device 0) to send it; its kernel has not made this call");
   }
 }
 

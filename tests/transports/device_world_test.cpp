@@ -457,8 +457,7 @@ TEST(device_stall, follows_who_waits_for_whom) {
   EXPECT_NE(std::string(cause.what()).find("does not go on"), std::string::npos);
   auto circle = chain;
   circle[2].where = back;
-  EXPECT_EQ(blink::describe_device_stall(placement, "reduce", circle, 0.5).peer,
-            0);
+  EXPECT_EQ(blink::describe_device_stall(placement, "reduce", circle, 0.5).peer, 0);
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ TEST(tile_product, a_rank_with_fewer_tiles_is_named) {
   all.launch(channels, kernels, {.blocks = 3});
   EXPECT_ERROR(all.wait(),
                "all_reduce in channel 2, tree 0, chunk 0 of 1: waits for rank 1 (device 1) "
-               "to send it; whose kernel has made 0 calls in this channel, others 1");
+               "to send it; its kernel has made 0 calls in this channel, others 1");
   all.recover();
   all.launch(channels, product.kernels(), {.blocks = 3});
   all.wait();

@@ -74,19 +74,21 @@ struct device_process_report {
   }
   auto result = judge_ranks(where, ranks);
   if (call.channel < 0) return result;
+  // Where all has ended well nobody reports: a kernel may have come and gone.
+  for (auto& state : result) state.absence = "its kernel has not made this call";
   std::uint64_t newest = 0;
   for (auto const& each : ranks) newest = std::max(newest, each.calls);
   for (auto const& each : ranks) {
     auto& state = result[static_cast<std::size_t>(each.rank)];
     if (state.has_begun) continue;
-    state.absence = "whose kernel has made " + std::to_string(each.calls) +
+    state.absence = "its kernel has made " + std::to_string(each.calls) +
                     " calls in this channel, others " + std::to_string(newest);
   }
   for (auto const& each : reports) {
     if (each.plan == 0 || are_of_one_call(each, call)) continue;
     for (std::uint32_t k = 0; k < each.count; ++k) {
       result[static_cast<std::size_t>(each.ranks[k].rank)].absence =
-          "whose process tells of " + each.call();
+          "its process tells of " + each.call();
     }
   }
   return result;

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives called from a kernel of one's own, on virtual ranks of one GPU: by blocks and by parts of four warps,
+// by chunks and by packets, again and again; and a block that does not call. Exits with 77, "skipped", without a GPU.
+
+#include <blink/collectives/default_schedules.hpp>
+#include <blink/collectives/status.hpp>
+#include <blink/collectives/warps.cuh>
+#include <blink/reducers/arithmetic.hpp>
+#include <blink/transports/cuda.cuh>
+
+#include <cuda_runtime.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace channels_test {
+
+constexpr int skipped = 77;
+constexpr int ranks = 4;
+constexpr std::uint32_t threads = 256;
+
+/// Memory that host and device reach: of each rank one buffer.
+class managed_buffers {
+ public:
+  explicit managed_buffers(std::size_t count) : count_(count) {
+    auto const result = cudaMallocManaged(&data_, ranks * count * sizeof(float));
+    if (result != cudaSuccess) throw std::runtime_error(cudaGetErrorString(result));
+  }
+  managed_buffers(managed_buffers const&) = delete;
+  managed_buffers& operator=(managed_buffers const&) = delete;
+  ~managed_buffers() { cudaFree(data_); }
+  [[nodiscard]] float* of(std::size_t rank) const { return data_ + rank * count_; }
+  [[nodiscard]] std::size_t count() const { return count_; }
+
+ private:
+  float* data_ = nullptr;
+  std::size_t count_;
+};
+
+/// Sums in place, so often in each channel; by blocks, or by parts of them of so many warps.
+template <std::uint32_t Warps>
+struct summing {
+  float* data;        ///< of each channel `count`
+  std::size_t count;  ///< the calls of channel c have c elements less
+  std::uint32_t calls;
+  std::uint32_t silent_channel;  ///< that does not call; ~0: none
+
+  template <class Group, class Channels>
+  BLINK_HOST_DEVICE void operator()(Group const group, Channels const& all,
+                                    std::uint32_t block) const {
+    if constexpr (Warps == 0) {
+      sum_up(group, all, block);
+    } else {
+      auto const part = part_of<Warps>(group);
+      sum_up(part, all, block * part.count() + part.index());
+    }
+  }
+
+ private:
+  template <class Group, class Channels>
+  BLINK_HOST_DEVICE void sum_up(Group const group, Channels const& all,
+                                std::uint32_t channel) const {
+    if (channel == silent_channel) return;
+    float* const own = data + channel * count;
+    for (std::uint32_t call = 0; call < calls; ++call) {
+      auto const end = all.run(group, channel, own, own, count - channel, blink::sum{});
+      if (end != blink::status::ok) return;
+    }
+  }
+};
+
+template <std::uint32_t Warps>
+std::vector<summing<Warps>> kernels_of(managed_buffers const& all, std::size_t count,
+                                       std::uint32_t calls) {
+  std::vector<summing<Warps>> result;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    for (std::size_t k = 0; k < all.count(); ++k) {
+      all.of(rank)[k] = static_cast<float>(rank + k % 5);
+    }
+    result.push_back({all.of(rank), count, calls, ~std::uint32_t{0}});
+  }
+  return result;
+}
+
+/// How many elements are wrong after two launches of two calls each.
+template <std::uint32_t Warps, class Protocol>
+std::size_t sum_in_channels(blink::device_world& world, std::size_t count) {
+  constexpr std::uint32_t blocks = 6, parts = Warps == 0 ? 1 : threads / 32 / Warps;
+  constexpr std::uint32_t channels = blocks * parts;
+  auto const made = world.prepare_channels<float, Protocol>(
+      blink::ring_schedule(ranks), {.most_count = count, .channels = channels});
+  managed_buffers const all(channels * count);
+  std::size_t wrong = 0;
+  for (int launch = 0; launch < 2; ++launch) {
+    auto const kernels = kernels_of<Warps>(all, count, 2);
+    world.launch(made, kernels, {.blocks = blocks, .threads = threads});
+    world.wait();
+    for (std::size_t k = 0; k < all.count(); ++k) {
+      bool const is_summed = k % count < count - k / count;
+      for (std::size_t rank = 0; rank < ranks; ++rank) {
+        float const sum = static_cast<float>(ranks * (ranks - 1) / 2 + ranks * (k % 5));
+        float const expected = is_summed ? ranks * sum : static_cast<float>(rank + k % 5);
+        wrong += all.of(rank)[k] != expected ? 1 : 0;
+      }
+    }
+  }
+  return wrong;
+}
+
+/// What is said of a block that does not call. Afterwards the world has begun anew.
+std::string error_of_silence(blink::device_world& world) {
+  auto const made = world.prepare_channels<float>(blink::chain_schedule(ranks, 0),
+                                                  {.most_count = 100, .channels = 3});
+  managed_buffers const all(300);
+  auto kernels = kernels_of<0>(all, 100, 1);
+  kernels[ranks - 1].silent_channel = 1;
+  world.launch(made, kernels, {.blocks = 3, .threads = threads});
+  try {
+    world.wait();
+  } catch (blink::collective_error const& failure) {
+    world.recover();
+    return failure.what();
+  }
+  return "nothing";
+}
+
+int run() {
+  blink::device_world_options options;
+  options.devices.assign(ranks, 0);
+  options.deadline = std::chrono::seconds(3);
+  blink::device_world world(options);
+  std::size_t wrong = sum_in_channels<0, blink::whole_chunks>(world, 20000);
+  wrong += sum_in_channels<4, blink::whole_chunks>(world, 3333);
+  wrong += sum_in_channels<0, blink::small_packets>(world, 700);
+  wrong += sum_in_channels<4, blink::small_packets>(world, 70);
+  auto const text = error_of_silence(world);
+  bool const is_named = text.find("in channel 1") != std::string::npos &&
+                        text.find("its kernel has made 0 calls") != std::string::npos;
+  wrong += sum_in_channels<0, blink::whole_chunks>(world, 100);
+  std::printf("calls from kernels: %zu elements are wrong; a block that does not call: %s\n", wrong,
+              text.c_str());
+  return wrong == 0 && is_named ? 0 : 1;
+}
+
+}  // namespace channels_test
+
+int main() try {
+  if (blink::cuda_devices::of_process().device_count() == 0) {
+    std::printf("no GPU: %s\n", blink::cuda_devices::why_none().c_str());
+    return channels_test::skipped;
+  }
+  return channels_test::run();
+} catch (std::exception const& failure) {
+  std::printf("%s\n", failure.what());
+  return 1;
+}
