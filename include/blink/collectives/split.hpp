@@ -12,9 +12,9 @@ namespace detail {
 
 /// Of counts and weights. A division of 128 bits is a function call with a stack on a device.
 #if BLINK_DEVICE_PASS
-using product = std::uint64_t;
+using count_times_weight = std::uint64_t;
 #else
-__extension__ typedef unsigned __int128 product;
+__extension__ typedef unsigned __int128 count_times_weight;
 #endif
 
 }  // namespace detail
@@ -42,7 +42,7 @@ inline constexpr std::size_t part_alignment_bytes = 64;
                                                                  std::uint64_t before,
                                                                  std::uint64_t total) {
   if (before == total) return count;
-  auto const exact = static_cast<std::size_t>(detail::product{count} * before / total);
+  auto const exact = static_cast<std::size_t>(detail::count_times_weight{count} * before / total);
   std::size_t const line =
       element_bytes < part_alignment_bytes ? part_alignment_bytes / element_bytes : 1;
   return exact - exact % line;
@@ -68,7 +68,8 @@ struct buffer_period {
       element_bytes < part_alignment_bytes ? part_alignment_bytes / element_bytes : 1;
   if (most < 2 * line) line = 1;
   // Rounding begins down to lines makes a part up to line - 1 elements larger.
-  detail::product const exact = detail::product{most - (line - 1)} * total / heaviest;
+  detail::count_times_weight const exact =
+      detail::count_times_weight{most - (line - 1)} * total / heaviest;
   constexpr std::size_t limit = std::size_t{1} << 62;
   std::size_t const elements = exact < limit ? static_cast<std::size_t>(exact) : limit;
   return {elements < line ? elements : elements - elements % line,
