@@ -19,7 +19,6 @@
 #include <blink/transports/wire_tables.hpp>
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -205,19 +204,16 @@ class prepared_schedule {
         if (!ends[k].sends) continue;
         auto const& wire = tables_.wires()[ends[k].wire];
         for (std::uint32_t hop = 0; hop < wire.route_length; ++hop) {
-          result[static_cast<std::size_t>(wire.route[hop])] += ends[k].bytes;
+          result[static_cast<std::size_t>(wire.route[hop].link)] += ends[k].bytes;
         }
       }
     }
     return result;
   }
 
+  /// From the end of sending to the arrival. For shaped transports.
   [[nodiscard]] std::uint64_t latency_nanoseconds() const {
     return static_cast<std::uint64_t>(costs_.latency_seconds * 1e9);
-  }
-  /// By physical link: when it is free again. For shaped transports.
-  [[nodiscard]] std::atomic<std::uint64_t>& link_free_at(int link) {
-    return tables_.link_free_at(link);
   }
 
  private:

@@ -11,7 +11,6 @@
 #include <blink/transports/wire_place.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -76,11 +75,6 @@ class wire_tables {
   /// By number of the wire.
   [[nodiscard]] std::vector<wire_place> const& places() const { return places_; }
 
-  /// By physical link: when it is free again. For shaped transports.
-  [[nodiscard]] std::atomic<std::uint64_t>& link_free_at(int link) const {
-    return link_free_at_[link];
-  }
-
  private:
   struct rank_tables {
     wire_end* ends = nullptr;
@@ -138,7 +132,7 @@ class wire_tables {
   }
   static std::size_t share(schedule const& plan, std::vector<wire_place> const& places,
                            wire_layout const& layout, std::byte* memory, shared_wire* wires,
-                           std::atomic<std::uint64_t>** link_free_at);
+                           std::uint64_t** link_free_at);
 
   wire_layout layout_;
   std::vector<memory_block> memory_;
@@ -147,7 +141,7 @@ class wire_tables {
   std::vector<wire_place> places_;
   std::vector<std::vector<tree_ends>> trees_of_;  // by rank, ordered by tree
   std::vector<rank_tables> ranks_;
-  std::atomic<std::uint64_t>* link_free_at_ = nullptr;
+  std::uint64_t* link_free_at_ = nullptr;  // by physical link
 };
 
 inline wire_tables::wire_tables(schedule const& plan, wire_layout const& layout)
@@ -162,17 +156,15 @@ inline wire_tables::wire_tables(schedule const& plan, wire_layout const& layout)
 /// `wires` is null.
 inline std::size_t wire_tables::share(schedule const& plan, std::vector<wire_place> const& places,
                                       wire_layout const& layout, std::byte* memory,
-                                      shared_wire* wires,
-                                      std::atomic<std::uint64_t>** link_free_at) {
+                                      shared_wire* wires, std::uint64_t** link_free_at) {
   std::size_t used = 0;
   auto const deal = [&](std::size_t bytes) {
     std::byte* const first = memory == nullptr ? nullptr : memory + used;
     used += whole_lines(bytes);
     return first;
   };
-  auto* const free_at =
-      deal(plan.link_bytes_per_second.size() * sizeof(std::atomic<std::uint64_t>));
-  if (wires != nullptr) *link_free_at = reinterpret_cast<std::atomic<std::uint64_t>*>(free_at);
+  auto* const free_at = deal(plan.link_bytes_per_second.size() * sizeof(std::uint64_t));
+  if (wires != nullptr) *link_free_at = reinterpret_cast<std::uint64_t*>(free_at);
   bool const all = layout.only_rank < 0 || layout.ranks_share != nullptr;
   for (std::size_t number = 0; number < places.size(); ++number) {
     auto const& place = places[number];
@@ -195,9 +187,7 @@ inline std::size_t wire_tables::share(schedule const& plan, std::vector<wire_pla
 
 /// Sets to 0 what is read before it is written; slots are not.
 inline void wire_tables::begin_at_zero(schedule const& plan) {
-  for (std::size_t link = 0; link < plan.link_bytes_per_second.size(); ++link) {
-    new (link_free_at_ + link) std::atomic<std::uint64_t>(0);
-  }
+  std::fill_n(link_free_at_, plan.link_bytes_per_second.size(), std::uint64_t{0});
   for (std::uint32_t number = 0; number < wire_count_; ++number) {
     if (wires_[number].counters != nullptr) new (wires_[number].counters) wire_counters;
   }
@@ -224,10 +214,12 @@ inline void wire_tables::make_wires(schedule const& plan) {
     auto const& routes = place.is_reduce ? tree.reduce_route : tree.broadcast_route;
     auto const child = static_cast<std::size_t>(place.child());
     if (routes.empty() || routes[child].empty()) continue;
-    int* const copy = make<int>(routes[child].size());
-    std::copy(routes[child].begin(), routes[child].end(), copy);
-    wire.route = copy;
-    wire.route_length = static_cast<std::uint32_t>(routes[child].size());
+    auto* const hops = make<route_link>(routes[child].size());
+    wire.route = hops;
+    for (int const link : routes[child]) {
+      double const rate = plan.link_bytes_per_second[static_cast<std::size_t>(link)];
+      hops[wire.route_length++] = {link, 1e9 / rate, link_free_at_ + link};
+    }
   }
 }
 
