@@ -27,7 +27,8 @@ struct protocol_launches {
   int packets = 0;
 };
 
-/// Three calls of a random kind on one to three devices, most of them twice; empty if all are exact.
+/// Three calls of a random kind on one to three devices, most of them twice; empty if all are exact. Shaped
+/// links get one device, and schedules that name links.
 ///
 /// change: `change(options)`, before the communicator is made
 template <class World, class T, class Reducer, class Change>
@@ -41,7 +42,8 @@ std::string random_device_calls(std::uint64_t seed, std::uint32_t threads_each,
                             .threads_each = threads_each});
   blink::device_world_options options;
   for (int rank = 0; rank < ranks; ++rank) {
-    options.devices.push_back(below(random, 1 + below(random, 3)));
+    bool const is_shaped = World::link_type::is_shaped;
+    options.devices.push_back(is_shaped ? 0 : below(random, 1 + below(random, 3)));
   }
   options.checks_places = false;  // buffers are in vectors
   options.window = 1 + static_cast<std::uint32_t>(random() % 4);
@@ -50,8 +52,8 @@ std::string random_device_calls(std::uint64_t seed, std::uint32_t threads_each,
   World all(machine, options);
   for (int call = 0; call < 3; ++call) {
     auto const kind = static_cast<blink::collective>(random() % 11);
-    auto const plan =
-        blink::parallel_trees(random_schedule(random, ranks, kind), 1 + below(random, 3));
+    auto plan = blink::parallel_trees(random_schedule(random, ranks, kind), 1 + below(random, 3));
+    if (World::link_type::is_shaped) plan = with_random_routes(random, plan);
     std::size_t const count = random() % 2 == 0 ? random() % 60 : random() % 1500;
     collective_case what{kind, count, random() % 3 == 0, random() % 3, seed};
     device_case<T> now(what, plan);

@@ -132,4 +132,25 @@ inline blink::schedule random_schedule(std::mt19937_64& random, int rank_count,
   return result;
 }
 
+/// The same schedule over links, of 0.1 to 10 GB/s: none, one or two of them for each edge.
+inline blink::schedule with_random_routes(std::mt19937_64& random, blink::schedule plan) {
+  int const links = 1 + below(random, 5);
+  for (int link = 0; link < links; ++link) {
+    plan.link_bytes_per_second.push_back(1e8 * (1 + below(random, 100)));
+  }
+  auto const add = [&](std::vector<int> const& parents, std::vector<std::vector<int>>& routes) {
+    if (parents.empty()) return;
+    routes.assign(parents.size(), {});
+    for (std::size_t rank = 0; rank < parents.size(); ++rank) {
+      if (parents[rank] < 0) continue;
+      for (int hop = below(random, 3); hop > 0; --hop) routes[rank].push_back(below(random, links));
+    }
+  };
+  for (auto& tree : plan.trees) {
+    add(tree.reduce_parent, tree.reduce_route);
+    add(tree.broadcast_parent, tree.broadcast_route);
+  }
+  return plan;
+}
+
 }  // namespace blink_test

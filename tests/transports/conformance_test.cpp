@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include <blink/collectives/counter.hpp>
 #include <blink/collectives/default_schedules.hpp>
+#include <blink/transports/cuda/peer_memory.hpp>
+#include <blink/transports/cuda/shaped_peer_link.hpp>
 #include <blink/transports/direct.hpp>
 #include <blink/transports/link_parts.hpp>
 #include <blink/transports/prepared_schedule.hpp>
@@ -38,7 +41,7 @@ blink::schedule chain() {
 template <class Link>
 blink::wire_layout small_layout() {
   blink::wire_layout result;
-  result.reaches = Link::reaches;
+  result.reaches = blink::reaching_transport<Link>;
   result.is_shaped = Link::is_shaped;
   result.window = 3;
   result.slot_bytes = 200;
@@ -90,6 +93,15 @@ class mapped_memory {
   std::vector<std::unique_ptr<place>> places_;
 };
 
+// The reduce wire of rank 1 in tree 0: it is the one it sends on.
+std::uint32_t wire_of_rank_1(blink::prepared_schedule const& plan) {
+  auto const [ends, count] = plan.tables().ends(1);
+  for (std::size_t k = 0; k < count; ++k) {
+    if (ends[k].sends && ends[k].peer == 0) return ends[k].wire;
+  }
+  return UINT32_MAX;
+}
+
 /// Ranks 1 and 0 of a chain 0 <- 1 <- 2 inside their first call. Rank 1 is an inner rank, so that
 /// its wire to rank 0 has slots also where ranks reach each other.
 template <class Link, class Memory = one_memory<Link>>
@@ -119,14 +131,7 @@ class pair_of_links {
     std::jthread const sending([&] { send(at(1)); });
     receive(at(0));
   }
-  // The reduce wire of rank 1 in tree 0: it is the one it sends on.
-  std::uint32_t wire() {
-    auto const [ends, count] = memory_.plan(1).tables().ends(1);
-    for (std::size_t k = 0; k < count; ++k) {
-      if (ends[k].sends && ends[k].peer == 0) return ends[k].wire;
-    }
-    return UINT32_MAX;
-  }
+  std::uint32_t wire() { return wire_of_rank_1(memory_.plan(1)); }
   std::uint64_t window() { return memory_.plan(0).tables().layout().window; }
   void abort() { memory_.world(0).fail(0, blink::collective_error("enough", 0, -1, -1, -1)); }
 
@@ -140,6 +145,46 @@ class pair_of_links {
   std::array<std::array<bool, ranks>, ranks> seen_{};
 };
 
+/// The same for links of kernels, which are always inside of a call.
+template <class Link>
+class pair_of_peer_links {
+ public:
+  using link = Link;
+
+  int sender_rank() { return 1; }
+  int receiver_rank() { return 0; }
+  template <class Function>
+  void at_sender(Function const& function) {
+    function(at(1));
+  }
+  template <class Function>
+  void at_receiver(Function const& function) {
+    function(at(0));
+  }
+  template <class Sending, class Receiving>
+  void together(Sending const& send, Receiving const& receive) {
+    std::jthread const sending([&] { send(at(1)); });
+    receive(at(0));
+  }
+  std::uint32_t wire() { return wire_of_rank_1(plan_); }
+  std::uint64_t window() { return plan_.tables().layout().window; }
+  void abort() { blink::publish(abort_, 1); }
+
+ private:
+  link at(int rank) {
+    link result{};
+    result.wires = plan_.tables().wires();
+    result.abort = &abort_;
+    result.bytes_of_slot = plan_.tables().layout().slot_bytes;
+    result.own_rank = rank;
+    result.ranks = ranks;
+    return result;
+  }
+
+  blink::prepared_schedule plan_{chain(), small_layout<Link>(), {}};
+  blink::counter abort_ = 0;
+};
+
 template <class Link>
 using pair_of_mappings = pair_of_links<Link, mapped_memory<Link>>;
 
@@ -150,7 +195,10 @@ using namespace blink_test;
 using fixtures =
     testing::Types<pair_of_links<blink::slot_link>, pair_of_links<blink::threads_link>,
                    pair_of_links<blink::shaped_link>, pair_of_mappings<blink::slot_link>,
-                   pair_of_mappings<blink::direct_link>, pair_of_mappings<blink::shaped_link>>;
+                   pair_of_mappings<blink::direct_link>, pair_of_mappings<blink::shaped_link>,
+                   pair_of_peer_links<blink::slot_peer_link>,
+                   pair_of_peer_links<blink::reaching_peer_link>,
+                   pair_of_peer_links<blink::shaped_peer_link>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(all, transport_conformance, fixtures);
 
 }  // namespace conformance_test

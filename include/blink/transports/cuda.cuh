@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/collectives/choose_protocol.hpp>
+#include <blink/collectives/wire_protocol.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/cuda/cuda_devices.cuh>
 #include <blink/transports/cuda/device_blocks.hpp>
@@ -10,6 +11,7 @@
 #include <blink/transports/cuda/device_world.hpp>
 #include <blink/transports/cuda/device_world_options.hpp>
 #include <blink/transports/cuda/peer_memory.hpp>
+#include <blink/transports/cuda/shaped_peer_link.hpp>
 #include <blink/transports/process_bootstrap.hpp>
 
 namespace blink::inline BLINK_ABI {
@@ -51,5 +53,21 @@ class process_device_world_with
       : process_device_world_with::basic_device_world(cuda_devices::of_process(), options, all) {}
 };
 using process_device_world = process_device_world_with<>;
+
+/// Virtual ranks on one GPU, joined by links that are as slow as a schedule's physical links:
+///
+///     blink::shaped_device_world world({.devices = {0, 0, 0, 0, 0, 0}});
+///     blink::all_reduce(world, make_schedule(dgx1v, plan), buffers, blink::sum{}, streams);
+///
+/// Each message takes `costs.latency_seconds` of the options besides. A schedule that names no links goes at full
+/// speed. `exchange` has no schedule: it copies at full speed, too. What the clock of a GPU means for small
+/// messages: `shaped_peer_link_with`.
+class shaped_device_world
+    : public basic_device_world<cuda_devices, shaped_peer_link, fixed_protocol<whole_chunks>> {
+ public:
+  /// Throws: precondition_error for ranks on several devices, too; else see `basic_device_world`.
+  explicit shaped_device_world(device_world_options const& options)
+      : shaped_device_world::basic_device_world(cuda_devices::of_process(), options) {}
+};
 
 }  // namespace blink::inline BLINK_ABI

@@ -5,11 +5,11 @@
 #include <blink/collectives/status.hpp>
 #include <blink/collectives/tree_walk.hpp>
 #include <blink/config.hpp>
+#include <blink/transports/cuda/block_clock.hpp>
 
 #include <sched.h>
 
 #include <cstdint>
-#include <ctime>
 
 namespace blink::inline BLINK_ABI {
 
@@ -33,18 +33,7 @@ struct block_patience {
 #endif
     return time - idle_since > deadline_nanoseconds ? status::timed_out : status::ok;
   }
-  [[nodiscard]] BLINK_HOST_DEVICE std::uint64_t now() const {
-#if BLINK_DEVICE_PASS
-    std::uint64_t time = 0;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time));
-    return time;
-#else
-    std::timespec time{};
-    std::timespec_get(&time, TIME_UTC);
-    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000U +
-           static_cast<std::uint64_t>(time.tv_nsec);
-#endif
-  }
+  [[nodiscard]] BLINK_HOST_DEVICE std::uint64_t now() const { return block_clock::now(); }
 };
 static_assert(patience<block_patience>);
 

@@ -73,7 +73,7 @@ class basic_copy_world : public checked_calls<basic_copy_world<Devices>, Devices
 
   /// See `basic_device_world::prepare`.
   prepared_type& prepare(schedule const& plan) {
-    return this->find_or_prepare(prepared_, plan, false);
+    return this->find_or_prepare(prepared_, plan, wire_layout{});
   }
 
   /// Waits until what is in these streams is done, one for each device, or in the default ones. There is no deadline:

@@ -64,6 +64,7 @@ struct device_call {
   block_state* states = nullptr;  ///< by block
   call_watch watch{};
   std::size_t slot_bytes = 0;
+  std::uint64_t latency_nanoseconds = 0;  ///< of each message, for shaped links
   std::uint32_t rank_count = 0;
   std::uint32_t ranks_here_count = 0;
   std::uint32_t lanes_per_block = 1;
@@ -119,7 +120,7 @@ BLINK_HOST_DEVICE inline void set_call(lane& here, device_call const& call, bool
   set_passages(here, reaches, call.reduces, sizes);
 }
 
-/// One rank's handle to its peers in a call. `Link` is one of `peer_memory.cuh`.
+/// One rank's handle to its peers in a call. `Link` is one of `peer_memory.hpp`, or a shaped one.
 template <transport Link>
 [[nodiscard]] BLINK_HOST_DEVICE Link link_of(device_call const& call, int rank) {
   Link link{};
@@ -132,6 +133,7 @@ template <transport Link>
     link.inputs = call.inputs;
     link.outputs = call.outputs;
   }
+  if constexpr (Link::is_shaped) link.latency_nanoseconds = call.latency_nanoseconds;
   return link;
 }
 

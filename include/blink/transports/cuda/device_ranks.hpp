@@ -132,12 +132,12 @@ class device_ranks {
 
   /// The prepared form of a schedule; made if it is new among `known`.
   ///
-  /// reaches: do kernels read and write buffers of other ranks?
-  /// more:    for the constructor of the prepared form
-  /// Throws:  precondition_error for another number of ranks; what that constructor throws.
+  /// layout: what the options do not say: do kernels read and write buffers of other ranks, are links shaped?
+  /// more:   for the constructor of the prepared form
+  /// Throws: precondition_error for another number of ranks; what that constructor throws.
   template <class Prepared, class... More>
   Prepared& find_or_prepare(std::vector<std::unique_ptr<Prepared>>& known, schedule const& plan,
-                            bool reaches, More... more) {
+                            wire_layout layout, More... more) {
     // Told to the other processes, too, which are at this step with a schedule that is right.
     if (plan.rank_count != rank_count()) {
       agree(others_.get(), "prepare", [&] { expect_ranks(plan, rank_count()); });
@@ -145,8 +145,6 @@ class device_ranks {
     for (auto& each : known) {
       if (each->prepared().source() == plan) return *each;
     }
-    wire_layout layout;
-    layout.reaches = reaches;
     layout.window = options_.window;
     layout.slot_bytes = options_.slot_bytes;
     return *known.emplace_back(std::make_unique<Prepared>(driver_, where_, budget_, plan, layout,

@@ -282,11 +282,11 @@ class device_schedule {
   }
 
   void make_parts() {
-    std::size_t const trees = prepared_.source().trees.size();
     for (std::size_t position = 0; position < where_.devices.size(); ++position) {
       auto const& here = where_.here(position);
       std::size_t const place = static_cast<std::size_t>(where_.first_place) + position;
-      parts_.push_back({here.device, device_tables(prepared_.tables(), here.ranks, trees),
+      parts_.push_back({here.device,
+                        device_tables(prepared_.tables(), here.ranks, prepared_.source()),
                         counter_bytes_[place], wire_bytes_[place]});
     }
   }
@@ -310,9 +310,6 @@ class device_schedule {
                           ? nullptr
                           : reinterpret_cast<wire_counters*>(memory + wires_[number].counters);
       wire.slots = has_slots ? memory + wires_[number].slots : nullptr;
-      wire.route = nullptr;  // in memory of the host; only shaped links look at it
-      wire.route_length = 0;
-      wire.due = nullptr;
     }
     return result;
   }

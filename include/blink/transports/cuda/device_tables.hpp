@@ -3,6 +3,7 @@
 
 #include <blink/collective.hpp>
 #include <blink/collectives/lane.hpp>
+#include <blink/collectives/schedule.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/cuda/device_call.hpp>
 #include <blink/transports/wire.hpp>
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
@@ -25,8 +27,9 @@ namespace blink::inline BLINK_ABI {
 }
 
 /// What the kernels of one device read and write of a schedule, as one piece of its memory: all
-/// wires, the lanes of the ranks there with their ends, the states of blocks, and room for the trees
-/// of a call. Made as an image in memory of the host, and read back as one.
+/// wires, the lanes of the ranks there with their ends, the states of blocks, room for the trees
+/// of a call, and for shaped wires their routes and the times of their messages. Made as an image in
+/// memory of the host, and read back as one.
 ///
 /// Memory: the image; three times the lanes of each rank.
 class device_tables {
@@ -42,8 +45,8 @@ class device_tables {
   /// Sets the places of all tables.
   ///
   /// ranks: those of the device
-  /// tree_count: of the schedule
-  device_tables(wire_tables const& tables, std::vector<int> const& ranks, std::size_t tree_count) {
+  /// plan: that of the tables
+  device_tables(wire_tables const& tables, std::vector<int> const& ranks, schedule const& plan) {
     std::size_t used = 0;
     auto const deal = [&](std::size_t bytes) {
       std::size_t const first = used;
@@ -67,16 +70,27 @@ class device_tables {
     }
     most_lanes_ = *std::max_element(lanes_of.begin(), lanes_of.end());
     states_at_ = deal(most_lanes_ * sizeof(block_state));
-    if (tree_count > device_call::most_trees) trees_at_ = deal(tree_count * sizeof(tree_call));
+    if (plan.trees.size() > device_call::most_trees) {
+      trees_at_ = deal(plan.trees.size() * sizeof(tree_call));
+    }
+    if (tables.layout().is_shaped) {
+      free_at_ = deal(plan.link_bytes_per_second.size() * sizeof(std::uint64_t));
+      due_at_ = deal(tables.wire_count() * tables.layout().window * sizeof(std::uint64_t));
+      std::size_t hops = 0;
+      for (std::uint32_t number = 0; number < tables.wire_count(); ++number) {
+        hops += tables.wires()[number].route_length;
+      }
+      routes_at_ = deal(hops * sizeof(route_link));
+    }
     image_.assign(used, std::byte{0});
   }
 
   /// Fills the image, as it is before the first call.
   ///
-  /// base: where it will be in memory of the device; `wires`: with their addresses on devices
-  void make_image(wire_tables const& tables, std::vector<shared_wire> const& wires,
-                  std::byte* base) {
+  /// base: where it will be in memory of the device; `wires`: with counters and slots there
+  void make_image(wire_tables const& tables, std::vector<shared_wire> wires, std::byte* base) {
     base_ = base;
+    put_routes(tables, wires);
     put(0, wires.data(), wires.size());
     for (std::size_t k = 0; k < ranks_.size(); ++k) {
       auto& here = ranks_[k];
@@ -161,6 +175,29 @@ class device_tables {
     return kinds[list];
   }
 
+  // What wires have in memory of the host is of no use to a device.
+  void put_routes(wire_tables const& tables, std::vector<shared_wire>& wires) {
+    std::size_t next_route = routes_at_;
+    std::size_t next_due = due_at_;
+    for (auto& wire : wires) {
+      auto const* const route = std::exchange(wire.route, nullptr);
+      auto const length = std::exchange(wire.route_length, 0U);
+      wire.due = nullptr;
+      if (!tables.layout().is_shaped) continue;
+      wire.due = reinterpret_cast<std::uint64_t*>(base_ + next_due);
+      next_due += wire.window * sizeof(std::uint64_t);
+      if (length == 0) continue;
+      std::vector<route_link> copies(route, route + length);
+      for (auto& over : copies) {
+        over.free_at = reinterpret_cast<std::uint64_t*>(base_ + free_at_) + over.link;
+      }
+      put(next_route, copies.data(), copies.size());
+      wire.route = reinterpret_cast<route_link const*>(base_ + next_route);
+      wire.route_length = length;
+      next_route += length * sizeof(route_link);
+    }
+  }
+
   template <class T>
   void put(std::size_t at, T const* first, std::size_t count) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -178,8 +215,9 @@ class device_tables {
   std::byte* base_ = nullptr;
   std::vector<std::size_t> ends_at_;  // by rank here, in the image
   std::size_t ranks_at_ = 0, states_at_ = 0;
-  std::size_t trees_at_ = 0;    // 0: there is none
-  std::size_t most_lanes_ = 0;  // of all phases
+  std::size_t trees_at_ = 0;                              // 0: there is none
+  std::size_t most_lanes_ = 0;                            // of all phases
+  std::size_t free_at_ = 0, due_at_ = 0, routes_at_ = 0;  // of shaped wires
 };
 
 }  // namespace blink::inline BLINK_ABI

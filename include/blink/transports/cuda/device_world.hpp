@@ -71,12 +71,15 @@ namespace blink::inline BLINK_ABI {
 ///
 /// Protocols: how wires carry data, by size of the message (`modelled_protocol`, with the costs of the
 ///            options) or always the same (`fixed_protocol`): then the other's kernels are not compiled,
-///            and what they need is not allocated.
+///            and what they need is not allocated. Shaped links carry whole chunks only.
 template <polled_runtime Devices, transport Link, protocol_chooser Protocols = modelled_protocol>
 class basic_device_world
     : public checked_calls<basic_device_world<Devices, Link, Protocols>, Devices> {
   using ranks = checked_calls<basic_device_world, Devices>;
   friend ranks;
+  static_assert(!Link::is_shaped || !may_choose<Protocols, small_packets>,
+                "blink: packets do not say when they arrive; shaped links take "
+                "fixed_protocol<whole_chunks>");
 
  public:
   using link_type = Link;
@@ -84,8 +87,8 @@ class basic_device_world
   using typename ranks::stream;
   using typename ranks::streams;
 
-  /// Throws: precondition_error for options that are out of range, and devices that do not exist or
-  ///         cannot do this; resource_error, device_error.
+  /// Throws: precondition_error for options that are out of range, devices that do not exist or
+  ///         cannot do this, and shaped links between devices; resource_error, device_error.
   explicit basic_device_world(Devices& driver, device_world_options const& options)
       : basic_device_world(driver, options, std::unique_ptr<host_processes>()) {}
 
@@ -120,7 +123,10 @@ class basic_device_world
   /// Throws: precondition_error if it is not a schedule, for another number of ranks, or joins
   ///         devices that do not reach each other; resource_error if it is more than the cap.
   prepared_type& prepare(schedule const& plan) {
-    return this->find_or_prepare(prepared_, plan, reaching_transport<Link>, others_.get(),
+    wire_layout layout;
+    layout.reaches = reaching_transport<Link>;
+    layout.is_shaped = Link::is_shaped;
+    return this->find_or_prepare(prepared_, plan, layout, others_.get(),
                                  options_.packet_slot_bytes);
   }
 
@@ -292,8 +298,17 @@ class basic_device_world
   basic_device_world(Devices& driver, device_world_options const& options,
                      std::unique_ptr<host_processes> others)
       : ranks(driver, options, std::move(others), detail::fingerprint_of_types<Protocols>()),
-        launcher_(driver, where_, this->budget_, options_, others_.get()),
+        launcher_((expect_one_clock(), driver), where_, this->budget_, options_, others_.get()),
         waits_(driver, where_.devices) {}
+
+  // All processes find the same.
+  void expect_one_clock() const {
+    if (!Link::is_shaped || where_.places.size() == 1) return;
+    throw precondition_error(
+        "device_world: shaped links expect all ranks on one device of one process, whose clock "
+        "times their messages; " +
+        where_.name(0) + " and " + where_.name(where_.places[1].ranks[0]) + " are not");
+  }
 
   // Somebody may still use the memory.
   void keep_memory_for_ever() {
@@ -381,6 +396,7 @@ class basic_device_world
       std::copy(trees.begin(), trees.end(), call.trees);
     }
     call.slot_bytes = plan.prepared().tables().layout().slot_bytes;
+    call.latency_nanoseconds = plan.prepared().latency_nanoseconds();
     call.rank_count = static_cast<std::uint32_t>(this->rank_count());
     call.lanes_per_block = blocks.lanes_per_block;
     call.phases = phases;

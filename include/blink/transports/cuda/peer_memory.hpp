@@ -17,6 +17,8 @@ namespace blink::inline BLINK_ABI {
 /// The launch is the agreement: all ranks' kernels run at once (one cooperative kernel, or one for
 /// each GPU), so peers are always present.
 struct slot_peer_link {
+  static constexpr bool is_shaped = false;
+
   shared_wire* wires = nullptr;
   counter* abort = nullptr;  ///< other than 0: give up; may be set by the host
   std::size_t bytes_of_slot = 0;

@@ -101,7 +101,7 @@ class basic_nccl_world : public checked_calls<basic_nccl_world<Devices, Calls>, 
     std::exception_ptr refusal;
     std::string why;
     try {
-      made = &this->find_or_prepare(prepared_, plan, false);
+      made = &this->find_or_prepare(prepared_, plan, wire_layout{});
     } catch (error const& failure) {
       refusal = std::current_exception();
       why = failure.what();
