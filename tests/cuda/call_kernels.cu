@@ -12,6 +12,7 @@
 #include <blink/transports/cuda/list_batch.hpp>
 #include <blink/transports/cuda/peer_memory.hpp>
 #include <blink/transports/cuda/piece_call.hpp>
+#include <blink/transports/cuda/shaped_peer_link.hpp>
 #include <blink/transports/cuda/step_kernel.cuh>
 #include <blink/transports/cuda/work_kernel.cuh>
 
@@ -49,6 +50,7 @@ using widened_sum = decltype(blink::accumulate_in<float>(blink::sum{}));
 
 BLINK_DEFINE_CALL_KERNEL(blink::reaching_peer_link, float, blink::sum);
 BLINK_DEFINE_CALL_KERNEL(blink::reaching_peer_link, blink::bfloat16, widened_sum);
+BLINK_DEFINE_CALL_KERNEL(blink::shaped_peer_link, float, blink::sum);
 BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_link, float, blink::sum, blink::small_packets);
 BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_link, blink::bfloat16, widened_sum, blink::small_packets);
 BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_link, unsigned char, blink::detail::no_reducer,

@@ -6,6 +6,7 @@
 #include <blink/collectives/detail/no_reducer.hpp>
 #include <blink/reducers.hpp>
 #include <blink/transports/cuda/peer_memory.hpp>
+#include <blink/transports/cuda/shaped_peer_link.hpp>
 #include <blink/transports/cuda/walk_kernel.cuh>
 
 #include <cstdint>
@@ -31,6 +32,7 @@ struct complex_sum {
 }  // namespace inspected
 
 using blink::reaching_peer_link;
+using blink::shaped_peer_link;
 using blink::slot_peer_link;
 
 // KERNEL(name in the table, arguments of walk_kernel)
@@ -42,6 +44,7 @@ KERNEL(copy, slot_peer_link, std::uint8_t, inspected::bytes)
 KERNEL(copy_reaching, reaching_peer_link, std::uint8_t, inspected::bytes)
 KERNEL(sum_float, slot_peer_link, float, blink::sum)
 KERNEL(sum_float_reaching, reaching_peer_link, float, blink::sum)
+KERNEL(sum_float_shaped, shaped_peer_link, float, blink::sum)
 KERNEL(scaled_sum_float, slot_peer_link, float, blink::scaled_sum<float>)
 KERNEL(sum_bfloat16, slot_peer_link, blink::bfloat16, inspected::widened_sum)
 KERNEL(avg_float8, slot_peer_link, blink::float8_e4m3, inspected::widened_avg)

@@ -189,6 +189,25 @@ TEST(shaped_device, a_communicator_waits_for_links_and_latency) {
   EXPECT_GE(looked_at_clock::now() - before, 25'000'000U);
 }
 
+// What a call that failed has left on a link is forgotten.
+TEST(shaped_device, a_message_that_takes_longer_than_the_deadline_fails_the_call) {
+  emulated_devices machine({.devices = 1});
+  auto options = options_in_vectors({0, 0});
+  options.slot_bytes = 1'000'000;
+  options.deadline = std::chrono::milliseconds(1500);  // room for busy machines
+  world all(machine, options);
+  auto plan = pair_over({0});
+  plan.link_bytes_per_second[0] = 1e4;
+  device_case<std::uint8_t> slow(case_of(collective::broadcast, 1'000'000, 1), plan);
+  slow.enqueue(all, blink::sum{});
+  EXPECT_ERROR(all.wait(), "waits for rank 0 (device 0) to send it");
+  all.recover();
+  device_case<std::uint8_t> small(case_of(collective::broadcast, 100, 1), plan);
+  small.enqueue(all, blink::sum{});
+  all.wait();
+  EXPECT_EQ(small.wrong(blink::sum{}), "");
+}
+
 // The machine of the Blink paper's example: six of a DGX-1V's GPUs.
 TEST(shaped_device, trees_beside_the_ring_are_as_predicted) {
   auto const machine = blink::subset(blink::machines::dgx1v(), {0, 1, 2, 3, 4, 5});

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `./check --gpu` runs on one GPU: all collectives, types, reducers and sizes on 2 to 16 virtual
-// ranks, forests of real machines, replays of graphs, refusals, figures, and NCCL beside it where it
-// takes several ranks on one GPU. Exits with 77, "skipped", without a GPU.
+// ranks, forests of real machines, replays of graphs, refusals, figures, plans over links as slow as
+// their machine's, and NCCL beside it where it takes several ranks on one GPU. Exits with 77, "skipped",
+// without a GPU.
 //
-//   gpu_suite [--seconds S] [--quick] [--json FILE] [METHODS.json ...]
+//   gpu_suite [--seconds S] [--quick] [--json FILE] [--shaped METHODS.json]... [METHODS.json ...]
 
 #include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/flow_schedules.hpp>
+#include <blink/collectives/schedule_blocks.hpp>
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/bitwise.hpp>
@@ -44,6 +46,7 @@ struct settings {
   bool is_quick = false;
   std::string json;
   std::vector<std::string> methods;
+  std::vector<std::string> shaped;  ///< methods whose rates count; the first beside each other one
 };
 
 blink::device_world_options on_gpu_0(int ranks) {
@@ -141,11 +144,10 @@ struct bench {
 };
 
 /// One case: empty if all elements are right. A failure leaves the world fit for the next case.
-template <class T, class Reducer>
-std::string run_case(bench& on, named_schedule const& way, collective kind, std::size_t count,
-                     std::size_t offset, Reducer const& reduce) {
+template <class T, class World, class Reducer>
+std::string run_case_in(World& world, bench& on, named_schedule const& way, collective kind,
+                        std::size_t count, std::size_t offset, Reducer const& reduce) {
   static std::uint32_t seed = 0;
-  auto& world = on.world(way.plan.rank_count);
   try {
     auto& plan = world.prepare(way.plan);
     for (int repeat = 0; repeat < 2; ++repeat) {
@@ -165,6 +167,12 @@ std::string run_case(bench& on, named_schedule const& way, collective kind, std:
   } catch (blink::error const& failure) {
     return failure.what();
   }
+}
+
+template <class T, class Reducer>
+std::string run_case(bench& on, named_schedule const& way, collective kind, std::size_t count,
+                     std::size_t offset, Reducer const& reduce) {
+  return run_case_in<T>(on.world(way.plan.rank_count), on, way, kind, count, offset, reduce);
 }
 
 std::vector<std::size_t> counts_for(bool is_quick) {
@@ -466,6 +474,103 @@ void run_speed(part& results, bench& on) {
                  1000 * flag_exchange_milliseconds(on.stream, 120));
 }
 
+/// A link of its own for each edge of a ring.
+blink::schedule ring_over_links(int ranks, double bytes_per_second) {
+  auto plan = blink::ring_schedule(ranks);
+  plan.link_bytes_per_second.assign(static_cast<std::size_t>(ranks * ranks), bytes_per_second);
+  for (auto& tree : plan.trees) {
+    auto const add = [&](std::vector<int> const& parents, std::vector<std::vector<int>>& routes) {
+      routes.assign(parents.size(), {});
+      for (std::size_t rank = 0; rank < parents.size(); ++rank) {
+        if (parents[rank] >= 0) routes[rank] = {static_cast<int>(rank) * ranks + parents[rank]};
+      }
+    };
+    add(tree.reduce_parent, tree.reduce_route);
+    add(tree.broadcast_parent, tree.broadcast_route);
+  }
+  return plan;
+}
+
+/// Rates of one plan over shaped links, in bytes per second; 0: not measured.
+struct shaped_rates {
+  std::string name;
+  double predicted = 0;
+  double reached = 0;
+};
+
+/// A plan over links so slow that what this GPU takes for moving data does not count.
+shaped_rates run_shaped_plan(part& results, bench& on, collective kind, named_schedule way,
+                             blink::device_world_options options) {
+  constexpr double scale = 0.1;
+  std::size_t const bytes = on.what.is_quick ? std::size_t{1} << 20 : std::size_t{1} << 28;
+  std::size_t const count = bytes / sizeof(float);
+  int const ranks = way.plan.rank_count;
+  shaped_rates rates;
+  rates.name = std::string(blink::to_text(kind)) + ", " + way.name;
+  if (arena::needed<float>(kind, ranks, count) > on.memory.bytes()) {
+    results.note(rates.name + ": not enough memory");
+    return rates;
+  }
+  if (!results.has_time()) return rates;
+  for (auto& rate : way.plan.link_bytes_per_second) rate *= scale;
+  options.devices.assign(static_cast<std::size_t>(ranks), 0);
+  blink::shaped_device_world world(options);
+  results.add(rates.name, run_case_in<float>(world, on, way, kind, count, 0, blink::sum{}));
+  rates.predicted = blink::predicted_bytes_per_second(way.plan, kind);
+  if (on.what.is_quick || rates.predicted == 0) return rates;
+  auto& plan = world.prepare(way.plan);
+  auto const buffers = on.memory.buffers<float>(kind, ranks, count, 0, 1, on.stream);
+  double const time = milliseconds_of(
+      on.stream, 5, [&] { call(world, plan, kind, buffers, blink::sum{}, on.stream); });
+  world.wait({on.stream});
+  bool const has_blocks = blink::has_input_blocks(kind) || blink::has_output_blocks(kind);
+  rates.reached = static_cast<double>(bytes) * (has_blocks ? ranks : 1) / time * 1e3;
+  results.figure(rates.name + ", predicted GB/s", rates.predicted * 1e-9);
+  results.figure(rates.name + ", reached GB/s", rates.reached * 1e-9);
+  results.figure("  reached over predicted", rates.reached / rates.predicted);
+  return rates;
+}
+
+/// Links as slow as a schedule's: right results, then the first plan of --shaped beside the others.
+void run_shaped(part& results, bench& on) {
+  auto options = on_gpu_0(6);
+  options.slot_bytes = std::size_t{1} << 16;  // takes 13 us or more: many ticks of the clock
+  options.window = 8;
+  {
+    blink::shaped_device_world world(options);
+    for (std::size_t const count : counts_for(true)) {
+      for (auto const kind :
+           {collective::all_reduce, collective::reduce_scatter, collective::all_gather}) {
+        results.add(std::string(blink::to_text(kind)) + ", ring, count " + std::to_string(count),
+                    run_case_in<float>(world, on, {"ring", ring_over_links(6, 1e10)}, kind, count,
+                                       count % 2, blink::sum{}));
+      }
+    }
+  }
+  if (on.what.shaped.empty()) results.note("no files of methods for shaped links were given");
+  shaped_rates first;
+  for (auto const& file : on.what.shaped) {
+    for (auto const& table : read_methods(file)) {
+      for (auto const& each : table.methods) {
+        auto const rates =
+            run_shaped_plan(results, on, table.collective, {each.name, each.plan}, options);
+        if (first.reached == 0 || rates.reached == 0) {
+          first = first.reached == 0 ? rates : first;
+          continue;
+        }
+        auto const ratio = first.name + " over " + rates.name;
+        double const predicted = first.predicted / rates.predicted;
+        double const reached = first.reached / rates.reached;
+        results.figure(ratio + ", predicted", predicted);
+        results.figure(ratio + ", reached", reached);
+        if (reached < 0.9 * predicted || reached > 1.1 * predicted) {
+          results.note(ratio + ": not as predicted within 10 %");
+        }
+      }
+    }
+  }
+}
+
 void run_nccl(part& results, bench& on) {
   std::string why;
   auto nccl = load_nccl(why);
@@ -538,6 +643,8 @@ settings read_arguments(int count, char** words) {
       }
     } else if (word == "--json") {
       result.json = next();
+    } else if (word == "--shaped") {
+      result.shaped.push_back(next());
     } else if (word.starts_with("--")) {
       throw std::runtime_error("unknown option " + word);
     } else {
@@ -567,7 +674,7 @@ int run(settings const& what) {
   };
   run_part("refusals", 0.05, [&](part& p) { run_refusals(p, on); });
   run_part("moves", 0.15, [&](part& p) { run_moves(p, on); });
-  run_part("reductions", 0.35, [&](part& p) {
+  run_part("reductions", 0.3, [&](part& p) {
     run_reducer<float>(p, on, "float sum", blink::sum{});
     run_reducer<float>(p, on, "float max", blink::max{});
     run_reducer<double>(p, on, "double product", blink::prod{});
@@ -583,6 +690,7 @@ int run(settings const& what) {
   });
   run_part("forests", 0.1, [&](part& p) { run_forests(p, on); });
   run_part("graphs", 0.05, [&](part& p) { run_graphs(p, on); });
+  run_part("shaped", 0.05, [&](part& p) { run_shaped(p, on); });
   if (!what.is_quick) {
     run_part("large", 0.1, [&](part& p) { run_large(p, on); });
     run_part("speed", 0.1, [&](part& p) { run_speed(p, on); });
