@@ -65,10 +65,10 @@ std::uint64_t nanoseconds_of(blink::schedule const& plan, std::size_t bytes,
   return device.nanoseconds();
 }
 
-/// From rank 0 to rank 1, over links of 10 and of 40 MB/s.
+/// From rank 0 to rank 1, over links of 1 and of 4 MB/s.
 blink::schedule pair_over(std::vector<int> const& route) {
   auto plan = blink::flat_schedule(2, 0);
-  plan.link_bytes_per_second = {1e7, 4e7};
+  plan.link_bytes_per_second = {1e6, 4e6};
   plan.trees[0].broadcast_route = {{}, route};
   return plan;
 }
@@ -95,7 +95,7 @@ TEST(shaped_device, captured_calls_are_replayed_between_others) {
 }
 
 TEST(shaped_device, random_calls_in_virtual_time_are_exact_and_no_sooner_than_links_allow) {
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < 55; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
     int const ranks = 2 + blink_test::below(random, 5);
@@ -107,7 +107,7 @@ TEST(shaped_device, random_calls_in_virtual_time_are_exact_and_no_sooner_than_li
     options.slot_bytes = 16 + random() % 2000;
     timed_device device(plan, options);
     for (int call = 0; call < 2; ++call) {
-      auto const what = case_of(kind, random() % 2000, seed);
+      auto const what = case_of(kind, random() % 700, seed);
       ASSERT_EQ((device.run<std::int32_t>(what, blink::avg{})), "");
       for (auto const least : device.least_nanoseconds()) EXPECT_GE(device.nanoseconds(), least);
     }
@@ -115,48 +115,48 @@ TEST(shaped_device, random_calls_in_virtual_time_are_exact_and_no_sooner_than_li
 }
 
 TEST(shaped_device, a_message_takes_as_long_as_the_slowest_link_of_its_route) {
-  EXPECT_EQ(nanoseconds_of(pair_over({0}), 200'000), 20'000'000U);
-  EXPECT_EQ(nanoseconds_of(pair_over({1}), 200'000), 5'000'000U);
-  EXPECT_EQ(nanoseconds_of(pair_over({1, 0}), 200'000), 20'000'000U);
-  EXPECT_EQ(nanoseconds_of(pair_over({}), 200'000), 0U);
-  EXPECT_EQ(nanoseconds_of(blink::flat_schedule(2, 0), 200'000), 0U);  // without rates
+  EXPECT_EQ(nanoseconds_of(pair_over({0}), 20'000), 20'000'000U);
+  EXPECT_EQ(nanoseconds_of(pair_over({1}), 20'000), 5'000'000U);
+  EXPECT_EQ(nanoseconds_of(pair_over({1, 0}), 20'000), 20'000'000U);
+  EXPECT_EQ(nanoseconds_of(pair_over({}), 20'000), 0U);
+  EXPECT_EQ(nanoseconds_of(blink::flat_schedule(2, 0), 20'000), 0U);  // without rates
 }
 
 TEST(shaped_device, messages_over_one_link_take_turns_and_others_do_not) {
   auto plan = pair_over({0});
   plan.trees.push_back(plan.trees[0]);  // each carries a half
-  EXPECT_EQ(nanoseconds_of(plan, 256'000), 25'600'000U);
+  EXPECT_EQ(nanoseconds_of(plan, 25'600), 25'600'000U);
   plan.trees[1].broadcast_route = {{}, {1}};
-  EXPECT_EQ(nanoseconds_of(plan, 256'000), 12'800'000U);
+  EXPECT_EQ(nanoseconds_of(plan, 25'600), 12'800'000U);
   plan.trees[0].broadcast_route = {{}, {0, 1}};  // takes its turn on link 1, and is no later for it
-  EXPECT_EQ(nanoseconds_of(plan, 256'000), 12'800'000U);
+  EXPECT_EQ(nanoseconds_of(plan, 25'600), 12'800'000U);
   plan.trees[0].broadcast_route = {{}, {1}};
-  EXPECT_EQ(nanoseconds_of(plan, 256'000), 6'400'000U);
-  plan.link_bytes_per_second = {2e7, 4e7};
+  EXPECT_EQ(nanoseconds_of(plan, 25'600), 6'400'000U);
+  plan.link_bytes_per_second = {2e6, 4e6};
   plan.trees[0].broadcast_route = {{}, {1, 0}};
   plan.trees[1].broadcast_route = {{}, {1}};
-  plan.trees[1].weight = 3;  // 64,000 bytes over both; 192,000 behind them on the faster one
-  EXPECT_EQ(nanoseconds_of(plan, 256'000), 6'400'000U);
+  plan.trees[1].weight = 3;  // 6,400 bytes over both; 19,200 behind them on the faster one
+  EXPECT_EQ(nanoseconds_of(plan, 25'600), 6'400'000U);
   // From one rank to two others: the link takes turns also where wires have other receivers.
   auto star = blink::flat_schedule(3, 0);
-  star.link_bytes_per_second = {1e7, 1e7};
+  star.link_bytes_per_second = {1e6, 1e6};
   star.trees[0].broadcast_route = {{}, {0}, {0}};
-  EXPECT_EQ(nanoseconds_of(star, 100'000), 20'000'000U);
+  EXPECT_EQ(nanoseconds_of(star, 10'000), 20'000'000U);
   star.trees[0].broadcast_route = {{}, {0}, {1}};
-  EXPECT_EQ(nanoseconds_of(star, 100'000), 10'000'000U);
+  EXPECT_EQ(nanoseconds_of(star, 10'000), 10'000'000U);
 }
 
 TEST(shaped_device, chunks_follow_each_other_as_far_as_the_window_lets_them) {
   auto plan = blink::chain_schedule(3, 0);
-  plan.link_bytes_per_second = {1e7, 1e7};
+  plan.link_bytes_per_second = {1e6, 1e6};
   plan.trees[0].broadcast_route = {{}, {0}, {1}};
-  plan.trees[0].chunk_bytes = 50'000;
+  plan.trees[0].chunk_bytes = 5'000;
   auto options = timed_options();
-  EXPECT_EQ(nanoseconds_of(plan, 200'000, options), 25'000'000U);  // 4 chunks, 2 steps
+  EXPECT_EQ(nanoseconds_of(plan, 20'000, options), 25'000'000U);  // 4 chunks, 2 steps
   options.costs.latency_seconds = 0.005;
-  EXPECT_EQ(nanoseconds_of(plan, 200'000, options), 35'000'000U);
+  EXPECT_EQ(nanoseconds_of(plan, 20'000, options), 35'000'000U);
   options.window = 1;  // a chunk arrives before the next one is sent
-  EXPECT_EQ(nanoseconds_of(plan, 200'000, options), 50'000'000U);
+  EXPECT_EQ(nanoseconds_of(plan, 20'000, options), 50'000'000U);
 }
 
 TEST(shaped_device, latency_is_of_each_message) {
@@ -178,11 +178,11 @@ struct looked_at_clock {
 TEST(shaped_device, a_communicator_waits_for_links_and_latency) {
   emulated_devices machine({.devices = 1});
   auto options = options_in_vectors({0, 0});
-  options.slot_bytes = 200'000;
+  options.slot_bytes = 20'000;
   options.costs.latency_seconds = 0.005;
   world_of<blink::shaped_peer_link_with<looked_at_clock>> all(machine, options);
   auto const before = looked_at_clock::now();
-  device_case<std::uint8_t> now(case_of(collective::broadcast, 200'000, 1), pair_over({0}));
+  device_case<std::uint8_t> now(case_of(collective::broadcast, 20'000, 1), pair_over({0}));
   now.enqueue(all, blink::sum{});
   all.wait();
   EXPECT_EQ(now.wrong(blink::sum{}), "");
@@ -193,16 +193,16 @@ TEST(shaped_device, a_communicator_waits_for_links_and_latency) {
 TEST(shaped_device, a_message_that_takes_longer_than_the_deadline_fails_the_call) {
   emulated_devices machine({.devices = 1});
   auto options = options_in_vectors({0, 0});
-  options.slot_bytes = 1'000'000;
+  options.slot_bytes = 100'000;
   options.deadline = std::chrono::milliseconds(1500);  // room for busy machines
   world all(machine, options);
   auto plan = pair_over({0});
-  plan.link_bytes_per_second[0] = 1e4;
-  device_case<std::uint8_t> slow(case_of(collective::broadcast, 1'000'000, 1), plan);
+  plan.link_bytes_per_second[0] = 1e3;
+  device_case<std::uint8_t> slow(case_of(collective::broadcast, 100'000, 1), plan);
   slow.enqueue(all, blink::sum{});
   EXPECT_ERROR(all.wait(), "waits for rank 0 (device 0) to send it");
   all.recover();
-  device_case<std::uint8_t> small(case_of(collective::broadcast, 100, 1), plan);
+  device_case<std::uint8_t> small(case_of(collective::broadcast, 10, 1), plan);
   small.enqueue(all, blink::sum{});
   all.wait();
   EXPECT_EQ(small.wrong(blink::sum{}), "");
@@ -211,33 +211,40 @@ TEST(shaped_device, a_message_that_takes_longer_than_the_deadline_fails_the_call
 // The machine of the Blink paper's example: six of a DGX-1V's GPUs.
 TEST(shaped_device, trees_beside_the_ring_are_as_predicted) {
   auto const machine = blink::subset(blink::machines::dgx1v(), {0, 1, 2, 3, 4, 5});
-  constexpr std::size_t count = std::size_t{1} << 18;
+  constexpr std::size_t count = std::size_t{1} << 16;
   for (auto const kind : {collective::all_reduce, collective::broadcast}) {
     blink::plan_request request;
     request.collective = kind;
+    // A thousandth of the rates: then it does not matter that times are whole nanoseconds.
+    auto const schedule_of = [&](blink::plan const& plan) {
+      return blink::make_schedule(machine, plan, 1e6);
+    };
     auto const rate_of = [&](blink::schedule const& plan, double& predicted) {
       predicted = blink::predicted_bytes_per_second(plan, kind);
       auto options = timed_options();
-      options.slot_bytes = 2048;  // many chunks: what a plan promises is for large buffers
+      options.slot_bytes = 512;  // many chunks: what a plan promises is for large buffers
       timed_device device(plan, options);
       EXPECT_EQ((device.run<std::int32_t>(case_of(kind, count, 1), blink::sum{})), "");
       double const rate = static_cast<double>(count * sizeof(std::int32_t)) * 1e9 /
                           static_cast<double>(device.nanoseconds());
-      EXPECT_LE(rate, predicted);
+      EXPECT_LE(rate, 1.001 * predicted);  // shares of trees are rounded to lines
       EXPECT_GE(rate, 0.9 * predicted);
       return rate;
     };
     double trees_predicted = 0, ring_predicted = 0;
-    double const trees = rate_of(
-        blink::make_schedule(machine, blink::plan_direct(machine, request)), trees_predicted);
-    double const ring =
-        rate_of(blink::make_schedule(machine, blink::plan_ring(machine, request)), ring_predicted);
+    double const trees =
+        rate_of(schedule_of(blink::plan_direct(machine, request)), trees_predicted);
+    double const ring = rate_of(schedule_of(blink::plan_ring(machine, request)), ring_predicted);
     double const predicted = trees_predicted / ring_predicted;
     if (kind == collective::all_reduce) {
-      EXPECT_DOUBLE_EQ(trees_predicted, 62.5e9);
-      EXPECT_DOUBLE_EQ(ring_predicted, 30e9);
+      EXPECT_DOUBLE_EQ(trees_predicted, 62.5e6);
+      EXPECT_DOUBLE_EQ(ring_predicted, 30e6);
     }
     EXPECT_NEAR(trees / ring / predicted, 1, 0.1) << blink::to_text(kind);
+    std::string const name(blink::to_text(kind));
+    RecordProperty(name + "_trees_over_promise", std::to_string(trees / trees_predicted));
+    RecordProperty(name + "_ring_over_promise", std::to_string(ring / ring_predicted));
+    RecordProperty(name + "_trees_over_ring", std::to_string(trees / ring));
   }
 }
 
