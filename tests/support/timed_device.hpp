@@ -10,7 +10,6 @@
 #include <blink/collectives/order.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/schedule.hpp>
-#include <blink/collectives/team_group.hpp>
 #include <blink/collectives/tree_walk.hpp>
 #include <blink/transports/cuda/device_call.hpp>
 #include <blink/transports/cuda/device_memory.hpp>
@@ -133,7 +132,7 @@ class timed_device {
            joins,
            {static_cast<T const*>(call.inputs[rank]), static_cast<T*>(call.outputs[rank])}});
     }
-    blink::team lone(1);
+    emulated_team lone(1);
     emulated_block const group(lone, 0);
     set_clock clock;
     std::uint64_t const begin = set_clock::time;
