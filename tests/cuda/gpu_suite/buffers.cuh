@@ -21,12 +21,18 @@ namespace gpu_suite {
 
 using gpu_test::check;
 
-/// Small whole numbers: sums and products of sixteen are exact in every type that is tested.
+/// Small whole numbers: sums and products of sixteen are exact in every type that is tested. Of what has a place
+/// it is the rank.
 template <class T>
 BLINK_HOST_DEVICE T element(int rank, std::uint64_t index, std::uint32_t seed) {
   std::uint64_t bits = index * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(rank) * 0xd1342543u;
   bits = (bits ^ (bits >> 31) ^ seed) * 0xbf58476d1ce4e5b9u;
-  return static_cast<T>(static_cast<float>(1 + (bits >> 40) % 2));
+  auto const small = static_cast<float>(1 + (bits >> 40) % 2);
+  if constexpr (requires(T const both) { both.index; }) {
+    return {small, rank};
+  } else {
+    return static_cast<T>(small);
+  }
 }
 
 template <class T>
@@ -115,10 +121,13 @@ class arena {
   }
 
   /// Buffers with fresh inputs, `offset` elements behind aligned addresses.
+  ///
+  /// is_in_place: the output is the input, or one of the two a block of the other
   template <class T>
   [[nodiscard]] std::vector<blink::rank_buffers<T>> buffers(blink::collective kind, int ranks,
                                                             std::size_t count, std::size_t offset,
-                                                            std::uint32_t seed, cudaStream_t on) {
+                                                            std::uint32_t seed, cudaStream_t on,
+                                                            bool is_in_place = false) {
     auto* next = static_cast<std::byte*>(memory_);
     auto const take = [&](bool has_blocks) {
       std::size_t const elements = has_blocks ? count * static_cast<std::size_t>(ranks) : count;
@@ -128,8 +137,13 @@ class arena {
     };
     std::vector<blink::rank_buffers<T>> result;
     for (int rank = 0; rank < ranks; ++rank) {
-      T* const input = take(blink::has_input_blocks(kind));
-      T* const output = take(blink::has_output_blocks(kind));
+      bool const input_has_blocks = blink::has_input_blocks(kind);
+      bool const output_has_blocks = blink::has_output_blocks(kind);
+      std::size_t const own_block = count * static_cast<std::size_t>(rank);
+      T* input = take(input_has_blocks || (is_in_place && output_has_blocks));
+      T* output = is_in_place ? input : take(output_has_blocks);
+      if (is_in_place && output_has_blocks && !input_has_blocks) input += own_block;
+      if (is_in_place && input_has_blocks && !output_has_blocks) output += own_block;
       std::size_t const inputs =
           blink::has_input_blocks(kind) ? count * static_cast<std::size_t>(ranks) : count;
       if (inputs > 0) fill<<<528, 256, 0, on>>>(input, inputs, rank, seed);
@@ -138,6 +152,7 @@ class arena {
     std::size_t const used = static_cast<std::size_t>(next - static_cast<std::byte*>(memory_));
     if (used > bytes_) throw std::runtime_error("the buffers of the suite are too small");
     for (auto const& own : result) {
+      if (is_in_place) break;
       std::size_t const outputs =
           blink::has_output_blocks(kind) ? count * static_cast<std::size_t>(ranks) : count;
       if (outputs > 0) {

@@ -12,8 +12,10 @@
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/bitwise.hpp>
+#include <blink/reducers/located.hpp>
 #include <blink/reducers/small_float.hpp>
 #include <blink/transports/cuda.cuh>
+#include <blink/transports/cuda/copy_world.hpp>
 #include <blink/version.hpp>
 
 #include "buffers.cuh"
@@ -146,14 +148,15 @@ struct bench {
 /// One case: empty if all elements are right. A failure leaves the world fit for the next case.
 template <class T, class World, class Reducer>
 std::string run_case_in(World& world, bench& on, named_schedule const& way, collective kind,
-                        std::size_t count, std::size_t offset, Reducer const& reduce) {
+                        std::size_t count, std::size_t offset, Reducer const& reduce,
+                        bool is_in_place = false) {
   static std::uint32_t seed = 0;
   try {
     auto& plan = world.prepare(way.plan);
     for (int repeat = 0; repeat < 2; ++repeat) {
       ++seed;
-      auto const buffers =
-          on.memory.buffers<T>(kind, way.plan.rank_count, count, offset, seed, on.stream);
+      auto const buffers = on.memory.buffers<T>(kind, way.plan.rank_count, count, offset, seed,
+                                                on.stream, is_in_place);
       call(world, plan, kind, buffers, reduce, on.stream);
       world.wait({on.stream});
       if (kind == collective::barrier) continue;
@@ -162,7 +165,7 @@ std::string run_case_in(World& world, bench& on, named_schedule const& way, coll
     }
     return "";
   } catch (blink::collective_error const& failure) {
-    world.recover();
+    if constexpr (requires { world.recover(); }) world.recover();
     return failure.what();
   } catch (blink::error const& failure) {
     return failure.what();
@@ -221,6 +224,55 @@ void run_moves(part& results, bench& on) {
         }
       }
     }
+  }
+}
+
+/// All collectives in one world; `use(kind, way, count)` returns what is wrong.
+template <class Use>
+void run_all_kinds(part& results, std::vector<int> const& numbers_of_ranks,
+                   std::vector<std::size_t> const& counts, Use const& use) {
+  for (auto const kind :
+       {collective::all_reduce, collective::reduce, collective::reduce_scatter,
+        collective::broadcast, collective::all_gather, collective::gather, collective::scatter,
+        collective::all_to_all, collective::send_to_next, collective::permute}) {
+    for (int const ranks : numbers_of_ranks) {
+      for (auto const& way : schedules_for(kind, ranks)) {
+        for (std::size_t const count : counts) {
+          if (!results.has_time()) continue;
+          results.add(std::string(blink::to_text(kind)) + ", " + way.name + ", " +
+                          std::to_string(ranks) + " ranks, count " + std::to_string(count),
+                      use(kind, way, count));
+        }
+      }
+    }
+  }
+}
+
+void run_in_place(part& results, bench& on) {
+  run_all_kinds(results, {2, 5, 8}, counts_for(true), [&](auto kind, auto const& way, auto count) {
+    return run_case_in<float>(on.world(way.plan.rank_count), on, way, kind, count, count % 2,
+                              blink::sum{}, true);
+  });
+}
+
+/// What communicators choose by the size of a call: packets alone.
+void run_packets(part& results, bench& on) {
+  using packet_world = blink::device_world_with<blink::fixed_protocol<blink::small_packets>>;
+  for (int const ranks : {2, 5, 8}) {
+    packet_world world(on_gpu_0(ranks));
+    run_all_kinds(results, {ranks}, {0, 1, 17, 257}, [&](auto kind, auto const& way, auto count) {
+      return run_case_in<float>(world, on, way, kind, count, count % 2, blink::sum{});
+    });
+  }
+}
+
+void run_copy_engines(part& results, bench& on) {
+  for (int const ranks : {2, 5}) {
+    blink::basic_copy_world<blink::cuda_devices> world(blink::cuda_devices::of_process(),
+                                                       on_gpu_0(ranks));
+    run_all_kinds(results, {ranks}, counts_for(true), [&](auto kind, auto const& way, auto count) {
+      return run_case_in<float>(world, on, way, kind, count, count % 2, blink::sum{});
+    });
   }
 }
 
@@ -455,6 +507,7 @@ void run_speed(part& results, bench& on) {
     two.wait({on.stream});
     results.figure("broadcast, 2 ranks, 256 MiB, chain, ms", time);
   }
+  double least = 0;  // of 8 B
   for (std::size_t const small : {std::size_t{2}, std::size_t{256}, std::size_t{16384}}) {
     auto few = buffers;
     for (auto& own : few) own.count = small;
@@ -466,10 +519,12 @@ void run_speed(part& results, bench& on) {
       results.figure("all_reduce, 8 ranks, " + std::to_string(small * sizeof(float)) + " B, " +
                          way.name + ", us",
                      1000 * time);
+      if (small == 2 && (least == 0 || time < least)) least = time;
     }
   }
-  results.figure("bare exchange of flags, 8 blocks, us",
-                 1000 * flag_exchange_milliseconds(on.stream, 8));
+  double const bare = flag_exchange_milliseconds(on.stream, 8);  // a block for each rank
+  results.figure("bare exchange of flags, 8 blocks, us", 1000 * bare);
+  results.figure("  8 B on 8 ranks, the best way, over that", least / bare);
   results.figure("bare exchange of flags, 120 blocks, us",
                  1000 * flag_exchange_milliseconds(on.stream, 120));
 }
@@ -673,8 +728,11 @@ int run(settings const& what) {
     results.end();
   };
   run_part("refusals", 0.05, [&](part& p) { run_refusals(p, on); });
-  run_part("moves", 0.15, [&](part& p) { run_moves(p, on); });
-  run_part("reductions", 0.3, [&](part& p) {
+  run_part("moves", 0.12, [&](part& p) { run_moves(p, on); });
+  run_part("in place", 0.04, [&](part& p) { run_in_place(p, on); });
+  run_part("packets", 0.02, [&](part& p) { run_packets(p, on); });
+  run_part("copy engines", 0.02, [&](part& p) { run_copy_engines(p, on); });
+  run_part("reductions", 0.25, [&](part& p) {
     run_reducer<float>(p, on, "float sum", blink::sum{});
     run_reducer<float>(p, on, "float max", blink::max{});
     run_reducer<double>(p, on, "double product", blink::prod{});
@@ -683,6 +741,7 @@ int run(settings const& what) {
     run_reducer<std::uint8_t>(p, on, "uint8 xor", blink::bit_xor{});
     run_reducer<std::uint32_t>(p, on, "uint32 or", blink::bit_or{});
     run_reducer<float>(p, on, "float multiplied by 2 before its sum", blink::scaled_sum<float>{2});
+    run_reducer<blink::located<float>>(p, on, "float min and its place", blink::min_location<>{});
     run_reducer<blink::bfloat16>(p, on, "bfloat16 sum in float",
                                  blink::accumulate_in<float>(blink::sum{}));
     run_reducer<blink::float16>(p, on, "float16 sum in float",
