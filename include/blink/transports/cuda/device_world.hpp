@@ -131,7 +131,7 @@ class basic_device_world
   }
 
   /// Makes what kernels of the user's own need for calling a collective, along `plan`; all processes do it together.
-  /// It is the communicator's, until its end.
+  /// It is the communicator's, until its end. Not over shaped links.
   ///
   /// Protocol: how wires carry data; packets for small calls: what a tree carries has to fit into its window
   /// Throws: precondition_error if the schedule does not carry it, is for another number of ranks, or joins devices
@@ -141,6 +141,7 @@ class basic_device_world
   [[nodiscard]] prepared_channels<Devices, T, Protocol> prepare_channels(
       schedule const& plan, channel_options const& wanted) {
     static_assert(detail::is_element<T>, "blink: elements are trivially copyable and not const");
+    static_assert(!Link::is_shaped, "blink: channels go at full speed; shaped links carry calls");
     agree(others_.get(), "prepare_channels", [&] { expect_ranks(plan, this->rank_count()); });
     channel_elements const elements{sizeof(T), std::is_same_v<Protocol, small_packets>};
     auto& made = channels_.emplace_back(std::make_unique<device_channels<Devices>>(
