@@ -8,38 +8,29 @@
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/transports/cuda.cuh>
 
-#include <cuda_runtime.h>
+#include "on_gpu.cuh"
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace channels_test {
 
-constexpr int skipped = 77;
 constexpr int ranks = 4;
 constexpr std::uint32_t threads = 256;
 
-/// Memory that host and device reach: of each rank one buffer.
-class managed_buffers {
+/// Of each rank one buffer.
+class rank_memory {
  public:
-  explicit managed_buffers(std::size_t count) : count_(count) {
-    auto const result = cudaMallocManaged(&data_, ranks * count * sizeof(float));
-    if (result != cudaSuccess) throw std::runtime_error(cudaGetErrorString(result));
-  }
-  managed_buffers(managed_buffers const&) = delete;
-  managed_buffers& operator=(managed_buffers const&) = delete;
-  ~managed_buffers() { cudaFree(data_); }
-  [[nodiscard]] float* of(std::size_t rank) const { return data_ + rank * count_; }
+  explicit rank_memory(std::size_t count) : data_(ranks * count), count_(count) {}
+  [[nodiscard]] float* of(std::size_t rank) const { return data_.data() + rank * count_; }
   [[nodiscard]] std::size_t count() const { return count_; }
 
  private:
-  float* data_ = nullptr;
+  gpu_test::managed<float> data_;
   std::size_t count_;
 };
 
@@ -76,7 +67,7 @@ struct summing {
 };
 
 template <std::uint32_t Warps>
-std::vector<summing<Warps>> kernels_of(managed_buffers const& all, std::size_t count,
+std::vector<summing<Warps>> kernels_of(rank_memory const& all, std::size_t count,
                                        std::uint32_t calls) {
   std::vector<summing<Warps>> result;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -95,7 +86,7 @@ std::size_t sum_in_channels(blink::device_world& world, std::size_t count) {
   constexpr std::uint32_t channels = blocks * parts;
   auto const made = world.prepare_channels<float, Protocol>(
       blink::ring_schedule(ranks), {.most_count = count, .channels = channels});
-  managed_buffers const all(channels * count);
+  rank_memory const all(channels * count);
   std::size_t wrong = 0;
   for (int launch = 0; launch < 2; ++launch) {
     auto const kernels = kernels_of<Warps>(all, count, 2);
@@ -117,7 +108,7 @@ std::size_t sum_in_channels(blink::device_world& world, std::size_t count) {
 std::string error_of_silence(blink::device_world& world) {
   auto const made = world.prepare_channels<float>(blink::chain_schedule(ranks, 0),
                                                   {.most_count = 100, .channels = 3});
-  managed_buffers const all(300);
+  rank_memory const all(300);
   auto kernels = kernels_of<0>(all, 100, 1);
   kernels[ranks - 1].silent_channel = 1;
   world.launch(made, kernels, {.blocks = 3, .threads = threads});
@@ -150,13 +141,6 @@ int run() {
 
 }  // namespace channels_test
 
-int main() try {
-  if (blink::cuda_devices::of_process().device_count() == 0) {
-    std::printf("no GPU: %s\n", blink::cuda_devices::why_none().c_str());
-    return channels_test::skipped;
-  }
-  return channels_test::run();
-} catch (std::exception const& failure) {
-  std::printf("%s\n", failure.what());
-  return 1;
+int main() {
+  return gpu_test::run_on_gpu(channels_test::run);
 }
