@@ -3,22 +3,36 @@
 
 #include <blink/collectives/thread_group.hpp>
 #include <blink/config.hpp>
+#include <blink/error.hpp>
+
+#include <pthread.h>
 
 #include <atomic>
-#include <barrier>
-#include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace blink::inline BLINK_ABI {
 
 /// What the threads of one team share. It outlives every `team_group` that refers to it.
+///
+/// Its barrier is that of POSIX: those of libstdc++ share words with others whose addresses are alike, which
+/// ThreadSanitizer takes for an order between teams.
 class team {
  public:
-  explicit team(std::uint32_t size) : barrier_(static_cast<std::ptrdiff_t>(size)), size_(size) {}
+  /// Pre:    size > 0.
+  /// Throws: resource_error.
+  explicit team(std::uint32_t size) : size_(size) {
+    if (pthread_barrier_init(&barrier_, nullptr, size) != 0) {
+      throw resource_error("no barrier for a team of " + std::to_string(size) + " threads");
+    }
+  }
+  team(team const&) = delete;
+  team& operator=(team const&) = delete;
+  ~team() { pthread_barrier_destroy(&barrier_); }
 
  private:
   friend class team_group;
-  std::barrier<> barrier_;
+  pthread_barrier_t barrier_;
   std::uint32_t size_;
   bool said_ = false;
   std::atomic<bool> any_said_ = false;
@@ -35,7 +49,7 @@ class team_group {
 
   [[nodiscard]] std::uint32_t thread_rank() const { return rank_; }
   [[nodiscard]] std::uint32_t size() const { return team_->size_; }
-  void sync() const { team_->barrier_.arrive_and_wait(); }
+  void sync() const { pthread_barrier_wait(&team_->barrier_); }
   [[nodiscard]] bool from_leader(bool said) const {
     if (rank_ == 0) team_->said_ = said;
     sync();
