@@ -270,6 +270,50 @@ TEST(device_channels, calls_that_cannot_be_are_refused) {
   EXPECT_ERROR(two.all.wait(), "all_to_all in channel 0: the output is the input");
 }
 
+TEST(device_channels, a_missing_reducer_is_refused) {
+  pair_of_ranks two;
+  std::vector<int> values{1, 2};
+  auto const kernel_of = [](int* value) {
+    return [value](auto const group, auto const& own, std::uint32_t) {
+      (void)own.run(group, 0, value, value, 1);
+    };
+  };
+  two.all.launch(two.made, std::vector{kernel_of(&values[0]), kernel_of(&values[1])}, {});
+  EXPECT_ERROR(two.all.wait(), "it combines elements, expected a reducer");
+}
+
+/// Adds up in 320 bytes what has four.
+struct in_many_places {
+  using accumulator = std::array<float, 80>;
+  [[nodiscard]] accumulator operator()(accumulator a, accumulator const& b) const {
+    for (std::size_t k = 0; k < a.size(); ++k) a[k] += b[k];
+    return a;
+  }
+  [[nodiscard]] accumulator lift(float value) const {
+    accumulator result{};
+    result[79] = value;
+    return result;
+  }
+  [[nodiscard]] float finish(accumulator const& all, int) const { return all[79]; }
+};
+TEST(device_channels, partial_results_may_be_much_larger_than_elements) {
+  emulated_devices machine({.devices = 1});
+  auto options = pair_of_ranks::options_of({0, 0});
+  options.slot_bytes = 1 << 14;
+  world all(machine, options);
+  auto const made = all.prepare_channels<float>(blink::chain_schedule(2, 0),
+                                                channels_of(blink::collective::all_reduce, 1, 1));
+  std::vector<float> values{3, 5};
+  auto const kernel_of = [](float* value) {
+    return [value](auto const group, auto const& own, std::uint32_t) {
+      (void)own.run(group, 0, value, value, 1, in_many_places{});
+    };
+  };
+  all.launch(made, std::vector{kernel_of(&values[0]), kernel_of(&values[1])}, {});
+  all.wait();
+  EXPECT_EQ(values, (std::vector<float>{8, 8}));
+}
+
 struct one_composition {
   blink_test::affine* data = nullptr;
   template <class Group, class Channels>
@@ -308,6 +352,9 @@ TEST(device_channels, what_cannot_be_prepared_is_refused) {
   EXPECT_ERROR((void)(two.all.prepare_channels<int, blink::small_packets>(
                    two.plan, channels_of(blink::collective::all_reduce, 1 << 20, 1))),
                "bytes as packets, expected at most");
+  EXPECT_ERROR((void)two.all.prepare_channels<int>(
+                   two.plan, channels_of(blink::collective::all_reduce, std::size_t{1} << 62, 1)),
+               "most_count <= 2^40");
 }
 
 TEST(device_channels, memory_is_counted_before_it_is_allocated) {
@@ -345,6 +392,9 @@ TEST(device_channels, launches_that_cannot_run_at_once_are_refused) {
   EXPECT_ERROR(two.all.launch(two.made, now.kernels(2), {.blocks = 2, .threads = 512}),
                "device 0 runs 1 blocks of 512 threads of this kernel at once, expected 2");
   EXPECT_ERROR(two.all.launch(two.made, now.kernels(1), {.blocks = 0}), "blocks >= 1");
+  pair_of_ranks on_one;
+  EXPECT_ERROR(on_one.all.launch(on_one.made, now.kernels(1), {.blocks = 1U << 31}),
+               "at once, expected 4294967296");
   EXPECT_ERROR(two.all.launch(two.made, now.kernels(1), {.threads = 48}), "multiple of 32");
   auto kernels = now.kernels(1);
   kernels.pop_back();
@@ -566,6 +616,22 @@ TEST(device_channels, processes_agree_about_channels_and_launches) {
     });
   });
   for (auto const& text : texts) EXPECT_SAYS(text, "count");
+}
+
+TEST(device_channels, processes_that_launch_with_other_channels_are_told) {
+  auto const texts = run(2, [](part& mine, int process) {
+    auto const plan = blink::ring_schedule(4);
+    auto const wanted = channels_of(blink::collective::all_reduce, 9, 2);
+    auto const first = mine.all.prepare_channels<int>(plan, wanted);
+    auto const second = mine.all.prepare_channels<int>(plan, wanted);
+    channel_case<int, blink::sum> now(case_of(blink::collective::all_reduce, 0, 1), plan,
+                                      {{5}, {6}}, mine.all.first_rank(), mine.all.ranks_here());
+    return error_of([&] {
+      mine.all.launch(process == 0 ? first : second, now.kernels(1), {});
+      mine.all.wait();
+    });
+  });
+  for (auto const& text : texts) EXPECT_SAYS(text, "channels 1, ");
 }
 
 TEST(device_channels, a_process_whose_kernel_does_not_call_is_named) {

@@ -33,7 +33,7 @@ BLINK_HOST_DEVICE inline std::uint64_t occupy(std::uint64_t& free_at, std::uint6
 /// Stamps a message with the time of its arrival. It occupies every link of its route for bytes / rate,
 /// in whole nanoseconds, rounded up so that no link is faster than it is; one after the other with all
 /// other messages over that link, whichever tree they belong to. It arrives when the last of its links is
-/// done, and the latency later. Edges without a route take no time.
+/// done, and the latency later. Edges without a route take nothing but the latency.
 ///
 /// now, latency: in nanoseconds of the clock that the receiver looks at, too
 /// Time: O(links of the route).

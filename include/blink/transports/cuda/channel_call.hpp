@@ -41,6 +41,7 @@ enum class channel_refusal : std::uint32_t {
   in_place,  ///< the output is the input, which is sent while others write there
   order,     ///< the reducer is not commutative, and the schedule mixes the ranks
   element,   ///< what the reducer sends does not fit into the slots
+  reducer,   ///< there is none, and the collective combines elements
 };
 
 /// What one rank has done in one channel; written by whoever leads the group that calls there.
@@ -123,8 +124,8 @@ class rank_channels {
   ///          before a barrier that both take part in, or the end of the kernel; input and output are the same
   ///          place, or the one that the collective says in place, or do not overlap.
   /// Post:    if `ok`, all threads see the result in the output, and nobody reads the input any more.
-  /// Returns: the same to all threads. If it is not `ok` the call has failed on all ranks, and so does each
-  ///          further one: the kernel ends, and `wait` of the communicator says why.
+  /// Returns: the same to all threads. If it is not `ok` no later call succeeds on any rank: the kernel ends, and
+  ///          `wait` of the communicator says why. Others may have got `ok` in this one.
   template <thread_group Group, reducer_for<T> Reducer>
   BLINK_HOST_DEVICE status run(Group const group, std::uint32_t channel, T const* input, T* output,
                                std::size_t count, Reducer const& reduce) const {
@@ -188,6 +189,10 @@ class rank_channels {
     constexpr bool has_packets = std::is_same_v<Protocol, small_packets>;
     // Packets of a lane have to fit into its window, which was compared with the elements.
     std::size_t const most_bytes = has_packets ? all_->element_bytes : all_->slot_bytes;
+    if (std::is_same_v<Reducer, detail::no_reducer> && all_->reduces &&
+        all_->kind != collective::barrier) {
+      return channel_refusal::reducer;
+    }
     if (count > all_->most_count) return channel_refusal::count;
     if (all_->keeps_input && input == output && count > 0) return channel_refusal::in_place;
     if (!is_commutative<Reducer> && all_->reduces && !all_->keeps_order) {

@@ -62,11 +62,12 @@ template <class Work, device_runtime Devices>
                                           kernel_shape const& shape) {
   constexpr auto not_a_collective = static_cast<collective>(collective_names.size());
   return {not_a_collective,
-          channels.prepared().fingerprint(),
+          channels.identity(),
           shape.blocks,
           channels.elements().bytes,
-          detail::names_of<Work>(),
-          detail::fingerprint_of_types<Work>()};
+          "channels " + std::to_string(channels.number()) + ", " +
+              std::string(detail::names_of<Work>()),
+          detail::fingerprint_of_types<Work>() + channels.number()};
 }
 
 /// A kernel of the user's own that is known to fit on all devices of a process.
@@ -111,12 +112,13 @@ class kernel_launch {
   void launch(std::size_t position, channel_table const& table, typename Devices::stream on) const {
     Work work = works_[position];
     work.table = table;
-    driver_.launch_work(where_.devices[position], blocks_on(position), threads_, work, on);
+    auto const blocks = static_cast<std::uint32_t>(blocks_on(position));  // there is room for them
+    driver_.launch_work(where_.devices[position], blocks, threads_, work, on);
   }
 
  private:
-  [[nodiscard]] std::uint32_t blocks_on(std::size_t position) const {
-    return works_[position].blocks * static_cast<std::uint32_t>(where_.here(position).ranks.size());
+  [[nodiscard]] std::uint64_t blocks_on(std::size_t position) const {
+    return std::uint64_t{works_[position].blocks} * where_.here(position).ranks.size();
   }
   // Blocks wait for each other, so that all of them run at once.
   void choose_threads() {

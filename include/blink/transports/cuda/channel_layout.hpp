@@ -102,8 +102,13 @@ class channel_layout {
                "ranks";
       case channel_refusal::element:
         return "what the reducer sends is larger than " +
-               std::string(wires_.has_packets ? "an element, and goes by packets"
-                                              : "a slot (device_world_options::slot_bytes)");
+               (wires_.has_packets
+                    ? "an element, and goes by packets"
+                    : "the " + std::to_string(wires_.slot_bytes) +
+                          " bytes of a slot: the largest chunk, at least 4096 bytes if "
+                          "device_world_options::slot_bytes allows");
+      case channel_refusal::reducer:
+        return "it combines elements, expected a reducer";
       case channel_refusal::none:
         break;
     }
@@ -111,10 +116,13 @@ class channel_layout {
   }
 
  private:
+  static constexpr std::size_t most_elements = std::size_t{1} << 40;  // far from what 64 bits count
+
   static void check(schedule const& plan, channel_options const& wanted) {
     validate(plan);
     validate_for(plan, wanted.kind);
     expects(wanted.channels >= 1, "channel_options: channels >= 1");
+    expects(wanted.most_count <= most_elements, "channel_options: most_count <= 2^40");
     for (auto const rank : ranks_without_trees(plan)) {
       if (wanted.most_count == 0 || !blink::has_equal_roots(plan, wanted.kind)) break;
       throw precondition_error("prepare_channels: rank " + std::to_string(rank) +
@@ -133,8 +141,12 @@ class channel_layout {
     for (std::size_t index = 0; index < plan_.trees.size(); ++index) {
       auto& made = trees_.emplace_back();
       made.share = in_lowest_terms(parts.share_of(index, wanted_.kind));
-      auto const most = std::max(wanted_.most_count, wires_.slot_bytes);
-      if (made.share.total > (std::uint64_t{1} << 63) / std::max<std::size_t>(1, most)) {
+      // Periods of reducers that promise an order have more elements than a slot.
+      std::uint64_t const slots = made.share.total / made.share.heaviest + 1;
+      std::uint64_t const most =
+          std::max({std::uint64_t{1}, std::uint64_t{wanted_.most_count},
+                    slots > most_elements ? ~std::uint64_t{0} : slots * wires_.slot_bytes});
+      if (made.share.total > (std::uint64_t{1} << 63) / most) {
         throw precondition_error("prepare_channels: weights of trees sum to " +
                                  std::to_string(made.share.total) +
                                  ", expected less for counts of " + std::to_string(most));
@@ -157,8 +169,8 @@ class channel_layout {
             share.heaviest / common};
   }
   [[nodiscard]] std::size_t needed_slot_bytes(channel_elements const& elements) const {
-    std::size_t needed =
-        std::max<std::size_t>(256, elements.bytes);  // what reducers send may be larger
+    constexpr std::size_t least = 4096;  // what reducers send may be larger than elements
+    std::size_t needed = std::max(least, elements.bytes);
     for (auto const& tree : trees_) needed = std::max(needed, tree.chunk_bytes);
     constexpr std::size_t word =
         16;  // what is announced is aligned, and so are the next slot's accesses

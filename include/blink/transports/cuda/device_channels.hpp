@@ -43,15 +43,17 @@ class device_channels {
   /// Called by all processes together.
   ///
   /// others: null if all devices are of this process
+  /// number: among those of the communicator, equal in all processes
   /// Throws: precondition_error if the schedule does not carry the collective, for options that are out of
   ///         range or differ between processes; resource_error if the budget does not suffice, device_error;
   ///         what `host_processes` throws.
   device_channels(Devices& driver, rank_placement const& where, device_memory_budget& budget,
                   schedule const& plan, channel_options const& wanted,
                   channel_elements const& elements, device_world_options const& options,
-                  host_processes* others)
+                  host_processes* others, std::size_t number)
       : driver_(driver),
         where_(where),
+        number_(number),
         elements_(elements),
         layout_(agreed_layout(plan, wanted, elements, options, others)),
         wires_(driver, where, budget, layout_.repeated(), layout_.wires(), options.costs, others,
@@ -67,6 +69,14 @@ class device_channels {
   device_channels(device_channels const&) = delete;
   device_channels& operator=(device_channels const&) = delete;
 
+  [[nodiscard]] std::size_t number() const { return number_; }
+  /// Equal in all processes, and different for each of a communicator.
+  [[nodiscard]] std::uint64_t identity() const {
+    detail::fingerprint all;
+    all.add(prepared().fingerprint());
+    all.add(number_);
+    return all.value();
+  }
   [[nodiscard]] channel_options const& options() const { return layout_.options(); }
   [[nodiscard]] channel_elements const& elements() const { return elements_; }
   /// Of all channels together.
@@ -241,6 +251,7 @@ class device_channels {
 
   Devices& driver_;
   rank_placement const& where_;
+  std::size_t number_;
   channel_elements elements_;
   channel_layout layout_;
   device_schedule<Devices> wires_;

@@ -121,10 +121,13 @@ class device_launcher {
     publish(*failed_, 1);
   }
   /// After a failure: returns when the kernels of this process that have begun have ended.
-  void let_end() {
+  ///
+  /// limit: for those of the user's own, which may do something else for long before they call again
+  void let_end(std::chrono::nanoseconds limit) {
     flags_.raise();  // not all kernels reach all others
     // What has not begun may never do so.
     for (int const device : where_.devices) driver_.let_end(device);
+    (void)poll_until(std::chrono::steady_clock::now() + limit, [&] { return calls_.are_over(); });
   }
   /// See `running_calls::settle`.
   [[nodiscard]] std::optional<std::size_t> settle(std::chrono::nanoseconds limit) {

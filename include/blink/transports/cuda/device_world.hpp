@@ -145,7 +145,8 @@ class basic_device_world
     agree(others_.get(), "prepare_channels", [&] { expect_ranks(plan, this->rank_count()); });
     channel_elements const elements{sizeof(T), std::is_same_v<Protocol, small_packets>};
     auto& made = channels_.emplace_back(std::make_unique<device_channels<Devices>>(
-        driver_, where_, this->budget_, plan, wanted, elements, options_, others_.get()));
+        driver_, where_, this->budget_, plan, wanted, elements, options_, others_.get(),
+        channels_.size()));
     return prepared_channels<Devices, T, Protocol>(*made);
   }
 
@@ -232,7 +233,8 @@ class basic_device_world
   /// Throws: collective_error if a call has failed, also while a stream is held up. Then all kernels have ended that
   ///         have begun; the streams have come to their end, too, unless that takes longer than a second or half
   ///         of the deadline (a quarter with several processes): what is left there uses buffers and moves nothing
-  ///         until `recover` has returned.
+  ///         until `recover` has returned. Kernels of the user's own end when they next call a collective; until they
+  ///         do, they are such a rest, too.
   ///         precondition_error for streams that are captured; device_error.
   void wait(streams const& on = {}) {
     waits_.set(this->expect_streams(on));
@@ -242,9 +244,7 @@ class basic_device_world
     try {
       check();
     } catch (collective_error const&) {
-      auto const rest =
-          std::min<std::chrono::nanoseconds>(this->patience() / 2, std::chrono::seconds(1));
-      (void)poll_until(clock::now() + rest, is_over);
+      (void)poll_until(clock::now() + grace(), is_over);
       throw;
     }
   }
@@ -427,10 +427,14 @@ class basic_device_world
     launcher_.run(all, [](std::size_t) { return true; }, prepare, launch);
   }
 
+  // What streams get for coming to their end after a failure.
+  [[nodiscard]] std::chrono::nanoseconds grace() const {
+    return std::min<std::chrono::nanoseconds>(this->patience() / 2, std::chrono::seconds(1));
+  }
   void throw_if_failed() {
     if (!has_failed()) return;
     if (!failure_) {
-      launcher_.let_end();
+      launcher_.let_end(channels_.empty() ? std::chrono::nanoseconds(0) : grace());
       failure_ = find_cause();
     }
     throw collective_error(*failure_);
@@ -457,8 +461,7 @@ class basic_device_world
         return others_->failure();
       }
       if (!failed.is_here) continue;
-      report.set(each->prepared().fingerprint(), each->options().kind, failed.ranks,
-                 failed.channel);
+      report.set(each->identity(), each->options().kind, failed.ranks, failed.channel);
     }
     if (others_) return find_cause_among(*others_, where_, report);
     return describe_reports(where_, {report}, judge_reports(where_, {report}),

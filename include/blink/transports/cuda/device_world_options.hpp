@@ -69,6 +69,10 @@ inline void validate(device_world_options const& options) {
   }
   expects(options.protocols.bytes_per_second > 0,
           "device_world_options: bytes_per_second of protocols > 0");
+  expects(
+      options.costs.chunk_seconds >= 0 && options.costs.bytes_per_second > 0 &&
+          options.costs.latency_seconds >= 0 && options.costs.latency_seconds < 1e6,
+      "device_world_options: costs of chunks are >= 0, of bytes > 0, seconds of latency < 10^6");
   expects(options.deadline.count() > 0, "device_world_options: deadline > 0");
   expects(options.threads % 32 == 0 && options.threads <= 512,
           "device_world_options: threads is a multiple of 32, at most 512");

@@ -19,7 +19,7 @@ __device__ T const& kernel_argument(T const& argument) {
 #if defined(__clang__)
   static_assert(sizeof(T) % sizeof(std::uint64_t) == 0);
   constexpr std::size_t count = sizeof(T) / sizeof(std::uint64_t);
-  __shared__ std::uint64_t words[count];
+  alignas(T) __shared__ std::uint64_t words[count];
   for (std::size_t k = threadIdx.x; k < count; k += blockDim.x) {
     __builtin_memcpy(&words[k], reinterpret_cast<std::byte const*>(&argument) + k * sizeof words[k],
                      sizeof words[k]);
