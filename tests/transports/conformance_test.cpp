@@ -102,10 +102,34 @@ std::uint32_t wire_of_rank_1(blink::prepared_schedule const& plan) {
   return UINT32_MAX;
 }
 
+/// Rank 1, which sends, and rank 0, which receives; `Pair` has `at(rank)`, its link.
+template <class Pair>
+class both_ends {
+ public:
+  int sender_rank() { return 1; }
+  int receiver_rank() { return 0; }
+  template <class Function>
+  void at_sender(Function const& function) {
+    function(own().at(1));
+  }
+  template <class Function>
+  void at_receiver(Function const& function) {
+    function(own().at(0));
+  }
+  template <class Sending, class Receiving>
+  void together(Sending const& send, Receiving const& receive) {
+    std::jthread const sending([&] { send(own().at(1)); });
+    receive(own().at(0));
+  }
+
+ private:
+  Pair& own() { return static_cast<Pair&>(*this); }
+};
+
 /// Ranks 1 and 0 of a chain 0 <- 1 <- 2 inside their first call. Rank 1 is an inner rank, so that
 /// its wire to rank 0 has slots also where ranks reach each other.
 template <class Link, class Memory = one_memory<Link>>
-class pair_of_links {
+class pair_of_links : public both_ends<pair_of_links<Link, Memory>> {
  public:
   using link = Link;
 
@@ -116,26 +140,12 @@ class pair_of_links {
       memory_.world(rank).enter(rank, {signature, nullptr, nullptr});
     }
   }
-  int sender_rank() { return 1; }
-  int receiver_rank() { return 0; }
-  template <class Function>
-  void at_sender(Function const& function) {
-    function(at(1));
-  }
-  template <class Function>
-  void at_receiver(Function const& function) {
-    function(at(0));
-  }
-  template <class Sending, class Receiving>
-  void together(Sending const& send, Receiving const& receive) {
-    std::jthread const sending([&] { send(at(1)); });
-    receive(at(0));
-  }
   std::uint32_t wire() { return wire_of_rank_1(memory_.plan(1)); }
   std::uint64_t window() { return memory_.plan(0).tables().layout().window; }
   void abort() { memory_.world(0).fail(0, blink::collective_error("enough", 0, -1, -1, -1)); }
 
  private:
+  friend both_ends<pair_of_links>;
   link at(int rank) {
     return link(blink::link_parts{&memory_.world(rank), &memory_.plan(rank),
                                   seen_[static_cast<std::size_t>(rank)].data(), 1, rank});
@@ -147,30 +157,16 @@ class pair_of_links {
 
 /// The same for links of kernels, which are always inside of a call.
 template <class Link>
-class pair_of_peer_links {
+class pair_of_peer_links : public both_ends<pair_of_peer_links<Link>> {
  public:
   using link = Link;
 
-  int sender_rank() { return 1; }
-  int receiver_rank() { return 0; }
-  template <class Function>
-  void at_sender(Function const& function) {
-    function(at(1));
-  }
-  template <class Function>
-  void at_receiver(Function const& function) {
-    function(at(0));
-  }
-  template <class Sending, class Receiving>
-  void together(Sending const& send, Receiving const& receive) {
-    std::jthread const sending([&] { send(at(1)); });
-    receive(at(0));
-  }
   std::uint32_t wire() { return wire_of_rank_1(plan_); }
   std::uint64_t window() { return plan_.tables().layout().window; }
   void abort() { blink::publish(abort_, 1); }
 
  private:
+  friend both_ends<pair_of_peer_links>;
   link at(int rank) {
     link result{};
     result.wires = plan_.tables().wires();

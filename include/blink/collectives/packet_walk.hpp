@@ -183,8 +183,9 @@ BLINK_HOST_DEVICE status walk_packets(Group const group, Link const link, lane& 
     std::size_t const units = count == 0 ? 1 : (count + n - 1) / n;
     constexpr element_sizes unit{n * sizes.value, n * sizes.wire};
     detail::packet_row<n, Wait> row{0, count, &wait};
+    bool const stays = detail::chunk_stays(link, here, buffers);
     for (row.unit = group.thread_rank(); row.unit < units; row.unit += group.size()) {
-      detail::move_row(link, here, buffers, row, reduce);
+      detail::move_row(link, here, buffers, row, reduce, stays);
     }
     detail::fill_slots(group, link, here, units, unit);
     // From here on all have read what the slots held.

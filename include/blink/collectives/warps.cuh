@@ -62,15 +62,16 @@ struct warps {
       bool const anybody = __any_sync(0xffffffffU, said);
       __syncwarp();  // orders memory, too
       return anybody;
+    } else {
+      std::uint32_t result = 0;
+      asm volatile(
+          "{ .reg .pred own, all; setp.ne.u32 own, %1, 0;"
+          " barrier.red.or.pred all, %2, %3, own; selp.u32 %0, 1, 0, all; }"
+          : "=r"(result)
+          : "r"(static_cast<std::uint32_t>(said)), "r"(1 + index()), "r"(threads)
+          : "memory");
+      return result != 0;
     }
-    std::uint32_t result = 0;
-    asm volatile(
-        "{ .reg .pred own, all; setp.ne.u32 own, %1, 0;"
-        " barrier.red.or.pred all, %2, %3, own; selp.u32 %0, 1, 0, all; }"
-        : "=r"(result)
-        : "r"(static_cast<std::uint32_t>(said)), "r"(1 + index()), "r"(threads)
-        : "memory");
-    return result != 0;
 #else
     return said;
 #endif

@@ -173,10 +173,11 @@ BLINK_HOST_DEVICE void move_chunk_on_device(Group const group, Link const link, 
   using A = accumulator_t<Reducer, T>;
   std::size_t const count = chunk_count(here, here.done);
   std::size_t done = 0;
+  bool const stays = chunk_stays(link, here, buffers);
   auto const move = [&](auto row) {
     BLINK_ROLLED
     for (row.at = group.thread_rank(); row.at < row.end; row.at += group.size() * row.flight) {
-      move_row(link, here, buffers, row, reduce);
+      move_row(link, here, buffers, row, reduce, stays);
     }
   };
   constexpr std::size_t n = elements_of_tile(sizeof(T), sizeof(wire_t<Reducer, T>), sizeof(A));

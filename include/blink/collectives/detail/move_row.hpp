@@ -84,8 +84,20 @@ BLINK_HOST_DEVICE void add_source(chunk_source const& source, bool is_first, Row
   });
 }
 
+/// Does the lane's next chunk only pass on what lies in the own output already, where peers may be reading it?
+template <class T, transport Link>
+[[nodiscard]] BLINK_HOST_DEVICE bool chunk_stays(Link const link, lane const& here,
+                                                 call_buffers<T> const& buffers) {
+  bool const ends_here = here.is_root && here.is_reduce;
+  return writes_output(here) && !ends_here && here.in_count + (here.reads_input ? 1 : 0) == 1 &&
+         source_of_chunk<T>(link, here, buffers, 0).data ==
+             buffers.output + here.output_begin + chunk_offset(here);
+}
+
 /// A row of the lane's next chunk: own input and arrivals, combined in that order, to output and
 /// peers.
+///
+/// stays: `chunk_stays`
 ///
 /// Addresses are computed anew for each source instead of being kept in an array: an array that is
 /// indexed at run time would live in a device's local memory.
@@ -93,14 +105,11 @@ BLINK_HOST_DEVICE void add_source(chunk_source const& source, bool is_first, Row
 /// Pre: the lane has a source: it reads its input, or something arrives.
 template <transport Link, class T, class Row, class Reducer>
 BLINK_HOST_DEVICE void move_row(Link const link, lane const& here, call_buffers<T> const& buffers,
-                                Row& row, Reducer const& reduce) {
+                                Row& row, Reducer const& reduce, bool stays) {
   using A = accumulator_t<Reducer, T>;
   std::uint32_t const sources = here.in_count + (here.reads_input ? 1 : 0);
   BLINK_HOST_ASSUME(sources > 0);
   bool const ends_here = here.is_root && here.is_reduce;
-  bool const stays = writes_output(here) && sources == 1 && !ends_here &&
-                     source_of_chunk<T>(link, here, buffers, 0).data ==
-                         buffers.output + here.output_begin + chunk_offset(here);
   if constexpr (!combines_elements<Reducer, T>) {
     if (sources == 1 && !ends_here && !sends_partial(here)) {
       tile<T, Row::elements> values[Row::flight];

@@ -4,6 +4,7 @@
 #include <blink/collective.hpp>
 #include <blink/collectives/call_signature.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/thread_group.hpp>
 #include <blink/collectives/wire_protocol.hpp>
 #include <blink/config.hpp>
@@ -61,13 +62,17 @@ template <class Work, device_runtime Devices>
 [[nodiscard]] call_signature signature_of(device_channels<Devices> const& channels,
                                           kernel_shape const& shape) {
   constexpr auto not_a_collective = static_cast<collective>(collective_names.size());
+  // The channels count as a type does: so they are told by their number.
+  detail::fingerprint types;
+  types.add(detail::fingerprint_of_types<Work>());
+  types.add(channels.number());
   return {not_a_collective,
-          channels.identity(),
+          channels.prepared().fingerprint(),
           shape.blocks,
           channels.elements().bytes,
           "channels " + std::to_string(channels.number()) + ", " +
               std::string(detail::names_of<Work>()),
-          detail::fingerprint_of_types<Work>() + channels.number()};
+          types.value()};
 }
 
 /// A kernel of the user's own that is known to fit on all devices of a process.

@@ -62,27 +62,37 @@ struct device_process_report {
   return a.plan == b.plan && a.kind == b.kind && a.channel == b.channel;
 }
 
+/// What is reported of the ranks in that call.
+struct ranks_told_of {
+  std::vector<device_rank_report> all{};
+  std::uint64_t newest = 0;  ///< the most calls that one of them has begun
+};
+[[nodiscard]] inline ranks_told_of ranks_in(device_process_report const& call,
+                                            std::vector<device_process_report> const& reports) {
+  ranks_told_of result;
+  for (auto const& each : reports) {
+    if (!are_of_one_call(each, call)) continue;
+    result.all.insert(result.all.end(), each.ranks.begin(), each.ranks.begin() + each.count);
+  }
+  for (auto const& each : result.all) result.newest = std::max(result.newest, each.calls);
+  return result;
+}
+
 /// Where all ranks stand in that call. Those of other processes have not begun it if these do not
 /// report it.
 [[nodiscard]] inline std::vector<device_rank_state> judge_reports(
     rank_placement const& where, std::vector<device_process_report> const& reports) {
   auto const& call = call_told_of(reports);
-  std::vector<device_rank_report> ranks;
-  for (auto const& each : reports) {
-    if (!are_of_one_call(each, call)) continue;
-    ranks.insert(ranks.end(), each.ranks.begin(), each.ranks.begin() + each.count);
-  }
-  auto result = judge_ranks(where, ranks);
+  auto const ranks = ranks_in(call, reports);
+  auto result = judge_ranks(where, ranks.all);
   if (call.channel < 0) return result;
   // Where all has ended well nobody reports: a kernel may have come and gone.
   for (auto& state : result) state.absence = "its kernel has not made this call";
-  std::uint64_t newest = 0;
-  for (auto const& each : ranks) newest = std::max(newest, each.calls);
-  for (auto const& each : ranks) {
+  for (auto const& each : ranks.all) {
     auto& state = result[static_cast<std::size_t>(each.rank)];
     if (state.has_begun) continue;
     state.absence = "its kernel has made " + std::to_string(each.calls) +
-                    " calls in this channel, others " + std::to_string(newest);
+                    " calls in this channel, others " + std::to_string(ranks.newest);
   }
   for (auto const& each : reports) {
     if (each.plan == 0 || are_of_one_call(each, call)) continue;
@@ -98,14 +108,8 @@ struct device_process_report {
 [[nodiscard]] inline std::optional<collective_error> find_unlike_counts(
     rank_placement const& where, std::vector<device_process_report> const& reports) {
   auto const& call = call_told_of(reports);
-  std::vector<device_rank_report> begun;
-  for (auto const& each : reports) {
-    if (!are_of_one_call(each, call)) continue;
-    begun.insert(begun.end(), each.ranks.begin(), each.ranks.begin() + each.count);
-  }
-  std::uint64_t newest = 0;
-  for (auto const& each : begun) newest = std::max(newest, each.calls);
-  std::erase_if(begun, [&](auto const& each) { return each.calls != newest; });
+  auto [begun, newest] = ranks_in(call, reports);
+  std::erase_if(begun, [most = newest](auto const& each) { return each.calls != most; });
   for (auto const& each : begun) {
     if (each.count == begun[0].count) continue;
     return collective_error(call.call() + ": ranks disagree: " + where.name(begun[0].rank) +
