@@ -15,18 +15,14 @@
 #include <blink/collectives/wire_protocol.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
-#include <blink/transports/cuda/channel_launch.hpp>
-#include <blink/transports/cuda/channel_layout.hpp>
 #include <blink/transports/cuda/checked_calls.hpp>
 #include <blink/transports/cuda/copy_pieces.hpp>
 #include <blink/transports/cuda/device_call.hpp>
-#include <blink/transports/cuda/device_channels.hpp>
 #include <blink/transports/cuda/device_launcher.hpp>
 #include <blink/transports/cuda/device_pairs.hpp>
 #include <blink/transports/cuda/device_report.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
 #include <blink/transports/cuda/device_schedule.hpp>
-#include <blink/transports/cuda/device_stall.hpp>
 #include <blink/transports/cuda/device_tables.hpp>
 #include <blink/transports/cuda/device_world_options.hpp>
 #include <blink/transports/cuda/list_batch.hpp>
@@ -36,8 +32,10 @@
 #include <blink/transports/cuda/rank_buffers.hpp>
 #include <blink/transports/cuda/sharing_runtime.hpp>
 #include <blink/transports/cuda/stream_ends.hpp>
+#include <blink/transports/cuda/user_kernels.hpp>
 #include <blink/transports/host_processes.hpp>
 #include <blink/transports/process_bootstrap.hpp>
+#include <blink/transports/wire_tables.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -74,9 +72,10 @@ namespace blink::inline BLINK_ABI {
 ///            and what they need is not allocated. Shaped links carry whole chunks only.
 template <polled_runtime Devices, transport Link, protocol_chooser Protocols = modelled_protocol>
 class basic_device_world
-    : public checked_calls<basic_device_world<Devices, Link, Protocols>, Devices> {
-  using ranks = checked_calls<basic_device_world, Devices>;
+    : public user_kernels<basic_device_world<Devices, Link, Protocols>, Devices> {
+  using ranks = user_kernels<basic_device_world, Devices>;
   friend ranks;
+  friend checked_calls<basic_device_world, Devices>;
   static_assert(!Link::is_shaped || !may_choose<Protocols, small_packets>,
                 "blink: packets do not say when they arrive; shaped links take "
                 "fixed_protocol<whole_chunks>");
@@ -128,56 +127,6 @@ class basic_device_world
     layout.is_shaped = Link::is_shaped;
     return this->find_or_prepare(prepared_, plan, layout, others_.get(),
                                  options_.packet_slot_bytes);
-  }
-
-  /// Makes what kernels of the user's own need for calling a collective, along `plan`; all processes do it together.
-  /// It is the communicator's, until its end. Not over shaped links.
-  ///
-  /// Protocol: how wires carry data; packets for small calls: what a tree carries has to fit into its window
-  /// Throws: precondition_error if the schedule does not carry it, is for another number of ranks, or joins devices
-  ///         that do not reach each other, for options that are out of range or differ between processes;
-  ///         resource_error if it is more than the cap.
-  template <class T, wire_protocol Protocol = whole_chunks>
-  [[nodiscard]] prepared_channels<Devices, T, Protocol> prepare_channels(
-      schedule const& plan, channel_options const& wanted) {
-    static_assert(detail::is_element<T>, "blink: elements are trivially copyable and not const");
-    static_assert(!Link::is_shaped, "blink: channels go at full speed; shaped links carry calls");
-    agree(others_.get(), "prepare_channels", [&] { expect_ranks(plan, this->rank_count()); });
-    channel_elements const elements{sizeof(T), std::is_same_v<Protocol, small_packets>};
-    auto& made = channels_.emplace_back(std::make_unique<device_channels<Devices>>(
-        driver_, where_, this->budget_, plan, wanted, elements, options_, others_.get(),
-        channels_.size()));
-    return prepared_channels<Devices, T, Protocol>(*made);
-  }
-
-  /// Launches a kernel of the user's own on all devices, whose blocks call the collective that the channels are for.
-  /// It stands in the order of calls, may be captured, and ends by the deadline and by `abort`, as calls do.
-  ///
-  /// kernels: by rank of this process: `kernel(group, channels, block)` is called by all threads of each of its
-  ///          blocks, with `rank_channels<T, Protocol>`; what a rank's kernel works on are its members
-  /// on:      one for each device, or none for the default ones
-  /// Throws:  precondition_error if not all blocks run at once on a device, or the kernels of its ranks do not fit into
-  ///          an argument; collective_error if a call before has failed; device_error.
-  template <class Kernel, class T, wire_protocol Protocol>
-  void launch(prepared_channels<Devices, T, Protocol> const& channels,
-              std::vector<Kernel> const& kernels, kernel_shape const& shape,
-              streams const& on = {}) {
-    throw_if_failed();
-    auto& own = channels.get();
-    expects(std::any_of(channels_.begin(), channels_.end(),
-                        [&](auto const& each) { return each.get() == &own; }),
-            "launch: channels of this communicator");
-    auto const& all = this->expect_streams(on);
-    using work = channel_work<Kernel, T, Protocol>;
-    kernel_launch<Devices, work> const ready(driver_, where_, options_, kernels, shape);
-    enter(signature_of<work>(own, shape));
-    launcher_.run(
-        all, [](std::size_t) { return true; }, [] {},
-        [&](std::size_t k) {
-          auto table = own.table(k);
-          table.watch = launcher_.watch(k);
-          ready.launch(k, table, all[k]);
-        });
   }
 
   /// Joins ranks of different processes for sends and receives; all processes do it together, once.
@@ -277,7 +226,7 @@ class basic_device_world
     };
     auto const restart = [&] {
       for (auto& plan : prepared_) plan->restart();
-      for (auto& each : channels_) each->restart();
+      this->restart_channels();
       if (pairs_) pairs_->restart();
       launcher_.restart();
       failure_.reset();
@@ -319,7 +268,7 @@ class basic_device_world
     for (auto& plan : prepared_) {
       plan->each([](auto& one) { one.keep_memory_for_ever(); });
     }
-    for (auto& each : channels_) each->keep_memory_for_ever();
+    this->keep_channels_for_ever();
   }
 
   // Compares the call with those of other processes.
@@ -434,7 +383,7 @@ class basic_device_world
   void throw_if_failed() {
     if (!has_failed()) return;
     if (!failure_) {
-      launcher_.let_end(channels_.empty() ? std::chrono::nanoseconds(0) : grace());
+      launcher_.let_end(this->has_channels() ? grace() : std::chrono::nanoseconds(0));
       failure_ = find_cause();
     }
     throw collective_error(*failure_);
@@ -452,16 +401,10 @@ class basic_device_world
         if (failed.is_here) report.set(one.prepared().fingerprint(), failed.kind, failed.ranks);
       });
     }
-    for (auto& each : channels_) {
-      auto const failed = each->find_failure();
-      if (!failed.refusal.empty()) {
-        collective_error const refused(failed.refusal, failed.rank, -1, -1, -1);
-        if (!others_) return refused;
-        others_->fail(refused);
-        return others_->failure();
-      }
-      if (!failed.is_here) continue;
-      report.set(each->identity(), each->options().kind, failed.ranks, failed.channel);
+    if (auto const refused = this->find_refusal(report)) {
+      if (!others_) return *refused;
+      others_->fail(*refused);
+      return others_->failure();
     }
     if (others_) return find_cause_among(*others_, where_, report);
     return describe_reports(where_, {report}, judge_reports(where_, {report}),
@@ -472,7 +415,6 @@ class basic_device_world
   stream_ends<Devices> waits_;
   Protocols choose_ = chooser_with<Protocols>(options_.protocols);
   std::vector<std::unique_ptr<prepared_type>> prepared_;
-  std::vector<std::unique_ptr<device_channels<Devices>>> channels_;
   std::unique_ptr<device_pairs<Devices>> pairs_;
   std::optional<collective_error> failure_;
 };
