@@ -2,6 +2,7 @@
 // Worlds of threads that go on after one of their ranks has left.
 
 #include <blink/collectives.hpp>
+#include <blink/collectives/call_queue.hpp>
 #include <blink/transports/slots.hpp>
 
 #include <gtest/gtest.h>
@@ -10,6 +11,7 @@
 #include <cstddef>
 #include <latch>
 #include <string>
+#include <thread>
 #include <vector>
 
 // Rooms may be compiled as one source.
@@ -71,6 +73,30 @@ TYPED_TEST(shrink, again_and_again) {
       mine = mine.shrink();
     }
     EXPECT_EQ(this->sum_of_ranks(mine, blink::star_schedule(1)), 1);
+  });
+}
+
+// Rank 2 sends to rank 0, which waits for rank 1, and has done its part of that call when it ends all later ones.
+TYPED_TEST(shrink, calls_before_end_well) {
+  auto options = this->options(std::chrono::seconds(20));
+  options.shown_bytes = 0;
+  blink::basic_world<TypeParam> world(3, options);
+  std::size_t const count =
+      3 * options.slot_bytes / sizeof(int);  // slots of rank 0 hold two thirds
+  world.run([&](auto& me) {
+    auto const plan = blink::chain_schedule(3, 2);
+    std::vector<int> data(count, me.rank());
+    blink::call_queue queue(me);
+    auto call =
+        queue.start(blink::collective::broadcast, plan, data.data(), data.data(), data.size());
+    if (me.rank() == 1) {
+      while (!world.state().is_aborted(2)) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // for rank 0 to see it, too
+    }
+    call.wait();
+    EXPECT_EQ(data, std::vector<int>(count, 2));
+    auto again = me.shrink();
+    EXPECT_EQ(this->sum_of_ranks(again, plan), 6);
   });
 }
 

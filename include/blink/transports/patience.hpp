@@ -54,7 +54,7 @@ class host_patience {
   }
 
   [[nodiscard]] status after_none() {
-    if (place_.world->is_aborted()) return status::aborted;
+    if (place_.world->is_aborted(place_.rank)) return status::aborted;
     ++idle_;
     if (idle_ <= options_.spins) {
       pause();

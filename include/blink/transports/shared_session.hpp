@@ -68,6 +68,7 @@ class shared_session {
   [[nodiscard]] status enter(prepared_schedule& plan, call_record const& record) {
     auto& own = *own_;
     expect_outside(static_cast<collective>(record.signature.kind));
+    if (state_->is_aborted(rank_)) return status::aborted;  // the last entries may be in use
     std::fill_n(own.seen.get(), rank_count(), false);
     own.waits.has_listened = false;
     own.kind = static_cast<collective>(record.signature.kind);
@@ -78,7 +79,7 @@ class shared_session {
     own.lanes = own.shows ? lane_list{} : plan.tables().lanes(rank_, own.kind);
     own.call = state_->enter(rank_, record, own.shown, options_->shown_bytes);
     own.link = Link(link_parts{state_, &plan, own.seen.get(), own.call, rank_});
-    return state_->is_aborted() ? status::aborted : status::ok;
+    return state_->is_aborted(rank_) ? status::aborted : status::ok;
   }
   /// See `detail::showing_session`.
   [[nodiscard]] bool shows_inputs() const { return own_->shows; }

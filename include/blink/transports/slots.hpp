@@ -31,7 +31,7 @@ class slot_link {
   [[nodiscard]] int rank_count() const { return parts_.world->rank_count(); }
   [[nodiscard]] std::size_t slot_bytes() const { return parts_.plan->tables().layout().slot_bytes; }
   [[nodiscard]] bool is_present(int peer) const { return parts_.seen[peer] || finds_present(peer); }
-  [[nodiscard]] bool is_aborted() const { return parts_.world->is_aborted(); }
+  [[nodiscard]] bool is_aborted() const { return parts_.world->is_aborted(parts_.rank); }
 
   [[nodiscard]] bool has_room(std::uint32_t wire, std::uint64_t message) const {
     return message < observe(wires_[wire].counters->taken) + wires_[wire].window;

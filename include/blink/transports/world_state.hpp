@@ -115,22 +115,35 @@ class world_state {
     return at(rank).signatures[call % 2];
   }
 
-  [[nodiscard]] bool is_aborted() const { return head_->first_failure.load() != 0; }
+  /// Has the present call of a rank failed, or the next one if it is outside? A failure of a later
+  /// call does not concern it: who has come to that has done its part of this one, which can end.
+  [[nodiscard]] bool is_aborted(int rank) const {
+    std::uint64_t const failed = head_->failed_call.load();
+    return failed != 0 && failed <= present_call(rank);
+  }
 
-  /// Ends the present calls of all ranks; the first failure is the one that is told.
+  /// Fails the present call of a rank, or the next one if it is outside, and all later ones, for all
+  /// ranks; the first failure is the one that is told.
   ///
   /// rank: who says so; its note is complete before it counts, so a rank that dies here does no harm
   void fail(int rank, collective_error const& failure) {
-    auto& note = at(rank).failure;
-    if (is_aborted() || note.is_taken.exchange(1) != 0) return;
-    note.rank = failure.rank;
-    note.peer = failure.peer;
-    note.tree = failure.tree;
-    note.chunk = failure.chunk;
-    note.disagrees = failure.disagrees;
-    std::strncpy(note.text.data(), failure.what(), note.text.size() - 1);
-    std::uint32_t nobody = 0;
-    head_->first_failure.compare_exchange_strong(nobody, static_cast<std::uint32_t>(rank) + 1);
+    if (head_->first_failure.load() == 0) {
+      auto& note = at(rank).failure;
+      if (note.is_taken.exchange(1) != 0) return;
+      note.rank = failure.rank;
+      note.peer = failure.peer;
+      note.tree = failure.tree;
+      note.chunk = failure.chunk;
+      note.disagrees = failure.disagrees;
+      std::strncpy(note.text.data(), failure.what(), note.text.size() - 1);
+      std::uint32_t nobody = 0;
+      head_->first_failure.compare_exchange_strong(nobody, static_cast<std::uint32_t>(rank) + 1);
+    }
+    std::uint64_t const call = present_call(rank);
+    std::uint64_t before = head_->failed_call.load();
+    while ((before == 0 || call < before) &&
+           !head_->failed_call.compare_exchange_weak(before, call)) {
+    }
     ring_all();
   }
   [[nodiscard]] collective_error failure() const {
@@ -140,9 +153,10 @@ class world_state {
     return {note.text.data(), note.rank, note.peer, note.tree, note.chunk, note.disagrees};
   }
 
-  /// Returns when no rank touches the buffers of another any more: whoever is inside a call sees
-  /// the failure after the chunk at hand and comes here too. Ranks that may die may also be stopped:
-  /// for those it waits `longest`, and buffers of the failed call are theirs until they go on.
+  /// Returns when no rank touches the buffers of another any more: whoever is inside the failed call
+  /// sees the failure after the chunk at hand and comes here too, and whoever is inside an earlier one
+  /// ends it. Ranks that may die may also be stopped: for those it waits `longest`, and buffers of the
+  /// failed call are theirs until they go on.
   template <class Pause>
   void leave_after_failure(int rank, std::chrono::nanoseconds longest, Pause const& pause) {
     leave(rank);
@@ -183,8 +197,8 @@ class world_state {
   // --- who goes on after a failure ---
 
   /// A rank asks who is left, and waits until every other rank asks too, is dead or has left, or
-  /// until `longest` has passed; ranks that did not ask until then are out. The present calls of
-  /// all ranks end.
+  /// until `longest` has passed; ranks that did not ask until then are out. The calls that this rank
+  /// does not enter any more end for all.
   ///
   /// Returns: who goes on, by rising rank: the same on all ranks; a rank that came too late is not
   ///          among them.
@@ -344,12 +358,19 @@ class world_state {
     failure_note failure;
   };
   struct alignas(128) head {
+    std::atomic<std::uint64_t> failed_call;    // and all after it; 0: none
     std::atomic<std::uint32_t> first_failure;  // the rank that found it, plus 1
     std::atomic<std::uint32_t> sleepers;
     std::atomic<std::uint32_t> decided_by;  // whose proposal of who is left counts, plus 1
     alignas(128) std::atomic<std::uint64_t> arrivals;  // at barriers, of all ranks
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+  // The number of the call that a rank is in, or of its next one.
+  [[nodiscard]] std::uint64_t present_call(int rank) const {
+    auto const& board = at(rank);
+    return observe(board.entered) + (board.is_inside.load() != 0 ? 0 : 1);
+  }
 
   void place(void* memory) {
     head_ = static_cast<head*>(memory);
