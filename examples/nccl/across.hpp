@@ -50,7 +50,7 @@ class across {
   template <blink::process_bootstrap Bootstrap>
   across(Bootstrap& all, std::chrono::nanoseconds deadline)
       : all_(all, deadline),
-        pieces_(static_cast<piece_counts*>(all_.common_memory(sizeof(piece_counts)))) {}
+        pieces_(static_cast<piece_counts*>(all_.common_memory(0, sizeof(piece_counts)))) {}
 
   [[nodiscard]] std::string name() const { return all_.name(all_.process()); }
 

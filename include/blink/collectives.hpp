@@ -22,5 +22,5 @@
 #include <blink/collectives/schedule_blocks.hpp>
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/bitwise.hpp>
-#include <blink/transports/shaped.hpp>
+#include <blink/transports/shaped_world.hpp>
 #include <blink/transports/threads.hpp>

@@ -2,6 +2,7 @@
 
 #include <blink/collectives/default_schedules.hpp>
 #include <blink/transports/mpi.hpp>
+#include <blink/transports/mpi/shaped.hpp>
 
 #include "support/transport_conformance.hpp"
 #include <gtest/gtest.h>
@@ -12,9 +13,10 @@
 namespace {
 
 /// Rank 1 sends to rank 0 along a chain in which all ranks are.
+template <class Session>
 class two_ranks {
  public:
-  using link = blink::mpi_link;
+  using link = typename Session::link_type;
 
   two_ranks()
       : me_(MPI_COMM_WORLD, options()),
@@ -61,7 +63,7 @@ class two_ranks {
     result.slot_bytes = 200;
     return result;
   }
-  blink::mpi_session me_;
+  Session me_;
   blink::prepared_schedule& plan_;
 };
 
@@ -69,6 +71,8 @@ class two_ranks {
 
 namespace blink_test {
 
-INSTANTIATE_TYPED_TEST_SUITE_P(mpi, transport_conformance, two_ranks);
+using sessions =
+    testing::Types<two_ranks<blink::mpi_session>, two_ranks<blink::shaped_mpi_session>>;
+INSTANTIATE_TYPED_TEST_SUITE_P(mpi, transport_conformance, sessions);
 
 }  // namespace blink_test

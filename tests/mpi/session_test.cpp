@@ -4,6 +4,7 @@
 
 #include <blink/collectives.hpp>
 #include <blink/transports/mpi.hpp>
+#include <blink/transports/mpi/shaped.hpp>
 
 #include "support/collective_case.hpp"
 #include "support/expect_error.hpp"
@@ -40,8 +41,9 @@ int world_size() {
   return size;
 }
 
-std::string run_types(blink::mpi_session& me, blink::schedule const& plan,
-                      collective_case const& what, std::uint64_t type) {
+template <class Session>
+std::string run_types(Session& me, blink::schedule const& plan, collective_case const& what,
+                      std::uint64_t type) {
   switch (type % 3) {
     case 0:
       return run_case<float>(me, plan, what, blink::sum{}, 2);
@@ -52,7 +54,12 @@ std::string run_types(blink::mpi_session& me, blink::schedule const& plan,
   }
 }
 
-TEST(mpi_session, random_cases_are_exact) {
+template <class Session>
+class mpi_cases : public testing::Test {};
+using sessions = testing::Types<blink::mpi_session, blink::shaped_mpi_session>;
+TYPED_TEST_SUITE(mpi_cases, sessions);
+
+TYPED_TEST(mpi_cases, are_exact) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);  // the same on all ranks
@@ -60,11 +67,12 @@ TEST(mpi_session, random_cases_are_exact) {
     options.window = 1 + static_cast<std::uint32_t>(random() % 5);
     options.slot_bytes = 12 + random() % 3000;
     // Every other time all inputs pass along the trees, also small ones.
-    blink::mpi_session me(MPI_COMM_WORLD, options, seed % 2 * 4096);
+    TypeParam me(MPI_COMM_WORLD, options, seed % 2 * 4096);
     for (int call = 0; call < 12; ++call) {
       auto const kind = static_cast<blink::collective>(
           blink_test::below(random, static_cast<int>(blink::collective_names.size())));
-      auto const plan = blink_test::random_schedule(random, me.rank_count(), kind);
+      auto plan = blink_test::random_schedule(random, me.rank_count(), kind);
+      if (TypeParam::link_type::is_shaped) plan = blink_test::with_random_routes(random, plan);
       collective_case const what{kind, random() % 3000, random() % 2 == 0, random() % 5, seed};
       SCOPED_TRACE(std::string(to_text(kind)) + ", count " + std::to_string(what.count));
       ASSERT_EQ(run_types(me, plan, what, random()), "");
@@ -72,14 +80,14 @@ TEST(mpi_session, random_cases_are_exact) {
   }
 }
 
-TEST(mpi_session, blocks_of_unequal_sizes_are_exact) {
+TYPED_TEST(mpi_cases, of_unequal_blocks_are_exact) {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
     blink::world_options options;
     options.window = 1 + static_cast<std::uint32_t>(random() % 5);
     options.slot_bytes = 12 + random() % 3000;
-    blink::mpi_session me(MPI_COMM_WORLD, options, seed % 2 * 4096);
+    TypeParam me(MPI_COMM_WORLD, options, seed % 2 * 4096);
     for (int call = 0; call < 4; ++call) {
       auto const [plan, what] = blink_test::random_unequal_case(random, me.rank_count(), 800);
       SCOPED_TRACE(to_text(what.kind));

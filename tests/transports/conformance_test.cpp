@@ -7,7 +7,7 @@
 #include <blink/transports/direct.hpp>
 #include <blink/transports/link_parts.hpp>
 #include <blink/transports/prepared_schedule.hpp>
-#include <blink/transports/shaped.hpp>
+#include <blink/transports/shaped_world.hpp>
 #include <blink/transports/shared_segment.hpp>
 #include <blink/transports/slots.hpp>
 #include <blink/transports/threads.hpp>

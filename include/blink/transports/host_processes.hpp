@@ -70,8 +70,8 @@ class host_processes {
       if (first[peer].host != first[0].host) {
         throw precondition_error(
             "processes 0 and " + std::to_string(peer) +
-            " are not of one host, or do not see each other's processes (containers); memory of "
-            "devices is shared by processes of one host");
+            " are not of one host, or do not see each other's processes (containers): they "
+            "share no memory");
       }
       for (std::size_t other = 0; other < peer; ++other) {
         if (first[other].process != first[peer].process) continue;
@@ -85,7 +85,8 @@ class host_processes {
       if (process_ != 0) segment_.emplace(shared_segment::open(first[0].path.data()));
       segment_->claim(process_);
       std::size_t const bytes = sizeof(board) * static_cast<std::size_t>(count_);
-      boards_ = static_cast<board*>(segment_->find_or_make(1, bytes));
+      boards_ =
+          static_cast<board*>(segment_->find_or_make(1, bytes));  // keys before the first free one
       letters_.emplace(segment_->find_or_make(2, letter_box::bytes(count_)), process_, count_);
     });
     (void)introduce(all, mine);
@@ -264,9 +265,12 @@ class host_processes {
   /// Memory of a caller's own that all processes have: for plain words that change by single atomic steps, as a
   /// process may be killed at any instruction. All 0 at first.
   ///
+  /// number: all who ask with the same one get the same memory
   /// Pre:    all ask for the same number of bytes, once each.
   /// Throws: resource_error
-  [[nodiscard]] void* common_memory(std::size_t bytes) { return segment_->find_or_make(3, bytes); }
+  [[nodiscard]] void* common_memory(std::uint64_t number, std::size_t bytes) {
+    return segment_->find_or_make(first_free_key + number, bytes);
+  }
 
   // --- who is there ---
 
@@ -283,6 +287,7 @@ class host_processes {
 
  private:
   static constexpr std::size_t most_report_bytes = 8192;
+  static constexpr std::uint64_t first_free_key = 3;
   // One more than may be ahead: what a process compares with is not overwritten meanwhile.
   static constexpr std::uint64_t signature_slots = most_ahead + 1;
 

@@ -14,9 +14,12 @@
 #include <blink/transports/mpi/notices.hpp>
 #include <blink/transports/mpi/patience.hpp>
 #include <blink/transports/mpi/wires.hpp>
+#include <blink/transports/patience.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/rank_selection.hpp>
 #include <blink/transports/shown_bytes.hpp>
+#include <blink/transports/wire.hpp>
+#include <blink/transports/wire_tables.hpp>
 #include <blink/transports/world_options.hpp>
 
 #include <algorithm>
@@ -37,6 +40,16 @@
 // Needs an MPI library, of version 3 or newer; nothing else of the project includes this header.
 
 namespace blink::inline BLINK_ABI {
+
+/// Where a session keeps when messages arrive: nowhere, but over links of `mpi/shaped.hpp`.
+template <class Link>
+class mpi_times {
+ public:
+  mpi_times(mpi_channel const&, std::chrono::nanoseconds) {}
+  [[nodiscard]] static void* of(schedule const&, wire_layout const&, std::size_t) {
+    return nullptr;
+  }
+};
 
 namespace detail {
 
@@ -93,6 +106,14 @@ class mpi_link {
     return wires_->was_taken(wire, message);
   }
 
+ protected:
+  [[nodiscard]] shared_wire const& wire_at(std::uint32_t wire) const {
+    return wires_->plan().tables().wires()[wire];
+  }
+  [[nodiscard]] std::uint64_t latency_nanoseconds() const {
+    return wires_->plan().latency_nanoseconds();
+  }
+
  private:
   detail::mpi_state* state_ = nullptr;
   mpi_wires* wires_ = nullptr;
@@ -105,9 +126,12 @@ static_assert(transport<mpi_link> && !reaching_transport<mpi_link>);
 /// Several sessions may exist side by side, also over one communicator. Only the thread that made
 /// one uses it. All ranks prepare the same schedules in the same order; a call along a schedule
 /// that is new prepares it.
-class mpi_session {
+///
+/// Link: `mpi_link`, or `shaped_mpi_link` (`mpi/shaped.hpp`)
+template <transport Link>
+class basic_mpi_session {
  public:
-  using link_type = mpi_link;
+  using link_type = Link;
 
   /// Collective over `of_user`, of which it makes a duplicate.
   ///
@@ -116,19 +140,19 @@ class mpi_session {
   ///             of at most eight divided by n - 1, so that a rank sends no more in all
   /// Throws: precondition_error if MPI does not run or this communicator cannot carry it, if an
   ///         option is out of range, or not the same on all ranks; error if the library refuses.
-  explicit mpi_session(MPI_Comm of_user, world_options const& options = {},
-                       std::size_t most_shown = std::size_t{512} << 10)
+  explicit basic_mpi_session(MPI_Comm of_user, world_options const& options = {},
+                             std::size_t most_shown = std::size_t{512} << 10)
       : options_((validate(options), options)),
         state_(new detail::mpi_state(mpi_channel(of_user), most_shown)) {
     expects(options.team_size == 1, "mpi_session: team_size is 1, one thread calls MPI");
     compare_options();
     begin();
   }
-  mpi_session(mpi_session&&) noexcept = default;
-  mpi_session& operator=(mpi_session&&) = delete;
+  basic_mpi_session(basic_mpi_session&&) noexcept = default;
+  basic_mpi_session& operator=(basic_mpi_session&&) = delete;
   /// Waits until all ranks have come here, at most as long as the deadline. Sessions end in the same
   /// order on all ranks, or after `try_end`, and before MPI_Finalize.
-  ~mpi_session() {
+  ~basic_mpi_session() {
     if (!state_) return;  // it was moved
     auto const end = std::chrono::steady_clock::now() + options_.waits.deadline;
     bool is_over = false;
@@ -148,7 +172,7 @@ class mpi_session {
   [[nodiscard]] int rank_count() const { return state_->channel.rank_count(); }
   [[nodiscard]] lone_thread group() const { return {}; }
   [[nodiscard]] world_options const& options() const { return options_; }
-  [[nodiscard]] mpi_link const& link() const { return link_; }
+  [[nodiscard]] Link const& link() const { return link_; }
 
   /// Allocates what calls along `plan` need; the same schedule again returns the same object.
   ///
@@ -159,8 +183,9 @@ class mpi_session {
     for (auto& known : prepared_) {
       if (known->plan.source() == plan) return known->plan;
     }
-    wire_layout layout = wire_layout_of<mpi_link>(options_);
+    wire_layout layout = wire_layout_of<Link>(options_);
     layout.only_rank = rank();
+    layout.times_share = times_->of(plan, layout, prepared_.size());
     auto fresh = std::make_unique<prepared_wires>(*state_, plan, layout, options_.costs, next_tag_);
     int const tags = mpi_wires::tag_count(fresh->plan);
     if (tags > state_->channel.largest_tag() - next_tag_) {
@@ -174,13 +199,13 @@ class mpi_session {
 
   [[nodiscard]] status enter(prepared_schedule& plan, call_record const& record) {
     auto& wires = wires_of(plan);
-    link_ = mpi_link(*state_, wires);
+    link_ = Link(*state_, wires);
     if (state_->notices.is_aborted()) return status::aborted;
     if (state_->notices.has_failed(state_->notices.next_call())) return status::aborted;
     constexpr int most_ranks = 8;  // that hear of every call
     std::size_t const most = state_->most_shown;
-    auto const shown =
-        rank_count() > most_ranks ? std::nullopt : bytes_to_show(plan, record, rank());
+    bool const goes_by_trees = Link::is_shaped || rank_count() > most_ranks;
+    auto const shown = goes_by_trees ? std::nullopt : bytes_to_show(plan, record, rank());
     shows_ = shown.has_value() && most > 0 && shown->count <= most;
     if (!shows_) wires.begin_call();
     state_->notices.enter(record, wires.first_tag(), wires.neighbours(),
@@ -190,7 +215,9 @@ class mpi_session {
   /// See `detail::showing_session`.
   [[nodiscard]] bool shows_inputs() const { return shows_; }
   [[nodiscard]] void const* shown_input(int peer) const { return state_->notices.shown_by(peer); }
-  [[nodiscard]] mpi_patience waits() const { return {options_.waits, state_->notices}; }
+  [[nodiscard]] mpi_patience waits() const {
+    return {waits_over<Link>(options_.waits), state_->notices};
+  }
 
   /// Everyone who was told of the call has to come: they may not be more than one call behind.
   template <patience Wait>
@@ -218,13 +245,14 @@ class mpi_session {
 
   /// This rank's channel to the others of its part; see `split`.
   struct part_offer {
-    part_offer(mpi_session const& whole, rank_selection const& part)
+    part_offer(basic_mpi_session const& whole, rank_selection const& part)
         : channel(whole.state_->channel, part) {}
     struct nothing {};
     [[nodiscard]] static nothing handle() { return {}; }  // each rank has its own
     mpi_channel channel;
   };
-  mpi_session(mpi_session& whole, part_offer& own, part_offer::nothing, rank_selection const&)
+  basic_mpi_session(basic_mpi_session& whole, part_offer& own, part_offer::nothing,
+                    rank_selection const&)
       : options_(whole.options_),
         state_(new detail::mpi_state(std::move(own.channel), whole.state_->shown_with_two)) {
     begin();
@@ -247,7 +275,7 @@ class mpi_session {
   }
 
   /// Runs `function(*this)`. If it throws, the other ranks learn of it in their next call.
-  template <std::invocable<mpi_session&> Function>
+  template <std::invocable<basic_mpi_session&> Function>
   void run(Function const& function) {
     try {
       function(*this);
@@ -281,6 +309,7 @@ class mpi_session {
 
   void begin() {
     options_ = spinning_no_longer_than_fits(options_, ranks_here());
+    times_ = std::make_unique<mpi_times<Link>>(state_->channel, options_.waits.deadline);
     state_->notices.listen();
   }
   void compare_options() const {
@@ -332,11 +361,15 @@ class mpi_session {
   bool is_leaving_ = false;
   bool shows_ = false;  // in the present call
   std::unique_ptr<detail::mpi_state> state_;
+  std::unique_ptr<mpi_times<Link>> times_;
   std::vector<std::unique_ptr<prepared_wires>> prepared_;
   prepared_wires* current_ = nullptr;
-  mpi_link link_;
+  Link link_;
   int next_tag_ = mpi_notices::first_free_tag;
 };
+
+/// Ranks of an MPI communicator.
+using mpi_session = basic_mpi_session<mpi_link>;
 static_assert(detail::showing_session<mpi_session>);
 
 }  // namespace blink::inline BLINK_ABI

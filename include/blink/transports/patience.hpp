@@ -18,6 +18,16 @@
 
 namespace blink::inline BLINK_ABI {
 
+/// How to wait for what comes over such links: with time, which wakes nobody, if they are shaped.
+template <class Link>
+[[nodiscard]] patience_options waits_over(patience_options options) {
+  if constexpr (Link::is_shaped) {
+    options.sleep =
+        std::min<std::chrono::nanoseconds>(options.sleep, std::chrono::microseconds(20));
+  }
+  return options;
+}
+
 /// What a rank remembers while it waits, for telling who is the cause.
 struct waiting_memory {
   std::unique_ptr<std::uint64_t[]> beats;  ///< by rank: what it heard half a deadline ago

@@ -15,7 +15,7 @@
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/process_environment.hpp>
 #include <blink/transports/rank_selection.hpp>
-#include <blink/transports/shaped.hpp>
+#include <blink/transports/shaped_world.hpp>
 #include <blink/transports/shared_array.hpp>
 #include <blink/transports/shared_segment.hpp>
 #include <blink/transports/shared_session.hpp>

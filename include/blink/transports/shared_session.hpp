@@ -89,12 +89,8 @@ class shared_session {
     return state_->shown_by(peer, own_->call, shown.has_blocks ? own_block : 0);
   }
   [[nodiscard]] host_patience waits() const {
-    auto options = options_->waits;
-    if constexpr (Link::is_shaped) {  // what comes with time wakes nobody
-      options.sleep =
-          std::min<std::chrono::nanoseconds>(options.sleep, std::chrono::microseconds(20));
-    }
-    return {options, {state_, &own_->waits, own_->call, rank_, own_->kind, own_->lanes}};
+    return {waits_over<Link>(options_->waits),
+            {state_, &own_->waits, own_->call, rank_, own_->kind, own_->lanes}};
   }
 
   /// Everyone has to come: records are reused afterwards.

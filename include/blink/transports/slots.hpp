@@ -60,6 +60,9 @@ class slot_link {
 
  protected:
   [[nodiscard]] link_parts const& parts() const { return parts_; }
+  [[nodiscard]] std::uint64_t latency_nanoseconds() const {
+    return parts_.plan->latency_nanoseconds();
+  }
   [[nodiscard]] shared_wire& wire_at(std::uint32_t wire) const { return wires_[wire]; }
 
  private:

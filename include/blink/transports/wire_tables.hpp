@@ -36,6 +36,7 @@ struct wire_layout {
   memory_source memory{};
   int only_rank = -1;           ///< tables for this rank alone; -1: for all
   void* ranks_share = nullptr;  ///< memory that processes share; see `wire_tables::shared_bytes`
+  void* times_share = nullptr;  ///< memory that they share for times alone; see `time_bytes`
 };
 
 /// All wires, wire ends and lanes that a schedule needs: allocated once, then used by any number of
@@ -46,14 +47,21 @@ struct wire_layout {
 /// for that rank's wires only.
 class wire_tables {
  public:
-  /// Time: O(T V). Pre: `validate(plan)` passed; layout.window >= 1; `ranks_share`, if not null,
-  /// has `shared_bytes(plan, layout)` bytes, all 0 before the first rank came.
+  /// Time: O(T V). Pre: `validate(plan)` passed; layout.window >= 1; `ranks_share` and `times_share`, if
+  /// not null, have `shared_bytes(plan, layout)` and `time_bytes(plan, layout)` bytes, all 0 before the
+  /// first rank came.
   wire_tables(schedule const& plan, wire_layout const& layout);
 
   /// What the ranks share: counters, slots, times. The rest belongs to each process.
   [[nodiscard]] static std::size_t shared_bytes(schedule const& plan, wire_layout layout) {
     layout.only_rank = -1;
     return share(plan, wire_places(plan), with_whole_lines(layout), nullptr, nullptr, nullptr);
+  }
+
+  /// When messages of shaped wires arrive and until when links are busy.
+  [[nodiscard]] static std::size_t time_bytes(schedule const& plan, wire_layout const& layout) {
+    return whole_lines(plan.link_bytes_per_second.size() * sizeof(std::uint64_t)) +
+           wire_places(plan).size() * whole_lines(layout.window * sizeof(std::uint64_t));
   }
 
   [[nodiscard]] shared_wire* wires() const { return wires_; }
@@ -163,14 +171,23 @@ inline std::size_t wire_tables::share(schedule const& plan, std::vector<wire_pla
     used += whole_lines(bytes);
     return first;
   };
-  auto* const free_at = deal(plan.link_bytes_per_second.size() * sizeof(std::uint64_t));
+  auto* next_time = static_cast<std::byte*>(layout.times_share);
+  bool const all_have_times = next_time != nullptr;
+  auto const deal_times = [&](std::size_t count) {
+    std::size_t const bytes = count * sizeof(std::uint64_t);
+    if (!all_have_times) return deal(bytes);
+    return std::exchange(next_time, next_time + whole_lines(bytes));
+  };
+  auto* const free_at = deal_times(plan.link_bytes_per_second.size());
   if (wires != nullptr) *link_free_at = reinterpret_cast<std::uint64_t*>(free_at);
   bool const all = layout.only_rank < 0 || layout.ranks_share != nullptr;
   for (std::size_t number = 0; number < places.size(); ++number) {
     auto const& place = places[number];
-    if (!all && place.from != layout.only_rank && place.to != layout.only_rank) continue;
+    bool const is_own = all || place.from == layout.only_rank || place.to == layout.only_rank;
+    bool const has_times = layout.is_shaped && (is_own || all_have_times);
+    auto* const due = has_times ? deal_times(layout.window) : nullptr;
+    if (!is_own) continue;
     auto* const counters = deal(sizeof(wire_counters));
-    auto* const due = layout.is_shaped ? deal(layout.window * sizeof(std::uint64_t)) : nullptr;
     bool const reduces = !plan.trees[place.tree].reduce_parent.empty();
     auto const way = detail::passage_of(end_of(place, static_cast<std::uint32_t>(number), true),
                                         layout.reaches, place.is_reduce, reduces);
@@ -187,7 +204,9 @@ inline std::size_t wire_tables::share(schedule const& plan, std::vector<wire_pla
 
 /// Sets to 0 what is read before it is written; slots are not.
 inline void wire_tables::begin_at_zero(schedule const& plan) {
-  std::fill_n(link_free_at_, plan.link_bytes_per_second.size(), std::uint64_t{0});
+  if (layout_.times_share == nullptr) {
+    std::fill_n(link_free_at_, plan.link_bytes_per_second.size(), std::uint64_t{0});
+  }
   for (std::uint32_t number = 0; number < wire_count_; ++number) {
     if (wires_[number].counters != nullptr) new (wires_[number].counters) wire_counters;
   }

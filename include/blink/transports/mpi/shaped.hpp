@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/schedule.hpp>
+#include <blink/collectives/transport.hpp>
+#include <blink/config.hpp>
+#include <blink/transports/host_processes.hpp>
+#include <blink/transports/mpi.hpp>
+#include <blink/transports/mpi/bootstrap.hpp>
+#include <blink/transports/mpi/channel.hpp>
+#include <blink/transports/shaped.hpp>
+#include <blink/transports/wire_tables.hpp>
+
+#include <chrono>
+#include <cstddef>
+
+namespace blink::inline BLINK_ABI {
+
+/// Messages that arrive as late as over the physical links that a schedule names.
+using shaped_mpi_link = shaped<mpi_link>;
+static_assert(transport<shaped_mpi_link> && !reaching_transport<shaped_mpi_link>);
+
+/// When messages arrive, in memory of the host that all ranks of a session have: one link may carry
+/// what several of them send.
+template <>
+class mpi_times<shaped_mpi_link> {
+ public:
+  /// Collective.
+  ///
+  /// Throws: precondition_error if the ranks are not processes of one host; resource_error.
+  mpi_times(mpi_channel const& channel, std::chrono::nanoseconds longest)
+      : mpi_times(mpi_bootstrap(channel.comm()), longest) {}
+
+  /// For the schedule that is prepared as number `number`, the same on all ranks.
+  [[nodiscard]] void* of(schedule const& plan, wire_layout const& layout, std::size_t number) {
+    return ranks_.common_memory(number, wire_tables::time_bytes(plan, layout));
+  }
+
+ private:
+  mpi_times(mpi_bootstrap all, std::chrono::nanoseconds longest) : ranks_(all, longest) {}
+
+  host_processes ranks_;
+};
+
+/// A session whose ranks are processes of one host and whose links have the rates that its schedules
+/// name: `shaped_mpi_session me(MPI_COMM_WORLD);` Small inputs are not shown, but follow the links.
+using shaped_mpi_session = basic_mpi_session<shaped_mpi_link>;
+
+}  // namespace blink::inline BLINK_ABI
