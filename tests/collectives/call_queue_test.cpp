@@ -156,6 +156,33 @@ TYPED_TEST(call_queue, mistakes_are_told_at_once) {
   });
 }
 
+// Rank 1 has started the call and does not come back to it before rank 0 has given up.
+TYPED_TEST(call_queue, nobody_waits_for_a_rank_that_does_something_else) {
+  blink::world_options options;
+  options.waits.deadline = std::chrono::milliseconds(200);
+  options.shown_bytes = 0;
+  options.slot_bytes = 256;
+  TypeParam world(2, options);
+  std::latch started(1), gave_up(1), both_ended(2);
+  world.run([&](auto& me) {
+    std::vector<int> data(1000, 1);
+    if (me.rank() == 0) started.wait();
+    blink::call_queue queue(me);
+    auto call = queue.start(blink::collective::all_reduce, blink::star_schedule(2), data.data(),
+                            data.data(), data.size(), blink::sum{});
+    if (me.rank() == 1) {
+      started.count_down();
+      gave_up.wait();
+    }
+    EXPECT_THROW(call.wait(), blink::collective_error);
+    std::vector<int> const own(data.size(), 10 + me.rank());
+    data = own;  // the buffer is this rank's again
+    if (me.rank() == 0) gave_up.count_down();
+    both_ended.arrive_and_wait();
+    EXPECT_EQ(data, own);
+  });
+}
+
 TYPED_TEST(call_queue, a_rank_that_never_starts_is_named) {
   for (auto const how : {blink::progress::in_waits, blink::progress::thread}) {
     blink::world_options options;

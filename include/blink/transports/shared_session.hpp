@@ -104,6 +104,9 @@ class shared_session {
     return wait.after_progress();
   }
   void leave() { state_->leave(rank_); }
+  /// See `detail::resting_session`.
+  void rest() { state_->rest(rank_); }
+  void go_on() { state_->go_on(rank_); }
 
   /// A barrier: every rank raises one number and waits until all have.
   ///

@@ -79,12 +79,17 @@ class world_state {
       std::memcpy(board.shown[call % 2].data(), shown.data, shown.whole(rank_count_));
     }
     board.waits_for.store(0, std::memory_order_relaxed);
-    board.is_inside.store(1);  // before `is_aborted` is read, see `leave_after_failure`
+    go_on(rank);
     publish(board.entered, call);
     ring_all();
     return call;
   }
-  void leave(int rank) { at(rank).is_inside.store(0, std::memory_order_release); }
+  void leave(int rank) { at(rank).is_inside.store(outside, std::memory_order_release); }
+  /// Inside its call, the rank does something else: it touches nobody's buffers until it goes on, and
+  /// looks for a failure then.
+  void rest(int rank) { at(rank).is_inside.store(resting, std::memory_order_release); }
+  /// Before `is_aborted` is read, see `leave_after_failure`.
+  void go_on(int rank) { at(rank).is_inside.store(at_work); }
 
   [[nodiscard]] bool has_entered(int rank, std::uint64_t call) const {
     return observe(at(rank).entered) >= call;
@@ -92,9 +97,9 @@ class world_state {
   /// Has the rank done all that others need of it in this call?
   [[nodiscard]] bool has_ended(int rank, std::uint64_t call) const {
     std::uint64_t const entered = observe(at(rank).entered);
-    return entered > call || (entered == call && at(rank).is_inside.load() == 0);
+    return entered > call || (entered == call && !is_inside(rank));
   }
-  [[nodiscard]] bool is_inside(int rank) const { return at(rank).is_inside.load() != 0; }
+  [[nodiscard]] bool is_inside(int rank) const { return at(rank).is_inside.load() != outside; }
   /// Pre: has_entered(rank, call).
   [[nodiscard]] entry const& called(int rank, std::uint64_t call) const {
     return at(rank).entries[call % 2];
@@ -154,15 +159,15 @@ class world_state {
   }
 
   /// Returns when no rank touches the buffers of another any more: whoever is inside the failed call
-  /// sees the failure after the chunk at hand and comes here too, and whoever is inside an earlier one
-  /// ends it. Ranks that may die may also be stopped: for those it waits `longest`, and buffers of the
-  /// failed call are theirs until they go on.
+  /// sees the failure after the chunk at hand and comes here too, or when it goes on; whoever is inside
+  /// an earlier one ends it. Ranks that may die may also be stopped: for those it waits `longest`, and
+  /// buffers of the failed call are theirs until they go on.
   template <class Pause>
   void leave_after_failure(int rank, std::chrono::nanoseconds longest, Pause const& pause) {
     leave(rank);
     auto const end = std::chrono::steady_clock::now() + longest;
     for (int peer = 0; peer < rank_count(); ++peer) {
-      while (at(peer).is_inside.load() != 0) {
+      while (at(peer).is_inside.load() == at_work) {
         if (signs_ != nullptr && (has_died(peer) || std::chrono::steady_clock::now() > end)) break;
         pause();
       }
@@ -333,6 +338,7 @@ class world_state {
     return where;
   }
 
+  enum place_in_call : std::uint32_t { outside, at_work, resting };
   struct failure_note {
     std::atomic<std::uint32_t> is_taken;
     std::int32_t rank, peer, tree;
@@ -346,7 +352,7 @@ class world_state {
     std::array<entry, 2> entries;
     alignas(64) std::array<std::array<std::byte, most_shown_bytes>, 2> shown;
     // … and what only its owner touches while all goes well.
-    alignas(128) std::atomic<std::uint32_t> is_inside;
+    alignas(128) std::atomic<std::uint32_t> is_inside;  // a `place_in_call`
     std::atomic<std::uint32_t> is_gone;
     std::atomic<std::uint32_t> doorbell;  // changes whenever a sleeper is to wake up
     std::atomic<std::uint32_t> is_asleep;
@@ -368,8 +374,7 @@ class world_state {
 
   // The number of the call that a rank is in, or of its next one.
   [[nodiscard]] std::uint64_t present_call(int rank) const {
-    auto const& board = at(rank);
-    return observe(board.entered) + (board.is_inside.load() != 0 ? 0 : 1);
+    return observe(at(rank).entered) + (is_inside(rank) ? 0 : 1);
   }
 
   void place(void* memory) {

@@ -26,6 +26,7 @@
 #include <blink/transports/prepared_schedule.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -33,6 +34,7 @@
 #include <string_view>
 #include <type_traits>
 #include <typeinfo>
+#include <utility>
 
 namespace blink::inline BLINK_ABI::detail {
 
@@ -64,6 +66,14 @@ template <class... Types>
 /// The element types that cross links: bytes are all that is needed to copy them.
 template <class T>
 inline constexpr bool is_element = std::is_trivially_copyable_v<T> && !std::is_const_v<T>;
+
+/// A session whose peers need to know whether a rank moves data: `rest()` says that it does not until
+/// `go_on()`, after which it looks whether the call has failed.
+template <class S>
+concept resting_session = session<S> && requires(S& me) {
+  { me.rest() } -> std::same_as<void>;
+  { me.go_on() } -> std::same_as<void>;
+};
 
 /// What a rank with these lanes does with its buffers.
 [[nodiscard]] inline buffer_use use_of(lane_list const& lanes) {
@@ -229,17 +239,18 @@ class collective_call {
   ///
   /// Pre: it has begun and not ended; the group is a lone thread.
   [[nodiscard]] bool advance() {
+    go_on();
     no_patience wait;
     while (is_walking_) {
       auto const round =
           walk_round(me_.group(), me_.link(), lanes_.first, lanes_.count, buffers_, reduce_, wait);
       is_walking_ = round.is_open;
       if (!round.is_open || round.moved) continue;
-      if (!me_.link().is_aborted()) return false;
+      if (!me_.link().is_aborted()) return rest();
       end(status::aborted);
     }
     if (me_.meet(wait) != status::ok) {
-      if (!me_.link().is_aborted()) return false;
+      if (!me_.link().is_aborted()) return rest();
       end(status::aborted);
     }
     end(status::ok);
@@ -250,6 +261,7 @@ class collective_call {
   ///
   /// Pre: it has begun and not ended.
   void complete() {
+    go_on();
     auto patient = me_.waits();
     observed_patience wait(patient, observed_, [this] { return cause(); });
     status result = status::ok;
@@ -268,6 +280,18 @@ class collective_call {
   static constexpr bool may_show = order_of<Reducer> != order_promise::shape && alignof(T) <= 32 &&
                                    !carries_epilogue<Reducer> &&  // those see chunks
                                    !lifts_at_home<Reducer>;
+
+  // Until the caller tests or waits again.
+  bool rest() {
+    if constexpr (resting_session<Me>) me_.rest();
+    is_resting_ = true;
+    return false;
+  }
+  void go_on() {
+    if (!std::exchange(is_resting_, false)) return;
+    if constexpr (resting_session<Me>) me_.go_on();
+    if (me_.link().is_aborted()) end(status::aborted);
+  }
 
   // Lanes that this call needs: none where all ranks have seen all inputs.
   [[nodiscard]] std::size_t lane_count() const { return shows_ ? 0 : lanes_.count; }
@@ -356,6 +380,7 @@ class collective_call {
   observed_call observed_;  // by the leader
   bool needs_copy_ = false;
   bool is_walking_ = false;
+  bool is_resting_ = false;
   bool shows_ = false;
 };
 
