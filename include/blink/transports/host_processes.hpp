@@ -85,8 +85,7 @@ class host_processes {
       if (process_ != 0) segment_.emplace(shared_segment::open(first[0].path.data()));
       segment_->claim(process_);
       std::size_t const bytes = sizeof(board) * static_cast<std::size_t>(count_);
-      boards_ =
-          static_cast<board*>(segment_->find_or_make(1, bytes));  // keys before the first free one
+      boards_ = static_cast<board*>(segment_->find_or_make(1, bytes));
       letters_.emplace(segment_->find_or_make(2, letter_box::bytes(count_)), process_, count_);
     });
     (void)introduce(all, mine);
@@ -287,7 +286,7 @@ class host_processes {
 
  private:
   static constexpr std::size_t most_report_bytes = 8192;
-  static constexpr std::uint64_t first_free_key = 3;
+  static constexpr std::uint64_t first_free_key = 3;  // before it: boards and letters
   // One more than may be ahead: what a process compares with is not overwritten meanwhile.
   static constexpr std::uint64_t signature_slots = most_ahead + 1;
 
