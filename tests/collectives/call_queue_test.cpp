@@ -7,6 +7,7 @@
 
 #include "support/collective_case.hpp"
 #include "support/random_schedules.hpp"
+#include "support/unequal_case.hpp"
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -91,6 +92,33 @@ TYPED_TEST(call_queue, random_calls_end_in_any_order_of_waiting) {
     }
     auto const how = seed % 2 == 0 ? blink::progress::in_waits : blink::progress::thread;
     world.run([&](auto& me) { run_calls(me, made, seed, how); });
+  }
+}
+
+TYPED_TEST(call_queue, blocks_of_unequal_sizes_are_exact) {
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    int const ranks = 1 + below(random, 5);
+    blink::world_options options;
+    options.slot_bytes = 256;
+    TypeParam world(ranks, options);
+    auto const drawn = blink_test::random_unequal_case(random, ranks, 300);
+    auto& plan = world.prepare(drawn.first);
+    auto const& what = drawn.second;
+    auto const how = seed % 2 == 0 ? blink::progress::in_waits : blink::progress::thread;
+    world.run([&](auto& me) {
+      blink_test::unequal_buffers<std::int32_t> buffers(what, me.rank());
+      blink::call_queue queue(me, how);
+      auto blocks = what.blocks;
+      auto call =
+          what.gathers()
+              ? queue.start(what.kind, plan, buffers.input, buffers.output, blocks)
+              : queue.start(what.kind, plan, buffers.input, buffers.output, blocks, blink::sum{});
+      blocks.clear();  // the call has what it needs of them
+      while (!call.test()) std::this_thread::yield();
+      EXPECT_EQ(blink_test::what_is_wrong(what, buffers, blink::sum{}), "");
+    });
   }
 }
 

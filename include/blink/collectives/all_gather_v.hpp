@@ -11,6 +11,7 @@
 #include <blink/collectives/session.hpp>
 #include <blink/config.hpp>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,17 +20,42 @@ namespace blink::inline BLINK_ABI {
 
 namespace detail {
 
-/// All-gather and reduce-scatter with blocks of any sizes, equal on all ranks.
+/// All-gather and reduce-scatter with blocks of any sizes, equal on all ranks. It stays where it is.
+template <chunking Chunks, session Me, class T, class Reducer>
+class unequal_call {
+ public:
+  template <schedule_source Plan>
+  unequal_call(Me& me, Plan&& plan, collective kind, T const* input, T* output,
+               std::vector<block> const& blocks, Reducer const& reduce)
+      : unequal_call(std::string(to_text(kind)) + " on rank " + std::to_string(me.rank()), me,
+                     std::forward<Plan>(plan), kind, input, output, blocks, reduce) {}
+  unequal_call(unequal_call const&) = delete;
+  unequal_call& operator=(unequal_call const&) = delete;
+
+  void begin() { one_->begin(); }
+  [[nodiscard]] bool advance() { return one_->advance(); }
+  void complete() { one_->complete(); }
+
+ private:
+  template <class Plan>
+  unequal_call(std::string const& name, Me& me, Plan&& plan, collective kind, T const* input,
+               T* output, std::vector<block> const& blocks, Reducer const& reduce)
+      : all_(name, kind, blocks, me.rank_count(), sizeof(T)) {
+    auto const chosen = choose_schedule(me, std::forward<Plan>(plan), kind, all_.bytes());
+    chosen.plan->expect_carries(kind);
+    all_.check_buffers(name, me.rank(), input, output);
+    one_.emplace(me, *chosen.plan, kind, input, output, all_.size(chosen.chunk_bytes), reduce);
+  }
+
+  unequal_blocks all_;
+  std::optional<collective_call<Chunks, Me, T, Reducer>> one_;
+};
+
 template <chunking Chunks, session Me, schedule_source Plan, class T, class Reducer>
 void run_unequal_blocks(Me& me, Plan&& plan, collective kind, T const* input, T* output,
                         std::vector<block> const& blocks, Reducer const& reduce) {
-  auto const name = std::string(to_text(kind)) + " on rank " + std::to_string(me.rank());
-  unequal_blocks const all(name, kind, blocks, me.rank_count(), sizeof(T));
-  auto const chosen = choose_schedule(me, std::forward<Plan>(plan), kind, all.bytes());
-  chosen.plan->expect_carries(kind);
-  all.check_buffers(name, me.rank(), input, output);
-  collective_call<Chunks, Me, T, Reducer> call(me, *chosen.plan, kind, input, output,
-                                               all.size(chosen.chunk_bytes), reduce);
+  unequal_call<Chunks, Me, T, Reducer> call(me, std::forward<Plan>(plan), kind, input, output,
+                                            blocks, reduce);
   call.begin();
   call.complete();
 }

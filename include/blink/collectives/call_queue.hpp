@@ -2,6 +2,8 @@
 #pragma once
 
 #include <blink/collective.hpp>
+#include <blink/collectives/all_gather_v.hpp>
+#include <blink/collectives/block.hpp>
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/detail/call_list.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
@@ -14,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace blink::inline BLINK_ABI {
 
@@ -77,24 +80,27 @@ class call_queue {
             class Reducer = detail::no_reducer>
   [[nodiscard]] queued_call make(collective kind, Plan&& plan, T const* input, T* output,
                                  std::size_t count, Reducer const& reduce = {}) {
-    static_assert(std::is_copy_constructible_v<Reducer>);
-    expects(has_reduce_phase(kind) == !std::is_same_v<Reducer, detail::no_reducer> ||
-                kind == collective::barrier,
-            "call_queue: a reducer where nothing is reduced, or none where something is");
-    struct call final : detail::listed_call {
-      call(Me& me, chosen_schedule const& along, collective what, T const* in, T* out,
-           std::size_t n, Reducer const& reducer)
-          : one(me, *along.plan, what, in, out, {n, along.chunk_bytes}, reducer) {}
-      void begin() override { one.begin(); }
-      bool advance() override { return one.advance(); }
-      void complete() override { one.complete(); }
-      detail::collective_call<Chunks, Me, T, Reducer> one;
-    };
+    expect_reducer<Reducer>(kind);
     auto const chosen =
         detail::choose_schedule(*me_, std::forward<Plan>(plan), kind,
                                 buffer_bytes(kind, count, sizeof(T), me_->rank_count()));
-    return queued_call(list_,
-                       std::make_shared<call>(*me_, chosen, kind, input, output, count, reduce));
+    return list<detail::collective_call<Chunks, Me, T, Reducer>>(
+        *me_, *chosen.plan, kind, input, output, detail::call_size{count, chosen.chunk_bytes},
+        reduce);
+  }
+
+  /// The same with a block of any size for each rank, as `all_gather_v` and `reduce_scatter_v` take them.
+  ///
+  /// kind: all_gather or reduce_scatter
+  template <chunking Chunks = scheduled_chunks, schedule_source Plan, class T,
+            class Reducer = detail::no_reducer>
+  [[nodiscard]] queued_call make(collective kind, Plan&& plan, T const* input, T* output,
+                                 std::vector<block> const& blocks, Reducer const& reduce = {}) {
+    expects(kind == collective::all_gather || kind == collective::reduce_scatter,
+            "call_queue: blocks of unequal sizes are gathered or reduced and scattered");
+    expect_reducer<Reducer>(kind);
+    return list<detail::unequal_call<Chunks, Me, T, Reducer>>(*me_, std::forward<Plan>(plan), kind,
+                                                              input, output, blocks, reduce);
   }
 
   /// Prepares a call and starts it.
@@ -102,12 +108,33 @@ class call_queue {
             class Reducer = detail::no_reducer>
   [[nodiscard]] queued_call start(collective kind, Plan&& plan, T const* input, T* output,
                                   std::size_t count, Reducer const& reduce = {}) {
-    auto call = make<Chunks>(kind, std::forward<Plan>(plan), input, output, count, reduce);
-    call.start();
-    return call;
+    return started(make<Chunks>(kind, std::forward<Plan>(plan), input, output, count, reduce));
+  }
+  template <chunking Chunks = scheduled_chunks, schedule_source Plan, class T,
+            class Reducer = detail::no_reducer>
+  [[nodiscard]] queued_call start(collective kind, Plan&& plan, T const* input, T* output,
+                                  std::vector<block> const& blocks, Reducer const& reduce = {}) {
+    return started(make<Chunks>(kind, std::forward<Plan>(plan), input, output, blocks, reduce));
   }
 
  private:
+  template <class Reducer>
+  static void expect_reducer(collective kind) {
+    static_assert(std::is_copy_constructible_v<Reducer>);
+    expects(has_reduce_phase(kind) == !std::is_same_v<Reducer, detail::no_reducer> ||
+                kind == collective::barrier,
+            "call_queue: a reducer where nothing is reduced, or none where something is");
+  }
+  [[nodiscard]] static queued_call started(queued_call call) {
+    call.start();
+    return call;
+  }
+  template <class Call, class... Arguments>
+  [[nodiscard]] queued_call list(Arguments&&... arguments) {
+    return queued_call(
+        list_, std::make_shared<detail::listed<Call>>(std::forward<Arguments>(arguments)...));
+  }
+
   Me* me_;
   std::shared_ptr<detail::call_list> list_;
 };

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace blink::inline BLINK_ABI::detail {
 
@@ -30,6 +31,17 @@ class listed_call {
   enum class state : std::uint8_t { idle, started, begun, ended };
   std::atomic<state> now = state::idle;  ///< written under the list's lock
   std::exception_ptr failure;            ///< why it ended, if not well; written before `ended`
+};
+
+/// What carries out one call, on the list.
+template <class Call>
+struct listed final : listed_call {
+  template <class... Arguments>
+  explicit listed(Arguments&&... arguments) : one(std::forward<Arguments>(arguments)...) {}
+  void begin() override { one.begin(); }
+  bool advance() override { return one.advance(); }
+  void complete() override { one.complete(); }
+  Call one;
 };
 
 /// Carries calls out in the order in which they are started, the first before the next: by whoever

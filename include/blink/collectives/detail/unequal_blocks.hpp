@@ -26,8 +26,9 @@ class unequal_blocks {
   ///         all of `element_bytes` each.
   unequal_blocks(std::string const& name, collective kind, std::vector<block> const& blocks,
                  int rank_count, std::size_t element_bytes, std::size_t unit = 1)
-      : gathers_(kind == collective::all_gather), element_bytes_(element_bytes), blocks_(blocks) {
+      : gathers_(kind == collective::all_gather), element_bytes_(element_bytes), unit_(unit) {
     check_blocks(name, blocks, rank_count, element_bytes, true);
+    all_bytes_ = end_of(blocks) * element_bytes;
     fingerprint all;
     for (auto const& one : blocks) {
       auto const begin = one.begin * unit;
@@ -39,20 +40,16 @@ class unequal_blocks {
     size_.fingerprint = all.value();
   }
 
-  [[nodiscard]] std::size_t count_of(int rank) const { return own(rank).count; }
+  [[nodiscard]] std::size_t count_of(int rank) const { return own(rank).count / unit_; }
   /// Of all blocks together.
-  [[nodiscard]] std::size_t bytes() const {
-    std::size_t result = 0;
-    for (auto const& one : blocks_) result += one.count * element_bytes_;
-    return result;
-  }
+  [[nodiscard]] std::size_t bytes() const { return bytes_of(size_.count); }
 
   /// Of the buffers of a rank, from their addresses on. Without any they are not looked at.
   [[nodiscard]] std::size_t input_bytes(int rank) const {
-    return element_bytes_ * (gathers_ ? own(rank).count : end_of(blocks_));
+    return gathers_ ? bytes_of(own(rank).count) : all_bytes_;
   }
   [[nodiscard]] std::size_t output_bytes(int rank) const {
-    return element_bytes_ * (gathers_ ? end_of(blocks_) : own(rank).count);
+    return gathers_ ? all_bytes_ : bytes_of(own(rank).count);
   }
 
   /// Throws: precondition_error if a buffer that the rank needs is null, or they overlap in another way than
@@ -61,14 +58,13 @@ class unequal_blocks {
     expect_buffer(name, "input", input, input_bytes(rank));
     expect_buffer(name, "output", output, output_bytes(rank));
     if (own(rank).count == 0) return;
-    auto const begin = own(rank).begin * element_bytes_;
     auto const in = reinterpret_cast<std::uintptr_t>(input);
     auto const out = reinterpret_cast<std::uintptr_t>(output);
-    if (in + (gathers_ ? 0 : begin) == out + (gathers_ ? begin : 0)) return;
+    if (in + bytes_of(own(rank).input_begin) == out + bytes_of(own(rank).output_begin)) return;
     expect_apart(name, input, input_bytes(rank), output, output_bytes(rank));
   }
 
-  /// Of a call. Pre: this outlives it.
+  /// Of a call. Pre: this stays where it is until the call has ended.
   [[nodiscard]] call_size size(std::size_t chunk_bytes) const {
     auto result = size_;
     result.chunk_bytes = chunk_bytes;
@@ -77,12 +73,18 @@ class unequal_blocks {
   }
 
  private:
-  [[nodiscard]] block const& own(int rank) const { return blocks_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] block_range const& own(int rank) const {
+    return ranges_[static_cast<std::size_t>(rank)];
+  }
+  [[nodiscard]] std::size_t bytes_of(std::size_t moved) const {
+    return moved / unit_ * element_bytes_;
+  }
 
   bool gathers_;
   std::size_t element_bytes_;
-  std::vector<block> const& blocks_;
-  std::vector<block_range> ranges_;
+  std::size_t unit_;
+  std::size_t all_bytes_ = 0;        // from the first address on
+  std::vector<block_range> ranges_;  // by rank
   call_size size_;
 };
 
