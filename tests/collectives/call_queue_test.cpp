@@ -185,6 +185,28 @@ TYPED_TEST(call_queue, mistakes_are_told_at_once) {
 }
 
 // Rank 1 has started the call and does not come back to it before rank 0 has given up.
+TYPED_TEST(call_queue, a_refused_call_leaves_the_started_one_alone) {
+  blink::world_options options;
+  options.shown_bytes = 0;
+  TypeParam world(2, options);
+  std::latch refused(1);
+  world.run([&](auto& me) {
+    auto const plan = blink::all_to_all_schedule(2);
+    std::vector<int> data(2000, me.rank() + 1), other(2000, 99);
+    if (me.rank() == 1) refused.wait();
+    blink::call_queue queue(me);
+    auto call = queue.start(blink::collective::all_to_all, plan, data.data(), data.data(), 1000);
+    if (me.rank() == 0) {
+      EXPECT_THROW(blink::all_to_all(me, plan, other.data(), other.data(), 1000),
+                   blink::precondition_error);
+      refused.count_down();
+    }
+    call.wait();
+    EXPECT_EQ(data.front(), 1);
+    EXPECT_EQ(data.back(), 2);
+  });
+}
+
 TYPED_TEST(call_queue, nobody_waits_for_a_rank_that_does_something_else) {
   blink::world_options options;
   options.waits.deadline = std::chrono::milliseconds(200);

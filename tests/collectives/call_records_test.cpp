@@ -175,7 +175,7 @@ TEST(call_records, failures_are_told_from_warn_on) {
   blink::call_records all(options);
   auto* const before = blink::observe_calls(&all);
   blink::world_options brief;
-  brief.waits.deadline = std::chrono::milliseconds(300);
+  brief.waits.deadline = std::chrono::milliseconds(1500);
   blink::thread_world world(2, brief);
   world.run([&](auto& me) {
     float one = 1;

@@ -2,6 +2,7 @@
 // Nothing waits without a bound: ranks that do not come, come late, call something else or throw.
 
 #include <blink/collectives.hpp>
+#include <blink/collectives/call_queue.hpp>
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/transports/slots.hpp>
 
@@ -85,7 +86,7 @@ TYPED_TEST(faults, a_rank_that_never_comes_is_named_by_all_others) {
 }
 
 TYPED_TEST(faults, a_rank_that_stops_coming_is_named) {
-  typename TestFixture::world_type world(3, this->options(milliseconds(400)));
+  typename TestFixture::world_type world(3, this->options(milliseconds(1500)));
   auto const star = blink::star_schedule(3);
   auto const errors = this->errors(world, [&](auto& me) {
     for (int call = 0; call < (me.rank() == 1 ? 3 : 4); ++call) this->sum_up(me, star, 500);
@@ -96,6 +97,53 @@ TYPED_TEST(faults, a_rank_that_stops_coming_is_named) {
     EXPECT_NE(std::string(errors[rank][0].what()).find("call 4"), std::string::npos)
         << errors[rank][0].what();
   }
+}
+
+TYPED_TEST(faults, the_earliest_call_that_fails_is_told) {
+  // Rank 0 has ended call 1 and throws; rank 1 waits in it for rank 2, which has started it and does
+  // something else.
+  auto options = this->options(milliseconds(500));
+  options.shown_bytes = 0;
+  options.slot_bytes = 256;
+  typename TestFixture::world_type world(3, options);
+  std::latch started(1), failed(2);
+  std::vector<int> peers(3, -1);
+  EXPECT_THROW(world.run([&](auto& me) {
+    std::vector<int> data(192, me.rank());  // three chunks, of which two are on their way
+    if (me.rank() != 2) started.wait();
+    blink::call_queue queue(me);
+    auto call = queue.start(blink::collective::broadcast, blink::chain_schedule(3, 0), data.data(),
+                            data.data(), data.size());
+    if (me.rank() == 2) {
+      started.count_down();
+      failed.wait();
+    }
+    try {
+      call.wait();
+    } catch (blink::collective_error const& error) {
+      peers[static_cast<std::size_t>(me.rank())] = error.peer;
+    }
+    if (me.rank() != 2) failed.count_down();
+    if (me.rank() == 0) throw std::runtime_error("enough");
+  }),
+               std::runtime_error);
+  EXPECT_EQ(peers[1], 2);
+}
+
+TYPED_TEST(faults, a_reducer_that_throws_ends_the_call_of_all) {
+  typename TestFixture::world_type world(2, this->options(std::chrono::seconds(20)));
+  auto const run = [&](int thrower) {
+    world.run([&](auto& me) {
+      std::vector<int> data(6000, 1);
+      auto const add = [&](int a, int b) {
+        if (me.rank() == thrower) throw std::runtime_error("enough");
+        return a + b;
+      };
+      blink::all_reduce(me, blink::star_schedule(2), data.data(), data.data(), data.size(), add);
+    });
+  };
+  EXPECT_THROW(run(1), std::runtime_error);
+  EXPECT_THROW(run(-1), blink::collective_error);  // the world has failed; it does not hang
 }
 
 TYPED_TEST(faults, a_late_rank_is_waited_for) {

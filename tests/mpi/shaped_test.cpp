@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks of MPI over links as slow as a schedule says. Time has lower bounds only: this machine may be busy.
 
+#include <blink/collectives/all_reduce.hpp>
 #include <blink/collectives/broadcast.hpp>
 #include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/reduce.hpp>
@@ -15,6 +16,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace {
@@ -64,6 +66,31 @@ TEST(mpi_shaped, latency_is_of_each_message) {
   EXPECT_EQ(data, 7);
   if (me.rank() == hops) {
     EXPECT_GE(seconds, 0.01 * hops);
+  }
+}
+
+TEST(mpi_shaped, refused_schedules_and_other_orders_are_told) {
+  blink::world_options options;
+  options.waits.deadline = std::chrono::seconds(20);
+  blink::shaped_mpi_session me(MPI_COMM_WORLD, options, 0);
+  int const ranks = me.rank_count();
+  auto const star = blink::star_schedule(ranks);
+  auto const chain = blink::chain_schedule(ranks, 0);
+  auto wrong = star;
+  wrong.trees[0].reduce_parent[1] = 1'000'000'000;
+  EXPECT_THROW((void)me.prepare(wrong), blink::precondition_error);
+  wrong = star;
+  wrong.link_bytes_per_second = {-1.0};
+  EXPECT_THROW((void)me.prepare(wrong), blink::precondition_error);
+  (void)me.prepare(me.rank() == 0 ? star : chain);
+  (void)me.prepare(me.rank() == 0 ? chain : star);
+  std::vector<int> data(100, 1);
+  try {
+    blink::all_reduce(me, star, data.data(), data.data(), data.size(), blink::sum{});
+    ADD_FAILURE() << "different orders are not told";
+  } catch (blink::collective_error const& error) {
+    EXPECT_NE(std::string(error.what()).find("in different orders"), std::string::npos)
+        << error.what();
   }
 }
 

@@ -267,7 +267,7 @@ TEST(shrink, a_rank_that_comes_too_late_is_left_out) {
   ASSERT_EQ(pipe(others_went_on.data()), 0);
   all.start([&](int rank) -> std::string {
     blink::world_options options;
-    options.waits.deadline = std::chrono::milliseconds(400);
+    options.waits.deadline = std::chrono::milliseconds(1500);
     options.slot_bytes = 512;
     slot_world me(all.path(), rank, options);
     auto const star = blink::star_schedule(3);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collective.hpp>
 #include <blink/collectives/call_signature.hpp>
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/schedule.hpp>
@@ -10,10 +11,12 @@
 #include <blink/collectives/transport.hpp>
 #include <blink/collectives/tree_walk.hpp>
 #include <blink/config.hpp>
+#include <blink/error.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/world_options.hpp>
 
 #include <concepts>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -24,6 +27,11 @@ namespace detail {
 template <class S>
 using waits_of = decltype(std::declval<S&>().waits());
 
+[[noreturn]] inline void refuse_second_call(int rank, collective kind, collective present) {
+  throw precondition_error("rank " + std::to_string(rank) + " calls " + std::string(to_text(kind)) +
+                           " while its " + std::string(to_text(present)) + " has not ended");
+}
+
 }  // namespace detail
 
 /// One rank's side of a communicator: what its collectives are called with, whether the ranks are
@@ -32,6 +40,7 @@ using waits_of = decltype(std::declval<S&>().waits());
 /// Semantics beyond the syntax, in the order in which a call uses them:
 /// - `prepare(plan)` allocates what calls along a schedule need; the same schedule again gives the
 ///   same object. Ranks may come to it at different times, it does not wait for them.
+/// - `expect_outside(kind)` throws precondition_error if the rank is inside a call.
 /// - `enter(prepared, record)` begins the next call and tells the others; `link()` is the handle to
 ///   the peers for it, for all threads of the group once the leader has returned. Where ranks
 ///   disagree in `record.signature` the call fails on all of them. Anything but `ok`: it has failed
@@ -55,6 +64,7 @@ concept session =
       requires thread_group<std::remove_cvref_t<decltype(me.group())>>;
       { me.options() } -> std::same_as<world_options const&>;
       { me.prepare(plan) } -> std::same_as<prepared_schedule&>;
+      { me.expect_outside(collective{}) } -> std::same_as<void>;
       { me.enter(prepared, record) } -> std::same_as<status>;
       { me.link() } -> std::same_as<typename S::link_type const&>;
       requires patience<detail::waits_of<S>>;

@@ -316,7 +316,7 @@ class host_processes {
 
   // An upper limit: what is not used takes up nothing.
   [[nodiscard]] static std::size_t bytes_for(int processes) {
-    return (std::size_t{1} << 20) * (64 + static_cast<std::size_t>(processes));
+    return (std::size_t{1} << 26) * (64 + static_cast<std::size_t>(processes));
   }
 
   /// Throws: what it says in the failure of any of them.

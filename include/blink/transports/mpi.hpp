@@ -46,7 +46,7 @@ template <class Link>
 class mpi_times {
  public:
   mpi_times(mpi_channel const&, std::chrono::nanoseconds) {}
-  [[nodiscard]] static void* of(schedule const&, wire_layout const&, std::size_t) {
+  [[nodiscard]] static void* of(schedule const&, wire_layout const&, pipeline_costs const&) {
     return nullptr;
   }
 };
@@ -183,9 +183,10 @@ class basic_mpi_session {
     for (auto& known : prepared_) {
       if (known->plan.source() == plan) return known->plan;
     }
+    validate(plan);
     wire_layout layout = wire_layout_of<Link>(options_);
     layout.only_rank = rank();
-    layout.times_share = times_->of(plan, layout, prepared_.size());
+    layout.times_share = times_->of(plan, layout, options_.costs);
     auto fresh = std::make_unique<prepared_wires>(*state_, plan, layout, options_.costs, next_tag_);
     int const tags = mpi_wires::tag_count(fresh->plan);
     if (tags > state_->channel.largest_tag() - next_tag_) {
@@ -197,6 +198,11 @@ class basic_mpi_session {
     return prepared_.emplace_back(std::move(fresh))->plan;
   }
 
+  void expect_outside(collective kind) const {
+    if (auto const present = state_->notices.present_kind()) {
+      detail::refuse_second_call(rank(), kind, *present);
+    }
+  }
   [[nodiscard]] status enter(prepared_schedule& plan, call_record const& record) {
     auto& wires = wires_of(plan);
     link_ = Link(*state_, wires);
@@ -240,7 +246,7 @@ class basic_mpi_session {
         {"rank " + std::to_string(rank()) + " gave up: " + why, rank(), rank(), -1, -1});
   }
   /// Peers touch the session's slots alone, never the buffers of a call.
-  void leave_after_failure() {}
+  void leave_after_failure() { state_->notices.give_up(); }
   [[nodiscard]] collective_error failure() const { return state_->notices.failure(); }
 
   /// This rank's channel to the others of its part; see `split`.

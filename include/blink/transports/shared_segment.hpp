@@ -147,6 +147,9 @@ class shared_segment final : public life_signs {
       std::uint64_t const own = fits ? head.used.fetch_add(whole) : head.used.load();
       if (!fits || own > bytes_ || whole > bytes_ - own) {
         if (fits) head.used.fetch_sub(whole);
+        first = head.first_block.load();
+        found = find(key, first, 0);  // by who came with it meanwhile
+        if (found != 0) return memory_at(found, bytes);
         throw resource_error("shared memory full: " + std::to_string(whole) +
                              " bytes more are needed, " + std::to_string(own) + " of " +
                              std::to_string(bytes_) + " are used");
@@ -155,16 +158,18 @@ class shared_segment final : public life_signs {
       at<block_head>(own).key = key;
       at<block_head>(own).bytes = bytes;
       std::uint64_t searched = 0;
-      while (found == 0) {  // may have come meanwhile: then ours is a page lost
+      while (found == 0) {  // may have come meanwhile: then ours is lost, unless it is the last
         found = find(key, first, searched);
-        if (found != 0) break;
+        if (found != 0) {
+          std::uint64_t end = own + whole;
+          head.used.compare_exchange_strong(end, own);
+          break;
+        }
         at<block_head>(own).next = searched = first;
         if (head.first_block.compare_exchange_strong(first, own)) found = own;
       }
     }
-    expects(at<block_head>(found).bytes == bytes, "shared_segment: one key, two sizes");
-    back(found, block_begin + bytes);
-    return memory_ + found + block_begin;
+    return memory_at(found, bytes);
   }
 
   /// Memory of this process's own, for arrays that others reach; not 0 if it was released before. Not
@@ -276,6 +281,12 @@ class shared_segment final : public life_signs {
     } while (failure == EINTR);
     errno = failure;
     if (failure != 0) refuse(std::to_string(bytes) + " bytes of shared memory", "posix_fallocate");
+  }
+  // Of a block.
+  [[nodiscard]] void* memory_at(std::uint64_t block, std::size_t bytes) {
+    expects(at<block_head>(block).bytes == bytes, "shared_segment: one key, two sizes");
+    back(block, block_begin + bytes);
+    return memory_ + block + block_begin;
   }
   [[nodiscard]] std::uint64_t find(std::uint64_t key, std::uint64_t from, std::uint64_t end) const {
     for (std::uint64_t at_block = from; at_block != end; at_block = at<block_head>(at_block).next) {

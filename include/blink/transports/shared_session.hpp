@@ -65,9 +65,11 @@ class shared_session {
   [[nodiscard]] world_options const& options() const { return *options_; }
   [[nodiscard]] Link const& link() const { return own_->link; }
 
+  void expect_outside(collective kind) const {
+    if (state_->is_inside(rank_)) detail::refuse_second_call(rank_, kind, own_->kind);
+  }
   [[nodiscard]] status enter(prepared_schedule& plan, call_record const& record) {
     auto& own = *own_;
-    expect_outside(static_cast<collective>(record.signature.kind));
     if (state_->is_aborted(rank_)) return status::aborted;  // the last entries may be in use
     std::fill_n(own.seen.get(), rank_count(), false);
     own.waits.has_listened = false;
@@ -179,12 +181,6 @@ class shared_session {
 
   static constexpr int quick_looks = 200;  // before it waits in the way that shares cores
 
-  void expect_outside(collective kind) const {
-    if (!state_->is_inside(rank_)) return;
-    throw precondition_error("rank " + std::to_string(rank_) + " calls " +
-                             std::string(to_text(kind)) + " while its " +
-                             std::string(to_text(own_->kind)) + " has not ended");
-  }
   // Who keeps a barrier from its end: for ever, or for too long if `result` says so. -1: nobody yet.
   [[nodiscard]] int first_missing(std::uint64_t round, status result) const {
     for (int peer = 0; peer < rank_count(); ++peer) {

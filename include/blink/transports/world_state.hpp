@@ -20,6 +20,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
@@ -123,38 +124,36 @@ class world_state {
   /// Has the present call of a rank failed, or the next one if it is outside? A failure of a later
   /// call does not concern it: who has come to that has done its part of this one, which can end.
   [[nodiscard]] bool is_aborted(int rank) const {
-    std::uint64_t const failed = head_->failed_call.load();
-    return failed != 0 && failed <= present_call(rank);
+    std::uint64_t const failed = head_->failure.load();
+    return failed != 0 && call_of(failed) <= present_call(rank);
   }
 
   /// Fails the present call of a rank, or the next one if it is outside, and all later ones, for all
-  /// ranks; the first failure is the one that is told.
+  /// ranks; the first failure of the earliest call is the one that is told.
   ///
   /// rank: who says so; its note is complete before it counts, so a rank that dies here does no harm
   void fail(int rank, collective_error const& failure) {
-    if (head_->first_failure.load() == 0) {
-      auto& note = at(rank).failure;
-      if (note.is_taken.exchange(1) != 0) return;
-      note.rank = failure.rank;
-      note.peer = failure.peer;
-      note.tree = failure.tree;
-      note.chunk = failure.chunk;
-      note.disagrees = failure.disagrees;
-      std::strncpy(note.text.data(), failure.what(), note.text.size() - 1);
-      std::uint32_t nobody = 0;
-      head_->first_failure.compare_exchange_strong(nobody, static_cast<std::uint32_t>(rank) + 1);
-    }
     std::uint64_t const call = present_call(rank);
-    std::uint64_t before = head_->failed_call.load();
-    while ((before == 0 || call < before) &&
-           !head_->failed_call.compare_exchange_weak(before, call)) {
+    std::uint64_t before = head_->failure.load();
+    auto const counts = [&] { return before == 0 || call < call_of(before); };
+    // A rank comes to no earlier call later: one note is enough.
+    if (!counts() || at(rank).failure.is_taken.exchange(1) != 0) return;
+    auto& note = at(rank).failure;
+    note.rank = failure.rank;
+    note.peer = failure.peer;
+    note.tree = failure.tree;
+    note.chunk = failure.chunk;
+    note.disagrees = failure.disagrees;
+    std::strncpy(note.text.data(), failure.what(), note.text.size() - 1);
+    std::uint64_t const own = call << rank_bits | static_cast<std::uint64_t>(rank);
+    while (counts() && !head_->failure.compare_exchange_weak(before, own)) {
     }
     ring_all();
   }
   [[nodiscard]] collective_error failure() const {
-    std::uint32_t const first = head_->first_failure.load();
-    if (first == 0) return {"no failure", -1, -1, -1, -1};
-    auto const& note = at(static_cast<int>(first) - 1).failure;
+    std::uint64_t const told = head_->failure.load();
+    if (told == 0) return {"no failure", -1, -1, -1, -1};
+    auto const& note = at(static_cast<int>(told % (1 << rank_bits))).failure;
     return {note.text.data(), note.rank, note.peer, note.tree, note.chunk, note.disagrees};
   }
 
@@ -167,7 +166,7 @@ class world_state {
     leave(rank);
     auto const end = std::chrono::steady_clock::now() + longest;
     for (int peer = 0; peer < rank_count(); ++peer) {
-      while (at(peer).is_inside.load() == at_work) {
+      while (at(peer).is_inside.load() == at_work && !is_gone(peer)) {  // thrown out of a reducer
         if (signs_ != nullptr && (has_died(peer) || std::chrono::steady_clock::now() > end)) break;
         pause();
       }
@@ -202,7 +201,8 @@ class world_state {
   // --- who goes on after a failure ---
 
   /// A rank asks who is left, and waits until every other rank asks too, is dead or has left, or
-  /// until `longest` has passed; ranks that did not ask until then are out. The calls that this rank
+  /// until `longest` has passed since ranks in earlier calls moved; ranks that did not ask until then are
+  /// out. The calls that this rank
   /// does not enter any more end for all.
   ///
   /// Returns: who goes on, by rising rank: the same on all ranks; a rank that came too late is not
@@ -218,8 +218,21 @@ class world_state {
     auto const is_settled = [&](int peer) {
       return at(peer).asks.load() != 0 || is_gone(peer) || has_died(peer);
     };
-    auto const end = std::chrono::steady_clock::now() + longest;
+    // Those who are still in an earlier call end it first: as long as they move, nobody is late.
+    auto const moves = [&] {
+      std::uint64_t sum = 0;
+      for (int peer = 0; peer < rank_count(); ++peer) {
+        if (is_settled(peer) || present_call(peer) >= call_of(head_->failure.load())) continue;
+        sum += present_call(peer) + beats(peer) + 1;
+      }
+      return sum;
+    };
+    auto end = std::chrono::steady_clock::now() + longest;
+    std::uint64_t moved = moves();
     for (int peer = 0; peer < rank_count();) {
+      if (auto const now = moves(); std::exchange(moved, now) != now) {
+        end = std::chrono::steady_clock::now() + longest;
+      }
       if (head_->decided_by.load() != 0 || std::chrono::steady_clock::now() > end) break;
       if (is_settled(peer)) {
         ++peer;
@@ -364,14 +377,17 @@ class world_state {
     failure_note failure;
   };
   struct alignas(128) head {
-    std::atomic<std::uint64_t> failed_call;    // and all after it; 0: none
-    std::atomic<std::uint32_t> first_failure;  // the rank that found it, plus 1
+    std::atomic<std::uint64_t> failure;  // number of the call, and the rank that says so; 0: none
     std::atomic<std::uint32_t> sleepers;
     std::atomic<std::uint32_t> decided_by;  // whose proposal of who is left counts, plus 1
     alignas(128) std::atomic<std::uint64_t> arrivals;  // at barriers, of all ranks
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
+  static constexpr int rank_bits = 16;
+  [[nodiscard]] static constexpr std::uint64_t call_of(std::uint64_t failure) {
+    return failure >> rank_bits;
+  }
   // The number of the call that a rank is in, or of its next one.
   [[nodiscard]] std::uint64_t present_call(int rank) const {
     return observe(at(rank).entered) + (is_inside(rank) ? 0 : 1);

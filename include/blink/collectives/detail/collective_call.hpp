@@ -204,6 +204,7 @@ class collective_call {
 
   /// Enters the call.
   void begin() {
+    if (leads()) me_.expect_outside(kind_);
     if (needs_copy_) copy_input();
     status result = status::ok;
     if (leads()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collective.hpp>
 #include <blink/collectives/call_signature.hpp>
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/stall.hpp>
@@ -53,6 +54,7 @@ class mpi_notices {
              shown_bytes const& shown) {
     ++call_;
     is_inside_ = true;
+    kind_ = static_cast<collective>(record.signature.kind);
     neighbours_ = &neighbours;
     mine_ = {record.signature.fingerprint(), static_cast<std::uint32_t>(wires), false, 0};
     if (mine_.fingerprint != fingerprint_) signature_ = record.signature;
@@ -61,6 +63,13 @@ class mpi_notices {
       bool const is_for_peer = shown.data != nullptr && (shown.to < 0 || shown.to == peer);
       announce(at(peer), peer, is_for_peer ? shown : shown_bytes{});
     }
+  }
+  /// The call has failed: no neighbour is heard any more.
+  void give_up() { is_inside_ = false; }
+  /// What is called at present.
+  [[nodiscard]] std::optional<collective> present_kind() const {
+    if (!is_inside_) return std::nullopt;
+    return kind_;
   }
   /// What a present neighbour has shown, aligned to `alignment`; until `leave`.
   [[nodiscard]] void const* shown_by(int peer) const {
@@ -354,6 +363,7 @@ class mpi_notices {
   std::optional<collective_error> failure_;
   std::uint64_t failed_call_ = 0;
   bool is_inside_ = false;
+  collective kind_ = collective::broadcast;
   note heard_;
   MPI_Request listening_ = MPI_REQUEST_NULL;
   std::vector<std::unique_ptr<told_note>> told_;

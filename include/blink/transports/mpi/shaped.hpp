@@ -8,11 +8,12 @@
 #include <blink/transports/mpi.hpp>
 #include <blink/transports/mpi/bootstrap.hpp>
 #include <blink/transports/mpi/channel.hpp>
+#include <blink/transports/pipeline.hpp>
+#include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/shaped.hpp>
 #include <blink/transports/wire_tables.hpp>
 
 #include <chrono>
-#include <cstddef>
 
 namespace blink::inline BLINK_ABI {
 
@@ -31,9 +32,13 @@ class mpi_times<shaped_mpi_link> {
   mpi_times(mpi_channel const& channel, std::chrono::nanoseconds longest)
       : mpi_times(mpi_bootstrap(channel.comm()), longest) {}
 
-  /// For the schedule that is prepared as number `number`, the same on all ranks.
-  [[nodiscard]] void* of(schedule const& plan, wire_layout const& layout, std::size_t number) {
-    return ranks_.common_memory(number, wire_tables::time_bytes(plan, layout));
+  /// For a schedule: the same memory on all ranks, in whatever order they come to prepare it.
+  ///
+  /// Pre: `validate(plan)` passed.
+  [[nodiscard]] void* of(schedule const& plan, wire_layout const& layout,
+                         pipeline_costs const& costs) {
+    return ranks_.common_memory(fingerprint(plan, layout, costs),
+                                wire_tables::time_bytes(plan, layout));
   }
 
  private:
