@@ -49,7 +49,8 @@ using waits_of = decltype(std::declval<S&>().waits());
 /// - `meet(wait)` returns when everyone is known to call the same, and the next call may begin.
 /// - `leave()` ends the call: it was successful.
 /// - `fail(where)` makes the present call fail on all ranks, with a text that says who does not
-///   come or go on. Only the first failure counts.
+///   come or go on; `fail(why)`, with a text that says why this rank gives up. Only the first failure
+///   counts.
 /// - `leave_after_failure()` ends the call once no peer touches this rank's buffers any more;
 ///   `failure()` is why.
 /// - Only the leader of the group calls `enter`, `waits` … `leave_after_failure`. After a failure
@@ -71,6 +72,7 @@ concept session =
       { me.meet(wait) } -> std::same_as<status>;
       { me.leave() } -> std::same_as<void>;
       { me.fail(where) } -> std::same_as<void>;
+      { me.fail(std::string()) } -> std::same_as<void>;
       { me.leave_after_failure() } -> std::same_as<void>;
       { me.failure() } -> std::same_as<collective_error>;
     };

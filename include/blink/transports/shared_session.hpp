@@ -148,6 +148,10 @@ class shared_session {
                    return waits.has_listened && waits.beats.get()[peer] == state_->beats(peer);
                  }));
   }
+  void fail(std::string const& why) {
+    state_->fail(rank_,
+                 {"rank " + std::to_string(rank_) + " gave up: " + why, rank_, rank_, -1, -1});
+  }
   void leave_after_failure() {
     if constexpr (reaching_transport<Link>) {
       state_->leave_after_failure(rank_, options_->waits.deadline,

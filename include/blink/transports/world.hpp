@@ -99,7 +99,6 @@ class basic_world {
     std::vector<std::atomic<int>> inside(static_cast<std::size_t>(ranks));  // threads
     for (int rank = 0; rank < ranks; ++rank) {
       state_.set_gone(rank, false);
-      state_.leave(rank);  // it may have been thrown out of a call
       inside[static_cast<std::size_t>(rank)] = threads_each;
     }
     {

@@ -166,7 +166,7 @@ class world_state {
     leave(rank);
     auto const end = std::chrono::steady_clock::now() + longest;
     for (int peer = 0; peer < rank_count(); ++peer) {
-      while (at(peer).is_inside.load() == at_work && !is_gone(peer)) {  // thrown out of a reducer
+      while (at(peer).is_inside.load() == at_work) {
         if (signs_ != nullptr && (has_died(peer) || std::chrono::steady_clock::now() > end)) break;
         pause();
       }

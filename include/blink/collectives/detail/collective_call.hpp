@@ -30,6 +30,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -228,7 +229,7 @@ class collective_call {
                                size_.chunk_bytes);
         if (result == status::ok) open_lane(me_.link(), here, sizeof(T));
       }
-      if constexpr (combines_on_arrival<Reducer>) give_memory_for_sums();
+      if constexpr (combines_on_arrival<Reducer>) guarded([&] { give_memory_for_sums(); });
     }
     if constexpr (showing_session<Me>) shows_ = me_.group().from_leader(shows_);
     bool const begins = me_.group().from_leader(result == status::ok);
@@ -243,8 +244,10 @@ class collective_call {
     go_on();
     no_patience wait;
     while (is_walking_) {
-      auto const round =
-          walk_round(me_.group(), me_.link(), lanes_.first, lanes_.count, buffers_, reduce_, wait);
+      auto const round = guarded([&] {
+        return walk_round(me_.group(), me_.link(), lanes_.first, lanes_.count, buffers_, reduce_,
+                          wait);
+      });
       is_walking_ = round.is_open;
       if (!round.is_open || round.moved) continue;
       if (!me_.link().is_aborted()) return rest();
@@ -267,7 +270,9 @@ class collective_call {
     observed_patience wait(patient, observed_, [this] { return cause(); });
     status result = status::ok;
     if (is_walking_) {
-      result = walk(me_.group(), me_.link(), lanes_.first, lanes_.count, buffers_, reduce_, wait);
+      result = guarded([&] {
+        return walk(me_.group(), me_.link(), lanes_.first, lanes_.count, buffers_, reduce_, wait);
+      });
     }
     if (leads()) {
       if (result == status::ok) result = me_.meet(wait);
@@ -281,6 +286,27 @@ class collective_call {
   static constexpr bool may_show = order_of<Reducer> != order_promise::shape && alignof(T) <= 32 &&
                                    !carries_epilogue<Reducer> &&  // those see chunks
                                    !lifts_at_home<Reducer>;
+
+  // What a reducer throws ends the call of all, and goes on to the caller once no peer touches its
+  // buffers any more.
+  template <class Work>
+  auto guarded(Work const& work) {
+    try {
+      return work();
+    } catch (std::exception const& thrown) {
+      give_up(thrown.what());
+      throw;
+    } catch (...) {
+      give_up("something was thrown");
+      throw;
+    }
+  }
+  void give_up(char const* why) {
+    if (!leads()) return;
+    me_.fail(std::string(why));
+    me_.leave_after_failure();
+    observed_.end(false, lanes_.first, lane_count(), sizes);
+  }
 
   // Until the caller tests or waits again.
   bool rest() {
@@ -354,8 +380,10 @@ class collective_call {
         if constexpr (showing_session<Me>) {
           if (shows_) {
             int const root = root_of(plan_.source(), kind_);
-            use_shown_inputs(me_, kind_, root, buffers_.input, buffers_.output, size_.count,
-                             reduce_);
+            guarded([&] {
+              use_shown_inputs(me_, kind_, root, buffers_.input, buffers_.output, size_.count,
+                               reduce_);
+            });
             observed_.count_shown(me_.rank() == root);
           }
         }
