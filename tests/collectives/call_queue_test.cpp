@@ -184,7 +184,6 @@ TYPED_TEST(call_queue, mistakes_are_told_at_once) {
   });
 }
 
-// Rank 1 has started the call and does not come back to it before rank 0 has given up.
 TYPED_TEST(call_queue, a_refused_call_leaves_the_started_one_alone) {
   blink::world_options options;
   options.shown_bytes = 0;
@@ -207,6 +206,7 @@ TYPED_TEST(call_queue, a_refused_call_leaves_the_started_one_alone) {
   });
 }
 
+// Rank 1 has started the call and does not come back to it before rank 0 has given up.
 TYPED_TEST(call_queue, nobody_waits_for_a_rank_that_does_something_else) {
   blink::world_options options;
   options.waits.deadline = std::chrono::milliseconds(200);

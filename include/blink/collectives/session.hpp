@@ -47,10 +47,12 @@ using waits_of = decltype(std::declval<S&>().waits());
 ///   already.
 /// - `waits()` is how the leader waits during this call; bounded, and it ends when a peer fails.
 /// - `meet(wait)` returns when everyone is known to call the same, and the next call may begin.
+/// - `rest()` says that the rank, inside a call, touches no buffers until `go_on()`, after which it looks
+///   whether the call has failed: nobody who gives up waits for it.
 /// - `leave()` ends the call: it was successful.
 /// - `fail(where)` makes the present call fail on all ranks, with a text that says who does not
-///   come or go on; `fail(why)`, with a text that says why this rank gives up. Only the first failure
-///   counts.
+///   come or go on; `fail(why)`, with a text that says why this rank gives up. Of several
+///   failures one is told.
 /// - `leave_after_failure()` ends the call once no peer touches this rank's buffers any more;
 ///   `failure()` is why.
 /// - Only the leader of the group calls `enter`, `waits` … `leave_after_failure`. After a failure
@@ -70,6 +72,8 @@ concept session =
       { me.link() } -> std::same_as<typename S::link_type const&>;
       requires patience<detail::waits_of<S>>;
       { me.meet(wait) } -> std::same_as<status>;
+      { me.rest() } -> std::same_as<void>;
+      { me.go_on() } -> std::same_as<void>;
       { me.leave() } -> std::same_as<void>;
       { me.fail(where) } -> std::same_as<void>;
       { me.fail(std::string()) } -> std::same_as<void>;

@@ -235,6 +235,8 @@ class basic_mpi_session {
     }
     return wait.after_progress();
   }
+  void rest() {}  // peers touch the session's slots alone, never the buffers of a call
+  void go_on() {}
   void leave() { state_->notices.leave(); }
   void fail(stall const& where) {
     auto const seconds = std::chrono::duration<double>(options_.waits.deadline).count();
@@ -245,7 +247,6 @@ class basic_mpi_session {
     state_->notices.fail(
         {"rank " + std::to_string(rank()) + " gave up: " + why, rank(), rank(), -1, -1});
   }
-  /// Peers touch the session's slots alone, never the buffers of a call.
   void leave_after_failure() { state_->notices.give_up(); }
   [[nodiscard]] collective_error failure() const { return state_->notices.failure(); }
 

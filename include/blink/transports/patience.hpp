@@ -18,7 +18,8 @@
 
 namespace blink::inline BLINK_ABI {
 
-/// How to wait for what comes over such links: with time, which wakes nobody, if they are shaped.
+/// How to wait for what comes over links of this type: over shaped ones it comes with time, which wakes
+/// nobody.
 template <class Link>
 [[nodiscard]] patience_options waits_over(patience_options options) {
   if constexpr (Link::is_shaped) {

@@ -106,7 +106,6 @@ class shared_session {
     return wait.after_progress();
   }
   void leave() { state_->leave(rank_); }
-  /// See `detail::resting_session`.
   void rest() { state_->rest(rank_); }
   void go_on() { state_->go_on(rank_); }
 

@@ -13,7 +13,6 @@
 #include <blink/transports/world_state.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -96,11 +95,7 @@ class basic_world {
     auto const threads_each = static_cast<int>(options_.team_size);
     std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks * threads_each));
     std::vector<std::unique_ptr<shared_by_group>> teams;
-    std::vector<std::atomic<int>> inside(static_cast<std::size_t>(ranks));  // threads
-    for (int rank = 0; rank < ranks; ++rank) {
-      state_.set_gone(rank, false);
-      inside[static_cast<std::size_t>(rank)] = threads_each;
-    }
+    for (int rank = 0; rank < ranks; ++rank) state_.set_gone(rank, false);
     {
       std::vector<std::jthread> threads;
       for (int rank = 0; rank < ranks; ++rank) {
@@ -111,7 +106,6 @@ class basic_world {
           threads.emplace_back([&, rank, thread, shared] {
             context here(*this, rank, make_group(own_team, thread), shared);
             run_one(function, here, failure);
-            if (--inside[static_cast<std::size_t>(rank)] == 0) state_.set_gone(rank, true);
           });
         }
       }
@@ -159,6 +153,7 @@ class basic_world {
                                                     " left with an exception",
                                                 here.rank(), here.rank(), -1, -1));
     }
+    state_.set_gone(here.rank(), true);
   }
 
   static void rethrow(std::vector<std::exception_ptr> const& thrown) {

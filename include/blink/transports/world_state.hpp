@@ -6,9 +6,11 @@
 #include <blink/collectives/counter.hpp>
 #include <blink/collectives/stall.hpp>
 #include <blink/config.hpp>
+#include <blink/error.hpp>
 #include <blink/transports/detail/futex.hpp>
 #include <blink/transports/life_signs.hpp>
 #include <blink/transports/memory_source.hpp>
+#include <blink/transports/packed_stall.hpp>
 #include <blink/transports/shown_bytes.hpp>
 #include <blink/transports/world_options.hpp>
 
@@ -37,8 +39,11 @@ class world_state {
   }
 
   /// For ranks of this process.
+  ///
+  /// Throws: precondition_error beyond 65536 ranks.
   explicit world_state(int rank_count)
       : rank_count_(rank_count), own_(memory_source{}, bytes(rank_count)) {
+    expects(rank_count <= 1 << rank_bits, "world_state: at most 65536 ranks");
     std::memset(own_.data(), 0, own_.size());
     place(own_.data());
   }
@@ -153,7 +158,7 @@ class world_state {
   [[nodiscard]] collective_error failure() const {
     std::uint64_t const told = head_->failure.load();
     if (told == 0) return {"no failure", -1, -1, -1, -1};
-    auto const& note = at(static_cast<int>(told % (1 << rank_bits))).failure;
+    auto const& note = at(static_cast<int>(told % (std::uint64_t{1} << rank_bits))).failure;
     return {note.text.data(), note.rank, note.peer, note.tree, note.chunk, note.disagrees};
   }
 
@@ -282,15 +287,15 @@ class world_state {
   /// Says for whom a rank waits, and that it is alive: again and again while it waits.
   void set_waiting(int rank, stall const& where) {
     auto& board = at(rank);
-    board.waits_for.store(pack(where), std::memory_order_relaxed);
+    board.waits_for.store(pack_stall(where), std::memory_order_relaxed);
     board.beats.fetch_add(1, std::memory_order_relaxed);
   }
   void set_working(int rank) { at(rank).waits_for.store(0, std::memory_order_relaxed); }
 
-  /// For whom a rank says that it waits; `peer` is -1 if it does not wait for a single one. Tree and
-  /// chunk are kept to 15 and 31 bits. Empty: it does not say that it waits.
+  /// For whom a rank says that it waits; `peer` is -1 if it does not wait for a single one. Empty: it
+  /// does not say that it waits. See `pack_stall` for what is kept.
   [[nodiscard]] std::optional<stall> waiting(int rank) const {
-    return unpack(at(rank).waits_for.load(std::memory_order_relaxed));
+    return unpack_stall(at(rank).waits_for.load(std::memory_order_relaxed));
   }
   /// Grows as long as the rank waits.
   [[nodiscard]] std::uint64_t beats(int rank) const {
@@ -331,26 +336,6 @@ class world_state {
   }
 
  private:
-  [[nodiscard]] static std::uint64_t pack(stall const& where) {
-    auto const bits = [](long long number, int count) {  // -1 as 0
-      return static_cast<std::uint64_t>(number + 1) & ((std::uint64_t{1} << count) - 1);
-    };
-    return std::uint64_t{1} << 63 | (where.sends ? std::uint64_t{1} << 62 : 0) |
-           bits(where.peer, 15) << 47 | bits(where.tree, 15) << 32 | bits(where.chunk, 32);
-  }
-  [[nodiscard]] static std::optional<stall> unpack(std::uint64_t word) {
-    if (word == 0) return std::nullopt;
-    auto const number = [&](int shift, int count) {
-      return static_cast<long long>(word >> shift & ((std::uint64_t{1} << count) - 1)) - 1;
-    };
-    stall where;
-    where.sends = (word >> 62 & 1) != 0;
-    where.peer = static_cast<int>(number(47, 15));
-    where.tree = static_cast<int>(number(32, 15));
-    where.chunk = number(0, 32);
-    return where;
-  }
-
   enum place_in_call : std::uint32_t { outside, at_work, resting };
   struct failure_note {
     std::atomic<std::uint32_t> is_taken;

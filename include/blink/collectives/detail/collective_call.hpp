@@ -5,9 +5,9 @@
 #include <blink/collectives/call_event.hpp>
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/collective_error.hpp>
+#include <blink/collectives/detail/call_description.hpp>
 #include <blink/collectives/detail/check_buffers.hpp>
 #include <blink/collectives/detail/early_arrivals.hpp>
-#include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/detail/no_patience.hpp>
 #include <blink/collectives/detail/no_reducer.hpp>
 #include <blink/collectives/detail/observed_call.hpp>
@@ -26,7 +26,6 @@
 #include <blink/transports/prepared_schedule.hpp>
 
 #include <algorithm>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -34,63 +33,9 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <typeinfo>
 #include <utility>
 
 namespace blink::inline BLINK_ABI::detail {
-
-/// Names its arguments, for comparing what ranks called and for telling it.
-template <class... Types>
-[[nodiscard]] constexpr std::string_view names_of() {
-  std::string_view const text = __PRETTY_FUNCTION__;
-  auto const first = text.find("Types");
-  auto const last = text.find_first_of(";]", first);  // gcc goes on with "; std::string_view = …"
-  return text.substr(first, last == std::string_view::npos ? last : last - first);
-}
-
-/// Equal for equal types, in all processes whose programs the same compiler made. By the names that
-/// typeid knows, too: g++ gives all lambdas of a function that take and return the same one name
-/// above. Not without RTTI.
-template <class... Types>
-[[nodiscard]] std::uint64_t fingerprint_of_types() {
-  static std::uint64_t const result = [] {
-    fingerprint all;
-    all.add(names_of<Types...>());
-#if defined(__cpp_rtti)
-    (all.add(std::string_view(typeid(Types).name())), ...);
-#endif
-    return all.value();
-  }();
-  return result;
-}
-
-/// The element types that cross links: bytes are all that is needed to copy them.
-template <class T>
-inline constexpr bool is_element = std::is_trivially_copyable_v<T> && !std::is_const_v<T>;
-
-/// A session whose peers need to know whether a rank moves data: `rest()` says that it does not until
-/// `go_on()`, after which it looks whether the call has failed.
-template <class S>
-concept resting_session = session<S> && requires(S& me) {
-  { me.rest() } -> std::same_as<void>;
-  { me.go_on() } -> std::same_as<void>;
-};
-
-/// What a rank with these lanes does with its buffers.
-[[nodiscard]] inline buffer_use use_of(lane_list const& lanes) {
-  buffer_use result;
-  for (std::size_t k = 0; k < lanes.count; ++k) {
-    result.reads = result.reads || lanes.first[k].reads_input;
-    result.writes = result.writes || lanes.first[k].writes_output;
-  }
-  return result;
-}
-
-/// Do ranks send other data from the place where they receive, if the output is in the input's place?
-[[nodiscard]] constexpr bool sends_and_receives(collective kind) {
-  return kind == collective::all_to_all || kind == collective::send_to_next ||
-         kind == collective::permute;
-}
 
 /// Tells this rank's caller why the call of all ranks has failed.
 template <session Me>
@@ -102,55 +47,6 @@ template <session Me>
                              ": ended because: " + cause.what(),
                          rank, cause.peer == rank ? cause.rank : cause.peer, cause.tree,
                          cause.chunk, cause.disagrees);
-}
-
-/// Of how many elements a call is.
-struct call_size {
-  std::size_t count = 0;  ///< of the whole buffer, or of one block where the collective has blocks
-  std::size_t chunk_bytes = 0;  ///< instead of what the schedule says; 0: that
-  /// By `block_number`, if blocks are not equal: then `count` is that of all together, and the caller
-  /// has checked the buffers.
-  block_range const* blocks = nullptr;
-  std::uint64_t fingerprint = 0;  ///< of what ranks must agree about in `blocks`
-};
-
-/// What all ranks have to agree about in a call along `plan`.
-///
-/// Policies: others than how it is cut
-template <class T, class Reducer, chunking Chunks, class... Policies>
-[[nodiscard]] call_signature signature_of(prepared_schedule const& plan, collective kind,
-                                          call_size const& size, Reducer const& reduce) {
-  constexpr std::string_view names = names_of<T, Reducer, Chunks, Policies...>();
-  int const root = has_root(kind) ? root_of(plan.source(), kind) : -1;
-  std::uint64_t state = 0;
-  if constexpr (has_common_state<Reducer>) state = reduce.common_state();
-  (void)reduce;
-  // Ranks with other chunks do not fit together either.
-  return {kind,
-          plan.fingerprint() + size.chunk_bytes,
-          size.count,
-          sizeof(T),
-          names,
-          fingerprint_of_types<T, Reducer, Chunks, Policies...>(),
-          size.fingerprint,
-          root,
-          state};
-}
-
-/// Throws: precondition_error if calls with this reducer cannot run along the schedule.
-///
-/// options: the name of those that say how large slots are
-template <class T, class Reducer>
-void expect_runs(prepared_schedule const& plan, int rank_count, char const* options) {
-  expects(plan.source().rank_count == rank_count, "schedule: prepared for another number of ranks");
-  if constexpr (!is_commutative<Reducer>) {
-    expects(plan.keeps_order(),
-            "a reducer that is not commutative needs a schedule that keeps the order of the ranks");
-  }
-  if (sizes_of<Reducer, T>().largest() > plan.tables().layout().slot_bytes) {
-    throw precondition_error(std::string(options) +
-                             ": slot_bytes is less than the size of one element");
-  }
 }
 
 /// One call on host threads: agree, cut, walk, and turn failure into an exception. It can begin anew
@@ -310,13 +206,13 @@ class collective_call {
 
   // Until the caller tests or waits again.
   bool rest() {
-    if constexpr (resting_session<Me>) me_.rest();
+    me_.rest();
     is_resting_ = true;
     return false;
   }
   void go_on() {
     if (!std::exchange(is_resting_, false)) return;
-    if constexpr (resting_session<Me>) me_.go_on();
+    me_.go_on();
     if (me_.link().is_aborted()) end(status::aborted);
   }
 

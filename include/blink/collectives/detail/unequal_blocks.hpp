@@ -3,8 +3,8 @@
 
 #include <blink/collective.hpp>
 #include <blink/collectives/block.hpp>
+#include <blink/collectives/detail/call_description.hpp>
 #include <blink/collectives/detail/check_buffers.hpp>
-#include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>

@@ -3,7 +3,7 @@
 
 #include <blink/collective.hpp>
 #include <blink/collectives/call_signature.hpp>
-#include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/detail/call_description.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/thread_group.hpp>
 #include <blink/collectives/wire_protocol.hpp>

@@ -3,8 +3,8 @@
 
 #include <blink/collective.hpp>
 #include <blink/collectives/chunking.hpp>
+#include <blink/collectives/detail/call_description.hpp>
 #include <blink/collectives/detail/chunk_address.hpp>
-#include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/order.hpp>
 #include <blink/collectives/reducer.hpp>

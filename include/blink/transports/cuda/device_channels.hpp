@@ -3,7 +3,7 @@
 
 #include <blink/collective.hpp>
 #include <blink/collectives/counter.hpp>
-#include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/detail/call_description.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/schedule_blocks.hpp>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <blink/collective.hpp>
+#include <blink/collectives/detail/call_description.hpp>
 #include <blink/collectives/detail/check_buffers.hpp>
-#include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/config.hpp>

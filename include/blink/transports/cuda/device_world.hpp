@@ -6,7 +6,7 @@
 #include <blink/collectives/choose_protocol.hpp>
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/collective_error.hpp>
-#include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/detail/call_description.hpp>
 #include <blink/collectives/order.hpp>
 #include <blink/collectives/packet.hpp>
 #include <blink/collectives/reducer.hpp>
@@ -401,7 +401,7 @@ class basic_device_world
         if (failed.is_here) report.set(one.prepared().fingerprint(), failed.kind, failed.ranks);
       });
     }
-    if (auto const refused = this->find_refusal(report)) {
+    if (auto const refused = this->report_channels(report)) {
       if (!others_) return *refused;
       others_->fail(*refused);
       return others_->failure();

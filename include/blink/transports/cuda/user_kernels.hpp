@@ -98,10 +98,10 @@ class user_kernels : public checked_calls<World, Devices> {
   void keep_channels_for_ever() {
     for (auto& each : channels_) each->keep_memory_for_ever();
   }
-  /// What a rank was refused, if that is why a call has failed; else notes in the report how one has failed, if it has.
+  /// Notes in the report how a call in a channel has failed, if one has. Returns what a rank was refused, if that is why.
   ///
   /// Pre: no kernel is running.
-  [[nodiscard]] std::optional<collective_error> find_refusal(device_process_report& report) {
+  [[nodiscard]] std::optional<collective_error> report_channels(device_process_report& report) {
     for (auto& each : channels_) {
       auto const failed = each->find_failure();
       if (!failed.refusal.empty()) {

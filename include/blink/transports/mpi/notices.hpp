@@ -53,8 +53,7 @@ class mpi_notices {
   void enter(call_record const& record, int wires, std::vector<int> const& neighbours,
              shown_bytes const& shown) {
     ++call_;
-    is_inside_ = true;
-    kind_ = static_cast<collective>(record.signature.kind);
+    present_ = static_cast<collective>(record.signature.kind);
     neighbours_ = &neighbours;
     mine_ = {record.signature.fingerprint(), static_cast<std::uint32_t>(wires), false, 0};
     if (mine_.fingerprint != fingerprint_) signature_ = record.signature;
@@ -65,12 +64,9 @@ class mpi_notices {
     }
   }
   /// The call has failed: no neighbour is heard any more.
-  void give_up() { is_inside_ = false; }
-  /// What is called at present.
-  [[nodiscard]] std::optional<collective> present_kind() const {
-    if (!is_inside_) return std::nullopt;
-    return kind_;
-  }
+  void give_up() { present_.reset(); }
+  /// What is called at present, if anything.
+  [[nodiscard]] std::optional<collective> present_kind() const { return present_; }
   /// What a present neighbour has shown, aligned to `alignment`; until `leave`.
   [[nodiscard]] void const* shown_by(int peer) const {
     auto const& of = peers_[static_cast<std::size_t>(peer)];
@@ -79,7 +75,7 @@ class mpi_notices {
 
   /// All neighbours are present: their next announcements may come.
   void leave() {
-    is_inside_ = false;
+    present_.reset();
     for (int const peer : *neighbours_) {
       auto& of = at(peer);
       await(of, peer, of.calls % 2);
@@ -124,7 +120,7 @@ class mpi_notices {
     look();
     if (failure_) return;
     failure_ = failure;
-    failed_call_ = is_inside_ ? call_ : call_ + 1;
+    failed_call_ = present_ ? call_ : call_ + 1;
     tell_all(make_note(note_kind::failure, failure));
   }
   [[nodiscard]] collective_error failure() const {
@@ -362,8 +358,7 @@ class mpi_notices {
   std::uint64_t fingerprint_ = 0;  // of `signature_`
   std::optional<collective_error> failure_;
   std::uint64_t failed_call_ = 0;
-  bool is_inside_ = false;
-  collective kind_ = collective::broadcast;
+  std::optional<collective> present_;  // nothing: outside
   note heard_;
   MPI_Request listening_ = MPI_REQUEST_NULL;
   std::vector<std::unique_ptr<told_note>> told_;

@@ -3,7 +3,7 @@
 
 #include <blink/collective.hpp>
 #include <blink/collectives/chunking.hpp>
-#include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/detail/call_description.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/cuda/copy_call.hpp>

@@ -5,7 +5,7 @@
 #include <blink/collectives/call_signature.hpp>
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/collective_error.hpp>
-#include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/detail/call_description.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/epilogue.hpp>
 #include <blink/collectives/schedule.hpp>

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/call_signature.hpp>
+#include <blink/collectives/chunking.hpp>
+#include <blink/collectives/detail/check_buffers.hpp>
+#include <blink/collectives/detail/fingerprint.hpp>
+#include <blink/collectives/lane.hpp>
+#include <blink/collectives/reducer.hpp>
+#include <blink/collectives/schedule_blocks.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/tree_parts.hpp>
+#include <blink/transports/wire_tables.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <typeinfo>
+
+// What a call is, on hosts and devices: its types, its size, what all ranks have to agree about, and
+// whether it can run along a schedule.
+
+namespace blink::inline BLINK_ABI::detail {
+
+/// Names its arguments, for comparing what ranks called and for telling it.
+template <class... Types>
+[[nodiscard]] constexpr std::string_view names_of() {
+  std::string_view const text = __PRETTY_FUNCTION__;
+  auto const first = text.find("Types");
+  auto const last = text.find_first_of(";]", first);  // gcc goes on with "; std::string_view = …"
+  return text.substr(first, last == std::string_view::npos ? last : last - first);
+}
+
+/// Equal for equal types, in all processes whose programs the same compiler made. By the names that
+/// typeid knows, too: g++ gives all lambdas of a function that take and return the same one name
+/// above. Not without RTTI.
+template <class... Types>
+[[nodiscard]] std::uint64_t fingerprint_of_types() {
+  static std::uint64_t const result = [] {
+    fingerprint all;
+    all.add(names_of<Types...>());
+#if defined(__cpp_rtti)
+    (all.add(std::string_view(typeid(Types).name())), ...);
+#endif
+    return all.value();
+  }();
+  return result;
+}
+
+/// The element types that cross links: bytes are all that is needed to copy them.
+template <class T>
+inline constexpr bool is_element = std::is_trivially_copyable_v<T> && !std::is_const_v<T>;
+
+/// What a rank with these lanes does with its buffers.
+[[nodiscard]] inline buffer_use use_of(lane_list const& lanes) {
+  buffer_use result;
+  for (std::size_t k = 0; k < lanes.count; ++k) {
+    result.reads = result.reads || lanes.first[k].reads_input;
+    result.writes = result.writes || lanes.first[k].writes_output;
+  }
+  return result;
+}
+
+/// Do ranks send other data from the place where they receive, if the output is in the input's place?
+[[nodiscard]] constexpr bool sends_and_receives(collective kind) {
+  return kind == collective::all_to_all || kind == collective::send_to_next ||
+         kind == collective::permute;
+}
+
+/// Of how many elements a call is.
+struct call_size {
+  std::size_t count = 0;  ///< of the whole buffer, or of one block where the collective has blocks
+  std::size_t chunk_bytes = 0;  ///< instead of what the schedule says; 0: that
+  /// By `block_number`, if blocks are not equal: then `count` is that of all together, and the caller
+  /// has checked the buffers.
+  block_range const* blocks = nullptr;
+  std::uint64_t fingerprint = 0;  ///< of what ranks must agree about in `blocks`
+};
+
+/// What all ranks have to agree about in a call along `plan`.
+///
+/// Policies: others than how it is cut
+template <class T, class Reducer, chunking Chunks, class... Policies>
+[[nodiscard]] call_signature signature_of(prepared_schedule const& plan, collective kind,
+                                          call_size const& size, Reducer const& reduce) {
+  constexpr std::string_view names = names_of<T, Reducer, Chunks, Policies...>();
+  int const root = has_root(kind) ? root_of(plan.source(), kind) : -1;
+  std::uint64_t state = 0;
+  if constexpr (has_common_state<Reducer>) state = reduce.common_state();
+  (void)reduce;
+  // Ranks with other chunks do not fit together either.
+  return {kind,
+          plan.fingerprint() + size.chunk_bytes,
+          size.count,
+          sizeof(T),
+          names,
+          fingerprint_of_types<T, Reducer, Chunks, Policies...>(),
+          size.fingerprint,
+          root,
+          state};
+}
+
+/// Throws: precondition_error if calls with this reducer cannot run along the schedule.
+///
+/// options: the name of those that say how large slots are
+template <class T, class Reducer>
+void expect_runs(prepared_schedule const& plan, int rank_count, char const* options) {
+  expects(plan.source().rank_count == rank_count, "schedule: prepared for another number of ranks");
+  if constexpr (!is_commutative<Reducer>) {
+    expects(plan.keeps_order(),
+            "a reducer that is not commutative needs a schedule that keeps the order of the ranks");
+  }
+  if (sizes_of<Reducer, T>().largest() > plan.tables().layout().slot_bytes) {
+    throw precondition_error(std::string(options) +
+                             ": slot_bytes is less than the size of one element");
+  }
+}
+
+}  // namespace blink::inline BLINK_ABI::detail
