@@ -77,7 +77,8 @@ TYPED_TEST(shrink, again_and_again) {
   });
 }
 
-// Rank 2 sends to rank 0, which waits for rank 1, and has done its part of that call when it ends all later ones.
+// Rank 2 sends to rank 0, which waits for rank 1, and has done its part of that call when it ends all
+// later ones.
 TYPED_TEST(shrink, calls_before_end_well) {
   auto options = this->options(std::chrono::seconds(20));
   options.shown_bytes = 0;

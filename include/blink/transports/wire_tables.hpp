@@ -58,7 +58,7 @@ class wire_tables {
     return share(plan, wire_places(plan), with_whole_lines(layout), nullptr, nullptr, nullptr);
   }
 
-  /// When messages of shaped wires arrive and until when links are busy.
+  /// Bytes of what they share of times: when messages of shaped wires arrive, until when links are busy.
   [[nodiscard]] static std::size_t time_bytes(schedule const& plan, wire_layout const& layout) {
     return whole_lines(plan.link_bytes_per_second.size() * sizeof(std::uint64_t)) +
            wire_places(plan).size() * whole_lines(layout.window * sizeof(std::uint64_t));

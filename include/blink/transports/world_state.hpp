@@ -206,9 +206,8 @@ class world_state {
   // --- who goes on after a failure ---
 
   /// A rank asks who is left, and waits until every other rank asks too, is dead or has left, or
-  /// until `longest` has passed since ranks in earlier calls moved; ranks that did not ask until then are
-  /// out. The calls that this rank
-  /// does not enter any more end for all.
+  /// until `longest` has passed since a rank in an earlier call moved; ranks that did not ask until then
+  /// are out. The calls that this rank does not enter any more end for all.
   ///
   /// Returns: who goes on, by rising rank: the same on all ranks; a rank that came too late is not
   ///          among them.
