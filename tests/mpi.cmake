@@ -16,8 +16,9 @@ foreach(name IN ITEMS openmpi mpich)
   blink_compile_together(${target} 1)
   add_dependencies(blink_mpi_tests ${target})
   foreach(ranks IN ITEMS 2 3 4)
-    add_test(NAME mpi.${name}.${ranks}_ranks
-             COMMAND ${BLINK_MPI_LAUNCH_${name}} ${ranks} $<TARGET_FILE:${target}>)
+    add_test(NAME mpi.${name}.${ranks}_ranks COMMAND_EXPAND_LISTS
+             COMMAND ${BLINK_MPI_LAUNCH_${name}} ${ranks} $<TARGET_FILE:${target}>
+                     $<$<EQUAL:${ranks},3>:multiple>)
     set_tests_properties(mpi.${name}.${ranks}_ranks PROPERTIES TIMEOUT 300 PROCESSORS ${ranks})
   endforeach()
   # The example that stands between a program and its library.

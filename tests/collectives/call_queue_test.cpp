@@ -7,6 +7,7 @@
 
 #include "support/collective_case.hpp"
 #include "support/random_schedules.hpp"
+#include "support/started_calls.hpp"
 #include "support/unequal_case.hpp"
 #include <gtest/gtest.h>
 
@@ -148,6 +149,47 @@ TYPED_TEST(call_queue, a_call_starts_again_with_what_its_buffers_hold) {
         EXPECT_EQ(data.back(), 3 * round + 3);
         EXPECT_EQ(places[1], round + 10 * me.rank());
       }
+    });
+  }
+}
+
+TYPED_TEST(call_queue, calls_of_every_form_start_again) {
+  for (int const ranks : {1, 2, 3, 5}) {
+    for (auto const how : {blink::progress::in_waits, blink::progress::thread}) {
+      TypeParam world(ranks);
+      world.run([&](auto& me) {
+        EXPECT_EQ(blink_test::run_started_calls(me, how, static_cast<std::uint64_t>(me.rank())),
+                  "");
+      });
+    }
+  }
+}
+
+// Sizes that do not fit are told to all before anything moves; what is behind in the queue runs.
+TYPED_TEST(call_queue, a_stage_that_refuses_ends_the_call_on_all_ranks) {
+  for (auto const how : {blink::progress::in_waits, blink::progress::thread}) {
+    TypeParam world(2);
+    auto& star = world.prepare(blink::star_schedule(2));
+    auto& flows = world.prepare(blink::all_to_all_schedule(2));
+    world.run([&](auto& me) {
+      std::vector<int> in(4, 1), out(4, 0);
+      std::size_t const expected = me.rank() == 0 ? 2 : 1;
+      blink::call_queue queue(me, how);
+      auto flow = queue.make_all_to_all_v(flows, in.data(), {{0, 2}, {2, 2}}, out.data(),
+                                          {{0, expected}, {2, 2}});
+      blink::block_mask mask(in.size(), 1 + static_cast<std::size_t>(me.rank()));
+      auto sparse = queue.make_all_reduce_sparse(star, in.data(), mask, blink::sum{});
+      for (int time = 0; time < 2; ++time) {
+        flow.start();
+        sparse.start();
+        auto sum = queue.start(blink::collective::all_reduce, star, in.data(), in.data(), in.size(),
+                               blink::sum{});
+        EXPECT_THROW(flow.wait(), blink::precondition_error);
+        EXPECT_THROW(sparse.wait(), blink::precondition_error);
+        sum.wait();
+      }
+      EXPECT_EQ(in, (std::vector<int>(4, 4)));
+      EXPECT_EQ(out, (std::vector<int>(4, 0)));
     });
   }
 }

@@ -5,6 +5,7 @@
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_gather_v.hpp>
 #include <blink/collectives/all_to_all_v.hpp>
+#include <blink/collectives/call_queue.hpp>
 #include <blink/collectives/exchange.hpp>
 #include <blink/collectives/grouped.hpp>
 #include <blink/transports/slots.hpp>
@@ -20,6 +21,7 @@
 #include <mutex>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 // Rooms may be compiled as one source.
@@ -45,6 +47,15 @@ class unequal_blocks : public testing::Test {
     std::size_t end = 0;
     for (auto const& one : blocks) end = std::max(end, one.begin + one.count);
     return end;
+  }
+  // By the call that waits, or started, by the caller or a thread of its own.
+  template <class Me, class Call, class Make>
+  static void run(Me& me, std::uint64_t seed, Call const& call, Make const& make) {
+    if (seed % 3 == 0) return call();
+    blink::call_queue queue(me,
+                            seed % 3 == 1 ? blink::progress::in_waits : blink::progress::thread);
+    auto started = queue.start(make(queue));
+    while (!started.test()) std::this_thread::yield();
   }
   template <class Call>
   static std::string refusal(Call const& call) {
@@ -93,8 +104,11 @@ TYPED_TEST(unequal_blocks, from_all_to_all) {
       }
       std::vector<int> apart(this->end_of(receives) + 1, untouched);
       auto& out = in_place ? in : apart;
-      blink::all_to_all_v(me, plan, static_cast<int const*>(in.data()), sends, out.data(),
-                          receives);
+      this->run(
+          me, seed, [&] { blink::all_to_all_v(me, plan, in.data(), sends, out.data(), receives); },
+          [&](auto& queue) {
+            return queue.make_all_to_all_v(plan, in.data(), sends, out.data(), receives);
+          });
       for (std::size_t from = 0; from < n; ++from) {
         for (std::size_t k = 0; k < receives[from].count; ++k) {
           ASSERT_EQ(out[receives[from].begin + k],
@@ -145,7 +159,13 @@ TYPED_TEST(unequal_blocks, exchanged_in_any_order) {
           }
         }
       }
-      blink::exchange(me, plan, list);
+      this->run(
+          me, seed, [&] { blink::exchange(me, plan, list); },
+          [&](auto& queue) {
+            auto call = queue.make_exchange(plan, list);
+            list.clear();  // the call has what it needs of it
+            return call;
+          });
       for (std::size_t k = 0; k < all.size(); ++k) {
         for (std::size_t i = 0; i < received[k].size(); ++i) {
           ASSERT_EQ(received[k][i], all[k].number + static_cast<double>(i) / 1024);
@@ -176,10 +196,15 @@ TYPED_TEST(unequal_blocks, buffers_in_groups) {
         auto& mine = buffers.emplace_back(what, ranks, me.rank());
         parts.push_back({mine.input, mine.output, what.count});
       }
+      auto const run = [&](auto const& reduce) {
+        this->run(
+            me, seed / 11, [&] { blink::grouped(me, plan, kind, parts, reduce, 1600); },
+            [&](auto& queue) { return queue.make_grouped(plan, kind, parts, reduce, 1600); });
+      };
       if (blink::has_reduce_phase(kind)) {
-        blink::grouped(me, plan, kind, parts, blink::sum{}, 1600);
+        run(blink::sum{});
       } else {
-        blink::grouped(me, plan, kind, parts, blink::detail::no_reducer{}, 1600);
+        run(blink::detail::no_reducer{});
       }
       for (std::size_t k = 0; k < cases.size(); ++k) {
         EXPECT_EQ(blink_test::what_is_wrong(cases[k], plan.source(), buffers[k], blink::sum{}), "")

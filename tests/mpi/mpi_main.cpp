@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All ranks run all tests; rank 0 reports, the others only what failed on them.
+// All ranks run all tests; rank 0 reports, the others only what failed on them. With the argument
+// "multiple" any thread may call MPI.
 
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -28,8 +29,13 @@ class failures_only : public testing::EmptyTestEventListener {
 }  // namespace
 
 int main(int count, char** texts) {
-  MPI_Init(&count, &texts);
   testing::InitGoogleTest(&count, texts);
+  if (count > 1 && std::string(texts[1]) == "multiple") {
+    int level = MPI_THREAD_SINGLE;
+    MPI_Init_thread(&count, &texts, MPI_THREAD_MULTIPLE, &level);
+  } else {
+    MPI_Init(&count, &texts);
+  }
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (rank != 0) {

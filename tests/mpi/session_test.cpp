@@ -9,6 +9,7 @@
 #include "support/collective_case.hpp"
 #include "support/expect_error.hpp"
 #include "support/random_schedules.hpp"
+#include "support/started_calls.hpp"
 #include "support/unequal_case.hpp"
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -95,6 +96,23 @@ TYPED_TEST(mpi_cases, of_unequal_blocks_are_exact) {
                                   : blink_test::run_unequal<blink_test::triple>(
                                         me, plan, what, blink_test::triple_reducer{}),
                 "");
+    }
+  }
+}
+
+TYPED_TEST(mpi_cases, that_are_started) {
+  for (std::uint64_t seed = 0; seed < 2; ++seed) {
+    blink::world_options options;
+    options.slot_bytes = 512;
+    TypeParam me(MPI_COMM_WORLD, options, seed * 4096);
+    auto const own = seed * 8 + static_cast<std::uint64_t>(me.rank());
+    EXPECT_EQ(blink_test::run_started_calls(me, blink::progress::in_waits, own), "");
+    int level = MPI_THREAD_SINGLE;
+    MPI_Query_thread(&level);
+    if (level == MPI_THREAD_MULTIPLE) {
+      EXPECT_EQ(blink_test::run_started_calls(me, blink::progress::thread, own), "");
+    } else {
+      EXPECT_ERROR((blink::call_queue(me, blink::progress::thread)), "MPI_THREAD_MULTIPLE");
     }
   }
 }

@@ -11,6 +11,7 @@
 #include "support/collective_case.hpp"
 #include "support/forked_ranks.hpp"
 #include "support/random_schedules.hpp"
+#include "support/started_calls.hpp"
 #include "support/unequal_case.hpp"
 #include <gtest/gtest.h>
 
@@ -101,6 +102,22 @@ TYPED_TEST(processes, random_cases_are_exact) {
     for (auto const& end : all.finish()) {
       EXPECT_EQ(end.text, "");
       EXPECT_EQ(end.status, 0);
+    }
+  }
+}
+
+TYPED_TEST(processes, started_calls_of_every_form) {
+  for (int const ranks : {2, 3}) {
+    for (auto const how : {blink::progress::in_waits, blink::progress::thread}) {
+      forked_ranks all(ranks);
+      all.start([&](int rank) {
+        TypeParam me(all.path(), rank, small_slots());
+        return blink_test::run_started_calls(me, how, static_cast<std::uint64_t>(rank));
+      });
+      for (auto const& end : all.finish()) {
+        EXPECT_EQ(end.text, "");
+        EXPECT_EQ(end.status, 0);
+      }
     }
   }
 }

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <blink/collective.hpp>
-#include <blink/collectives/all_reduce.hpp>
 #include <blink/collectives/block_mask.hpp>
 #include <blink/collectives/chunking.hpp>
+#include <blink/collectives/detail/any_call.hpp>
+#include <blink/collectives/detail/call_description.hpp>
+#include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/detail/may_move_elements.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/session.hpp>
@@ -13,14 +15,25 @@
 #include <blink/reducers/bitwise.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 
 namespace blink::inline BLINK_ABI {
+
+/// What a sparse all-reduce did.
+struct sparse_report {
+  std::size_t elements = 0;  ///< that were reduced: those of blocks that some rank has
+  bool was_dense = false;    ///< the whole buffer was
+};
+
+/// Share of the buffer from which on a sparse all-reduce takes it as a whole: packing costs two copies.
+inline constexpr double default_pays_below = 0.25;
 
 namespace detail {
 
@@ -47,13 +60,108 @@ template <class T, class Reducer>
   }
 }
 
-}  // namespace detail
+/// A sparse all-reduce. It stays where it is, and so do the data and the mask.
+template <chunking Chunks, session Me, class T, class Reducer>
+class sparse_call final : public staged_call {
+ public:
+  sparse_call(Me& me, prepared_schedule& plan, T* data, block_mask& mask, Reducer const& reduce,
+              double pays_below)
+      : me_(me), plan_(plan), data_(data), mask_(mask), reduce_(reduce), pays_below_(pays_below) {
+    expects(me.group().size() == 1, "all_reduce_sparse: the session's group must be a lone thread");
+    plan.expect_carries(collective::all_reduce);
+    if (mask.count() > 0 && data == nullptr) {
+      throw precondition_error("all_reduce_sparse on rank " + std::to_string(me.rank()) +
+                               ": the data is null");
+    }
+    expect_runs<T, Reducer>(plan, me.rank_count(), "world_options");
+  }
 
-/// What a sparse all-reduce did.
-struct sparse_report {
-  std::size_t elements = 0;  ///< that were reduced: those of blocks that some rank has
-  bool was_dense = false;    ///< the whole buffer was
+  /// Pre: it has ended.
+  [[nodiscard]] sparse_report const& report() const { return report_; }
+
+ private:
+  [[nodiscard]] any_call* next(std::size_t ended) override {
+    if (ended == 0) return &agree();
+    if (ended == 1) return reduce();
+    if (!report_.was_dense) unpack();
+    return nullptr;
+  }
+
+  // Two words more say what the mask is of: where they differ, the difference is found on all ranks.
+  [[nodiscard]] any_call& agree() {
+    auto const& words = mask_.words();
+    std::uint64_t const sizes[] = {mask_.count(), mask_.block_elements()};
+    bits_ = memory<std::uint64_t>(words.size() + 4);
+    auto* next = std::copy(words.begin(), words.end(), bits_);
+    for (auto const size : sizes) {
+      *next++ = size;
+      *next++ = ~size;
+    }
+    return agreeing_.emplace(me_, plan_, collective::all_reduce, bits_, bits_,
+                             call_size{words.size() + 4}, bit_or{});
+  }
+
+  // Null where nothing is left to do.
+  [[nodiscard]] any_call* reduce() {
+    auto& words = mask_.words();
+    std::copy_n(bits_, words.size(), words.begin());
+    auto const* const sizes = bits_ + words.size();
+    if ((sizes[0] & sizes[1]) != 0 || (sizes[2] & sizes[3]) != 0) {
+      throw precondition_error(
+          "all_reduce_sparse: ranks have other lengths of the buffer or of its blocks; rank " +
+          std::to_string(me_.rank()) + " has " + std::to_string(mask_.count()) + " and " +
+          std::to_string(mask_.block_elements()));
+    }
+    report_ = {mask_.elements(), false};
+    bool const is_kept = keeps_zero<T>(reduce_, me_.rank_count());
+    if (report_.elements == 0 && is_kept) return nullptr;
+    bool const pays =
+        static_cast<double>(report_.elements) < pays_below_ * static_cast<double>(mask_.count());
+    if (!pays || !is_kept) {
+      report_ = {mask_.count(), true};
+      return &reducing(data_, mask_.count());
+    }
+    packed_ = memory<T>(report_.elements);
+    T* next = packed_;
+    mask_.for_each([&](std::size_t at) {
+      std::memcpy(static_cast<void*>(next), data_ + mask_.begin(at), mask_.length(at) * sizeof(T));
+      next += mask_.length(at);
+    });
+    return &reducing(packed_, report_.elements);
+  }
+
+  void unpack() const {
+    T const* next = packed_;
+    mask_.for_each([&](std::size_t at) {
+      std::memcpy(static_cast<void*>(data_ + mask_.begin(at)), next, mask_.length(at) * sizeof(T));
+      next += mask_.length(at);
+    });
+  }
+
+  [[nodiscard]] any_call& reducing(T* data, std::size_t count) {
+    return reducing_.emplace(me_, plan_, collective::all_reduce, data, data, call_size{count},
+                             reduce_);
+  }
+  template <class Element>
+  [[nodiscard]] Element* memory(std::size_t count) {
+    return reinterpret_cast<Element*>(
+        plan_.packed_at(me_.rank()).at_least(count * sizeof(Element)));
+  }
+
+  Me& me_;
+  prepared_schedule& plan_;
+  T* data_;
+  block_mask& mask_;
+  Reducer reduce_;
+  double pays_below_;
+  sparse_report report_;
+  std::uint64_t* bits_ = nullptr;
+  T* packed_ = nullptr;
+  std::optional<call_of<collective_call<scheduled_chunks, Me, std::uint64_t, bit_or>>> agreeing_;
+  std::optional<call_of<collective_call<Chunks, Me, T, Reducer>>> reducing_;
 };
+
+}  // namespace detail
 
 /// Reduces a buffer that is zero but for some blocks, in place: the ranks agree which blocks any of
 /// them has, and only those are sent. The result is that of `all_reduce`.
@@ -74,56 +182,11 @@ struct sparse_report {
 /// Throws: as `all_reduce`; other lengths on other ranks are told by all.
 template <chunking Chunks = scheduled_chunks, session Me, class T, class Reducer>
 sparse_report all_reduce_sparse(Me& me, prepared_schedule& plan, T* data, block_mask& mask,
-                                Reducer const& reduce, double pays_below = 0.25) {
-  expects(me.group().size() == 1, "all_reduce_sparse: the session's group must be a lone thread");
-  if (mask.count() > 0 && data == nullptr) {
-    throw precondition_error("all_reduce_sparse on rank " + std::to_string(me.rank()) +
-                             ": the data is null");
-  }
-  auto& words = mask.words();
-  // Two words say what the mask is of: where they differ, the difference is found on all ranks.
-  std::uint64_t const length = mask.count();
-  std::uint64_t const block = mask.block_elements();
-  words.insert(words.end(), {length, ~length, block, ~block});
-  std::size_t const mask_bytes = words.size() * sizeof(std::uint64_t);
-  auto* const bits =
-      reinterpret_cast<std::uint64_t*>(plan.packed_at(me.rank()).at_least(mask_bytes));
-  std::memcpy(bits, words.data(), mask_bytes);
-  all_reduce(me, plan, static_cast<std::uint64_t const*>(bits), bits, words.size(), bit_or{});
-  std::memcpy(words.data(), bits, mask_bytes);
-  bool const is_same = (words[words.size() - 4] & words[words.size() - 3]) == 0 &&
-                       (words[words.size() - 2] & words[words.size() - 1]) == 0;
-  words.resize(words.size() - 4);
-  if (!is_same) {
-    throw precondition_error(
-        "all_reduce_sparse: ranks have other lengths of the buffer or of its blocks; rank " +
-        std::to_string(me.rank()) + " has " + std::to_string(length) + " and " +
-        std::to_string(block));
-  }
-
-  sparse_report report{mask.elements(), false};
-  if (report.elements == 0 && detail::keeps_zero<T>(reduce, me.rank_count())) return report;
-  bool const pays =
-      static_cast<double>(report.elements) < pays_below * static_cast<double>(mask.count());
-  if (!pays || !detail::keeps_zero<T>(reduce, me.rank_count())) {
-    report = {mask.count(), true};
-    all_reduce<Chunks>(me, plan, static_cast<T const*>(data), data, mask.count(), reduce);
-    return report;
-  }
-  auto* const packed =
-      reinterpret_cast<T*>(plan.packed_at(me.rank()).at_least(report.elements * sizeof(T)));
-  T* next = packed;
-  mask.for_each([&](std::size_t at) {
-    std::memcpy(static_cast<void*>(next), data + mask.begin(at), mask.length(at) * sizeof(T));
-    next += mask.length(at);
-  });
-  all_reduce<Chunks>(me, plan, static_cast<T const*>(packed), packed, report.elements, reduce);
-  next = packed;
-  mask.for_each([&](std::size_t at) {
-    std::memcpy(static_cast<void*>(data + mask.begin(at)), next, mask.length(at) * sizeof(T));
-    next += mask.length(at);
-  });
-  return report;
+                                Reducer const& reduce, double pays_below = default_pays_below) {
+  detail::sparse_call<Chunks, Me, T, Reducer> call(me, plan, data, mask, reduce, pays_below);
+  call.begin();
+  call.complete();
+  return call.report();
 }
 
 /// The same, looking for the blocks first: one pass over the data.
@@ -132,7 +195,7 @@ sparse_report all_reduce_sparse(Me& me, prepared_schedule& plan, T* data, block_
 template <chunking Chunks = scheduled_chunks, session Me, class T, class Reducer>
 sparse_report all_reduce_sparse(Me& me, prepared_schedule& plan, T* data, std::size_t count,
                                 std::size_t block_elements, Reducer const& reduce,
-                                double pays_below = 0.25) {
+                                double pays_below = default_pays_below) {
   if (count > 0 && data == nullptr) {
     throw precondition_error("all_reduce_sparse on rank " + std::to_string(me.rank()) +
                              ": the data is null");

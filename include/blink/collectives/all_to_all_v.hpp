@@ -4,11 +4,14 @@
 #include <blink/collective.hpp>
 #include <blink/collectives/block.hpp>
 #include <blink/collectives/chunking.hpp>
+#include <blink/collectives/detail/check_buffers.hpp>
 #include <blink/collectives/detail/unequal_flows.hpp>
+#include <blink/collectives/lane.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/scratch.hpp>
 
 #include <cstddef>
 #include <cstring>
@@ -16,6 +19,52 @@
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
+
+namespace detail {
+
+/// All-to-all with a size for each pair of ranks. It stays where it is.
+template <chunking Chunks, session Me, class T>
+class all_to_all_v_call final : public flow_call<Chunks, Me, T> {
+ public:
+  all_to_all_v_call(Me& me, prepared_schedule& plan, T const* input,
+                    std::vector<block> const& sends, T* output, std::vector<block> const& receives)
+      : flow_call<Chunks, Me, T>(me, plan, "all_to_all_v",
+                                 checked(me, plan, input, sends, output, receives)),
+        buffers_{input, output, false},
+        copied_bytes_(input == output ? end_of(sends) * sizeof(T) : 0),
+        copy_(plan.copy_of(me.rank())) {}
+
+ private:
+  // Before ranks agree about anything.
+  [[nodiscard]] static flow_sizes checked(Me& me, prepared_schedule& plan, T const* input,
+                                          std::vector<block> const& sends, T* output,
+                                          std::vector<block> const& receives) {
+    auto const name = "all_to_all_v on rank " + std::to_string(me.rank());
+    plan.expect_carries(collective::all_to_all);
+    check_blocks(name + ", sends", sends, me.rank_count(), sizeof(T), false);
+    check_blocks(name + ", receives", receives, me.rank_count(), sizeof(T), true);
+    std::size_t const in_end = end_of(sends);
+    std::size_t const out_end = end_of(receives);
+    expect_buffer(name, "input", input, in_end);
+    expect_buffer(name, "output", output, out_end);
+    bool const is_in_place = input == output && sends == receives;
+    if (!is_in_place) expect_apart(name, input, in_end * sizeof(T), output, out_end * sizeof(T));
+    return {sends, receives, {}, {}};
+  }
+
+  [[nodiscard]] call_buffers<T> buffers() override {
+    if (copied_bytes_ == 0) return buffers_;
+    auto* const copy = copy_.at_least(copied_bytes_);
+    std::memcpy(copy, buffers_.input, copied_bytes_);
+    return {reinterpret_cast<T const*>(copy), buffers_.output, false};
+  }
+
+  call_buffers<T> buffers_;  // the caller's
+  std::size_t copied_bytes_;
+  scratch& copy_;
+};
+
+}  // namespace detail
 
 /// Hands each rank a block of each other; every pair of ranks has a size of its own.
 ///
@@ -34,26 +83,9 @@ namespace blink::inline BLINK_ABI {
 template <chunking Chunks = scheduled_chunks, session Me, class T>
 void all_to_all_v(Me& me, prepared_schedule& plan, T const* input, std::vector<block> const& sends,
                   T* output, std::vector<block> const& receives) {
-  auto const name = "all_to_all_v on rank " + std::to_string(me.rank());
-  plan.expect_carries(collective::all_to_all);
-  detail::check_blocks(name + ", sends", sends, me.rank_count(), sizeof(T), false);
-  detail::check_blocks(name + ", receives", receives, me.rank_count(), sizeof(T), true);
-  std::size_t const in_end = detail::end_of(sends);
-  std::size_t const out_end = detail::end_of(receives);
-  detail::expect_buffer(name, "input", input, in_end);
-  detail::expect_buffer(name, "output", output, out_end);
-  if (in_end > 0 && input == output && sends == receives) {
-    auto& copy = plan.copy_of(me.rank());
-    if (me.group().thread_rank() == 0) {
-      std::memcpy(copy.at_least(in_end * sizeof(T)), input, in_end * sizeof(T));
-    }
-    me.group().sync();
-    input = reinterpret_cast<T const*>(copy.data());
-  } else {
-    detail::expect_apart(name, input, in_end * sizeof(T), output, out_end * sizeof(T));
-  }
-  auto const blocks = detail::agree_on_flows(me, plan, "all_to_all_v", {sends, receives, {}, {}});
-  detail::move_flows<Chunks>(me, plan, input, output, blocks);
+  detail::all_to_all_v_call<Chunks, Me, T> call(me, plan, input, sends, output, receives);
+  call.begin();
+  call.complete();
 }
 
 /// The same along a schedule that is looked up, or prepared, first.

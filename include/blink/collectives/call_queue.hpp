@@ -3,18 +3,28 @@
 
 #include <blink/collective.hpp>
 #include <blink/collectives/all_gather_v.hpp>
+#include <blink/collectives/all_reduce_sparse.hpp>
+#include <blink/collectives/all_to_all_v.hpp>
 #include <blink/collectives/block.hpp>
+#include <blink/collectives/block_mask.hpp>
 #include <blink/collectives/chunking.hpp>
+#include <blink/collectives/detail/any_call.hpp>
 #include <blink/collectives/detail/call_list.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/exchange.hpp>
+#include <blink/collectives/grouped.hpp>
+#include <blink/collectives/schedule.hpp>
 #include <blink/collectives/schedule_source.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/prepared_schedule.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -66,8 +76,13 @@ class queued_call {
 template <session Me>
 class call_queue {
  public:
+  /// Throws: precondition_error for a thread of its own, if the session does not take calls of any
+  ///         thread (MPI without MPI_THREAD_MULTIPLE).
   explicit call_queue(Me& me, progress how = progress::in_waits) : me_(&me) {
     expects(me.group().size() == 1, "call_queue: the session's group must be a lone thread");
+    if constexpr (thread_bound_session<Me>) {
+      if (how == progress::thread) me.expect_any_thread();
+    }
     list_ = std::make_shared<detail::call_list>(how == progress::thread);
   }
 
@@ -81,10 +96,11 @@ class call_queue {
   [[nodiscard]] queued_call make(collective kind, Plan&& plan, T const* input, T* output,
                                  std::size_t count, Reducer const& reduce = {}) {
     expect_reducer<Reducer>(kind);
+    expect_may_prepare<Plan>();
     auto const chosen =
         detail::choose_schedule(*me_, std::forward<Plan>(plan), kind,
                                 buffer_bytes(kind, count, sizeof(T), me_->rank_count()));
-    return list<detail::collective_call<Chunks, Me, T, Reducer>>(
+    return list<detail::call_of<detail::collective_call<Chunks, Me, T, Reducer>>>(
         *me_, *chosen.plan, kind, input, output, detail::call_size{count, chosen.chunk_bytes},
         reduce);
   }
@@ -99,8 +115,38 @@ class call_queue {
     expects(kind == collective::all_gather || kind == collective::reduce_scatter,
             "call_queue: blocks of unequal sizes are gathered or reduced and scattered");
     expect_reducer<Reducer>(kind);
-    return list<detail::unequal_call<Chunks, Me, T, Reducer>>(*me_, std::forward<Plan>(plan), kind,
-                                                              input, output, blocks, reduce);
+    expect_may_prepare<Plan>();
+    return list<detail::call_of<detail::unequal_call<Chunks, Me, T, Reducer>>>(
+        *me_, std::forward<Plan>(plan), kind, input, output, blocks, reduce);
+  }
+
+  /// `all_to_all_v`, `exchange`, `grouped` and `all_reduce_sparse`, as the functions of those names. Sizes
+  /// are agreed about at each start. A mask outlives its call, lists and blocks need not.
+  template <chunking Chunks = scheduled_chunks, class T>
+  [[nodiscard]] queued_call make_all_to_all_v(prepared_schedule& plan, T const* input,
+                                              std::vector<block> const& sends, T* output,
+                                              std::vector<block> const& receives) {
+    return list<detail::all_to_all_v_call<Chunks, Me, T>>(*me_, plan, input, sends, output,
+                                                          receives);
+  }
+  [[nodiscard]] queued_call make_exchange(prepared_schedule& plan, transfers const& pieces) {
+    return list<detail::exchange_call<Me>>(*me_, plan, pieces);
+  }
+  template <chunking Chunks = scheduled_chunks, class T, class Reducer = detail::no_reducer>
+  [[nodiscard]] queued_call make_grouped(prepared_schedule& plan, collective kind,
+                                         std::vector<buffer_part<T>> const& parts,
+                                         Reducer const& reduce = {},
+                                         std::size_t pack_below = default_pack_below) {
+    expect_reducer<Reducer>(kind);
+    return list<detail::grouped_call<Chunks, Me, T, Reducer>>(*me_, plan, kind, parts, reduce,
+                                                              pack_below);
+  }
+  template <chunking Chunks = scheduled_chunks, class T, class Reducer>
+  [[nodiscard]] queued_call make_all_reduce_sparse(prepared_schedule& plan, T* data,
+                                                   block_mask& mask, Reducer const& reduce,
+                                                   double pays_below = default_pays_below) {
+    return list<detail::sparse_call<Chunks, Me, T, Reducer>>(*me_, plan, data, mask, reduce,
+                                                             pays_below);
   }
 
   /// Prepares a call and starts it.
@@ -108,13 +154,18 @@ class call_queue {
             class Reducer = detail::no_reducer>
   [[nodiscard]] queued_call start(collective kind, Plan&& plan, T const* input, T* output,
                                   std::size_t count, Reducer const& reduce = {}) {
-    return started(make<Chunks>(kind, std::forward<Plan>(plan), input, output, count, reduce));
+    return start(make<Chunks>(kind, std::forward<Plan>(plan), input, output, count, reduce));
   }
   template <chunking Chunks = scheduled_chunks, schedule_source Plan, class T,
             class Reducer = detail::no_reducer>
   [[nodiscard]] queued_call start(collective kind, Plan&& plan, T const* input, T* output,
                                   std::vector<block> const& blocks, Reducer const& reduce = {}) {
-    return started(make<Chunks>(kind, std::forward<Plan>(plan), input, output, blocks, reduce));
+    return start(make<Chunks>(kind, std::forward<Plan>(plan), input, output, blocks, reduce));
+  }
+  /// Starts one that is prepared.
+  [[nodiscard]] static queued_call start(queued_call call) {
+    call.start();
+    return call;
   }
 
  private:
@@ -125,14 +176,18 @@ class call_queue {
                 kind == collective::barrier,
             "call_queue: a reducer where nothing is reduced, or none where something is");
   }
-  [[nodiscard]] static queued_call started(queued_call call) {
-    call.start();
-    return call;
+  // The list's thread uses the session while calls are under way.
+  template <class Plan>
+  void expect_may_prepare() const {
+    if constexpr (thread_bound_session<Me> && std::same_as<std::remove_cvref_t<Plan>, schedule>) {
+      expects(!list_->is_served(),
+              "call_queue: a schedule is prepared before calls are started on a thread of its own");
+    }
   }
   template <class Call, class... Arguments>
   [[nodiscard]] queued_call list(Arguments&&... arguments) {
-    return queued_call(
-        list_, std::make_shared<detail::listed<Call>>(std::forward<Arguments>(arguments)...));
+    return queued_call(list_, std::make_shared<detail::listed_call>(
+                                  std::make_unique<Call>(std::forward<Arguments>(arguments)...)));
   }
 
   Me* me_;

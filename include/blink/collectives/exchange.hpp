@@ -6,6 +6,7 @@
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/detail/unequal_flows.hpp>
+#include <blink/collectives/lane.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/config.hpp>
@@ -20,6 +21,7 @@
 #include <limits>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
@@ -107,15 +109,14 @@ inline void check_transfers(std::string const& name, transfers const& list, int 
 /// The pieces of a rank as one block for each peer. Several for one peer pass through `memory`.
 class joined_pieces {
  public:
-  joined_pieces(std::vector<transfers::piece> const& pieces, int rank_count,
-                memory_source const& memory)
+  joined_pieces(std::vector<transfers::piece> pieces, int rank_count, memory_source const& memory)
       : blocks(static_cast<std::size_t>(rank_count)),
         fingerprints(static_cast<std::size_t>(rank_count)),
-        pieces_(pieces),
+        pieces_(std::move(pieces)),
         memory_(memory) {
     std::vector<fingerprint> sizes(blocks.size());
     std::vector<std::size_t> pieces_of(blocks.size(), 0);
-    for (auto const& piece : pieces) {
+    for (auto const& piece : pieces_) {
       auto const peer = static_cast<std::size_t>(piece.peer);
       blocks[peer].count += piece.bytes;
       sizes[peer].add(std::uint64_t{piece.bytes});
@@ -135,7 +136,7 @@ class joined_pieces {
       is_joined_[peer] = true;
       next += blocks[peer].count;
     }
-    for (auto const& piece : pieces) {
+    for (auto const& piece : pieces_) {
       auto const peer = static_cast<std::size_t>(piece.peer);
       if (piece.bytes > 0 && !is_joined_[peer]) at_[peer] = static_cast<std::byte*>(piece.data);
     }
@@ -170,10 +171,52 @@ class joined_pieces {
   std::byte* base = nullptr;
 
  private:
-  std::vector<transfers::piece> const& pieces_;
+  std::vector<transfers::piece> pieces_;
   std::vector<std::byte*> at_;  // by peer
   std::vector<bool> is_joined_;
   scratch memory_;
+};
+
+/// An exchange. It stays where it is.
+template <session Me>
+class exchange_call final : public flow_call<scheduled_chunks, Me, std::byte> {
+ public:
+  exchange_call(Me& me, prepared_schedule& plan, transfers const& list)
+      : exchange_call(me, plan, join(me, plan, list)) {}
+
+ private:
+  struct joined_transfers {
+    joined_pieces out, in;
+  };
+
+  exchange_call(Me& me, prepared_schedule& plan, joined_transfers&& list)
+      : flow_call<scheduled_chunks, Me, std::byte>(
+            me, plan, "exchange, in bytes",
+            {list.out.blocks, list.in.blocks, list.out.fingerprints, list.in.fingerprints}),
+        list_(std::move(list)) {}
+
+  [[nodiscard]] static joined_transfers join(Me& me, prepared_schedule const& plan,
+                                             transfers const& list) {
+    plan.expect_carries(collective::all_to_all);
+    check_transfers("exchange on rank " + std::to_string(me.rank()), list, me.rank_count());
+    if constexpr (allocating_session<Me>) {
+      for (auto const* pieces : {&list.sends(), &list.receives()}) {
+        for (auto const& piece : *pieces) {
+          if (piece.bytes > 0) me.expect_reachable(piece.data);
+        }
+      }
+    }
+    return {{list.sends(), me.rank_count(), plan.call_memory()},
+            {list.receives(), me.rank_count(), plan.call_memory()}};
+  }
+
+  [[nodiscard]] call_buffers<std::byte> buffers() override {
+    list_.out.copy(false);
+    return {list_.out.base, list_.in.base, false};
+  }
+  void end() override { list_.in.copy(true); }
+
+  joined_transfers list_;
 };
 
 }  // namespace detail
@@ -191,24 +234,9 @@ class joined_pieces {
 ///         before the deadline, or calls something else.
 template <session Me>
 void exchange(Me& me, prepared_schedule& plan, transfers const& list) {
-  expects(me.group().size() == 1, "exchange: the session's group must be a lone thread");
-  plan.expect_carries(collective::all_to_all);
-  detail::check_transfers("exchange on rank " + std::to_string(me.rank()), list, me.rank_count());
-  if constexpr (allocating_session<Me>) {
-    for (auto const* pieces : {&list.sends(), &list.receives()}) {
-      for (auto const& piece : *pieces) {
-        if (piece.bytes > 0) me.expect_reachable(piece.data);
-      }
-    }
-  }
-  detail::joined_pieces const out(list.sends(), me.rank_count(), plan.call_memory());
-  detail::joined_pieces const in(list.receives(), me.rank_count(), plan.call_memory());
-  auto const blocks = detail::agree_on_flows(
-      me, plan, "exchange, in bytes", {out.blocks, in.blocks, out.fingerprints, in.fingerprints});
-  out.copy(false);
-  detail::move_flows<scheduled_chunks>(me, plan, static_cast<std::byte const*>(out.base), in.base,
-                                       blocks);
-  in.copy(true);
+  detail::exchange_call<Me> call(me, plan, list);
+  call.begin();
+  call.complete();
 }
 
 /// The same along a schedule that is looked up, or prepared, first.

@@ -3,10 +3,12 @@
 
 #include <blink/collective.hpp>
 #include <blink/collectives/chunking.hpp>
+#include <blink/collectives/detail/any_call.hpp>
+#include <blink/collectives/detail/call_description.hpp>
 #include <blink/collectives/detail/check_buffers.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/detail/may_move_elements.hpp>
-#include <blink/collectives/detail/run_collective.hpp>
+#include <blink/collectives/detail/no_reducer.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/config.hpp>
@@ -15,7 +17,7 @@
 
 #include <cstddef>
 #include <cstring>
-#include <string>
+#include <optional>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
@@ -27,6 +29,98 @@ struct buffer_part {
   T* output = nullptr;
   std::size_t count = 0;  ///< as of a call with this buffer alone
 };
+
+/// Bytes of a part's input and output together from which on `grouped` calls it alone.
+inline constexpr std::size_t default_pack_below = std::size_t{1} << 17;
+
+namespace detail {
+
+/// The same collective of several buffers. It stays where it is.
+template <chunking Chunks, session Me, class T, class Reducer>
+class grouped_call final : public staged_call {
+ public:
+  grouped_call(Me& me, prepared_schedule& plan, collective kind,
+               std::vector<buffer_part<T>> const& parts, Reducer const& reduce,
+               std::size_t pack_below)
+      : me_(me),
+        plan_(plan),
+        kind_(kind),
+        reduce_(reduce),
+        use_(use_of(plan.tables().lanes(me.rank(), kind))) {
+    expects(me.group().size() == 1, "grouped: the session's group must be a lone thread");
+    expects(kind != collective::barrier, "grouped: a barrier has no buffers");
+    plan.expect_carries(kind);
+    for (auto const& part : parts) {
+      one_call(me, plan, kind, part.input, part.output, call_size{part.count}, reduce);  // checks
+      std::size_t const bytes = part.count * (in_blocks() + out_blocks()) * sizeof(T);
+      (bytes < pack_below && may_move_elements<Reducer, T> ? packed_ : alone_).push_back(part);
+    }
+    if (packed_.size() == 1) alone_.push_back(packed_.front());
+    if (packed_.size() <= 1) packed_.clear();
+    for (auto const& part : packed_) together_ += part.count;
+  }
+
+ private:
+  using one_call = collective_call<Chunks, Me, T, Reducer>;
+
+  [[nodiscard]] any_call* next(std::size_t ended) override {
+    bool const packs = !packed_.empty();
+    if (packs && ended == 0) return &pack();
+    if (packs && ended == 1) unpack();
+    std::size_t const number = ended - (packs ? 1 : 0);
+    if (number == alone_.size()) return nullptr;
+    auto const& part = alone_[number];
+    return &call(part.input, part.output, part.count);
+  }
+
+  [[nodiscard]] any_call& pack() {
+    auto* const in = reinterpret_cast<T*>(
+        plan_.packed_at(me_.rank()).at_least(together_ * (in_blocks() + out_blocks()) * sizeof(T)));
+    T* const out = in + together_ * in_blocks();
+    packed_output_ = out;
+    std::size_t before = 0;
+    for (auto const& part : packed_) {
+      for (std::size_t block = 0; use_.reads && part.count > 0 && block < in_blocks(); ++block) {
+        std::memcpy(static_cast<void*>(in + block * together_ + before),
+                    part.input + block * part.count, part.count * sizeof(T));
+      }
+      before += part.count;
+    }
+    return call(in, out, together_);
+  }
+  void unpack() const {
+    std::size_t before = 0;
+    for (auto const& part : packed_) {
+      for (std::size_t block = 0; use_.writes && part.count > 0 && block < out_blocks(); ++block) {
+        std::memcpy(static_cast<void*>(part.output + block * part.count),
+                    packed_output_ + block * together_ + before, part.count * sizeof(T));
+      }
+      before += part.count;
+    }
+  }
+
+  [[nodiscard]] any_call& call(T const* input, T* output, std::size_t count) {
+    return present_.emplace(me_, plan_, kind_, input, output, call_size{count}, reduce_);
+  }
+  [[nodiscard]] std::size_t in_blocks() const {
+    return has_input_blocks(kind_) ? static_cast<std::size_t>(me_.rank_count()) : 1;
+  }
+  [[nodiscard]] std::size_t out_blocks() const {
+    return has_output_blocks(kind_) ? static_cast<std::size_t>(me_.rank_count()) : 1;
+  }
+
+  Me& me_;
+  prepared_schedule& plan_;
+  collective kind_;
+  Reducer reduce_;
+  buffer_use use_;
+  std::vector<buffer_part<T>> packed_, alone_;
+  std::size_t together_ = 0;  // elements of what is packed
+  T const* packed_output_ = nullptr;
+  std::optional<call_of<one_call>> present_;
+};
+
+}  // namespace detail
 
 /// The same collective of several buffers, as if they were one: small ones are copied together and
 /// cross in one call, so that they cost its start once. Larger ones are called one by one.
@@ -44,51 +138,10 @@ template <chunking Chunks = scheduled_chunks, session Me, class T,
           class Reducer = detail::no_reducer>
 void grouped(Me& me, prepared_schedule& plan, collective kind,
              std::vector<buffer_part<T>> const& parts, Reducer const& reduce = {},
-             std::size_t pack_below = std::size_t{1} << 17) {
-  expects(me.group().size() == 1, "grouped: the session's group must be a lone thread");
-  expects(kind != collective::barrier, "grouped: a barrier has no buffers");
-  plan.expect_carries(kind);
-  auto const ranks = static_cast<std::size_t>(me.rank_count());
-  std::size_t const in_blocks = has_input_blocks(kind) ? ranks : 1;
-  std::size_t const out_blocks = has_output_blocks(kind) ? ranks : 1;
-  auto const use = detail::use_of(plan.tables().lanes(me.rank(), kind));
-  std::vector<buffer_part<T> const*> packed, alone;
-  std::size_t together = 0;
-  for (auto const& part : parts) {
-    (void)detail::check_buffers(kind, use, me.rank(), me.rank_count(), part.input, part.output,
-                                part.count, sizeof(T));
-    bool const is_small = part.count * (in_blocks + out_blocks) * sizeof(T) < pack_below;
-    bool const is_packed = is_small && detail::may_move_elements<Reducer, T>;
-    (is_packed ? packed : alone).push_back(&part);
-    if (is_packed) together += part.count;
-  }
-  if (packed.size() == 1) alone.insert(alone.begin(), packed.front());
-  if (packed.size() > 1) {
-    auto* const in = reinterpret_cast<T*>(
-        plan.packed_at(me.rank()).at_least(together * (in_blocks + out_blocks) * sizeof(T)));
-    T* const out = in + together * in_blocks;
-    std::size_t before = 0;
-    for (auto const* part : packed) {
-      for (std::size_t block = 0; use.reads && part->count > 0 && block < in_blocks; ++block) {
-        std::memcpy(static_cast<void*>(in + block * together + before),
-                    part->input + block * part->count, part->count * sizeof(T));
-      }
-      before += part->count;
-    }
-    detail::run_collective<Chunks>(me, plan, kind, static_cast<T const*>(in), out, together,
-                                   reduce);
-    before = 0;
-    for (auto const* part : packed) {
-      for (std::size_t block = 0; use.writes && part->count > 0 && block < out_blocks; ++block) {
-        std::memcpy(static_cast<void*>(part->output + block * part->count),
-                    out + block * together + before, part->count * sizeof(T));
-      }
-      before += part->count;
-    }
-  }
-  for (auto const* part : alone) {
-    detail::run_collective<Chunks>(me, plan, kind, part->input, part->output, part->count, reduce);
-  }
+             std::size_t pack_below = default_pack_below) {
+  detail::grouped_call<Chunks, Me, T, Reducer> call(me, plan, kind, parts, reduce, pack_below);
+  call.begin();
+  call.complete();
 }
 
 /// The same along a schedule that is looked up, or prepared, first.
@@ -96,7 +149,7 @@ template <chunking Chunks = scheduled_chunks, session Me, class T,
           class Reducer = detail::no_reducer>
 void grouped(Me& me, schedule const& plan, collective kind,
              std::vector<buffer_part<T>> const& parts, Reducer const& reduce = {},
-             std::size_t pack_below = std::size_t{1} << 17) {
+             std::size_t pack_below = default_pack_below) {
   grouped<Chunks>(me, me.prepare(plan), kind, parts, reduce, pack_below);
 }
 

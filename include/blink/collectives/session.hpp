@@ -90,4 +90,11 @@ concept allocating_session = session<S> && requires(S& me, void const* buffer) {
   { me.expect_reachable(buffer) } -> std::same_as<void>;
 };
 
+/// A session that not every thread may use: `expect_any_thread()` throws precondition_error if only
+/// the one that made it may.
+template <class S>
+concept thread_bound_session = session<S> && requires(S& me) {
+  { me.expect_any_thread() } -> std::same_as<void>;
+};
+
 }  // namespace blink::inline BLINK_ABI

@@ -124,8 +124,8 @@ static_assert(transport<mpi_link> && !reaching_transport<mpi_link>);
 /// all_reduce(me, plan, input, output, count, sum{});`
 ///
 /// Several sessions may exist side by side, also over one communicator. Only the thread that made
-/// one uses it. All ranks prepare the same schedules in the same order; a call along a schedule
-/// that is new prepares it.
+/// one uses it, or with MPI_THREAD_MULTIPLE one thread at a time. All ranks prepare the same
+/// schedules in the same order; a call along a schedule that is new prepares it.
 ///
 /// Link: `mpi_link`, or `shaped_mpi_link` (`mpi/shaped.hpp`)
 template <transport Link>
@@ -198,6 +198,8 @@ class basic_mpi_session {
     return prepared_.emplace_back(std::move(fresh))->plan;
   }
 
+  /// Throws: precondition_error unless MPI was initialised for calls from any thread at any time.
+  void expect_any_thread() const { mpi_channel::expect_any_thread(); }
   void expect_outside(collective kind) const {
     if (auto const present = state_->notices.present_kind()) {
       detail::refuse_second_call(rank(), kind, *present);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/detail/any_call.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 
@@ -16,32 +17,14 @@
 
 namespace blink::inline BLINK_ABI::detail {
 
-/// A call that a list carries out: what is common to calls of all kinds and types.
-class listed_call {
- public:
-  listed_call() = default;
-  listed_call(listed_call const&) = delete;
-  listed_call& operator=(listed_call const&) = delete;
-  virtual ~listed_call() = default;
+/// A call on a list, and what became of it.
+struct listed_call {
+  explicit listed_call(std::unique_ptr<any_call> call) : what(std::move(call)) {}
 
-  virtual void begin() = 0;                  ///< enters
-  [[nodiscard]] virtual bool advance() = 0;  ///< without waiting; has it ended?
-  virtual void complete() = 0;               ///< waits for the end
-
+  std::unique_ptr<any_call> what;
   enum class state : std::uint8_t { idle, started, begun, ended };
   std::atomic<state> now = state::idle;  ///< written under the list's lock
   std::exception_ptr failure;            ///< why it ended, if not well; written before `ended`
-};
-
-/// What carries out one call, on the list.
-template <class Call>
-struct listed final : listed_call {
-  template <class... Arguments>
-  explicit listed(Arguments&&... arguments) : one(std::forward<Arguments>(arguments)...) {}
-  void begin() override { one.begin(); }
-  bool advance() override { return one.advance(); }
-  void complete() override { one.complete(); }
-  Call one;
 };
 
 /// Carries calls out in the order in which they are started, the first before the next: by whoever
@@ -80,6 +63,12 @@ class call_list {
     } else {
       (void)advance_all();  // data moves while the caller computes, as far as peers have come
     }
+  }
+
+  /// Has its thread calls to carry out?
+  [[nodiscard]] bool is_served() {
+    std::lock_guard const lock(mutex_);
+    return has_thread_ && !calls_.empty();
   }
 
   /// Has it ended? Throws why, if it did not end well.
@@ -123,9 +112,9 @@ class call_list {
     try {
       if (call.now.load() == listed_call::state::started) {
         call.now.store(listed_call::state::begun);
-        call.begin();
+        call.what->begin();
       }
-      has_ended = step(call);
+      has_ended = step(*call.what);
     } catch (...) {
       call.failure = std::current_exception();
       has_ended = true;
@@ -139,13 +128,13 @@ class call_list {
   // As far as it goes without waiting.
   bool advance_all() {
     while (!calls_.empty()) {
-      if (!step_first([](listed_call& call) { return call.advance(); })) return false;
+      if (!step_first([](any_call& call) { return call.advance(); })) return false;
       pop_first();
     }
     return true;
   }
   void complete_first() {
-    (void)step_first([](listed_call& call) {
+    (void)step_first([](any_call& call) {
       call.complete();
       return true;
     });
@@ -161,7 +150,7 @@ class call_list {
       if (calls_.empty()) return;
       auto const first = calls_.front();
       lock.unlock();
-      (void)step_first([](listed_call& call) {
+      (void)step_first([](any_call& call) {
         call.complete();
         return true;
       });

@@ -4,17 +4,20 @@
 #include <blink/collective.hpp>
 #include <blink/collectives/block.hpp>
 #include <blink/collectives/chunking.hpp>
+#include <blink/collectives/detail/any_call.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/detail/no_reducer.hpp>
+#include <blink/collectives/lane.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/scratch.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,78 +34,118 @@ struct flow_sizes {
 };
 
 /// Tells every rank what all send and receive, so that ranks on the way know what passes, and
-/// compares both ends.
+/// compares both ends. It stays where it is.
 ///
-/// Returns by sender and receiver, sender * ranks + receiver: where the block begins at the sender
-/// and, of blocks to this rank, here.
-/// Moves:  5 numbers of 8 bytes for each pair, from each rank to each other.
-/// Throws: precondition_error, on all ranks alike, if what a rank sends is not what the other
-///         receives; the next call may follow.
+/// Moves: 5 numbers of 8 bytes for each pair, from each rank to each other.
 template <session Me>
-std::vector<block_range> agree_on_flows(Me& me, prepared_schedule& plan, std::string_view name,
-                                        flow_sizes const& own) {
-  auto const ranks = static_cast<std::size_t>(me.rank_count());
+class flow_agreement {
+ public:
+  /// name: of the call, for messages
+  flow_agreement(Me& me, prepared_schedule& plan, std::string_view name, flow_sizes const& own)
+      : name_(name),
+        ranks_(static_cast<std::size_t>(me.rank_count())),
+        memory_(plan.call_memory()),
+        rows_(reinterpret_cast<numbers*>(memory_.at_least(2 * ranks_ * ranks_ * sizeof(numbers)))),
+        all_(rows_ + ranks_ * ranks_),
+        call_(me, plan, collective::all_to_all, rows_, all_, call_size{ranks_}, no_reducer{}) {
+    expects(me.group().size() == 1,
+            "blocks for each pair of ranks: the session's group must be a lone thread");
+    for (std::size_t peer = 0; peer < ranks_; ++peer) {
+      receive_begins_.push_back(own.receives[peer].begin);
+      for (std::size_t row = 0; row < ranks_; ++row) {
+        std::construct_at(
+            rows_ + row * ranks_ + peer,
+            numbers{own.sends[peer].begin, own.sends[peer].count,
+                    own.sent_as.empty() ? 0 : own.sent_as[peer], own.receives[peer].count,
+                    own.received_as.empty() ? 0 : own.received_as[peer]});
+      }
+    }
+  }
+
+  [[nodiscard]] any_call& call() { return call_; }
+
+  /// By sender and receiver, sender * ranks + receiver: where the block begins at the sender and, of
+  /// blocks to this rank, here.
+  ///
+  /// Pre:    the call has ended.
+  /// Throws: precondition_error, on all ranks alike, if what a rank sends is not what the other
+  ///         receives; the next call may follow.
+  [[nodiscard]] std::vector<block_range> blocks(int rank) const {
+    std::vector<block_range> result(ranks_ * ranks_);
+    for (std::size_t from = 0; from < ranks_; ++from) {
+      for (std::size_t to = 0; to < ranks_; ++to) {
+        auto const& sent = all_[from * ranks_ + to];
+        auto const& received = all_[to * ranks_ + from];
+        auto const pair = [&] {
+          return std::string(name_) + ": rank " + std::to_string(from) + " sends rank " +
+                 std::to_string(to) + " ";
+        };
+        if (sent.send_count != received.receive_count) {
+          throw precondition_error(pair() + std::to_string(sent.send_count) + ", which expects " +
+                                   std::to_string(received.receive_count));
+        }
+        if (sent.sent_as != received.received_as) {
+          throw precondition_error(pair() +
+                                   "other pieces than it expects, of the same size together");
+        }
+        result[from * ranks_ + to] = {static_cast<std::size_t>(sent.send_begin), 0,
+                                      static_cast<std::size_t>(sent.send_count)};
+      }
+    }
+    for (std::size_t from = 0; from < ranks_; ++from) {
+      result[from * ranks_ + static_cast<std::size_t>(rank)].output_begin = receive_begins_[from];
+    }
+    return result;
+  }
+
+ private:
   struct numbers {
     std::uint64_t send_begin, send_count, sent_as, receive_count, received_as;
   };
-  std::vector<numbers> row(ranks);
-  for (std::size_t peer = 0; peer < ranks; ++peer) {
-    row[peer] = {own.sends[peer].begin, own.sends[peer].count,
-                 own.sent_as.empty() ? 0 : own.sent_as[peer], own.receives[peer].count,
-                 own.received_as.empty() ? 0 : own.received_as[peer]};
-  }
-  scratch memory(plan.call_memory());
-  auto* const rows =  // the own one for each rank
-      reinterpret_cast<numbers*>(memory.at_least(2 * ranks * ranks * sizeof(numbers)));
-  numbers* const all = rows + ranks * ranks;
-  for (std::size_t peer = 0; peer < ranks; ++peer) {
-    std::uninitialized_copy(row.begin(), row.end(), rows + peer * ranks);
-  }
-  collective_call<scheduled_chunks, Me, numbers, no_reducer> call(me, plan, collective::all_to_all,
-                                                                  rows, all, {ranks}, no_reducer{});
-  call.begin();
-  call.complete();
 
-  std::vector<block_range> result(ranks * ranks);
-  for (std::size_t from = 0; from < ranks; ++from) {
-    for (std::size_t to = 0; to < ranks; ++to) {
-      auto const& sent = all[from * ranks + to];
-      auto const& received = all[to * ranks + from];
-      auto const pair = [&] {
-        return std::string(name) + ": rank " + std::to_string(from) + " sends rank " +
-               std::to_string(to) + " ";
-      };
-      if (sent.send_count != received.receive_count) {
-        throw precondition_error(pair() + std::to_string(sent.send_count) + ", which expects " +
-                                 std::to_string(received.receive_count));
-      }
-      if (sent.sent_as != received.received_as) {
-        throw precondition_error(pair() +
-                                 "other pieces than it expects, of the same size together");
-      }
-      result[from * ranks + to] = {static_cast<std::size_t>(sent.send_begin), 0,
-                                   static_cast<std::size_t>(sent.send_count)};
-    }
-  }
-  auto const rank = static_cast<std::size_t>(me.rank());
-  for (std::size_t from = 0; from < ranks; ++from) {
-    result[from * ranks + rank].output_begin = own.receives[from].begin;
-  }
-  return result;
-}
+  std::string_view name_;
+  std::size_t ranks_;
+  scratch memory_;
+  numbers* rows_;  // the own one for each rank
+  numbers* all_;   // a row of each rank
+  std::vector<std::size_t> receive_begins_;
+  call_of<collective_call<scheduled_chunks, Me, numbers, no_reducer>> call_;
+};
 
-/// Moves blocks that are agreed upon.
+/// A call that moves a block between each pair of ranks, when they have agreed about sizes.
 template <chunking Chunks, session Me, class T>
-void move_flows(Me& me, prepared_schedule& plan, T const* input, T* output,
-                std::vector<block_range> const& blocks) {
-  call_size size;
-  for (auto const& one : blocks) size.count += one.count;
-  if (size.count == 0) return;  // on all ranks
-  size.blocks = blocks.data();
-  collective_call<Chunks, Me, T, no_reducer> call(me, plan, collective::all_to_all, input, output,
-                                                  size, no_reducer{});
-  call.begin();
-  call.complete();
-}
+class flow_call : public staged_call {
+ public:
+  flow_call(Me& me, prepared_schedule& plan, std::string_view name, flow_sizes const& own)
+      : me_(me), plan_(plan), agreement_(me, plan, name, own) {}
+
+ private:
+  /// What is about to move, and where to.
+  [[nodiscard]] virtual call_buffers<T> buffers() = 0;
+  /// It has moved.
+  virtual void end() {}
+
+  [[nodiscard]] any_call* next(std::size_t ended) final {
+    if (ended == 0) return &agreement_.call();
+    if (ended == 1) {
+      blocks_ = agreement_.blocks(me_.rank());
+      call_size size;
+      for (auto const& one : blocks_) size.count += one.count;
+      if (size.count == 0) return nullptr;  // on all ranks
+      size.blocks = blocks_.data();
+      auto const at = buffers();
+      return &moving_.emplace(me_, plan_, collective::all_to_all, at.input, at.output, size,
+                              no_reducer{});
+    }
+    end();
+    return nullptr;
+  }
+
+  Me& me_;
+  prepared_schedule& plan_;
+  flow_agreement<Me> agreement_;
+  std::vector<block_range> blocks_;
+  std::optional<call_of<collective_call<Chunks, Me, T, no_reducer>>> moving_;
+};
 
 }  // namespace blink::inline BLINK_ABI::detail

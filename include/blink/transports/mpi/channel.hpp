@@ -78,6 +78,15 @@ class mpi_channel {
     return is_initialised != 0 && is_finalised == 0;
   }
 
+  /// Throws: precondition_error unless MPI takes calls of any thread at any time.
+  static void expect_any_thread() {
+    int level = MPI_THREAD_SINGLE;
+    MPI_Query_thread(&level);
+    expects(level == MPI_THREAD_MULTIPLE,
+            "mpi_session: another thread is to make its calls, for which MPI has to be initialised "
+            "with MPI_THREAD_MULTIPLE");
+  }
+
   void send(void const* data, std::size_t bytes, int peer, int tag, MPI_Request& request) {
     if (!is_intact()) return;
     note(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, comm_, &request),

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Calls of every form that a queue takes, started again and again, on ranks of any kind.
+
+#include <blink/collectives.hpp>
+#include <blink/collectives/call_queue.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace blink_test {
+
+/// Zeros that peers reach, where they reach into buffers at all.
+template <class T, class Me>
+auto zeros_of(Me& me, std::size_t count) {
+  if constexpr (blink::allocating_session<Me>) {
+    return me.template allocate<T>(count);
+  } else {
+    return std::vector<T>(count);
+  }
+}
+
+/// Returns what was wrong, empty if nothing.
+///
+/// seed: of the order in which this rank waits; may differ by rank
+template <class Me>
+std::string run_started_calls(Me& me, blink::progress how, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  int const n = me.rank_count();
+  auto const ranks = static_cast<std::size_t>(n);
+  int const rank = me.rank();
+  auto const place = static_cast<std::size_t>(rank);
+  auto& star = me.prepare(blink::star_schedule(n));
+  auto& flows = me.prepare(blink::all_to_all_schedule(n));
+  blink::call_queue queue(me, how);
+
+  // Rank r sends everyone r + 1 elements, the same ones.
+  std::vector<std::size_t> counts(ranks);
+  std::iota(counts.begin(), counts.end(), std::size_t{1});
+  auto const from = blink::consecutive_blocks(counts);
+  auto own = zeros_of<int>(me, place + 1);
+  auto from_all = zeros_of<int>(me, from.back().begin + from.back().count);
+  std::vector<blink::block> const sends(ranks, {0, place + 1});
+  auto flow = queue.make_all_to_all_v(flows, own.data(), sends, from_all.data(), from);
+
+  // Two pieces for the next rank.
+  int const last = (rank + n - 1) % n;
+  auto out = zeros_of<int>(me, 4);
+  auto in = zeros_of<int>(me, 4);
+  blink::transfers list;
+  list.send((rank + 1) % n, out.data(), 3);
+  list.send((rank + 1) % n, out.data() + 3, 1);
+  list.receive(last, in.data() + 1, 3);
+  list.receive(last, in.data(), 1);
+  auto ring = queue.make_exchange(flows, list);
+
+  // Two that are packed together, one that is not.
+  auto small = zeros_of<int>(me, 2), more = zeros_of<int>(me, 3), large = zeros_of<int>(me, 50);
+  auto const part_of = [](auto& data) {
+    return blink::buffer_part<int>{data.data(), data.data(), data.size()};
+  };
+  auto group = queue.make_grouped(star, blink::collective::all_reduce,
+                                  std::vector{part_of(small), part_of(large), part_of(more)},
+                                  blink::sum{}, 100);
+
+  auto sparse = zeros_of<int>(me, 1000);
+  blink::block_mask mask(sparse.size(), 10);
+  auto sparse_sum = queue.make_all_reduce_sparse(star, sparse.data(), mask, blink::sum{});
+
+  auto dense = zeros_of<double>(me, 3000);
+  auto sum = queue.make(blink::collective::all_reduce, star, dense.data(), dense.data(),
+                        dense.size(), blink::sum{});
+  int* const nothing = nullptr;
+  auto barrier = queue.make(blink::collective::barrier, star, nothing, nothing, 0);
+
+  for (int round = 0; round < 5; ++round) {
+    std::fill_n(own.data(), own.size(), 10 * rank + round);
+    for (int k = 0; k < 4; ++k) out[static_cast<std::size_t>(k)] = 100 * rank + 10 * round + k;
+    for (auto* const data : {&small, &more, &large}) {
+      std::fill_n(data->data(), data->size(), round);
+    }
+    std::fill_n(sparse.data(), sparse.size(), 0);
+    mask = blink::block_mask(sparse.size(), 10);
+    std::size_t const block = 3 * place + static_cast<std::size_t>(round);
+    sparse[10 * block] = sparse[999] = 1;
+    mask.set(block);
+    mask.set(99);
+    std::fill_n(dense.data(), dense.size(), round);
+
+    std::vector<blink::queued_call*> calls{&flow, &ring, &group, &sparse_sum, &barrier, &sum};
+    for (auto* const call : calls) call->start();
+    std::shuffle(calls.begin(), calls.end(), random);
+    for (auto* const call : calls) {
+      if (random() % 2 == 0) call->wait();
+      while (!call->test()) std::this_thread::yield();
+    }
+
+    auto const wrong = [&](std::string const& what) {
+      return what + " of rank " + std::to_string(rank) + ", round " + std::to_string(round);
+    };
+    for (int peer = 0; peer < n; ++peer) {
+      auto const& [begin, count] = from[static_cast<std::size_t>(peer)];
+      for (std::size_t k = begin; k < begin + count; ++k) {
+        if (from_all[k] != 10 * peer + round) return wrong("all_to_all_v");
+      }
+    }
+    for (std::size_t k = 0; k < 4; ++k) {
+      int const sent = 100 * last + 10 * round + (static_cast<int>(k) + 3) % 4;
+      if (in[k] != sent) return wrong("exchange");
+    }
+    for (auto* const data : {&small, &more, &large}) {
+      if ((*data)[0] != n * round || (*data)[data->size() - 1] != n * round)
+        return wrong("grouped");
+    }
+    if (mask.elements() != 10 * (ranks + 1) || sparse[10 * block] != 1 || sparse[999] != n ||
+        std::accumulate(sparse.data(), sparse.data() + sparse.size(), 0) != 2 * n) {
+      return wrong("all_reduce_sparse");
+    }
+    if (dense[0] != n * round || dense[2999] != n * round) return wrong("all_reduce");
+  }
+  return "";
+}
+
+}  // namespace blink_test
