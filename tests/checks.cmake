@@ -70,7 +70,27 @@ if(BLINK_INSTALL AND NOT BLINK_SANITIZE)
   endforeach()
 endif()
 
+# --- the command --------------------------------------------------------------------------------------
+if(TARGET blink_command)
+  add_test(NAME command.behaviour
+           COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/command_test.sh $<TARGET_FILE:blink_command>
+                   ${PROJECT_SOURCE_DIR}/data)
+endif()
+
+if(TARGET blink_command AND BLINK_BUILD_EXAMPLES)
+  add_test(NAME command.run
+           COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/run_test.sh $<TARGET_FILE:example_processes>
+                   $<TARGET_FILE:blink_command> run)
+endif()
+
+# --- the README -----------------------------------------------------------------------------------------
+add_test(NAME readme.code_is_the_example
+         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/readme_test.sh ${PROJECT_SOURCE_DIR})
+
 # --- two translation units with everything ------------------------------------------------------------
+if(NOT BLINK_TEST_SLOW)
+  return()
+endif()
 # The lists of headers are written when CMake runs. They are in two orders, because a name of one header
 # may hide another's only where it comes first.
 function(blink_write_includes file)
@@ -90,20 +110,3 @@ add_executable(blink_two_units units/first.cpp units/second.cpp)
 target_include_directories(blink_two_units PRIVATE ${PROJECT_BINARY_DIR}/units)
 target_link_libraries(blink_two_units PRIVATE blink_development)
 add_test(NAME units.link COMMAND blink_two_units)
-
-# --- the command --------------------------------------------------------------------------------------
-if(TARGET blink_command)
-  add_test(NAME command.behaviour
-           COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/command_test.sh $<TARGET_FILE:blink_command>
-                   ${PROJECT_SOURCE_DIR}/data)
-endif()
-
-if(TARGET blink_command AND BLINK_BUILD_EXAMPLES)
-  add_test(NAME command.run
-           COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/run_test.sh $<TARGET_FILE:example_processes>
-                   $<TARGET_FILE:blink_command> run)
-endif()
-
-# --- the README -----------------------------------------------------------------------------------------
-add_test(NAME readme.code_is_the_example
-         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/readme_test.sh ${PROJECT_SOURCE_DIR})

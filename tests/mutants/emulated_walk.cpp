@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a planted ordering bug has to get past: emulated blocks of three threads under ThreadSanitizer,
-// many chunks through few slots, and every element compared. 0: nothing was noticed.
+// What a planted ordering bug has to get past: emulated blocks of three threads under ThreadSanitizer, by
+// slots, by packets and in peers' buffers, many chunks through few slots, in place or not; every
+// element is compared, and a rank that has ended writes over its input. 0: nothing was noticed.
 
 #include "support/emulated_blocks.hpp"
 
@@ -9,29 +10,48 @@
 
 namespace {
 
-template <class Protocol>
-bool is_right(blink::schedule const& plan) {
+template <class Link, class Protocol>
+bool is_right(blink::schedule const& plan, blink::collective kind) {
   blink_test::emulation how;
   how.block_threads = 3;
   how.slot_bytes = 128;
   how.deadline_nanoseconds = 10'000'000'000;
-  blink_test::emulated_device<blink::slot_peer_link, Protocol> device(plan, how);
+  how.overwrites_inputs = true;
+  blink_test::emulated_device<Link, Protocol> device(plan, how);
   for (std::size_t const count : {301U, 64U}) {
-    auto const wrong = device.template run<float>(
-        {blink::collective::all_reduce, count, false, 0, count}, blink::sum{});
-    if (wrong.empty()) continue;
-    std::printf("%s\n", wrong.c_str());
-    return false;
+    for (bool const is_in_place : {false, true}) {
+      if (is_in_place && blink::detail::sends_and_receives(kind)) continue;  // from a copy
+      auto const wrong =
+          device.template run<float>({kind, count, is_in_place, 0, count}, blink::sum{});
+      if (wrong.empty()) continue;
+      std::printf("%s: %s\n", to_text(kind).data(), wrong.c_str());
+      return false;
+    }
   }
   return true;
+}
+
+bool all_ways_are_right(blink::schedule const& plan, blink::collective kind) {
+  using namespace blink;
+  return is_right<slot_peer_link, whole_chunks>(plan, kind) &&
+         is_right<slot_peer_link, small_packets>(plan, kind) &&
+         is_right<reaching_peer_link, whole_chunks>(plan, kind);
 }
 
 }  // namespace
 
 int main() {
+  using enum blink::collective;
   bool right = true;
   for (auto const& plan : {blink::chain_schedule(3, 1), blink::flat_schedule(3, 0)}) {
-    right = right && is_right<blink::whole_chunks>(plan) && is_right<blink::small_packets>(plan);
+    for (auto const kind : {all_reduce, reduce, broadcast}) {
+      right = right && all_ways_are_right(plan, kind);
+    }
   }
+  auto const star = blink::star_schedule(3);
+  for (auto const kind : {reduce_scatter, all_gather}) {
+    right = right && all_ways_are_right(star, kind);
+  }
+  right = right && all_ways_are_right(blink::all_to_all_schedule(3), all_to_all);
   return right ? 0 : 1;
 }

@@ -44,6 +44,17 @@ plant(no_barrier_before_post collectives/tree_walk.hpp
       "    group.sync();\n    if (leads) detail::hand_over" "    if (leads) detail::hand_over")
 plant(no_barrier_before_take collectives/packet_walk.hpp
       "if (group.any(row.result != status::ok))" "if (row.result != status::ok)")
+plant(no_barrier_after_take collectives/packet_walk.hpp
+      "if (leads) detail::hand_over_packets(link, here, sizes);\n    group.sync();"
+      "if (leads) detail::hand_over_packets(link, here, sizes);")
+plant(packets_without_room collectives/packet_walk.hpp
+      "if (!link.has_room(" "if (here.done > here.chunks && !link.has_room(")
+plant(flags_that_come_again collectives/packet.hpp
+      "static_cast<std::uint32_t>(message + 1)" "static_cast<std::uint32_t>(message % 2 + 1)")
+plant(relaxed_packets collectives/packet.hpp
+      "publish(to, word)" "counter_reference(to).store(word, relaxed_order)")
+plant(return_before_peers_have_read collectives/tree_walk.hpp
+      "if (pulls && !link.was_taken(" "if (pulls && here.done < here.chunks && !link.was_taken(")
 
 build_and_run(none code said)
 if(NOT code EQUAL 0)

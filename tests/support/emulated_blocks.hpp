@@ -11,6 +11,7 @@
 #include "support/collective_case.hpp"
 #include "support/emulated_block.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -32,6 +33,9 @@ struct emulation {
   std::size_t missing_block = ~std::size_t{0};  ///< one that never comes
   /// Of the part of a block that walks each lane, 1 or 2: several lanes share a block. 0: the whole block does.
   std::uint32_t part_threads = 0;
+  /// Where whole blocks walk: once all of a rank have ended its input is written over, as a caller may, but
+  /// for one that lies in the output.
+  bool overwrites_inputs = false;
 };
 
 /// Memory that is 0 at first, as packets need it.
@@ -92,6 +96,7 @@ class emulated_device {
                    std::vector<void const*> const& inputs, std::vector<void*> const& outputs,
                    Reducer const& reduce) {
     std::vector<blink::block_work<Link, T>> works;
+    std::vector<caller> callers(inputs.size());
     for (std::size_t rank = 0; rank < inputs.size(); ++rank) {
       auto const lanes = prepared_.tables().lanes(static_cast<int>(rank), kind);
       for (std::size_t k = 0; k < lanes.count; ++k) {
@@ -101,8 +106,10 @@ class emulated_device {
         work.link = link_of(static_cast<int>(rank), inputs, outputs);
         work.buffers = {static_cast<T const*>(inputs[rank]), static_cast<T*>(outputs[rank]), false};
       }
+      callers[rank] = caller_of<T>(kind, count, inputs[rank], outputs[rank]);
+      callers[rank].blocks = lanes.count;
     }
-    launch(works, reduce);
+    launch(works, callers, reduce);
     for (std::size_t block = 0; block < works.size(); ++block) {
       if (works[block].result == blink::status::ok) continue;
       return "block " + std::to_string(block) + " ended with status " +
@@ -112,6 +119,29 @@ class emulated_device {
   }
 
  private:
+  /// Who gets a rank's input back when all its blocks have ended.
+  struct caller {
+    void* input = nullptr;
+    std::size_t bytes = 0;
+    std::size_t blocks = 0;  // that have not ended
+    void block_ended() {
+      if (std::atomic_ref(blocks).fetch_sub(1) == 1) std::memset(input, 0x11, bytes);
+    }
+  };
+  template <class T>
+  caller caller_of(blink::collective kind, std::size_t count, void const* input,
+                   void const* output) const {
+    auto const bytes = [&](bool in_blocks) {
+      auto const ranks = static_cast<std::size_t>(prepared_.source().rank_count);
+      return count * (in_blocks ? ranks : 1) * sizeof(T);
+    };
+    auto const in = reinterpret_cast<std::uintptr_t>(input);
+    auto const out = reinterpret_cast<std::uintptr_t>(output);
+    std::size_t const length = bytes(has_input_blocks(kind));
+    bool const overlaps = in < out + bytes(has_output_blocks(kind)) && out < in + length;
+    return {const_cast<void*>(input), how_.overwrites_inputs && !overlaps ? length : 0, 0};
+  }
+
   static blink::wire_layout layout_of(emulation const& how) {
     blink::wire_layout layout;
     layout.reaches = blink::reaching_transport<Link>;
@@ -143,7 +173,8 @@ class emulated_device {
     return link;
   }
   template <class T, class Reducer>
-  void launch(std::vector<blink::block_work<Link, T>>& works, Reducer const& reduce) {
+  void launch(std::vector<blink::block_work<Link, T>>& works, std::vector<caller>& callers,
+              Reducer const& reduce) {
     std::uint32_t const parts = how_.part_threads == 0 ? 1 : how_.block_threads / how_.part_threads;
     auto const work_count = static_cast<std::uint32_t>(works.size());
     std::vector<std::unique_ptr<emulated_team>> teams;
@@ -160,7 +191,9 @@ class emulated_device {
           };
           if (how_.part_threads == 1) return walk_as(part_of<1>(group));
           if (how_.part_threads == 2) return walk_as(part_of<2>(group));
-          blink::walk_block<Protocol>(group, works[block], how_.deadline_nanoseconds, reduce);
+          auto& work = works[block];
+          blink::walk_block<Protocol>(group, work, how_.deadline_nanoseconds, reduce);
+          if (thread == 0) callers[static_cast<std::size_t>(work.link.rank())].block_ended();
         });
       }
     }
