@@ -8,7 +8,6 @@
 #include <blink/collectives/all_to_all.hpp>
 #include <blink/collectives/barrier.hpp>
 #include <blink/collectives/broadcast.hpp>
-#include <blink/collectives/chunk_feedback.hpp>
 #include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/flow_schedules.hpp>
 #include <blink/collectives/gather.hpp>

@@ -35,6 +35,14 @@
 #define BLINK_ROLLED
 #endif
 
+/// Of a function that runs once, or when something has failed: hosts' compilers make it small instead of
+/// fast, which is less work for them, too.
+#if defined(__GNUC__) && !defined(__CUDACC__)
+#define BLINK_COLD [[gnu::cold]]
+#else
+#define BLINK_COLD
+#endif
+
 /// What hosts' compilers may take for granted, so that they do not warn of what cannot be. Those of
 /// devices are not told: they would make other code of it.
 #if defined(__GNUC__) && !BLINK_DEVICE_PASS

@@ -56,8 +56,8 @@ struct call_signature {
   /// What differs from what `peer` calls, in words.
   ///
   /// who: what calls: "rank" or "process"
-  [[nodiscard]] std::string difference(call_signature const& other, int peer,
-                                       std::string const& who = "rank") const {
+  [[nodiscard]] BLINK_COLD std::string difference(call_signature const& other, int peer,
+                                                  std::string const& who = "rank") const {
     std::string const name = who + " " + std::to_string(peer);
     auto const text = [&](std::string const& what, std::string const& mine,
                           std::string const& theirs) {
@@ -83,19 +83,20 @@ struct call_signature {
   }
 
   /// The collective's name. Other kinds of calls, of whoever compares them, have theirs in `type_names`.
-  [[nodiscard]] std::string operation() const {
+  [[nodiscard]] BLINK_COLD std::string operation() const {
     if (kind < collective_names.size()) return std::string(to_text(static_cast<collective>(kind)));
     auto const own = names();
     return own.empty() ? "operation " + std::to_string(kind) : own;
   }
 
   /// "all_reduce, count 7, float, blink::sum".
-  [[nodiscard]] std::string in_words() const {
+  [[nodiscard]] BLINK_COLD std::string in_words() const {
     return operation() + ", count " + std::to_string(count) + ", " + names();
   }
 
  private:
-  [[nodiscard]] std::string names() const {  // comes from another process: may lack its end
+  [[nodiscard]] BLINK_COLD std::string names()
+      const {  // comes from another process: may lack its end
     std::string_view const all(type_names.data(), type_names.size());
     return std::string(all.substr(0, all.find('\0')));
   }

@@ -72,13 +72,13 @@ struct schedule {
 namespace detail {
 
 /// Throws: precondition_error unless 0 <= root < rank_count.
-inline void expect_root(char const* where, int rank_count, int root) {
+BLINK_COLD inline void expect_root(char const* where, int rank_count, int root) {
   if (0 <= root && root < rank_count) return;
   throw precondition_error(std::string(where) + ": root " + std::to_string(root) + " of " +
                            std::to_string(rank_count) + " ranks");
 }
 
-inline void validate_phase(schedule const& plan, std::size_t tree, bool is_reduce) {
+BLINK_COLD inline void validate_phase(schedule const& plan, std::size_t tree, bool is_reduce) {
   auto const& own = plan.trees[tree];
   auto const& parents = is_reduce ? own.reduce_parent : own.broadcast_parent;
   auto const& routes = is_reduce ? own.reduce_route : own.broadcast_route;
@@ -130,7 +130,7 @@ inline void validate_phase(schedule const& plan, std::size_t tree, bool is_reduc
   }
 }
 
-inline void validate_receivers(schedule const& plan, std::size_t index) {
+BLINK_COLD inline void validate_receivers(schedule const& plan, std::size_t index) {
   auto const& tree = plan.trees[index];
   if (tree.receivers.empty()) return;
   auto const fail = [&](std::string const& what) {
@@ -160,7 +160,7 @@ inline void validate_receivers(schedule const& plan, std::size_t index) {
   }
 }
 
-inline void validate_shares(schedule const& plan) {
+BLINK_COLD inline void validate_shares(schedule const& plan) {
   if (plan.shares.empty()) return;
   auto const fail = [](std::string const& what) { throw precondition_error("schedule: " + what); };
   if (plan.is_one_shot) fail("shares, and one-shot: then each tree carries the whole buffer");
@@ -186,7 +186,7 @@ inline void validate_shares(schedule const& plan) {
 ///         2^63 and not to 0; routes name links that exist; links have finite positive rates; shares are none,
 ///         or one for each rank, not all 0.
 /// Throws: precondition_error that names tree, phase and rank if one of these does not hold.
-inline void validate(schedule const& plan) {
+BLINK_COLD inline void validate(schedule const& plan) {
   auto const fail = [](std::string const& what) { throw precondition_error("schedule: " + what); };
   if (plan.rank_count < 1) {
     fail(std::to_string(plan.rank_count) + " ranks, expected at least one");

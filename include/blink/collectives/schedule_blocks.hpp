@@ -100,8 +100,8 @@ namespace detail {
 /// The flows of a collective are there, and no others. `weight`: of each pair of sender and
 /// receiver.
 template <class Fail>
-void validate_flows(schedule const& plan, collective kind, std::vector<std::uint64_t> const& weight,
-                    Fail const& fail) {
+BLINK_COLD void validate_flows(schedule const& plan, collective kind,
+                               std::vector<std::uint64_t> const& weight, Fail const& fail) {
   auto const ranks = static_cast<std::size_t>(plan.rank_count);
   auto const& first = plan.trees[0];
   auto const wants = [&](std::size_t from, std::size_t to) {
@@ -150,7 +150,7 @@ void validate_flows(schedule const& plan, collective kind, std::vector<std::uint
 ///         one rank from all (gather), from one to all (scatter), from all to all, the rank itself
 ///         included; from each rank to the next; or from ranks to one other each.
 /// Throws: precondition_error if one of these does not hold.
-inline void validate_for(schedule const& plan, collective kind) {
+BLINK_COLD inline void validate_for(schedule const& plan, collective kind) {
   auto const fail = [&](std::string const& what) {
     throw precondition_error(std::string(to_text(kind)) + ": " + what);
   };

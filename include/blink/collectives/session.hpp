@@ -27,7 +27,8 @@ namespace detail {
 template <class S>
 using waits_of = decltype(std::declval<S&>().waits());
 
-[[noreturn]] inline void refuse_second_call(int rank, collective kind, collective present) {
+[[noreturn]] BLINK_COLD inline void refuse_second_call(int rank, collective kind,
+                                                       collective present) {
   throw precondition_error("rank " + std::to_string(rank) + " calls " + std::string(to_text(kind)) +
                            " while its " + std::string(to_text(present)) + " has not ended");
 }

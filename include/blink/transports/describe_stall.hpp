@@ -22,9 +22,10 @@ namespace blink::inline BLINK_ABI {
 /// call:    the number of the call
 /// seconds: how long it waited
 template <class Silent>
-[[nodiscard]] collective_error describe_stall(stall const& where, int rank,
-                                              world_state const& world, std::uint64_t call,
-                                              double seconds, Silent const& silent) {
+[[nodiscard]] BLINK_COLD collective_error describe_stall(stall const& where, int rank,
+                                                         world_state const& world,
+                                                         std::uint64_t call, double seconds,
+                                                         Silent const& silent) {
   auto const name = [&](int peer) {
     auto const more = world.describe(peer);
     return "rank " + std::to_string(peer) + (more.empty() ? "" : " (" + more + ")");

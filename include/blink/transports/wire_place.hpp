@@ -39,7 +39,7 @@ namespace detail {
 ///
 /// Time: O(T V) for T trees of V ranks.
 /// Pre:  `validate(plan)` passed.
-[[nodiscard]] inline std::vector<wire_place> wire_places(schedule const& plan) {
+[[nodiscard]] BLINK_COLD inline std::vector<wire_place> wire_places(schedule const& plan) {
   std::vector<wire_place> result;
   std::vector<bool> inner;
   for (std::size_t tree = 0; tree < plan.trees.size(); ++tree) {

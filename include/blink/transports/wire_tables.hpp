@@ -100,9 +100,9 @@ class wire_tables {
     if constexpr (!std::is_same_v<T, std::byte>) std::uninitialized_value_construct_n(first, count);
     return first;
   }
-  void make_wires(schedule const& plan);
+  BLINK_COLD void make_wires(schedule const& plan);
   void begin_at_zero(schedule const& plan);
-  void make_ends(schedule const& plan);
+  BLINK_COLD void make_ends(schedule const& plan);
   void make_lanes(schedule const& plan);
   [[nodiscard]] bool has_tables(int rank) const {
     return layout_.only_rank < 0 || rank == layout_.only_rank;

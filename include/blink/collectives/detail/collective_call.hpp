@@ -39,7 +39,7 @@ namespace blink::inline BLINK_ABI::detail {
 
 /// Tells this rank's caller why the call of all ranks has failed.
 template <session Me>
-[[noreturn]] void throw_failure(Me& me, collective kind) {
+[[noreturn]] BLINK_COLD void throw_failure(Me& me, collective kind) {
   int const rank = me.rank();
   collective_error const cause = me.failure();
   if (cause.rank == rank || cause.peer < 0) throw cause;
