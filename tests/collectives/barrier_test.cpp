@@ -82,6 +82,19 @@ TYPED_TEST(barrier, who_does_not_come_is_named) {
   }
 }
 
+TYPED_TEST(barrier, after_a_failure_nobody_passes) {
+  blink::world_options options;
+  options.waits.deadline = std::chrono::seconds(20);
+  TypeParam world(2, options);
+  world.run([&](auto& me) {
+    std::vector<int> data(8, 1);
+    EXPECT_THROW(blink::all_reduce(me, blink::star_schedule(2), data.data(), data.data(),
+                                   me.rank() == 0 ? 8 : 7, blink::sum{}),
+                 blink::collective_error);
+    EXPECT_THROW(blink::barrier(me), blink::collective_error);
+  });
+}
+
 }  // namespace
 
 }  // namespace barrier_test

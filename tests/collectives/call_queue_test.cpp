@@ -6,6 +6,7 @@
 #include <blink/transports/slots.hpp>
 
 #include "support/collective_case.hpp"
+#include "support/expect_error.hpp"
 #include "support/random_schedules.hpp"
 #include "support/started_calls.hpp"
 #include "support/unequal_case.hpp"
@@ -221,31 +222,99 @@ TYPED_TEST(call_queue, mistakes_are_told_at_once) {
     }
     sum.wait();
     EXPECT_EQ(data[7], 2);
+    blink::block_mask mask(8, 1);
+    auto sparse = queue.make_all_reduce_sparse(plan, data.data(), mask, blink::sum{});
+    mask = blink::block_mask(9, 1);
+    sparse.start();
+    EXPECT_ERROR(sparse.wait(), "the mask is of another buffer");
     blink::all_reduce(me, plan, in, data.data(), 8, blink::sum{});
     EXPECT_EQ(data[7], 4);
   });
 }
 
+// Whatever the started call is, whoever carries it out, and whether the refused one waits or is another
+// queue's: also where both would use the memory of one schedule, and the refused one more of it.
 TYPED_TEST(call_queue, a_refused_call_leaves_the_started_one_alone) {
+  using blink::collective;
   blink::world_options options;
   options.shown_bytes = 0;
-  TypeParam world(2, options);
-  std::latch refused(1);
-  world.run([&](auto& me) {
-    auto const plan = blink::all_to_all_schedule(2);
-    std::vector<int> data(2000, me.rank() + 1), other(2000, 99);
-    if (me.rank() == 1) refused.wait();
-    blink::call_queue queue(me);
-    auto call = queue.start(blink::collective::all_to_all, plan, data.data(), data.data(), 1000);
-    if (me.rank() == 0) {
-      EXPECT_THROW(blink::all_to_all(me, plan, other.data(), other.data(), 1000),
-                   blink::precondition_error);
-      refused.count_down();
-    }
-    call.wait();
-    EXPECT_EQ(data.front(), 1);
-    EXPECT_EQ(data.back(), 2);
-  });
+  for (int round = 0; round < 20; ++round) {
+    SCOPED_TRACE(round);
+    TypeParam world(2, options);
+    auto& flows = world.prepare(blink::all_to_all_schedule(2));
+    auto& star = world.prepare(blink::star_schedule(2));
+    std::latch refused(1);
+    world.run([&](auto& me) {
+      bool const swaps = round % 2 == 0;
+      std::size_t const other_count = round % 4 < 2 ? 100 : 15000;
+      std::vector<int> data(2000, me.rank() + 1), other(2 * other_count, 99);
+      auto const parts_of = [](std::vector<int>& all, std::size_t count) {
+        std::vector<blink::buffer_part<int>> parts;
+        for (std::size_t k = 0; k < all.size(); k += count) {
+          parts.push_back({all.data() + k, all.data() + k, count});
+        }
+        return parts;
+      };
+      if (me.rank() == 1) refused.wait();
+      blink::call_queue queue(me,
+                              round % 3 == 0 ? blink::progress::thread : blink::progress::in_waits);
+      auto call = queue.start(
+          swaps ? queue.make(collective::all_to_all, flows, data.data(), data.data(), 1000)
+                : queue.make_grouped(star, collective::all_reduce, parts_of(data, 100),
+                                     blink::sum{}));
+      if (me.rank() == 0) {
+        blink::block_mask mask(other.size(), 1);
+        blink::call_queue second(me);
+        auto sparse = second.make_all_reduce_sparse(star, other.data(), mask, blink::sum{});
+        EXPECT_ERROR(sparse.start(), "calls of another queue of the session have not ended");
+        EXPECT_THROW(blink::all_reduce_sparse(me, star, other.data(), mask, blink::sum{}),
+                     blink::precondition_error);
+        EXPECT_THROW(blink::all_to_all(me, flows, other.data(), other.data(), other_count),
+                     blink::precondition_error);
+        EXPECT_THROW(blink::grouped(me, star, collective::all_reduce, parts_of(other, other_count),
+                                    blink::sum{}, SIZE_MAX),
+                     blink::precondition_error);
+        EXPECT_ERROR(blink::barrier(me), "while calls that it has started have not ended");
+        refused.count_down();
+      }
+      call.wait();
+      EXPECT_EQ(data.front(), swaps ? 1 : 3);
+      EXPECT_EQ(data.back(), swaps ? 2 : 3);
+      blink::barrier(me);
+    });
+  }
+}
+
+// A call may be asked about, and dropped, when its queue and its buffers are gone.
+TYPED_TEST(call_queue, ends_with_all_calls_whoever_holds_them) {
+  blink::world_options options;
+  options.shown_bytes = 0;
+  for (auto const how : {blink::progress::in_waits, blink::progress::thread}) {
+    TypeParam world(2, options);
+    auto& star = world.prepare(blink::star_schedule(2));
+    auto& flows = world.prepare(blink::all_to_all_schedule(2));
+    world.run([&](auto& me) {
+      blink::queued_call sums, flow, unused;
+      {
+        std::vector<int> data(1000, 1), other(2);
+        std::vector<blink::block> const blocks{{0, 1}, {1, 1}};
+        if (me.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        blink::call_queue queue(me, how);
+        sums = queue.start(queue.make_grouped(
+            star, blink::collective::all_reduce,
+            std::vector<blink::buffer_part<int>>{{data.data(), data.data(), 400},
+                                                 {data.data() + 500, data.data() + 500, 400}},
+            blink::sum{}));
+        flow = queue.start(
+            queue.make_all_to_all_v(flows, data.data() + 990, blocks, other.data(), blocks));
+        unused = queue.make_exchange(flows, {});
+      }
+      EXPECT_TRUE(sums.test());
+      flow.wait();
+      EXPECT_ERROR(sums.start(), "the call's queue has ended");
+      EXPECT_ERROR((void)unused.test(), "has not been started");
+    });
+  }
 }
 
 // Rank 1 has started the call and does not come back to it before rank 0 has given up.

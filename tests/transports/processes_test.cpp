@@ -257,6 +257,78 @@ TEST(process_world, direct_ranks_exchange_pack_and_skip_zeros) {
   for (auto const& end : all.finish()) EXPECT_EQ(end.text, "");
 }
 
+// The queue's thread packs, for which it takes memory, while the caller makes arrays and drops them.
+TEST(process_world, arrays_are_made_while_calls_run) {
+  constexpr std::size_t most = 1500;
+  auto const segment = blink::shared_segment::create(2, std::size_t{1} << 28);
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&segment, rank] {
+      blink::direct_process_world me(segment.path(), rank, small_slots());
+      auto& star = me.prepare(blink::star_schedule(2));
+      auto a = me.allocate<int>(most), b = me.allocate<int>(most);
+      blink::call_queue queue(me, blink::progress::thread);
+      for (std::size_t count = 10; count < most; count += 100) {
+        std::fill_n(a.data(), count, 1);
+        std::fill_n(b.data(), count, 2);
+        auto call = queue.start(
+            queue.make_grouped(star, blink::collective::all_reduce,
+                               std::vector<blink::buffer_part<int>>{{a.data(), a.data(), count},
+                                                                    {b.data(), b.data(), count}},
+                               blink::sum{}));
+        std::vector<blink::shared_array<int>> others;
+        for (int k = 0; k < 6; ++k) {
+          others.push_back(me.allocate<int>(2 * count + 500));
+          std::fill_n(others.back().data(), 2 * count, 77);
+        }
+        call.wait();
+        EXPECT_EQ(std::count(a.data(), a.data() + count, 2), static_cast<std::ptrdiff_t>(count));
+        EXPECT_EQ(std::count(b.data(), b.data() + count, 4), static_cast<std::ptrdiff_t>(count));
+      }
+    });
+  }
+}
+
+// Each rank by itself, before the call touches anything.
+TEST(process_world, what_peers_do_not_reach_is_told_when_a_call_is_made) {
+  forked_ranks all(1);
+  all.start([&](int rank) -> std::string {
+    blink::direct_process_world me(all.path(), rank, small_slots());
+    auto& star = me.prepare(blink::star_schedule(1));
+    auto& flows = me.prepare(blink::all_to_all_schedule(1));
+    auto near = me.allocate<int>(8);
+    std::vector<int> far(8);
+    blink::block_mask mask(8, 1);
+    std::vector<blink::block> const blocks{{0, 8}};
+    std::vector<blink::buffer_part<int>> const parts{{near.data(), near.data(), 8},
+                                                     {far.data(), far.data(), 8}};
+    blink::call_queue queue(me);
+    std::string wrong;
+    auto const expect_refusal = [&](char const* name, auto const& make) {
+      try {
+        (void)make();
+        wrong += name;
+      } catch (blink::precondition_error const&) {
+      }
+    };
+    expect_refusal("all_reduce ", [&] {
+      return queue.make(blink::collective::all_reduce, star, near.data(), far.data(), 8,
+                        blink::sum{});
+    });
+    expect_refusal("all_to_all_v ", [&] {
+      return queue.make_all_to_all_v(flows, near.data(), blocks, far.data(), blocks);
+    });
+    expect_refusal("grouped ", [&] {
+      return queue.make_grouped(star, blink::collective::all_reduce, parts, blink::sum{});
+    });
+    expect_refusal("sparse ", [&] {
+      return queue.make_all_reduce_sparse(star, far.data(), mask, blink::sum{});
+    });
+    return wrong;
+  });
+  for (auto const& end : all.finish()) EXPECT_EQ(end.text, "");
+}
+
 /// A sum of factor times element of which each rank knows its own factor alone.
 struct sum_of_own {
   static constexpr bool lifts_at_home = true;

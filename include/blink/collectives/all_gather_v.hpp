@@ -56,8 +56,7 @@ void run_unequal_blocks(Me& me, Plan&& plan, collective kind, T const* input, T*
                         std::vector<block> const& blocks, Reducer const& reduce) {
   unequal_call<Chunks, Me, T, Reducer> call(me, std::forward<Plan>(plan), kind, input, output,
                                             blocks, reduce);
-  call.begin();
-  call.complete();
+  run_to_end(me, kind, call);
 }
 
 }  // namespace detail

@@ -66,13 +66,21 @@ class sparse_call final : public staged_call {
  public:
   sparse_call(Me& me, prepared_schedule& plan, T* data, block_mask& mask, Reducer const& reduce,
               double pays_below)
-      : me_(me), plan_(plan), data_(data), mask_(mask), reduce_(reduce), pays_below_(pays_below) {
+      : me_(me),
+        plan_(plan),
+        data_(data),
+        mask_(mask),
+        count_(mask.count()),
+        block_elements_(mask.block_elements()),
+        reduce_(reduce),
+        pays_below_(pays_below) {
     expects(me.group().size() == 1, "all_reduce_sparse: the session's group must be a lone thread");
     plan.expect_carries(collective::all_reduce);
     if (mask.count() > 0 && data == nullptr) {
       throw precondition_error("all_reduce_sparse on rank " + std::to_string(me.rank()) +
                                ": the data is null");
     }
+    if (mask.count() > 0) expect_reachable(me, data);
     expect_runs<T, Reducer>(plan, me.rank_count(), "world_options");
   }
 
@@ -89,8 +97,11 @@ class sparse_call final : public staged_call {
 
   // Two words more say what the mask is of: where they differ, the difference is found on all ranks.
   [[nodiscard]] any_call& agree() {
+    expects(mask_.count() == count_ && mask_.block_elements() == block_elements_,
+            "all_reduce_sparse: the mask is of another buffer, or of other blocks, than when the "
+            "call was made");
     auto const& words = mask_.words();
-    std::uint64_t const sizes[] = {mask_.count(), mask_.block_elements()};
+    std::uint64_t const sizes[] = {count_, block_elements_};
     bits_ = memory<std::uint64_t>(words.size() + 4);
     auto* next = std::copy(words.begin(), words.end(), bits_);
     for (auto const size : sizes) {
@@ -152,6 +163,7 @@ class sparse_call final : public staged_call {
   prepared_schedule& plan_;
   T* data_;
   block_mask& mask_;
+  std::size_t count_, block_elements_;
   Reducer reduce_;
   double pays_below_;
   sparse_report report_;
@@ -184,8 +196,7 @@ template <chunking Chunks = scheduled_chunks, session Me, class T, class Reducer
 sparse_report all_reduce_sparse(Me& me, prepared_schedule& plan, T* data, block_mask& mask,
                                 Reducer const& reduce, double pays_below = default_pays_below) {
   detail::sparse_call<Chunks, Me, T, Reducer> call(me, plan, data, mask, reduce, pays_below);
-  call.begin();
-  call.complete();
+  detail::run_to_end(me, collective::all_reduce, call);
   return call.report();
 }
 

@@ -47,6 +47,8 @@ class all_to_all_v_call final : public flow_call<Chunks, Me, T> {
     std::size_t const out_end = end_of(receives);
     expect_buffer(name, "input", input, in_end);
     expect_buffer(name, "output", output, out_end);
+    if (in_end > 0) expect_reachable(me, input);
+    if (out_end > 0) expect_reachable(me, output);
     bool const is_in_place = input == output && sends == receives;
     if (!is_in_place) expect_apart(name, input, in_end * sizeof(T), output, out_end * sizeof(T));
     return {sends, receives, {}, {}};
@@ -76,16 +78,15 @@ class all_to_all_v_call final : public flow_call<Chunks, Me, T> {
 /// Moves:    each block over the trees from its sender to its receiver; before that, sizes: ranks on
 ///           the way need them, and both ends are compared.
 /// Needs:    in place, a copy of the input.
-/// Throws:   precondition_error if `plan` does not carry an all-to-all, for blocks or buffers that
-///           are wrong, and on all ranks if a rank sends another count than the other expects;
+/// Throws:   precondition_error if `plan` does not carry an all-to-all, the session's group is not a lone
+///           thread, for blocks or buffers that are wrong, and on all ranks if a rank sends another count than the other expects;
 ///           collective_error, on every rank, if a rank does not come or does not go on before the
 ///           deadline, or calls something else.
 template <chunking Chunks = scheduled_chunks, session Me, class T>
 void all_to_all_v(Me& me, prepared_schedule& plan, T const* input, std::vector<block> const& sends,
                   T* output, std::vector<block> const& receives) {
   detail::all_to_all_v_call<Chunks, Me, T> call(me, plan, input, sends, output, receives);
-  call.begin();
-  call.complete();
+  detail::run_to_end(me, collective::all_to_all, call);
 }
 
 /// The same along a schedule that is looked up, or prepared, first.

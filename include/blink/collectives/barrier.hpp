@@ -47,6 +47,7 @@ template <session Me>
 void barrier(Me& me) {
   if constexpr (detail::counting_session<Me>) {
     bool const leads = me.group().thread_rank() == 0;
+    if (leads) detail::expect_nothing_started(me, collective::barrier);
     bool const is_ok = me.group().from_leader(!leads || me.wait_for_all() == status::ok);
     if (!is_ok) detail::throw_failure(me, collective::barrier);
   } else {

@@ -45,7 +45,8 @@ class queued_call {
 
   /// Throws: precondition_error if it is under way already.
   void start() { list_->start(call_); }
-  /// Has it ended? Moves data on if the queue has no thread.
+  /// Has it ended? Moves data on if the queue has no thread; then nothing counts the time, and a peer
+  /// that has died is noticed by `wait` alone.
   ///
   /// Throws: what the call would have thrown, each time; precondition_error if it was never started.
   [[nodiscard]] bool test() { return list_->test(*call_); }
@@ -68,9 +69,10 @@ class queued_call {
 ///
 /// All ranks start the same calls in the same order, as with blocking calls; when they test and
 /// wait, and in which order, is each rank's own affair. Buffers belong to a call from its start to
-/// its end. No blocking call of the session may run until all started ones have ended: it is
-/// refused. The queue is used by one thread, in a session whose group is a lone thread; the session
-/// outlives it. At its end it waits for the calls that are under way.
+/// its end. No blocking call of the session may run until all started ones have ended, nor one of
+/// another queue: it is refused. The queue is used by one thread, in a session whose group is a lone
+/// thread; the session and the schedules outlive it. At its end it waits for the calls that are
+/// under way; what became of them can still be asked afterwards, and none be started.
 ///
 /// Deadlines count while something waits: in `wait`, or all the time with a thread of its own.
 template <session Me>
@@ -83,14 +85,19 @@ class call_queue {
     if constexpr (thread_bound_session<Me>) {
       if (how == progress::thread) me.expect_any_thread();
     }
-    list_ = std::make_shared<detail::call_list>(how == progress::thread);
+    has_thread_ = how == progress::thread;
+    list_ = std::make_shared<detail::call_list>(has_thread_, me.holder());
   }
+  call_queue(call_queue const&) = delete;
+  call_queue& operator=(call_queue const&) = delete;
+  ~call_queue() { list_->close(); }
 
   /// Prepares a call without starting it: what can be checked and planned is, once.
   ///
   /// kind, input, output, count, reduce: as with the function of that name; a barrier takes null
   ///         buffers and no elements, collectives that do not reduce take no reducer
-  /// Throws: precondition_error as that function.
+  /// Throws: precondition_error as that function; over MPI, if the queue has a thread of its own and the plan
+  ///         is not prepared.
   template <chunking Chunks = scheduled_chunks, schedule_source Plan, class T,
             class Reducer = detail::no_reducer>
   [[nodiscard]] queued_call make(collective kind, Plan&& plan, T const* input, T* output,
@@ -120,8 +127,9 @@ class call_queue {
         *me_, std::forward<Plan>(plan), kind, input, output, blocks, reduce);
   }
 
-  /// `all_to_all_v`, `exchange`, `grouped` and `all_reduce_sparse`, as the functions of those names. Sizes
-  /// are agreed about at each start. A mask outlives its call, lists and blocks need not.
+  /// `all_to_all_v`, `exchange`, `grouped` and `all_reduce_sparse`, as the functions of those names.
+  /// Sizes are agreed about at each start. A mask outlives its call, and tells afterwards what was reduced;
+  /// lists and blocks need not.
   template <chunking Chunks = scheduled_chunks, class T>
   [[nodiscard]] queued_call make_all_to_all_v(prepared_schedule& plan, T const* input,
                                               std::vector<block> const& sends, T* output,
@@ -176,21 +184,22 @@ class call_queue {
                 kind == collective::barrier,
             "call_queue: a reducer where nothing is reduced, or none where something is");
   }
-  // The list's thread uses the session while calls are under way.
+  // The list's thread may be using the session, which takes one thread at a time.
   template <class Plan>
   void expect_may_prepare() const {
     if constexpr (thread_bound_session<Me> && std::same_as<std::remove_cvref_t<Plan>, schedule>) {
-      expects(!list_->is_served(),
-              "call_queue: a schedule is prepared before calls are started on a thread of its own");
+      expects(!has_thread_,
+              "call_queue: a queue with a thread of its own takes prepared schedules over MPI");
     }
   }
   template <class Call, class... Arguments>
   [[nodiscard]] queued_call list(Arguments&&... arguments) {
-    return queued_call(list_, std::make_shared<detail::listed_call>(
-                                  std::make_unique<Call>(std::forward<Arguments>(arguments)...)));
+    return queued_call(list_,
+                       list_->add(std::make_unique<Call>(std::forward<Arguments>(arguments)...)));
   }
 
   Me* me_;
+  bool has_thread_ = false;
   std::shared_ptr<detail::call_list> list_;
 };
 

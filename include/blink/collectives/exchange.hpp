@@ -11,6 +11,7 @@
 #include <blink/collectives/session.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/memory_source.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/scratch.hpp>
 
@@ -199,11 +200,9 @@ class exchange_call final : public flow_call<scheduled_chunks, Me, std::byte> {
                                              transfers const& list) {
     plan.expect_carries(collective::all_to_all);
     check_transfers("exchange on rank " + std::to_string(me.rank()), list, me.rank_count());
-    if constexpr (allocating_session<Me>) {
-      for (auto const* pieces : {&list.sends(), &list.receives()}) {
-        for (auto const& piece : *pieces) {
-          if (piece.bytes > 0) me.expect_reachable(piece.data);
-        }
+    for (auto const* pieces : {&list.sends(), &list.receives()}) {
+      for (auto const& piece : *pieces) {
+        if (piece.bytes > 0) expect_reachable(me, piece.data);
       }
     }
     return {{list.sends(), me.rank_count(), plan.call_memory()},
@@ -228,15 +227,14 @@ class exchange_call final : public flow_call<scheduled_chunks, Me, std::byte> {
 /// plan:   carries an all-to-all
 /// Moves:  each piece over the trees from its sender to its receiver; before that, sizes. A single
 ///         piece for a peer is not copied elsewhere first, several are.
-/// Throws: precondition_error if `plan` does not carry an all-to-all, for pieces that are null,
-///         overlap or name no rank, and on all ranks if what a rank sends is not what the other
+/// Throws: precondition_error if `plan` does not carry an all-to-all, the session's group is not a
+///         lone thread, for pieces that are null, overlap or name no rank, and on all ranks if what a rank sends is not what the other
 ///         receives; collective_error, on every rank, if a rank does not come or does not go on
 ///         before the deadline, or calls something else.
 template <session Me>
 void exchange(Me& me, prepared_schedule& plan, transfers const& list) {
   detail::exchange_call<Me> call(me, plan, list);
-  call.begin();
-  call.complete();
+  detail::run_to_end(me, collective::all_to_all, call);
 }
 
 /// The same along a schedule that is looked up, or prepared, first.

@@ -50,10 +50,20 @@ class grouped_call final : public staged_call {
     expects(me.group().size() == 1, "grouped: the session's group must be a lone thread");
     expects(kind != collective::barrier, "grouped: a barrier has no buffers");
     plan.expect_carries(kind);
+    buffer_part<T> const* largest = nullptr;
     for (auto const& part : parts) {
-      one_call(me, plan, kind, part.input, part.output, call_size{part.count}, reduce);  // checks
+      (void)check_buffers(kind, use_, me.rank(), me.rank_count(), part.input, part.output,
+                          part.count, sizeof(T));
+      if (part.count > 0) {
+        expect_reachable(me, part.input);
+        expect_reachable(me, part.output);
+      }
+      if (largest == nullptr || part.count > largest->count) largest = &part;
       std::size_t const bytes = part.count * (in_blocks() + out_blocks()) * sizeof(T);
       (bytes < pack_below && may_move_elements<Reducer, T> ? packed_ : alone_).push_back(part);
+    }
+    if (largest != nullptr) {  // what concerns the schedule and the reducer
+      one_call(me, plan, kind, largest->input, largest->output, call_size{largest->count}, reduce);
     }
     if (packed_.size() == 1) alone_.push_back(packed_.front());
     if (packed_.size() <= 1) packed_.clear();
@@ -140,8 +150,7 @@ void grouped(Me& me, prepared_schedule& plan, collective kind,
              std::vector<buffer_part<T>> const& parts, Reducer const& reduce = {},
              std::size_t pack_below = default_pack_below) {
   detail::grouped_call<Chunks, Me, T, Reducer> call(me, plan, kind, parts, reduce, pack_below);
-  call.begin();
-  call.complete();
+  detail::run_to_end(me, kind, call);
 }
 
 /// The same along a schedule that is looked up, or prepared, first.

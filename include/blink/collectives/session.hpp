@@ -15,6 +15,7 @@
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/world_options.hpp>
 
+#include <atomic>
 #include <concepts>
 #include <string>
 #include <type_traits>
@@ -41,6 +42,8 @@ using waits_of = decltype(std::declval<S&>().waits());
 /// Semantics beyond the syntax, in the order in which a call uses them:
 /// - `prepare(plan)` allocates what calls along a schedule need; the same schedule again gives the
 ///   same object. Ranks may come to it at different times, it does not wait for them.
+/// - `holder()` names whoever carries out calls that were started (`call_queue`), until all of them
+///   have ended; null: nobody. Others may not call meanwhile.
 /// - `expect_outside(kind)` throws precondition_error if the rank is inside a call.
 /// - `enter(prepared, record)` begins the next call and tells the others; `link()` is the handle to
 ///   the peers for it, for all threads of the group once the leader has returned. Where ranks
@@ -68,6 +71,7 @@ concept session =
       requires thread_group<std::remove_cvref_t<decltype(me.group())>>;
       { me.options() } -> std::same_as<world_options const&>;
       { me.prepare(plan) } -> std::same_as<prepared_schedule&>;
+      { me.holder() } -> std::same_as<std::atomic<void const*>&>;
       { me.expect_outside(collective{}) } -> std::same_as<void>;
       { me.enter(prepared, record) } -> std::same_as<status>;
       { me.link() } -> std::same_as<typename S::link_type const&>;
@@ -90,6 +94,41 @@ concept allocating_session = session<S> && requires(S& me, void const* buffer) {
   { me.template allocate<char>(1).data() } -> std::same_as<char*>;
   { me.expect_reachable(buffer) } -> std::same_as<void>;
 };
+
+namespace detail {
+
+/// Throws: precondition_error if peers should reach a buffer and do not. Null is nobody's.
+template <session Me>
+void expect_reachable(Me& me, void const* buffer) {
+  if constexpr (allocating_session<Me>) {
+    if (buffer != nullptr) me.expect_reachable(buffer);
+  }
+}
+
+/// Throws: precondition_error while calls that this rank has started have not ended.
+template <session Me>
+void expect_nothing_started(Me& me, collective kind) {
+  if (me.holder().load(std::memory_order_acquire) == nullptr) return;
+  throw precondition_error("rank " + std::to_string(me.rank()) + " calls " +
+                           std::string(to_text(kind)) +
+                           " while calls that it has started have not ended");
+}
+
+/// A whole call that the caller waits for.
+///
+/// Throws: precondition_error, before the call is touched, while another one has not ended; what the
+///         call throws.
+template <session Me, class Call>
+void run_to_end(Me& me, collective kind, Call& call) {
+  if (me.group().thread_rank() == 0) {
+    expect_nothing_started(me, kind);
+    me.expect_outside(kind);
+  }
+  call.begin();
+  call.complete();
+}
+
+}  // namespace detail
 
 /// A session that not every thread may use: `expect_any_thread()` throws precondition_error if only
 /// the one that made it may.

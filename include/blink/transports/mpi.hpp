@@ -24,6 +24,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <concepts>
@@ -65,6 +66,7 @@ struct mpi_state {
   std::size_t shown_with_two;  // bytes that a rank shows at most, with two ranks
   std::size_t most_shown;      // with as many as there are
   mpi_notices notices;
+  std::atomic<void const*> holder = nullptr;
 };
 
 }  // namespace detail
@@ -200,6 +202,7 @@ class basic_mpi_session {
 
   /// Throws: precondition_error unless MPI was initialised for calls from any thread at any time.
   void expect_any_thread() const { mpi_channel::expect_any_thread(); }
+  [[nodiscard]] std::atomic<void const*>& holder() { return state_->holder; }
   void expect_outside(collective kind) const {
     if (auto const present = state_->notices.present_kind()) {
       detail::refuse_second_call(rank(), kind, *present);

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/call_signature.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/session.hpp>
-#include <blink/collectives/status.hpp>
 #include <blink/collectives/thread_group.hpp>
 #include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
@@ -147,14 +145,6 @@ class basic_process_world : public shared_session<Link, lone_thread> {
       expects(parts_->segment->contains(buffer),
               "a buffer is not in shared memory, expected one from allocate()");
     }
-  }
-
-  /// Throws: as `expect_reachable`.
-  [[nodiscard]] status enter(prepared_schedule& plan, call_record const& record) {
-    for (void const* const buffer : {record.input, static_cast<void const*>(record.output)}) {
-      if (buffer != nullptr && record.signature.count > 0) expect_reachable(buffer);
-    }
-    return shared_session<Link, lone_thread>::enter(plan, record);
   }
 
   /// Allocates what calls along `plan` need; the same schedule again returns the same object.

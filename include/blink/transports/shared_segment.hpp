@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -172,28 +173,33 @@ class shared_segment final : public life_signs {
     return memory_at(found, bytes);
   }
 
-  /// Memory of this process's own, for arrays that others reach; not 0 if it was released before. Not
-  /// for several threads at once.
+  /// Memory of this process's own, for arrays that others reach; not 0 if it was released before.
   ///
   /// Pre:    bytes <= PTRDIFF_MAX
   /// Throws: resource_error if the memory is used up.
   [[nodiscard]] void* allocate(int rank, std::size_t bytes) {
     std::size_t const whole = whole_pages(bytes);
-    for (auto& block : released_) {
-      if (block.bytes != whole) continue;
-      void* const memory = block.memory;
-      block = released_.back();
-      released_.pop_back();
-      return memory;
+    std::uint64_t number = 0;
+    {
+      std::lock_guard const lock(own_memory_);
+      for (auto& block : released_) {
+        if (block.bytes != whole) continue;
+        void* const memory = block.memory;
+        block = released_.back();
+        released_.pop_back();
+        return memory;
+      }
+      number = ++allocations_;
     }
     detail::fingerprint key;
-    for (std::uint64_t const part : {std::uint64_t{0xa110ca7e}, static_cast<std::uint64_t>(rank),
-                                     std::uint64_t{++allocations_}}) {
+    for (std::uint64_t const part :
+         {std::uint64_t{0xa110ca7e}, static_cast<std::uint64_t>(rank), number}) {
       key.add(part);
     }
     return find_or_make(key.value(), whole);
   }
   void release(void* memory, std::size_t bytes) {
+    std::lock_guard const lock(own_memory_);
     released_.push_back({memory, whole_pages(bytes)});
   }
   [[nodiscard]] bool contains(void const* memory) const {
@@ -320,6 +326,7 @@ class shared_segment final : public life_signs {
   int file_;
   std::byte* memory_ = nullptr;
   std::size_t bytes_ = 0;
+  std::mutex own_memory_;  // a queue's thread and the caller's
   std::uint64_t allocations_ = 0;
   std::vector<released_block> released_;
 };

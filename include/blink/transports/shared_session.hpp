@@ -21,6 +21,7 @@
 #include <blink/transports/world_state.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -53,6 +54,7 @@ class shared_session {
     lane_list lanes{};
     bool shows = false;  // what is in its input
     shown_bytes shown;
+    std::atomic<void const*> holder = nullptr;
   };
 
   shared_session(world_state& state, world_options const& options, int rank, Group group,
@@ -65,6 +67,7 @@ class shared_session {
   [[nodiscard]] world_options const& options() const { return *options_; }
   [[nodiscard]] Link const& link() const { return own_->link; }
 
+  [[nodiscard]] std::atomic<void const*>& holder() { return own_->holder; }
   void expect_outside(collective kind) const {
     if (state_->is_inside(rank_)) detail::refuse_second_call(rank_, kind, own_->kind);
   }
@@ -114,6 +117,7 @@ class shared_session {
   /// Time: two passes of one cache line between two cores.
   [[nodiscard]] status wait_for_all() {
     expect_outside(collective::barrier);
+    if (state_->is_aborted(rank_)) return status::aborted;
     std::uint64_t const round = state_->come(rank_);
     for (int spin = 0; spin < quick_looks; ++spin) {
       if (state_->have_all_come(round)) return status::ok;

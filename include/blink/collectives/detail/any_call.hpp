@@ -35,8 +35,7 @@ class call_of final : public any_call {
   Call one_;
 };
 
-/// One of several stages, each a call; there is no moment between two of them at which the caller
-/// could call anything else.
+/// One of several stages, each a call: when one has ended the next begins at once.
 class staged_call : public any_call {
  public:
   void begin() final {
@@ -62,6 +61,7 @@ class staged_call : public any_call {
   [[nodiscard]] virtual any_call* next(std::size_t ended) = 0;
 
   void begin_next() {
+    present_ = nullptr;
     present_ = next(ended_);
     if (present_ != nullptr) present_->begin();
   }

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace blink::inline BLINK_ABI::detail {
 
@@ -28,16 +29,22 @@ struct listed_call {
 };
 
 /// Carries calls out in the order in which they are started, the first before the next: by whoever
-/// tests or waits, or by a thread of its own.
+/// tests or waits, or by a thread of its own. It holds the session while there are any.
 class call_list {
  public:
-  explicit call_list(bool has_thread) : has_thread_(has_thread) {
+  /// holder: the session's; it lives until `close`
+  call_list(bool has_thread, std::atomic<void const*>& holder)
+      : has_thread_(has_thread), holder_(holder) {
     if (has_thread_) thread_ = std::jthread([this](std::stop_token const& stop) { serve(stop); });
   }
   call_list(call_list const&) = delete;
   call_list& operator=(call_list const&) = delete;
-  /// Waits for all calls: peers use the buffers.
-  ~call_list() {
+  ~call_list() { close(); }
+
+  /// Waits for all calls, since peers use the buffers; then nothing of the session is used any more,
+  /// and no call can be started.
+  void close() {
+    if (std::exchange(is_closed_, true)) return;
     if (has_thread_) {
       {  // with the lock, or it would come between the thread's last look and its sleep
         std::lock_guard const lock(mutex_);
@@ -48,13 +55,31 @@ class call_list {
     } else {
       while (!calls_.empty()) complete_first();
     }
+    for (auto const& made : made_) {  // they have memory of the session's
+      if (auto const call = made.lock()) call->what.reset();
+    }
   }
 
+  [[nodiscard]] std::shared_ptr<listed_call> add(std::unique_ptr<any_call> what) {
+    auto call = std::make_shared<listed_call>(std::move(what));
+    if (made_.size() == made_.capacity()) {
+      std::erase_if(made_, [](auto const& made) { return made.expired(); });
+    }
+    made_.push_back(call);
+    return call;
+  }
+
+  /// Throws: precondition_error if the call is under way, the list is closed, or another one holds
+  ///         the session.
   void start(std::shared_ptr<listed_call> const& call) {
     auto const present = call->now.load(std::memory_order_acquire);
     expects(present == listed_call::state::idle || present == listed_call::state::ended,
             "call_queue: the call is started already and has not ended");
+    expects(!is_closed_, "call_queue: the call's queue has ended");
     std::lock_guard const lock(mutex_);
+    void const* nobody = nullptr;
+    expects(!calls_.empty() || holder_.compare_exchange_strong(nobody, this),
+            "call_queue: calls of another queue of the session have not ended");
     call->failure = nullptr;
     call->now.store(listed_call::state::started, std::memory_order_release);
     calls_.push_back(call);
@@ -63,12 +88,6 @@ class call_list {
     } else {
       (void)advance_all();  // data moves while the caller computes, as far as peers have come
     }
-  }
-
-  /// Has its thread calls to carry out?
-  [[nodiscard]] bool is_served() {
-    std::lock_guard const lock(mutex_);
-    return has_thread_ && !calls_.empty();
   }
 
   /// Has it ended? Throws why, if it did not end well.
@@ -122,8 +141,10 @@ class call_list {
     return has_ended;
   }
   void pop_first() {
-    calls_.front()->now.store(listed_call::state::ended, std::memory_order_release);
+    auto const first = std::move(calls_.front());
     calls_.pop_front();
+    if (calls_.empty()) holder_.store(nullptr, std::memory_order_release);
+    first->now.store(listed_call::state::ended, std::memory_order_release);
   }
   // As far as it goes without waiting.
   bool advance_all() {
@@ -161,9 +182,12 @@ class call_list {
   }
 
   bool has_thread_;
+  bool is_closed_ = false;
+  std::atomic<void const*>& holder_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<listed_call>> calls_;
+  std::deque<std::shared_ptr<listed_call>> calls_;  // started and not ended
+  std::vector<std::weak_ptr<listed_call>> made_;
   std::jthread thread_;
 };
 

@@ -90,8 +90,7 @@ class call_timer {
   void run(prepared_schedule& plan, std::size_t chunk_bytes, Reducer const& reducer) {
     collective_call<scheduled_chunks, Me, float, Reducer> call(
         me_, plan, kind_, input_.data(), output_.data(), {count_, chunk_bytes}, reducer);
-    call.begin();
-    call.complete();
+    run_to_end(me_, kind_, call);
   }
 
   Me& me_;

@@ -88,6 +88,10 @@ class collective_call {
       return size.blocks == nullptr ? size.count : size.blocks[rank].count;
     });
     expect_runs<T, Reducer>(plan, me.rank_count(), "world_options");
+    if (size.count > 0) {
+      expect_reachable(me, input);
+      expect_reachable(me, output);
+    }
     if (size.blocks == nullptr) {
       auto const overlap = check_buffers(kind, use_of(lanes_), me.rank(), me.rank_count(), input,
                                          output, size.count, sizeof(T));

@@ -23,8 +23,7 @@ void run_collective(Me& me, Plan&& plan, collective kind, T const* input, T* out
                                       buffer_bytes(kind, count, sizeof(T), me.rank_count()));
   collective_call<Chunks, Me, T, Reducer> call(me, *chosen.plan, kind, input, output,
                                                {count, chosen.chunk_bytes}, reduce);
-  call.begin();
-  call.complete();
+  run_to_end(me, kind, call);
 }
 
 }  // namespace blink::inline BLINK_ABI::detail
