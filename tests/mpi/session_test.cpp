@@ -155,6 +155,44 @@ TEST(mpi_session, many_calls_without_waiting_for_others) {
   }
 }
 
+/// A sum that on one rank waits for word from another one, and throws.
+struct breaking_sum {
+  int waits_for = -1;
+  int operator()(int a, int b) const {
+    if (waits_for < 0) return a + b;
+    int word = 0;
+    MPI_Recv(&word, 1, MPI_INT, waits_for, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    throw std::runtime_error("broken");
+  }
+};
+
+// One rank has done its part of a call and fails the next one; then another rank fails in the first one.
+TEST(mpi_session, the_earliest_call_that_fails_is_told_whenever_it_does) {
+  int const ranks = world_size();
+  if (ranks < 3) GTEST_SKIP() << "needs three ranks";
+  int const last = ranks - 2;  // of the chain
+  int const thrower = ranks - 3;
+  blink::world_options options;
+  options.waits.deadline = std::chrono::seconds(10);
+  blink::mpi_session me(MPI_COMM_WORLD, options, 0);
+  auto const chain = blink::chain_schedule(ranks, ranks - 1);
+  int const sent = 1;
+  int got = 0;
+  auto const reduce = [&](breaking_sum const& sum) {
+    blink::reduce(me, chain, &sent, &got, 1, sum);
+  };
+  if (me.rank() == last) {
+    reduce({});
+    me.fail("of the next call");
+    MPI_Send(&sent, 1, MPI_INT, thrower, 7, MPI_COMM_WORLD);
+    EXPECT_THROW(reduce({}), blink::collective_error);
+  } else if (me.rank() == thrower) {
+    EXPECT_THROW(reduce({last}), std::runtime_error);
+  } else {
+    EXPECT_ERROR(reduce({}), "broken");
+  }
+}
+
 TEST(mpi_session, several_communicators_side_by_side) {
   int const rank = world_rank();
   MPI_Comm half = MPI_COMM_NULL;

@@ -94,7 +94,7 @@ class mpi_notices {
   /// Has the call ended early? Looks for notes now and then only, as it is asked all the time.
   [[nodiscard]] bool is_aborted() {
     constexpr unsigned rarely = 16;
-    if (!failure_ && ++asked_ % rarely == 0) look();
+    if (!has_failed(call_) && ++asked_ % rarely == 0) look();
     return has_failed(call_);
   }
   /// Is there a failure that concerns this call? One of a later call does not: the others have ended
@@ -105,22 +105,24 @@ class mpi_notices {
   [[nodiscard]] std::uint64_t next_call() const { return call_ + 1; }
   /// Looks whether a peer has sent word.
   void look() {
-    while (!failure_ && listening_ != MPI_REQUEST_NULL && channel_->is_done(listening_)) {
+    while (listening_ != MPI_REQUEST_NULL && channel_->is_done(listening_)) {
       take_note();
       listen();
     }
-    if (!channel_->is_intact() && !failure_) {
+    if (!channel_->is_intact() && !has_failed(0)) {
       failure_ = collective_error(who() + ": " + channel_->problem(), channel_->rank(), -1, -1, -1);
       failed_call_ = 0;
     }
   }
 
-  /// Ends the present calls of all ranks; the first failure is the one that is told.
+  /// Ends the present call, or the next one, and all later ones, of all ranks; the first failure of the
+  /// earliest call is the one that is told.
   void fail(collective_error const& failure) {
     look();
-    if (failure_) return;
+    std::uint64_t const call = present_ ? call_ : call_ + 1;
+    if (has_failed(call)) return;
     failure_ = failure;
-    failed_call_ = present_ ? call_ : call_ + 1;
+    failed_call_ = call;
     tell_all(make_note(note_kind::failure, failure));
   }
   [[nodiscard]] collective_error failure() const {
@@ -319,7 +321,7 @@ class mpi_notices {
       ++gone_;
       return;
     }
-    if (failure_) return;
+    if (has_failed(heard_.call)) return;
     std::string_view const all(heard_.text.data(), heard_.text.size());
     failed_call_ = heard_.call;
     failure_ = collective_error(std::string(all.substr(0, all.find('\0'))), from,
