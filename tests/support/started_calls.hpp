@@ -5,6 +5,7 @@
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/call_queue.hpp>
+#include <blink/collectives/detail/session_buffer.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -12,25 +13,17 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace blink_test {
-
-/// Zeros that peers reach, where they reach into buffers at all.
-template <class T, class Me>
-auto zeros_of(Me& me, std::size_t count) {
-  if constexpr (blink::allocating_session<Me>) {
-    return me.template allocate<T>(count);
-  } else {
-    return std::vector<T>(count);
-  }
-}
 
 /// Returns what was wrong, empty if nothing.
 ///
 /// seed: of the order in which this rank waits; may differ by rank
 template <class Me>
 std::string run_started_calls(Me& me, blink::progress how, std::uint64_t seed) {
+  using blink::detail::session_buffer;
   std::mt19937_64 random(seed);
   int const n = me.rank_count();
   auto const ranks = static_cast<std::size_t>(n);
@@ -44,15 +37,15 @@ std::string run_started_calls(Me& me, blink::progress how, std::uint64_t seed) {
   std::vector<std::size_t> counts(ranks);
   std::iota(counts.begin(), counts.end(), std::size_t{1});
   auto const from = blink::consecutive_blocks(counts);
-  auto own = zeros_of<int>(me, place + 1);
-  auto from_all = zeros_of<int>(me, from.back().begin + from.back().count);
+  auto own = session_buffer<int>(me, place + 1);
+  auto from_all = session_buffer<int>(me, from.back().begin + from.back().count);
   std::vector<blink::block> const sends(ranks, {0, place + 1});
   auto flow = queue.make_all_to_all_v(flows, own.data(), sends, from_all.data(), from);
 
   // Two pieces for the next rank.
   int const last = (rank + n - 1) % n;
-  auto out = zeros_of<int>(me, 4);
-  auto in = zeros_of<int>(me, 4);
+  auto out = session_buffer<int>(me, 4);
+  auto in = session_buffer<int>(me, 4);
   blink::transfers list;
   list.send((rank + 1) % n, out.data(), 3);
   list.send((rank + 1) % n, out.data() + 3, 1);
@@ -61,7 +54,8 @@ std::string run_started_calls(Me& me, blink::progress how, std::uint64_t seed) {
   auto ring = queue.make_exchange(flows, list);
 
   // Two that are packed together, one that is not.
-  auto small = zeros_of<int>(me, 2), more = zeros_of<int>(me, 3), large = zeros_of<int>(me, 50);
+  auto small = session_buffer<int>(me, 2), more = session_buffer<int>(me, 3),
+       large = session_buffer<int>(me, 50);
   auto const part_of = [](auto& data) {
     return blink::buffer_part<int>{data.data(), data.data(), data.size()};
   };
@@ -69,11 +63,11 @@ std::string run_started_calls(Me& me, blink::progress how, std::uint64_t seed) {
                                   std::vector{part_of(small), part_of(large), part_of(more)},
                                   blink::sum{}, 100);
 
-  auto sparse = zeros_of<int>(me, 1000);
+  auto sparse = session_buffer<int>(me, 1000);
   blink::block_mask mask(sparse.size(), 10);
   auto sparse_sum = queue.make_all_reduce_sparse(star, sparse.data(), mask, blink::sum{});
 
-  auto dense = zeros_of<double>(me, 3000);
+  auto dense = session_buffer<double>(me, 3000);
   auto sum = queue.make(blink::collective::all_reduce, star, dense.data(), dense.data(),
                         dense.size(), blink::sum{});
   int* const nothing = nullptr;

@@ -6,6 +6,7 @@
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/detail/no_reducer.hpp>
+#include <blink/collectives/detail/run_to_end.hpp>
 #include <blink/collectives/detail/unequal_blocks.hpp>
 #include <blink/collectives/schedule_source.hpp>
 #include <blink/collectives/session.hpp>

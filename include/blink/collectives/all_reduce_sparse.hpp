@@ -8,6 +8,7 @@
 #include <blink/collectives/detail/call_description.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/detail/may_move_elements.hpp>
+#include <blink/collectives/detail/run_to_end.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/config.hpp>

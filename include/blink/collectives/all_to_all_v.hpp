@@ -5,6 +5,7 @@
 #include <blink/collectives/block.hpp>
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/detail/check_buffers.hpp>
+#include <blink/collectives/detail/run_to_end.hpp>
 #include <blink/collectives/detail/unequal_flows.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/schedule.hpp>
@@ -78,10 +79,10 @@ class all_to_all_v_call final : public flow_call<Chunks, Me, T> {
 /// Moves:    each block over the trees from its sender to its receiver; before that, sizes: ranks on
 ///           the way need them, and both ends are compared.
 /// Needs:    in place, a copy of the input.
-/// Throws:   precondition_error if `plan` does not carry an all-to-all, the session's group is not a lone
-///           thread, for blocks or buffers that are wrong, and on all ranks if a rank sends another count than the other expects;
-///           collective_error, on every rank, if a rank does not come or does not go on before the
-///           deadline, or calls something else.
+/// Throws:   precondition_error if `plan` does not carry an all-to-all, the session's group is not a
+///           lone thread, for blocks or buffers that are wrong, and on all ranks if a rank sends
+///           another count than the other expects; collective_error, on every rank, if a rank does
+///           not come or does not go on before the deadline, or calls something else.
 template <chunking Chunks = scheduled_chunks, session Me, class T>
 void all_to_all_v(Me& me, prepared_schedule& plan, T const* input, std::vector<block> const& sends,
                   T* output, std::vector<block> const& receives) {

@@ -6,6 +6,7 @@
 #include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/detail/run_collective.hpp>
+#include <blink/collectives/detail/run_to_end.hpp>
 #include <blink/collectives/schedule_source.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/collectives/status.hpp>

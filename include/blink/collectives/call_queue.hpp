@@ -85,8 +85,7 @@ class call_queue {
     if constexpr (thread_bound_session<Me>) {
       if (how == progress::thread) me.expect_any_thread();
     }
-    has_thread_ = how == progress::thread;
-    list_ = std::make_shared<detail::call_list>(has_thread_, me.holder());
+    list_ = std::make_shared<detail::call_list>(how == progress::thread, me.holder());
   }
   call_queue(call_queue const&) = delete;
   call_queue& operator=(call_queue const&) = delete;
@@ -188,7 +187,7 @@ class call_queue {
   template <class Plan>
   void expect_may_prepare() const {
     if constexpr (thread_bound_session<Me> && std::same_as<std::remove_cvref_t<Plan>, schedule>) {
-      expects(!has_thread_,
+      expects(!list_->has_thread(),
               "call_queue: a queue with a thread of its own takes prepared schedules over MPI");
     }
   }
@@ -199,7 +198,6 @@ class call_queue {
   }
 
   Me* me_;
-  bool has_thread_ = false;
   std::shared_ptr<detail::call_list> list_;
 };
 

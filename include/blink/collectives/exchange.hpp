@@ -5,6 +5,7 @@
 #include <blink/collectives/block.hpp>
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
+#include <blink/collectives/detail/run_to_end.hpp>
 #include <blink/collectives/detail/unequal_flows.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/schedule.hpp>
@@ -228,9 +229,9 @@ class exchange_call final : public flow_call<scheduled_chunks, Me, std::byte> {
 /// Moves:  each piece over the trees from its sender to its receiver; before that, sizes. A single
 ///         piece for a peer is not copied elsewhere first, several are.
 /// Throws: precondition_error if `plan` does not carry an all-to-all, the session's group is not a
-///         lone thread, for pieces that are null, overlap or name no rank, and on all ranks if what a rank sends is not what the other
-///         receives; collective_error, on every rank, if a rank does not come or does not go on
-///         before the deadline, or calls something else.
+///         lone thread, for pieces that are null, overlap or name no rank, and on all ranks if what
+///         a rank sends is not what the other receives; collective_error, on every rank, if a rank
+///         does not come or does not go on before the deadline, or calls something else.
 template <session Me>
 void exchange(Me& me, prepared_schedule& plan, transfers const& list) {
   detail::exchange_call<Me> call(me, plan, list);

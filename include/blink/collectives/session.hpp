@@ -105,29 +105,6 @@ void expect_reachable(Me& me, void const* buffer) {
   }
 }
 
-/// Throws: precondition_error while calls that this rank has started have not ended.
-template <session Me>
-void expect_nothing_started(Me& me, collective kind) {
-  if (me.holder().load(std::memory_order_acquire) == nullptr) return;
-  throw precondition_error("rank " + std::to_string(me.rank()) + " calls " +
-                           std::string(to_text(kind)) +
-                           " while calls that it has started have not ended");
-}
-
-/// A whole call that the caller waits for.
-///
-/// Throws: precondition_error, before the call is touched, while another one has not ended; what the
-///         call throws.
-template <session Me, class Call>
-void run_to_end(Me& me, collective kind, Call& call) {
-  if (me.group().thread_rank() == 0) {
-    expect_nothing_started(me, kind);
-    me.expect_outside(kind);
-  }
-  call.begin();
-  call.complete();
-}
-
 }  // namespace detail
 
 /// A session that not every thread may use: `expect_any_thread()` throws precondition_error if only

@@ -60,6 +60,8 @@ class call_list {
     }
   }
 
+  [[nodiscard]] bool has_thread() const { return has_thread_; }
+
   [[nodiscard]] std::shared_ptr<listed_call> add(std::unique_ptr<any_call> what) {
     auto call = std::make_shared<listed_call>(std::move(what));
     if (made_.size() == made_.capacity()) {

@@ -7,6 +7,7 @@
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/detail/run_to_end.hpp>
 #include <blink/collectives/detail/session_buffer.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/config.hpp>

@@ -4,6 +4,7 @@
 #include <blink/collective.hpp>
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/detail/run_to_end.hpp>
 #include <blink/collectives/schedule_source.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/config.hpp>
