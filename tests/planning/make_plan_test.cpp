@@ -3,6 +3,7 @@
 #include <blink/planning/make_plan.hpp>
 #include <blink/topology/machines.hpp>
 #include <blink/topology/subset.hpp>
+#include <blink/topology/without_ways.hpp>
 
 #include "support/brute_force.hpp"
 #include "support/random_machines.hpp"
@@ -196,6 +197,21 @@ TEST(MakePlan, FullDgx1HasFewShallowTrees) {
   EXPECT_EQ(all_reduce.rate, rational(600, 7));
   EXPECT_LE(all_reduce.trees.size(), 10U);
   EXPECT_EQ(sound_plan(p, {collective::all_reduce, {}, "exact"}).rate, rational(320, 7));
+}
+
+// What tests/topology/without_ways_test.cpp leaves of this machine has all its NVLinks.
+TEST(MakePlan, LostPcieWaysLeaveTheRateOfNvlinks) {
+  auto const nvlinks = machines::dgx1v();
+  auto left = machines::dgx1v_pcie();
+  for (int a = 0; a < 8; ++a) {
+    for (int b = a + 1; b < 8; ++b) {
+      bool const is_joined =
+          std::any_of(nvlinks.links.begin(), nvlinks.links.end(),
+                      [&](struct link const& each) { return each.tail == a && each.head == b; });
+      if (!is_joined) left = without_ways(left, {{a, b}});
+    }
+  }
+  EXPECT_GE(make_plan(left, {}).rate, make_plan(nvlinks, {}).rate);
 }
 
 TEST(MakePlan, AllocationOfSixGpusBeatsItsRings) {
