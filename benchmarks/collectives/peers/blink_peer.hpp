@@ -68,6 +68,7 @@ class blink_peer {
  private:
   static std::vector<blink::method_table> tuned(Context& me, peer_arguments const& given) {
     if (given.what == operation::barrier) return {};
+    bind_to_core(me.rank());
     blink::tuning_options options;
     options.first_bytes = given.first_bytes;
     options.last_bytes = std::min<std::size_t>(given.last_bytes, options.last_bytes);

@@ -11,6 +11,7 @@
 
 #include "../ceiling.hpp"
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -148,6 +149,22 @@ struct peer_call {
       .count();
 }
 
+/// Binds the calling thread to a core, ranks going round over those that the process may use: where the system
+/// places ranks itself it may leave three of four on one core, or two on one and another core idle.
+inline void bind_to_core(int rank) {
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  int position = rank % CPU_COUNT(&allowed);
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &allowed) || position-- > 0) continue;
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET(core, &own);
+    ::sched_setaffinity(0, sizeof own, &own);
+    return;
+  }
+}
+
 /// Runs all sizes on one rank; rank 0 prints one line of JSON for each.
 ///
 /// A peer has `prepare(rank, call)`, called once for each size by every rank, `run(rank, call)`, and
@@ -156,6 +173,7 @@ struct peer_call {
 template <class Peer>
 void measure(peer_board& board, peer_arguments const& given, int rank, std::string const& name,
              Peer& peer) {
+  bind_to_core(rank);
   for (std::size_t bytes = given.first_bytes; bytes <= given.last_bytes;
        bytes = size_after(bytes)) {
     if (given.what == operation::barrier && bytes > given.first_bytes) break;

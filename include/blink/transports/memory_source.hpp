@@ -17,8 +17,12 @@ struct memory_source {
   void (*release)(void* owner, void* memory, std::size_t bytes) noexcept = to_heap;
 
  private:
-  static constexpr std::align_val_t alignment{128};
-  static void* from_heap(void*, std::size_t bytes) { return ::operator new(bytes, alignment); }
+  static constexpr std::size_t line = 128;
+  static constexpr std::align_val_t alignment{line};
+  // Whole lines: what lies behind may be another rank's.
+  static void* from_heap(void*, std::size_t bytes) {
+    return ::operator new((bytes + line - 1) / line * line, alignment);
+  }
   static void to_heap(void*, void* memory, std::size_t) noexcept {
     ::operator delete(memory, alignment);
   }

@@ -41,8 +41,8 @@ class shared_session {
  public:
   using link_type = Link;
 
-  /// What the threads of one rank share.
-  struct rank_part {
+  /// What the threads of one rank share; on lines of its own, as it is written in every call.
+  struct alignas(128) rank_part {
     explicit rank_part(int ranks)
         : seen(std::make_unique<bool[]>(static_cast<std::size_t>(ranks))),
           waits{std::make_unique<std::uint64_t[]>(static_cast<std::size_t>(ranks))} {}
