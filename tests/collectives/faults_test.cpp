@@ -362,6 +362,13 @@ TEST(preconditions, of_buffers) {
           "overlap");
       names(refusal([&] { blink::all_gather(me, star, in.data(), out.data(), SIZE_MAX / 8); }),
             "more than an address can name");
+      // An address can name the last byte of it, but not all of it behind any first one.
+      names(refusal([&] {
+              blink::all_reduce(me, star, reinterpret_cast<char const*>(in.data()),
+                                reinterpret_cast<char*>(out.data()), SIZE_MAX / 3 - 1,
+                                blink::sum{});
+            }),
+            "more than an address can name");
       names(refusal([&] { blink::gather(me, star, in.data(), out.data(), 1); }), "gather");
       names(refusal([&] { blink::gather(me, all, in.data(), out.data(), 1); }), "gather");
       names(refusal(

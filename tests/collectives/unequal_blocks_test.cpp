@@ -256,7 +256,24 @@ TYPED_TEST(unequal_blocks, mistakes_are_told_and_the_next_call_works) {
       list.send(2, from + 3, 4);
       names(this->refusal([&] { blink::exchange(me, flows, list); }), "overlaps another piece");
       names(this->refusal([&] { list.send(0, from, SIZE_MAX / 4); }), "more than an address");
+      auto const overlaps = [&](int const* input, int* output) {
+        std::vector<blink::buffer_part<int>> parts{{from, out.data(), 8}, {input, output, 8}};
+        names(this->refusal([&] {
+          blink::grouped(me, star, blink::collective::all_reduce, parts, blink::sum{});
+        }),
+              "the output of a part overlaps another part");
+      };
+      overlaps(from + 50, out.data() + 4);        // two results in one place
+      overlaps(out.data() + 7, out.data() + 20);  // what is reduced is a result, too
+      overlaps(out.data() + 20, in.data() + 4);   // a result in what is reduced
+      overlaps(out.data() + 4, out.data() + 4);   // in place, but for its place
     }
+    // Parts may share what they only read, and lie in place beside each other.
+    blink::grouped(me, star, blink::collective::all_reduce,
+                   std::vector<blink::buffer_part<int>>{{from, out.data(), 8},
+                                                        {from + 4, out.data() + 8, 8},
+                                                        {out.data() + 16, out.data() + 16, 8}},
+                   blink::sum{});
     // What only both ends together know: told to all, and nothing is lost.
     auto wanted = blocks;
     if (me.rank() == 2) wanted[0].count = 9;
@@ -272,6 +289,11 @@ TYPED_TEST(unequal_blocks, mistakes_are_told_and_the_next_call_works) {
       list.receive(0, in.data() + 2, 1);
     }
     names(this->refusal([&] { blink::exchange(me, flows, list); }), "other pieces");
+    blink::transfers typed;  // as many bytes
+    if (me.rank() == 0) typed.send(1, from, 1);
+    std::vector<float> floats(1);
+    if (me.rank() == 1) typed.receive(0, floats.data(), 1);
+    names(this->refusal([&] { blink::exchange(me, flows, typed); }), "of other types");
     blink::all_to_all_v(me, flows, from, blocks, out.data(), blocks);
   });
 }

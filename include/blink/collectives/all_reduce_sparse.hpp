@@ -96,34 +96,41 @@ class sparse_call final : public staged_call {
     return nullptr;
   }
 
-  // Two words more say what the mask is of: where they differ, the difference is found on all ranks.
+  // Two words more of each rank say what its mask is of: where they differ, all ranks see who differs.
   [[nodiscard]] any_call& agree() {
     expects(mask_.count() == count_ && mask_.block_elements() == block_elements_,
             "all_reduce_sparse: the mask is of another buffer, or of other blocks, than when the "
             "call was made");
     auto const& words = mask_.words();
-    std::uint64_t const sizes[] = {count_, block_elements_};
-    bits_ = memory<std::uint64_t>(words.size() + 4);
-    auto* next = std::copy(words.begin(), words.end(), bits_);
-    for (auto const size : sizes) {
-      *next++ = size;
-      *next++ = ~size;
-    }
+    std::size_t const sizes = 2 * static_cast<std::size_t>(me_.rank_count());
+    bits_ = memory<std::uint64_t>(words.size() + sizes);
+    auto* const behind = std::copy(words.begin(), words.end(), bits_);
+    std::fill_n(behind, sizes, std::uint64_t{0});
+    auto* const own = behind + 2 * me_.rank();
+    own[0] = count_;
+    own[1] = block_elements_;
     return agreeing_.emplace(me_, plan_, collective::all_reduce, bits_, bits_,
-                             call_size{words.size() + 4}, bit_or{});
+                             call_size{words.size() + sizes}, bit_or{});
+  }
+
+  // sizes: of all ranks
+  void expect_equal(std::uint64_t const* sizes) const {
+    for (int rank = 1; rank < me_.rank_count(); ++rank) {
+      auto const* const other = sizes + 2 * rank;
+      if (other[0] == sizes[0] && other[1] == sizes[1]) continue;
+      auto const text = [](std::uint64_t const* of) {
+        return std::to_string(of[0]) + " elements in blocks of " + std::to_string(of[1]);
+      };
+      throw precondition_error("all_reduce_sparse: rank " + std::to_string(rank) + " has " +
+                               text(other) + ", rank 0 has " + text(sizes));
+    }
   }
 
   // Null where nothing is left to do.
   [[nodiscard]] any_call* reduce() {
     auto& words = mask_.words();
     std::copy_n(bits_, words.size(), words.begin());
-    auto const* const sizes = bits_ + words.size();
-    if ((sizes[0] & sizes[1]) != 0 || (sizes[2] & sizes[3]) != 0) {
-      throw precondition_error(
-          "all_reduce_sparse: ranks have other lengths of the buffer or of its blocks; rank " +
-          std::to_string(me_.rank()) + " has " + std::to_string(mask_.count()) + " and " +
-          std::to_string(mask_.block_elements()));
-    }
+    expect_equal(bits_ + words.size());
     report_ = {mask_.elements(), false};
     bool const is_kept = keeps_zero<T>(reduce_, me_.rank_count());
     if (report_.elements == 0 && is_kept) return nullptr;

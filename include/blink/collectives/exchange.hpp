@@ -4,7 +4,9 @@
 #include <blink/collective.hpp>
 #include <blink/collectives/block.hpp>
 #include <blink/collectives/chunking.hpp>
+#include <blink/collectives/detail/call_description.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
+#include <blink/collectives/detail/memory_range.hpp>
 #include <blink/collectives/detail/run_to_end.hpp>
 #include <blink/collectives/detail/unequal_flows.hpp>
 #include <blink/collectives/lane.hpp>
@@ -30,16 +32,16 @@ namespace blink::inline BLINK_ABI {
 
 /// What one rank sends to others and receives from them, all at once: in whatever order it is
 /// listed, nothing waits for anything else in the list. The k-th piece that a rank sends another is
-/// the k-th that the other receives from it; elements may be of several types.
+/// the k-th that the other receives from it, of the same type; pieces may be of several.
 class transfers {
  public:
   template <class T>
   void send(int peer, T const* data, std::size_t count) {
-    sends_.push_back({peer, const_cast<T*>(data), bytes_of<T>(count)});
+    sends_.push_back({peer, const_cast<T*>(data), bytes_of<T>(count), type_of<T>()});
   }
   template <class T>
   void receive(int peer, T* data, std::size_t count) {
-    receives_.push_back({peer, data, bytes_of<T>(count)});
+    receives_.push_back({peer, data, bytes_of<T>(count), type_of<T>()});
   }
   void clear() {
     sends_.clear();
@@ -50,6 +52,7 @@ class transfers {
     int peer;
     void* data;
     std::size_t bytes;
+    std::uint64_t type;  ///< of its elements, as ranks compare it
   };
   [[nodiscard]] std::vector<piece> const& sends() const { return sends_; }
   [[nodiscard]] std::vector<piece> const& receives() const { return receives_; }
@@ -66,6 +69,10 @@ class transfers {
     }
     return count * sizeof(T);
   }
+  template <class T>
+  static std::uint64_t type_of() {
+    return detail::fingerprint_of_types<std::remove_cv_t<T>>();
+  }
 
   std::vector<piece> sends_, receives_;
 };
@@ -75,11 +82,7 @@ namespace detail {
 /// Throws: precondition_error if a piece is null or of no rank, or one that is written overlaps
 ///         another.
 inline void check_transfers(std::string const& name, transfers const& list, int rank_count) {
-  struct range {
-    std::uintptr_t begin, end;
-    bool is_written;
-  };
-  std::vector<range> ranges;
+  std::vector<memory_range> ranges;
   for (bool const is_written : {false, true}) {
     for (auto const& piece : is_written ? list.receives() : list.sends()) {
       auto const verb = is_written ? ": receives from rank " : ": sends to rank ";
@@ -91,20 +94,11 @@ inline void check_transfers(std::string const& name, transfers const& list, int 
       if (piece.data == nullptr) {
         throw precondition_error(name + verb + std::to_string(piece.peer) + ", a piece is null");
       }
-      auto const begin = reinterpret_cast<std::uintptr_t>(piece.data);
-      ranges.push_back({begin, begin + piece.bytes, is_written});
+      ranges.emplace_back(piece.data, piece.bytes, is_written);
     }
   }
-  std::sort(ranges.begin(), ranges.end(),
-            [](range const& a, range const& b) { return a.begin < b.begin; });
-  std::uintptr_t end = 0;          // of all so far
-  std::uintptr_t written_end = 0;  // of those that are written
-  for (auto const& one : ranges) {
-    if (one.begin < (one.is_written ? end : written_end)) {
-      throw precondition_error(name + ": a piece that is received overlaps another piece");
-    }
-    end = std::max(end, one.end);
-    if (one.is_written) written_end = std::max(written_end, one.end);
+  if (overlap_where_written(std::move(ranges))) {
+    throw precondition_error(name + ": a piece that is received overlaps another piece");
   }
 }
 
@@ -116,17 +110,18 @@ class joined_pieces {
         fingerprints(static_cast<std::size_t>(rank_count)),
         pieces_(std::move(pieces)),
         memory_(memory) {
-    std::vector<fingerprint> sizes(blocks.size());
+    std::vector<fingerprint> kinds(blocks.size());
     std::vector<std::size_t> pieces_of(blocks.size(), 0);
     for (auto const& piece : pieces_) {
       auto const peer = static_cast<std::size_t>(piece.peer);
       blocks[peer].count += piece.bytes;
-      sizes[peer].add(std::uint64_t{piece.bytes});
+      kinds[peer].add(std::uint64_t{piece.bytes});
+      kinds[peer].add(piece.type);
       if (piece.bytes > 0) ++pieces_of[peer];
     }
     std::size_t joined = 0;
     for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
-      fingerprints[peer] = sizes[peer].value();
+      fingerprints[peer] = kinds[peer].value();
       if (pieces_of[peer] > 1) joined += blocks[peer].count;
     }
     auto* next = joined == 0 ? nullptr : memory_.at_least(joined);
@@ -169,7 +164,7 @@ class joined_pieces {
   }
 
   std::vector<block> blocks;                ///< by peer, in bytes from `base`
-  std::vector<std::uint64_t> fingerprints;  ///< by peer, of the sizes of the pieces
+  std::vector<std::uint64_t> fingerprints;  ///< by peer, of the sizes and types of the pieces
   std::byte* base = nullptr;
 
  private:

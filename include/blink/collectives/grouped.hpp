@@ -8,6 +8,7 @@
 #include <blink/collectives/detail/check_buffers.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/detail/may_move_elements.hpp>
+#include <blink/collectives/detail/memory_range.hpp>
 #include <blink/collectives/detail/no_reducer.hpp>
 #include <blink/collectives/detail/run_to_end.hpp>
 #include <blink/collectives/reducer.hpp>
@@ -19,6 +20,8 @@
 #include <cstddef>
 #include <cstring>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
@@ -52,9 +55,11 @@ class grouped_call final : public staged_call {
     expects(kind != collective::barrier, "grouped: a barrier has no buffers");
     plan.expect_carries(kind);
     buffer_part<T> const* largest = nullptr;
+    std::vector<memory_range> ranges;
     for (auto const& part : parts) {
-      (void)check_buffers(kind, use_, me.rank(), me.rank_count(), part.input, part.output,
-                          part.count, sizeof(T));
+      auto const overlap = check_buffers(kind, use_, me.rank(), me.rank_count(), part.input,
+                                         part.output, part.count, sizeof(T));
+      add_ranges(ranges, part, overlap == buffer_overlap::in_place);
       if (part.count > 0) {
         expect_reachable(me, part.input);
         expect_reachable(me, part.output);
@@ -62,6 +67,11 @@ class grouped_call final : public staged_call {
       if (largest == nullptr || part.count > largest->count) largest = &part;
       std::size_t const bytes = part.count * (in_blocks() + out_blocks()) * sizeof(T);
       (bytes < pack_below && may_move_elements<Reducer, T> ? packed_ : alone_).push_back(part);
+    }
+    if (overlap_where_written(std::move(ranges))) {
+      throw precondition_error("grouped " + std::string(to_text(kind)) + " on rank " +
+                               std::to_string(me.rank()) +
+                               ": the output of a part overlaps another part");
     }
     if (largest != nullptr) {  // what concerns the schedule and the reducer
       one_call(me, plan, kind, largest->input, largest->output, call_size{largest->count}, reduce);
@@ -73,6 +83,24 @@ class grouped_call final : public staged_call {
 
  private:
   using one_call = collective_call<Chunks, Me, T, Reducer>;
+
+  // In place, one of the two buffers lies in the other.
+  void add_ranges(std::vector<memory_range>& all, buffer_part<T> const& part,
+                  bool is_in_place) const {
+    if (part.count == 0) return;
+    std::size_t const in_bytes = part.count * in_blocks() * sizeof(T);
+    std::size_t const out_bytes = part.count * out_blocks() * sizeof(T);
+    if (is_in_place) {
+      if (in_bytes > out_bytes) {
+        all.emplace_back(part.input, in_bytes, true);
+      } else {
+        all.emplace_back(part.output, out_bytes, true);
+      }
+      return;
+    }
+    if (use_.reads) all.emplace_back(part.input, in_bytes, false);
+    if (use_.writes) all.emplace_back(part.output, out_bytes, true);
+  }
 
   [[nodiscard]] any_call* next(std::size_t ended) override {
     bool const packs = !packed_.empty();
@@ -137,7 +165,8 @@ class grouped_call final : public staged_call {
 /// cross in one call, so that they cost its start once. Larger ones are called one by one.
 ///
 /// kind:       any but a barrier
-/// parts:      the same counts on all ranks; each as with the function of that name
+/// parts:      the same counts on all ranks; each as with the function of that name, and what one writes
+///             no other has
 /// pack_below: bytes of a part's input and output together from which on it is called alone; the
 ///             same on all ranks
 /// Needs:      memory for the parts that are packed.

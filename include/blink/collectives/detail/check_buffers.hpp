@@ -38,7 +38,7 @@ enum class buffer_overlap : std::uint8_t {
                              ": " + what);
   };
   auto const ranks = static_cast<std::size_t>(rank_count);
-  if (count > std::numeric_limits<std::size_t>::max() / element_bytes / ranks) {
+  if (count > std::numeric_limits<std::size_t>::max() / 2 / element_bytes / ranks) {
     refuse("count " + std::to_string(count) + " times " + std::to_string(element_bytes) +
            " bytes times " + std::to_string(ranks) + " ranks is more than an address can name");
   }

@@ -85,8 +85,9 @@ class flow_agreement {
                                    std::to_string(received.receive_count));
         }
         if (sent.sent_as != received.received_as) {
-          throw precondition_error(pair() +
-                                   "other pieces than it expects, of the same size together");
+          throw precondition_error(
+              pair() +
+              "other pieces than it expects, or of other types, of the same size together");
         }
         result[from * ranks_ + to] = {static_cast<std::size_t>(sent.send_begin), 0,
                                       static_cast<std::size_t>(sent.send_count)};
