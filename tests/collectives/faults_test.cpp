@@ -146,6 +146,30 @@ TYPED_TEST(faults, a_reducer_that_throws_ends_the_call_of_all) {
   EXPECT_THROW(run(-1), blink::collective_error);  // the world has failed; it does not hang
 }
 
+TYPED_TEST(faults, a_call_within_a_call_is_refused) {
+  for (std::size_t const count : {std::size_t{5}, std::size_t{6000}}) {  // shown, along trees
+    typename TestFixture::world_type world(2, this->options(std::chrono::seconds(20)));
+    std::string refusal;
+    auto const told = this->errors(world, [&](auto& me) {
+      std::vector<int> data(count, 1);
+      auto const add = [&](int a, int b) {
+        if (me.rank() == 1) blink::barrier(me);
+        return a + b;
+      };
+      try {
+        blink::all_reduce(me, blink::star_schedule(2), data.data(), data.data(), count, add);
+      } catch (blink::precondition_error const& error) {
+        refusal = error.what();
+      }
+    });
+    EXPECT_EQ(refusal, "rank 1 calls barrier while its all_reduce has not ended");
+    ASSERT_TRUE(told[1].empty());
+    if (count < 100) continue;  // rank 0 may have done all of it by then
+    ASSERT_EQ(told[0].size(), 1U);
+    EXPECT_EQ(told[0][0].peer, 1);
+  }
+}
+
 TYPED_TEST(faults, a_late_rank_is_waited_for) {
   typename TestFixture::world_type world(3, this->options(std::chrono::seconds(20)));
   auto const errors = this->errors(world, [&](auto& me) {

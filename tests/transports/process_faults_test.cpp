@@ -5,6 +5,10 @@
 // BLINK_FAULTS=200 runs as many instead of the few of every day. Prints the table of docs/faults.md.
 
 #include <blink/collectives.hpp>
+#include <blink/collectives/all_reduce_sparse.hpp>
+#include <blink/collectives/call_queue.hpp>
+#include <blink/collectives/exchange.hpp>
+#include <blink/collectives/grouped.hpp>
 #include <blink/transports/processes.hpp>
 
 #include "support/collective_case.hpp"
@@ -39,16 +43,27 @@ using slot_world = blink::basic_process_world<blink_test::faulty<blink::slot_lin
 using direct_world = blink::basic_process_world<blink_test::faulty<blink::direct_link>>;
 using clock_type = std::chrono::steady_clock;
 
-enum class harm { kill, stop, delay, count, type, operation, order };
-constexpr int harms = 7;
+enum class harm { kill, stop, delay, count, type, reducer, operation, order };
+constexpr int harms = 8;
 constexpr std::array<char const*, harms> harm_names{
-    "killed",         "stopped (SIGSTOP)", "late, within the deadline",
-    "another count",  "another type",      "another collective",
-    "a call left out"};
+    "killed",       "stopped (SIGSTOP)", "late, within the deadline", "another count",
+    "another type", "another reducer",   "another collective",        "a call left out"};
 constexpr std::string_view went_on = "went on, told after ";  // and seconds
 
 constexpr auto deadline = std::chrono::milliseconds(600);
+
+/// What the calls of a loop are, in turn.
+enum class form { sum, gather, grouped, started, sparse, exchange };
 constexpr int calls = 6;
+/// Can a rank call it with another count, type or reducer, which ends the call of all? Where sizes are agreed
+/// about first, those that differ are told and the next call follows.
+bool compares_at_once(form what) {
+  return what != form::sparse && what != form::exchange;
+}
+/// Those that are all an all-reduce of as many elements are the same call.
+bool is_sum(form what) {
+  return what == form::sum || what == form::grouped || what == form::started;
+}
 
 /// A seeded fault: which rank of how many, what, in which call or at which operation.
 struct injection {
@@ -58,7 +73,16 @@ struct injection {
     ranks = 2 + blink_test::below(random, 3);
     victim = blink_test::below(random, ranks);
     call = blink_test::below(random, calls);
-    if (what == harm::type) call -= call % 2;  // those sum
+    first_form = blink_test::below(random, calls);
+    auto const fits = [&] {
+      if (what == harm::reducer) return is_sum(form_of(call));
+      if (what == harm::order) {
+        auto const next = call + 1 < calls ? form_of(call + 1) : form::sum;
+        return !is_sum(form_of(call)) || !is_sum(next);
+      }
+      return (what != harm::count && what != harm::type) || compares_at_once(form_of(call));
+    };
+    while (!fits()) call = (call + 1) % calls;
     operation = blink_test::below(random, 60);
     // Every kind of call in one loop needs trees that carry all of them.
     plan = blink_test::random_schedule(random, ranks, blink::collective::all_gather);
@@ -71,9 +95,13 @@ struct injection {
     count = 1 + static_cast<std::size_t>(blink_test::below(random, 1500));
   }
 
+  [[nodiscard]] form form_of(int of_call) const {
+    return static_cast<form>((first_form + of_call) % calls);
+  }
+
   std::uint64_t seed;
   harm what{};
-  int ranks = 0, victim = 0, call = 0, operation = 0;
+  int ranks = 0, victim = 0, call = 0, first_form = 0, operation = 0;
   blink::schedule plan;
   std::size_t count = 0;
 };
@@ -88,51 +116,94 @@ auto make_buffer(World& me, std::size_t count) {
   }
 }
 
-/// Sums over all ranks and says whether that was right.
-template <class T = int, class World>
-void sum_up(World& me, blink::schedule const& plan, std::size_t count) {
-  auto in = make_buffer<T>(me, count);
-  auto out = make_buffer<T>(me, count);
-  std::fill(in.begin(), in.end(), static_cast<T>(me.rank() + 1));
-  blink::all_reduce(me, plan, static_cast<T const*>(in.data()), out.data(), count, blink::sum{});
-  int const expected = me.rank_count() * (me.rank_count() + 1) / 2;
-  for (T const value : out) {
-    if (value != static_cast<T>(expected)) throw blink::error("a wrong sum");
-  }
-}
-template <class World>
-void gather(World& me, blink::schedule const& plan, std::size_t count) {
-  auto in = make_buffer<int>(me, count);
-  auto out = make_buffer<int>(me, count * static_cast<std::size_t>(me.rank_count()));
-  std::fill(in.begin(), in.end(), me.rank());
-  blink::all_gather(me, plan, static_cast<int const*>(in.data()), out.data(), count);
-  for (std::size_t k = 0; k < out.size(); ++k) {
-    if (out[k] != static_cast<int>(k / count)) throw blink::error("a wrong block");
+template <class T>
+void expect_all(T const* data, std::size_t count, int value) {
+  for (std::size_t k = 0; k < count; ++k) {
+    if (data[k] != static_cast<T>(value)) throw blink::error("a wrong value");
   }
 }
 
-/// Sums and gathers in turn; the victim does something else in one of the calls. `entered`: when the
+/// One call of a form by all ranks; throws if its result is wrong.
+template <class T = int, class World, class Reducer = blink::sum>
+void call_form(World& me, form what, blink::schedule const& trees, std::size_t count,
+               Reducer const& reduce = {}) {
+  constexpr auto all_reduce = blink::collective::all_reduce;
+  auto const ranks = static_cast<std::size_t>(me.rank_count());
+  auto in = make_buffer<T>(me, count);
+  auto out = make_buffer<T>(me, count * ranks);
+  std::fill(in.begin(), in.end(), static_cast<T>(me.rank() + 1));
+  T const* const from = in.data();
+  int const total = me.rank_count() * (me.rank_count() + 1) / 2;
+  auto& plan = me.prepare(trees);
+  switch (what) {
+    case form::sum:
+      blink::all_reduce(me, plan, from, out.data(), count, reduce);
+      return expect_all(out.data(), count, total);
+    case form::gather:
+      blink::all_gather(me, plan, from, out.data(), count);
+      for (std::size_t peer = 0; peer < ranks; ++peer) {
+        expect_all(out.data() + peer * count, count, static_cast<int>(peer) + 1);
+      }
+      return;
+    case form::grouped: {
+      std::size_t const half = count / 2;
+      std::vector<blink::buffer_part<T>> const parts{
+          {from, out.data(), half}, {from + half, out.data() + half, count - half}};
+      blink::grouped(me, plan, all_reduce, parts, reduce, 1000);
+      return expect_all(out.data(), count, total);
+    }
+    case form::started: {
+      blink::call_queue queue(me);
+      auto call = queue.start(all_reduce, plan, from, out.data(), count, reduce);
+      while (me.rank() == 0 && !call.test()) std::this_thread::yield();
+      call.wait();
+      return expect_all(out.data(), count, total);
+    }
+    case form::sparse: {
+      auto mask = blink::block_mask(count, 16);
+      mask.set(0);
+      std::fill(in.begin() + static_cast<std::ptrdiff_t>(mask.length(0)), in.end(), T{});
+      blink::all_reduce_sparse(me, plan, in.data(), mask, reduce);
+      expect_all(from, mask.length(0), total);
+      return expect_all(from + mask.length(0), count - mask.length(0), 0);
+    }
+    case form::exchange: {
+      int const next = (me.rank() + 1) % me.rank_count();
+      int const last = (me.rank() + me.rank_count() - 1) % me.rank_count();
+      blink::transfers list;
+      list.send(next, from, count);
+      list.receive(last, out.data(), count);
+      blink::exchange(me, blink::all_to_all_schedule(me.rank_count()), list);
+      return expect_all(out.data(), count, last + 1);
+    }
+  }
+}
+
+/// Calls of each form in turn; the victim does something else in one of them. `entered`: when the
 /// last call began.
 template <class World>
 void call_on(World& me, injection const& fault, bool is_victim, clock_type::time_point& entered) {
   for (int call = 0; call < calls; ++call) {
     entered = clock_type::now();
     bool const errs = is_victim && call == fault.call;
-    bool const gathers = (call % 2 == 1) != (errs && fault.what == harm::operation);
-    std::size_t const count = fault.count + (errs && fault.what == harm::count ? 1 : 0);
+    auto what = fault.form_of(call);
     if (errs && fault.what == harm::order) continue;  // the next call comes too early
-    if (gathers) {
-      gather(me, fault.plan, count);
-    } else if (errs && fault.what == harm::type) {
-      sum_up<float>(me, fault.plan, count);
+    if (errs && fault.what == harm::operation) {
+      what = what == form::gather ? form::sum : form::gather;
+    }
+    std::size_t const count = fault.count + (errs && fault.what == harm::count ? 1 : 0);
+    if (errs && fault.what == harm::type) {
+      call_form<float>(me, what, fault.plan, count);
+    } else if (errs && fault.what == harm::reducer) {
+      call_form(me, what, fault.plan, count, blink::max{});
     } else {
-      sum_up(me, fault.plan, count);
+      call_form(me, what, fault.plan, count);
     }
   }
   blink_test::fault.operations_left = -1;
   entered = clock_type::now();
-  sum_up(me, fault.plan,
-         fault.count);  // everyone needs everyone: nobody leaves before a fault is seen
+  // Everyone needs everyone: nobody leaves before a fault is seen.
+  call_form(me, form::sum, fault.plan, fault.count);
 }
 
 template <class World>
@@ -175,7 +246,8 @@ std::string run_rank(std::string const& path, int rank, injection const& fault) 
       return "shrunk to " + std::to_string(smaller.rank_count());
     }
     for (int call = 0; call < 3; ++call) {
-      sum_up(smaller, blink::star_schedule(smaller.rank_count()), fault.count);
+      auto const what = static_cast<form>((call + static_cast<int>(fault.seed)) % calls);
+      call_form(smaller, what, blink::star_schedule(smaller.rank_count()), fault.count);
     }
     return std::string(went_on) + std::to_string(seconds);
   }
@@ -271,26 +343,26 @@ TEST(shrink, a_rank_that_comes_too_late_is_left_out) {
     options.slot_bytes = 512;
     slot_world me(all.path(), rank, options);
     auto const star = blink::star_schedule(3);
-    sum_up(me, star, 10);
+    call_form(me, form::sum, star, 10);
     if (rank == 1) close(others_went_on[1]);
     for (int others = 0; rank == 1 && others < 2; ++others) {
       char byte = 0;
       if (read(others_went_on[0], &byte, 1) != 1) return "the others ended";
     }
     try {
-      sum_up(me, star, 10);
+      call_form(me, form::sum, star, 10);
       return "no error";
     } catch (blink::collective_error const&) {
       auto smaller = me.shrink();
       if (write(others_went_on[1], "x", 1) != 1) return "no pipe";
-      sum_up(smaller, blink::chain_schedule(smaller.rank_count(), 0), 100);
+      call_form(smaller, form::sum, blink::chain_schedule(smaller.rank_count(), 0), 100);
       // The survivors lose another one.
       if (rank == 2) return std::to_string(smaller.rank_count()) + " ranks, left";
       try {
-        sum_up(smaller, blink::star_schedule(2), 10);
+        call_form(smaller, form::sum, blink::star_schedule(2), 10);
       } catch (blink::collective_error const& failure) {
         auto alone = smaller.shrink();
-        sum_up(alone, blink::star_schedule(1), 10);
+        call_form(alone, form::sum, blink::star_schedule(1), 10);
         return std::to_string(alone.rank_count()) + " rank, after: " + failure.what();
       }
     }

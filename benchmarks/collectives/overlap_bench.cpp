@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much of an all-reduce of 4 MiB among two threads is hidden behind what its ranks do between its start and
+// the wait for it, which takes four times as long as the call alone. Either they compute, on their own
+// cores, or they wait for something that computes elsewhere, as a GPU does.
+//
+// `hidden` = (work + call - both together) / call, medians of this run: 1 if the call costs nothing more, 0 if it costs as
+// much as a blocking one. `tests` is how often each rank tests meanwhile. A progress thread of each rank
+// needs a core: where ranks compute on all of them nothing can be hidden, whatever moves the data.
+
+#include <blink/collectives.hpp>
+#include <blink/collectives/call_queue.hpp>
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using clock_type = std::chrono::steady_clock;
+using seconds = std::chrono::duration<double>;
+
+constexpr int ranks = 2;
+constexpr std::size_t elements = std::size_t{1} << 20;
+constexpr int rounds = 31;
+
+double median(std::vector<double> values) {
+  auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Steps of a computation that needs nothing but its core.
+void compute(std::uint64_t steps) {
+  std::uint64_t state = 1;
+  for (std::uint64_t k = 0; k < steps; ++k) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    benchmark::DoNotOptimize(state);
+  }
+}
+
+double steps_per_second() {
+  constexpr std::uint64_t steps = 20'000'000;
+  auto const start = clock_type::now();
+  compute(steps);
+  return static_cast<double>(steps) / seconds(clock_type::now() - start).count();
+}
+
+/// On this core, or elsewhere.
+void work(double of_seconds, bool elsewhere, double speed) {
+  if (elsewhere) {
+    std::this_thread::sleep_for(seconds(of_seconds));
+  } else {
+    compute(static_cast<std::uint64_t>(of_seconds * speed));
+  }
+}
+
+// Arguments: a progress thread; work elsewhere; how often each rank tests while it works.
+void overlap(benchmark::State& state) {
+  auto const how = state.range(0) != 0 ? blink::progress::thread : blink::progress::in_waits;
+  bool const elsewhere = state.range(1) != 0;
+  auto const tests = static_cast<int>(state.range(2));
+  double const speed = steps_per_second();
+  blink::thread_world world(ranks);
+  auto& plan = world.prepare(blink::star_schedule(ranks));
+  std::vector<double> alone, worked, together;
+  for (auto _ : state) {
+    world.run([&](auto& me) {
+      std::vector<float> data(elements), sum(elements);
+      blink::call_queue queue(me, how);
+      auto call =
+          queue.make(blink::collective::all_reduce, plan, static_cast<float const*>(data.data()),
+                     sum.data(), elements, blink::sum{});
+      auto const time = [&](std::vector<double>& into, auto const& body) {
+        for (int round = 0; round < rounds; ++round) {
+          std::fill(data.begin(), data.end(), static_cast<float>(round));
+          blink::barrier(me);
+          auto const start = clock_type::now();
+          body();
+          blink::barrier(me);
+          if (me.rank() == 0) into.push_back(seconds(clock_type::now() - start).count());
+        }
+      };
+      time(alone, [&] {
+        blink::all_reduce(me, plan, static_cast<float const*>(data.data()), sum.data(), elements,
+                          blink::sum{});
+      });
+      blink::barrier(me);
+      double const length = 4 * median(alone);
+      auto const all_of_it = [&](auto const& between) {
+        for (int part = 0; part <= tests; ++part) {
+          work(length / (tests + 1), elsewhere, speed);
+          between();
+        }
+      };
+      time(worked, [&] { all_of_it([] {}); });
+      time(together, [&] {
+        call.start();
+        all_of_it([&] {
+          if (tests > 0) (void)call.test();
+        });
+        call.wait();
+      });
+    });
+    state.SetIterationTime(median(together));
+  }
+  double const call_alone = median(alone);
+  state.counters["call_us"] = call_alone * 1e6;
+  state.counters["work_us"] = median(worked) * 1e6;
+  state.counters["together_us"] = median(together) * 1e6;
+  state.counters["hidden"] = (median(worked) + call_alone - median(together)) / call_alone;
+}
+
+BENCHMARK(overlap)
+    ->ArgNames({"thread", "elsewhere", "tests"})
+    ->ArgsProduct({{1, 0}, {0, 1}, {0}})
+    ->Args({0, 0, 100})
+    ->Args({0, 1, 100})
+    ->UseManualTime()
+    ->Iterations(1)
+    ->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+
+BENCHMARK_MAIN();
