@@ -3,6 +3,10 @@
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/call_queue.hpp>
+#include <blink/planning/make_schedule.hpp>
+#include <blink/planning/plan_direct.hpp>
+#include <blink/topology/machines.hpp>
+#include <blink/topology/subset.hpp>
 #include <blink/transports/slots.hpp>
 
 #include <gtest/gtest.h>
@@ -74,6 +78,31 @@ TYPED_TEST(shrink, again_and_again) {
       mine = mine.shrink();
     }
     EXPECT_EQ(this->sum_of_ranks(mine, blink::star_schedule(1)), 1);
+  });
+}
+
+// The trees of six GPUs of a DGX-1, then those of the five that are left.
+TYPED_TEST(shrink, and_plans_anew_for_what_is_left_of_the_machine) {
+  auto const schedule_for = [](std::vector<int> const& gpus) {
+    auto const machine = blink::subset(blink::machines::dgx1v(), gpus);
+    return blink::make_schedule(machine, blink::plan_direct(machine, {}));
+  };
+  std::vector<int> const gpus{0, 1, 2, 3, 4, 5};
+  std::vector<int> const left{0, 1, 2, 4, 5};
+  blink::basic_world<TypeParam> world(6, this->options(std::chrono::seconds(20)));
+  world.run([&](auto& me) {
+    int const own_gpu = gpus[static_cast<std::size_t>(me.rank())];
+    auto const before = schedule_for(gpus);
+    EXPECT_EQ(this->sum_of_ranks(me, before), 21);
+    if (own_gpu == 3) return;
+    EXPECT_THROW(this->sum_of_ranks(me, before), blink::collective_error);
+    auto smaller = me.shrink();
+    // Who is left they tell each other.
+    std::vector<int> members(static_cast<std::size_t>(smaller.rank_count()));
+    blink::all_gather(smaller, blink::star_schedule(smaller.rank_count()), &own_gpu, members.data(),
+                      1);
+    EXPECT_EQ(members, left);
+    EXPECT_EQ(this->sum_of_ranks(smaller, schedule_for(members)), 15);
   });
 }
 
