@@ -3,6 +3,7 @@
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/call_queue.hpp>
+#include <blink/collectives/detail/idle_tests.hpp>
 #include <blink/transports/slots.hpp>
 
 #include "support/collective_case.hpp"
@@ -373,6 +374,148 @@ TYPED_TEST(call_queue, a_rank_that_never_starts_is_named) {
       EXPECT_THROW((void)first.test(), blink::collective_error);
     });
   }
+}
+
+// What a rank is told that tests until the call ends or throws, at most for `longest`.
+struct told_by_tests {
+  int peer = -1;
+  double seconds = 0;
+  std::string text = "nothing";
+};
+told_by_tests test_to_the_end(blink::queued_call& call, std::chrono::seconds longest) {
+  auto const begin = std::chrono::steady_clock::now();
+  auto const passed = [&] { return std::chrono::steady_clock::now() - begin; };
+  told_by_tests result;
+  try {
+    while (passed() < longest) {
+      if (call.test()) return result;
+    }
+  } catch (blink::collective_error const& error) {
+    result.peer = error.peer;
+    result.text = error.what();
+  }
+  result.seconds = std::chrono::duration<double>(passed()).count();
+  return result;
+}
+
+TYPED_TEST(call_queue, tests_tell_who_does_not_come_at_the_deadline) {
+  constexpr std::chrono::milliseconds deadline(300);
+  blink::world_options options;
+  options.waits.deadline = deadline;
+  for (std::size_t const shown : {0U, 8192U}) {
+    options.shown_bytes = shown;
+    TypeParam world(3, options);
+    std::latch begun(2), told(2);
+    world.run([&](auto& me) {
+      if (me.rank() == 2) return told.wait();  // neither comes nor leaves
+      std::vector<int> data(8, 1);
+      blink::call_queue queue(me);
+      begun.arrive_and_wait();  // on a busy machine threads begin one after the other
+      auto call = queue.start(blink::collective::all_reduce, blink::star_schedule(3),
+                              static_cast<int const*>(data.data()), data.data(), 8, blink::sum{});
+      auto const end = test_to_the_end(call, std::chrono::seconds(20));
+      EXPECT_EQ(end.peer, 2) << end.text;
+      EXPECT_NE(end.text.find("rank 2 has not entered call 1"), std::string::npos) << end.text;
+      EXPECT_THROW(call.wait(), blink::collective_error);
+      told.count_down();
+    });
+  }
+}
+
+TYPED_TEST(call_queue, tests_tell_at_once_who_has_left) {
+  blink::world_options options;
+  options.waits.deadline = std::chrono::seconds(60);
+  TypeParam world(3, options);
+  world.run([&](auto& me) {
+    if (me.rank() == 2) return;
+    std::vector<int> data(8, 1);
+    blink::call_queue queue(me);
+    auto call = queue.start(blink::collective::all_reduce, blink::star_schedule(3),
+                            static_cast<int const*>(data.data()), data.data(), 8, blink::sum{});
+    auto const end = test_to_the_end(call, std::chrono::seconds(20));
+    EXPECT_EQ(end.peer, 2) << end.text;
+    EXPECT_NE(end.text.find("rank 2 has left"), std::string::npos) << end.text;
+  });
+}
+
+// Rank 2 waits for rank 1, which tests, and rank 1 for rank 0, which is the one to name.
+TYPED_TEST(call_queue, a_rank_that_tests_says_for_whom_it_waits) {
+  blink::world_options options;
+  options.waits.deadline = std::chrono::milliseconds(600);
+  options.shown_bytes = 0;
+  options.slot_bytes = 256;
+  TypeParam world(3, options);
+  std::latch begun(1), told(2);
+  world.run([&](auto& me) {
+    std::vector<int> data(1000, 1);
+    blink::call_queue queue(me);
+    if (me.rank() != 0) begun.wait();
+    auto call =
+        queue.start(blink::collective::all_reduce, blink::chain_schedule(3, 0),
+                    static_cast<int const*>(data.data()), data.data(), data.size(), blink::sum{});
+    if (me.rank() == 0) {
+      begun.count_down();
+      told.wait();
+      EXPECT_THROW(call.wait(), blink::collective_error);
+      return;
+    }
+    if (me.rank() == 1) {
+      auto const end = test_to_the_end(call, std::chrono::seconds(20));
+      EXPECT_EQ(end.peer, 0) << end.text;
+    } else {
+      try {
+        call.wait();
+        ADD_FAILURE() << "ended";
+      } catch (blink::collective_error const& error) {
+        EXPECT_EQ(error.peer, 0) << error.what();
+      }
+    }
+    told.count_down();
+  });
+}
+
+// Who computes for longer than the deadline between tests has not waited for so long.
+TYPED_TEST(call_queue, long_computations_between_tests_do_no_harm) {
+  blink::world_options options;
+  options.waits.deadline = std::chrono::milliseconds(500);
+  options.shown_bytes = 0;
+  TypeParam world(2, options);
+  std::latch computed(1);
+  world.run([&](auto& me) {
+    std::vector<int> data(1000, 1);
+    if (me.rank() == 1) computed.wait();
+    blink::call_queue queue(me);
+    auto call =
+        queue.start(blink::collective::all_reduce, blink::star_schedule(2),
+                    static_cast<int const*>(data.data()), data.data(), data.size(), blink::sum{});
+    if (me.rank() == 0) {
+      for (int time = 0; time < 4; ++time) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(550));
+        EXPECT_FALSE(call.test());
+      }
+      computed.count_down();
+    }
+    call.wait();
+    EXPECT_EQ(data.back(), 2);
+  });
+}
+
+TEST(idle_tests, each_while_between_two_tests_counts_up_to_a_sixteenth_of_the_deadline) {
+  blink::patience_options limits;
+  limits.deadline = std::chrono::nanoseconds(1600);
+  limits.sleep = std::chrono::nanoseconds(10);
+  blink::detail::idle_tests tests;
+  EXPECT_FALSE(tests.after_none(1'000'000, limits));  // the first of them: nothing has passed
+  EXPECT_FALSE(tests.after_none(1'000'005, limits));
+  EXPECT_TRUE(tests.after_none(1'000'011, limits));
+  EXPECT_EQ(tests.waited(), 11U);
+  EXPECT_TRUE(tests.after_none(9'000'000, limits));
+  EXPECT_EQ(tests.waited(), 112U);
+  EXPECT_FALSE(tests.after_none(9'000'009, limits));
+  EXPECT_EQ(tests.waited(), 121U);
+  tests.after_progress();
+  EXPECT_FALSE(tests.after_none(99'000'000, limits));
+  EXPECT_EQ(tests.waited(), 0U);
 }
 
 }  // namespace

@@ -333,6 +333,44 @@ TEST_F(injected_faults, are_named_by_all_others_who_then_go_on) {
   print_table();
 }
 
+// A rank that only tests is told, too, within milliseconds that another one was killed.
+template <class World>
+void test_until_told() {
+  forked_ranks all(3, std::size_t{1} << 26);
+  all.start([&](int rank) -> std::string {
+    blink::world_options options;
+    options.waits.deadline = std::chrono::seconds(60);
+    options.shown_bytes = 0;
+    World me(all.path(), rank, options);
+    auto in = make_buffer<int>(me, 3000);
+    auto out = make_buffer<int>(me, 3000);
+    blink::barrier(me);
+    if (rank == 1) (void)raise(SIGKILL);
+    blink::call_queue queue(me);
+    auto call = queue.start(blink::collective::all_reduce, blink::star_schedule(3),
+                            static_cast<int const*>(in.data()), out.data(), 3000, blink::sum{});
+    auto const end = clock_type::now() + std::chrono::seconds(20);
+    try {
+      while (clock_type::now() < end) {
+        if (call.test()) return "ended";
+      }
+    } catch (blink::collective_error const& failure) {
+      return std::to_string(failure.peer) + ": " + failure.what();
+    }
+    (void)raise(SIGKILL);  // the end of the queue would wait
+    return {};
+  });
+  auto const ends = all.finish();
+  for (std::size_t const rank : {0U, 2U}) {
+    EXPECT_TRUE(ends[rank].text.starts_with("1: ")) << ends[rank].text;
+    EXPECT_NE(ends[rank].text.find(" died "), std::string::npos) << ends[rank].text;
+  }
+}
+TEST(tests_of_calls, tell_who_was_killed) {
+  test_until_told<slot_world>();
+  test_until_told<direct_world>();
+}
+
 TEST(shrink, a_rank_that_comes_too_late_is_left_out) {
   forked_ranks all(3, std::size_t{1} << 26);
   std::array<int, 2> others_went_on{};  // a pipe: a byte from each

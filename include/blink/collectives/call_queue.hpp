@@ -45,8 +45,9 @@ class queued_call {
 
   /// Throws: precondition_error if it is under way already.
   void start() { list_->start(call_); }
-  /// Has it ended? Moves data on if the queue has no thread; then nothing counts the time, and a peer
-  /// that has died is noticed by `wait` alone.
+  /// Has it ended? Moves data on if the queue has no thread. Tested in a loop, a call gives up when a peer
+  /// has died or left, and when nothing has moved for the deadline. What the caller computes between two
+  /// tests counts little: of each such while at most a sixteenth of the deadline.
   ///
   /// Throws: what the call would have thrown, each time; precondition_error if it was never started.
   [[nodiscard]] bool test() { return list_->test(*call_); }
@@ -74,7 +75,8 @@ class queued_call {
 /// thread; the session and the schedules outlive it. At its end it waits for the calls that are
 /// under way; what became of them can still be asked afterwards, and none be started.
 ///
-/// Deadlines count while something waits: in `wait`, or all the time with a thread of its own.
+/// Deadlines count while something waits: in `wait`, from test to test (see `queued_call::test`), or all
+/// the time with a thread of its own.
 template <session Me>
 class call_queue {
  public:

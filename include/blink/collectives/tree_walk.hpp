@@ -28,6 +28,15 @@ concept patience = requires(P wait) {
   { wait.now() } -> std::same_as<std::uint64_t>;
 };
 
+/// One that also watches over calls that are tested, not waited for: `after_idle_tests(nanoseconds)` lets
+/// no time pass and is asked now and then while nothing moves, with the time for which the call has been
+/// tested so; anything but `ok` says that it is to end. `go_on` comes when something has moved again.
+template <class P>
+concept tested_patience = patience<P> && requires(P wait, std::uint64_t nanoseconds) {
+  { wait.after_idle_tests(nanoseconds) } -> std::same_as<status>;
+  { wait.go_on() } -> std::same_as<void>;
+};
+
 namespace detail {
 
 /// The wire end that keeps `here` from its next step, or nothing.

@@ -81,6 +81,19 @@ class host_patience {
     return sleep(time);
   }
 
+  /// See `tested_patience`.
+  [[nodiscard]] status after_idle_tests(std::uint64_t nanoseconds) {
+    say_that_it_waits();
+    return look(nanoseconds);
+  }
+  /// What the rank has said and heard while it waited no longer holds.
+  void go_on() {
+    if (is_down_) place_.world->get_up(place_.rank);
+    is_down_ = false;
+    place_.memory->has_listened = false;
+    place_.world->set_working(place_.rank);
+  }
+
   /// Nanoseconds of a clock that does not jump and is the same for all processes of a machine.
   [[nodiscard]] static std::uint64_t now() {
     return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -107,19 +120,26 @@ class host_patience {
   [[nodiscard]] status sleep(std::uint64_t time) {
     auto& world = *place_.world;
     if (!is_down_) {
-      world.set_waiting(place_.rank,
-                        find_stall(place_.kind, place_.lanes.first, place_.lanes.count));
+      say_that_it_waits();
       ticket_ = world.lie_down(place_.rank);
       is_down_ = true;
       return status::ok;
     }
-    auto const longest = std::min<std::uint64_t>(static_cast<std::uint64_t>(options_.sleep.count()),
-                                                 deadline() / 16 + 1);
-    world.nap(place_.rank, ticket_, std::chrono::nanoseconds(longest));
+    world.nap(place_.rank, ticket_, std::chrono::nanoseconds(longest_nap(options_)));
     world.get_up(place_.rank);
     is_down_ = false;
+    return look(time - idle_since_);
+  }
+
+  void say_that_it_waits() {
+    place_.world->set_waiting(place_.rank,
+                              find_stall(place_.kind, place_.lanes.first, place_.lanes.count));
+  }
+  // Is this in vain, after so many nanoseconds?
+  [[nodiscard]] status look(std::uint64_t waited) {
+    auto& world = *place_.world;
     auto& memory = *place_.memory;
-    memory.nanoseconds = time - idle_since_;
+    memory.nanoseconds = waited;
     if (memory.nanoseconds > deadline() || world.is_hopeless(place_.call)) return status::timed_out;
     if (!memory.has_listened && memory.nanoseconds > deadline() / 2) {  // see `describe_stall`
       for (int peer = 0; peer < world.rank_count(); ++peer) {
@@ -130,13 +150,6 @@ class host_patience {
     return status::ok;
   }
 
-  void go_on() {
-    if (is_down_) place_.world->get_up(place_.rank);
-    is_down_ = false;
-    place_.memory->has_listened = false;
-    place_.world->set_working(place_.rank);
-  }
-
   patience_options options_;
   waiting_place place_;
   int idle_ = 0;
@@ -144,7 +157,7 @@ class host_patience {
   std::uint32_t ticket_ = 0;
   std::uint64_t idle_since_ = 0;
 };
-static_assert(patience<host_patience>);
+static_assert(tested_patience<host_patience>);
 static_assert(!patience<int>);
 
 }  // namespace blink::inline BLINK_ABI

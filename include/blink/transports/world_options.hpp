@@ -8,6 +8,7 @@
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/wire_tables.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +25,12 @@ struct patience_options {
   /// The longest nap: what happens wakes a rank up, but for rare accidents.
   std::chrono::nanoseconds sleep = std::chrono::microseconds(500);
 };
+
+/// Nanoseconds after which a rank that waits looks again whether it waits in vain.
+[[nodiscard]] inline std::uint64_t longest_nap(patience_options const& options) {
+  return std::min(static_cast<std::uint64_t>(options.sleep.count()),
+                  static_cast<std::uint64_t>(options.deadline.count()) / 16 + 1);
+}
 
 /// Bytes of its input that a rank can show.
 inline constexpr std::size_t most_shown_bytes = 2048;

@@ -8,6 +8,7 @@
 #include <blink/collectives/detail/call_description.hpp>
 #include <blink/collectives/detail/check_buffers.hpp>
 #include <blink/collectives/detail/early_arrivals.hpp>
+#include <blink/collectives/detail/idle_tests.hpp>
 #include <blink/collectives/detail/no_patience.hpp>
 #include <blink/collectives/detail/no_reducer.hpp>
 #include <blink/collectives/detail/observed_call.hpp>
@@ -107,6 +108,7 @@ class collective_call {
   void begin() {
     if (leads()) me_.expect_outside(kind_);
     if (needs_copy_) copy_input();
+    idle_tests_ = {};
     status result = status::ok;
     if (leads()) {
       call_record const record{signature_of<T, Reducer, Chunks>(plan_, kind_, size_, reduce_),
@@ -137,24 +139,27 @@ class collective_call {
     if (!begins) end(status::aborted);
   }
 
-  /// Goes on as far as it can without waiting; has the call ended?
+  /// Goes on as far as it can without waiting; has the call ended? Tested again and again while nothing
+  /// moves, it gives up as `complete` does: when a peer is lost, or at the deadline as `idle_tests` counts.
   ///
   /// Pre: it has begun and not ended; the group is a lone thread.
   [[nodiscard]] bool advance() {
     go_on();
     no_patience wait;
+    bool has_moved = false;
     while (is_walking_) {
       auto const round = guarded([&] {
         return walk_round(me_.group(), me_.link(), lanes_.first, lanes_.count, buffers_, reduce_,
                           wait);
       });
       is_walking_ = round.is_open;
+      has_moved = has_moved || round.moved || !round.is_open;
       if (!round.is_open || round.moved) continue;
-      if (!me_.link().is_aborted()) return rest();
+      if (!me_.link().is_aborted()) return rest(has_moved);
       end(status::aborted);
     }
     if (me_.meet(wait) != status::ok) {
-      if (!me_.link().is_aborted()) return rest();
+      if (!me_.link().is_aborted()) return rest(has_moved);
       end(status::aborted);
     }
     end(status::ok);
@@ -166,6 +171,7 @@ class collective_call {
   /// Pre: it has begun and not ended.
   void complete() {
     go_on();
+    forget_idle_tests();
     auto patient = me_.waits();
     observed_patience wait(patient, observed_, [this] { return cause(); });
     status result = status::ok;
@@ -176,7 +182,7 @@ class collective_call {
     }
     if (leads()) {
       if (result == status::ok) result = me_.meet(wait);
-      if (result == status::timed_out) me_.fail(find_stall(kind_, lanes_.first, lane_count()));
+      if (result == status::timed_out) fail_stalled();
     }
     end(result);
   }
@@ -201,6 +207,7 @@ class collective_call {
       throw;
     }
   }
+  void fail_stalled() { me_.fail(find_stall(kind_, lanes_.first, lane_count())); }
   void give_up(char const* why) {
     if (!leads()) return;
     me_.fail(std::string(why));
@@ -208,8 +215,14 @@ class collective_call {
     observed_.end(false, lanes_.first, lane_count(), sizes);
   }
 
-  // Until the caller tests or waits again.
-  bool rest() {
+  // Until the caller tests or waits again, if it is not in vain.
+  bool rest(bool has_moved) {
+    if (has_moved) {
+      forget_idle_tests();
+    } else if (after_idle_test() != status::ok) {
+      fail_stalled();
+      end(status::timed_out);
+    }
     me_.rest();
     is_resting_ = true;
     return false;
@@ -218,6 +231,22 @@ class collective_call {
     if (!std::exchange(is_resting_, false)) return;
     me_.go_on();
     if (me_.link().is_aborted()) end(status::aborted);
+  }
+  [[nodiscard]] status after_idle_test() {
+    auto const& limits = me_.options().waits;
+    if (!idle_tests_.after_none(no_patience().now(), limits)) return status::ok;
+    if constexpr (tested_patience<waits_of<Me>>) {
+      return me_.waits().after_idle_tests(idle_tests_.waited());
+    } else {
+      auto const deadline = static_cast<std::uint64_t>(limits.deadline.count());
+      return idle_tests_.waited() > deadline ? status::timed_out : status::ok;
+    }
+  }
+  void forget_idle_tests() {
+    if constexpr (tested_patience<waits_of<Me>>) {
+      if (idle_tests_.has_looked()) me_.waits().go_on();
+    }
+    idle_tests_.after_progress();
   }
 
   // Lanes that this call needs: none where all ranks have seen all inputs.
@@ -307,6 +336,7 @@ class collective_call {
   T const* input_ = nullptr;  // the caller's
   Reducer reduce_;
   observed_call observed_;  // by the leader
+  idle_tests idle_tests_;
   bool needs_copy_ = false;
   bool is_walking_ = false;
   bool is_resting_ = false;
