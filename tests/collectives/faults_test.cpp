@@ -8,11 +8,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <latch>
 #include <mutex>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -221,6 +223,96 @@ TYPED_TEST(faults, another_operation_or_type_is_told_by_all) {
       EXPECT_NE(std::string(of_rank[0].what()).find(other_type ? "float" : "reduce_scatter"),
                 std::string::npos)
           << of_rank[0].what();
+    }
+  }
+}
+
+// Some ranks are in a barrier when the others wait in a collective, or test it.
+TYPED_TEST(faults, a_barrier_against_a_collective_is_told_by_all) {
+  for (unsigned variant = 0; variant < 16; ++variant) {
+    SCOPED_TRACE(variant);
+    int const ranks = variant % 2 == 0 ? 2 : 3;
+    bool const tests = variant / 2 % 2 != 0;
+    bool const odd_one_calls = variant / 4 % 2 != 0;
+    auto options = this->options(std::chrono::seconds(20));
+    if (variant / 8 != 0) options.shown_bytes = 0;
+    typename TestFixture::world_type world(ranks, options);
+    auto const star = blink::star_schedule(ranks);
+    auto const begin = std::chrono::steady_clock::now();
+    auto const errors = this->errors(world, [&](auto& me) {
+      this->sum_up(me, star, 100);
+      blink::barrier(me);
+      if (me.rank() == static_cast<int>(variant % 3)) std::this_thread::sleep_for(milliseconds(5));
+      if ((me.rank() == 1) != odd_one_calls) return blink::barrier(me);
+      if (!tests) return this->sum_up(me, star, 100);
+      std::vector<int> data(100, 1);
+      blink::call_queue queue(me);
+      auto call = queue.start(blink::collective::all_reduce, star, data.data(), data.data(),
+                              data.size(), blink::sum{});
+      while (!call.test()) std::this_thread::yield();
+    });
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+    for (std::size_t rank = 0; rank < errors.size(); ++rank) {
+      ASSERT_EQ(errors[rank].size(), 1U);
+      auto const& error = errors[rank][0];
+      std::string const text = error.what();
+      EXPECT_TRUE(error.disagrees) << text;
+      EXPECT_EQ(error.rank, static_cast<int>(rank));
+      EXPECT_TRUE(error.peer == 1 || (ranks == 3 ? error.peer >= 0 : rank == 1)) << text;
+      EXPECT_NE(error.peer, error.rank) << text;
+      bool const is_first = text.find(odd_one_calls ? "rank 1 calls all_reduce, call 2, and rank "
+                                                    : "and rank 1 barrier 2") != text.npos;
+      bool const is_second =
+          text.find(odd_one_calls ? " barrier 2" : " calls all_reduce, call 2") != text.npos;
+      EXPECT_TRUE(is_first && is_second) << text;
+    }
+  }
+}
+
+// Barriers between calls, waited for or tested, with ranks that come late to either: nobody is blamed.
+TYPED_TEST(faults, late_ranks_in_calls_and_barriers_differ_in_nothing) {
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(seed);
+    int const ranks = 2 + static_cast<int>(seed % 3);
+    auto options = this->options(std::chrono::seconds(60));
+    options.waits.spins = seed % 2 == 0 ? 0 : 50;  // soon in the waits that look for differences
+    options.waits.yields = 1;
+    options.waits.sleep = std::chrono::microseconds(20);
+    if (seed % 4 < 2) options.shown_bytes = 0;
+    typename TestFixture::world_type world(ranks, options);
+    auto& star = world.prepare(blink::star_schedule(ranks));
+    auto& flat = world.prepare(blink::flat_schedule(ranks, static_cast<int>(seed % 2)));
+    auto const errors = this->errors(world, [&](auto& me) {
+      std::mt19937 common(seed);  // what all do
+      std::mt19937 own(seed * 97 + static_cast<unsigned>(me.rank()));
+      auto const be_late = [&] {
+        auto const how = own() % 8;
+        if (how == 0) std::this_thread::sleep_for(std::chrono::microseconds(own() % 400));
+        if (how == 1) std::this_thread::yield();
+      };
+      std::vector<int> data(150);
+      for (int step = 0; step < 150; ++step) {
+        be_late();
+        auto const what = common() % 4;
+        std::size_t const count = 1 + common() % data.size();
+        std::fill(data.begin(), data.end(), 1);
+        if (what < 2) {
+          blink::barrier(me);
+        } else if (what == 2) {  // the root has ended long before the others
+          blink::broadcast(me, flat, data.data(), data.data(), count);
+        } else {
+          blink::call_queue queue(me);
+          auto call = queue.start(blink::collective::all_reduce, star, data.data(), data.data(),
+                                  count, blink::sum{});
+          be_late();
+          for (bool ends = own() % 2 == 0; ends && !call.test();) std::this_thread::yield();
+          call.wait();
+          ASSERT_EQ(data[count - 1], ranks);
+        }
+      }
+    });
+    for (auto const& of_rank : errors) {
+      EXPECT_TRUE(of_rank.empty()) << of_rank[0].what();
     }
   }
 }

@@ -371,6 +371,50 @@ TEST(tests_of_calls, tell_who_was_killed) {
   test_until_told<direct_world>();
 }
 
+// Who is in a barrier and who in a collective is told to all, and they go on.
+template <class World>
+void call_against_barrier(int ranks, bool odd_one_calls) {
+  SCOPED_TRACE(ranks);
+  forked_ranks all(ranks, std::size_t{1} << 26);
+  all.start([&](int rank) -> std::string {
+    blink::world_options options;
+    options.waits.deadline = std::chrono::seconds(20);
+    options.slot_bytes = 512;
+    World me(all.path(), rank, options);
+    blink::barrier(me);
+    auto const begin = clock_type::now();
+    try {
+      if ((rank == 1) != odd_one_calls) {
+        blink::barrier(me);
+      } else {
+        sum_up(me, blink::star_schedule(ranks), 500);
+      }
+    } catch (blink::collective_error const& failure) {
+      if (!failure.disagrees) return std::string("no difference: ") + failure.what();
+      if (clock_type::now() - begin > std::chrono::seconds(10)) return "late";
+      auto smaller = me.shrink();
+      sum_up(smaller, blink::star_schedule(smaller.rank_count()), 10);
+      return std::to_string(smaller.rank_count()) + " ranks, " + failure.what();
+    }
+    return "no error";
+  });
+  for (auto const& end : all.finish()) {
+    EXPECT_TRUE(end.text.starts_with(std::to_string(ranks) + " ranks, ")) << end.text;
+    bool const tells_both =
+        odd_one_calls ? end.text.find("rank 1 calls all_reduce, call 1, and ") != end.text.npos
+                      : end.text.find("all_reduce, call 1, and rank 1 barrier 2") != end.text.npos;
+    EXPECT_TRUE(tells_both) << end.text;
+  }
+}
+TEST(differences, of_a_barrier_and_a_collective_are_told_by_all) {
+  for (int const ranks : {2, 3}) {
+    for (bool const odd_one_calls : {false, true}) {
+      call_against_barrier<slot_world>(ranks, odd_one_calls);
+      call_against_barrier<direct_world>(ranks, odd_one_calls);
+    }
+  }
+}
+
 TEST(shrink, a_rank_that_comes_too_late_is_left_out) {
   forked_ranks all(3, std::size_t{1} << 26);
   std::array<int, 2> others_went_on{};  // a pipe: a byte from each

@@ -140,7 +140,10 @@ class host_patience {
     auto& world = *place_.world;
     auto& memory = *place_.memory;
     memory.nanoseconds = waited;
-    if (memory.nanoseconds > deadline() || world.is_hopeless(place_.call)) return status::timed_out;
+    if (memory.nanoseconds > deadline() || world.is_hopeless(place_.call) ||
+        world.differs_from_a_peer(place_.rank)) {
+      return status::timed_out;
+    }
     if (!memory.has_listened && memory.nanoseconds > deadline() / 2) {  // see `describe_stall`
       for (int peer = 0; peer < world.rank_count(); ++peer) {
         memory.beats.get()[peer] = world.beats(peer);

@@ -129,12 +129,7 @@ class shared_session {
       auto result = wait.after_none();
       int const missing = result == status::aborted ? -1 : first_missing(round, result);
       if (missing >= 0) {
-        state_->fail(rank_, {"rank " + std::to_string(rank_) + ", barrier " +
-                                 std::to_string(round) + ": rank " + std::to_string(missing) +
-                                 (state_->is_gone(missing)    ? " has left without coming to it"
-                                  : state_->has_died(missing) ? " has died before it"
-                                                              : " has not come to it in time"),
-                             rank_, missing, -1, -1});
+        state_->fail(rank_, describe_missing(round, missing));
         result = status::timed_out;
       }
       if (result != status::ok) {  // a barrier to which all have come has ended well
@@ -196,6 +191,17 @@ class shared_session {
       if (is_lost || result == status::timed_out) return peer;
     }
     return -1;
+  }
+
+  [[nodiscard]] BLINK_COLD collective_error describe_missing(std::uint64_t round,
+                                                             int missing) const {
+    if (auto const difference = describe_difference(rank_, *state_)) return *difference;
+    return {"rank " + std::to_string(rank_) + ", barrier " + std::to_string(round) + ": rank " +
+                std::to_string(missing) +
+                (state_->is_gone(missing)    ? " has left without coming to it"
+                 : state_->has_died(missing) ? " has died before it"
+                                             : " has not come to it in time"),
+            rank_, missing, -1, -1};
   }
 
   world_state* state_;
