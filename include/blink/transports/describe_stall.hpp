@@ -5,37 +5,20 @@
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/stall.hpp>
 #include <blink/config.hpp>
+#include <blink/transports/barrier_mismatch.hpp>
 #include <blink/transports/world_state.hpp>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 namespace blink::inline BLINK_ABI {
 
-/// What a rank says that waits in a call for one that stands in a barrier, or the other way round.
-[[nodiscard]] BLINK_COLD inline std::optional<collective_error> describe_difference(
-    int rank, world_state const& world) {
-  auto const describe = [&](int peer, int caller, int in_barrier) {
-    auto const call = world.calls_of(in_barrier) + 1;
-    return collective_error("rank " + std::to_string(caller) + " calls " +
-                                world.signature(caller, call).operation() + ", call " +
-                                std::to_string(call) + ", and rank " + std::to_string(in_barrier) +
-                                " barrier " + std::to_string(world.barriers_of(in_barrier)),
-                            rank, peer, -1, -1, true);
-  };
-  for (int peer = 0; peer < world.rank_count(); ++peer) {
-    if (world.can_never_meet(peer, rank)) return describe(peer, peer, rank);
-    if (world.can_never_meet(rank, peer)) return describe(peer, rank, peer);
-  }
-  return std::nullopt;
-}
-
 /// What a rank says that gave up waiting: who is the cause, as far as can be known, and who waits
 /// for whom on the way there.
 ///
-/// The cause is, in this order: a rank that calls a barrier instead, or the other way round; a rank that died or has left; one that is between two calls; one that
-/// does not move, found by following who waits for whom, also in calls before this one.
+/// The cause is, in this order: a rank that calls a barrier instead, or the other way round; one that died
+/// or has left; one that is between two calls; one that does not move, found by following who waits for
+/// whom, also in calls before this one.
 ///
 /// silent:  has the rank not said for long that it waits?
 /// call:    the number of the call

@@ -6,6 +6,7 @@
 #include <blink/collectives/status.hpp>
 #include <blink/collectives/tree_walk.hpp>
 #include <blink/config.hpp>
+#include <blink/transports/barrier_mismatch.hpp>
 #include <blink/transports/wire_tables.hpp>
 #include <blink/transports/world_options.hpp>
 #include <blink/transports/world_state.hpp>
@@ -141,7 +142,7 @@ class host_patience {
     auto& memory = *place_.memory;
     memory.nanoseconds = waited;
     if (memory.nanoseconds > deadline() || world.is_hopeless(place_.call) ||
-        world.differs_from_a_peer(place_.rank)) {
+        differs_from_a_peer(world, place_.rank)) {
       return status::timed_out;
     }
     if (!memory.has_listened && memory.nanoseconds > deadline() / 2) {  // see `describe_stall`

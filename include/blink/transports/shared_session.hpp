@@ -10,6 +10,7 @@
 #include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/barrier_mismatch.hpp>
 #include <blink/transports/describe_stall.hpp>
 #include <blink/transports/link_parts.hpp>
 #include <blink/transports/patience.hpp>

@@ -267,7 +267,7 @@ class world_state {
   std::uint64_t come(int rank) {
     auto& board = at(rank);
     std::uint64_t const round = board.barriers.load(std::memory_order_relaxed) + 1;
-    board.barriers.store(round, std::memory_order_release);  // for `can_never_meet`
+    board.barriers.store(round, std::memory_order_release);  // see `can_never_meet`
     head_->arrivals.fetch_add(1, std::memory_order_acq_rel);
     ring_all();
     return round;
@@ -281,25 +281,6 @@ class world_state {
     return at(rank).barriers.load(std::memory_order_relaxed) >= round;
   }
 
-  /// Has `caller` entered a call that `in_barrier` has not, and this come to a barrier that `caller` has
-  /// not? Then they call different things: where all call the same in the same order, of two ranks the one
-  /// that has entered more calls has come to no fewer barriers, late as the other may be.
-  ///
-  /// What each is ahead in is read first. So a rank that goes on meanwhile does no harm: whoever sees its
-  /// new count also sees what it did before.
-  [[nodiscard]] bool can_never_meet(int caller, int in_barrier) const {
-    std::uint64_t const calls = observe(at(caller).entered);
-    std::uint64_t const barriers = at(in_barrier).barriers.load(std::memory_order_acquire);
-    return observe(at(in_barrier).entered) < calls &&
-           at(caller).barriers.load(std::memory_order_acquire) < barriers;
-  }
-  /// Is there such a pair with this rank, which waits?
-  [[nodiscard]] bool differs_from_a_peer(int rank) const {
-    for (int peer = 0; peer < rank_count(); ++peer) {
-      if (can_never_meet(peer, rank) || can_never_meet(rank, peer)) return true;
-    }
-    return false;
-  }
   /// How often a rank has entered a call, and come to a barrier.
   [[nodiscard]] std::uint64_t calls_of(int rank) const { return observe(at(rank).entered); }
   [[nodiscard]] std::uint64_t barriers_of(int rank) const {
