@@ -52,6 +52,17 @@ TEST(CostModel, IsTheFormulaOnAChain) {
   }
 }
 
+TEST(CostModel, ABarrierCostsTheWayThereAndBack) {
+  auto machine = chain_machine(5);
+  for (auto& l : machine.links) l.latency_seconds = 1e-6;
+  auto const plans = all_plans(machine, {collective::barrier, {}, {}},
+                               {.start_seconds = 5e-6, .step_seconds = 2e-6});
+  ASSERT_FALSE(plans.plans.empty());
+  for (auto const& each : plans.plans) {  // the rank in the middle is two steps from both ends
+    EXPECT_NEAR(predict(each.cost, 0).seconds, 5e-6 + 4 * (2e-6 + 1e-6), 1e-12);
+  }
+}
+
 TEST(CostModel, SmallMessagesCostHeightAndLatency) {
   auto machine = chain_machine(4);
   for (auto& l : machine.links) l.latency_seconds = 1e-6;

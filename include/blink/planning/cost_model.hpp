@@ -199,7 +199,8 @@ struct crossing {
   std::vector<double> shares;
   std::array<std::vector<std::vector<detail::phase_edge>>, 2> phases;  // by tree: up, down
   for (auto const& t : plan.trees) {
-    shares.push_back((t.weight / plan.rate).to_double());
+    // A barrier carries nothing at no rate: all of it is the way of its one message.
+    shares.push_back(plan.rate == rational(0) ? 1 : (t.weight / plan.rate).to_double());
     phases[0].push_back(detail::edges_from_root(t.reduce, t.root, true));
     phases[1].push_back(detail::edges_from_root(t.broadcast, t.root, false));
   }
