@@ -4,6 +4,7 @@
 #include <blink/collective.hpp>
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/detail/shown_inputs.hpp>
+#include <blink/collectives/lane.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/collectives/status.hpp>
 #include <blink/collectives/thread_group.hpp>
@@ -11,6 +12,7 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/mpi/channel.hpp>
+#include <blink/transports/mpi/describe_stall.hpp>
 #include <blink/transports/mpi/notices.hpp>
 #include <blink/transports/mpi/patience.hpp>
 #include <blink/transports/mpi/wires.hpp>
@@ -219,8 +221,10 @@ class basic_mpi_session {
     auto const shown = goes_by_trees ? std::nullopt : bytes_to_show(plan, record, rank());
     shows_ = shown.has_value() && most > 0 && shown->count <= most;
     if (!shows_) wires.begin_call();
+    auto const kind = static_cast<collective>(record.signature.kind);
     state_->notices.enter(record, wires.first_tag(), wires.neighbours(),
-                          shows_ ? *shown : shown_bytes{});
+                          shows_ ? *shown : shown_bytes{},
+                          shows_ ? lane_list{} : plan.tables().lanes(rank(), kind));
     return status::ok;
   }
   /// See `detail::showing_session`.
@@ -244,8 +248,7 @@ class basic_mpi_session {
   void go_on() {}
   void leave() { state_->notices.leave(); }
   void fail(stall const& where) {
-    auto const seconds = std::chrono::duration<double>(options_.waits.deadline).count();
-    state_->notices.fail(state_->notices.describe(where, seconds));
+    state_->notices.fail(describe_stall(where, state_->notices, options_.waits.deadline));
   }
   /// Ends the present or the next call on all ranks.
   void fail(std::string const& why) {
