@@ -180,9 +180,10 @@ class basic_mpi_session {
 
   /// Allocates what calls along `plan` need; the same schedule again returns the same object.
   ///
-  /// Throws: precondition_error if it is not a schedule, or for another number of ranks, or if the
-  ///         library has no more tags.
+  /// Throws: precondition_error if it is not a schedule, or for another number of ranks, if MPI is
+  ///         finalised, or if the library has no more tags.
   prepared_schedule& prepare(schedule const& plan) {
+    mpi_channel::expect_not_finalised();
     expect_ranks(plan, rank_count());
     for (auto& known : prepared_) {
       if (known->plan.source() == plan) return known->plan;
@@ -210,7 +211,9 @@ class basic_mpi_session {
       detail::refuse_second_call(rank(), kind, *present);
     }
   }
+  /// Throws: precondition_error if MPI is finalised.
   [[nodiscard]] status enter(prepared_schedule& plan, call_record const& record) {
+    mpi_channel::expect_not_finalised();  // here it costs a call once, some nanoseconds
     auto& wires = wires_of(plan);
     link_ = Link(*state_, wires);
     if (state_->notices.is_aborted()) return status::aborted;
@@ -250,8 +253,9 @@ class basic_mpi_session {
   void fail(stall const& where) {
     state_->notices.fail(describe_stall(where, state_->notices, options_.waits.deadline));
   }
-  /// Ends the present or the next call on all ranks.
+  /// Ends the present or the next call on all ranks; nothing where MPI runs no more.
   void fail(std::string const& why) {
+    if (!mpi_channel::runs()) return;
     state_->notices.fail(
         {"rank " + std::to_string(rank()) + " gave up: " + why, rank(), rank(), -1, -1});
   }
@@ -277,6 +281,7 @@ class basic_mpi_session {
   /// more, because all ranks have said so and have what this one sent, or because the library fails.
   /// To be called again and again, for sessions that may end in another order on other ranks.
   [[nodiscard]] bool try_end() {
+    if (!mpi_channel::runs()) return true;
     if (!is_leaving_) state_->notices.say_goodbye();
     is_leaving_ = true;
     bool is_over = state_->notices.all_are_gone();
