@@ -444,6 +444,14 @@ TEST(mpi_preconditions, of_sessions) {
   EXPECT_ERROR(blink::mpi_session(MPI_COMM_WORLD, options), "window differs between ranks");
   options.window = 0;
   EXPECT_THROW(blink::mpi_session(MPI_COMM_WORLD, options), blink::precondition_error);
+  bool const is_wrong = world_rank() == 1;  // alone: the others must not wait for it
+  options.window = is_wrong ? 0 : 2;
+  EXPECT_ERROR(blink::mpi_session(MPI_COMM_WORLD, options),
+               is_wrong ? "window >= 1" : "out of range on rank 1");
+  options.window = 2;
+  options.team_size = is_wrong ? 2 : 1;
+  EXPECT_ERROR(blink::mpi_session(MPI_COMM_WORLD, options),
+               is_wrong ? "team_size is 1" : "out of range on rank 1");
   blink::mpi_session me(MPI_COMM_WORLD);
   EXPECT_THROW(me.prepare(blink::star_schedule(me.rank_count() + 1)), blink::precondition_error);
   blink::mpi_session other(MPI_COMM_WORLD);

@@ -142,14 +142,12 @@ class basic_mpi_session {
   /// most_shown: small inputs go to every other rank at once when a call is announced: one message
   ///             for each instead of two along a tree. Up to so many bytes with two ranks; with n
   ///             of at most eight divided by n - 1, so that a rank sends no more in all
-  /// Throws: precondition_error if MPI does not run or this communicator cannot carry it, if an
-  ///         option is out of range, or not the same on all ranks; error if the library refuses.
+  /// Throws: precondition_error if MPI does not run or this communicator cannot carry it; on all ranks
+  ///         if an option is out of range on one, or not the same everywhere; error if the library refuses.
   explicit basic_mpi_session(MPI_Comm of_user, world_options const& options = {},
                              std::size_t most_shown = std::size_t{512} << 10)
-      : options_((validate(options), options)),
-        state_(new detail::mpi_state(mpi_channel(of_user), most_shown)) {
-    expects(options.team_size == 1, "mpi_session: team_size is 1, one thread calls MPI");
-    compare_options();
+      : options_(options), state_(new detail::mpi_state(mpi_channel(of_user), most_shown)) {
+    agree_on_options();
     begin();
   }
   basic_mpi_session(basic_mpi_session&&) noexcept = default;
@@ -332,7 +330,17 @@ class basic_mpi_session {
     times_ = std::make_unique<mpi_times<Link>>(state_->channel, options_.waits.deadline);
     state_->notices.listen();
   }
-  void compare_options() const {
+  // What is wrong on this rank; it must not keep that from the others, who come to agree.
+  [[nodiscard]] std::string fault_of_options() const {
+    try {
+      validate(options_);
+      expects(options_.team_size == 1, "mpi_session: team_size is 1, one thread calls MPI");
+    } catch (precondition_error const& fault) {
+      return fault.what();
+    }
+    return {};
+  }
+  void agree_on_options() const {
     struct option {
       char const* name;
       std::uint64_t value;
@@ -346,14 +354,22 @@ class basic_mpi_session {
         option{"costs.bytes_per_second", bits(options_.costs.bytes_per_second)},
         option{"costs.latency_seconds", bits(options_.costs.latency_seconds)}};
     // Equal if and only if the largest value and the largest complement belong together.
-    std::array<std::uint64_t, 2 * options.size()> mine{}, largest{};
+    // Last, the largest rank with an option out of range, and 1; 0 if there is none.
+    std::array<std::uint64_t, 2 * options.size() + 1> mine{}, largest{};
     for (std::size_t k = 0; k < options.size(); ++k) {
       mine[2 * k] = options[k].value;
       mine[2 * k + 1] = ~options[k].value;
     }
+    auto const fault = fault_of_options();
+    if (!fault.empty()) mine.back() = static_cast<std::uint64_t>(rank()) + 1;
     int const code = MPI_Allreduce(mine.data(), largest.data(), static_cast<int>(mine.size()),
                                    MPI_UINT64_T, MPI_MAX, state_->channel.comm());
     if (code != MPI_SUCCESS) throw error("MPI_Allreduce: " + mpi_error_text(code));
+    if (!fault.empty()) throw precondition_error(fault);
+    if (largest.back() != 0) {
+      throw precondition_error("mpi_session: an option is out of range on rank " +
+                               std::to_string(largest.back() - 1));
+    }
     for (std::size_t k = 0; k < options.size(); ++k) {
       if (largest[2 * k] == ~largest[2 * k + 1]) continue;
       throw precondition_error(std::string("mpi_session: ") + options[k].name +
