@@ -2,11 +2,16 @@
 // All ranks run all tests; rank 0 reports, the others only what failed on them. With the argument
 // "multiple" any thread may call MPI.
 
+#include <blink/collectives.hpp>
+#include <blink/transports/mpi.hpp>
+
 #include <gtest/gtest.h>
 #include <mpi.h>
 
 #include <cstdio>
+#include <optional>
 #include <string>
+#include <utility>
 
 namespace {
 
@@ -26,10 +31,40 @@ class failures_only : public testing::EmptyTestEventListener {
   std::string test_;  // asking the framework for it now would wait for itself
 };
 
+/// Is a call refused that would make the library end the program? Prints if not.
+template <class Call>
+bool is_refused(char const* what, Call const& call) {
+  try {
+    call();
+  } catch (blink::precondition_error const&) {
+    return true;
+  }
+  std::fprintf(stderr, "%s: not refused\n", what);
+  return false;
+}
+
+/// What a session does that has outlived MPI.
+bool is_harmless(std::optional<blink::mpi_session>& me) {
+  int const one = 1;
+  int sum = 0;
+  auto const star = blink::star_schedule(me->rank_count());
+  bool good = is_refused("prepare", [&] { me->prepare(star); });
+  good &=
+      is_refused("prepare anew", [&] { me->prepare(blink::flat_schedule(star.rank_count, 0)); });
+  good &= is_refused("barrier", [&] { blink::barrier(*me); });
+  good &= is_refused("run", [&] {
+    me->run([&](auto& here) { blink::all_reduce(here, star, &one, &sum, 1, blink::sum{}); });
+  });
+  me.reset();
+  return good;
+}
+
 }  // namespace
 
 int main(int count, char** texts) {
   testing::InitGoogleTest(&count, texts);
+  auto const begin = [] { blink::mpi_session(MPI_COMM_WORLD); };
+  bool good = is_refused("a session before MPI_Init", begin);
   if (count > 1 && std::string(texts[1]) == "multiple") {
     int level = MPI_THREAD_SINGLE;
     MPI_Init_thread(&count, &texts, MPI_THREAD_MULTIPLE, &level);
@@ -44,6 +79,10 @@ int main(int count, char** texts) {
     listeners.Append(new failures_only(rank));
   }
   int const failed = RUN_ALL_TESTS();
+  std::optional<blink::mpi_session> live(std::in_place, MPI_COMM_WORLD);
+  live->prepare(blink::star_schedule(live->rank_count()));
   MPI_Finalize();
-  return failed;
+  good &= is_harmless(live);
+  good &= is_refused("a session after MPI_Finalize", begin);
+  return good ? failed : 1;
 }

@@ -310,6 +310,58 @@ TEST(mpi_faults, a_rank_that_leaves_is_named_long_before_the_deadline) {
   EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(20));
 }
 
+/// A sum that sleeps once on one rank.
+struct sleeping_sum {
+  milliseconds* nap;  // zero: not at all
+  int operator()(int a, int b) const {
+    std::this_thread::sleep_for(std::exchange(*nap, milliseconds(0)));
+    return a + b;
+  }
+};
+
+// Also where the rank that gives up first waits for one that waits for another one.
+TEST(mpi_faults, a_rank_that_hangs_in_a_reducer_is_named_by_all_others) {
+  int const ranks = world_size();
+  auto const soon = milliseconds(600);
+  struct {
+    blink::schedule plan;
+    std::size_t count;
+    std::size_t most_shown;
+    int culprit;
+    int first;  // who gives up
+  } const cases[] = {
+      {blink::star_schedule(ranks), 5000, 0, 1, 0},
+      {blink::chain_schedule(ranks, 0), 5000, 0, ranks - 2, 0},
+      {blink::chain_schedule(ranks, 0), 5000, 0, 0, ranks - 1},
+      {blink::chain_schedule(ranks, ranks - 1), 1, 0, ranks - 1, ranks - 2},
+      {blink::star_schedule(ranks), 1, 4096, ranks - 1,
+       0},  // it hangs where nobody waits for it yet
+  };
+  for (auto const& [plan, count, most_shown, culprit, first] : cases) {
+    SCOPED_TRACE("culprit " + std::to_string(culprit) + ", count " + std::to_string(count));
+    int const rank = world_rank();
+    blink::mpi_session me(MPI_COMM_WORLD, patient_for(rank == first ? soon : 2 * soon), most_shown);
+    std::vector<int> const in(count, 1);
+    std::vector<int> out(count);
+    milliseconds nap(0);
+    auto const call = [&](auto& here) {
+      blink::all_reduce(here, plan, in.data(), out.data(), count, sleeping_sum{&nap});
+    };
+    call(me);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == culprit) nap = soon * 5 / 2;  // others have answered by then
+    auto const failure = error_of(me, [&](auto& here) {
+      for (int turn = 0; turn < 2; ++turn) call(here);
+    });
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == culprit) continue;
+    EXPECT_TRUE(failure);  // all ranks go on to the next case
+    if (!failure) continue;
+    EXPECT_EQ(failure->peer, culprit) << failure->what();
+    EXPECT_SAYS(failure->what(), "rank " + std::to_string(culprit));
+  }
+}
+
 TEST(mpi_faults, a_late_rank_is_waited_for) {
   blink::mpi_session me(MPI_COMM_WORLD, patient_for(std::chrono::seconds(20)));
   if (me.rank() == 1) std::this_thread::sleep_for(milliseconds(40));
@@ -392,6 +444,14 @@ TEST(mpi_preconditions, of_sessions) {
   EXPECT_ERROR(blink::mpi_session(MPI_COMM_WORLD, options), "window differs between ranks");
   options.window = 0;
   EXPECT_THROW(blink::mpi_session(MPI_COMM_WORLD, options), blink::precondition_error);
+  bool const is_wrong = world_rank() == 1;  // alone: the others must not wait for it
+  options.window = is_wrong ? 0 : 2;
+  EXPECT_ERROR(blink::mpi_session(MPI_COMM_WORLD, options),
+               is_wrong ? "window >= 1" : "out of range on rank 1");
+  options.window = 2;
+  options.team_size = is_wrong ? 2 : 1;
+  EXPECT_ERROR(blink::mpi_session(MPI_COMM_WORLD, options),
+               is_wrong ? "team_size is 1" : "out of range on rank 1");
   blink::mpi_session me(MPI_COMM_WORLD);
   EXPECT_THROW(me.prepare(blink::star_schedule(me.rank_count() + 1)), blink::precondition_error);
   blink::mpi_session other(MPI_COMM_WORLD);

@@ -6,9 +6,11 @@
 #include <blink/collectives/stall.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/barrier_mismatch.hpp>
+#include <blink/transports/follow_waits.hpp>
 #include <blink/transports/world_state.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace blink::inline BLINK_ABI {
@@ -33,12 +35,8 @@ template <class Silent>
     auto const more = world.describe(peer);
     return "rank " + std::to_string(peer) + (more.empty() ? "" : " (" + more + ")");
   };
-  auto const place = [](stall const& at) {
-    return ", tree " + std::to_string(at.tree) + ", chunk " + std::to_string(at.chunk);
-  };
   std::string text = "rank " + std::to_string(rank) + ", " + std::string(to_text(where.kind));
-  if (where.peer >= 0) text += place(where) + " of " + std::to_string(where.chunks);
-  text += ": ";
+  text += place_of(where) + ": ";
   auto const cause = [&](int peer, std::string const& what) {
     return collective_error(text + name(peer) + what, rank, peer, where.tree, where.chunk);
   };
@@ -57,27 +55,20 @@ template <class Silent>
     if (!world.is_inside(peer)) return cause(peer, " has not entered call " + number + waited);
     if (culprit < 0) culprit = peer;  // held up in a call before: who holds it up?
   }
-  stall at = where;
-  std::string way;
-  for (int step = 0; step < world.rank_count() && culprit >= 0; ++step) {
-    way += std::string(step == 0 ? "" : ", which waits for ") + name(culprit) +
-           (step == 0 ? "" : place(at)) + (at.sends ? " to take it" : " to send it");
-    auto const next = world.waiting(culprit);
-    if (!next || silent(culprit)) {
-      return {text + "waits for " + way + ", which does not go on" + waited, rank, culprit,
-              where.tree, where.chunk};
-    }
-    if (next->peer < 0 || next->peer == rank) break;
-    at = *next;
-    culprit = next->peer;
+  auto const way = follow_waits(where, rank, culprit, name, [&](int peer) {
+    return silent(peer) ? std::nullopt : world.waiting(peer);
+  });
+  if (way.has_end) {
+    return {text + "waits for " + way.text + ", which does not go on" + waited, rank,
+            way.ranks.back(), where.tree, where.chunk};
   }
   for (int peer = 0; peer < world.rank_count(); ++peer) {
     if (peer != rank && !world.has_ended(peer, call) && silent(peer)) {
       return cause(peer, " does not go on" + waited);
     }
   }
-  return {text + (way.empty() ? "no progress" : "waits for " + way) + waited, rank, where.peer,
-          where.tree, where.chunk};
+  return {text + (way.ranks.empty() ? "no progress" : "waits for " + way.text) + waited, rank,
+          where.peer, where.tree, where.chunk};
 }
 
 }  // namespace blink::inline BLINK_ABI

@@ -4,6 +4,7 @@
 #include <blink/collective.hpp>
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/detail/shown_inputs.hpp>
+#include <blink/collectives/lane.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/collectives/status.hpp>
 #include <blink/collectives/thread_group.hpp>
@@ -11,6 +12,7 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/mpi/channel.hpp>
+#include <blink/transports/mpi/describe_stall.hpp>
 #include <blink/transports/mpi/notices.hpp>
 #include <blink/transports/mpi/patience.hpp>
 #include <blink/transports/mpi/wires.hpp>
@@ -140,14 +142,12 @@ class basic_mpi_session {
   /// most_shown: small inputs go to every other rank at once when a call is announced: one message
   ///             for each instead of two along a tree. Up to so many bytes with two ranks; with n
   ///             of at most eight divided by n - 1, so that a rank sends no more in all
-  /// Throws: precondition_error if MPI does not run or this communicator cannot carry it, if an
-  ///         option is out of range, or not the same on all ranks; error if the library refuses.
+  /// Throws: precondition_error if MPI does not run or this communicator cannot carry it; on all ranks
+  ///         if an option is out of range on one, or not the same everywhere; error if the library refuses.
   explicit basic_mpi_session(MPI_Comm of_user, world_options const& options = {},
                              std::size_t most_shown = std::size_t{512} << 10)
-      : options_((validate(options), options)),
-        state_(new detail::mpi_state(mpi_channel(of_user), most_shown)) {
-    expects(options.team_size == 1, "mpi_session: team_size is 1, one thread calls MPI");
-    compare_options();
+      : options_(options), state_(new detail::mpi_state(mpi_channel(of_user), most_shown)) {
+    agree_on_options();
     begin();
   }
   basic_mpi_session(basic_mpi_session&&) noexcept = default;
@@ -178,9 +178,10 @@ class basic_mpi_session {
 
   /// Allocates what calls along `plan` need; the same schedule again returns the same object.
   ///
-  /// Throws: precondition_error if it is not a schedule, or for another number of ranks, or if the
-  ///         library has no more tags.
+  /// Throws: precondition_error if it is not a schedule, or for another number of ranks, if MPI is
+  ///         finalised, or if the library has no more tags.
   prepared_schedule& prepare(schedule const& plan) {
+    mpi_channel::expect_not_finalised();
     expect_ranks(plan, rank_count());
     for (auto& known : prepared_) {
       if (known->plan.source() == plan) return known->plan;
@@ -208,7 +209,9 @@ class basic_mpi_session {
       detail::refuse_second_call(rank(), kind, *present);
     }
   }
+  /// Throws: precondition_error if MPI is finalised.
   [[nodiscard]] status enter(prepared_schedule& plan, call_record const& record) {
+    mpi_channel::expect_not_finalised();  // here it costs a call once, some nanoseconds
     auto& wires = wires_of(plan);
     link_ = Link(*state_, wires);
     if (state_->notices.is_aborted()) return status::aborted;
@@ -219,8 +222,10 @@ class basic_mpi_session {
     auto const shown = goes_by_trees ? std::nullopt : bytes_to_show(plan, record, rank());
     shows_ = shown.has_value() && most > 0 && shown->count <= most;
     if (!shows_) wires.begin_call();
+    auto const kind = static_cast<collective>(record.signature.kind);
     state_->notices.enter(record, wires.first_tag(), wires.neighbours(),
-                          shows_ ? *shown : shown_bytes{});
+                          shows_ ? *shown : shown_bytes{},
+                          shows_ ? lane_list{} : plan.tables().lanes(rank(), kind));
     return status::ok;
   }
   /// See `detail::showing_session`.
@@ -244,11 +249,11 @@ class basic_mpi_session {
   void go_on() {}
   void leave() { state_->notices.leave(); }
   void fail(stall const& where) {
-    auto const seconds = std::chrono::duration<double>(options_.waits.deadline).count();
-    state_->notices.fail(state_->notices.describe(where, seconds));
+    state_->notices.fail(describe_stall(where, state_->notices, options_.waits.deadline));
   }
-  /// Ends the present or the next call on all ranks.
+  /// Ends the present or the next call on all ranks; nothing where MPI runs no more.
   void fail(std::string const& why) {
+    if (!mpi_channel::runs()) return;
     state_->notices.fail(
         {"rank " + std::to_string(rank()) + " gave up: " + why, rank(), rank(), -1, -1});
   }
@@ -274,6 +279,7 @@ class basic_mpi_session {
   /// more, because all ranks have said so and have what this one sent, or because the library fails.
   /// To be called again and again, for sessions that may end in another order on other ranks.
   [[nodiscard]] bool try_end() {
+    if (!mpi_channel::runs()) return true;
     if (!is_leaving_) state_->notices.say_goodbye();
     is_leaving_ = true;
     bool is_over = state_->notices.all_are_gone();
@@ -324,7 +330,17 @@ class basic_mpi_session {
     times_ = std::make_unique<mpi_times<Link>>(state_->channel, options_.waits.deadline);
     state_->notices.listen();
   }
-  void compare_options() const {
+  // What is wrong on this rank; it must not keep that from the others, who come to agree.
+  [[nodiscard]] std::string fault_of_options() const {
+    try {
+      validate(options_);
+      expects(options_.team_size == 1, "mpi_session: team_size is 1, one thread calls MPI");
+    } catch (precondition_error const& fault) {
+      return fault.what();
+    }
+    return {};
+  }
+  void agree_on_options() const {
     struct option {
       char const* name;
       std::uint64_t value;
@@ -338,14 +354,22 @@ class basic_mpi_session {
         option{"costs.bytes_per_second", bits(options_.costs.bytes_per_second)},
         option{"costs.latency_seconds", bits(options_.costs.latency_seconds)}};
     // Equal if and only if the largest value and the largest complement belong together.
-    std::array<std::uint64_t, 2 * options.size()> mine{}, largest{};
+    // Last, the largest rank with an option out of range, and 1; 0 if there is none.
+    std::array<std::uint64_t, 2 * options.size() + 1> mine{}, largest{};
     for (std::size_t k = 0; k < options.size(); ++k) {
       mine[2 * k] = options[k].value;
       mine[2 * k + 1] = ~options[k].value;
     }
+    auto const fault = fault_of_options();
+    if (!fault.empty()) mine.back() = static_cast<std::uint64_t>(rank()) + 1;
     int const code = MPI_Allreduce(mine.data(), largest.data(), static_cast<int>(mine.size()),
                                    MPI_UINT64_T, MPI_MAX, state_->channel.comm());
     if (code != MPI_SUCCESS) throw error("MPI_Allreduce: " + mpi_error_text(code));
+    if (!fault.empty()) throw precondition_error(fault);
+    if (largest.back() != 0) {
+      throw precondition_error("mpi_session: an option is out of range on rank " +
+                               std::to_string(largest.back() - 1));
+    }
     for (std::size_t k = 0; k < options.size(); ++k) {
       if (largest[2 * k] == ~largest[2 * k + 1]) continue;
       throw precondition_error(std::string("mpi_session: ") + options[k].name +

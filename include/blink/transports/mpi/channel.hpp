@@ -46,8 +46,9 @@ class mpi_channel {
   }
   /// Collective over all ranks of `whole`: a channel for the selected ones, for the others none.
   ///
-  /// Throws: error if the library refuses.
+  /// Throws: precondition_error if MPI is finalised; error if the library refuses.
   mpi_channel(mpi_channel const& whole, rank_selection const& part) {
+    expect_not_finalised();
     int const colour = part.members.empty() ? MPI_UNDEFINED : part.members.front();
     begin(MPI_Comm_split(whole.comm_, colour, part.rank, &comm_), "MPI_Comm_split: ");
   }
@@ -78,8 +79,15 @@ class mpi_channel {
     return is_initialised != 0 && is_finalised == 0;
   }
 
+  /// Throws: precondition_error if MPI has been finalised: any other call would end the program.
+  static void expect_not_finalised() {
+    int is_finalised = 0;
+    MPI_Finalized(&is_finalised);
+    expects(is_finalised == 0, "mpi_session: MPI is finalised already");
+  }
   /// Throws: precondition_error unless MPI takes calls of any thread at any time.
   static void expect_any_thread() {
+    expect_not_finalised();
     int level = MPI_THREAD_SINGLE;
     MPI_Query_thread(&level);
     expects(level == MPI_THREAD_MULTIPLE,
@@ -137,11 +145,9 @@ class mpi_channel {
  private:
   static void expect_usable(MPI_Comm of_user) {
     int is_initialised = 0;
-    int is_finalised = 0;
     MPI_Initialized(&is_initialised);
-    MPI_Finalized(&is_finalised);
     expects(is_initialised != 0, "mpi_session: MPI is not initialised, call MPI_Init before");
-    expects(is_finalised == 0, "mpi_session: MPI is finalised already");
+    expect_not_finalised();
     expects(of_user != MPI_COMM_NULL, "mpi_session: the communicator is MPI_COMM_NULL");
     int is_inter = 0;
     MPI_Comm_test_inter(of_user, &is_inter);

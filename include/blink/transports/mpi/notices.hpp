@@ -4,13 +4,16 @@
 #include <blink/collective.hpp>
 #include <blink/collectives/call_signature.hpp>
 #include <blink/collectives/collective_error.hpp>
+#include <blink/collectives/lane.hpp>
 #include <blink/collectives/stall.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/memory_source.hpp>
 #include <blink/transports/mpi/channel.hpp>
+#include <blink/transports/patience.hpp>
 #include <blink/transports/shown_bytes.hpp>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -18,12 +21,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
 
 /// What the ranks of an MPI communicator tell each other beside the data: which call they enter,
-/// that something failed, that they leave.
+/// that something failed, for whom they wait, that they leave.
 ///
 /// A rank announces each call to its neighbours and ends the call only when all of them have
 /// announced theirs. So a neighbour is at most one call ahead, and two receives in turn are enough
@@ -50,9 +54,12 @@ class mpi_notices {
   /// Tells `neighbours` about the next call.
   ///
   /// wires: where the tags of the schedule begin
+  /// lanes: that this rank walks
   void enter(call_record const& record, int wires, std::vector<int> const& neighbours,
-             shown_bytes const& shown) {
+             shown_bytes const& shown, lane_list const& lanes) {
     ++call_;
+    lanes_ = lanes;
+    waits_since_ = 0;
     present_ = static_cast<collective>(record.signature.kind);
     neighbours_ = &neighbours;
     mine_ = {record.signature.fingerprint(), static_cast<std::uint32_t>(wires), false, 0};
@@ -130,35 +137,42 @@ class mpi_notices {
   }
 
   [[nodiscard]] int rank_count() const { return channel_->rank_count(); }
-  [[nodiscard]] std::string who() const { return "rank " + std::to_string(channel_->rank()); }
-  /// What a rank says that gave up waiting: a neighbour that has left or has not come is the cause,
-  /// else whom it waits for.
-  [[nodiscard]] collective_error describe(stall const& where, double seconds) {
-    auto const text =
-        who() + ", " + std::string(to_text(where.kind)) +
-        (where.peer < 0 ? std::string()
-                        : ", tree " + std::to_string(where.tree) + ", chunk " +
-                              std::to_string(where.chunk) + " of " + std::to_string(where.chunks));
-    auto const cause = [&](int peer, std::string const& what) {
-      return collective_error(text + ": rank " + std::to_string(peer) + what, channel_->rank(),
-                              peer, where.tree, where.chunk);
-    };
-    auto const waited = " (waited " + std::to_string(seconds) + " s)";
-    auto const number = std::to_string(call_);
-    for (int const peer : *neighbours_) {
-      if (is_gone(peer) && !is_present(peer)) {
-        return cause(peer, " has left without entering call " + number);
+  [[nodiscard]] int rank() const { return channel_->rank(); }
+  [[nodiscard]] std::string who() const { return "rank " + std::to_string(rank()); }
+  /// Of the present call: its number, and who was told of it.
+  [[nodiscard]] std::uint64_t call() const { return call_; }
+  [[nodiscard]] std::vector<int> const& neighbours() const { return *neighbours_; }
+  // --- who waits for whom ---
+
+  /// This rank has waited since that time of `host_patience::now`; 0: it goes on.
+  void set_waiting(std::uint64_t since) { waits_since_ = since; }
+
+  /// Asks all others where they stand, until all have answered, the call has failed, or so long. A rank
+  /// answers while it waits, as it looks for notes then.
+  void ask(std::chrono::nanoseconds longest) {
+    answers_.assign(peers_.size(), std::nullopt);
+    tell_all(make_note(note_kind::question, {"", rank(), -1, -1, -1}));
+    auto const all_answered = [&] {
+      for (int peer = 0; peer < rank_count(); ++peer) {
+        if (peer != rank() && !is_gone(peer) && !answer_of(peer)) return false;
       }
+      return true;
+    };
+    auto const end = std::chrono::steady_clock::now() + longest;
+    for (look(); !all_answered() && !has_failed(call_); look()) {
+      if (std::chrono::steady_clock::now() > end) return;
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
-    for (int const peer : *neighbours_) {
-      if (!is_present(peer)) return cause(peer, " has not entered call " + number + waited);
-    }
-    if (where.peer >= 0) {
-      return cause(where.peer, (where.sends ? " has not taken it" : " has not sent it") + waited);
-    }
-    return {text + ": no progress in " + std::to_string(seconds) + " s", channel_->rank(), -1, -1,
-            -1};
   }
+  struct answer {
+    stall where;                    ///< `peer` is -1 if the rank waits for nobody
+    std::uint64_t nanoseconds = 0;  ///< that it has waited
+  };
+  /// To `ask`; nothing: none.
+  [[nodiscard]] std::optional<answer> const& answer_of(int peer) const {
+    return answers_[static_cast<std::size_t>(peer)];
+  }
+
   [[nodiscard]] bool is_gone(int peer) const {
     return peers_[static_cast<std::size_t>(peer)].is_gone;
   }
@@ -173,6 +187,7 @@ class mpi_notices {
 
   /// Says that this rank enters no further call.
   void say_goodbye() {
+    says_nothing_more_ = true;
     tell_all(make_note(note_kind::goodbye, {"", channel_->rank(), -1, -1, -1}));
   }
   /// Has everyone else said so, and got everything that this rank told?
@@ -198,16 +213,17 @@ class mpi_notices {
   }
 
  private:
-  enum class note_kind : std::int64_t { failure, goodbye };
+  enum class note_kind : std::int64_t { failure, goodbye, question, answer };
   struct note {
     std::int64_t kind = 0;
     std::int64_t rank = -1;
     std::int64_t peer = -1;
     std::int64_t tree = -1;
     std::int64_t chunk = -1;
-    std::int64_t disagrees = 0;
+    std::int64_t flag = 0;  // of a failure: do they disagree? Of an answer: does it send?
     std::uint64_t call = 0;
-    std::array<char, 456> text{};
+    std::uint64_t nanoseconds = 0;
+    std::array<char, 960> text{};
   };
   struct told_note {
     note content;
@@ -321,12 +337,14 @@ class mpi_notices {
       ++gone_;
       return;
     }
+    if (heard_.kind == static_cast<std::int64_t>(note_kind::question)) return answer_to(from);
+    if (heard_.kind == static_cast<std::int64_t>(note_kind::answer)) return take_answer(from);
     if (has_failed(heard_.call)) return;
     std::string_view const all(heard_.text.data(), heard_.text.size());
     failed_call_ = heard_.call;
     failure_ = collective_error(std::string(all.substr(0, all.find('\0'))), from,
                                 static_cast<int>(heard_.peer), static_cast<int>(heard_.tree),
-                                heard_.chunk, heard_.disagrees != 0);
+                                heard_.chunk, heard_.flag != 0);
   }
   [[nodiscard]] note make_note(note_kind kind, collective_error const& told) const {
     note result;
@@ -335,7 +353,7 @@ class mpi_notices {
     result.peer = told.peer;
     result.tree = told.tree;
     result.chunk = told.chunk;
-    result.disagrees = told.disagrees ? 1 : 0;
+    result.flag = told.disagrees ? 1 : 0;
     result.call = failed_call_;
     std::string_view const text = told.what();
     text.substr(0, result.text.size() - 1).copy(result.text.data(), result.text.size() - 1);
@@ -343,11 +361,43 @@ class mpi_notices {
   }
   void tell_all(note const& content) {
     for (int peer = 0; peer < rank_count(); ++peer) {
-      if (peer == channel_->rank()) continue;
-      auto& sent = *told_.emplace_back(std::make_unique<told_note>());
-      sent.content = content;
-      channel_->send(&sent.content, sizeof(note), peer, note_tag, sent.request);
+      if (peer != rank()) tell(peer, content);
     }
+  }
+  void tell(int peer, note const& content) {
+    auto& sent = *told_.emplace_back(std::make_unique<told_note>());
+    sent.content = content;
+    channel_->send(&sent.content, sizeof(note), peer, note_tag, sent.request);
+  }
+
+  // Outside of calls a rank does not answer: it waits for nobody. Nor after its goodbye, after which a
+  // peer may hear nobody any more.
+  void answer_to(int peer) {
+    if (!present_ || says_nothing_more_) return;
+    stall const where = present_stall();
+    auto result = make_note(note_kind::answer, {"", rank(), where.peer, where.tree, where.chunk});
+    result.flag = where.sends ? 1 : 0;
+    if (waits_since_ != 0) result.nanoseconds = host_patience::now() - waits_since_;
+    tell(peer, result);
+  }
+  void take_answer(int from) {
+    if (answers_.empty()) return;
+    answer result;
+    result.where.peer = static_cast<int>(heard_.peer);
+    result.where.sends = heard_.flag != 0;
+    result.where.tree = static_cast<int>(heard_.tree);
+    result.where.chunk = heard_.chunk;
+    result.nanoseconds = heard_.nanoseconds;
+    answers_[static_cast<std::size_t>(from)] = result;
+  }
+  // Whom a lane waits for, else who has not come.
+  [[nodiscard]] stall present_stall() const {
+    stall result = find_stall(*present_, lanes_.first, lanes_.count);
+    for (std::size_t k = 0; k < neighbours_->size() && result.peer < 0; ++k) {
+      int const peer = (*neighbours_)[k];
+      if (!peers_[static_cast<std::size_t>(peer)].is_present) result.peer = peer;
+    }
+    return result;
   }
 
   mpi_channel* channel_;
@@ -364,6 +414,10 @@ class mpi_notices {
   note heard_;
   MPI_Request listening_ = MPI_REQUEST_NULL;
   std::vector<std::unique_ptr<told_note>> told_;
+  lane_list lanes_{};                           // of the present call
+  std::uint64_t waits_since_ = 0;               // 0: not at all
+  std::vector<std::optional<answer>> answers_;  // by rank
+  bool says_nothing_more_ = false;
   int gone_ = 0;
   unsigned asked_ = 0;
 };

@@ -24,6 +24,7 @@ class mpi_patience {
       : options_(options), notices_(&notices) {}
 
   [[nodiscard]] status after_progress() {
+    if (idle_ > options_.spins) notices_->set_waiting(0);
     idle_ = 0;
     return notices_->is_aborted() ? status::aborted : status::ok;
   }
@@ -37,6 +38,7 @@ class mpi_patience {
     std::uint64_t const time = now();
     if (idle_ == options_.spins + 1) {
       idle_since_ = time;
+      notices_->set_waiting(time);
       nap_ = shortest_nap;
     }
     if (time - idle_since_ > static_cast<std::uint64_t>(options_.deadline.count()) ||
@@ -48,6 +50,7 @@ class mpi_patience {
     } else {
       --idle_;  // stays here
       std::this_thread::sleep_for(nap_);
+      notices_->look();  // costs nothing beside the nap, and who asks is answered soon
       nap_ = std::min(2 * nap_, std::max(options_.sleep, shortest_nap));
     }
     return status::ok;

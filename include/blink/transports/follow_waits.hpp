@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/stall.hpp>
+#include <blink/config.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// Who waits for whom, from one rank on.
+struct waiting_way {
+  std::vector<int> ranks;  ///< each waits for the next one
+  bool has_end = false;    ///< does the last one wait for nobody, as far as is known?
+  std::string text;  ///< "rank 1 to send it, which waits for rank 2, tree 0, chunk 3 to take it"
+};
+
+/// ", tree 0, chunk 3 of 8"; empty if no lane is blocked.
+[[nodiscard]] inline std::string place_of(stall const& where) {
+  if (where.peer < 0) return {};
+  return ", tree " + std::to_string(where.tree) + ", chunk " + std::to_string(where.chunk) +
+         " of " + std::to_string(where.chunks);
+}
+
+/// Follows who waits for whom.
+///
+/// where:   of the rank that begins
+/// first:   whom that one waits for
+/// name:    the text for a rank
+/// waiting: where a rank stands; nothing: it does not wait, or does not say
+template <class Name, class Waiting>
+[[nodiscard]] BLINK_COLD waiting_way follow_waits(stall const& where, int rank, int first,
+                                                  Name const& name, Waiting const& waiting) {
+  constexpr std::size_t most_told = 4;  // of many, and the last one
+  waiting_way way;
+  std::string last;
+  stall at = where;
+  at.peer = first;
+  while (at.peer >= 0 && at.peer != rank &&
+         std::find(way.ranks.begin(), way.ranks.end(), at.peer) == way.ranks.end()) {
+    std::size_t const step = way.ranks.size();
+    std::string part = step == 0 ? "" : ", which waits for ";
+    part += name(at.peer);
+    if (step > 0 && at.tree >= 0) {
+      part += ", tree " + std::to_string(at.tree) + ", chunk " + std::to_string(at.chunk);
+    }
+    part += at.tree < 0 ? " to come" : at.sends ? " to take it" : " to send it";
+    if (step < most_told) way.text += part;
+    last = step < most_told ? "" : (step == most_told ? "" : ", …") + part;
+    way.ranks.push_back(at.peer);
+    std::optional<stall> const next = waiting(at.peer);
+    way.has_end = !next;
+    if (!next) break;
+    at = *next;
+  }
+  way.text += last;
+  return way;
+}
+
+}  // namespace blink::inline BLINK_ABI

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collective.hpp>
+#include <blink/collectives/collective_error.hpp>
+#include <blink/collectives/stall.hpp>
+#include <blink/config.hpp>
+#include <blink/transports/follow_waits.hpp>
+#include <blink/transports/mpi/notices.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// What a rank says that gave up waiting: who is the cause, as far as can be known, and who waits for
+/// whom on the way there.
+///
+/// The cause is, in this order: a neighbour that has left; one that has not come and does not answer
+/// either; one that does not answer, or goes on, found by following who waits for whom; where all
+/// wait for each other in the end, the one that began last, as it was late.
+///
+/// Time: at most half of the deadline, for the answers: a rank that is stopped gives none.
+[[nodiscard]] BLINK_COLD inline collective_error describe_stall(stall const& where,
+                                                                mpi_notices& notices,
+                                                                std::chrono::nanoseconds deadline) {
+  auto const name = [](int peer) { return "rank " + std::to_string(peer); };
+  int const rank = notices.rank();
+  auto const text = name(rank) + ", " + std::string(to_text(where.kind)) + place_of(where) + ": ";
+  auto const cause = [&](int peer, std::string const& what) {
+    return collective_error(text + what, rank, peer, where.tree, where.chunk);
+  };
+  auto const waited =
+      " (waited " + std::to_string(std::chrono::duration<double>(deadline).count()) + " s)";
+  auto const call = " call " + std::to_string(notices.call());
+  // As it is now: who is late may come while the others answer.
+  std::vector<int> absent;
+  for (int const peer : notices.neighbours()) {
+    if (notices.is_present(peer)) continue;
+    if (notices.is_gone(peer)) return cause(peer, name(peer) + " has left without entering" + call);
+    absent.push_back(peer);
+  }
+  notices.ask(deadline / 2);
+  if (notices.has_failed(notices.call())) return notices.failure();
+  for (int const peer : absent) {
+    if (notices.answer_of(peer)) continue;  // held up in a call before: who holds it up?
+    auto const how = notices.is_present(peer) ? " was late for" : " has not entered";
+    return cause(peer, name(peer) + how + call + waited);
+  }
+  int const first = where.peer < 0 && !absent.empty() ? absent.front() : where.peer;
+  auto const way = follow_waits(where, rank, first, name, [&](int peer) -> std::optional<stall> {
+    auto const& answer = notices.answer_of(peer);
+    if (!answer || answer->where.peer < 0) return std::nullopt;
+    return answer->where;
+  });
+  if (way.ranks.empty()) return {text + "no progress" + waited, rank, -1, -1, -1};
+  int culprit = way.ranks.back();
+  if (way.has_end) {
+    return cause(culprit, "waits for " + way.text + ", which " +
+                              (notices.is_gone(culprit)     ? "has left"
+                               : notices.answer_of(culprit) ? "is busy"
+                                                            : "does not answer") +
+                              waited);
+  }
+  std::uint64_t shortest = UINT64_MAX;
+  for (int const peer : way.ranks) {
+    auto const nanoseconds = notices.answer_of(peer)->nanoseconds;
+    if (nanoseconds < shortest) culprit = peer;
+    shortest = std::min(shortest, nanoseconds);
+  }
+  return cause(culprit, "waits for " + way.text + "; " + name(culprit) + " has come last" + waited);
+}
+
+}  // namespace blink::inline BLINK_ABI
