@@ -55,6 +55,14 @@ class mpi_patience {
     }
     return status::ok;
   }
+  /// See `tested_patience`.
+  [[nodiscard]] status after_idle_tests(std::uint64_t nanoseconds) {
+    notices_->look();
+    notices_->set_waiting(now() - nanoseconds);
+    bool const is_late = nanoseconds > static_cast<std::uint64_t>(options_.deadline.count());
+    return is_late || notices_->is_deserted() ? status::timed_out : status::ok;
+  }
+  void go_on() { notices_->set_waiting(0); }
   [[nodiscard]] static std::uint64_t now() { return host_patience::now(); }
 
  private:
@@ -66,6 +74,6 @@ class mpi_patience {
   std::uint64_t idle_since_ = 0;
   std::chrono::nanoseconds nap_ = shortest_nap;
 };
-static_assert(patience<mpi_patience>);
+static_assert(tested_patience<mpi_patience>);
 
 }  // namespace blink::inline BLINK_ABI
