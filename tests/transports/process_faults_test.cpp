@@ -387,13 +387,13 @@ void call_against_barrier(int ranks, bool odd_one_calls) {
       if ((rank == 1) != odd_one_calls) {
         blink::barrier(me);
       } else {
-        sum_up(me, blink::star_schedule(ranks), 500);
+        call_form(me, form::sum, blink::star_schedule(ranks), 500);
       }
     } catch (blink::collective_error const& failure) {
       if (!failure.disagrees) return std::string("no difference: ") + failure.what();
       if (clock_type::now() - begin > std::chrono::seconds(10)) return "late";
       auto smaller = me.shrink();
-      sum_up(smaller, blink::star_schedule(smaller.rank_count()), 10);
+      call_form(smaller, form::sum, blink::star_schedule(smaller.rank_count()), 10);
       return std::to_string(smaller.rank_count()) + " ranks, " + failure.what();
     }
     return "no error";
