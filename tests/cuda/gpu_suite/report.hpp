@@ -42,6 +42,13 @@ class part {
     std::printf("  %s: %s: %s\n", name_.c_str(), where.c_str(), what.c_str());
   }
   void figure(std::string const& name, double value) { figures_.emplace_back(name, value); }
+  /// A figure that has a bar to reach; a note says so where it does not.
+  void at_least(std::string const& name, double bar, double value) {
+    compare(name, " (at least ", bar, value, value >= bar);
+  }
+  void at_most(std::string const& name, double bar, double value) {
+    compare(name, " (at most ", bar, value, value <= bar);
+  }
   void note(std::string const& text) { notes_.push_back(text); }
   void end() {
     took_ = elapsed();
@@ -74,6 +81,12 @@ class part {
 
  private:
   using clock = std::chrono::steady_clock;
+  void compare(std::string const& name, char const* way, double bar, double value, bool is_met) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%g", bar);
+    figure(name + way + text + ")", value);
+    if (!is_met) note(name + way + text + "): missed");
+  }
   [[nodiscard]] double elapsed() const {
     return std::chrono::duration<double>(clock::now() - begin_).count();
   }
