@@ -15,6 +15,7 @@
 #include <blink/transports/mpi/describe_stall.hpp>
 #include <blink/transports/mpi/notices.hpp>
 #include <blink/transports/mpi/patience.hpp>
+#include <blink/transports/mpi/survivors.hpp>
 #include <blink/transports/mpi/wires.hpp>
 #include <blink/transports/patience.hpp>
 #include <blink/transports/prepared_schedule.hpp>
@@ -270,9 +271,21 @@ class basic_mpi_session {
   };
   basic_mpi_session(basic_mpi_session& whole, part_offer& own, part_offer::nothing,
                     rank_selection const&)
-      : options_(whole.options_),
-        state_(new detail::mpi_state(std::move(own.channel), whole.state_->shown_with_two)) {
-    begin();
+      : basic_mpi_session(whole, std::move(own.channel)) {}
+
+  /// After a failure: a session of the ranks that are left, in their order, with calls and schedules
+  /// of its own. Every rank that goes on calls it; it waits for those that do not for as long as the
+  /// deadline, and not at all for those whose session has ended.
+  ///
+  /// A rank that stops between the agreement and the end of this call holds up the others in the library.
+  /// The session that failed waits at its end for ranks that hang, for as long as the deadline.
+  ///
+  /// Throws: collective_error if the others went on without this rank, because it came too late, or did
+  ///         not agree in time; precondition_error if MPI is finalised; error if the library refuses.
+  [[nodiscard]] basic_mpi_session shrink() {
+    mpi_channel::expect_not_finalised();
+    survivor_agreement agreement(state_->notices, options_.waits.deadline);
+    return basic_mpi_session(*this, mpi_channel::among(state_->channel, agreement.settle()));
   }
 
   /// Says that this rank enters no further call. Returns whether the destructor need not wait any
@@ -306,6 +319,12 @@ class basic_mpi_session {
   }
 
  private:
+  basic_mpi_session(basic_mpi_session const& whole, mpi_channel channel)
+      : options_(whole.options_),
+        state_(new detail::mpi_state(std::move(channel), whole.state_->shown_with_two)) {
+    begin();
+  }
+
   struct prepared_wires {
     prepared_wires(detail::mpi_state& state, schedule const& source, wire_layout const& layout,
                    pipeline_costs const& costs, int first_tag)

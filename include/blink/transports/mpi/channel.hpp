@@ -52,6 +52,25 @@ class mpi_channel {
     int const colour = part.members.empty() ? MPI_UNDEFINED : part.members.front();
     begin(MPI_Comm_split(whole.comm_, colour, part.rank, &comm_), "MPI_Comm_split: ");
   }
+  /// Collective over the selected ranks of `whole` alone, of which this is one: it waits for those, and for
+  /// no other.
+  ///
+  /// Throws: as above.
+  [[nodiscard]] static mpi_channel among(mpi_channel const& whole,
+                                         std::vector<int> const& members) {
+    expect_not_finalised();
+    MPI_Group all = MPI_GROUP_NULL;
+    MPI_Group some = MPI_GROUP_NULL;
+    MPI_Comm_group(whole.comm_, &all);
+    MPI_Group_incl(all, static_cast<int>(members.size()), members.data(), &some);
+    mpi_channel result;
+    // Libraries may send messages with this tag, and sessions receive those with lower ones.
+    int const code = MPI_Comm_create_group(whole.comm_, some, whole.largest_tag_, &result.comm_);
+    MPI_Group_free(&some);
+    MPI_Group_free(&all);
+    result.begin(code, "MPI_Comm_create_group: ");
+    return result;
+  }
   mpi_channel(mpi_channel&& other) noexcept
       : comm_(std::exchange(other.comm_, MPI_COMM_NULL)),
         rank_(other.rank_),
@@ -143,6 +162,7 @@ class mpi_channel {
   }
 
  private:
+  mpi_channel() = default;
   static void expect_usable(MPI_Comm of_user) {
     int is_initialised = 0;
     MPI_Initialized(&is_initialised);

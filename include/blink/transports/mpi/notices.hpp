@@ -7,6 +7,7 @@
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/stall.hpp>
 #include <blink/config.hpp>
+#include <blink/error.hpp>
 #include <blink/transports/memory_source.hpp>
 #include <blink/transports/mpi/channel.hpp>
 #include <blink/transports/patience.hpp>
@@ -22,9 +23,18 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
+
+/// What ranks say of who goes on after a failure, see `survivor_agreement`.
+enum class survivor_word : std::int64_t { asks, proposes, accepts, refuses, decides };
+struct survivor_note {
+  survivor_word word = survivor_word::asks;
+  int from = -1;
+  std::vector<int> members{};  ///< of a proposal or a decision, by rising rank
+};
 
 /// What the ranks of an MPI communicator tell each other beside the data: which call they enter,
 /// that something failed, for whom they wait, that they leave.
@@ -185,6 +195,30 @@ class mpi_notices {
     return false;
   }
 
+  // --- who goes on after a failure ---
+
+  /// Throws: error for more ranks than a note can name.
+  void say(int peer, survivor_note const& word) {
+    auto result = make_note(note_kind::survivors, {"", rank(), -1, -1, -1});
+    result.flag = static_cast<std::int64_t>(word.word);
+    for (int const member : word.members) {
+      auto const at = static_cast<std::size_t>(member);
+      if (at / 8 >= result.text.size()) {
+        throw error("mpi_session: rank " + std::to_string(member) +
+                    " is more than a note can name");
+      }
+      result.text[at / 8] = static_cast<char>(result.text[at / 8] | 1 << at % 8);
+    }
+    tell(peer, result);
+  }
+  /// What was said to this rank since it asked last, in order.
+  [[nodiscard]] std::optional<survivor_note> next_word() {
+    if (words_.empty()) return std::nullopt;
+    auto result = std::move(words_.front());
+    words_.erase(words_.begin());
+    return result;
+  }
+
   /// Says that this rank enters no further call.
   void say_goodbye() {
     says_nothing_more_ = true;
@@ -213,17 +247,18 @@ class mpi_notices {
   }
 
  private:
-  enum class note_kind : std::int64_t { failure, goodbye, question, answer };
+  enum class note_kind : std::int64_t { failure, goodbye, question, answer, survivors };
   struct note {
     std::int64_t kind = 0;
     std::int64_t rank = -1;
     std::int64_t peer = -1;
     std::int64_t tree = -1;
     std::int64_t chunk = -1;
-    std::int64_t flag = 0;  // of a failure: do they disagree? Of an answer: does it send?
+    // Of a failure: do they disagree? Of an answer: does it send? Of survivors: the word.
+    std::int64_t flag = 0;
     std::uint64_t call = 0;
     std::uint64_t nanoseconds = 0;
-    std::array<char, 960> text{};
+    std::array<char, 960> text{};  // of survivors: a bit for each member
   };
   struct told_note {
     note content;
@@ -339,6 +374,7 @@ class mpi_notices {
     }
     if (heard_.kind == static_cast<std::int64_t>(note_kind::question)) return answer_to(from);
     if (heard_.kind == static_cast<std::int64_t>(note_kind::answer)) return take_answer(from);
+    if (heard_.kind == static_cast<std::int64_t>(note_kind::survivors)) return take_word(from);
     if (has_failed(heard_.call)) return;
     std::string_view const all(heard_.text.data(), heard_.text.size());
     failed_call_ = heard_.call;
@@ -390,6 +426,16 @@ class mpi_notices {
     result.nanoseconds = heard_.nanoseconds;
     answers_[static_cast<std::size_t>(from)] = result;
   }
+  void take_word(int from) {
+    survivor_note word{static_cast<survivor_word>(heard_.flag), from, {}};
+    for (int member = 0; member < rank_count(); ++member) {
+      auto const at = static_cast<std::size_t>(member);
+      if (at / 8 < heard_.text.size() && (heard_.text[at / 8] >> at % 8 & 1) != 0) {
+        word.members.push_back(member);
+      }
+    }
+    words_.push_back(std::move(word));
+  }
   // Whom a lane waits for, else who has not come.
   [[nodiscard]] stall present_stall() const {
     stall result = find_stall(*present_, lanes_.first, lanes_.count);
@@ -417,6 +463,7 @@ class mpi_notices {
   lane_list lanes_{};                           // of the present call
   std::uint64_t waits_since_ = 0;               // 0: not at all
   std::vector<std::optional<answer>> answers_;  // by rank
+  std::vector<survivor_note> words_;            // that were not taken yet
   bool says_nothing_more_ = false;
   int gone_ = 0;
   unsigned asked_ = 0;
