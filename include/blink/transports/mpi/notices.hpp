@@ -10,6 +10,7 @@
 #include <blink/error.hpp>
 #include <blink/transports/memory_source.hpp>
 #include <blink/transports/mpi/channel.hpp>
+#include <blink/transports/mpi/note.hpp>
 #include <blink/transports/patience.hpp>
 #include <blink/transports/shown_bytes.hpp>
 
@@ -27,14 +28,6 @@
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
-
-/// What ranks say of who goes on after a failure, see `survivor_agreement`.
-enum class survivor_word : std::int64_t { asks, proposes, accepts, refuses, decides };
-struct survivor_note {
-  survivor_word word = survivor_word::asks;
-  int from = -1;
-  std::vector<int> members{};  ///< of a proposal or a decision, by rising rank
-};
 
 /// What the ranks of an MPI communicator tell each other beside the data: which call they enter,
 /// that something failed, for whom they wait, that they leave.
@@ -140,7 +133,7 @@ class mpi_notices {
     if (has_failed(call)) return;
     failure_ = failure;
     failed_call_ = call;
-    tell_all(make_note(note_kind::failure, failure));
+    tell_all(note(note::failure, call, failure));
   }
   [[nodiscard]] collective_error failure() const {
     return failure_.value_or(collective_error("no failure", -1, -1, -1, -1));
@@ -161,7 +154,7 @@ class mpi_notices {
   /// answers while it waits, as it looks for notes then.
   void ask(std::chrono::nanoseconds longest) {
     answers_.assign(peers_.size(), std::nullopt);
-    tell_all(make_note(note_kind::question, {"", rank(), -1, -1, -1}));
+    tell_all(note(note::question, call_, {"", rank(), -1, -1, -1}));
     auto const all_answered = [&] {
       for (int peer = 0; peer < rank_count(); ++peer) {
         if (peer != rank() && !is_gone(peer) && !answer_of(peer)) return false;
@@ -198,19 +191,7 @@ class mpi_notices {
   // --- who goes on after a failure ---
 
   /// Throws: error for more ranks than a note can name.
-  void say(int peer, survivor_note const& word) {
-    auto result = make_note(note_kind::survivors, {"", rank(), -1, -1, -1});
-    result.flag = static_cast<std::int64_t>(word.word);
-    for (int const member : word.members) {
-      auto const at = static_cast<std::size_t>(member);
-      if (at / 8 >= result.text.size()) {
-        throw error("mpi_session: rank " + std::to_string(member) +
-                    " is more than a note can name");
-      }
-      result.text[at / 8] = static_cast<char>(result.text[at / 8] | 1 << at % 8);
-    }
-    tell(peer, result);
-  }
+  void say(int peer, survivor_note const& word) { tell(peer, note(word)); }
   /// What was said to this rank since it asked last, in order.
   [[nodiscard]] std::optional<survivor_note> next_word() {
     if (words_.empty()) return std::nullopt;
@@ -222,7 +203,7 @@ class mpi_notices {
   /// Says that this rank enters no further call.
   void say_goodbye() {
     says_nothing_more_ = true;
-    tell_all(make_note(note_kind::goodbye, {"", channel_->rank(), -1, -1, -1}));
+    tell_all(note(note::goodbye, call_, {"", rank(), -1, -1, -1}));
   }
   /// Has everyone else said so, and got everything that this rank told?
   [[nodiscard]] bool all_are_gone() {
@@ -247,19 +228,7 @@ class mpi_notices {
   }
 
  private:
-  enum class note_kind : std::int64_t { failure, goodbye, question, answer, survivors };
-  struct note {
-    std::int64_t kind = 0;
-    std::int64_t rank = -1;
-    std::int64_t peer = -1;
-    std::int64_t tree = -1;
-    std::int64_t chunk = -1;
-    // Of a failure: do they disagree? Of an answer: does it send? Of survivors: the word.
-    std::int64_t flag = 0;
-    std::uint64_t call = 0;
-    std::uint64_t nanoseconds = 0;
-    std::array<char, 960> text{};  // of survivors: a bit for each member
-  };
+  using note = detail::mpi_note;
   struct told_note {
     note content;
     MPI_Request request = MPI_REQUEST_NULL;
@@ -367,33 +336,23 @@ class mpi_notices {
 
   void take_note() {
     auto const from = static_cast<int>(heard_.rank);
-    if (heard_.kind == static_cast<std::int64_t>(note_kind::goodbye)) {
-      at(from).is_gone = true;
-      ++gone_;
-      return;
+    switch (heard_.kind) {
+      case note::goodbye:
+        at(from).is_gone = true;
+        ++gone_;
+        return;
+      case note::question:
+        return answer_to(from);
+      case note::answer:
+        return take_answer(from);
+      case note::survivors:
+        words_.push_back(heard_.as_survivor_note(rank_count()));
+        return;
+      default:
+        if (has_failed(heard_.call)) return;
+        failed_call_ = heard_.call;
+        failure_ = heard_.as_failure();
     }
-    if (heard_.kind == static_cast<std::int64_t>(note_kind::question)) return answer_to(from);
-    if (heard_.kind == static_cast<std::int64_t>(note_kind::answer)) return take_answer(from);
-    if (heard_.kind == static_cast<std::int64_t>(note_kind::survivors)) return take_word(from);
-    if (has_failed(heard_.call)) return;
-    std::string_view const all(heard_.text.data(), heard_.text.size());
-    failed_call_ = heard_.call;
-    failure_ = collective_error(std::string(all.substr(0, all.find('\0'))), from,
-                                static_cast<int>(heard_.peer), static_cast<int>(heard_.tree),
-                                heard_.chunk, heard_.flag != 0);
-  }
-  [[nodiscard]] note make_note(note_kind kind, collective_error const& told) const {
-    note result;
-    result.kind = static_cast<std::int64_t>(kind);
-    result.rank = told.rank;
-    result.peer = told.peer;
-    result.tree = told.tree;
-    result.chunk = told.chunk;
-    result.flag = told.disagrees ? 1 : 0;
-    result.call = failed_call_;
-    std::string_view const text = told.what();
-    text.substr(0, result.text.size() - 1).copy(result.text.data(), result.text.size() - 1);
-    return result;
   }
   void tell_all(note const& content) {
     for (int peer = 0; peer < rank_count(); ++peer) {
@@ -411,7 +370,7 @@ class mpi_notices {
   void answer_to(int peer) {
     if (!present_ || says_nothing_more_) return;
     stall const where = present_stall();
-    auto result = make_note(note_kind::answer, {"", rank(), where.peer, where.tree, where.chunk});
+    note result(note::answer, call_, {"", rank(), where.peer, where.tree, where.chunk});
     result.flag = where.sends ? 1 : 0;
     if (waits_since_ != 0) result.nanoseconds = host_patience::now() - waits_since_;
     tell(peer, result);
@@ -425,16 +384,6 @@ class mpi_notices {
     result.where.chunk = heard_.chunk;
     result.nanoseconds = heard_.nanoseconds;
     answers_[static_cast<std::size_t>(from)] = result;
-  }
-  void take_word(int from) {
-    survivor_note word{static_cast<survivor_word>(heard_.flag), from, {}};
-    for (int member = 0; member < rank_count(); ++member) {
-      auto const at = static_cast<std::size_t>(member);
-      if (at / 8 < heard_.text.size() && (heard_.text[at / 8] >> at % 8 & 1) != 0) {
-        word.members.push_back(member);
-      }
-    }
-    words_.push_back(std::move(word));
   }
   // Whom a lane waits for, else who has not come.
   [[nodiscard]] stall present_stall() const {

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/collective_error.hpp>
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace blink::inline BLINK_ABI {
+
+/// What ranks say of who goes on after a failure, see `survivor_agreement`.
+enum class survivor_word : std::int64_t { asks, proposes, accepts, refuses, decides };
+struct survivor_note {
+  survivor_word word = survivor_word::asks;
+  int from = -1;
+  std::vector<int> members{};  ///< of a proposal or a decision, by rising rank
+};
+
+namespace detail {
+
+/// A message from a rank of an MPI communicator to another one beside calls: plain bytes, the same in every
+/// process.
+struct mpi_note {
+  enum kind_of_note : std::int64_t { failure, goodbye, question, answer, survivors };
+
+  std::int64_t kind = failure;
+  std::int64_t rank = -1;
+  std::int64_t peer = -1;
+  std::int64_t tree = -1;
+  std::int64_t chunk = -1;
+  std::int64_t flag = 0;  ///< failure: do they disagree? answer: does it send? survivors: the word
+  std::uint64_t call = 0;
+  std::uint64_t nanoseconds = 0;
+  std::array<char, 960> text{};  ///< survivors: a bit for each member
+
+  mpi_note() = default;
+  mpi_note(kind_of_note its_kind, std::uint64_t its_call, collective_error const& told)
+      : kind(its_kind),
+        rank(told.rank),
+        peer(told.peer),
+        tree(told.tree),
+        chunk(told.chunk),
+        flag(told.disagrees ? 1 : 0),
+        call(its_call) {
+    std::string_view const words = told.what();
+    words.substr(0, text.size() - 1).copy(text.data(), text.size() - 1);
+  }
+  /// Throws: error for a rank that it cannot name.
+  explicit mpi_note(survivor_note const& said)
+      : kind(survivors), rank(said.from), flag(static_cast<std::int64_t>(said.word)) {
+    for (int const member : said.members) {
+      auto const at = static_cast<std::size_t>(member);
+      if (at / 8 >= text.size()) {
+        throw error("mpi_session: rank " + std::to_string(member) +
+                    " is more than a note can name");
+      }
+      text[at / 8] = static_cast<char>(text[at / 8] | 1 << at % 8);
+    }
+  }
+
+  [[nodiscard]] collective_error as_failure() const {
+    std::string_view const all(text.data(), text.size());
+    return {std::string(all.substr(0, all.find('\0'))),
+            static_cast<int>(rank),
+            static_cast<int>(peer),
+            static_cast<int>(tree),
+            chunk,
+            flag != 0};
+  }
+  [[nodiscard]] survivor_note as_survivor_note(int rank_count) const {
+    survivor_note result{static_cast<survivor_word>(flag), static_cast<int>(rank), {}};
+    for (int member = 0; member < rank_count; ++member) {
+      auto const at = static_cast<std::size_t>(member);
+      if (at / 8 < text.size() && (text[at / 8] >> at % 8 & 1) != 0) {
+        result.members.push_back(member);
+      }
+    }
+    return result;
+  }
+};
+
+}  // namespace detail
+
+}  // namespace blink::inline BLINK_ABI
