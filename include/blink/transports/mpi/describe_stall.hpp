@@ -24,7 +24,8 @@ namespace blink::inline BLINK_ABI {
 /// either; one that does not answer, or goes on, found by following who waits for whom; where all
 /// wait for each other in the end, the one that began last, as it was late.
 ///
-/// Time: at most half of the deadline, for the answers: a rank that is stopped gives none.
+/// Time: none, if `mpi_patience` has asked the others already; else at most a quarter of the deadline,
+/// for the answers: a rank that is stopped gives none.
 [[nodiscard]] BLINK_COLD inline collective_error describe_stall(stall const& where,
                                                                 mpi_notices& notices,
                                                                 std::chrono::nanoseconds deadline) {
@@ -44,7 +45,7 @@ namespace blink::inline BLINK_ABI {
     if (notices.is_gone(peer)) return cause(peer, name(peer) + " has left without entering" + call);
     absent.push_back(peer);
   }
-  notices.ask(deadline / 2);
+  notices.wait_for_answers(notices.ask() ? deadline / 4 : std::chrono::nanoseconds{0});
   if (notices.has_failed(notices.call())) return notices.failure();
   for (int const peer : absent) {
     if (notices.answer_of(peer)) continue;  // held up in a call before: who holds it up?

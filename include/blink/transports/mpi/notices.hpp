@@ -61,8 +61,9 @@ class mpi_notices {
   void enter(call_record const& record, int wires, std::vector<int> const& neighbours,
              shown_bytes const& shown, lane_list const& lanes) {
     ++call_;
+    std::erase_if(told_, [&](auto& sent) { return channel_->is_done(sent->request); });
     lanes_ = lanes;
-    waits_since_ = 0;
+    set_waiting(0);
     present_ = static_cast<collective>(record.signature.kind);
     neighbours_ = &neighbours;
     mine_ = {record.signature.fingerprint(), static_cast<std::uint32_t>(wires), false, 0};
@@ -148,13 +149,22 @@ class mpi_notices {
   // --- who waits for whom ---
 
   /// This rank has waited since that time of `host_patience::now`; 0: it goes on.
-  void set_waiting(std::uint64_t since) { waits_since_ = since; }
+  void set_waiting(std::uint64_t since) {
+    waits_since_ = since;
+    if (since == 0) has_asked_ = false;
+  }
 
-  /// Asks all others where they stand, until all have answered, the call has failed, or so long. A rank
-  /// answers while it waits, as it looks for notes then.
-  void ask(std::chrono::nanoseconds longest) {
+  /// Asks all others where they stand, once while this rank waits. A rank answers while it waits, as it
+  /// looks for notes then. Returns: has it asked now?
+  bool ask() {
+    if (has_asked_) return false;
+    has_asked_ = true;
     answers_.assign(peers_.size(), std::nullopt);
     tell_all(note(note::question, call_, {"", rank(), -1, -1, -1}));
+    return true;
+  }
+  /// Until all have answered, the call has failed, or so long.
+  void wait_for_answers(std::chrono::nanoseconds longest) {
     auto const all_answered = [&] {
       for (int peer = 0; peer < rank_count(); ++peer) {
         if (peer != rank() && !is_gone(peer) && !answer_of(peer)) return false;
@@ -411,6 +421,7 @@ class mpi_notices {
   std::vector<std::unique_ptr<told_note>> told_;
   lane_list lanes_{};                           // of the present call
   std::uint64_t waits_since_ = 0;               // 0: not at all
+  bool has_asked_ = false;                      // since then
   std::vector<std::optional<answer>> answers_;  // by rank
   std::vector<survivor_note> words_;            // that were not taken yet
   bool says_nothing_more_ = false;

@@ -41,10 +41,7 @@ class mpi_patience {
       notices_->set_waiting(time);
       nap_ = shortest_nap;
     }
-    if (time - idle_since_ > static_cast<std::uint64_t>(options_.deadline.count()) ||
-        notices_->is_deserted()) {
-      return status::timed_out;
-    }
+    if (is_over(time - idle_since_)) return status::timed_out;
     if (idle_ - options_.spins <= options_.yields) {
       std::this_thread::yield();
     } else {
@@ -59,13 +56,19 @@ class mpi_patience {
   [[nodiscard]] status after_idle_tests(std::uint64_t nanoseconds) {
     notices_->look();
     notices_->set_waiting(now() - nanoseconds);
-    bool const is_late = nanoseconds > static_cast<std::uint64_t>(options_.deadline.count());
-    return is_late || notices_->is_deserted() ? status::timed_out : status::ok;
+    return is_over(nanoseconds) ? status::timed_out : status::ok;
   }
   void go_on() { notices_->set_waiting(0); }
   [[nodiscard]] static std::uint64_t now() { return host_patience::now(); }
 
  private:
+  // Asks the others in time: who is the cause shall be known at the deadline.
+  [[nodiscard]] bool is_over(std::uint64_t nanoseconds) {
+    auto const deadline = static_cast<std::uint64_t>(options_.deadline.count());
+    if (nanoseconds > deadline - deadline / 4) notices_->ask();
+    return nanoseconds > deadline || notices_->is_deserted();
+  }
+
   static constexpr std::chrono::nanoseconds shortest_nap{10000};
 
   patience_options options_;
