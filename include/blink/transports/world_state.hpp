@@ -164,15 +164,15 @@ class world_state {
 
   /// Returns when no rank touches the buffers of another any more: whoever is inside the failed call
   /// sees the failure after the chunk at hand and comes here too, or when it goes on; whoever is inside
-  /// an earlier one ends it. Ranks that may die may also be stopped: for those it waits `longest`, and
-  /// buffers of the failed call are theirs until they go on.
+  /// an earlier one ends it. For ranks that hang it waits `longest`: buffers of the failed call are
+  /// theirs until they go on.
   template <class Pause>
   void leave_after_failure(int rank, std::chrono::nanoseconds longest, Pause const& pause) {
     leave(rank);
     auto const end = std::chrono::steady_clock::now() + longest;
     for (int peer = 0; peer < rank_count(); ++peer) {
       while (at(peer).is_inside.load() == at_work) {
-        if (signs_ != nullptr && (has_died(peer) || std::chrono::steady_clock::now() > end)) break;
+        if (has_died(peer) || std::chrono::steady_clock::now() > end) break;
         pause();
       }
     }

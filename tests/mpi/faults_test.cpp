@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults put into sessions of MPI at random places: whatever happens to a rank, all others name it,
+// shrink the session to those that are left, and go on. BLINK_FAULTS=200 runs 50. A killed rank
+// ends the library itself, so ranks hang instead.
+
+#include <blink/collectives.hpp>
+#include <blink/transports/mpi.hpp>
+
+#include "support/fault_injection.hpp"
+#include "support/faulty_link.hpp"
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <utility>
+
+// Rooms may be compiled as one source.
+namespace mpi_faults_test {
+
+namespace {
+
+using blink_test::harm;
+using blink_test::injection;
+using session = blink::basic_mpi_session<blink_test::faulty<blink::mpi_link>>;
+
+constexpr auto deadline = std::chrono::milliseconds(400);
+
+/// Ranks that are through meet here; who hangs does so until all others have come.
+MPI_Comm end_of_fault = MPI_COMM_NULL;
+bool has_come = false;
+void meet() {
+  if (!std::exchange(has_come, true)) MPI_Barrier(end_of_fault);
+}
+
+std::string run_rank(session& me, injection const& planned) {
+  bool const is_victim = me.rank() == planned.victim;
+  if (is_victim) blink_test::arm(planned, meet, [] { std::this_thread::sleep_for(deadline / 6); });
+  std::chrono::steady_clock::time_point entered;
+  try {
+    blink_test::call_on(me, planned, is_victim, entered);
+  } catch (blink::collective_error const& failure) {
+    if (is_victim && !planned.is_mismatch()) return "told";  // when the others had gone on
+    if (auto wrong = blink_test::complaint(failure, planned); !wrong.empty()) return wrong;
+    auto smaller = me.shrink();
+    if (smaller.rank_count() != planned.ranks - (planned.is_mismatch() ? 0 : 1)) {
+      return "shrunk to " + std::to_string(smaller.rank_count());
+    }
+    blink_test::call_again(smaller, planned);
+    return "told";
+  }
+  return "no fault";
+}
+
+TEST(mpi_injected_faults, are_named_by_all_others_who_then_go_on) {
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  MPI_Comm_dup(MPI_COMM_WORLD, &end_of_fault);
+  blink::world_options options;
+  options.slot_bytes = 512;
+  options.window = 2;
+  options.waits.deadline = deadline;
+  // These programs run with several numbers of ranks, on two libraries.
+  int const number = std::max(blink_test::harms, blink_test::number_of_faults() / 4);
+  int happened = 0;
+  for (int seed = 0; seed < number; ++seed) {
+    injection const planned(static_cast<std::uint64_t>(seed), ranks);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": rank " + std::to_string(planned.victim) + " " +
+                 blink_test::harm_names[static_cast<std::size_t>(planned.what)]);
+    bool const is_shown = seed / blink_test::harms % 2 == 1;  // small inputs
+    session me(MPI_COMM_WORLD, options, is_shown ? std::size_t{1} << 12 : 0);
+    has_come = false;
+    auto const end = run_rank(me, planned);
+    blink_test::fault.operations_left = -1;
+    meet();
+    int const mine = end == "no fault" ? 0 : 1;
+    int told = 0;
+    MPI_Allreduce(&mine, &told, 1, MPI_INT, MPI_SUM, end_of_fault);
+    EXPECT_EQ(end, told > 0 ? "told" : "no fault");
+    EXPECT_TRUE(told > 0 || planned.what <= harm::delay);
+    if (told > 0) ++happened;
+  }
+  EXPECT_GE(happened, number / 2);
+  MPI_Comm_free(&end_of_fault);
+}
+
+}  // namespace
+
+}  // namespace mpi_faults_test

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Faults at random places of a loop of calls: whatever happens to a rank, all others name it, and go
+// on without it. For worlds of threads, processes and MPI.
+
+#include <blink/collectives.hpp>
+#include <blink/collectives/all_reduce_sparse.hpp>
+#include <blink/collectives/call_queue.hpp>
+#include <blink/collectives/exchange.hpp>
+#include <blink/collectives/grouped.hpp>
+
+#include "collective_case.hpp"
+#include "faulty_link.hpp"
+#include "random_schedules.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace blink_test {
+
+enum class harm { kill, stop, delay, count, type, reducer, operation, order };
+inline constexpr int harms = 8;
+inline constexpr std::array<char const*, harms> harm_names{
+    "killed",       "stopped (SIGSTOP)", "late, within the deadline", "another count",
+    "another type", "another reducer",   "another collective",        "a call left out"};
+
+/// Those that a program is to inject: BLINK_FAULTS, or two of each kind.
+inline int number_of_faults() {
+  char const* const text = std::getenv("BLINK_FAULTS");
+  return text == nullptr ? 2 * harms : std::max(1, std::atoi(text));
+}
+
+/// What the calls of a loop are, in turn.
+enum class form { sum, gather, grouped, started, sparse, exchange };
+inline constexpr int calls_of_loop = 6;  // one of each form
+/// Can a rank call it with another count, type or reducer, which ends the call of all? Where sizes are agreed
+/// about first, those that differ are told and the next call follows.
+inline bool compares_at_once(form what) {
+  return what != form::sparse && what != form::exchange;
+}
+/// Those that are all an all-reduce of as many elements are the same call.
+inline bool is_sum(form what) {
+  return what == form::sum || what == form::grouped || what == form::started;
+}
+
+/// A seeded fault: which rank of how many, what, in which call or at which operation.
+struct injection {
+  /// only_ranks: 0: two to four
+  explicit injection(std::uint64_t its_seed, int only_ranks = 0) : seed(its_seed) {
+    std::mt19937_64 random(seed * 7919 + 1);
+    what = static_cast<harm>(seed % harms);
+    ranks = only_ranks > 0 ? only_ranks : 2 + below(random, 3);
+    victim = below(random, ranks);
+    call = below(random, calls_of_loop);
+    first_form = below(random, calls_of_loop);
+    auto const fits = [&] {
+      if (what == harm::reducer) return is_sum(form_of(call));
+      if (what == harm::order) {
+        auto const next = call + 1 < calls_of_loop ? form_of(call + 1) : form::sum;
+        return !is_sum(form_of(call)) || !is_sum(next);
+      }
+      return (what != harm::count && what != harm::type) || compares_at_once(form_of(call));
+    };
+    while (!fits()) call = (call + 1) % calls_of_loop;
+    operation = below(random, 60);
+    // Every kind of call in one loop needs trees that carry all of them.
+    plan = random_schedule(random, ranks, blink::collective::all_gather);
+    for (auto& tree : plan.trees) {
+      tree.reduce_parent = random_parents(random, ranks, tree.root);
+      tree.broadcast_parent = random_parents(random, ranks, tree.root);
+      tree.reduce_route.clear();
+      tree.broadcast_route.clear();
+    }
+    count = 1 + static_cast<std::size_t>(below(random, 1500));
+  }
+
+  /// Do ranks disagree about a call?
+  [[nodiscard]] bool is_mismatch() const { return what >= harm::count; }
+  [[nodiscard]] form form_of(int of_call) const {
+    return static_cast<form>((first_form + of_call) % calls_of_loop);
+  }
+
+  std::uint64_t seed;
+  harm what{};
+  int ranks = 0, victim = 0, call = 0, first_form = 0, operation = 0;
+  blink::schedule plan;
+  std::size_t count = 0;
+};
+
+/// Memory of ranks that are threads, for as long as the program runs: of a call that fails because a rank
+/// hangs, buffers are that rank's until it goes on.
+template <class T>
+std::vector<T>& lasting_buffer(std::size_t count) {
+  static std::mutex mutex;
+  static std::deque<std::vector<T>> all;
+  std::lock_guard const lock(mutex);
+  return all.emplace_back(count);
+}
+
+/// Memory that calls of such a world take.
+template <class T, class World>
+decltype(auto) make_buffer(World& me, std::size_t count) {
+  if constexpr (!World::link_type::reaches) {
+    return std::vector<T>(count);
+  } else if constexpr (requires { me.template allocate<T>(count); }) {
+    return me.template allocate<T>(count);
+  } else {
+    return lasting_buffer<T>(count);
+  }
+}
+
+template <class T>
+void expect_all(T const* data, std::size_t count, int value) {
+  for (std::size_t k = 0; k < count; ++k) {
+    if (data[k] != static_cast<T>(value)) throw blink::error("a wrong value");
+  }
+}
+
+/// One call of a form by all ranks; throws if its result is wrong.
+template <class T = int, class World, class Reducer = blink::sum>
+void call_form(World& me, form what, blink::schedule const& trees, std::size_t count,
+               Reducer const& reduce = {}) {
+  constexpr auto all_reduce = blink::collective::all_reduce;
+  auto const ranks = static_cast<std::size_t>(me.rank_count());
+  auto&& in = make_buffer<T>(me, count);
+  auto&& out = make_buffer<T>(me, count * ranks);
+  std::fill(in.begin(), in.end(), static_cast<T>(me.rank() + 1));
+  T const* const from = in.data();
+  int const total = me.rank_count() * (me.rank_count() + 1) / 2;
+  auto& plan = me.prepare(trees);
+  switch (what) {
+    case form::sum:
+      blink::all_reduce(me, plan, from, out.data(), count, reduce);
+      return expect_all(out.data(), count, total);
+    case form::gather:
+      blink::all_gather(me, plan, from, out.data(), count);
+      for (std::size_t peer = 0; peer < ranks; ++peer) {
+        expect_all(out.data() + peer * count, count, static_cast<int>(peer) + 1);
+      }
+      return;
+    case form::grouped: {
+      std::size_t const half = count / 2;
+      std::vector<blink::buffer_part<T>> const parts{
+          {from, out.data(), half}, {from + half, out.data() + half, count - half}};
+      blink::grouped(me, plan, all_reduce, parts, reduce, 1000);
+      return expect_all(out.data(), count, total);
+    }
+    case form::started: {
+      blink::call_queue queue(me);
+      auto call = queue.start(all_reduce, plan, from, out.data(), count, reduce);
+      while (me.rank() == 0 && !call.test()) std::this_thread::yield();
+      call.wait();
+      return expect_all(out.data(), count, total);
+    }
+    case form::sparse: {
+      auto mask = blink::block_mask(count, 16);
+      mask.set(0);
+      std::fill(in.begin() + static_cast<std::ptrdiff_t>(mask.length(0)), in.end(), T{});
+      blink::all_reduce_sparse(me, plan, in.data(), mask, reduce);
+      expect_all(from, mask.length(0), total);
+      return expect_all(from + mask.length(0), count - mask.length(0), 0);
+    }
+    case form::exchange: {
+      int const next = (me.rank() + 1) % me.rank_count();
+      int const last = (me.rank() + me.rank_count() - 1) % me.rank_count();
+      blink::transfers list;
+      list.send(next, from, count);
+      list.receive(last, out.data(), count);
+      blink::exchange(me, blink::all_to_all_schedule(me.rank_count()), list);
+      return expect_all(out.data(), count, last + 1);
+    }
+  }
+}
+
+/// Lets the victim die, hang or be late: `happen` at the planned operation of this thread, or a nap.
+inline void arm(injection const& planned, void (*happen)(), void (*nap)()) {
+  if (planned.is_mismatch()) return;
+  fault.operations_left = planned.operation;
+  fault.happen = planned.what == harm::delay ? nap : happen;
+}
+
+/// What `call_on` may throw, for ranks that are to be told of a fault.
+///
+/// Returns: empty if it says what it should, else what is wrong
+inline std::string complaint(blink::collective_error const& told, injection const& planned) {
+  std::string const text = told.what();
+  if (text.find("rank " + std::to_string(planned.victim)) == std::string::npos) {
+    return "does not name the rank: " + text;
+  }
+  if (!planned.is_mismatch() && told.peer != planned.victim) return "names: " + text;
+  // Who leaves out the last call has left when the others come to it.
+  if (planned.what != harm::order && told.disagrees != planned.is_mismatch()) {
+    return "says of calls that differ: " + text;
+  }
+  return planned.what == harm::delay ? "did not wait: " + text : "";
+}
+
+/// Calls of each form in turn; the victim does something else in one of them. `entered`: when the
+/// last call began.
+template <class World>
+void call_on(World& me, injection const& planned, bool is_victim,
+             std::chrono::steady_clock::time_point& entered) {
+  using clock_type = std::chrono::steady_clock;
+  for (int call = 0; call < calls_of_loop; ++call) {
+    entered = clock_type::now();
+    bool const errs = is_victim && call == planned.call;
+    auto what = planned.form_of(call);
+    if (errs && planned.what == harm::order) continue;  // the next call comes too early
+    if (errs && planned.what == harm::operation) {
+      what = what == form::gather ? form::sum : form::gather;
+    }
+    std::size_t const count = planned.count + (errs && planned.what == harm::count ? 1 : 0);
+    if (errs && planned.what == harm::type) {
+      call_form<float>(me, what, planned.plan, count);
+    } else if (errs && planned.what == harm::reducer) {
+      call_form(me, what, planned.plan, count, blink::max{});
+    } else {
+      call_form(me, what, planned.plan, count);
+    }
+  }
+  fault.operations_left = -1;
+  entered = clock_type::now();
+  // Everyone needs everyone: nobody leaves before a fault is seen.
+  call_form(me, form::sum, planned.plan, planned.count);
+}
+
+/// Calls of several forms by those that are left.
+template <class World>
+void call_again(World& me, injection const& planned) {
+  for (int call = 0; call < 3; ++call) {
+    auto const what = static_cast<form>((call + static_cast<int>(planned.seed)) % calls_of_loop);
+    call_form(me, what, blink::star_schedule(me.rank_count()), planned.count);
+  }
+}
+
+}  // namespace blink_test
