@@ -157,7 +157,9 @@ void call_form(World& me, form what, blink::schedule const& trees, std::size_t c
       return expect_all(out.data(), count, total);
     }
     case form::started: {
-      blink::call_queue queue(me);
+      // Ranks may differ in who moves the data. Over MPI not every thread may.
+      bool const has_thread = !requires { me.expect_any_thread(); } && (count + ranks) % 2 == 0;
+      blink::call_queue queue(me, has_thread ? blink::progress::thread : blink::progress::in_waits);
       auto call = queue.start(all_reduce, plan, from, out.data(), count, reduce);
       while (me.rank() == 0 && !call.test()) std::this_thread::yield();
       call.wait();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults put into worlds of threads at random places: whatever happens to a rank, all others name it,
-// shrink the world to those that are left, and go on. BLINK_FAULTS=200 runs as many.
+// Faults put into worlds of threads at random places, over slots, direct reads and shaped links: whatever
+// happens to a rank, all others name it, shrink the world to those that are left, and go on.
+// BLINK_FAULTS=200 runs as many.
 
 #include <blink/collectives.hpp>
 #include <blink/transports/slots.hpp>
@@ -86,11 +87,11 @@ TEST(thread_faults, are_named_by_all_others_who_then_go_on) {
   int happened = 0;
   for (int seed = 0; seed < number; ++seed) {
     injection const planned(static_cast<std::uint64_t>(seed));
-    bool const by_slots = seed / blink_test::harms % 2 == 0;
-    if (by_slots ? inject<blink_test::faulty<blink::slot_link>>(planned)
-                 : inject<blink_test::faulty<blink::threads_link>>(planned)) {
-      ++happened;
-    }
+    constexpr std::array inject_over{inject<blink_test::faulty<blink::slot_link>>,
+                                     inject<blink_test::faulty<blink::threads_link>>,
+                                     inject<blink_test::faulty<blink::shaped_link>>};
+    auto const kind = static_cast<std::size_t>(seed / blink_test::harms) % inject_over.size();
+    if (inject_over[kind](planned)) ++happened;
   }
   EXPECT_GE(happened, number / 2);
 }
