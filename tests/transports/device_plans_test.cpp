@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the planner makes of the machines of the Blink paper, run as kernels are on emulated devices, one for
-// each GPU: counts that neither trees nor chunks divide, each element compared with a serial loop.
+// What the planner makes of the machines of the Blink paper, run as kernels are, on emulated devices, one
+// for each GPU: counts that neither trees nor chunks divide, each element compared with a serial loop.
 
 #include <blink/collective.hpp>
 #include <blink/collectives/choose_protocol.hpp>
@@ -60,8 +60,8 @@ blink::schedule planned(blink::topology const& machine, collective kind,
   return blink::make_schedule(machine, plan);
 }
 
-/// Calls along the plan on a device for each rank, each of which has room for so many blocks. The second call
-/// with the same buffers finds wires and slots as the first has left them.
+/// Calls along the plan on a device for each rank, each of which has room for so many blocks. The second
+/// call with the same buffers finds wires and slots as the first has left them.
 template <class World>
 void expect_exact(blink::schedule const& plan, collective kind, std::uint32_t blocks) {
   SCOPED_TRACE(blink::to_text(kind));
