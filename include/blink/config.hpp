@@ -11,6 +11,14 @@
 #define BLINK_HOST_DEVICE
 #endif
 
+/// Before a template that devices and hosts instantiate, each with links and groups of their own: nvcc is not
+/// to warn that those of hosts cannot be called on devices. Device code that does call them is an error still.
+#if defined(__NVCC__)
+#define BLINK_EITHER_SIDE _Pragma("nv_exec_check_disable")
+#else
+#define BLINK_EITHER_SIDE
+#endif
+
 /// Before an argument of a kernel that is only read: where its address is taken it is not copied.
 #if defined(__NVCC__)
 #define BLINK_KERNEL_CONSTANT __grid_constant__
