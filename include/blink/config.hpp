@@ -5,7 +5,10 @@
 
 #include <blink/version.hpp>
 
-#if defined(__CUDACC__)
+// On devices clang calls what it finds large, and hands it its arguments by way of local memory.
+#if defined(__clang__) && defined(__CUDA_ARCH__)
+#define BLINK_HOST_DEVICE __host__ __device__ __attribute__((always_inline))
+#elif defined(__CUDACC__)
 #define BLINK_HOST_DEVICE __host__ __device__
 #else
 #define BLINK_HOST_DEVICE
