@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Two ranks whose blocks are host threads: how the examples run, without a GPU, what they compile into
-// kernels.
+// Ranks whose blocks are host threads: how the examples run, without a GPU, what they compile into kernels.
+// Theirs are two.
 
 #include <blink/collectives/default_schedules.hpp>
+#include <blink/collectives/schedule.hpp>
 #include <blink/transports/cuda/block_work.hpp>
 #include <blink/transports/cuda/peer_memory.hpp>
 #include <blink/transports/prepared_schedule.hpp>
@@ -28,38 +29,39 @@ inline float sum_of_inputs(std::size_t k) {
   return input(0, k) + input(1, k);
 }
 
-/// All-reduces `count` elements on both ranks, by the reducer that `reducer_of(rank)` returns, along
-/// one tree in chunks of `chunk` elements. Returns what rank 1 gets.
-template <class ReducerOf>
-std::vector<float> all_reduce_on_host(std::size_t count, std::size_t chunk,
-                                      ReducerOf const& reducer_of) {
+/// All-reduces the inputs of all ranks along `plan`, through slots of so many bytes, by the reducer that
+/// `reducer_of(rank)` returns. Returns what each rank gets.
+template <class T, class ReducerOf>
+std::vector<std::vector<T>> all_reduce_on_host(blink::schedule const& plan,
+                                               std::vector<std::vector<T>> const& in,
+                                               std::size_t slot_bytes,
+                                               ReducerOf const& reducer_of) {
   using link = blink::slot_peer_link;
   using reducer = decltype(reducer_of(0));
   constexpr auto kind = blink::collective::all_reduce;
   blink::wire_layout layout;
-  layout.slot_bytes = chunk * sizeof(float);
-  blink::prepared_schedule prepared(blink::flat_schedule(ranks, 0), layout, {});
+  layout.slot_bytes = slot_bytes;
+  blink::prepared_schedule prepared(plan, layout, {});
   blink::counter abort = 0;
-  std::vector<std::vector<float>> in(ranks, std::vector<float>(count)), out = in;
-  std::vector<std::vector<blink::block_work<link, float>>> works(ranks);
+  auto out = in;
+  std::vector<std::vector<blink::block_work<link, T>>> works(in.size());
   {
     std::vector<std::jthread> blocks;
-    for (int rank = 0; rank < ranks; ++rank) {
+    for (int rank = 0; rank < plan.rank_count; ++rank) {
       auto const own = static_cast<std::size_t>(rank);
-      for (std::size_t k = 0; k < count; ++k) in[own][k] = input(rank, k);
       auto const lanes = prepared.tables().lanes(rank, kind);
       works[own].resize(lanes.count);
       for (std::size_t k = 0; k < lanes.count; ++k) {
         auto& work = works[own][k];
         work.here = lanes.first + k;
         prepared.set_call<blink::scheduled_chunks>(
-            *work.here, kind, prepared.equal_block(*work.here, kind, count),
-            blink::sizes_of<reducer, float>(), blink::order_of<reducer>, layout.slot_bytes);
+            *work.here, kind, prepared.equal_block(*work.here, kind, in[own].size()),
+            blink::sizes_of<reducer, T>(), blink::order_of<reducer>, layout.slot_bytes);
         work.link.wires = prepared.tables().wires();
         work.link.abort = &abort;
         work.link.bytes_of_slot = prepared.tables().layout().slot_bytes;
         work.link.own_rank = rank;
-        work.link.ranks = ranks;
+        work.link.ranks = plan.rank_count;
         work.buffers = {in[own].data(), out[own].data()};
         blocks.emplace_back([&work, &reducer_of, rank] {
           blink::walk_block(blink::lone_thread{}, work, 10'000'000'000, reducer_of(rank));
@@ -67,7 +69,19 @@ std::vector<float> all_reduce_on_host(std::size_t count, std::size_t chunk,
       }
     }
   }
-  return out[1];
+  return out;
+}
+
+/// `count` elements on both ranks, along one tree in chunks of `chunk` elements. Returns what rank 1 gets.
+template <class ReducerOf>
+std::vector<float> all_reduce_on_host(std::size_t count, std::size_t chunk,
+                                      ReducerOf const& reducer_of) {
+  std::vector<std::vector<float>> in(ranks, std::vector<float>(count));
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (std::size_t k = 0; k < count; ++k) in[static_cast<std::size_t>(rank)][k] = input(rank, k);
+  }
+  return all_reduce_on_host(blink::flat_schedule(ranks, 0), in, chunk * sizeof(float),
+                            reducer_of)[1];
 }
 
 inline int report(char const* what, bool is_right) {

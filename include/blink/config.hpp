@@ -5,10 +5,21 @@
 
 #include <blink/version.hpp>
 
-#if defined(__CUDACC__)
+// On devices clang calls what it finds large, and hands it its arguments by way of local memory.
+#if defined(__clang__) && defined(__CUDA_ARCH__)
+#define BLINK_HOST_DEVICE __host__ __device__ __attribute__((always_inline))
+#elif defined(__CUDACC__)
 #define BLINK_HOST_DEVICE __host__ __device__
 #else
 #define BLINK_HOST_DEVICE
+#endif
+
+/// Before a template that devices and hosts instantiate, each with links and groups of their own: nvcc is not
+/// to warn that those of hosts cannot be called on devices. Device code that does call them is an error still.
+#if defined(__NVCC__)
+#define BLINK_EITHER_SIDE _Pragma("nv_exec_check_disable")
+#else
+#define BLINK_EITHER_SIDE
 #endif
 
 /// Before an argument of a kernel that is only read: where its address is taken it is not copied.

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of every reducer on a device, beside the same steps on the host. Compiled wherever nvcc
-// is; exits with 77, "skipped", without a GPU.
+// The steps of every reducer on a device, beside the same steps on the host. Before that, without a GPU, too:
+// operations and storage types of other libraries in collectives on threads of the host, beside a plain loop.
+// Exits with 77, "skipped", if that went well and there is no GPU.
 
+#include <blink/collectives.hpp>
+#include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/reducers.hpp>
+#include <blink/transports/threads.hpp>
 
+#include "../../examples/cuda/host_ranks.hpp"
 #include "on_gpu.cuh"
+#include <cub/thread/thread_operators.cuh>
+#include <cub/util_type.cuh>
 #include <cuda/functional>
 #include <cuda/std/complex>
 #include <cuda/std/functional>
@@ -15,6 +22,7 @@
 #include <cuda_runtime.h>
 #include <thrust/functional.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -130,9 +138,124 @@ std::size_t all_differences() {
   return wrong;
 }
 
+// --- on the host ---
+
+/// A small whole number other than 0: what is made of those of all ranks every type here represents.
+int whole_input(int rank, std::size_t k) {
+  int const values[] = {1, -2, 2, -1, 3};
+  return values[(k * 7 + k / 5 + static_cast<std::size_t>(rank) * 3) % 5];
+}
+
+/// How many elements of an all-reduce differ from what a loop over the ranks makes of them: in a world of
+/// threads, and by what a kernel consists of, with a thread for each block.
+///
+/// make:  `make(rank, k)`, an input
+/// plain: `plain(total, next)`, what the reducer does, by other means
+template <class T, class Reducer, class Make, class Plain>
+std::size_t differences_on_hosts(char const* name, Reducer const& reduce, Make const& make,
+                                 Plain const& plain) {
+  std::size_t wrong = 0;
+  for (std::size_t const length : {std::size_t{3}, count}) {
+    std::vector<std::vector<T>> inputs(ranks), outputs(ranks);
+    for (int rank = 0; rank < ranks; ++rank) {
+      auto& own = inputs[static_cast<std::size_t>(rank)];
+      for (std::size_t k = 0; k < length; ++k) own.push_back(make(rank, k));
+    }
+    auto const look = [&] {
+      for (std::size_t k = 0; k < length; ++k) {
+        auto total = make(0, k);
+        for (int rank = 1; rank < ranks; ++rank) total = plain(total, make(rank, k));
+        for (auto const& own : outputs) wrong += is_near(own[k], total) ? 0 : 1;
+      }
+    };
+    for (auto const& plan : {blink::ring_schedule(ranks), blink::binomial_schedule(ranks, 1)}) {
+      outputs = inputs;
+      blink::thread_world threads(ranks);
+      threads.run([&](auto& me) {
+        auto const own = static_cast<std::size_t>(me.rank());
+        blink::all_reduce(me, plan, inputs[own].data(), outputs[own].data(), length, reduce);
+      });
+      look();
+
+      constexpr std::size_t slot_bytes = 512;
+      outputs = example::all_reduce_on_host(plan, inputs, slot_bytes, [&](int) { return reduce; });
+      look();
+    }
+  }
+  if (wrong > 0) std::printf("%s on the host: %zu elements differ\n", name, wrong);
+  return wrong;
+}
+
+/// The same for types that hold whole numbers; `plain` works on these.
+template <class T, class Reducer, class Plain>
+std::size_t differences_of_whole(char const* name, Reducer const& reduce, Plain const& plain) {
+  return differences_on_hosts<T>(
+      name, reduce,
+      [](int rank, std::size_t k) {
+        return static_cast<T>(static_cast<float>(whole_input(rank, k)));
+      },
+      [&](T const& total, T const& next) {
+        return static_cast<T>(
+            static_cast<float>(plain(static_cast<int>(static_cast<float>(total)),
+                                     static_cast<int>(static_cast<float>(next)))));
+      });
+}
+
+std::size_t all_differences_on_hosts() {
+  auto const add = [](int a, int b) { return a + b; };
+  auto const multiply = [](int a, int b) { return a * b; };
+  auto const larger = [](int a, int b) { return a < b ? b : a; };
+  auto const smaller = [](int a, int b) { return a < b ? a : b; };
+  std::size_t wrong = 0;
+  wrong += differences_of_whole<float>("cuda::std::plus<>", cuda::std::plus<>{}, add);
+  wrong += differences_of_whole<double>("cuda::std::plus<double>", cuda::std::plus<double>{}, add);
+  wrong +=
+      differences_of_whole<float>("cuda::std::multiplies<>", cuda::std::multiplies<>{}, multiply);
+  wrong += differences_of_whole<float>("cuda::maximum<>", cuda::maximum<>{}, larger);
+  wrong += differences_of_whole<int>("cuda::minimum<int>", cuda::minimum<int>{}, smaller);
+  wrong += differences_of_whole<int>("cuda::std::bit_and<>", cuda::std::bit_and<>{},
+                                     [](int a, int b) { return a & b; });
+  wrong += differences_of_whole<int>("cuda::std::bit_or<int>", cuda::std::bit_or<int>{},
+                                     [](int a, int b) { return a | b; });
+  wrong += differences_of_whole<int>("cuda::std::bit_xor<>", cuda::std::bit_xor<>{},
+                                     [](int a, int b) { return a ^ b; });
+  // CUB reduces with these and with those of `cuda::std`; a pair has the place of its value.
+  using pair = cub::KeyValuePair<int, float>;
+  auto const placed = [](int rank, std::size_t k) {
+    return pair(rank, static_cast<float>(whole_input(rank, k)));
+  };
+  wrong += differences_on_hosts<pair>("cub::ArgMax", cub::ArgMax{}, placed,
+                                      [](pair a, pair b) { return a.value < b.value ? b : a; });
+  wrong += differences_of_whole<double>("thrust::plus<double>", thrust::plus<double>{}, add);
+  wrong += differences_of_whole<float>("thrust::multiplies<float>", thrust::multiplies<float>{},
+                                       multiply);
+  wrong += differences_of_whole<float>("thrust::maximum<float>", thrust::maximum<float>{}, larger);
+  wrong += differences_of_whole<float>("thrust::minimum<float>", thrust::minimum<float>{}, smaller);
+  auto const in_float = blink::accumulate_in<float>(blink::sum{});
+  wrong += differences_of_whole<__half>("__half", in_float, add);
+  wrong += differences_of_whole<__nv_bfloat16>("__nv_bfloat16", in_float, add);
+  wrong += differences_of_whole<__nv_fp8_e4m3>("__nv_fp8_e4m3", in_float, add);
+  using complex = cuda::std::complex<float>;
+  auto const turned = [](int rank, std::size_t k) {
+    return complex(static_cast<float>(whole_input(rank, k)),
+                   static_cast<float>(whole_input(rank, k + 1)));
+  };
+  wrong += differences_on_hosts<complex>(
+      "cuda::std::complex, sum", blink::sum{}, turned,
+      [](complex a, complex b) { return complex(a.real() + b.real(), a.imag() + b.imag()); });
+  wrong +=
+      differences_on_hosts<complex>("cuda::std::complex, multiplies", cuda::std::multiplies<>{},
+                                    turned, [](complex a, complex b) {
+                                      return complex(a.real() * b.real() - a.imag() * b.imag(),
+                                                     a.real() * b.imag() + a.imag() * b.real());
+                                    });
+  return wrong;
+}
+
 }  // namespace reducers_test
 
 int main() {
+  if (reducers_test::all_differences_on_hosts() != 0) return 1;
   return gpu_test::run_on_gpu([] {
     std::size_t const wrong = reducers_test::all_differences();
     std::printf("%zu elements differ\n", wrong);

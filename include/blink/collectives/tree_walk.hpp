@@ -40,6 +40,7 @@ concept tested_patience = patience<P> && requires(P wait, std::uint64_t nanoseco
 namespace detail {
 
 /// The wire end that keeps `here` from its next step, or nothing.
+BLINK_EITHER_SIDE
 template <transport Link>
 BLINK_HOST_DEVICE wire_end* obstacle(Link const link, lane const& here) {
   if (here.done < here.chunks) {
@@ -81,6 +82,7 @@ void count_early(Link const link, lane& here) {
 }
 
 /// Tells the peers about the chunk that was just moved.
+BLINK_EITHER_SIDE
 template <transport Link>
 BLINK_HOST_DEVICE void hand_over(Link const link, lane& here, element_sizes const& sizes) {
   std::uint64_t const count = chunk_count(here, here.done);
@@ -107,6 +109,7 @@ BLINK_HOST_DEVICE void hand_over(Link const link, lane& here, element_sizes cons
 
 /// Prepares a lane whose call fields are set: offers inputs that peers read themselves, and skips
 /// chunks that need no work on this side.
+BLINK_EITHER_SIDE
 template <transport Link>
 BLINK_HOST_DEVICE void open_lane(Link const link, lane& here, std::size_t element_bytes) {
   here.done = 0;
@@ -144,6 +147,7 @@ struct walk_round_result {
 /// One round over the lanes of one rank: one ready chunk of each is moved; nothing is waited for.
 ///
 /// clock: its `now` counts the ticks that lanes cannot go on
+BLINK_EITHER_SIDE
 template <thread_group Group, transport Link, class Clock, class T, reducer_for<T> Reducer>
 BLINK_HOST_DEVICE walk_round_result walk_round(Group const group, Link const link, lane* lanes,
                                                std::size_t lane_count,
@@ -202,6 +206,7 @@ BLINK_HOST_DEVICE walk_round_result walk_round(Group const group, Link const lin
 /// Post:   if `ok`: outputs hold the results and no peer reads or writes this rank's buffers.
 /// Order:  the wires of `in` as listed, by rising rank, and the own input at its place among them:
 ///         equal schedules and inputs give equal bits. With `order_promise::any` as they come.
+BLINK_EITHER_SIDE
 template <thread_group Group, transport Link, patience Wait, class T, reducer_for<T> Reducer>
 BLINK_HOST_DEVICE status walk(Group const group, Link const link, lane* lanes,
                               std::size_t lane_count, call_buffers<T> const buffers,

@@ -27,6 +27,7 @@ struct chunk_source {
 };
 
 /// Where the receiver reads the chunk that `here` works on.
+BLINK_EITHER_SIDE
 template <class T, transport Link>
 [[nodiscard]] BLINK_HOST_DEVICE void const* arriving(Link const link, lane const& here,
                                                      wire_end const& end) {
@@ -47,6 +48,7 @@ template <class T, transport Link>
 }
 
 /// Where the sender writes the chunk that `here` works on.
+BLINK_EITHER_SIDE
 template <class T, transport Link>
 [[nodiscard]] BLINK_HOST_DEVICE void* leaving(Link const link, lane const& here,
                                               wire_end const& end) {
@@ -74,6 +76,7 @@ template <class T, transport Link>
 }
 
 /// The own part of the chunk that `here` works on.
+BLINK_EITHER_SIDE
 template <class T, transport Link>
 [[nodiscard]] BLINK_HOST_DEVICE chunk_source input_of_chunk(Link const link, lane const& here,
                                                             call_buffers<T> const& buffers) {

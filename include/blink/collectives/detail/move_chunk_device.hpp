@@ -167,6 +167,7 @@ BLINK_HOST_DEVICE bool has_pack_addresses(Link const link, lane const& here,
 
 /// The lane's next chunk, by all threads of the group: 16 bytes at a time where types and all
 /// addresses allow it, element by element otherwise and at the end.
+BLINK_EITHER_SIDE
 template <thread_group Group, transport Link, class T, reducer_for<T> Reducer>
 BLINK_HOST_DEVICE void move_chunk_on_device(Group const group, Link const link, lane const& here,
                                             call_buffers<T> const& buffers, Reducer const& reduce) {
@@ -174,9 +175,11 @@ BLINK_HOST_DEVICE void move_chunk_on_device(Group const group, Link const link, 
   std::size_t const count = chunk_count(here, here.done);
   std::size_t done = 0;
   bool const stays = chunk_stays(link, here, buffers);
+  // Outside of the lambda, in which nvcc would warn of it where hosts' groups run.
+  std::uint32_t const thread = group.thread_rank(), threads = group.size();
   auto const move = [&](auto row) {
     BLINK_ROLLED
-    for (row.at = group.thread_rank(); row.at < row.end; row.at += group.size() * row.flight) {
+    for (row.at = thread; row.at < row.end; row.at += threads * row.flight) {
       move_row(link, here, buffers, row, reduce, stays);
     }
   };
@@ -185,11 +188,11 @@ BLINK_HOST_DEVICE void move_chunk_on_device(Group const group, Link const link, 
     constexpr std::size_t budget = combines_elements<Reducer, T> ? 64 : 32;
     constexpr std::size_t flight = n * sizeof(A) < budget ? budget / (n * sizeof(A)) : 1;
     if (has_pack_addresses(link, here, buffers)) {
-      move(tile_row<n, flight, true>{0, 0, group.size(), count / n});
+      move(tile_row<n, flight, true>{0, 0, threads, count / n});
       done = count / n * n;
     }
   }
-  move(tile_row<1, 1, false>{done, 0, group.size(), count - done});
+  move(tile_row<1, 1, false>{done, 0, threads, count - done});
 }
 
 }  // namespace blink::inline BLINK_ABI::detail

@@ -103,6 +103,7 @@ template <class T, transport Link>
 /// indexed at run time would live in a device's local memory.
 ///
 /// Pre: the lane has a source: it reads its input, or something arrives.
+BLINK_EITHER_SIDE
 template <transport Link, class T, class Row, class Reducer>
 BLINK_HOST_DEVICE void move_row(Link const link, lane const& here, call_buffers<T> const& buffers,
                                 Row& row, Reducer const& reduce, bool stays) {
@@ -124,8 +125,10 @@ BLINK_HOST_DEVICE void move_row(Link const link, lane const& here, call_buffers<
   for (std::uint32_t k = 0; k < sources; ++k) {
     add_source<T>(source_of_chunk<T>(link, here, buffers, k), k == 0, row, index, total, reduce);
   }
+  // Outside of the lambdas, in which nvcc would warn of it where hosts' links run.
+  [[maybe_unused]] int const rank = link.rank();
   [[maybe_unused]] auto const place = [&](std::size_t element) {
-    return element_place{index + element, link.rank()};
+    return element_place{index + element, rank};
   };
   if constexpr (!combines_elements<Reducer, T>) {
     if (sends_partial(here)) {
@@ -142,6 +145,7 @@ BLINK_HOST_DEVICE void move_row(Link const link, lane const& here, call_buffers<
   if constexpr (combines_elements<Reducer, T> && !has_finish<Reducer, T>) {
     scatter_row(link, here, buffers, row, total, stays);
   } else {
+    int const rank_count = link.rank_count();
     tile<T, Row::elements> result[Row::flight];
     row.each([&](std::size_t u, std::size_t i, std::size_t element) {
       A const& own = total[u].values[i];
@@ -151,7 +155,7 @@ BLINK_HOST_DEVICE void move_row(Link const link, lane const& here, call_buffers<
           return;
         }
       }
-      set(result[u].values[i], detail::finish(reduce, own, link.rank_count(), place(element)));
+      set(result[u].values[i], detail::finish(reduce, own, rank_count, place(element)));
     });
     scatter_row(link, here, buffers, row, result, stays);
   }

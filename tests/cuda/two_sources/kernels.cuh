@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Kernels that `defining.cu` compiles and `launching.cu` only launches.
+
+#include <blink/collectives/detail/no_reducer.hpp>
+#include <blink/collectives/wire_protocol.hpp>
+#include <blink/reducers/arithmetic.hpp>
+#include <blink/transports/cuda/call_kernel.cuh>
+#include <blink/transports/cuda/peer_memory.hpp>
+#include <blink/transports/cuda/walk_kernel.cuh>
+
+// A `device_world` chooses between chunks and packets, so each of its calls has two kernels.
+#ifdef BLINK_TEST_DEFINES_KERNELS
+#define KERNELS(kind, ...) BLINK_DEFINE_##kind##_KERNEL(__VA_ARGS__)
+#else
+#define KERNELS(kind, ...) BLINK_DECLARE_##kind##_KERNEL(__VA_ARGS__)
+#endif
+KERNELS(CALL, blink::reaching_peer_link, float, blink::sum);
+KERNELS(CALL, blink::slot_peer_link, float, blink::sum, blink::small_packets);
+KERNELS(WALK, blink::slot_peer_link, float, blink::sum);
+
+namespace two_sources {
+
+/// The kernels' addresses, in the order above, as the source sees them that compiles them.
+struct kernel_addresses {
+  void const* all[3];
+};
+kernel_addresses defined_kernels();
+
+}  // namespace two_sources
