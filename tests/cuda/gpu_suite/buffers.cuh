@@ -7,6 +7,7 @@
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/schedule_blocks.hpp>
+#include <blink/reducers/small_float.hpp>
 #include <blink/transports/cuda/rank_buffers.hpp>
 
 #include "../on_gpu.cuh"
@@ -15,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
+#include <type_traits>
 #include <vector>
 
 namespace gpu_suite {
@@ -27,9 +29,12 @@ template <class T>
 BLINK_HOST_DEVICE T element(int rank, std::uint64_t index, std::uint32_t seed) {
   std::uint64_t bits = index * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(rank) * 0xd1342543u;
   bits = (bits ^ (bits >> 31) ^ seed) * 0xbf58476d1ce4e5b9u;
-  auto const small = static_cast<float>(1 + (bits >> 40) % 2);
+  auto const bit = static_cast<float>((bits >> 40) % 2);
+  float const small = 1 + bit;
   if constexpr (requires(T const both) { both.index; }) {
     return {small, rank};
+  } else if constexpr (std::is_same_v<T, blink::float8_e4m3>) {
+    return static_cast<T>(bit);  // it has no odd numbers from 17 on
   } else {
     return static_cast<T>(small);
   }

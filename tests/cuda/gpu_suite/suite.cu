@@ -12,7 +12,10 @@
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/bitwise.hpp>
+#include <blink/reducers/compensated_sum.hpp>
 #include <blink/reducers/located.hpp>
+#include <blink/reducers/logical.hpp>
+#include <blink/reducers/reproducible_sum.hpp>
 #include <blink/reducers/small_float.hpp>
 #include <blink/transports/cuda.cuh>
 #include <blink/transports/cuda/copy_world.hpp>
@@ -22,6 +25,8 @@
 #include "methods.hpp"
 #include "nccl.hpp"
 #include "report.hpp"
+#include <cuda/std/complex>
+#include <cuda/std/functional>
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -784,7 +789,7 @@ int run(settings const& what) {
   run_part("in place", 0.04, [&](part& p) { run_in_place(p, on); });
   run_part("packets", 0.02, [&](part& p) { run_packets(p, on); });
   run_part("copy engines", 0.02, [&](part& p) { run_copy_engines(p, on); });
-  run_part("reductions", 0.25, [&](part& p) {
+  run_part("reductions", 0.13, [&](part& p) {
     run_reducer<float>(p, on, "float sum", blink::sum{});
     run_reducer<float>(p, on, "float max", blink::max{});
     run_reducer<double>(p, on, "double product", blink::prod{});
@@ -793,7 +798,17 @@ int run(settings const& what) {
     run_reducer<std::uint8_t>(p, on, "uint8 xor", blink::bit_xor{});
     run_reducer<std::uint32_t>(p, on, "uint32 or", blink::bit_or{});
     run_reducer<float>(p, on, "float multiplied by 2 before its sum", blink::scaled_sum<float>{2});
+  });
+  run_part("other reducers", 0.12, [&](part& p) {
+    run_reducer<std::int32_t>(p, on, "int32 logical and", blink::logical_and{});
+    run_reducer<float>(p, on, "float compensated sum", blink::compensated_sum{});
+    run_reducer<float>(p, on, "float reproducible sum", blink::reproducible_sum{});
+    run_reducer<float>(p, on, "float by cuda::std::plus", cuda::std::plus<>{});
+    run_reducer<cuda::std::complex<float>>(p, on, "complex sum", blink::sum{});
     run_reducer<blink::located<float>>(p, on, "float min and its place", blink::min_location<>{});
+    run_reducer<blink::located<float>>(p, on, "float max and its place", blink::max_location<>{});
+    run_reducer<blink::float8_e4m3>(p, on, "float8 sum in float",
+                                    blink::accumulate_in<float>(blink::sum{}));
     run_reducer<blink::bfloat16>(p, on, "bfloat16 sum in float",
                                  blink::accumulate_in<float>(blink::sum{}));
     run_reducer<blink::float16>(p, on, "float16 sum in float",
