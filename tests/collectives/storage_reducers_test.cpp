@@ -307,6 +307,49 @@ TEST(stochastic_rounding, is_keyed_by_seed_and_index_and_keeps_the_mean) {
   EXPECT_NEAR(total / count, 3 * (1 + 0x1p-9), 6 * 0x1p-6 / std::sqrt(count));
 }
 
+// A kernel rounds as hosts do, element by element, however many threads a block has.
+template <class HostLink, class DeviceLink>
+void expect_same_roundings(blink::schedule const& plan) {
+  constexpr std::size_t count = 777;
+  constexpr auto kind = blink::collective::all_reduce;
+  auto const ranks = static_cast<std::size_t>(plan.rank_count);
+  auto const reducer = wires_at_random::reducer();
+  std::vector<std::vector<float>> inputs(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    dice random{rank};
+    for (std::size_t k = 0; k < count; ++k) inputs[rank].push_back(wires_at_random::input(random));
+  }
+  std::vector<std::vector<float>> by_hosts(ranks, std::vector<float>(count));
+  blink::world_options options;
+  options.shown_bytes = 0;
+  blink::basic_world<HostLink> world(plan.rank_count, options);
+  world.run([&](auto& me) {
+    auto const rank = static_cast<std::size_t>(me.rank());
+    blink::all_reduce(me, plan, inputs[rank].data(), by_hosts[rank].data(), count, reducer);
+  });
+  for (std::uint32_t const threads : {1U, 3U}) {
+    SCOPED_TRACE(threads);
+    std::vector<std::vector<float>> in_blocks(ranks, std::vector<float>(count));
+    std::vector<void const*> from;
+    std::vector<void*> to;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      from.push_back(inputs[rank].data());
+      to.push_back(in_blocks[rank].data());
+    }
+    emulation how;
+    how.block_threads = threads;
+    emulated_device<DeviceLink> device(plan, how);
+    ASSERT_EQ(device.template walk<float>(kind, count, from, to, reducer), "");
+    EXPECT_EQ(in_blocks, by_hosts);
+  }
+}
+TEST(stochastic_rounding, gives_the_same_bits_in_kernels_as_on_hosts) {
+  for (auto const& plan : {blink::chain_schedule(4, 0), blink::binomial_schedule(5, 1)}) {
+    expect_same_roundings<blink::slot_link, blink::slot_peer_link>(plan);
+    expect_same_roundings<blink::threads_link, blink::reaching_peer_link>(plan);
+  }
+}
+
 // Leaves hand on elements of 2 bytes, inner ranks partial sums of 4, and the root results of 2.
 TEST(wires, carry_what_is_smaller_from_leaves) {
   auto const plan = blink::chain_schedule(3, 0);

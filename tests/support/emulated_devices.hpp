@@ -260,7 +260,11 @@ class emulated_devices {
     if (step.leaves != nullptr && options_.loses.contains({device, place_of(step.leaves).device})) {
       return;
     }
-    put(device, on, [step, reduce] { blink::run_step<T>(blink::lone_thread{}, step, reduce); });
+    put(device, on, [this, step, reduce] {
+      run_blocks(1, [&](emulated_block const& group, std::uint32_t) {
+        blink::run_step<T>(group, step, reduce);
+      });
+    });
   }
   event make_event(int) { return ++last_event_; }
   void destroy(event) {}
@@ -343,17 +347,7 @@ class emulated_devices {
     if (device == options_.fails_launch_on) throw blink::device_error("launch failed");
     put(device, on, [this, device, blocks, threads, work] {
       take_room(device, blocks * threads);
-      {
-        std::vector<std::unique_ptr<emulated_team>> teams;
-        std::vector<std::jthread> running;  // ends first
-        for (std::uint32_t block = 0; block < blocks; ++block) {
-          auto& team = *teams.emplace_back(std::make_unique<emulated_team>(options_.threads_each));
-          for (std::uint32_t thread = 0; thread < options_.threads_each; ++thread) {
-            running.emplace_back(
-                [&work, &team, block, thread] { work(emulated_block(team, thread), block); });
-          }
-        }
-      }
+      run_blocks(blocks, work);
       give_room(device, blocks * threads);
     });
   }
@@ -377,6 +371,23 @@ class emulated_devices {
     std::jthread runner;
   };
 
+  /// `work(group, block)` by all threads of all blocks.
+  template <class Work>
+  void run_blocks(std::uint32_t blocks, Work const& work) const {
+    if (blocks * options_.threads_each == 1) {
+      emulated_team team(1);
+      return work(emulated_block(team, 0), 0);
+    }
+    std::vector<std::unique_ptr<emulated_team>> teams;
+    std::vector<std::jthread> running;  // ends first
+    for (std::uint32_t block = 0; block < blocks; ++block) {
+      auto& team = *teams.emplace_back(std::make_unique<emulated_team>(options_.threads_each));
+      for (std::uint32_t thread = 0; thread < options_.threads_each; ++thread) {
+        running.emplace_back(
+            [&work, &team, block, thread] { work(emulated_block(team, thread), block); });
+      }
+    }
+  }
   [[nodiscard]] std::shared_ptr<point_of_stream> point_of(event which) {
     std::lock_guard const lock(mutex_);
     auto const found = points_.find(which);

@@ -168,14 +168,16 @@ std::string run_reducer(World& world, blink::schedule const& plan, blink::collec
       });
 }
 
-/// The same by the blocks of a kernel.
+/// The same by the blocks of a kernel: in chunks they read each other's buffers, packets carry all.
 template <class Case, class Protocol>
 std::string run_reducer_in_blocks(blink::schedule const& plan, blink::collective kind,
                                   std::size_t count, bool in_place, std::uint32_t block_threads) {
   using T = typename Case::element;
   emulation how;
   how.block_threads = block_threads;
-  emulated_device<blink::slot_peer_link, Protocol> device(plan, how);
+  using link = std::conditional_t<std::is_same_v<Protocol, blink::small_packets>,
+                                  blink::slot_peer_link, blink::reaching_peer_link>;
+  emulated_device<link, Protocol> device(plan, how);
   return check_reducer<Case>(plan, kind, count, in_place, count + block_threads,
                              [&](auto const& inputs, auto const& outputs) {
                                return device.template walk<T>(kind, count, inputs, outputs,
@@ -266,12 +268,17 @@ TYPED_TEST_P(reducer_conformance, gives_what_a_loop_over_the_ranks_gives) {
 }
 
 TYPED_TEST_P(reducer_conformance, gives_that_in_blocks_of_a_kernel_too) {
-  constexpr auto kind = blink::collective::all_reduce;
-  auto const plan =
-      TestFixture::is_commutative ? blink::binomial_schedule(3, 1) : blink::chain_schedule(3, 0);
-  for (std::uint32_t const threads : {1U, 3U}) {
-    for (bool const in_place : {false, true}) {
-      SCOPED_TRACE(testing::Message() << "threads " << threads << ", in place " << in_place);
+  // Some ranks stand between others: partial results cross wires, too.
+  auto const deep =
+      TestFixture::is_commutative ? blink::binomial_schedule(5, 1) : blink::chain_schedule(4, 0);
+  auto const flat = blink::star_schedule(3);
+  for (auto const kind : {blink::collective::all_reduce, blink::collective::reduce,
+                          blink::collective::reduce_scatter}) {
+    auto const& plan = kind == blink::collective::reduce_scatter ? flat : deep;
+    for (std::uint32_t const threads : {1U, 3U}) {
+      bool const in_place = (static_cast<unsigned>(kind) + threads) % 2 == 0;
+      SCOPED_TRACE(testing::Message()
+                   << to_text(kind) << ", threads " << threads << ", in place " << in_place);
       EXPECT_EQ((run_reducer_in_blocks<TypeParam, blink::whole_chunks>(plan, kind, 71, in_place,
                                                                        threads)),
                 "");

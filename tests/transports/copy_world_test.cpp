@@ -47,7 +47,7 @@ template <class T, class Reducer>
 std::string random_case(std::uint64_t seed, Reducer const& reduce) {
   std::mt19937_64 random(seed);
   int const ranks = 1 + below(random, 5);
-  emulated_devices machine({.devices = 3});
+  emulated_devices machine({.devices = 3, .threads_each = seed % 20 == 5 ? 3U : 1U});
   std::vector<int> devices;
   for (int rank = 0; rank < ranks; ++rank) devices.push_back(below(random, 1 + below(random, 3)));
   auto options = options_of(devices);

@@ -37,8 +37,11 @@ std::size_t links_between(blink::topology const& machine, int a, int b) {
   return count;
 }
 
-TEST(probe_links, all_is_well) {
-  auto const probes = probes_of({.devices = 3});
+class probed_links : public testing::TestWithParam<std::uint32_t> {};
+
+// By blocks of one thread and of three.
+TEST_P(probed_links, all_is_well) {
+  auto const probes = probes_of({.devices = 3, .threads_each = GetParam()});
   ASSERT_EQ(probes.size(), 6U);
   for (auto const& each : probes) {
     EXPECT_TRUE(each.reaches && each.arrives);
@@ -47,6 +50,8 @@ TEST(probe_links, all_is_well) {
   auto const machine = blink::machines::fully_connected(3);
   EXPECT_EQ(blink::without_false_links(machine, probes).links.size(), machine.links.size());
 }
+
+INSTANTIATE_TEST_SUITE_P(threads_of_a_block, probed_links, testing::Values(1U, 3U));
 
 TEST(probe_links, a_way_that_loses_writes_is_left_out) {
   auto const probes = probes_of({.devices = 4, .unreachable = {{0, 2}}, .loses = {{1, 3}, {3, 1}}});
