@@ -67,9 +67,8 @@ inline bool shared_memory_wanted() {
 
 /// MPI waits for ever, so does this unless BLINK_DEADLINE is set. And as its libraries do, ranks that
 /// have a core each spin, others yield: a nap of a rank that came early would delay all.
-inline blink::world_options options_wanted() {
+inline blink::world_options options_wanted(blink::world_options result = {}) {
   constexpr std::chrono::hours for_ever{24 * 365 * 10};
-  blink::world_options result;
   result.waits.spins = 10000;
   result.waits.yields = 1 << 30;
   result.waits.deadline = blink::detail::environment_deadline().value_or(for_ever);
@@ -99,7 +98,9 @@ class attached {
     if (agreed_.shares_memory) here_ = host_part::begin(comm, own, options_wanted());
     return here_ != nullptr;
   }
-  void begin(MPI_Comm comm) { me_ = std::make_unique<blink::mpi_session>(comm, options_wanted()); }
+  void begin(MPI_Comm comm) {
+    me_ = std::make_unique<blink::mpi_session>(comm, options_wanted(blink::mpi_options()));
+  }
   /// The session stays as it is: other ranks may never come to end it.
   void give_up() { static_cast<void>(me_.release()); }
 

@@ -61,18 +61,20 @@ TEST(mpi_injected_faults, are_named_by_all_others_who_then_go_on) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   MPI_Comm_dup(MPI_COMM_WORLD, &end_of_fault);
   blink::world_options options;
-  options.slot_bytes = 512;
   options.window = 2;
   options.waits.deadline = deadline;
   // These programs run with several numbers of ranks, on two libraries.
-  int const number = std::max(blink_test::harms, blink_test::number_of_faults() / 4);
+  int const number = std::max(3 * blink_test::harms, blink_test::number_of_faults() / 4);
   int happened = 0;
   for (int seed = 0; seed < number; ++seed) {
     injection const planned(static_cast<std::uint64_t>(seed), ranks);
     SCOPED_TRACE("seed " + std::to_string(seed) + ": rank " + std::to_string(planned.victim) + " " +
                  blink_test::harm_names[static_cast<std::size_t>(planned.what)]);
-    bool const is_shown = seed / blink_test::harms % 2 == 1;  // small inputs
-    session me(MPI_COMM_WORLD, options, is_shown ? std::size_t{1} << 12 : 0);
+    // Along trees by slots, along trees from and into buffers, at once where inputs are small.
+    int const way = seed / blink_test::harms % 3;
+    options.slot_bytes = way == 1 ? 1 << 14 : 512;
+    session me(MPI_COMM_WORLD, options, way == 2 ? std::size_t{1} << 12 : 0,
+               way == 1 ? 1 : 1 << 20);
     has_come = false;
     auto const end = run_rank(me, planned);
     blink_test::fault.operations_left = -1;
@@ -80,7 +82,9 @@ TEST(mpi_injected_faults, are_named_by_all_others_who_then_go_on) {
     int const mine = end == "no fault" ? 0 : 1;
     int told = 0;
     MPI_Allreduce(&mine, &told, 1, MPI_INT, MPI_SUM, end_of_fault);
-    EXPECT_EQ(end, told > 0 ? "told" : "no fault");
+    // One that hung may find all that its last call needs when it goes on.
+    bool const ends_well = me.rank() == planned.victim && !planned.is_mismatch() && mine == 0;
+    EXPECT_EQ(end, told > 0 && !ends_well ? "told" : "no fault");
     EXPECT_TRUE(told > 0 || planned.what <= harm::delay);
     if (told > 0) ++happened;
   }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -187,14 +188,13 @@ TEST(pipeline_chunk, is_the_best_of_the_formula) {
   for (std::size_t const part : {1000U, 100000U, 5000000U}) {
     for (int const steps : {2, 3, 8}) {
       auto const time = [&](double chunk) {
-        return (static_cast<double>(part) / chunk + steps - 1) * (a + chunk / b);
+        return (std::ceil(static_cast<double>(part) / chunk) + steps - 1) * (a + chunk / b);
       };
       auto const best = static_cast<double>(blink::pipeline_chunk_bytes(part, steps, a, b));
-      if (best < static_cast<double>(part)) {
-        EXPECT_LE(time(best), time(best * 1.1) * 1.0001);
-        EXPECT_LE(time(best), time(best * 0.9) * 1.0001);
-      }
       EXPECT_LE(best, static_cast<double>(part));
+      for (int chunks = 1; chunks <= 1000; ++chunks) {
+        EXPECT_LE(time(best), time(std::ceil(static_cast<double>(part) / chunks)) * 1.03) << chunks;
+      }
     }
   }
   EXPECT_EQ(blink::pipeline_chunk_bytes(777, 1, a, b), 777U);

@@ -11,6 +11,9 @@ namespace blink::inline BLINK_ABI {
 /// How the data of a wire gets from one rank to the other.
 enum class passage : std::uint8_t {
   slots,        ///< the sender writes into the wire's slots, the receiver reads from them
+  from_input,   ///< this end: the transport sends from the sender's input (`zero_copy_transport`)
+  from_output,  ///< this end: the transport sends from the sender's output
+  into_output,  ///< this end: the transport writes what arrives into the receiver's output
   pull_input,   ///< the receiver reads from the sender's input; all messages are posted at once
   pull_output,  ///< the receiver reads from the sender's output
   push,         ///< the sender writes into the receiver's output

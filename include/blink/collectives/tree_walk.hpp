@@ -8,6 +8,7 @@
 #include <blink/collectives/status.hpp>
 #include <blink/collectives/thread_group.hpp>
 #include <blink/collectives/transport.hpp>
+#include <blink/collectives/zero_copy.hpp>
 #include <blink/config.hpp>
 
 #include <concepts>
@@ -39,6 +40,22 @@ concept tested_patience = patience<P> && requires(P wait, std::uint64_t nanoseco
 
 namespace detail {
 
+/// Does the transport send from the caller's buffer over this wire?
+template <transport Link>
+[[nodiscard]] BLINK_HOST_DEVICE bool sends_from_buffer([[maybe_unused]] wire_end const& end) {
+  if constexpr (zero_copy_transport<Link>) {
+    return end.way == passage::from_input || end.way == passage::from_output;
+  }
+  return false;
+}
+
+/// Does the receiver give back each message of this wire by itself?
+template <transport Link>
+[[nodiscard]] BLINK_HOST_DEVICE bool takes_each(wire_end const& end) {
+  return end.way == passage::slots ||
+         (zero_copy_transport<Link> && end.way == passage::into_output);
+}
+
 /// The wire end that keeps `here` from its next step, or nothing.
 BLINK_EITHER_SIDE
 template <transport Link>
@@ -53,9 +70,10 @@ BLINK_HOST_DEVICE wire_end* obstacle(Link const link, lane const& here) {
     }
     for (std::uint32_t k = 0; k < here.out_count; ++k) {
       wire_end& end = here.out[k];
-      bool const writes = end.way == passage::slots || end.way == passage::push;
+      bool const posts = end.way == passage::slots || sends_from_buffer<Link>(end);
+      bool const writes = posts || end.way == passage::push;
       if (writes && !link.is_present(end.peer)) return &end;
-      if (end.way == passage::slots && !link.has_room(end.wire, end.first + here.done)) {
+      if (posts && !link.has_room(end.wire, end.first + here.done)) {
         return &end;
       }
     }
@@ -65,6 +83,10 @@ BLINK_HOST_DEVICE wire_end* obstacle(Link const link, lane const& here) {
       wire_end& end = here.out[k];
       bool const pulls = end.way == passage::pull_input || end.way == passage::pull_output;
       if (pulls && !link.was_taken(end.wire, end.first + here.chunks - 1)) return &end;
+      if constexpr (zero_copy_transport<Link>) {
+        bool const lends = sends_from_buffer<Link>(end);
+        if (lends && !link.has_left(end.wire, end.first + here.chunks - 1)) return &end;
+      }
     }
   }
   return nullptr;
@@ -97,7 +119,7 @@ BLINK_HOST_DEVICE void hand_over(Link const link, lane& here, element_sizes cons
   for (std::uint32_t k = 0; k < here.in_count; ++k) {
     wire_end& end = here.in[k];
     end.bytes += count * (end.is_partial ? sizes.wire : sizes.value);
-    if (end.way == passage::slots ? !is_combined(here, k) : is_last) {
+    if (takes_each<Link>(end) ? !is_combined(here, k) : is_last) {
       link.take(end.wire, end.first + here.done);
     }
   }

@@ -13,6 +13,7 @@
 #include <blink/error.hpp>
 #include <blink/transports/mpi/channel.hpp>
 #include <blink/transports/mpi/describe_stall.hpp>
+#include <blink/transports/mpi/link.hpp>
 #include <blink/transports/mpi/notices.hpp>
 #include <blink/transports/mpi/patience.hpp>
 #include <blink/transports/mpi/survivors.hpp>
@@ -45,6 +46,16 @@
 
 namespace blink::inline BLINK_ABI {
 
+/// How sessions run their calls if nobody says otherwise. A large message of an MPI library begins with a question
+/// and an answer, and within a host it is copied by the receiver alone, which gains nothing from a pipeline: large
+/// chunks, most of which need no slot.
+[[nodiscard]] inline world_options mpi_options() {
+  world_options result;
+  result.slot_bytes = std::size_t{1} << 20;
+  result.costs.chunk_seconds = 1e-4;
+  return result;
+}
+
 /// Where a session keeps when messages arrive: nowhere, but over links of `mpi/shaped.hpp`.
 template <class Link>
 class mpi_times {
@@ -54,76 +65,6 @@ class mpi_times {
     return nullptr;
   }
 };
-
-namespace detail {
-
-/// What a session and its links refer to.
-struct mpi_state {
-  mpi_state(mpi_channel its_channel, std::size_t with_two)
-      : channel(std::move(its_channel)),
-        shown_with_two(with_two),
-        most_shown(with_two / static_cast<std::size_t>(std::max(1, channel.rank_count() - 1))),
-        notices(channel, most_shown) {}
-
-  mpi_channel channel;
-  std::size_t shown_with_two;  // bytes that a rank shows at most, with two ranks
-  std::size_t most_shown;      // with as many as there are
-  mpi_notices notices;
-  std::atomic<void const*> holder = nullptr;
-};
-
-}  // namespace detail
-
-/// Ranks of an MPI communicator that hand each other copies through messages.
-class mpi_link {
- public:
-  static constexpr bool reaches = false;
-  static constexpr bool is_shaped = false;
-
-  mpi_link() = default;
-  mpi_link(detail::mpi_state& state, mpi_wires& wires) : state_(&state), wires_(&wires) {}
-
-  [[nodiscard]] int rank() const { return state_->channel.rank(); }
-  [[nodiscard]] int rank_count() const { return state_->channel.rank_count(); }
-  [[nodiscard]] std::size_t slot_bytes() const { return wires_->slot_bytes(); }
-  [[nodiscard]] bool is_present(int peer) const {
-    return peer == rank() || state_->notices.is_present(peer);
-  }
-  [[nodiscard]] bool is_aborted() const { return state_->notices.is_aborted(); }
-
-  [[nodiscard]] bool has_room(std::uint32_t wire, std::uint64_t message) const {
-    return wires_->has_room(wire, message);
-  }
-  [[nodiscard]] std::byte* outbox(std::uint32_t wire, std::uint64_t message) const {
-    return wires_->slot(wire, message);
-  }
-  void post(std::uint32_t wire, std::uint64_t message, std::size_t bytes) const {
-    wires_->post(wire, message, bytes);
-  }
-  [[nodiscard]] bool has_arrived(std::uint32_t wire, std::uint64_t message) const {
-    return wires_->has_arrived(wire, message);
-  }
-  [[nodiscard]] std::byte const* inbox(std::uint32_t wire, std::uint64_t message) const {
-    return wires_->slot(wire, message);
-  }
-  void take(std::uint32_t wire, std::uint64_t message) const { wires_->take(wire, message); }
-  [[nodiscard]] bool was_taken(std::uint32_t wire, std::uint64_t message) const {
-    return wires_->was_taken(wire, message);
-  }
-
- protected:
-  [[nodiscard]] shared_wire const& wire_at(std::uint32_t wire) const {
-    return wires_->plan().tables().wires()[wire];
-  }
-  [[nodiscard]] std::uint64_t latency_nanoseconds() const {
-    return wires_->plan().latency_nanoseconds();
-  }
-
- private:
-  detail::mpi_state* state_ = nullptr;
-  mpi_wires* wires_ = nullptr;
-};
-static_assert(transport<mpi_link> && !reaching_transport<mpi_link>);
 
 /// This process as a rank of an MPI communicator: `mpi_session me(MPI_COMM_WORLD);
 /// all_reduce(me, plan, input, output, count, sum{});`
@@ -143,11 +84,15 @@ class basic_mpi_session {
   /// most_shown: small inputs go to every other rank at once when a call is announced: one message
   ///             for each instead of two along a tree. Up to so many bytes with two ranks; with n
   ///             of at most eight divided by n - 1, so that a rank sends no more in all
+  /// least_lent: messages of at least so many bytes leave from the buffers of calls and arrive in them,
+  ///             without a copy in a slot
   /// Throws: precondition_error if MPI does not run or this communicator cannot carry it; on all ranks
   ///         if an option is out of range on one, or not the same everywhere; error if the library refuses.
-  explicit basic_mpi_session(MPI_Comm of_user, world_options const& options = {},
-                             std::size_t most_shown = std::size_t{512} << 10)
-      : options_(options), state_(new detail::mpi_state(mpi_channel(of_user), most_shown)) {
+  explicit basic_mpi_session(MPI_Comm of_user, world_options const& options = mpi_options(),
+                             std::size_t most_shown = std::size_t{512} << 10,
+                             std::size_t least_lent = std::size_t{32} << 10)
+      : options_(options),
+        state_(new detail::mpi_state(mpi_channel(of_user), most_shown, least_lent)) {
     agree_on_options();
     begin();
   }
@@ -217,13 +162,13 @@ class basic_mpi_session {
     link_ = Link(*state_, wires);
     if (state_->notices.is_aborted()) return status::aborted;
     if (state_->notices.has_failed(state_->notices.next_call())) return status::aborted;
+    auto const kind = static_cast<collective>(record.signature.kind);
     constexpr int most_ranks = 8;  // that hear of every call
-    std::size_t const most = state_->most_shown;
+    std::size_t const most = state_->most_shown_in(kind);
     bool const goes_by_trees = Link::is_shaped || rank_count() > most_ranks;
     auto const shown = goes_by_trees ? std::nullopt : bytes_to_show(plan, record, rank());
     shows_ = shown.has_value() && most > 0 && shown->count <= most;
     if (!shows_) wires.begin_call();
-    auto const kind = static_cast<collective>(record.signature.kind);
     state_->notices.enter(record, wires.first_tag(), wires.neighbours(),
                           shows_ ? *shown : shown_bytes{},
                           shows_ ? lane_list{} : plan.tables().lanes(rank(), kind));
@@ -246,7 +191,7 @@ class basic_mpi_session {
     }
     return wait.after_progress();
   }
-  void rest() {}  // peers touch the session's slots alone, never the buffers of a call
+  void rest() {}  // a failure takes lent buffers back before it ends the call
   void go_on() {}
   void leave() { state_->notices.leave(); }
   void fail(stall const& where) {
@@ -258,7 +203,16 @@ class basic_mpi_session {
     state_->notices.fail(
         {"rank " + std::to_string(rank()) + " gave up: " + why, rank(), rank(), -1, -1});
   }
-  void leave_after_failure() { state_->notices.give_up(); }
+  void leave_after_failure() {
+    state_->notices.give_up();
+    if (shows_ || current_ == nullptr) return;
+    // Ranks that live answer sooner; the others of this call wait for this one in `shrink`.
+    auto const end = std::chrono::steady_clock::now() + options_.waits.deadline / 4;
+    while (state_->channel.is_intact() && !current_->wires.take_buffers_back() &&
+           std::chrono::steady_clock::now() < end) {
+      std::this_thread::yield();
+    }
+  }
   [[nodiscard]] collective_error failure() const { return state_->notices.failure(); }
 
   /// This rank's channel to the others of its part; see `split`.
@@ -321,7 +275,8 @@ class basic_mpi_session {
  private:
   basic_mpi_session(basic_mpi_session const& whole, mpi_channel channel)
       : options_(whole.options_),
-        state_(new detail::mpi_state(std::move(channel), whole.state_->shown_with_two)) {
+        state_(new detail::mpi_state(std::move(channel), whole.state_->shown_with_two,
+                                     whole.state_->least_lent)) {
     begin();
   }
 
@@ -369,6 +324,7 @@ class basic_mpi_session {
         option{"window", options_.window},
         option{"slot_bytes", options_.slot_bytes},
         option{"most_shown", state_->shown_with_two},
+        option{"least_lent", state_->least_lent},
         option{"costs.chunk_seconds", bits(options_.costs.chunk_seconds)},
         option{"costs.bytes_per_second", bits(options_.costs.bytes_per_second)},
         option{"costs.latency_seconds", bits(options_.costs.latency_seconds)}};

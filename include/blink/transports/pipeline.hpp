@@ -28,14 +28,18 @@ namespace detail {
 
 /// The chunk of a pipeline of `steps` steps that is done soonest: (ceil(S/c) + steps - 1)(a + c/b)
 /// is least at c = sqrt(a b S / (steps - 1)), for a part of S bytes, a seconds for each chunk and b
-/// bytes for each second. One step: the whole part.
+/// bytes for each second. So many chunks as come nearest to that, of one size, as a last one of a
+/// few bytes costs as much as another. One step: the whole part.
 [[nodiscard]] inline std::size_t pipeline_chunk_bytes(std::size_t part_bytes, int steps,
                                                       double chunk_seconds,
                                                       double bytes_per_second) {
   if (steps <= 1) return part_bytes;
   double const square = chunk_seconds * bytes_per_second * static_cast<double>(part_bytes) /
                         static_cast<double>(steps - 1);
-  return std::min(part_bytes, detail::square_root(square));
+  std::size_t const best = std::max<std::size_t>(1, detail::square_root(square));
+  std::size_t const chunks = std::max<std::size_t>(1, (part_bytes + best / 2) / best);
+  constexpr std::size_t unit = 16;  // whole elements
+  return std::min(part_bytes, ((part_bytes + chunks - 1) / chunks + unit - 1) / unit * unit);
 }
 
 /// What chunks cost; for choosing their size, and for shaped links.

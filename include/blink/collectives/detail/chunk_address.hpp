@@ -67,7 +67,8 @@ template <class T, transport Link>
 
 /// Is there anything to write to the own output?
 [[nodiscard]] BLINK_HOST_DEVICE inline bool writes_output(lane const& here) {
-  return here.writes_output && !(here.in_count == 1 && here.in[0].way == passage::push);
+  if (!here.writes_output || here.in_count != 1) return here.writes_output;
+  return here.in[0].way != passage::push && here.in[0].way != passage::into_output;
 }
 
 /// Does this lane hand on a partial result instead of elements?

@@ -22,6 +22,7 @@
 #include <blink/collectives/stall.hpp>
 #include <blink/collectives/status.hpp>
 #include <blink/collectives/tree_walk.hpp>
+#include <blink/collectives/zero_copy.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/prepared_schedule.hpp>
@@ -129,7 +130,12 @@ class collective_call {
         auto& here = lanes_.first[k];
         plan_.set_call<Chunks>(here, kind_, block_of(here), sizes, order_of<Reducer>,
                                size_.chunk_bytes);
-        if (result == status::ok) open_lane(me_.link(), here, sizeof(T));
+        if (result != status::ok) continue;
+        if constexpr (zero_copy_transport<typename Me::link_type>) {
+          lend_buffers(me_.link(), here, has_reduce_phase(kind_), carries_epilogue<Reducer>,
+                       buffers_);
+        }
+        open_lane(me_.link(), here, sizeof(T));
       }
       if constexpr (combines_on_arrival<Reducer>) guarded([&] { give_memory_for_sums(); });
     }

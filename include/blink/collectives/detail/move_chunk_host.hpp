@@ -101,10 +101,12 @@ void combine_sources(Source const& source, std::uint32_t sources, std::size_t fi
   }
 }
 
-/// Is the own output written past the caches? Children that read it from there should find it in them.
+/// Is the own output written past the caches? Who reads it from there should find it in them.
 template <class T>
 [[nodiscard]] bool streams_output(lane const& here, call_buffers<T> const& buffers) {
-  return buffers.streams && (here.out_count == 0 || here.out[0].way != passage::pull_output);
+  if (!buffers.streams || here.out_count == 0) return buffers.streams;
+  auto const way = here.out[0].way;
+  return way != passage::pull_output && way != passage::from_output;
 }
 
 /// Writes elements of a chunk everywhere where they belong.

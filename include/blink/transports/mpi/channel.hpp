@@ -154,6 +154,10 @@ class mpi_channel {
          "MPI_Recv from rank ", status.MPI_SOURCE);
     return true;
   }
+  /// Wants a receive back: afterwards it is done soon, with or without a message.
+  void cancel(MPI_Request& request) {
+    if (request != MPI_REQUEST_NULL && is_intact()) MPI_Cancel(&request);
+  }
   /// Takes a receive back that nothing will match.
   void take_back(MPI_Request& request) {
     if (request == MPI_REQUEST_NULL || !is_intact()) return;

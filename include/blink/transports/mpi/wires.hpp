@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/collectives/lane.hpp>
+#include <blink/collectives/zero_copy.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/mpi/channel.hpp>
@@ -12,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
@@ -20,14 +22,17 @@ namespace blink::inline BLINK_ABI {
 /// its receiver has posted a receive before the sender may use it, so that no message is unexpected
 /// and memory stays bounded.
 ///
+/// Messages may leave from buffers that the caller lends, and arrive in them: those have a tag of their own, as
+/// receives into slots wait for messages of calls to come. They are received within the window, too.
+///
 /// A credit is a message in the other direction that says how far the receiver has come. It is sent
 /// for each half window that was taken; a peer that has entered a later call has taken everything
 /// of the calls before, so calls of few chunks need none.
 class mpi_wires {
  public:
-  /// Tags used from `first_tag` on: two kinds of message for each phase of each tree.
+  /// Tags used from `first_tag` on: data and credits for each phase of each tree, and what arrives in buffers.
   [[nodiscard]] static int tag_count(prepared_schedule const& plan) {
-    return static_cast<int>(4 * plan.source().trees.size());
+    return tags_of_tree * static_cast<int>(plan.source().trees.size());
   }
 
   mpi_wires(mpi_channel& channel, mpi_notices& notices, prepared_schedule& plan, int first_tag)
@@ -45,12 +50,19 @@ class mpi_wires {
       auto& end = ends_[k];
       end.table = &from;
       end.slots = tables.wires()[from.wire].slots;
-      end.tag = first_tag + static_cast<int>(4 * place.tree) + (place.is_reduce ? 0 : 1);
+      end.tag = first_tag + tags_of_tree * static_cast<int>(place.tree) + (place.is_reduce ? 0 : 1);
       end.requests.assign(window_, MPI_REQUEST_NULL);
       end.credits.resize(from.sends ? 1 : 2 * window_);
+      if (!from.sends && !place.is_reduce) end.landings.assign(window_, MPI_REQUEST_NULL);
       of_wire_[from.wire] = &end;
       if (!is_known(from.peer)) neighbours_.push_back(from.peer);
     }
+    std::vector<wire_state*> up(plan.source().trees.size(), nullptr);
+    for (auto& end : ends_) {
+      auto const& place = tables.places()[end.table->wire];
+      if (end.table->sends && place.is_reduce) up[place.tree] = &end;
+    }
+    for (auto& end : ends_) end.up = up[tables.places()[end.table->wire].tree];
     constexpr int few = 16;
     if (channel.rank_count() <= few) {  // then everyone learns from everyone what is called
       neighbours_.clear();
@@ -71,7 +83,11 @@ class mpi_wires {
   /// Before the first message of a call.
   void begin_call() {
     for (auto& end : ends_) {
+      // Messages of the call before that arrived in a buffer have used no slots.
+      if (end.lands && !end.table->sends) end.skipped += end.table->first - end.call_first;
       end.call_first = end.table->first;
+      end.run = {};
+      end.lands = false;
       if (end.table->sends) {
         read_credits(end);
       } else if (!end.is_open) {
@@ -94,28 +110,35 @@ class mpi_wires {
     }
     return channel_->is_done(end.requests[message % window_]);
   }
-  [[nodiscard]] std::byte* slot(std::uint32_t wire, std::uint64_t message) const {
-    return of_wire_[wire]->slots + message % window_ * slot_bytes_;
+  /// Where a message is made, or has arrived.
+  [[nodiscard]] std::byte* place(std::uint32_t wire, std::uint64_t message) const {
+    auto const& end = *of_wire_[wire];
+    return end.run.first == nullptr ? slot(end, message) : chunk(end.run, message);
   }
   void post(std::uint32_t wire, std::uint64_t message, std::size_t bytes) {
     auto& end = *of_wire_[wire];
-    channel_->send(slot(wire, message), bytes, end.table->peer, end.tag,
-                   end.requests[message % window_]);
+    channel_->send(place(wire, message), bytes, end.table->peer,
+                   end.lands ? end.tag + landing_tag : end.tag, end.requests[message % window_]);
+    end.posted = message + 1;
   }
   [[nodiscard]] bool has_arrived(std::uint32_t wire, std::uint64_t message) {
     auto& end = *of_wire_[wire];
     if (message < end.arrived) return true;
     give_credit(end);  // one that could not be sent before
+    if (end.lands) await_landings(end);
     // Messages match in the order in which they were sent.
-    while (message >= end.arrived && end.arrived < end.taken + window_ &&
-           channel_->is_done(end.requests[end.arrived % window_])) {
+    std::uint64_t const awaited = end.lands ? end.landing : end.taken + window_;
+    while (message >= end.arrived && end.arrived < awaited &&
+           channel_->is_done(request_of(end, end.arrived))) {
       ++end.arrived;
     }
     return message < end.arrived;
   }
   void take(std::uint32_t wire, std::uint64_t message) {
     auto& end = *of_wire_[wire];
-    for (; end.taken <= message; ++end.taken) await(end, end.taken + window_);
+    for (; end.taken <= message; ++end.taken) {
+      if (!end.lands) await(end, end.taken + window_);
+    }
     give_credit(end);
   }
   [[nodiscard]] bool was_taken(std::uint32_t wire, std::uint64_t message) {
@@ -124,12 +147,45 @@ class mpi_wires {
     return message < end.taken;
   }
 
+  /// After `begin_call`; see `zero_copy_transport`.
+  void lend_to_send(std::uint32_t wire, chunk_run const& run, bool lands) {
+    auto& end = *of_wire_[wire];
+    end.run = run;
+    end.lands = lands;
+  }
+  void lend_to_receive(std::uint32_t wire, chunk_run const& run, bool is_input) {
+    auto& end = *of_wire_[wire];
+    end.run = run;
+    end.lands = true;
+    end.lands_in_input = is_input && end.up != nullptr;
+    end.landing = run.message;
+    await_landings(end);
+  }
+  [[nodiscard]] bool has_left(std::uint32_t wire, std::uint64_t message) {
+    auto& end = *of_wire_[wire];
+    if (end.posted <= message) return false;
+    // Messages before the last window have: their requests served others.
+    return are_done(end.requests);
+  }
+  /// After a failure, until it returns true: no buffer is lent any more. What peers still send to one goes
+  /// into slots, so that nobody waits for this rank in vain.
+  [[nodiscard]] bool take_buffers_back() {
+    bool result = true;
+    for (auto& end : ends_) {
+      if (end.run.first == nullptr) continue;
+      bool const is_free = end.table->sends ? are_done(end.requests) : is_taken_back(end);
+      if (is_free) end.run = {};
+      result = is_free && result;
+    }
+    return result;
+  }
+
   /// Is nothing under way from this rank any more?
   [[nodiscard]] bool is_quiet() {
     bool result = true;
     for (auto& end : ends_) {
       if (end.table->sends) {
-        for (auto& request : end.requests) result = channel_->is_done(request) && result;
+        result = are_done(end.requests) && result;
       } else {
         for (auto& sent : end.credits) result = channel_->is_done(sent.request) && result;
       }
@@ -144,6 +200,7 @@ class mpi_wires {
         channel_->take_back(end.credits[0].request);
       } else {
         for (auto& request : end.requests) channel_->take_back(request);
+        for (auto& request : end.landings) channel_->take_back(request);
       }
     }
   }
@@ -165,16 +222,74 @@ class mpi_wires {
     std::uint64_t credits_sent = 0;     // receivers
     std::vector<MPI_Request> requests;  // by slot
     std::vector<credit> credits;        // senders receive one at a time, receivers send several
+
+    // Buffers that are lent for the present call.
+    chunk_run run{};                    // null: slots
+    bool lands = false;                 // at the receiving end its messages arrive in a buffer
+    bool lands_in_input = false;        // receivers: which this rank sends along `up`
+    bool is_withdrawn = false;          // receivers: after a failure
+    wire_state* up = nullptr;           // of the same tree
+    std::uint64_t posted = 0;           // senders
+    std::uint64_t landing = 0;          // receivers: from this message on no buffer waits yet
+    std::uint64_t skipped = 0;          // receivers: messages that came in buffers and not in slots
+    std::vector<MPI_Request> landings;  // receivers, by message
   };
 
+  static constexpr int tags_of_tree = 5;
+  static constexpr int landing_tag = 3;  // from the tag of the second phase
   static constexpr int credit_tags = 2;  // from the tag of a wire to that of its credits
 
   [[nodiscard]] bool is_known(int peer) const {
     return std::find(neighbours_.begin(), neighbours_.end(), peer) != neighbours_.end();
   }
+  [[nodiscard]] static std::byte* chunk(chunk_run const& run, std::uint64_t message) {
+    return run.first + (message - run.message) * run.stride;
+  }
+  [[nodiscard]] std::byte* slot(wire_state const& end, std::uint64_t message) const {
+    return end.slots + (message - end.skipped) % window_ * slot_bytes_;
+  }
+  [[nodiscard]] MPI_Request& request_of(wire_state& end, std::uint64_t message) {
+    return end.lands ? end.landings[message % window_]
+                     : end.requests[(message - end.skipped) % window_];
+  }
+  [[nodiscard]] bool are_done(std::vector<MPI_Request>& requests) {
+    bool result = true;
+    for (auto& request : requests) result = channel_->is_done(request) && result;
+    return result;
+  }
   void await(wire_state& end, std::uint64_t message) {
-    channel_->receive(end.slots + message % window_ * slot_bytes_, slot_bytes_, end.table->peer,
-                      end.tag, end.requests[message % window_]);
+    channel_->receive(slot(end, message), slot_bytes_, end.table->peer, end.tag,
+                      request_of(end, message));
+  }
+  // Whatever may come before this rank has taken something: at most a window.
+  void await_landings(wire_state& end) {
+    auto const& run = end.run;
+    auto const last = run.message + (run.bytes + run.chunk - 1) / run.chunk;
+    for (; end.landing < std::min(last, end.taken + window_); ++end.landing) {
+      auto const index = end.landing - run.message;
+      if (end.lands_in_input && !has_left_input(*end.up, end.up->call_first + index)) return;
+      auto const before = index * run.chunk;
+      channel_->receive(chunk(run, end.landing), std::min(run.chunk, run.bytes - before),
+                        end.table->peer, end.tag + landing_tag, request_of(end, end.landing));
+    }
+  }
+  [[nodiscard]] bool has_left_input(wire_state& up, std::uint64_t message) {
+    if (up.posted <= message) return false;
+    bool const is_later = up.posted > message + window_;  // its request serves another one
+    return up.run.first == nullptr || is_later || channel_->is_done(up.requests[message % window_]);
+  }
+  // Receives into a buffer, and afterwards into slots, for which nothing comes any more otherwise.
+  [[nodiscard]] bool is_taken_back(wire_state& end) {
+    if (!std::exchange(end.is_withdrawn, true)) {
+      for (auto& request : end.requests) channel_->cancel(request);
+      for (auto& request : end.landings) channel_->cancel(request);
+    }
+    bool const are_free = are_done(end.requests) && are_done(end.landings);
+    for (std::size_t k = 0; are_free && k < end.landings.size(); ++k) {
+      channel_->receive(end.slots + k * slot_bytes_, slot_bytes_, end.table->peer,
+                        end.tag + landing_tag, end.landings[k]);
+    }
+    return are_free;
   }
   void await_credit(wire_state& end) {
     auto& next = end.credits[0];

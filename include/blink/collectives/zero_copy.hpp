@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/lane.hpp>
+#include <blink/collectives/reducer.hpp>
+#include <blink/collectives/transport.hpp>
+#include <blink/config.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+// Messages that leave from the buffers of the caller and arrive in them, without a copy in a slot: for
+// transports that move memory by themselves, such as an MPI library.
+
+namespace blink::inline BLINK_ABI {
+
+/// The chunks that a lane has of a buffer.
+struct chunk_run {
+  std::byte* first = nullptr;  ///< null: no buffer, slots
+  std::size_t stride = 0;      ///< bytes from the begin of a chunk to that of the next
+  std::size_t chunk = 0;       ///< bytes of each but the last
+  std::size_t bytes = 0;       ///< of all
+  std::uint64_t message = 0;   ///< number of the first chunk's message
+};
+
+/// A transport to which buffers can be lent for a call.
+///
+/// Semantics beyond the syntax:
+/// - `lend_to_send(wire, run, lands)`: the sender's messages of this call lie in `run`, which does not change
+///   between `post` and `has_left`; a run without a buffer: in slots. `lands`: at the other end they are received
+///   into a buffer.
+/// - `lend_to_receive(wire, run, is_input)`: messages of this call arrive in `run`, where `inbox` finds them.
+///   `is_input`: what this rank sends along the same tree lies there, too; each chunk is received once that has left.
+/// - `has_left(wire, m)`: message m and all before it are read from the sender's buffer no more.
+/// - All ranks lend for messages of at least `least_lent()` bytes and for no others. Of a longer run than
+///   `most_lent_input()` the sender makes copies itself.
+template <class L>
+concept zero_copy_transport =
+    transport<L> && requires(L const link, std::uint32_t wire, std::uint64_t message,
+                             chunk_run const& run, bool is) {
+      { link.least_lent() } -> std::same_as<std::size_t>;
+      { link.most_lent_input() } -> std::same_as<std::size_t>;
+      { link.lend_to_send(wire, run, is) } -> std::same_as<void>;
+      { link.lend_to_receive(wire, run, is) } -> std::same_as<void>;
+      { link.has_left(wire, message) } -> std::same_as<bool>;
+    };
+
+/// Lends the buffers of a call to the wires of a lane whose call fields are set, where a chunk lies in one as it
+/// is sent, or is to lie there as it arrives.
+///
+/// reduces:         does the call combine?
+/// changes_results: are results changed on this rank, so that they are not what it hands on?
+/// Time:            O(wires of the lane).
+template <class T, zero_copy_transport Link>
+void lend_buffers(Link const link, lane& here, bool reduces, bool changes_results,
+                  call_buffers<T> const& buffers) {
+  if (std::min(here.chunk, here.count) * sizeof(T) < std::max<std::size_t>(1, link.least_lent())) {
+    return;
+  }
+  auto const run_of = [&](T const* buffer, std::size_t begin, wire_end const& end) {
+    // Outputs are written and inputs are not; which of both it is says the passage.
+    auto* const first = reinterpret_cast<std::byte*>(const_cast<T*>(buffer + begin));
+    return chunk_run{first, here.stride * sizeof(T), here.chunk * sizeof(T), here.count * sizeof(T),
+                     end.first};
+  };
+  auto const input = [&](auto const& end) { return run_of(buffers.input, here.input_begin, end); };
+  auto const output = [&](auto const& end) {
+    return run_of(buffers.output, here.output_begin, end);
+  };
+  // Where there is an own input.
+  auto const is_one_place = [&] {
+    return buffers.input + here.input_begin == buffers.output + here.output_begin;
+  };
+  for (std::uint32_t k = 0; k < here.in_count; ++k) {
+    auto& end = here.in[k];
+    if (here.is_reduce || !end.receiver_keeps) continue;
+    end.way = passage::into_output;
+    link.lend_to_receive(end.wire, output(end), reduces && is_one_place());
+  }
+  bool const leads_up = here.is_reduce && !here.is_root;
+  bool const lends_input = here.count * sizeof(T) <= link.most_lent_input();
+  for (std::uint32_t k = 0; k < here.out_count; ++k) {
+    auto& end = here.out[k];
+    bool const is_input = end.sender_is_source && (leads_up ? !end.is_partial : !reduces);
+    bool const sends_input = is_input && lends_input;
+    bool const sends_output =
+        !leads_up && !is_input && end.sender_keeps && here.writes_output && !changes_results;
+    if (sends_input) {
+      end.way = passage::from_input;
+    } else if (sends_output) {
+      end.way = passage::from_output;
+    }
+    auto const run = sends_input ? input(end) : sends_output ? output(end) : chunk_run{};
+    link.lend_to_send(end.wire, run, !leads_up && end.receiver_keeps);
+  }
+}
+
+}  // namespace blink::inline BLINK_ABI
