@@ -49,7 +49,7 @@ struct tuning_result {
 /// Measures methods at growing sizes and says which is the fastest from which size on: a short search,
 /// for a program's start or for a file (`method_file.hpp`). All ranks call it together.
 ///
-/// Sums of floats, or floats that move; inputs are rewritten before every call, since data that lies
+/// Methods are measured in turn, call by call. Sums of floats, or floats that move; inputs are rewritten before every call, since data that lies
 /// in the right cache already would flatter whoever reads it. Between two sizes the change is in
 /// the geometric middle. A method that took twice the time of the best at two sizes in a row is not
 /// tried at larger ones if it was losing. Chunk sizes of the best method are searched by
@@ -90,9 +90,15 @@ template <session Me>
     detail::call_timer<Me> timer(me, kind, size);
     std::vector<tuning_sample> here;
     for (std::size_t m = 0; m < plans.size(); ++m) {
-      if (slow_in_a_row[m] >= 2) continue;
-      here.push_back({size, m, 0, timer.median(*plans[m], 0, options.calls, options.seconds)});
+      if (slow_in_a_row[m] < 2) here.push_back({size, m, 0, 0});
     }
+    auto const measure = [&](std::vector<tuning_sample>& samples) {
+      std::vector<typename detail::call_timer<Me>::candidate> candidates;
+      for (auto const& each : samples) candidates.push_back({plans[each.method], each.chunk_bytes});
+      auto const medians = timer.medians(candidates, options.calls, options.seconds);
+      for (std::size_t k = 0; k < samples.size(); ++k) samples[k].seconds = medians[k];
+    };
+    measure(here);
     auto const best = *std::min_element(here.begin(), here.end(), [](auto const& a, auto const& b) {
       return a.seconds < b.seconds;
     });
@@ -113,11 +119,11 @@ template <session Me>
       while (!search.settled() && timer.spent() < end) {
         search.report(1 / timer.seconds(*plans[chosen.method], search.bytes()));
       }
-      tuning_sample const sample{
-          size, chosen.method, search.bytes(),
-          timer.median(*plans[chosen.method], search.bytes(), options.calls, options.seconds)};
-      here.push_back(sample);
-      if (sample.seconds < chosen.seconds * (1 - options.margin)) chosen = sample;
+      std::vector<tuning_sample> chunks{{size, chosen.method, 0, 0},
+                                        {size, chosen.method, search.bytes(), 0}};
+      measure(chunks);
+      here.insert(here.end(), chunks.begin(), chunks.end());
+      if (chunks[1].seconds < chunks[0].seconds * (1 - options.margin)) chosen = chunks[1];
     }
     result.samples.insert(result.samples.end(), here.begin(), here.end());
     if (before == 0) {

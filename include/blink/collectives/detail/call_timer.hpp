@@ -69,18 +69,31 @@ class call_timer {
   /// Seconds that all measuring took so far, the same number on all ranks.
   [[nodiscard]] double spent() const { return spent_; }
 
-  /// The median of `calls`, of three at least if they take more than `limit` seconds together.
-  [[nodiscard]] double median(prepared_schedule& plan, std::size_t chunk_bytes, int calls,
-                              double limit) {
-    std::vector<double> all;
-    double const end = spent_ + limit;
-    (void)seconds(plan, chunk_bytes);  // touches memory for the first time
+  /// What is measured.
+  struct candidate {
+    prepared_schedule* plan = nullptr;
+    std::size_t chunk_bytes = 0;
+  };
+  /// The median of `calls` of each, in turn, so that a machine that is slow for a while is so for all; of three
+  /// at least if they take more than `limit` seconds for each.
+  [[nodiscard]] std::vector<double> medians(std::vector<candidate> const& of, int calls,
+                                            double limit) {
+    std::vector<std::vector<double>> all(of.size());
+    // Touches memory for the first time.
+    for (auto const& each : of) static_cast<void>(seconds(*each.plan, each.chunk_bytes));
+    double const end = spent_ + limit * static_cast<double>(of.size());
     for (int call = 0; call < calls && (call < 3 || spent_ < end); ++call) {
-      all.push_back(seconds(plan, chunk_bytes));
+      for (std::size_t k = 0; k < of.size(); ++k) {
+        all[k].push_back(seconds(*of[k].plan, of[k].chunk_bytes));
+      }
     }
-    auto const middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-    std::nth_element(all.begin(), middle, all.end());
-    return *middle;
+    std::vector<double> result;
+    for (auto& times : all) {
+      auto const middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+      std::nth_element(times.begin(), middle, times.end());
+      result.push_back(*middle);
+    }
+    return result;
   }
 
  private:

@@ -15,8 +15,8 @@
 
 namespace blink::inline BLINK_ABI {
 
-/// Waits of a rank of an MPI communicator: spin, then yield, then sleep for ever longer whiles, as no
-/// message wakes a rank up; until the deadline, until a note says that the call has failed, or until
+/// Waits of a rank of an MPI communicator: spin, then yield, then sleep for an eighth of the time waited so
+/// far, as no message wakes a rank up, nor moves while it sleeps; until the deadline, until a note says that the call has failed, or until
 /// a neighbour has left for good.
 class mpi_patience {
  public:
@@ -39,17 +39,16 @@ class mpi_patience {
     if (idle_ == options_.spins + 1) {
       idle_since_ = time;
       notices_->set_waiting(time);
-      nap_ = shortest_nap;
     }
+    std::chrono::nanoseconds const waited(time - idle_since_);
     if (is_over(time - idle_since_)) return status::timed_out;
-    if (idle_ - options_.spins <= options_.yields) {
+    if (idle_ - options_.spins <= options_.yields || waited < shortest_yielding) {
       std::this_thread::yield();
     } else {
-      --idle_;  // stays here
-      std::this_thread::sleep_for(nap_);
+      std::this_thread::sleep_for(std::min(waited / 8, options_.sleep));
       notices_->look();  // costs nothing beside the nap, and who asks is answered soon
-      nap_ = std::min(2 * nap_, std::max(options_.sleep, shortest_nap));
     }
+    if (idle_ - options_.spins > options_.yields) --idle_;  // stays here
     return status::ok;
   }
   /// See `tested_patience`.
@@ -69,13 +68,13 @@ class mpi_patience {
     return nanoseconds > deadline || notices_->is_deserted();
   }
 
-  static constexpr std::chrono::nanoseconds shortest_nap{10000};
+  // Copies of large messages take so long, and a thousand yields may be over before.
+  static constexpr std::chrono::milliseconds shortest_yielding{1};
 
   patience_options options_;
   mpi_notices* notices_;
   int idle_ = 0;
   std::uint64_t idle_since_ = 0;
-  std::chrono::nanoseconds nap_ = shortest_nap;
 };
 static_assert(tested_patience<mpi_patience>);
 
