@@ -134,7 +134,9 @@ void scatter_piece(Link const link, lane const& here, call_buffers<T> const& buf
 template <class T>
 [[nodiscard]] T* place_for_sum(lane const& here, call_buffers<T> const& buffers,
                                std::uint32_t sources) {
-  if (!writes_output(here) || streams_output(here, buffers)) return nullptr;
+  if (!writes_output(here)) return nullptr;
+  // Past the caches is another pass over the sum, which pays off where several outputs get it.
+  if (streams_output(here, buffers) && here.out_count > 0) return nullptr;
   T* const to = buffers.output + here.output_begin;
   bool const is_input = buffers.input + here.input_begin == to;
   if (is_input && (sources > 2 || !std::is_scalar_v<T>)) return nullptr;
