@@ -49,7 +49,7 @@ struct tuning_result {
 /// Measures methods at growing sizes and says which is the fastest from which size on: a short search,
 /// for a program's start or for a file (`method_file.hpp`). All ranks call it together.
 ///
-/// Methods are measured in turn, call by call. Sums of floats, or floats that move; inputs are rewritten before every call, since data that lies
+/// Methods are measured in turn, some calls each. Sums of floats, or floats that move; inputs are rewritten before every call, since data that lies
 /// in the right cache already would flatter whoever reads it. Between two sizes the change is in
 /// the geometric middle. A method that took twice the time of the best at two sizes in a row is not
 /// tried at larger ones if it was losing. Chunk sizes of the best method are searched by
