@@ -30,10 +30,11 @@ struct mpi_state {
         most_shown(with_two / static_cast<std::size_t>(std::max(1, channel.rank_count() - 1))),
         notices(channel, most_shown) {}
 
-  /// Bytes that a rank shows at most. What is only copied goes along trees from where a copy in a note costs more
-  /// than their steps, as many as ranks.
+  /// Bytes that a rank shows at most. What is only copied, or combined at one rank, goes along trees from where
+  /// a copy in a note costs more than their steps, as many as ranks.
   [[nodiscard]] std::size_t most_shown_in(collective kind) const {
-    if (has_reduce_phase(kind) || least_lent > most_shown) return most_shown;
+    bool const combines_everywhere = has_reduce_phase(kind) && kind != collective::reduce;
+    if (combines_everywhere || least_lent > most_shown) return most_shown;
     return std::min(most_shown, least_lent * static_cast<std::size_t>(channel.rank_count() - 1));
   }
 
