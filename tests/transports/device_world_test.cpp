@@ -293,6 +293,27 @@ TEST(device_world, bad_options_are_refused) {
                "device 1 does not reach the memory of device 0");
 }
 
+// A lane may wait for any other: what cannot run at once would wait for ever.
+TEST(device_world, more_ranks_than_a_device_runs_blocks_are_refused) {
+  emulated_devices machine({.devices = 2, .room = 256});  // two of the smallest blocks
+  device_case<int> too_many(case_of(blink::collective::all_reduce, 100, 1),
+                            blink::star_schedule(4));
+  {
+    world all(machine, options_in_vectors({1, 0, 0, 0}));
+    for (int turn = 0; turn < 2; ++turn) {
+      EXPECT_ERROR(too_many.enqueue(all, blink::sum{}),
+                   "device 0 runs 2 blocks of 128 threads at once, and its 3 ranks need one each");
+      EXPECT_FALSE(all.has_failed());
+      all.wait();  // nothing was launched
+    }
+  }
+  world all(machine, options_in_vectors({1, 0, 0, 1}));  // lanes of a rank go round in a block
+  device_case<int> enough(case_of(blink::collective::all_reduce, 100, 1), blink::star_schedule(4));
+  enough.enqueue(all, blink::sum{});
+  all.wait();
+  EXPECT_EQ(enough.wrong(blink::sum{}), "");
+}
+
 TEST(device_world, memory_is_counted_before_it_is_allocated) {
   emulated_devices machine({.devices = 2});
   auto options = options_in_vectors({0, 0, 0, 1, 1, 1});
