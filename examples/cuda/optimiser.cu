@@ -8,24 +8,9 @@
 #include <blink/transports/cuda/walk_kernel.cuh>
 
 #include "host_ranks.hpp"
+#include "momentum_step.hpp"
 
-/// momentum = decay * momentum + gradient; weight -= rate * momentum
-struct momentum_step {
-  float* weights;
-  float* momenta;
-  float rate;
-  float decay;
-
-  template <class Group>
-  BLINK_HOST_DEVICE void operator()(Group const group, float const* gradients, std::uint64_t index,
-                                    std::size_t count) const {
-    for (std::size_t k = group.thread_rank(); k < count; k += group.size()) {
-      float const momentum = decay * momenta[index + k] + gradients[k];
-      momenta[index + k] = momentum;
-      weights[index + k] -= rate * momentum;
-    }
-  }
-};
+using example::momentum_step;
 using average_and_step = blink::fused_reducer<blink::avg, momentum_step>;
 
 BLINK_DEFINE_WALK_KERNEL(blink::reaching_peer_link, float, average_and_step);

@@ -8,33 +8,9 @@
 #include <blink/transports/cuda/walk_kernel.cuh>
 
 #include "host_ranks.hpp"
+#include "residual_rms_norm.hpp"
 
-/// Rows of `width` elements: residual += result, normed = weight * residual / rms(residual).
-struct residual_rms_norm {
-  float* residual;
-  float* normed;
-  float const* weight;
-  std::size_t width;
-
-  template <class Group>
-  BLINK_HOST_DEVICE void operator()(Group const group, float const* results, std::uint64_t index,
-                                    std::size_t count) const {
-    // A thread for each row: short rows, many of them. Long rows would be shared by a warp.
-    for (std::size_t row = group.thread_rank(); row < count / width; row += group.size()) {
-      std::size_t const begin = index + row * width;
-      float squares = 0;
-      for (std::size_t k = 0; k < width; ++k) {
-        float const value = residual[begin + k] + results[row * width + k];
-        residual[begin + k] = value;
-        squares += value * value;
-      }
-      float const factor = 1 / sqrtf(squares / static_cast<float>(width) + 1e-6F);
-      for (std::size_t k = 0; k < width; ++k) {
-        normed[begin + k] = weight[k] * residual[begin + k] * factor;
-      }
-    }
-  }
-};
+using example::residual_rms_norm;
 using sum_and_norm = blink::fused_reducer<blink::sum, residual_rms_norm>;
 
 BLINK_DEFINE_WALK_KERNEL(blink::reaching_peer_link, float, sum_and_norm);

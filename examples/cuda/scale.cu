@@ -5,13 +5,9 @@
 #include <blink/transports/cuda/walk_kernel.cuh>
 
 #include "host_ranks.hpp"
+#include "unscaled_sum.hpp"
 
-/// `lift` is what happens to each element once, before anything is added.
-struct unscaled_sum {
-  float scale;
-  BLINK_HOST_DEVICE float lift(float gradient) const { return gradient / scale; }
-  BLINK_HOST_DEVICE float operator()(float a, float b) const { return a + b; }
-};
+using example::unscaled_sum;
 
 BLINK_DEFINE_WALK_KERNEL(blink::reaching_peer_link, float, unscaled_sum);
 

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+
+namespace example {
+
+/// `lift` is what happens to each element once, before anything is added.
+struct unscaled_sum {
+  float scale;
+  BLINK_HOST_DEVICE float lift(float gradient) const { return gradient / scale; }
+  BLINK_HOST_DEVICE float operator()(float a, float b) const { return a + b; }
+};
+
+}  // namespace example
