@@ -3,10 +3,14 @@
 // slots, by packets and in peers' buffers, many chunks through few slots, in place or not; every
 // element is compared, and a rank that has ended writes over its input. 0: nothing was noticed.
 
+#include <blink/collectives/epilogue.hpp>
+
 #include "support/emulated_blocks.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
+#include <vector>
 
 namespace {
 
@@ -31,6 +35,35 @@ bool is_right(blink::schedule const& plan, blink::collective kind) {
   return true;
 }
 
+/// Reads what other threads of the block have written.
+struct mirror {
+  float* kept;
+  template <class Group>
+  void operator()(Group const group, float const* results, std::uint64_t index,
+                  std::size_t count) const {
+    for (std::size_t k = group.thread_rank(); k < count; k += group.size()) {
+      kept[index + k] = results[count - 1 - k];
+    }
+  }
+};
+
+bool is_right_with_an_epilogue(blink::schedule const& plan) {
+  constexpr std::size_t chunk = 16;
+  constexpr std::size_t count = 300 * chunk;
+  std::vector<float> kept(count);
+  blink_test::emulation how;
+  how.slot_bytes = chunk * sizeof(float);
+  for (how.block_threads = 2; how.block_threads <= 5; ++how.block_threads) {
+    blink_test::emulated_device<blink::slot_peer_link> device(plan, how);
+    auto const wrong = device.run<float>({blink::collective::reduce, count, false, 0, 3},
+                                         blink::with_epilogue(blink::sum{}, mirror{kept.data()}));
+    if (wrong.empty()) continue;
+    std::printf("with an epilogue: %s\n", wrong.c_str());
+    return false;
+  }
+  return true;
+}
+
 bool all_ways_are_right(blink::schedule const& plan, blink::collective kind) {
   using namespace blink;
   return is_right<slot_peer_link, whole_chunks>(plan, kind) &&
@@ -48,6 +81,7 @@ int main() {
       right = right && all_ways_are_right(plan, kind);
     }
   }
+  right = right && is_right_with_an_epilogue(blink::chain_schedule(3, 1));
   auto const star = blink::star_schedule(3);
   for (auto const kind : {reduce_scatter, all_gather}) {
     right = right && all_ways_are_right(star, kind);

@@ -53,6 +53,8 @@ plant(flags_that_come_again collectives/packet.hpp
       "static_cast<std::uint32_t>(message + 1)" "static_cast<std::uint32_t>(message % 2 + 1)")
 plant(relaxed_packets collectives/packet.hpp
       "publish(to, word)" "counter_reference(to).store(word, relaxed_order)")
+plant(no_barrier_before_epilogue collectives/epilogue.hpp
+      "    group.sync();  // what other threads have written" "")
 plant(return_before_peers_have_read collectives/tree_walk.hpp
       "if (pulls && !link.was_taken(" "if (pulls && here.done < here.chunks && !link.was_taken(")
 
