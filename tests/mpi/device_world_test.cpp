@@ -39,7 +39,9 @@ blink::device_world_options two_ranks_each() {
   options.deadline = std::chrono::seconds(20);
   return options;
 }
-emulated_devices::options shared() { return {.devices = 2, .shares_memory = true}; }
+emulated_devices::options shared() {
+  return {.devices = 2, .shares_memory = true};
+}
 
 template <class T, class Reducer>
 std::string run(world& all, collective kind, std::size_t count, blink::schedule const& plan,
