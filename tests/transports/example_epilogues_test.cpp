@@ -45,87 +45,67 @@ std::vector<float> results_of(Reducer const& reduce) {
   return result;
 }
 
-/// Reduces by blocks of one and of three threads, over slots and peers' buffers; `is_right` looks at what the epilogue
-/// of `make()` left.
-template <class Reducer, class Make, class IsRight>
-void expect_at_root(Reducer const& reduce, Make const& make, IsRight const& is_right) {
+/// Reduces by blocks of one and of three threads, over slots and peers' buffers. What `epilogue_of(state)` leaves in a new
+/// state is what it leaves where one thread shows it the whole result.
+template <class State, class Reducer, class EpilogueOf>
+void expect_at_root(Reducer const& reduce, EpilogueOf const& epilogue_of) {
+  State expected;
+  epilogue_of(expected)(blink::lone_thread{}, results_of(reduce).data(), 0, count);
+  EXPECT_NE(expected, State{});
+  auto const expect_on = [&](auto&& device) {
+    State now;
+    auto const with_epilogue = blink::with_epilogue(reduce, epilogue_of(now));
+    EXPECT_EQ(device.template run<float>(sum_at_root, with_epilogue), "");
+    EXPECT_EQ(now, expected);
+  };
   auto const plan = blink::binomial_schedule(ranks, root);
   for (std::uint32_t const threads : {1U, 3U}) {
     SCOPED_TRACE(threads);
     emulation how;
     how.block_threads = threads;
     how.slot_bytes = 3 * row * sizeof(float);
-    blink_test::emulated_device<blink::slot_peer_link> slots(plan, how);
-    EXPECT_EQ(slots.template run<float>(sum_at_root, blink::with_epilogue(reduce, make())), "");
-    is_right();
-    blink_test::emulated_device<blink::reaching_peer_link> buffers(plan, how);
-    EXPECT_EQ(buffers.template run<float>(sum_at_root, blink::with_epilogue(reduce, make())), "");
-    is_right();
+    expect_on(blink_test::emulated_device<blink::slot_peer_link>(plan, how));
+    expect_on(blink_test::emulated_device<blink::reaching_peer_link>(plan, how));
   }
 }
+
+struct residual_and_normed {
+  std::vector<float> residual = std::vector<float>(count, 1.5F);
+  std::vector<float> normed = std::vector<float>(count);
+  bool operator==(residual_and_normed const&) const = default;
+};
 
 TEST(example_epilogues, residual_and_norm) {
   std::vector<float> weight(row);
   for (std::size_t k = 0; k < row; ++k) weight[k] = 0.25F * static_cast<float>(k % 7);
-  struct state {
-    std::vector<float> residual = std::vector<float>(count, 1.5F);
-    std::vector<float> normed = std::vector<float>(count);
-    bool operator==(state const&) const = default;
-  };
-  auto const epilogue = [&](state& of) {
+  expect_at_root<residual_and_normed>(blink::sum{}, [&](residual_and_normed& of) {
     return example::residual_rms_norm{of.residual.data(), of.normed.data(), weight.data(), row};
-  };
-  state expected, now;
-  epilogue(expected)(blink::lone_thread{}, results_of(blink::sum{}).data(), 0, count);
-  expect_at_root(
-      blink::sum{},
-      [&] {
-        now = {};
-        return epilogue(now);
-      },
-      [&] { EXPECT_EQ(now, expected); });
+  });
 }
+
+struct codes_and_scales {
+  std::vector<std::int8_t> codes = std::vector<std::int8_t>(count);
+  std::vector<float> scales = std::vector<float>(count / row);
+  bool operator==(codes_and_scales const&) const = default;
+};
 
 TEST(example_epilogues, quantised_sums) {
   static_assert(example::quantise::block == row);
-  struct state {
-    std::vector<std::int8_t> codes = std::vector<std::int8_t>(count);
-    std::vector<float> scales = std::vector<float>(count / row);
-    bool operator==(state const&) const = default;
-  };
-  auto const epilogue = [](state& of) {
+  expect_at_root<codes_and_scales>(blink::sum{}, [](codes_and_scales& of) {
     return example::quantise{of.codes.data(), of.scales.data()};
-  };
-  state expected, now;
-  epilogue(expected)(blink::lone_thread{}, results_of(blink::sum{}).data(), 0, count);
-  EXPECT_NE(expected, now);
-  expect_at_root(
-      blink::sum{},
-      [&] {
-        now = {};
-        return epilogue(now);
-      },
-      [&] { EXPECT_EQ(now, expected); });
+  });
 }
 
+struct weights_and_momenta {
+  std::vector<float> weights = std::vector<float>(count, 1.0F);
+  std::vector<float> momenta = std::vector<float>(count, 2.0F);
+  bool operator==(weights_and_momenta const&) const = default;
+};
+
 TEST(example_epilogues, a_step_of_an_optimiser) {
-  struct state {
-    std::vector<float> weights = std::vector<float>(count, 1.0F);
-    std::vector<float> momenta = std::vector<float>(count, 2.0F);
-    bool operator==(state const&) const = default;
-  };
-  auto const epilogue = [](state& of) {
+  expect_at_root<weights_and_momenta>(blink::avg{}, [](weights_and_momenta& of) {
     return example::momentum_step{of.weights.data(), of.momenta.data(), 0.125F, 0.5F};
-  };
-  state expected, now;
-  epilogue(expected)(blink::lone_thread{}, results_of(blink::avg{}).data(), 0, count);
-  expect_at_root(
-      blink::avg{},
-      [&] {
-        now = {};
-        return epilogue(now);
-      },
-      [&] { EXPECT_EQ(now, expected); });
+  });
 }
 
 TEST(example_epilogues, sums_of_what_is_unscaled_first) {

@@ -17,6 +17,8 @@
 #include <new>
 #include <random>
 #include <set>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -182,6 +184,28 @@ TEST(shaped, latency_is_of_each_message) {
   EXPECT_GE(passed, std::chrono::milliseconds(40));  // two edges up, two down
 }
 
+// Also who neither spins nor yields before it sleeps.
+TEST(patience, has_a_deadline_whatever_comes_before_it) {
+  for (int const spins : {0, 3}) {
+    for (int const yields : {0, 1, 5}) {
+      SCOPED_TRACE(std::to_string(spins) + " spins, " + std::to_string(yields) + " yields");
+      blink::world_options options;
+      options.waits = {std::chrono::milliseconds(60), spins, yields};
+      blink::thread_world world(2, options);
+      try {
+        world.run([&](auto& me) {
+          int data = me.rank();
+          if (me.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(400));
+          blink::all_reduce(me, blink::star_schedule(2), &data, &data, 1, blink::sum{});
+        });
+        ADD_FAILURE() << "nobody has noticed";
+      } catch (blink::collective_error const& failure) {
+        EXPECT_EQ(failure.peer, 1) << failure.what();
+      }
+    }
+  }
+}
+
 TEST(pipeline_chunk, is_the_best_of_the_formula) {
   double const a = 1e-4;
   double const b = 1e7;
@@ -192,8 +216,10 @@ TEST(pipeline_chunk, is_the_best_of_the_formula) {
       };
       auto const best = static_cast<double>(blink::pipeline_chunk_bytes(part, steps, a, b));
       EXPECT_LE(best, static_cast<double>(part));
-      for (int chunks = 1; chunks <= 1000; ++chunks) {
-        EXPECT_LE(time(best), time(std::ceil(static_cast<double>(part) / chunks)) * 1.03) << chunks;
+      double const rounding = 1 + 16 / (a * b + best);  // chunks are of whole elements
+      for (double chunk = 16; chunk < static_cast<double>(part) + 16; chunk += 16) {
+        double const other = std::min(chunk, static_cast<double>(part));
+        EXPECT_LE(time(best), time(other) * 1.0001 * rounding) << chunk;
       }
     }
   }

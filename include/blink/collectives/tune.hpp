@@ -25,7 +25,7 @@ struct tuning_options {
   std::size_t last_bytes = std::size_t{32} << 20;
   double growth = 4;  ///< from one size to the next
   int calls = 15;     ///< for each method and size; their median counts
-  /// For each method and size: no further call begins after it, of three or more.
+  /// For each method and size: no further turn of three calls begins after it.
   double seconds = 0.1;
   double margin = 0.05;  ///< another method must be faster by so much to be taken
   std::size_t chunks_from_bytes = 1 << 18;  ///< from this size on chunk sizes are searched, too
@@ -49,7 +49,8 @@ struct tuning_result {
 /// Measures methods at growing sizes and says which is the fastest from which size on: a short search,
 /// for a program's start or for a file (`method_file.hpp`). All ranks call it together.
 ///
-/// Methods are measured in turn, some calls each. Sums of floats, or floats that move; inputs are rewritten before every call, since data that lies
+/// Methods are measured in turn, some calls each. Sums of floats, or floats that move; inputs are rewritten
+/// before every call, since data that lies
 /// in the right cache already would flatter whoever reads it. Between two sizes the change is in
 /// the geometric middle. A method that took twice the time of the best at two sizes in a row is not
 /// tried at larger ones if it was losing. Chunk sizes of the best method are searched by
@@ -57,7 +58,7 @@ struct tuning_result {
 ///
 /// kind:    any but a barrier
 /// methods: the first is taken where nothing else is faster by the margin
-/// Time:    for each method and size at most about `seconds`, or three calls; five times that to
+/// Time:    for each method and size at most about `seconds`, or three calls; seven times that to
 ///          search chunks.  Memory: buffers of the largest size.
 /// Post:    the same table on all ranks.
 /// Throws:  precondition_error for a method that does not carry `kind`, or for options out of range;

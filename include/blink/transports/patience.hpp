@@ -78,7 +78,7 @@ class host_patience {
       std::this_thread::yield();
       return status::ok;
     }
-    --idle_;  // stays here
+    if (idle_ - options_.spins > 1) --idle_;  // stays here, and not where the waiting began
     return sleep(time);
   }
 

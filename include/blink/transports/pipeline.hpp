@@ -28,8 +28,8 @@ namespace detail {
 
 /// The chunk of a pipeline of `steps` steps that is done soonest: (ceil(S/c) + steps - 1)(a + c/b)
 /// is least at c = sqrt(a b S / (steps - 1)), for a part of S bytes, a seconds for each chunk and b
-/// bytes for each second. So many chunks as come nearest to that, of one size, as a last one of a
-/// few bytes costs as much as another. One step: the whole part.
+/// bytes for each second. So the number of chunks is one of the two beside S/c, whichever takes less,
+/// and they are of one size: a last one of a few bytes would cost as much as another. One step: the whole part.
 [[nodiscard]] inline std::size_t pipeline_chunk_bytes(std::size_t part_bytes, int steps,
                                                       double chunk_seconds,
                                                       double bytes_per_second) {
@@ -37,9 +37,16 @@ namespace detail {
   double const square = chunk_seconds * bytes_per_second * static_cast<double>(part_bytes) /
                         static_cast<double>(steps - 1);
   std::size_t const best = std::max<std::size_t>(1, detail::square_root(square));
-  std::size_t const chunks = std::max<std::size_t>(1, (part_bytes + best / 2) / best);
-  constexpr std::size_t unit = 16;  // whole elements
-  return std::min(part_bytes, ((part_bytes + chunks - 1) / chunks + unit - 1) / unit * unit);
+  auto const chunk_of = [&](std::size_t chunks) {
+    constexpr std::size_t unit = 16;  // whole elements
+    return std::min(part_bytes, ((part_bytes + chunks - 1) / chunks + unit - 1) / unit * unit);
+  };
+  auto const seconds = [&](std::size_t chunks) {
+    return (static_cast<double>(chunks) + steps - 1) *
+           (chunk_seconds + static_cast<double>(chunk_of(chunks)) / bytes_per_second);
+  };
+  std::size_t const few = std::max<std::size_t>(1, part_bytes / best);
+  return chunk_of(seconds(few + 1) < seconds(few) ? few + 1 : few);
 }
 
 /// What chunks cost; for choosing their size, and for shaped links.

@@ -16,7 +16,8 @@
 namespace blink::inline BLINK_ABI {
 
 /// Waits of a rank of an MPI communicator: spin, then yield, then sleep for an eighth of the time waited so
-/// far, as no message wakes a rank up, nor moves while it sleeps; until the deadline, until a note says that the call has failed, or until
+/// far, as no message wakes a rank up, nor moves while it sleeps; until the deadline, until a note says
+/// that the call has failed, or until
 /// a neighbour has left for good.
 class mpi_patience {
  public:
@@ -48,7 +49,7 @@ class mpi_patience {
       std::this_thread::sleep_for(std::min(waited / 8, options_.sleep));
       notices_->look();  // costs nothing beside the nap, and who asks is answered soon
     }
-    if (idle_ - options_.spins > options_.yields) --idle_;  // stays here
+    if (idle_ - options_.spins > std::max(options_.yields, 1)) --idle_;  // stays here
     return status::ok;
   }
   /// See `tested_patience`.
