@@ -6,6 +6,7 @@
 #include <blink/collectives/call_signature.hpp>
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
+#include <blink/transports/cuda/compared_calls.hpp>
 #include <blink/transports/host_processes.hpp>
 #include <blink/transports/process_bootstrap.hpp>
 
@@ -46,26 +47,33 @@ template <platform P>
 /// which take the lock of the library.
 class across {
  public:
-  /// Throws: what `host_processes` throws.
+  /// counts:  of all communicators of this process
+  /// devices: of the ranks of this process
+  /// Throws:  what `host_processes` throws.
   template <blink::process_bootstrap Bootstrap>
-  across(Bootstrap& all, std::chrono::nanoseconds deadline)
+  across(Bootstrap& all, std::chrono::nanoseconds deadline, blink::call_counts& counts,
+         std::vector<int> const& devices)
       : all_(all, deadline),
+        compared_(counts, &all_, devices),
         pieces_(static_cast<piece_counts*>(all_.common_memory(0, sizeof(piece_counts)))) {}
 
   [[nodiscard]] std::string name() const { return all_.name(all_.process()); }
+  /// The same in all of them.
+  [[nodiscard]] std::uint64_t number() const { return all_.number(); }
 
   /// Says what this process calls next.
   ///
+  /// runs:   on the devices, now: it has a place among the calls of other communicators there
   /// meets:  wait until all have come to it? Else whoever comes later finds a difference.
   /// Throws: refusal if others call something else, have failed, have left, or do not come: the
   ///         communicator is of no use any more.
-  void enter(blink::call_signature const& call, bool meets) {
+  void enter(blink::call_signature const& call, bool runs, bool meets) {
     auto const before = all_.calls(all_.process());
-    auto difference = all_.enter(call);
+    auto difference = compared_.enter(call, !runs);
     expect_well(failure());
     bool const has_entered = all_.calls(all_.process()) > before;
     if (!has_entered) throw refusal(result::remote_error, difference);  // somebody is far behind
-    if (difference.empty() && meets) difference = all_.meet();
+    if (difference.empty() && meets) difference = compared_.meet();
     if (!difference.empty()) refuse_usage("processes disagree: " + difference);
     expect_well(failure_or(loss()));
   }
@@ -189,6 +197,7 @@ class across {
   }
 
   blink::host_processes all_;
+  blink::compared_calls compared_;
   piece_counts* pieces_;
 };
 

@@ -13,6 +13,7 @@
 #include "request.hpp"
 #include "team.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -153,6 +154,10 @@ class group {
       if (at == by_handle.size()) by_handle.push_back({each.mine, {}});
       by_handle[at].second.push_back(std::move(each.one));
     }
+    // In the same order in all processes, whatever the order within the group is.
+    std::stable_sort(by_handle.begin(), by_handle.end(), [](auto const& a, auto const& b) {
+      return a.first->all->number() < b.first->all->number();
+    });
     std::vector<running> all;  // ends without the lock
     auto held = home.lock();
     for (auto const& [mine, calls] : by_handle) {
@@ -163,7 +168,11 @@ class group {
       mine->latest = mine->all->submit(mine->rank, std::move(calls));
       all.push_back({mine->all, mine->latest, mine->blocks});
     }
-    for (auto const& one : all) one.all->progress(held);
+    for (auto const& one : all) {
+      one.all->progress(held);
+      // Calls of the next one stand behind those that another thread is about to put into streams.
+      home.wait(held, [&] { return !one.all->is_busy(); }, [] {});
+    }
     home.notify();
     outcome how;
     for (auto const& one : all) {

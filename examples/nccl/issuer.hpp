@@ -78,6 +78,11 @@ class issuer {
   /// The end waits no longer than that for other processes.
   virtual void shorten_waits(std::chrono::nanoseconds to) = 0;
 
+  /// Pre: the streams of all parts are captured, or none is.
+  [[nodiscard]] bool is_captured(std::vector<request<P>*> const& parts) const {
+    return P::devices().capture(places_of(parts)[0].second).number != 0;
+  }
+
   /// Copies each piece by the engine of its sender; pieces of other pairs of devices run beside it.
   ///
   /// all:    between ranks of this process

@@ -55,7 +55,8 @@ class team {
   team(blink::device_world_options options, Bootstrap& all)
       : options_((options.checks_calls = false, options)),  // they are compared here
         issuer_(std::make_unique<issuer_over<P, link_across>>(options_, all)),
-        across_(std::make_unique<across>(all, options.deadline)),
+        across_(std::make_unique<across>(all, options.deadline, P::devices().order().counts(),
+                                         options.devices)),
         queues_(issuer_->first_rank(), options.devices.size()) {}
   team(team const&) = delete;
   team& operator=(team const&) = delete;
@@ -67,6 +68,8 @@ class team {
     across_.reset();  // nobody is to wait for calls of this process
   }
 
+  /// The same in all its processes, no other's there; 0: all ranks are of this process.
+  [[nodiscard]] std::uint64_t number() const { return across_ == nullptr ? 0 : across_->number(); }
   [[nodiscard]] int rank_count() const { return issuer_->rank_count(); }
   [[nodiscard]] int ranks_here() const { return queues_.end_rank() - queues_.first_rank(); }
   [[nodiscard]] blink::device_world_options const& options() const { return options_; }
@@ -86,6 +89,8 @@ class team {
     while (!is_busy_ && (run_call(held) || run_distant() || run_transfers())) {
     }
   }
+  /// Does another thread run its calls, while it has given the lock back?
+  [[nodiscard]] bool is_busy() const { return is_busy_; }
 
   /// Ends all calls that wait, in all processes; there will be no others.
   void fail(outcome const& why) {
@@ -237,8 +242,9 @@ class team {
     bool const is_split = first.what == call::shape::split;
     if (!is_split) issuer_->check(parts);
     bool const meets = is_split || !issuer_->is_prepared(first);
+    bool const runs = !is_split && !issuer_->is_captured(parts);
     try {
-      without_lock(held, [&] { across_->enter(signature_of(first), meets); });
+      without_lock(held, [&] { across_->enter(signature_of(first), runs, meets); });
       if (failure_.code != result::success) return;
       if (is_split) {
         how = split_across<P>(

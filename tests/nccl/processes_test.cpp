@@ -144,8 +144,10 @@ TEST(nccl_processes, two_communicators_begin_and_run_in_one_group) {
     elements<float> const a(0, 1, 1.0F), b(0, 1, 10.0F);
     for (int round = 0; round < 3; ++round) {
       (void)ncclGroupStart();
-      (void)sum_of_one(comm[0], a);
-      (void)sum_of_one(comm[1], b);
+      for (int k = 0; k < 2; ++k) {  // and called so
+        int const which = (k + mine.number()) % 2;
+        (void)sum_of_one(comm[which], which == 0 ? a : b);
+      }
       if (auto const code = ncclGroupEnd(); code != result::success) return said(code);
     }
     devices().synchronize(0, 1);
@@ -155,6 +157,104 @@ TEST(nccl_processes, two_communicators_begin_and_run_in_one_group) {
     return std::to_string(static_cast<int>(a[0])) + " " + std::to_string(static_cast<int>(b[0]));
   });
   EXPECT_EQ(texts, (std::vector<std::string>{"8 80", "8 80"}));
+}
+
+// Not in a group. What is called for the first time is prepared, for which the processes meet: nobody is later then,
+// and it takes until the deadline.
+TEST(nccl_processes, two_communicators_in_another_order_are_named_on_all) {
+  for (int const rounds : {0, 2}) {
+    auto const texts = run_processes(2, [&](own_process& mine) -> std::string {
+      set_deadline(rounds == 0 ? "2" : "100");
+      unique_id const ids[2] = {mine.new_id(0), mine.new_id(1)};
+      communicator* comm[2] = {};
+      for (int k = 0; k < 2; ++k) (void)ncclCommInitRank(&comm[k], 2, ids[k], mine.number());
+      elements<float> const data(0, 1, 1.0F);
+      for (int round = 0; round < rounds; ++round) {
+        for (auto* const one : comm) {
+          if (auto const code = sum_of_one(one, data); code != result::success) return said(code);
+        }
+      }
+      std::string text;
+      for (int k = 0; k < 2; ++k) {
+        auto* const one = comm[(k + mine.number()) % 2];
+        auto const code = sum_of_one(one, data);
+        if (code != result::success) text += said(code, one);
+      }
+      mine.meet();
+      for (auto* const one : comm) {
+        result code = result::success;
+        (void)ncclCommGetAsyncError(one, &code);
+        if (code != result::success) text += said(code, one);
+      }
+      mine.meet();
+      for (auto* const one : comm) (void)ncclCommDestroy(one);
+      return text;
+    });
+    for (auto const& text : texts) {
+      EXPECT_SAYS(text, "call " + std::to_string(rounds + 1) + ": process ");
+      EXPECT_SAYS(text, "expected the same order of their calls in all processes");
+    }
+  }
+}
+
+/// A rank that is a thread beside others: sums in two communicators, alone and in groups in any order. Returns what fails.
+std::string sums_in_two(unique_id const (&ids)[2], int rank, int ranks, bool blocks) {
+  int const device = rank % 4;
+  emulated_platform::device_of_thread() = device;
+  configuration config{sizeof(configuration), configuration::expected_magic, 22809, blocks ? 1 : 0};
+  communicator* comm[2] = {};
+  auto const settle = [&](communicator* one, result code) {
+    while (code == result::in_progress) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      (void)ncclCommGetAsyncError(one, &code);
+    }
+    return code;
+  };
+  for (int k = 0; k < 2; ++k) {
+    auto const code = ncclCommInitRankConfig(&comm[k], ranks, ids[k], rank, &config);
+    if (auto const end = settle(comm[k], code); end != result::success) return said(end, comm[k]);
+  }
+  std::mt19937_64 random(static_cast<std::uint64_t>(rank));
+  elements<float> const a(device, 1, 1.0F), b(device, 1, 1.0F);
+  float expected = 1;
+  for (int round = 0; round < 12; ++round) {
+    bool const in_group = round % 3 != 0;
+    std::size_t const first = in_group ? random() % 2 : 0;
+    if (in_group) (void)ncclGroupStart();
+    for (std::size_t const which : {first, 1 - first}) {
+      auto const code = sum_of_one(comm[which], which == 0 ? a : b);
+      bool const is_well = code == result::success || code == result::in_progress;
+      if (!is_well) return said(code, comm[which]);
+    }
+    if (in_group) (void)ncclGroupEnd();
+    expected *= static_cast<float>(ranks);
+  }
+  for (auto* const one : comm) {
+    result code = result::in_progress;
+    (void)ncclCommGetAsyncError(one, &code);
+    if (auto const end = settle(one, code); end != result::success) return said(end, one);
+  }
+  devices().synchronize(device, 1);
+  bool const is_right = a[0] == expected && b[0] == expected;
+  for (auto* const one : comm) (void)ncclCommDestroy(one);
+  return is_right ? "right" : "wrong sums";
+}
+TEST(nccl_processes, threads_of_each_call_two_communicators_in_groups) {
+  for (bool const blocks : {true, false}) {
+    auto const texts = run_processes(2, [&](own_process& mine) -> std::string {
+      unique_id const ids[2] = {mine.new_id(), mine.new_id()};
+      std::string text[2];
+      {
+        std::vector<std::jthread> threads;
+        for (int k = 0; k < 2; ++k) {
+          threads.emplace_back(
+              [&, k] { text[k] = sums_in_two(ids, 2 * mine.number() + k, 4, blocks); });
+        }
+      }
+      return text[0] + ", " + text[1];
+    });
+    for (auto const& text : texts) EXPECT_EQ(text, "right, right") << blocks;
+  }
 }
 
 TEST(nccl_processes, those_that_do_not_block) {

@@ -3,8 +3,10 @@
 
 #include <blink/collectives/call_signature.hpp>
 #include <blink/collectives/collective_error.hpp>
+#include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/call_clock.hpp>
 #include <blink/transports/host_fingerprint.hpp>
 #include <blink/transports/letter_box.hpp>
 #include <blink/transports/process_bootstrap.hpp>
@@ -65,7 +67,13 @@ class host_processes {
         segment_->path().copy(mine.path.data(), mine.path.size() - 1);
       });
     }
+    auto const now = std::chrono::steady_clock::now().time_since_epoch().count();
+    mine.time = static_cast<std::uint64_t>(now);
     auto const first = introduce(all, mine);
+    detail::fingerprint number;  // no other one of this host has it
+    number.add(first[0].time);
+    number.add(static_cast<std::uint64_t>(first[0].process));
+    number_ = number.value();
     for (std::size_t peer = 0; peer < first.size(); ++peer) {
       if (first[peer].host != first[0].host) {
         throw precondition_error(
@@ -96,6 +104,8 @@ class host_processes {
 
   [[nodiscard]] int process() const { return process_; }
   [[nodiscard]] int count() const { return count_; }
+  /// The same in all of them, and no other's: of these processes together, until they `clear_failure`.
+  [[nodiscard]] std::uint64_t number() const { return number_; }
   [[nodiscard]] std::chrono::nanoseconds deadline() const { return deadline_; }
   /// From now on this process waits no longer than that.
   void shorten_deadline(std::chrono::nanoseconds to) { deadline_ = std::min(deadline_, to); }
@@ -149,7 +159,9 @@ class host_processes {
   /// Says what this process calls next, and compares it with what others have said that they call at
   /// its turn: whoever comes later finds out. Waits only for a process that is `most_ahead` calls
   /// behind. Returns what differs; empty: nothing that is known.
-  [[nodiscard]] std::string enter(call_signature const& call) {
+  ///
+  /// clock: calls before it that are expected in the same order
+  [[nodiscard]] std::string enter(call_signature const& call, call_clock const& clock = {}) {
     auto& mine = at(process_);
     std::uint64_t const number = mine.calls.load(std::memory_order_relaxed);
     auto const end = std::chrono::steady_clock::now() + deadline_;
@@ -163,6 +175,7 @@ class host_processes {
       if (calls(peer) < least) return "";
     }
     mine.signatures[number % signature_slots] = call;
+    mine.clocks[number % signature_slots] = clock;
     mine.calls.store(number + 1);
     for (int peer = 0; peer < count_; ++peer) {
       auto const text = difference_from(peer, number);
@@ -174,20 +187,23 @@ class host_processes {
   /// they have said: all processes that meet find the same. Returns what differs; empty: nothing, or
   /// somebody has told of a failure meanwhile.
   ///
-  /// Throws: collective_error if a process has died, has left, or does not come before the deadline.
-  /// Pre:    this process has entered a call.
-  [[nodiscard]] std::string meet() {
+  /// explain: returns what else is known of why somebody does not come, for the error; empty: nothing
+  /// Throws:  collective_error if a process has died, has left, or does not come before the deadline.
+  /// Pre:     this process has entered a call.
+  template <class Explain>
+  [[nodiscard]] std::string meet(Explain const& explain) {
     std::uint64_t const number = at(process_).calls.load(std::memory_order_relaxed) - 1;
     auto const end = std::chrono::steady_clock::now() + deadline_;
     for (int peer = 0; peer < count_; ++peer) {
       if (auto const why = await_calls(peer, number + 1, end)) {
-        throw collective_error("call " + std::to_string(number + 1) + ": process " +
-                                   std::to_string(process_) + " calls " +
-                                   at(process_).signatures[number % signature_slots].operation() +
-                                   " and waits for " + name(peer) + ", which " +
-                                   (why->empty() ? "does not come" : *why) + " and has made " +
-                                   std::to_string(calls(peer)) + " calls",
-                               -1, -1, -1, -1);
+        std::string const more = explain();
+        throw collective_error(
+            "call " + std::to_string(number + 1) + ": process " + std::to_string(process_) +
+                " calls " + at(process_).signatures[number % signature_slots].operation() +
+                " and waits for " + name(peer) + ", which " +
+                (why->empty() ? "does not come" : *why) + " and has made " +
+                std::to_string(calls(peer)) + " calls" + (more.empty() ? "" : "; " + more),
+            -1, -1, -1, -1);
       }
       if (calls(peer) <= number) return "";
     }
@@ -197,12 +213,21 @@ class host_processes {
     }
     return "";
   }
+  [[nodiscard]] std::string meet() {
+    return meet([] { return std::string(); });
+  }
   /// Counts a call that is not compared.
   void count_call() {
     auto& calls = at(process_).calls;
     calls.store(calls.load(std::memory_order_relaxed) + 1);
   }
   [[nodiscard]] std::uint64_t calls(int process) const { return at(process).calls.load(); }
+  /// What a process said with its call of this number, counted from 0.
+  ///
+  /// Pre: it has entered it, and this one has not entered the next one.
+  [[nodiscard]] call_clock const& clock_of(int process, std::uint64_t number) const {
+    return at(process).clocks[number % signature_slots];
+  }
 
   // --- failures ---
 
@@ -256,6 +281,7 @@ class host_processes {
       mine.has_note.store(0);
       mine.has_report.store(0);
       mine.calls.store(0);
+      ++number_;
       if (process_ == 0) mine.first_failure.store(0);
       restart();
     });
@@ -293,6 +319,7 @@ class host_processes {
   struct introduction {
     std::uint64_t host = 0;
     std::int64_t process = 0;     // its number in the system
+    std::uint64_t time = 0;       // in nanoseconds, when it came
     std::array<char, 64> path{};  // of the segment
     std::array<char, 256> failure{};
   };
@@ -312,6 +339,7 @@ class host_processes {
     std::array<char, 1000> text;
     std::array<std::byte, most_report_bytes> report;
     std::array<call_signature, signature_slots> signatures;
+    std::array<call_clock, signature_slots> clocks;
   };
 
   // An upper limit: what is not used takes up nothing.
@@ -349,15 +377,25 @@ class host_processes {
   // Empty if a process calls the same as this one, or has not come so far.
   [[nodiscard]] std::string difference_from(int peer, std::uint64_t number) const {
     if (peer == process_ || at(peer).calls.load() <= number) return "";
-    auto const& call = at(process_).signatures[number % signature_slots];
-    auto const& theirs = at(peer).signatures[number % signature_slots];
-    if (theirs.fingerprint() == call.fingerprint()) return "";
+    std::uint64_t const slot = number % signature_slots;
+    auto const& call = at(process_).signatures[slot];
+    auto const& theirs = at(peer).signatures[slot];
+    if (theirs.fingerprint() != call.fingerprint()) {
+      return of_call(number, "with " + call.difference(theirs, peer, "process"));
+    }
+    auto const order = at(process_).clocks[slot].difference(at(peer).clocks[slot],
+                                                            "process " + std::to_string(process_),
+                                                            "process " + std::to_string(peer));
+    return order.empty() ? "" : of_call(number, order);
+  }
+  [[nodiscard]] std::string of_call(std::uint64_t number, std::string const& what) const {
     return "call " + std::to_string(number + 1) + ": process " + std::to_string(process_) +
-           " calls " + call.operation() + ", with " + call.difference(theirs, peer, "process");
+           " calls " + at(process_).signatures[number % signature_slots].operation() + ", " + what;
   }
 
   int process_;
   int count_;
+  std::uint64_t number_ = 0;
   std::chrono::nanoseconds deadline_;
   std::optional<shared_segment> segment_;
   board* boards_ = nullptr;

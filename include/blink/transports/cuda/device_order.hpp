@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/config.hpp>
+#include <blink/transports/cuda/compared_calls.hpp>
 #include <blink/transports/cuda/device_runtime.hpp>
 
 #include <algorithm>
@@ -24,6 +25,8 @@ namespace blink::inline BLINK_ABI {
 ///
 /// In streams that are captured the same holds within one graph. Launches of graphs and calls
 /// outside are ordered by who launches them: on one stream, or by events.
+///
+/// Other processes are expected to keep the same order: see `compared_calls`.
 template <class Devices>
 class device_order {
  public:
@@ -84,6 +87,9 @@ class device_order {
     std::vector<int> devices_;
   };
 
+  /// Of communicators of several processes.
+  [[nodiscard]] call_counts& counts() { return counts_; }
+
  private:
   struct last_call {
     event outside{};        // of streams that are not captured
@@ -104,7 +110,8 @@ class device_order {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::set<int> taken_;             // by a call that is being made
+  std::set<int> taken_;  // by a call that is being made
+  call_counts counts_;
   std::map<int, last_call> calls_;  // events live as long as the process
 };
 

@@ -16,6 +16,7 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/cuda/checked_calls.hpp>
+#include <blink/transports/cuda/compared_calls.hpp>
 #include <blink/transports/cuda/copy_pieces.hpp>
 #include <blink/transports/cuda/device_call.hpp>
 #include <blink/transports/cuda/device_launcher.hpp>
@@ -65,7 +66,7 @@ namespace blink::inline BLINK_ABI {
 /// Calls may be captured into CUDA graphs and replayed: what changes from call to call is in the
 /// memory of the devices. All streams of a call belong to the same graph then.
 ///
-/// Several worlds: see `device_order`. A world is for one thread of the host at a time.
+/// Several worlds: see `device_order` and `compared_calls`. A world is for one thread of the host at a time.
 ///
 /// Protocols: how wires carry data, by size of the message (`modelled_protocol`, with the costs of the
 ///            options) or always the same (`fixed_protocol`): then the other's kernels are not compiled,
@@ -229,6 +230,7 @@ class basic_device_world
       this->restart_channels();
       if (pairs_) pairs_->restart();
       launcher_.restart();
+      compared_.restart();
       failure_.reset();
     };
     if (others_) {
@@ -249,6 +251,7 @@ class basic_device_world
                      std::unique_ptr<host_processes> others)
       : ranks(driver, options, std::move(others), detail::fingerprint_of_types<Protocols>()),
         launcher_((expect_one_clock(), driver), where_, this->budget_, options_, others_.get()),
+        compared_(driver.order().counts(), others_.get(), where_.devices),
         waits_(driver, where_.devices) {}
 
   // All processes find the same.
@@ -272,10 +275,9 @@ class basic_device_world
   }
 
   // Compares the call with those of other processes.
-  void enter(call_signature const& signature) {
-    if (!others_) return;
-    if (!options_.checks_calls) return others_->count_call();
-    auto const difference = others_->enter(signature);
+  void enter(call_signature const& signature, streams const& on) {
+    if (!options_.checks_calls) return compared_.count_call();
+    auto const difference = compared_.enter(signature, driver_.capture(on[0]).number != 0);
     if (!difference.empty()) launcher_.abort({difference, -1, -1, -1, -1, true});
     throw_if_failed();
   }
@@ -353,7 +355,7 @@ class basic_device_world
     call.kind = kind;
     call.reduces = has_reduce_phase(kind);
 
-    enter(signature);
+    enter(signature, all);
 
     auto const prepare = [&] {
       for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
@@ -412,6 +414,7 @@ class basic_device_world
   }
 
   device_launcher<Devices> launcher_;
+  compared_calls compared_;
   stream_ends<Devices> waits_;
   Protocols choose_ = chooser_with<Protocols>(options_.protocols);
   std::vector<std::unique_ptr<prepared_type>> prepared_;

@@ -74,7 +74,7 @@ class user_kernels : public checked_calls<World, Devices> {
     using work = channel_work<Kernel, T, Protocol>;
     kernel_launch<Devices, work> const ready(this->driver_, this->where_, this->options_, kernels,
                                              shape);
-    self().enter(signature_of<work>(own, shape));
+    self().enter(signature_of<work>(own, shape), all);
     auto& launcher = self().launcher_;
     launcher.run(
         all, [](std::size_t) { return true; }, [] {},
