@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -147,19 +148,24 @@ class group {
 
   [[nodiscard]] static outcome run_calls(std::vector<call_of>& list) {
     auto& home = library<P>::the();
-    std::vector<std::pair<handle<P>*, std::vector<request<P>>>> by_handle;
-    for (auto& each : list) {
-      std::size_t at = 0;
-      while (at < by_handle.size() && by_handle[at].first != each.mine) ++at;
-      if (at == by_handle.size()) by_handle.push_back({each.mine, {}});
-      by_handle[at].second.push_back(std::move(each.one));
-    }
-    // In the same order in all processes, whatever the order within the group is.
-    std::stable_sort(by_handle.begin(), by_handle.end(), [](auto const& a, auto const& b) {
-      return a.first->all->number() < b.first->all->number();
-    });
     std::vector<running> all;  // ends without the lock
     auto held = home.lock();
+    // Communicators in the same order in all processes, whatever the order within the group is.
+    std::vector<std::pair<handle<P>*, std::vector<request<P>>>> by_handle;
+    for (auto& each : list) {
+      auto const end = by_handle.end();
+      auto at = std::find_if(by_handle.begin(), end,
+                             [&](auto const& known) { return known.first == each.mine; });
+      if (at == end) {
+        auto const is_before = [](std::uint64_t number, auto const& known) {
+          return number < known.first->all->number();
+        };
+        auto const number = home.find(each.mine).all->number();
+        at = std::upper_bound(by_handle.begin(), end, number, is_before);
+        at = by_handle.insert(at, {each.mine, {}});
+      }
+      at->second.push_back(std::move(each.one));
+    }
     for (auto const& [mine, calls] : by_handle) {
       auto& now = home.find(mine);
       now.all->check(now.rank, calls);

@@ -2,8 +2,8 @@
 # Plants ordering bugs, one at a time, and expects that ThreadSanitizer or the comparison of results
 # notices each, and nothing without them. Needs COMPILER, SOURCE (the project) and OUTPUT.
 
-# plant(NAME HEADER OLD NEW): a copy of the header with the bug, found before the right one.
-function(plant name header old new)
+# plant(NAME PROGRAM HEADER OLD NEW): a copy of the header with the bug, found before the right one.
+function(plant name program header old new)
   file(READ ${SOURCE}/include/blink/${header} text)
   string(REPLACE "${old}" "${new}" mutated "${text}")
   if(mutated STREQUAL text)
@@ -11,13 +11,14 @@ function(plant name header old new)
   endif()
   file(WRITE ${OUTPUT}/${name}/blink/${header} "${mutated}")
   set(mutants ${mutants} ${name} PARENT_SCOPE)
+  set(program_of_${name} ${program} PARENT_SCOPE)
 endfunction()
 
-# build_and_run(NAME RESULT SAID)
-function(build_and_run name result said)
+# build_and_run(NAME PROGRAM RESULT SAID)
+function(build_and_run name program result said)
   execute_process(
     COMMAND ${COMPILER} -std=c++20 -O0 -g1 -fsanitize=thread -I${OUTPUT}/${name} -I${SOURCE}/include
-            -I${SOURCE}/tests ${SOURCE}/tests/mutants/emulated_walk.cpp -pthread -o ${OUTPUT}/${name}.out
+            -I${SOURCE}/tests ${SOURCE}/tests/mutants/emulated_${program}.cpp -pthread -o ${OUTPUT}/${name}.out
     RESULT_VARIABLE failed OUTPUT_VARIABLE log ERROR_VARIABLE log)
   if(failed)
     message(FATAL_ERROR "${name} does not compile: ${log}")
@@ -32,40 +33,55 @@ endfunction()
 file(REMOVE_RECURSE ${OUTPUT})
 file(MAKE_DIRECTORY ${OUTPUT})
 set(mutants)
-plant(relaxed_post collectives/counter.hpp
+plant(relaxed_post walk collectives/counter.hpp
       "counter_reference(word).store(value, detail::release_order)"
       "counter_reference(word).store(value, detail::relaxed_order)")
-plant(relaxed_wait collectives/counter.hpp
+plant(relaxed_wait walk collectives/counter.hpp
       ".load(detail::acquire_order)" ".load(detail::relaxed_order)")
-plant(window_too_large transports/cuda/peer_memory.hpp
+plant(window_too_large walk transports/cuda/peer_memory.hpp
       "observe(wires[wire].counters->taken) + wires[wire].window"
       "observe(wires[wire].counters->taken) + wires[wire].window + 1")
-plant(no_barrier_before_post collectives/tree_walk.hpp
+plant(no_barrier_before_post walk collectives/tree_walk.hpp
       "    group.sync();\n    if (leads) detail::hand_over" "    if (leads) detail::hand_over")
-plant(no_barrier_before_take collectives/packet_walk.hpp
+plant(no_barrier_before_take walk collectives/packet_walk.hpp
       "if (group.any(row.result != status::ok))" "if (row.result != status::ok)")
-plant(no_barrier_after_take collectives/packet_walk.hpp
+plant(no_barrier_after_take walk collectives/packet_walk.hpp
       "if (leads) detail::hand_over_packets(link, here, sizes);\n    group.sync();"
       "if (leads) detail::hand_over_packets(link, here, sizes);")
-plant(packets_without_room collectives/packet_walk.hpp
+plant(packets_without_room walk collectives/packet_walk.hpp
       "if (!link.has_room(" "if (here.done > here.chunks && !link.has_room(")
-plant(flags_that_come_again collectives/packet.hpp
+plant(flags_that_come_again walk collectives/packet.hpp
       "static_cast<std::uint32_t>(message + 1)" "static_cast<std::uint32_t>(message % 2 + 1)")
-plant(relaxed_packets collectives/packet.hpp
+plant(relaxed_packets walk collectives/packet.hpp
       "publish(to, word)" "counter_reference(to).store(word, relaxed_order)")
-plant(no_barrier_before_epilogue collectives/epilogue.hpp
+plant(no_barrier_before_epilogue walk collectives/epilogue.hpp
       "    group.sync();  // what other threads have written" "")
-plant(return_before_peers_have_read collectives/tree_walk.hpp
+plant(return_before_peers_have_read walk collectives/tree_walk.hpp
       "if (pulls && !link.was_taken(" "if (pulls && here.done < here.chunks && !link.was_taken(")
+plant(lanes_without_barrier walk transports/cuda/block_work.hpp
+      "    open_lane(link, lanes[k], sizeof(T));\n  }\n  group.sync();"
+      "    open_lane(link, lanes[k], sizeof(T));\n  }")
+plant(pieces_without_barrier pieces transports/cuda/piece_call.hpp
+      "call.part(first + k));\n  }\n  group.sync();" "call.part(first + k));\n  }")
+plant(size_after_message pieces transports/cuda/peer_memory.hpp
+      "    announced(wire, message) = whole;\n    slot_peer_link::post(wire, message, bytes);"
+      "    slot_peer_link::post(wire, message, bytes);\n    announced(wire, message) = whole;")
+plant(pieces_with_window_too_large pieces transports/cuda/peer_memory.hpp
+      "observe(wires[wire].counters->taken) + wires[wire].window"
+      "observe(wires[wire].counters->taken) + wires[wire].window + 1")
+plant(pieces_without_barrier_before_post pieces collectives/tree_walk.hpp
+      "    group.sync();\n    if (leads) detail::hand_over" "    if (leads) detail::hand_over")
 
-build_and_run(none code said)
-if(NOT code EQUAL 0)
-  message(FATAL_ERROR "without a bug: ${code}\n${said}")
-endif()
+foreach(program walk pieces)
+  build_and_run(none ${program} code said)
+  if(NOT code EQUAL 0)
+    message(FATAL_ERROR "without a bug: ${code}\n${said}")
+  endif()
+endforeach()
 foreach(name IN LISTS mutants)
-  build_and_run(${name} code said)
-  if(said MATCHES "WARNING: ThreadSanitizer: ([a-z ]+)")
-    set(how "ThreadSanitizer: ${CMAKE_MATCH_1}")
+  build_and_run(${name} ${program_of_${name}} code said)
+  if(said MATCHES "(WARNING|ERROR): ThreadSanitizer: ([A-Za-z ]+)")
+    set(how "ThreadSanitizer: ${CMAKE_MATCH_2}")
   elseif(code EQUAL 1)
     set(how "wrong results")
   else()
