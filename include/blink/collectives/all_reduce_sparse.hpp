@@ -61,12 +61,12 @@ template <class T, class Reducer>
   }
 }
 
-/// A sparse all-reduce. It stays where it is, and so do the data and the mask.
+/// A sparse all-reduce. It stays where it is, and so do the data, the mask and the report.
 template <chunking Chunks, session Me, class T, class Reducer>
 class sparse_call final : public staged_call {
  public:
   sparse_call(Me& me, prepared_schedule& plan, T* data, block_mask& mask, Reducer const& reduce,
-              double pays_below)
+              double pays_below, sparse_report* told)
       : me_(me),
         plan_(plan),
         data_(data),
@@ -74,7 +74,8 @@ class sparse_call final : public staged_call {
         count_(mask.count()),
         block_elements_(mask.block_elements()),
         reduce_(reduce),
-        pays_below_(pays_below) {
+        pays_below_(pays_below),
+        told_(told) {
     expects(me.group().size() == 1, "all_reduce_sparse: the session's group must be a lone thread");
     plan.expect_carries(collective::all_reduce);
     if (mask.count() > 0 && data == nullptr) {
@@ -85,15 +86,13 @@ class sparse_call final : public staged_call {
     expect_runs<T, Reducer>(plan, me.rank_count(), "world_options");
   }
 
-  /// Pre: it has ended.
-  [[nodiscard]] sparse_report const& report() const { return report_; }
-
  private:
   [[nodiscard]] any_call* next(std::size_t ended) override {
     if (ended == 0) return &agree();
-    if (ended == 1) return reduce();
-    if (!report_.was_dense) unpack();
-    return nullptr;
+    any_call* const more = ended == 1 ? reduce() : nullptr;
+    if (ended == 2 && !report_.was_dense) unpack();
+    if (more == nullptr && told_ != nullptr) *told_ = report_;
+    return more;
   }
 
   // Two words more of each rank say what its mask is of: where they differ, all ranks see who differs.
@@ -175,6 +174,7 @@ class sparse_call final : public staged_call {
   Reducer reduce_;
   double pays_below_;
   sparse_report report_;
+  sparse_report* told_;  // null: nobody is
   std::uint64_t* bits_ = nullptr;
   T* packed_ = nullptr;
   std::optional<call_of<collective_call<scheduled_chunks, Me, std::uint64_t, bit_or>>> agreeing_;
@@ -203,9 +203,11 @@ class sparse_call final : public staged_call {
 template <chunking Chunks = scheduled_chunks, session Me, class T, class Reducer>
 sparse_report all_reduce_sparse(Me& me, prepared_schedule& plan, T* data, block_mask& mask,
                                 Reducer const& reduce, double pays_below = default_pays_below) {
-  detail::sparse_call<Chunks, Me, T, Reducer> call(me, plan, data, mask, reduce, pays_below);
+  sparse_report report;
+  detail::sparse_call<Chunks, Me, T, Reducer> call(me, plan, data, mask, reduce, pays_below,
+                                                   &report);
   detail::run_to_end(me, collective::all_reduce, call);
-  return call.report();
+  return report;
 }
 
 /// The same, looking for the blocks first: one pass over the data.

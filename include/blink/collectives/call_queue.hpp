@@ -129,8 +129,8 @@ class call_queue {
   }
 
   /// `all_to_all_v`, `exchange`, `grouped` and `all_reduce_sparse`, as the functions of those names.
-  /// Sizes are agreed about at each start. A mask outlives its call, and tells afterwards what was reduced;
-  /// lists and blocks need not.
+  /// Sizes are agreed about at each start. A mask and a report (null: none is wanted) outlive their call, and tell
+  /// afterwards what was reduced; lists and blocks need not.
   template <chunking Chunks = scheduled_chunks, class T>
   [[nodiscard]] queued_call make_all_to_all_v(prepared_schedule& plan, T const* input,
                                               std::vector<block> const& sends, T* output,
@@ -153,9 +153,10 @@ class call_queue {
   template <chunking Chunks = scheduled_chunks, class T, class Reducer>
   [[nodiscard]] queued_call make_all_reduce_sparse(prepared_schedule& plan, T* data,
                                                    block_mask& mask, Reducer const& reduce,
-                                                   double pays_below = default_pays_below) {
+                                                   double pays_below = default_pays_below,
+                                                   sparse_report* report = nullptr) {
     return list<detail::sparse_call<Chunks, Me, T, Reducer>>(*me_, plan, data, mask, reduce,
-                                                             pays_below);
+                                                             pays_below, report);
   }
 
   /// Prepares a call and starts it.
