@@ -202,6 +202,26 @@ TEST(device_orders, captured_calls_have_no_place_in_it) {
   for (auto const& text : texts) EXPECT_EQ(text, "");
 }
 
+// Who does not compare takes up no room in the clocks of those that do.
+TEST(device_orders, calls_that_are_not_compared_are_counted_by_none) {
+  forked_ranks forked(2);
+  forked.start([&](int process) -> std::string {
+    blink::launcher_bootstrap bootstrap(forked.path(), process, std::chrono::seconds(20));
+    blink::call_counts counts;
+    blink::host_processes one(bootstrap, std::chrono::seconds(20));
+    blink::host_processes other(bootstrap, std::chrono::seconds(20));
+    blink::compared_calls silent(counts, &one, {0}, false);
+    blink::compared_calls here(counts, &other, {0});
+    if (process == 0) (void)silent.enter(call_of(1), false);
+    auto const found = here.enter(call_of(1), false) + silent.meet();
+    bool const is_counted = one.calls(process) == (process == 0 ? 1U : 0U);
+    bool const is_alone = other.clock_of(process, 0).count == 0;
+    (void)other.gather("end", 0);
+    return found.empty() && is_counted && is_alone ? "right" : "wrong: " + found;
+  });
+  for (auto const& end : forked.finish()) EXPECT_EQ(end.text, "right");
+}
+
 // --- clocks ---
 
 TEST(call_clock, compares_what_both_have) {

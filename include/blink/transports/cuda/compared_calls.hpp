@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -104,42 +105,43 @@ class call_counts {
 class compared_calls {
  public:
   /// processes: null: all devices are of this process, and there is nothing to compare
-  compared_calls(call_counts& counts, host_processes* processes, std::vector<int> const& devices)
+  /// compares:  else calls are only counted; the same in all processes
+  compared_calls(call_counts& counts, host_processes* processes, std::vector<int> const& devices,
+                 bool compares = true)
       : counts_(counts), processes_(processes) {
-    if (processes_ != nullptr) own_ = counts_.join(*processes_, devices);
+    if (processes_ != nullptr && compares) own_ = counts_.join(*processes_, devices);
   }
   compared_calls(compared_calls const&) = delete;
   compared_calls& operator=(compared_calls const&) = delete;
   ~compared_calls() {
-    if (processes_ != nullptr) counts_.leave(own_);
+    if (own_) counts_.leave(*own_);
   }
 
   /// Returns what differs; empty: nothing that is known. Waits for a process that is far behind.
   [[nodiscard]] std::string enter(call_signature const& call, bool is_captured) {
-    if (processes_ == nullptr) return "";
-    last_ = is_captured ? call_clock{} : counts_.count(own_);
+    if (!own_) {
+      if (processes_ != nullptr) processes_->count_call();
+      return "";
+    }
+    last_ = is_captured ? call_clock{} : counts_.count(*own_);
     return processes_->enter(call, last_);
   }
   /// `host_processes::meet` after it. Returns what differs; empty: nothing, or somebody has told of a failure.
   ///
   /// Throws: collective_error if a process has died, has left, or does not come before the deadline.
   [[nodiscard]] std::string meet() {
-    if (processes_ == nullptr) return "";
-    return processes_->meet([&] { return counts_.find_overtaken(own_, last_); });
-  }
-  /// Instead: a call that is not to be compared.
-  void count_call() {
-    if (processes_ != nullptr) processes_->count_call();
+    if (!own_) return "";
+    return processes_->meet([&] { return counts_.find_overtaken(*own_, last_); });
   }
   /// Begins anew, after `host_processes::clear_failure` has.
   void restart() {
-    if (processes_ != nullptr) counts_.restart(own_);
+    if (own_) counts_.restart(*own_);
   }
 
  private:
   call_counts& counts_;
   host_processes* processes_;
-  call_counts::place own_{};
+  std::optional<call_counts::place> own_;  // if calls are compared
   call_clock last_;
 };
 

@@ -251,7 +251,7 @@ class basic_device_world
                      std::unique_ptr<host_processes> others)
       : ranks(driver, options, std::move(others), detail::fingerprint_of_types<Protocols>()),
         launcher_((expect_one_clock(), driver), where_, this->budget_, options_, others_.get()),
-        compared_(driver.order().counts(), others_.get(), where_.devices),
+        compared_(driver.order().counts(), others_.get(), where_.devices, options_.checks_calls),
         waits_(driver, where_.devices) {}
 
   // All processes find the same.
@@ -276,7 +276,7 @@ class basic_device_world
 
   // Compares the call with those of other processes.
   void enter(call_signature const& signature, streams const& on) {
-    if (!options_.checks_calls) return compared_.count_call();
+    if (!others_) return;
     auto const difference = compared_.enter(signature, driver_.capture(on[0]).number != 0);
     if (!difference.empty()) launcher_.abort({difference, -1, -1, -1, -1, true});
     throw_if_failed();
