@@ -71,8 +71,20 @@ plant(pieces_with_window_too_large pieces transports/cuda/peer_memory.hpp
       "observe(wires[wire].counters->taken) + wires[wire].window + 1")
 plant(pieces_without_barrier_before_post pieces collectives/tree_walk.hpp
       "    group.sync();\n    if (leads) detail::hand_over" "    if (leads) detail::hand_over")
+plant(channels_without_barrier channels transports/cuda/block_work.hpp
+      "    open_lane(link, lanes[k], sizeof(T));\n  }\n  group.sync();"
+      "    open_lane(link, lanes[k], sizeof(T));\n  }")
+plant(channels_with_window_too_large channels transports/cuda/peer_memory.hpp
+      "observe(wires[wire].counters->taken) + wires[wire].window"
+      "observe(wires[wire].counters->taken) + wires[wire].window + 1")
+plant(channels_that_share_lanes channels transports/cuda/channel_call.hpp
+      "own.lanes[list] + std::size_t{channel} * lanes" "own.lanes[list]")
+plant(channels_that_share_states channels transports/cuda/channel_call.hpp
+      "* all.channels + channel];" "* all.channels];")
+plant(channel_calls_numbered_anew channels transports/cuda/block_work.hpp
+      "close_lane(lanes[k]);" "(void)lanes[k];")
 
-foreach(program walk pieces)
+foreach(program walk pieces channels)
   build_and_run(none ${program} code said)
   if(NOT code EQUAL 0)
     message(FATAL_ERROR "without a bug: ${code}\n${said}")

@@ -123,7 +123,8 @@ class rank_channels {
   /// Pre:     all threads of the group call together with equal arguments; no other group uses the channel
   ///          before a barrier that both take part in, or the end of the kernel; input and output are the same
   ///          place, or the one that the collective says in place, or do not overlap.
-  /// Post:    if `ok`, all threads see the result in the output, and nobody reads the input any more.
+  /// Post:    if `ok`, all threads see the result in the output, and nobody reads the input any more. No thread needs
+  ///          a barrier of its own between what it does with the buffers and the call, before or after it.
   /// Returns: the same to all threads. If it is not `ok` no later call succeeds on any rank: the kernel ends, and
   ///          `wait` of the communicator says why. Others may have got `ok` in this one.
   template <thread_group Group, reducer_for<T> Reducer>
