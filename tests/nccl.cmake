@@ -2,7 +2,8 @@
 # examples/nccl on emulated devices: a library, a program that calls it, and one that has another libnccl beside it.
 file(GLOB nccl_library CONFIGURE_DEPENDS nccl/library.cpp nccl/reductions_*.cpp)
 file(GLOB nccl_tests CONFIGURE_DEPENDS nccl/*_test.cpp)
-add_library(blink_nccl_emulated OBJECT ${nccl_library})
+add_library(blink_nccl_emulated OBJECT ${nccl_library}
+            ${PROJECT_SOURCE_DIR}/examples/nccl/given_methods.cpp)
 target_include_directories(blink_nccl_emulated PUBLIC
   ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/examples/nccl)
 target_link_libraries(blink_nccl_emulated PUBLIC blink_development ${CMAKE_DL_LIBS})

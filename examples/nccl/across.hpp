@@ -30,15 +30,17 @@
 namespace blink_nccl {
 
 /// What all processes have to call alike.
+///
+/// methods: the fingerprint of the tables that say how
 template <platform P>
-[[nodiscard]] blink::call_signature signature_of(request<P> const& one) {
+[[nodiscard]] blink::call_signature signature_of(request<P> const& one, std::uint64_t methods) {
   constexpr std::uint64_t no_collective = ~std::uint64_t{0};  // named by its function
   bool const is_split = one.what == request<P>::shape::split;
   std::string const text = is_split ? one.name : details_of(one);
   blink::detail::fingerprint names;
   names.add(text);
-  blink::call_signature result(one.kind, 0, one.count, is_split ? 0 : bytes_of(one.type), text,
-                               names.value());
+  blink::call_signature result(one.kind, methods, one.count, is_split ? 0 : bytes_of(one.type),
+                               text, names.value());
   if (is_split) result.kind = no_collective;
   return result;
 }

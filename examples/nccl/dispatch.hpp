@@ -17,17 +17,10 @@
 
 #include <cstddef>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <utility>
 
 namespace blink_nccl {
-
-/// Is this thread to say on the error stream what it refuses? As in NCCL it is if NCCL_DEBUG is set.
-[[nodiscard]] inline bool tells_errors() {
-  char const* const level = std::getenv("NCCL_DEBUG");
-  return level != nullptr && *level != '\0' && std::string(level) != "VERSION";
-}
 
 /// Runs `body`, which returns an `outcome`, and returns its code.
 template <platform P, class Body>

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -59,7 +60,9 @@ class issuer {
   ///         of the call.
   virtual void check(std::vector<request<P>*> const& parts) = 0;
   /// Have other processes nothing to do before the call runs?
-  [[nodiscard]] virtual bool is_prepared(request<P> const& part) const = 0;
+  [[nodiscard]] virtual bool is_prepared(request<P> const& part) = 0;
+  /// What has to be the same in all processes of the tables by which ways are chosen.
+  [[nodiscard]] virtual std::uint64_t methods() const = 0;
   /// Waits for other processes, which do the same.
   ///
   /// Throws: precondition_error, resource_error, device_error on all of them; collective_error.

@@ -12,6 +12,7 @@
 
 #include "element_types.hpp"
 #include "errors.hpp"
+#include "given_methods.hpp"
 #include "issuer.hpp"
 #include "platform.hpp"
 #include "reduce_elements.hpp"
@@ -35,9 +36,13 @@ class issuer_over final : public issuer<P> {
   /// Throws:    what `basic_device_world` throws.
   template <class... Bootstrap>
   explicit issuer_over(blink::device_world_options const& options, Bootstrap&... bootstrap)
-      : issuer<P>(options.devices), world_(P::devices(), options, bootstrap...), routes_(world_) {
+      : issuer<P>(options.devices),
+        world_(P::devices(), options, bootstrap...),
+        routes_(world_, read_given_methods()) {
     if constexpr (sizeof...(bootstrap) > 0) {
       world_.prepare_pairs({.ways = static_cast<std::uint32_t>(P::ways(world_.rank_count()))});
+    } else {
+      routes_.expect_sound();  // among processes once they have compared the tables
     }
   }
 
@@ -58,23 +63,25 @@ class issuer_over final : public issuer<P> {
     std::size_t const bytes = reduces ? bytes_of(first.type) : 1;
     (void)world_.check_rank_buffers(first.kind, use, buffers, bytes, bytes);
   }
-  [[nodiscard]] bool is_prepared(request<P> const& part) const override {
-    return routes_.knows(part.kind, part.root);
+  [[nodiscard]] bool is_prepared(request<P> const& part) override {
+    return routes_.knows(part.kind, part.root, bytes_of_buffer(part));
   }
-  void prepare(request<P> const& part) override { (void)routes_.along(part.kind, part.root); }
+  [[nodiscard]] std::uint64_t methods() const override { return routes_.fingerprint(); }
+  void prepare(request<P> const& part) override { (void)way_of(part); }
   void run(std::vector<request<P>*> const& parts) override {
     auto const& first = *parts[0];
     bool const reduces = blink::has_reduce_phase(first.kind);
     if (reduces) expect_built(first);
-    auto& plan = routes_.along(first.kind, first.root);
+    auto const along = way_of(first);
     auto const places = this->places_of(parts);
     this->expect_one_graph(first.name, places);
     auto const main = this->join(places);
     if (reduces) {
-      reduce(plan, parts, main);
+      reduce(along, parts, main);
     } else {
       world_.template call<blink::scheduled_chunks, unsigned char>(
-          plan, first.kind, buffers_of(parts), 0, blink::detail::no_reducer{}, main);
+          *along.plan, first.kind, buffers_of(parts), along.chunk_bytes,
+          blink::detail::no_reducer{}, main);
     }
     this->part(places, main);
   }
@@ -92,7 +99,7 @@ class issuer_over final : public issuer<P> {
 
  private:
   using typename issuer<P>::streams;
-  using prepared = typename world_t<P, Link>::prepared_type;
+  using way = typename routes<P, Link>::way;
 
   [[nodiscard]] static blink::device_piece piece_of(int rank, request<P> const& one) {
     bool const sends = one.what == request<P>::shape::send;
@@ -115,6 +122,12 @@ class issuer_over final : public issuer<P> {
     return !blink::is_to_root(one.kind) || rank == one.root;
   }
 
+  [[nodiscard]] std::size_t bytes_of_buffer(request<P> const& one) const {
+    return blink::buffer_bytes(one.kind, one.count, bytes_of(one.type), rank_count());
+  }
+  [[nodiscard]] way way_of(request<P> const& one) {
+    return routes_.along(one.kind, one.root, bytes_of_buffer(one));
+  }
   /// Elements where they are combined, bytes where they are only moved.
   [[nodiscard]] std::vector<blink::detail::plain_buffers> buffers_of(
       std::vector<request<P>*> const& parts) const {
@@ -137,15 +150,15 @@ class issuer_over final : public issuer<P> {
                  to_text(one.type) + " (BLINK_NCCL_TYPES)");
   }
   /// Pre: `expect_built`.
-  void reduce(prepared& plan, std::vector<request<P>*> const& parts, streams const& on) {
+  void reduce(way const& along, std::vector<request<P>*> const& parts, streams const& on) {
     auto const& first = *parts[0];
     auto const buffers = buffers_of(parts);
     std::vector<std::optional<given_factor>> factors;
     for (auto const* const one : parts) factors.push_back(one->factor);
-#define BLINK_NCCL_CASE(name)                                                           \
-  if (first.type == data_type::name) {                                                  \
-    return reduce_elements<P, Link, data_type::name>(world_, plan, first.kind, buffers, \
-                                                     first.reduce, factors, on);        \
+#define BLINK_NCCL_CASE(name)                                                                    \
+  if (first.type == data_type::name) {                                                           \
+    return reduce_elements<P, Link, data_type::name>(                                            \
+        world_, *along.plan, along.chunk_bytes, first.kind, buffers, first.reduce, factors, on); \
   }
     BLINK_NCCL_BUILT_TYPES(BLINK_NCCL_CASE)
 #undef BLINK_NCCL_CASE

@@ -5,6 +5,7 @@
 //
 //   BLINK_NCCL_FALLBACK=PATH   another libnccl, to which all else is handed on, such as ranks on several hosts
 //   BLINK_NCCL_PROCESSES=0     that, too, if ranks are in several processes
+//   BLINK_NCCL_METHODS=FILES   which trees for which size, as `blink plan --methods` writes them, `:` between files
 //   BLINK_DEADLINE=SECONDS     a call fails that waits so long for other ranks; 600 unless set
 //   NCCL_DEBUG=WARN            what is refused is told on the error stream, too
 //

@@ -23,10 +23,11 @@
 
 namespace blink_nccl {
 
-/// factors: by rank of this process, of a pre-multiplied sum: kernels need no others
+/// chunk_bytes: 0: as the schedule says
+/// factors:     by rank of this process, of a pre-multiplied sum: kernels need no others
 template <platform P, class Link, data_type Type>
 void reduce_elements(world_t<P, Link>& world, typename world_t<P, Link>::prepared_type& plan,
-                     blink::collective kind,
+                     std::size_t chunk_bytes, blink::collective kind,
                      std::vector<blink::detail::plain_buffers> const& buffers, operation what,
                      std::vector<std::optional<given_factor>> const& factors,
                      typename world_t<P, Link>::streams const& on) {
@@ -37,7 +38,7 @@ void reduce_elements(world_t<P, Link>& world, typename world_t<P, Link>::prepare
     if (factors[k]) all.set(first + k, *factors[k]);
   }
   with_reducer<T>(what, all, [&](auto const& reducer) {
-    world.template call<blink::scheduled_chunks, T>(plan, kind, buffers, 0, reducer, on);
+    world.template call<blink::scheduled_chunks, T>(plan, kind, buffers, chunk_bytes, reducer, on);
   });
 }
 
@@ -48,9 +49,9 @@ void reduce_elements(world_t<P, Link>& world, typename world_t<P, Link>::prepare
 #define BLINK_NCCL_REDUCTIONS(where, Platform, name)                       \
   BLINK_NCCL_REDUCTIONS_OVER(where, Platform, blink_nccl::link_here, name) \
   BLINK_NCCL_REDUCTIONS_OVER(where, Platform, blink_nccl::link_across, name)
-#define BLINK_NCCL_REDUCTIONS_OVER(where, Platform, Link, name)                                   \
-  where template void blink_nccl::reduce_elements<Platform, Link, blink_nccl::data_type::name>(   \
-      blink_nccl::world_t<Platform, Link>&, blink_nccl::world_t<Platform, Link>::prepared_type&,  \
-      blink::collective, std::vector<blink::detail::plain_buffers> const&, blink_nccl::operation, \
-      std::vector<std::optional<blink_nccl::given_factor>> const&,                                \
+#define BLINK_NCCL_REDUCTIONS_OVER(where, Platform, Link, name)                                  \
+  where template void blink_nccl::reduce_elements<Platform, Link, blink_nccl::data_type::name>(  \
+      blink_nccl::world_t<Platform, Link>&, blink_nccl::world_t<Platform, Link>::prepared_type&, \
+      std::size_t, blink::collective, std::vector<blink::detail::plain_buffers> const&,          \
+      blink_nccl::operation, std::vector<std::optional<blink_nccl::given_factor>> const&,        \
       blink_nccl::world_t<Platform, Link>::streams const&);

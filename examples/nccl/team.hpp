@@ -244,7 +244,8 @@ class team {
     bool const meets = is_split || !issuer_->is_prepared(first);
     bool const runs = !is_split && !issuer_->is_captured(parts);
     try {
-      without_lock(held, [&] { across_->enter(signature_of(first), runs, meets); });
+      without_lock(held,
+                   [&] { across_->enter(signature_of(first, issuer_->methods()), runs, meets); });
       if (failure_.code != result::success) return;
       if (is_split) {
         how = split_across<P>(
