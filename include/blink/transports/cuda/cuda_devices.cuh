@@ -147,7 +147,10 @@ class cuda_devices {
           "cudaHostAlloc");
     return memory;
   }
-  void release_pinned(void* memory) { (void)cudaFreeHost(memory); }
+  void release_pinned(void* memory) {
+    relaxed_capture const allowed;
+    (void)cudaFreeHost(memory);
+  }
 
   /// CUDA IPC: processes of one host, in one container or in several that share IPC and process
   /// namespaces; memory of `cudaMalloc`, not of virtual memory management or of a stream's pool.
