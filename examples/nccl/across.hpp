@@ -6,6 +6,7 @@
 #include <blink/collectives/call_signature.hpp>
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
+#include <blink/error.hpp>
 #include <blink/transports/cuda/compared_calls.hpp>
 #include <blink/transports/host_processes.hpp>
 #include <blink/transports/process_bootstrap.hpp>
@@ -30,17 +31,15 @@
 namespace blink_nccl {
 
 /// What all processes have to call alike.
-///
-/// methods: the fingerprint of the tables that say how
 template <platform P>
-[[nodiscard]] blink::call_signature signature_of(request<P> const& one, std::uint64_t methods) {
+[[nodiscard]] blink::call_signature signature_of(request<P> const& one) {
   constexpr std::uint64_t no_collective = ~std::uint64_t{0};  // named by its function
   bool const is_split = one.what == request<P>::shape::split;
   std::string const text = is_split ? one.name : details_of(one);
   blink::detail::fingerprint names;
   names.add(text);
-  blink::call_signature result(one.kind, methods, one.count, is_split ? 0 : bytes_of(one.type),
-                               text, names.value());
+  blink::call_signature result(one.kind, 0, one.count, is_split ? 0 : bytes_of(one.type), text,
+                               names.value());
   if (is_split) result.kind = no_collective;
   return result;
 }
@@ -63,6 +62,21 @@ class across {
   /// The same in all of them.
   [[nodiscard]] std::uint64_t number() const { return all_.number(); }
 
+  /// Does `read` in all processes, which have to get the same.
+  ///
+  /// name:   of the environment's variable that it reads
+  /// Throws: what `read` throws; precondition_error if it fails in another process (its text), or gets something else
+  ///         there.
+  template <class Read>
+  void agree_about(std::string const& name, Read const& read) {
+    std::uint64_t own = 0;
+    all_.agree(name, [&] { own = read(); });
+    for (auto const theirs : all_.gather(name, own)) {
+      if (theirs != own) {
+        throw blink::precondition_error(name + ": expected the same in all processes");
+      }
+    }
+  }
   /// Says what this process calls next.
   ///
   /// runs:   on the devices, now: it has a place among the calls of other communicators there

@@ -2,9 +2,9 @@
 
 #include "given_methods.hpp"
 
-#include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/error.hpp>
 
+#include <cstdint>
 #include <cstdlib>
 #include <sstream>
 #include <string>
@@ -13,6 +13,7 @@
 
 #if __has_include(<nlohmann/json.hpp>)
 
+#include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/method_file.hpp>
 
 namespace {
@@ -29,8 +30,10 @@ void add_file(std::string const& file, std::vector<blink::method_table>& to) {
   }
 }
 
-std::string text_of(std::vector<blink::method_table> const& tables) {
-  return blink::write_methods(tables);
+std::uint64_t fingerprint_of(std::vector<blink::method_table> const& tables) {
+  blink::detail::fingerprint all;
+  all.add(blink::write_methods(tables));
+  return all.value();
 }
 
 }  // namespace
@@ -42,8 +45,8 @@ namespace {
 [[noreturn]] void add_file(std::string const&, std::vector<blink::method_table>&) {
   throw blink::input_error("this library was built without nlohmann-json, which reads it");
 }
-std::string text_of(std::vector<blink::method_table> const&) {
-  return "";
+std::uint64_t fingerprint_of(std::vector<blink::method_table> const&) {
+  return 0;
 }
 
 }  // namespace
@@ -60,11 +63,9 @@ given_methods read_given_methods() {
     std::istringstream files(list);
     for (std::string file; std::getline(files, file, ':');) add_file(file, result.tables);
   } catch (blink::error const& problem) {
-    result.problem = "BLINK_NCCL_METHODS: " + std::string(problem.what());
+    throw blink::input_error("BLINK_NCCL_METHODS: " + std::string(problem.what()));
   }
-  blink::detail::fingerprint all;
-  all.add(result.problem.empty() ? text_of(result.tables) : result.problem);
-  result.fingerprint = all.value();
+  result.fingerprint = fingerprint_of(result.tables);
   return result;
 }
 

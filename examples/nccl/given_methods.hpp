@@ -6,22 +6,19 @@
 #include <blink/collectives/method_table.hpp>
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace blink_nccl {
 
 struct given_methods {
   std::vector<blink::method_table> tables{};
-  std::string problem{};          ///< why they cannot be used; as a rule empty
-  std::uint64_t fingerprint = 0;  ///< of all this; 0: none were given
+  std::uint64_t fingerprint = 0;  ///< of all of them; 0: none were given
 };
 
 /// Reads the files that BLINK_NCCL_METHODS names now, `:` between them. Compiled apart from all that has kernels, as JSON
 /// takes its time.
 ///
-/// Post: `problem` names the file and what is wrong there, or says that this library was built without nlohmann-json:
-///       several processes first have to tell each other.
+/// Throws: input_error with the file and what is wrong there, or if this library was built without nlohmann-json.
 [[nodiscard]] given_methods read_given_methods();
 
 }  // namespace blink_nccl

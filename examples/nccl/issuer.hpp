@@ -50,6 +50,11 @@ class issuer {
   issuer& operator=(issuer const&) = delete;
   virtual ~issuer() = default;
 
+  /// First of all: reads the tables that the user has given. Returns what has to be the same in all processes.
+  ///
+  /// Throws: input_error.
+  [[nodiscard]] virtual std::uint64_t take_methods() = 0;
+
   [[nodiscard]] virtual int rank_count() const = 0;
   [[nodiscard]] virtual int first_rank() const = 0;  ///< of this process
   [[nodiscard]] virtual int process_of(int rank) const = 0;
@@ -61,8 +66,6 @@ class issuer {
   virtual void check(std::vector<request<P>*> const& parts) = 0;
   /// Have other processes nothing to do before the call runs?
   [[nodiscard]] virtual bool is_prepared(request<P> const& part) = 0;
-  /// What has to be the same in all processes of the tables by which ways are chosen.
-  [[nodiscard]] virtual std::uint64_t methods() const = 0;
   /// Waits for other processes, which do the same.
   ///
   /// Throws: precondition_error, resource_error, device_error on all of them; collective_error.

@@ -5,6 +5,7 @@
 
 #include <blink/collective.hpp>
 #include <blink/collectives/detail/check_buffers.hpp>
+#include <blink/collectives/schedule_source.hpp>
 #include <blink/transports/cuda/device_collectives.hpp>
 #include <blink/transports/cuda/device_pairs.hpp>
 #include <blink/transports/cuda/device_world_options.hpp>
@@ -36,16 +37,17 @@ class issuer_over final : public issuer<P> {
   /// Throws:    what `basic_device_world` throws.
   template <class... Bootstrap>
   explicit issuer_over(blink::device_world_options const& options, Bootstrap&... bootstrap)
-      : issuer<P>(options.devices),
-        world_(P::devices(), options, bootstrap...),
-        routes_(world_, read_given_methods()) {
+      : issuer<P>(options.devices), world_(P::devices(), options, bootstrap...), routes_(world_) {
     if constexpr (sizeof...(bootstrap) > 0) {
       world_.prepare_pairs({.ways = static_cast<std::uint32_t>(P::ways(world_.rank_count()))});
-    } else {
-      routes_.expect_sound();  // among processes once they have compared the tables
     }
   }
 
+  [[nodiscard]] std::uint64_t take_methods() override {
+    auto given = read_given_methods();
+    routes_.take(std::move(given.tables));
+    return given.fingerprint;
+  }
   [[nodiscard]] int rank_count() const override { return world_.rank_count(); }
   [[nodiscard]] int first_rank() const override { return world_.first_rank(); }
   [[nodiscard]] int process_of(int rank) const override { return world_.process_of(rank); }
@@ -66,7 +68,6 @@ class issuer_over final : public issuer<P> {
   [[nodiscard]] bool is_prepared(request<P> const& part) override {
     return routes_.knows(part.kind, part.root, bytes_of_buffer(part));
   }
-  [[nodiscard]] std::uint64_t methods() const override { return routes_.fingerprint(); }
   void prepare(request<P> const& part) override { (void)way_of(part); }
   void run(std::vector<request<P>*> const& parts) override {
     auto const& first = *parts[0];
@@ -99,7 +100,7 @@ class issuer_over final : public issuer<P> {
 
  private:
   using typename issuer<P>::streams;
-  using way = typename routes<P, Link>::way;
+  using way = blink::chosen_from<typename world_t<P, Link>::prepared_type>;
 
   [[nodiscard]] static blink::device_piece piece_of(int rank, request<P> const& one) {
     bool const sends = one.what == request<P>::shape::send;

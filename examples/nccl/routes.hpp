@@ -6,15 +6,14 @@
 #include <blink/collective.hpp>
 #include <blink/collectives/default_methods.hpp>
 #include <blink/collectives/method_table.hpp>
+#include <blink/collectives/schedule_source.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/cuda/parallel_trees.hpp>
 
 #include "errors.hpp"
-#include "given_methods.hpp"
 #include "platform.hpp"
 
 #include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -31,44 +30,39 @@ class routes {
  public:
   using prepared_type = typename world_t<P, Link>::prepared_type;
 
-  struct way {
-    prepared_type* plan;
-    std::size_t chunk_bytes;  ///< 0: as the schedule says
-  };
+  explicit routes(world_t<P, Link>& world) : world_(world) {}
 
-  routes(world_t<P, Link>& world, given_methods given) : world_(world), given_(std::move(given)) {
-    // Those for other numbers of ranks are other communicators'.
-    std::erase_if(given_.tables, [&](blink::method_table const& table) {
+  /// Before anything is prepared. Those for other numbers of ranks are other communicators'.
+  ///
+  /// Throws: input_error if two tables are for the same calls.
+  void take(std::vector<blink::method_table> tables) {
+    bool const are_given = !tables.empty();
+    std::erase_if(tables, [&](blink::method_table const& table) {
       return table.methods[0].plan.rank_count != world_.rank_count();
     });
-    for (auto const& table : given_.tables) {
-      for (auto const* other = given_.tables.data(); other != &table; ++other) {
+    for (auto const& table : tables) {
+      for (auto const* other = tables.data(); other != &table; ++other) {
         if (other->collective != table.collective || ends_of(*other) != ends_of(table)) continue;
-        given_.problem = "BLINK_NCCL_METHODS: two tables for " +
-                         std::string(to_text(table.collective)) + " of " +
-                         std::to_string(world_.rank_count()) + " ranks, expected one";
+        throw blink::input_error("BLINK_NCCL_METHODS: two tables for " +
+                                 std::string(to_text(table.collective)) + " of " +
+                                 std::to_string(world_.rank_count()) + " ranks, expected one");
       }
     }
-    if (given_.fingerprint == 0 || !given_.tables.empty() || !tells_errors()) return;
-    std::fprintf(stderr, "blink: BLINK_NCCL_METHODS has no table for a communicator of %d ranks\n",
-                 world_.rank_count());
+    if (are_given && tables.empty() && tells_errors()) {
+      std::fprintf(stderr,
+                   "blink: BLINK_NCCL_METHODS has no table for a communicator of %d ranks\n",
+                   world_.rank_count());
+    }
+    tables_ = std::move(tables);
   }
 
-  /// Throws: refusal if the tables that were given cannot be used.
-  void expect_sound() const {
-    if (!given_.problem.empty()) refuse_usage(given_.problem);
-  }
-  /// Of the tables that were given, in all processes the same; 0: none.
-  [[nodiscard]] std::uint64_t fingerprint() const { return given_.fingerprint; }
   /// bytes: of the whole buffer
   [[nodiscard]] bool knows(blink::collective kind, int root, std::size_t bytes) {
     return known_.contains({kind, root, choose(kind, root, bytes).first});
   }
   /// Of several processes: called by all of them together, the first time.
-  ///
-  /// Throws: as `expect_sound`.
-  [[nodiscard]] way along(blink::collective kind, int root, std::size_t bytes) {
-    expect_sound();
+  [[nodiscard]] blink::chosen_from<prepared_type> along(blink::collective kind, int root,
+                                                        std::size_t bytes) {
     auto const [method, chunk_bytes] = choose(kind, root, bytes);
     auto const found = known_.find({kind, root, method});
     if (found != known_.end()) return {found->second, chunk_bytes};
@@ -86,7 +80,7 @@ class routes {
   [[nodiscard]] blink::method_table const* table_for(blink::collective kind, int root) {
     auto const [found, is_new] = table_of_.try_emplace({kind, root}, nullptr);
     if (!is_new) return found->second;
-    for (auto const& table : given_.tables) {
+    for (auto const& table : tables_) {
       if (table.collective != kind) continue;
       auto const plan = blink::default_schedule(kind, world_.rank_count(), root);
       if (ends_of(table) == blink::detail::end_points(plan, kind)) found->second = &table;
@@ -111,7 +105,7 @@ class routes {
   }
 
   world_t<P, Link>& world_;
-  given_methods given_;
+  std::vector<blink::method_table> tables_;
   std::map<std::pair<blink::collective, int>, blink::method_table const*> table_of_;
   std::map<std::tuple<blink::collective, int, std::size_t>, prepared_type*> known_;
 };

@@ -43,11 +43,13 @@ class team {
 
   /// All ranks are of this process.
   ///
-  /// Throws: precondition_error, resource_error, device_error.
+  /// Throws: precondition_error, resource_error, device_error, input_error.
   explicit team(blink::device_world_options const& options)
       : options_(options),
         issuer_(std::make_unique<issuer_over<P, link_here>>(options)),
-        queues_(0, options.devices.size()) {}
+        queues_(0, options.devices.size()) {
+    (void)issuer_->take_methods();
+  }
   /// Of several processes, without the lock of the library: all make it together.
   ///
   /// Throws: the same, on all of them; collective_error if one does not come.
@@ -57,7 +59,9 @@ class team {
         issuer_(std::make_unique<issuer_over<P, link_across>>(options_, all)),
         across_(std::make_unique<across>(all, options.deadline, P::devices().order().counts(),
                                          options.devices)),
-        queues_(issuer_->first_rank(), options.devices.size()) {}
+        queues_(issuer_->first_rank(), options.devices.size()) {
+    across_->agree_about("BLINK_NCCL_METHODS", [&] { return issuer_->take_methods(); });
+  }
   team(team const&) = delete;
   team& operator=(team const&) = delete;
   /// Without the lock of the library: it waits for the other processes to end theirs, too.
@@ -244,8 +248,7 @@ class team {
     bool const meets = is_split || !issuer_->is_prepared(first);
     bool const runs = !is_split && !issuer_->is_captured(parts);
     try {
-      without_lock(held,
-                   [&] { across_->enter(signature_of(first, issuer_->methods()), runs, meets); });
+      without_lock(held, [&] { across_->enter(signature_of(first), runs, meets); });
       if (failure_.code != result::success) return;
       if (is_split) {
         how = split_across<P>(

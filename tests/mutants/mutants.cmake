@@ -2,8 +2,9 @@
 # Plants ordering bugs, one at a time, and expects that ThreadSanitizer or the comparison of results
 # notices each, and nothing without them. Needs COMPILER, SOURCE (the project) and OUTPUT.
 
-# plant(NAME PROGRAM HEADER OLD NEW): a copy of the header with the bug, found before the right one.
-function(plant name program header old new)
+# plant(NAME PROGRAMS HEADER OLD NEW): a copy of the header with the bug, found before the right one; each of the
+# programs is to notice it.
+function(plant name programs header old new)
   file(READ ${SOURCE}/include/blink/${header} text)
   string(REPLACE "${old}" "${new}" mutated "${text}")
   if(mutated STREQUAL text)
@@ -11,7 +12,7 @@ function(plant name program header old new)
   endif()
   file(WRITE ${OUTPUT}/${name}/blink/${header} "${mutated}")
   set(mutants ${mutants} ${name} PARENT_SCOPE)
-  set(program_of_${name} ${program} PARENT_SCOPE)
+  set(programs_of_${name} "${programs}" PARENT_SCOPE)
 endfunction()
 
 # build_and_run(NAME PROGRAM RESULT SAID)
@@ -38,10 +39,10 @@ plant(relaxed_post walk collectives/counter.hpp
       "counter_reference(word).store(value, detail::relaxed_order)")
 plant(relaxed_wait walk collectives/counter.hpp
       ".load(detail::acquire_order)" ".load(detail::relaxed_order)")
-plant(window_too_large walk transports/cuda/peer_memory.hpp
+plant(window_too_large "walk;pieces;channels" transports/cuda/peer_memory.hpp
       "observe(wires[wire].counters->taken) + wires[wire].window"
       "observe(wires[wire].counters->taken) + wires[wire].window + 1")
-plant(no_barrier_before_post walk collectives/tree_walk.hpp
+plant(no_barrier_before_post "walk;pieces" collectives/tree_walk.hpp
       "    group.sync();\n    if (leads) detail::hand_over" "    if (leads) detail::hand_over")
 plant(no_barrier_before_take walk collectives/packet_walk.hpp
       "if (group.any(row.result != status::ok))" "if (row.result != status::ok)")
@@ -58,7 +59,7 @@ plant(no_barrier_before_epilogue walk collectives/epilogue.hpp
       "    group.sync();  // what other threads have written" "")
 plant(return_before_peers_have_read walk collectives/tree_walk.hpp
       "if (pulls && !link.was_taken(" "if (pulls && here.done < here.chunks && !link.was_taken(")
-plant(lanes_without_barrier walk transports/cuda/block_work.hpp
+plant(lanes_without_barrier "walk;channels" transports/cuda/block_work.hpp
       "    open_lane(link, lanes[k], sizeof(T));\n  }\n  group.sync();"
       "    open_lane(link, lanes[k], sizeof(T));\n  }")
 plant(pieces_without_barrier pieces transports/cuda/piece_call.hpp
@@ -66,17 +67,6 @@ plant(pieces_without_barrier pieces transports/cuda/piece_call.hpp
 plant(size_after_message pieces transports/cuda/peer_memory.hpp
       "    announced(wire, message) = whole;\n    slot_peer_link::post(wire, message, bytes);"
       "    slot_peer_link::post(wire, message, bytes);\n    announced(wire, message) = whole;")
-plant(pieces_with_window_too_large pieces transports/cuda/peer_memory.hpp
-      "observe(wires[wire].counters->taken) + wires[wire].window"
-      "observe(wires[wire].counters->taken) + wires[wire].window + 1")
-plant(pieces_without_barrier_before_post pieces collectives/tree_walk.hpp
-      "    group.sync();\n    if (leads) detail::hand_over" "    if (leads) detail::hand_over")
-plant(channels_without_barrier channels transports/cuda/block_work.hpp
-      "    open_lane(link, lanes[k], sizeof(T));\n  }\n  group.sync();"
-      "    open_lane(link, lanes[k], sizeof(T));\n  }")
-plant(channels_with_window_too_large channels transports/cuda/peer_memory.hpp
-      "observe(wires[wire].counters->taken) + wires[wire].window"
-      "observe(wires[wire].counters->taken) + wires[wire].window + 1")
 plant(channels_that_share_lanes channels transports/cuda/channel_call.hpp
       "own.lanes[list] + std::size_t{channel} * lanes" "own.lanes[list]")
 plant(channels_that_share_states channels transports/cuda/channel_call.hpp
@@ -91,13 +81,15 @@ foreach(program walk pieces channels)
   endif()
 endforeach()
 foreach(name IN LISTS mutants)
-  build_and_run(${name} ${program_of_${name}} code said)
-  if(said MATCHES "(WARNING|ERROR): ThreadSanitizer: ([A-Za-z ]+)")
-    set(how "ThreadSanitizer: ${CMAKE_MATCH_2}")
-  elseif(code EQUAL 1)
-    set(how "wrong results")
-  else()
-    message(FATAL_ERROR "${name}: not noticed (${code})\n${said}")
-  endif()
-  message(STATUS "${name}: noticed, ${how}")
+  foreach(program IN LISTS programs_of_${name})
+    build_and_run(${name} ${program} code said)
+    if(said MATCHES "(WARNING|ERROR): ThreadSanitizer: ([A-Za-z ]+)")
+      set(how "ThreadSanitizer: ${CMAKE_MATCH_2}")
+    elseif(code EQUAL 1)
+      set(how "wrong results")
+    else()
+      message(FATAL_ERROR "${name}, ${program}: not noticed (${code})\n${said}")
+    endif()
+    message(STATUS "${name}, ${program}: noticed, ${how}")
+  endforeach()
 endforeach()
