@@ -20,20 +20,29 @@ struct stall {
   std::uint64_t chunks = 0;  ///< of that lane
 };
 
-/// The first of a rank's lanes that is blocked.
-[[nodiscard]] inline stall find_stall(collective kind, lane const* lanes, std::size_t lane_count) {
-  stall result;
-  result.kind = kind;
+/// The blocked lane of the lowest tree, or nothing. Where all ranks answer so, whoever follows from one to the next
+/// whom it waits for never comes to a higher tree, so not round in a circle either.
+[[nodiscard]] inline lane const* find_blocked(lane const* lanes, std::size_t lane_count) {
+  lane const* result = nullptr;
   for (std::size_t k = 0; k < lane_count; ++k) {
     lane const& here = lanes[k];
     if (here.is_finished || here.blocked_on == nullptr) continue;
-    result.peer = here.blocked_on->peer;
-    result.sends = here.blocked_on->sends;
-    result.tree = static_cast<int>(here.tree);
-    result.chunk = static_cast<long long>(here.done);
-    result.chunks = here.chunks;
-    break;
+    if (result == nullptr || here.tree < result->tree) result = &here;
   }
+  return result;
+}
+
+/// Where a rank stands with its lanes.
+[[nodiscard]] inline stall find_stall(collective kind, lane const* lanes, std::size_t lane_count) {
+  stall result;
+  result.kind = kind;
+  auto const* const blocked = find_blocked(lanes, lane_count);
+  if (blocked == nullptr) return result;
+  result.peer = blocked->blocked_on->peer;
+  result.sends = blocked->blocked_on->sends;
+  result.tree = static_cast<int>(blocked->tree);
+  result.chunk = static_cast<long long>(blocked->done);
+  result.chunks = blocked->chunks;
   return result;
 }
 

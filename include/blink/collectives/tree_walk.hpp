@@ -127,6 +127,19 @@ BLINK_HOST_DEVICE void hand_over(Link const link, lane& here, element_sizes cons
   ++here.done;
 }
 
+/// Posts all that there is room for of what leaves from a buffer without this rank's doing, and says whether there
+/// was any. For libraries that move data while they are asked for something else: peers would wait meanwhile.
+template <zero_copy_transport Link>
+bool post_ahead(Link const link, lane& here, element_sizes const& sizes) {
+  if (here.in_count > 0 || here.writes_output || here.done == here.chunks) return false;
+  for (std::uint32_t k = 0; k < here.out_count; ++k) {
+    if (!sends_from_buffer<Link>(here.out[k])) return false;
+  }
+  std::uint64_t const before = here.done;
+  while (here.done < here.chunks && obstacle(link, here) == nullptr) hand_over(link, here, sizes);
+  return here.done > before;
+}
+
 }  // namespace detail
 
 /// Prepares a lane whose call fields are set: offers inputs that peers read themselves, and skips
@@ -177,6 +190,12 @@ BLINK_HOST_DEVICE walk_round_result walk_round(Group const group, Link const lin
                                                Reducer const& reduce, Clock& clock) {
   bool const leads = group.thread_rank() == 0;
   walk_round_result result;
+  if constexpr (zero_copy_transport<Link>) {
+    for (std::size_t index = 0; leads && index < lane_count; ++index) {
+      bool const has_posted = detail::post_ahead(link, lanes[index], sizes_of<Reducer, T>());
+      result.moved = result.moved || has_posted;
+    }
+  }
   for (std::size_t index = 0; index < lane_count; ++index) {
     lane& here = lanes[index];
     bool ready = false;
@@ -211,6 +230,10 @@ BLINK_HOST_DEVICE walk_round_result walk_round(Group const group, Link const lin
     group.sync();
     if (leads) detail::hand_over(link, here, sizes_of<Reducer, T>());
     result.moved = true;
+    if constexpr (zero_copy_transport<Link>) {
+      // Peers wait for what this lane makes of further chunks, while what comes on others may take the library long.
+      if (group.from_leader(here.out_count > 0 && here.done < here.chunks)) --index;
+    }
   }
   return result;
 }

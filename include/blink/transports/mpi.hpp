@@ -83,14 +83,15 @@ class basic_mpi_session {
   ///
   /// most_shown: small inputs go to every other rank at once when a call is announced: one message
   ///             for each instead of two along a tree. Up to so many bytes with two ranks; with n
-  ///             of at most eight divided by n - 1, so that a rank sends no more in all
+  ///             of at most eight divided by n - 1, so that a rank sends no more in all; and less than
+  ///             trees carry without slots
   /// least_lent: messages of at least so many bytes leave from the buffers of calls and arrive in them,
   ///             without a copy in a slot
   /// Throws: precondition_error if MPI does not run or this communicator cannot carry it; on all ranks
   ///         if an option is out of range on one, or not the same everywhere; error if the library refuses.
   explicit basic_mpi_session(MPI_Comm of_user, world_options const& options = mpi_options(),
                              std::size_t most_shown = std::size_t{512} << 10,
-                             std::size_t least_lent = std::size_t{32} << 10)
+                             std::size_t least_lent = std::size_t{16} << 10)
       : options_(options),
         state_(new detail::mpi_state(mpi_channel(of_user), most_shown, least_lent)) {
     agree_on_options();

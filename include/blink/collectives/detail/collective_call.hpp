@@ -299,13 +299,11 @@ class collective_call {
 
   // Why the rank can do nothing at present.
   [[nodiscard]] stall_cause cause() const {
-    for (std::size_t k = 0; k < lane_count(); ++k) {
-      lane const& here = lanes_.first[k];
-      if (here.is_finished || here.blocked_on == nullptr) continue;
-      if (!me_.link().is_present(here.blocked_on->peer)) return stall_cause::peers;
-      return here.blocked_on->sends ? stall_cause::send : stall_cause::receive;
+    auto const* const blocked = find_blocked(lanes_.first, lane_count());
+    if (blocked == nullptr || !me_.link().is_present(blocked->blocked_on->peer)) {
+      return stall_cause::peers;
     }
-    return stall_cause::peers;
+    return blocked->blocked_on->sends ? stall_cause::send : stall_cause::receive;
   }
 
   // All threads of the group; the leader knows the result.

@@ -27,22 +27,21 @@ struct mpi_state {
       : channel(std::move(its_channel)),
         shown_with_two(with_two),
         least_lent(lent),
-        most_shown(with_two / static_cast<std::size_t>(std::max(1, channel.rank_count() - 1))),
-        notices(channel, most_shown) {}
+        notices(channel, most_shown_in(collective::all_reduce)) {}
 
-  /// Bytes that a rank shows at most. What is only copied, or combined at one rank, goes along trees from where
-  /// a copy in a note costs more than their steps, as many as ranks.
+  /// Bytes that a rank shows at most: less than goes along trees without slots, as a copy in a note costs more than
+  /// the steps of trees then, as many as ranks.
   [[nodiscard]] std::size_t most_shown_in(collective kind) const {
-    bool const combines_everywhere = has_reduce_phase(kind) && kind != collective::reduce;
-    if (combines_everywhere || least_lent > most_shown) return most_shown;
-    return std::min(most_shown, least_lent * static_cast<std::size_t>(channel.rank_count() - 1));
+    auto const peers = static_cast<std::size_t>(std::max(1, channel.rank_count() - 1));
+    std::size_t const most = shown_with_two / peers;
+    if (least_lent > most) return most;
+    std::size_t const steps = has_reduce_phase(kind) && has_broadcast_phase(kind) ? 2 : 1;
+    return std::min(most, std::max<std::size_t>(1, least_lent * peers * steps) - 1);
   }
 
   mpi_channel channel;
   std::size_t shown_with_two;  // bytes that a rank shows at most, with two ranks
-  std::size_t
-      least_lent;  // messages from so many bytes on leave from and arrive in buffers of calls
-  std::size_t most_shown;  // with as many as there are
+  std::size_t least_lent;  // bytes of the smallest message that leaves from and arrives in buffers
   mpi_notices notices;
   std::atomic<void const*> holder = nullptr;
 };
