@@ -242,13 +242,15 @@ void measure(peer_board& board, peer_arguments const& given, int rank, std::stri
   }
 }
 
-/// Runs `measure` with one thread for each rank.
-template <class Peer>
-void measure_threads(peer_board& board, peer_arguments const& given, std::string const& name,
-                     Peer& peer) {
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < given.ranks; ++rank) {
-    threads.emplace_back([&, rank] { measure(board, given, rank, name, peer); });
+/// Calls `measure_all(one)` with arguments that name one size each, so that what a program has is measured in turn, size by
+/// size: the cores of a shared machine come closer to each other and go apart again within seconds.
+template <class MeasureAll>
+void for_each_size(peer_arguments const& given, MeasureAll const& measure_all) {
+  std::size_t const last = given.what == operation::barrier ? given.first_bytes : given.last_bytes;
+  for (std::size_t bytes = given.first_bytes; bytes <= last; bytes = size_after(bytes)) {
+    peer_arguments one = given;
+    one.first_bytes = one.last_bytes = bytes;
+    measure_all(one);
   }
 }
 

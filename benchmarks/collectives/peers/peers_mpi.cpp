@@ -78,15 +78,10 @@ int main(int count, char** texts) {
     library_peer peer(MPI_COMM_WORLD);
     blink::mpi_session me(MPI_COMM_WORLD);
     blink_bench::blink_peer ours(me, given);
-    // Size by size in turn: the cores of a shared machine come closer to each other and go apart again within seconds.
-    for (auto bytes = given.first_bytes; bytes <= given.last_bytes;
-         bytes = blink_bench::size_after(bytes)) {
-      auto one = given;
-      one.first_bytes = one.last_bytes = bytes;
+    blink_bench::for_each_size(given, [&](auto const& one) {
       blink_bench::measure(board, one, rank, BLINK_MPI_NAME, peer);
       blink_bench::measure(board, one, rank, "blink " BLINK_MPI_NAME, ours);
-      if (given.what == operation::barrier) break;
-    }
+    });
   } catch (std::exception const& problem) {
     std::fprintf(stderr, "%s: %s\n", texts[0], problem.what());
     status = 1;

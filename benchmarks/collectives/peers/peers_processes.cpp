@@ -26,14 +26,6 @@ class direct_peer : public blink_bench::blink_peer<World> {
   World* me_;
 };
 
-template <class World, template <class> class Peer>
-void measure_world(blink_bench::peer_board& board, blink_bench::peer_arguments const& given,
-                   std::string const& segment, int rank, std::string const& name) {
-  World me(segment, rank);
-  Peer<World> peer(me, given);
-  blink_bench::measure(board, given, rank, name, peer);
-}
-
 }  // namespace
 
 int main(int count, char** texts) {
@@ -43,10 +35,14 @@ int main(int count, char** texts) {
     auto const slots = blink::shared_segment::create(given.ranks);
     auto const direct = blink::shared_segment::create(given.ranks);
     auto const run = [&](int rank) {
-      measure_world<blink::process_world, blink_bench::blink_peer>(board, given, slots.path(), rank,
-                                                                   "blink processes");
-      measure_world<blink::direct_process_world, direct_peer>(board, given, direct.path(), rank,
-                                                              "blink direct processes");
+      blink::process_world copying(slots.path(), rank);
+      blink::direct_process_world reading(direct.path(), rank);
+      blink_bench::blink_peer by_slots(copying, given);
+      direct_peer by_reading(reading, given);
+      blink_bench::for_each_size(given, [&](auto const& one) {
+        blink_bench::measure(board, one, rank, "blink processes", by_slots);
+        blink_bench::measure(board, one, rank, "blink direct processes", by_reading);
+      });
     };
     for (int rank = 1; rank < given.ranks; ++rank) {
       if (fork() != 0) continue;

@@ -105,11 +105,20 @@ class ceiling_peer {
 };
 
 template <int Ranks>
-void measure_ceiling(blink_bench::peer_board& board, blink_bench::peer_arguments const& given) {
-  for (auto const way : {ceiling_way::slices, ceiling_way::streaming_slices, ceiling_way::whole}) {
-    ceiling_peer<Ranks> peer(way);
-    blink_bench::measure_threads(board, given, "ceiling", peer);
-  }
+void measure_all(blink_bench::peer_board& board, blink_bench::peer_arguments const& given) {
+  ceiling_peer<Ranks> slices(ceiling_way::slices);
+  ceiling_peer<Ranks> streaming_slices(ceiling_way::streaming_slices);
+  ceiling_peer<Ranks> whole(ceiling_way::whole);
+  blink::thread_world world(Ranks);
+  world.run([&](auto& me) {
+    blink_bench::blink_peer ours(me, given);
+    blink_bench::for_each_size(given, [&](auto const& one) {
+      for (auto* const peer : {&slices, &streaming_slices, &whole}) {
+        blink_bench::measure(board, one, me.rank(), "ceiling", *peer);
+      }
+      blink_bench::measure(board, one, me.rank(), "blink threads", ours);
+    });
+  });
 }
 
 }  // namespace
@@ -118,14 +127,9 @@ int main(int count, char** texts) {
   try {
     auto const given = blink_bench::read_arguments(count, texts);
     auto& board = blink_bench::map_board(given.board);
-    if (given.ranks == 2) measure_ceiling<2>(board, given);
-    if (given.ranks == 4) measure_ceiling<4>(board, given);
-    if (given.ranks == 8) measure_ceiling<8>(board, given);
-    blink::thread_world world(given.ranks);
-    world.run([&](auto& me) {
-      blink_bench::blink_peer peer(me, given);
-      blink_bench::measure(board, given, me.rank(), "blink threads", peer);
-    });
+    if (given.ranks == 2) measure_all<2>(board, given);
+    if (given.ranks == 4) measure_all<4>(board, given);
+    if (given.ranks == 8) measure_all<8>(board, given);
   } catch (std::exception const& problem) {
     std::fprintf(stderr, "%s: %s\n", texts[0], problem.what());
     return 1;
