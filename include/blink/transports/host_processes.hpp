@@ -7,6 +7,7 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/call_clock.hpp>
+#include <blink/transports/failure_note.hpp>
 #include <blink/transports/host_fingerprint.hpp>
 #include <blink/transports/letter_box.hpp>
 #include <blink/transports/process_bootstrap.hpp>
@@ -233,24 +234,17 @@ class host_processes {
 
   /// All calls fail from now on; the first failure is the one that is told.
   void fail(collective_error const& failure) {
-    auto& note = at(process_);
-    if (has_failed() || note.has_note.load() != 0) return;
-    note.rank = failure.rank;
-    note.peer = failure.peer;
-    note.tree = failure.tree;
-    note.chunk = failure.chunk;
-    note.disagrees = failure.disagrees;
-    note.text = {};
-    std::string_view(failure.what()).copy(note.text.data(), note.text.size() - 1);
-    note.has_note.store(1);
+    auto& mine = at(process_);
+    if (has_failed() || mine.has_note.load() != 0) return;
+    mine.note.write(failure);
+    mine.has_note.store(1);
     std::uint32_t nobody = 0;
     at(0).first_failure.compare_exchange_strong(nobody, static_cast<std::uint32_t>(process_) + 1);
   }
   [[nodiscard]] bool has_failed() const { return at(0).first_failure.load() != 0; }
   /// Pre: has_failed().
   [[nodiscard]] collective_error failure() const {
-    auto const& note = at(static_cast<int>(at(0).first_failure.load()) - 1);
-    return {note.text.data(), note.rank, note.peer, note.tree, note.chunk, note.disagrees};
+    return at(static_cast<int>(at(0).first_failure.load()) - 1).note.read();
   }
 
   /// What a process knows of a failure, for the others to read.
@@ -333,10 +327,7 @@ class host_processes {
     std::atomic<std::uint32_t> is_gone;
     std::atomic<std::uint32_t> has_note, has_report;
     std::atomic<std::uint32_t> first_failure;  // the process that found it, plus 1
-    std::int32_t rank, peer, tree;             // of the note
-    long long chunk;
-    bool disagrees;
-    std::array<char, 1000> text;
+    failure_note note;
     std::array<std::byte, most_report_bytes> report;
     std::array<call_signature, signature_slots> signatures;
     std::array<call_clock, signature_slots> clocks;

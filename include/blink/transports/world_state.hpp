@@ -8,6 +8,7 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/detail/futex.hpp>
+#include <blink/transports/failure_note.hpp>
 #include <blink/transports/life_signs.hpp>
 #include <blink/transports/memory_source.hpp>
 #include <blink/transports/packed_stall.hpp>
@@ -142,14 +143,8 @@ class world_state {
     std::uint64_t before = head_->failure.load();
     auto const counts = [&] { return before == 0 || call < call_of(before); };
     // A rank comes to no earlier call later: one note is enough.
-    if (!counts() || at(rank).failure.is_taken.exchange(1) != 0) return;
-    auto& note = at(rank).failure;
-    note.rank = failure.rank;
-    note.peer = failure.peer;
-    note.tree = failure.tree;
-    note.chunk = failure.chunk;
-    note.disagrees = failure.disagrees;
-    std::strncpy(note.text.data(), failure.what(), note.text.size() - 1);
+    if (!counts() || at(rank).has_told.exchange(1) != 0) return;
+    at(rank).failure.write(failure);
     std::uint64_t const own = call << rank_bits | static_cast<std::uint64_t>(rank);
     while (counts() && !head_->failure.compare_exchange_weak(before, own)) {
     }
@@ -158,8 +153,7 @@ class world_state {
   [[nodiscard]] collective_error failure() const {
     std::uint64_t const told = head_->failure.load();
     if (told == 0) return {"no failure", -1, -1, -1, -1};
-    auto const& note = at(static_cast<int>(told % (std::uint64_t{1} << rank_bits))).failure;
-    return {note.text.data(), note.rank, note.peer, note.tree, note.chunk, note.disagrees};
+    return at(static_cast<int>(told % (std::uint64_t{1} << rank_bits))).failure.read();
   }
 
   /// Returns when no rank touches the buffers of another any more: whoever is inside the failed call
@@ -342,13 +336,6 @@ class world_state {
 
  private:
   enum place_in_call : std::uint32_t { outside, at_work, resting };
-  struct failure_note {
-    std::atomic<std::uint32_t> is_taken;
-    std::int32_t rank, peer, tree;
-    long long chunk;
-    bool disagrees;
-    std::array<char, 1000> text;  // ends with a 0
-  };
   struct alignas(128) notice_board {
     // One cache line that the others read in every call …
     counter entered;
@@ -364,6 +351,7 @@ class world_state {
     std::atomic<std::uint64_t> beats;
     std::atomic<std::uint64_t> barriers;  // that it has come to
     std::array<call_signature, 2> signatures;
+    std::atomic<std::uint32_t> has_told;  // of a failure
     failure_note failure;
   };
   struct alignas(128) head {

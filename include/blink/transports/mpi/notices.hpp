@@ -8,46 +8,36 @@
 #include <blink/collectives/stall.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
-#include <blink/transports/memory_source.hpp>
+#include <blink/transports/mpi/announcements.hpp>
 #include <blink/transports/mpi/channel.hpp>
 #include <blink/transports/mpi/note.hpp>
 #include <blink/transports/patience.hpp>
 #include <blink/transports/shown_bytes.hpp>
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
 
-/// What the ranks of an MPI communicator tell each other beside the data: which call they enter,
-/// that something failed, for whom they wait, that they leave.
-///
-/// A rank announces each call to its neighbours and ends the call only when all of them have
-/// announced theirs. So a neighbour is at most one call ahead, and two receives in turn are enough
-/// for each, however far the buffers of the library reach.
+/// What the ranks of an MPI communicator tell each other beside the data: which call they enter (`mpi_announcements`), and in
+/// notes, which may come at any time, that something failed, for whom they wait, that they leave.
 class mpi_notices {
  public:
   static constexpr int note_tag = 0;
-  static constexpr int announcement_tag = 1;
-  static constexpr int first_free_tag = 2;
-  static constexpr std::size_t alignment = 32;  ///< of what is shown
-  static constexpr std::size_t signatures_kept = 8;
+  static constexpr int first_free_tag = mpi_announcements::tag + 1;
 
   /// most_shown: bytes of an input that announcements have room for
   mpi_notices(mpi_channel& channel, std::size_t most_shown)
       : channel_(&channel),
-        letter_bytes_(aligned(sizeof(heading) + most_shown) + aligned(sizeof(call_signature))),
-        peers_(static_cast<std::size_t>(channel.rank_count())) {}
+        announcements_(channel, most_shown),
+        has_gone_(static_cast<std::size_t>(channel.rank_count())) {}
 
   /// Waits for notes from now on, until `close`.
   void listen() {
@@ -66,40 +56,33 @@ class mpi_notices {
     set_waiting(0);
     present_ = static_cast<collective>(record.signature.kind);
     neighbours_ = &neighbours;
-    mine_ = {record.signature.fingerprint(), static_cast<std::uint32_t>(wires), false, 0};
-    if (mine_.fingerprint != fingerprint_) signature_ = record.signature;
-    fingerprint_ = mine_.fingerprint;
+    announcements_.begin(record.signature, wires);
     for (int const peer : neighbours) {
       bool const is_for_peer = shown.data != nullptr && (shown.to < 0 || shown.to == peer);
-      announce(at(peer), peer, is_for_peer ? shown : shown_bytes{});
+      announcements_.send(peer, is_for_peer ? shown : shown_bytes{});
     }
   }
   /// The call has failed: no neighbour is heard any more.
   void give_up() { present_.reset(); }
   /// What is called at present, if anything.
   [[nodiscard]] std::optional<collective> present_kind() const { return present_; }
-  /// What a present neighbour has shown, aligned to `alignment`; until `leave`.
-  [[nodiscard]] void const* shown_by(int peer) const {
-    auto const& of = peers_[static_cast<std::size_t>(peer)];
-    return letter(of, 2 + of.calls % 2) + sizeof(heading);
-  }
+  /// What a present neighbour has shown, aligned to `mpi_announcements::alignment`; until `leave`.
+  [[nodiscard]] void const* shown_by(int peer) const { return announcements_.shown_by(peer); }
 
   /// All neighbours are present: their next announcements may come.
   void leave() {
     present_.reset();
-    for (int const peer : *neighbours_) {
-      auto& of = at(peer);
-      await(of, peer, of.calls % 2);
-    }
+    for (int const peer : *neighbours_) announcements_.await_next(peer);
   }
 
   /// Has `peer` entered the present call? Finds out once for each call whether it calls the same.
   [[nodiscard]] bool is_present(int peer) {
-    auto& of = at(peer);
-    if (of.is_present) return true;
-    if (of.calls == 0 || !channel_->is_done(of.awaited[of.calls % 2])) return false;
-    hear(of, peer);
-    return of.is_present;
+    if (announcements_.is_present(peer)) return true;
+    if (!announcements_.has_come(peer)) return false;
+    auto const difference = announcements_.read(peer, call_);
+    if (difference.empty()) return true;
+    fail({difference, rank(), peer, -1, -1, true});
+    return false;
   }
 
   /// Has the call ended early? Looks for notes now and then only, as it is asked all the time.
@@ -159,7 +142,7 @@ class mpi_notices {
   bool ask() {
     if (has_asked_) return false;
     has_asked_ = true;
-    answers_.assign(peers_.size(), std::nullopt);
+    answers_.assign(has_gone_.size(), std::nullopt);
     tell_all(note(note::question, call_, {"", rank(), -1, -1, -1}));
     return true;
   }
@@ -186,9 +169,7 @@ class mpi_notices {
     return answers_[static_cast<std::size_t>(peer)];
   }
 
-  [[nodiscard]] bool is_gone(int peer) const {
-    return peers_[static_cast<std::size_t>(peer)].is_gone;
-  }
+  [[nodiscard]] bool is_gone(int peer) const { return has_gone_[static_cast<std::size_t>(peer)]; }
   /// Has a neighbour left without entering the present call?
   [[nodiscard]] bool is_deserted() {
     if (gone_ == 0 || neighbours_ == nullptr) return false;
@@ -224,17 +205,12 @@ class mpi_notices {
     }
     bool all = gone_ + 1 >= rank_count();
     for (auto& sent : told_) all = channel_->is_done(sent->request) && all;
-    for (auto& of : peers_) {
-      for (auto& request : of.sent) all = channel_->is_done(request) && all;
-    }
-    return all;
+    return announcements_.have_left() && all;
   }
   /// Takes back what waits for messages that will not come.
   void close() {
     channel_->take_back(listening_);
-    for (auto& of : peers_) {
-      for (auto& request : of.awaited) channel_->take_back(request);
-    }
+    announcements_.close();
   }
 
  private:
@@ -244,111 +220,11 @@ class mpi_notices {
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
-  /// What stands in front of an announcement. Then comes what is shown, and then the signature if
-  /// the peer does not know it.
-  struct alignas(alignment) heading {
-    std::uint64_t fingerprint = 0;
-    std::uint32_t wires = 0;
-    std::uint32_t has_signature = 0;
-    std::uint64_t shown = 0;  // bytes
-  };
-  struct peer_state {
-    memory_block letters;
-    std::array<MPI_Request, 2> sent{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-    std::array<MPI_Request, 2> awaited{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-    std::uint64_t calls = 0;  // that the two have announced to each other
-    // The signatures that were sent and received last, in turn: programs call a few in turn.
-    std::array<std::uint64_t, signatures_kept> sent_signatures{};  // fingerprints
-    std::array<call_signature, signatures_kept> signatures{};
-    std::size_t signatures_sent = 0;
-    std::size_t signatures_received = 0;
-    bool is_present = false;
-    bool is_gone = false;
-  };
-
-  [[nodiscard]] peer_state& at(int peer) { return peers_[static_cast<std::size_t>(peer)]; }
-  [[nodiscard]] static constexpr std::size_t aligned(std::size_t bytes) {
-    return (bytes + alignment - 1) / alignment * alignment;
-  }
-  /// Letters 0 and 1 are to be sent in turn, 2 and 3 received.
-  [[nodiscard]] std::byte* letter(peer_state const& of, std::size_t index) const {
-    return of.letters.data() + index * letter_bytes_;
-  }
-
-  void await(peer_state& of, int peer, std::size_t turn) {
-    channel_->receive(letter(of, 2 + turn), letter_bytes_, peer, announcement_tag,
-                      of.awaited[turn]);
-  }
-
-  void announce(peer_state& of, int peer, shown_bytes const& shown) {
-    if (of.letters.size() == 0) {
-      of.letters = {memory_source{}, 4 * letter_bytes_};
-      await(of, peer, 1);  // for the first call
-      await(of, peer, 0);
-    }
-    ++of.calls;
-    of.is_present = false;
-    std::size_t const turn = of.calls % 2;
-    // Complete, as the peer has answered it; the library may need a moment to see it.
-    while (channel_->is_intact() && !channel_->is_done(of.sent[turn])) {
-    }
-    auto* const to = letter(of, turn);
-    auto head = mine_;
-    head.shown = shown.count;
-    std::size_t bytes = sizeof(heading) + shown.count;
-    if (shown.count > 0) std::memcpy(to + sizeof(heading), shown.for_rank(peer), shown.count);
-    if (!has_sent_signature(of)) {
-      head.has_signature = 1;
-      std::memcpy(to + aligned(bytes), &signature_, sizeof(signature_));
-      bytes = aligned(bytes) + sizeof(signature_);
-      of.sent_signatures[of.signatures_sent++ % signatures_kept] = mine_.fingerprint;
-    }
-    std::memcpy(to, &head, sizeof(head));
-    channel_->send(to, bytes, peer, announcement_tag, of.sent[turn]);
-  }
-
-  /// Does the peer know the signature of this call?
-  [[nodiscard]] bool has_sent_signature(peer_state const& of) const {
-    for (auto const known : of.sent_signatures) {
-      if (known == mine_.fingerprint) return true;
-    }
-    return false;
-  }
-  /// What the peer has sent under that fingerprint: it forgets in the same order.
-  [[nodiscard]] static call_signature received_signature(peer_state const& of,
-                                                         std::uint64_t fingerprint) {
-    for (auto const& known : of.signatures) {
-      if (known.fingerprint() == fingerprint) return known;
-    }
-    return {};
-  }
-
-  void hear(peer_state& of, int peer) {
-    auto const* const from = letter(of, 2 + of.calls % 2);
-    heading head;
-    std::memcpy(&head, from, sizeof(head));
-    if (head.has_signature != 0) {
-      auto& next = of.signatures[of.signatures_received++ % signatures_kept];
-      std::memcpy(&next, from + aligned(sizeof(heading) + head.shown), sizeof(next));
-    }
-    if (head.fingerprint != mine_.fingerprint) {
-      fail({who() + " calls " + signature_.operation() + ", call " + std::to_string(call_) +
-                ", with " + signature_.difference(received_signature(of, head.fingerprint), peer),
-            channel_->rank(), peer, -1, -1, true});
-    } else if (head.wires != mine_.wires) {
-      fail({who() + " and rank " + std::to_string(peer) +
-                " prepared their schedules in different orders",
-            channel_->rank(), peer, -1, -1, true});
-    } else {
-      of.is_present = true;
-    }
-  }
-
   void take_note() {
     auto const from = static_cast<int>(heard_.rank);
     switch (heard_.kind) {
       case note::goodbye:
-        at(from).is_gone = true;
+        has_gone_[static_cast<std::size_t>(from)] = true;
         ++gone_;
         return;
       case note::question:
@@ -400,19 +276,16 @@ class mpi_notices {
     stall result = find_stall(*present_, lanes_.first, lanes_.count);
     for (std::size_t k = 0; k < neighbours_->size() && result.peer < 0; ++k) {
       int const peer = (*neighbours_)[k];
-      if (!peers_[static_cast<std::size_t>(peer)].is_present) result.peer = peer;
+      if (!announcements_.is_present(peer)) result.peer = peer;
     }
     return result;
   }
 
   mpi_channel* channel_;
-  std::size_t letter_bytes_;
-  std::vector<peer_state> peers_;
+  mpi_announcements announcements_;
+  std::vector<bool> has_gone_;  // by rank
   std::vector<int> const* neighbours_ = nullptr;
   std::uint64_t call_ = 0;
-  heading mine_;
-  call_signature signature_;
-  std::uint64_t fingerprint_ = 0;  // of `signature_`
   std::optional<collective_error> failure_;
   std::uint64_t failed_call_ = 0;
   std::optional<collective> present_;  // nothing: outside
