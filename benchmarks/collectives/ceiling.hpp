@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstring>
 #include <new>
 #include <thread>
 
@@ -70,9 +71,11 @@ void sum_slice(float* const* inputs, float* const* outputs, std::size_t first, s
 #if defined(__AVX512F__)
         _mm512_stream_ps(out[k] + i, reinterpret_cast<__m512>(total));
 #else
-        auto const* parts = reinterpret_cast<__m128i const*>(&total);
-        for (int p = 0; p < 4; ++p)
+        __m128i parts[4];
+        std::memcpy(parts, &total, sizeof total);
+        for (int p = 0; p < 4; ++p) {
           _mm_stream_si128(reinterpret_cast<__m128i*>(out[k] + i) + p, parts[p]);
+        }
 #endif
       } else {
         *reinterpret_cast<vector*>(out[k] + i) = total;
