@@ -79,7 +79,7 @@ static_assert(blink::patience<late_sender>);
 TEST(packet_walk, every_word_that_comes_is_progress) {
   receiver rank(2);
   late_sender wait{rank.arriving()};
-  blink::call_buffers<std::uint32_t> const buffers{nullptr, rank.output.data(), false};
+  blink::call_buffers<std::uint32_t> const buffers{nullptr, rank.output.data()};
   EXPECT_EQ(walk_packets(blink::lone_thread{}, rank.link, rank.here, buffers, blink::sum{}, wait),
             blink::status::ok);
   EXPECT_EQ(wait.sent, count);
@@ -100,7 +100,7 @@ TEST(packet_walk, who_gives_up_sends_nothing) {
   blink::detail::store_packet(rank.arriving()[0], 7, 1);
   blink::detail::store_packet(rank.arriving()[1], 8, 1);
   no_time wait;
-  blink::call_buffers<std::uint32_t> const buffers{nullptr, rank.output.data(), false};
+  blink::call_buffers<std::uint32_t> const buffers{nullptr, rank.output.data()};
   EXPECT_EQ(walk_packets(blink::lone_thread{}, rank.link, rank.here, buffers, blink::sum{}, wait),
             blink::status::timed_out);
   EXPECT_EQ(rank.here.blocked_on, &rank.here.in[0]);

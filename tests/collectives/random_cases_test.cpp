@@ -48,6 +48,7 @@ blink::world_options random_options(std::mt19937_64& random) {
   options.window = 1 + static_cast<std::uint32_t>(random() % 5);
   options.slot_bytes = 12 + random() % 3000;
   if (random() % 4 == 0) options.streaming_bytes = 0;
+  if (random() % 2 == 0) options.measured_bytes = 0;
   if (random() % 2 == 0) options.shown_bytes = 0;
   return options;
 }

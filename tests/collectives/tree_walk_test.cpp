@@ -33,7 +33,7 @@ void walks_alone() {
   Link const link(0);
   blink::open_lane(link, here, sizeof(blink_test::least_element));
   blink_test::least_patience wait;
-  blink::call_buffers<blink_test::least_element> const buffers{input.data(), output.data(), false};
+  blink::call_buffers<blink_test::least_element> const buffers{input.data(), output.data()};
   EXPECT_EQ(blink::walk(blink_test::least_group{}, link, &here, 1, buffers,
                         blink_test::least_reducer{}, wait),
             blink::status::ok);
@@ -117,7 +117,7 @@ std::pair<blink::status, std::vector<int>> reduce_from_late_peers() {
   here.early.sums = reinterpret_cast<std::byte*>(&sums);
   short_patience wait;
   auto const result = blink::walk(blink_test::least_group{}, link, &here, 1,
-                                  blink::call_buffers<int>{input.data(), output.data(), false},
+                                  blink::call_buffers<int>{input.data(), output.data()},
                                   blink::with_order<Order>(listing{}), wait);
   return {result, output};
 }
@@ -187,9 +187,9 @@ std::vector<std::string> log_of_round() {
   std::vector<int> output(10, -1);
   std::vector<std::string> log;
   blink_test::least_patience wait;
-  auto const round = blink::walk_round(
-      blink_test::least_group{}, lending_link(log), lanes.data(), lanes.size(),
-      blink::call_buffers<int>{input.data(), output.data(), false}, blink::sum{}, wait);
+  auto const round =
+      blink::walk_round(blink_test::least_group{}, lending_link(log), lanes.data(), lanes.size(),
+                        blink::call_buffers<int>{input.data(), output.data()}, blink::sum{}, wait);
   EXPECT_TRUE(round.moved);
   EXPECT_TRUE(round.is_open);
   return log;
@@ -227,8 +227,8 @@ TEST(tree_walk, sums_that_peers_wait_for_are_made_before_other_arrivals_are_aske
   std::vector<std::string> log;
   blink_test::least_patience wait;
   (void)blink::walk_round(blink_test::least_group{}, lending_link(log), lanes.data(), lanes.size(),
-                          blink::call_buffers<int>{input.data(), output.data(), false},
-                          blink::sum{}, wait);
+                          blink::call_buffers<int>{input.data(), output.data()}, blink::sum{},
+                          wait);
   EXPECT_EQ(log, (std::vector<std::string>{"ask 2 0", "post 3 0: 8", "ask 2 1", "post 3 1: 8",
                                            "ask 2 2", "ask 0 0"}));
   EXPECT_EQ(output, (std::vector<int>{2, 2, 2, 2, -1, -1, -1, -1, -1, -1}));

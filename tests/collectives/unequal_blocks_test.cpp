@@ -41,6 +41,7 @@ class unequal_blocks : public testing::Test {
     result.window = 1 + static_cast<std::uint32_t>(random() % 3);
     result.slot_bytes = 64 + random() % 400;
     result.streaming_bytes = random() % 4 == 0 ? 0 : result.streaming_bytes;
+    result.measured_bytes = random() % 2 == 0 ? 0 : result.measured_bytes;
     return result;
   }
   static std::size_t end_of(std::vector<blink::block> const& blocks) {

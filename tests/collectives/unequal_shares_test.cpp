@@ -66,6 +66,7 @@ void run_random_cases(std::uint64_t first_seed, std::uint64_t worlds, int most_r
     options.window = 1 + static_cast<std::uint32_t>(random() % 4);
     options.slot_bytes = 16 + random() % 1000;
     options.streaming_bytes = random() % 4 == 0 ? 0 : options.streaming_bytes;
+    options.measured_bytes = random() % 2 == 0 ? 0 : options.measured_bytes;
     options.team_size = team_size;
     World world(ranks, options);
     for (int call = 0; call < 3; ++call) {

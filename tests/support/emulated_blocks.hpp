@@ -104,7 +104,7 @@ class emulated_device {
         work.here = lanes.first + k;
         set_call<T, Reducer>(*work.here, kind, count);
         work.link = link_of(static_cast<int>(rank), inputs, outputs);
-        work.buffers = {static_cast<T const*>(inputs[rank]), static_cast<T*>(outputs[rank]), false};
+        work.buffers = {static_cast<T const*>(inputs[rank]), static_cast<T*>(outputs[rank])};
       }
       callers[rank] = caller_of<T>(kind, count, inputs[rank], outputs[rank]);
       callers[rank].blocks = lanes.count;

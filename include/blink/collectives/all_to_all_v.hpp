@@ -31,7 +31,7 @@ class all_to_all_v_call final : public flow_call<Chunks, Me, T> {
                     std::vector<block> const& sends, T* output, std::vector<block> const& receives)
       : flow_call<Chunks, Me, T>(me, plan, "all_to_all_v",
                                  checked(me, plan, input, sends, output, receives)),
-        buffers_{input, output, false},
+        buffers_{input, output},
         copied_bytes_(input == output ? end_of(sends) * sizeof(T) : 0),
         copy_(plan.copy_of(me.rank())) {}
 
@@ -59,7 +59,7 @@ class all_to_all_v_call final : public flow_call<Chunks, Me, T> {
     if (copied_bytes_ == 0) return buffers_;
     auto* const copy = copy_.at_least(copied_bytes_);
     std::memcpy(copy, buffers_.input, copied_bytes_);
-    return {reinterpret_cast<T const*>(copy), buffers_.output, false};
+    return {reinterpret_cast<T const*>(copy), buffers_.output};
   }
 
   call_buffers<T> buffers_;  // the caller's

@@ -207,7 +207,7 @@ class exchange_call final : public flow_call<scheduled_chunks, Me, std::byte> {
 
   [[nodiscard]] call_buffers<std::byte> buffers() override {
     list_.out.copy(false);
-    return {list_.out.base, list_.in.base, false};
+    return {list_.out.base, list_.in.base};
   }
   void end() override { list_.in.copy(true); }
 

@@ -79,12 +79,20 @@ struct lane {
   std::uint64_t blocked_since = 0;
 };
 
+/// How a rank of a host writes results. They are the same, bit by bit.
+enum class write_way : std::uint8_t {
+  plain,    ///< some elements to one output, then to the next
+  pairs,    ///< as plain, but a sum of two to the own output and that of a peer in one pass
+  streams,  ///< past the caches
+};
+
 /// The buffers of a call and what all lanes of a rank share.
 template <class T>
 struct call_buffers {
   T const* input = nullptr;
   T* output = nullptr;
-  bool streams = false;  ///< write outputs past the caches
+  write_way writes = write_way::plain;
+  std::uint64_t* moving = nullptr;  ///< gets the nanoseconds that moving chunks takes added
 };
 
 /// Has the arrival on wire `k` of the chunk that `here` works on been combined already?

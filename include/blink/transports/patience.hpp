@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/collective.hpp>
+#include <blink/collectives/detail/host_clock.hpp>
 #include <blink/collectives/stall.hpp>
 #include <blink/collectives/status.hpp>
 #include <blink/collectives/tree_walk.hpp>
@@ -95,12 +96,7 @@ class host_patience {
     place_.world->set_working(place_.rank);
   }
 
-  /// Nanoseconds of a clock that does not jump and is the same for all processes of a machine.
-  [[nodiscard]] static std::uint64_t now() {
-    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                          std::chrono::steady_clock::now().time_since_epoch())
-                                          .count());
-  }
+  [[nodiscard]] static std::uint64_t now() { return detail::host_nanoseconds(); }
 
   /// A hint to the core that this is a spin.
   static void pause() {

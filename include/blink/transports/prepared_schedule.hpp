@@ -4,6 +4,7 @@
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
+#include <blink/collectives/detail/write_search.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/order.hpp>
 #include <blink/collectives/reducer.hpp>
@@ -89,6 +90,7 @@ class prepared_schedule {
       copies_.emplace_back(memory_);
       packed_.emplace_back(memory_);
       sums_.emplace_back(memory_source{});
+      writing_.emplace_back();
     }
   }
 
@@ -152,6 +154,11 @@ class prepared_schedule {
 
   /// For what a rank combines before all has arrived.
   [[nodiscard]] detail::scratch& sums_of(int rank) { return sums_[static_cast<std::size_t>(rank)]; }
+
+  /// How a rank writes large results.
+  [[nodiscard]] detail::write_search& writing_of(int rank) {
+    return writing_[static_cast<std::size_t>(rank)];
+  }
 
   /// Sets the fields of `here` that depend on the call: which elements, in which chunks, and how
   /// they pass. All ranks of a tree compute the same for it.
@@ -243,6 +250,7 @@ class prepared_schedule {
   std::vector<detail::scratch> copies_;  // by rank
   std::vector<detail::scratch> packed_;
   std::vector<detail::scratch> sums_;
+  std::vector<detail::write_search> writing_;
 };
 
 }  // namespace blink::inline BLINK_ABI

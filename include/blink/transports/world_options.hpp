@@ -41,7 +41,11 @@ struct world_options {
   std::uint32_t window = 2;          ///< slots of a wire: chunks in flight
   std::size_t slot_bytes = 1 << 18;  ///< the largest chunk
   pipeline_costs costs{};            ///< for choosing chunks that the schedule leaves open
-  std::size_t streaming_bytes = std::size_t{1} << 23;  ///< outputs from this size on bypass caches
+  /// Outputs from this size on bypass caches, unless measuring says otherwise.
+  std::size_t streaming_bytes = std::size_t{1} << 23;
+  /// Each rank measures, while it runs, which way to write outputs from this size to 64 MiB is the fastest
+  /// (`write_search`); the largest std::size_t: `streaming_bytes` decides. A team of threads does not measure.
+  std::size_t measured_bytes = std::size_t{1} << 20;
   /// Inputs that have up to so many bytes together, each at most `most_shown_bytes`, are shown to
   /// all ranks when a call is entered; no tree is walked then. 0: everything takes the trees.
   std::size_t shown_bytes = 8192;

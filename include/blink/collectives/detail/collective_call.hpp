@@ -83,7 +83,7 @@ class collective_call {
         kind_(kind),
         size_(size),
         lanes_(plan.tables().lanes(me.rank(), kind)),
-        buffers_{input, output, false},
+        buffers_{input, output},
         reduce_(reduce) {
     plan.expect_carries(kind);
     plan.expect_carries_blocks(kind, [&size](std::size_t rank) {
@@ -100,8 +100,6 @@ class collective_call {
       bool const keeps_input = sends_and_receives(kind) || plan.source().is_one_shot;
       needs_copy_ = overlap == buffer_overlap::in_place && keeps_input;
     }
-    buffers_.streams =
-        elements(has_output_blocks(kind)) * sizeof(T) >= me.options().streaming_bytes;
     input_ = input;
   }
 
@@ -109,6 +107,7 @@ class collective_call {
   void begin() {
     if (leads()) me_.expect_outside(kind_);
     if (needs_copy_) copy_input();
+    choose_way_of_writing();
     idle_tests_ = {};
     status result = status::ok;
     if (leads()) {
@@ -288,6 +287,23 @@ class collective_call {
     }
   }
 
+  [[nodiscard]] std::size_t output_bytes() const {
+    return elements(has_output_blocks(kind_)) * sizeof(T);
+  }
+  void choose_way_of_writing() {
+    auto const& options = me_.options();
+    std::size_t const bytes = output_bytes();
+    auto const guess = bytes >= options.streaming_bytes ? write_way::streams : write_way::plain;
+    bool const is_measured = bytes >= options.measured_bytes && me_.group().size() == 1;
+    moving_ = 0;
+    buffers_.moving = is_measured ? &moving_ : nullptr;
+    buffers_.writes = is_measured ? plan_.writing_of(me_.rank()).next(kind_, bytes, guess) : guess;
+  }
+  void report_way_of_writing() {
+    if (buffers_.moving == nullptr) return;
+    plan_.writing_of(me_.rank()).report(kind_, output_bytes(), buffers_.writes, moving_);
+  }
+
   // What is sent lies where others write: they get it from a copy.
   void copy_input() {
     std::size_t const bytes = elements(has_input_blocks(kind_)) * sizeof(T);
@@ -321,6 +337,7 @@ class collective_call {
           }
         }
         for (std::size_t k = 0; k < lane_count(); ++k) close_lane(lanes_.first[k]);
+        report_way_of_writing();
         me_.leave();
       } else {
         me_.leave_after_failure();
@@ -341,6 +358,7 @@ class collective_call {
   Reducer reduce_;
   observed_call observed_;  // by the leader
   idle_tests idle_tests_;
+  std::uint64_t moving_ = 0;  // nanoseconds
   bool needs_copy_ = false;
   bool is_walking_ = false;
   bool is_resting_ = false;

@@ -10,6 +10,7 @@
 #include <blink/config.hpp>
 
 #if !BLINK_DEVICE_PASS
+#include <blink/collectives/detail/host_clock.hpp>
 #include <blink/collectives/detail/move_chunk_host.hpp>
 #endif
 
@@ -27,6 +28,7 @@ BLINK_HOST_DEVICE void move_chunk(Group const group, Link const link, lane const
   if constexpr (device_like_group<Group>) {
     move_chunk_on_device(group, link, here, buffers, reduce);
   } else {
+    time_span const span(buffers.moving);
     move_chunk_on_host(group, link, here, buffers, reduce);
   }
 #endif

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/detail/host_clock.hpp>
 #include <blink/collectives/status.hpp>
 #include <blink/collectives/tree_walk.hpp>
 #include <blink/config.hpp>
 
-#include <chrono>
 #include <cstdint>
 
 namespace blink::inline BLINK_ABI::detail {
@@ -14,11 +14,7 @@ namespace blink::inline BLINK_ABI::detail {
 struct no_patience {
   [[nodiscard]] status after_progress() const { return status::ok; }
   [[nodiscard]] status after_none() const { return status::timed_out; }
-  [[nodiscard]] std::uint64_t now() const {
-    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                          std::chrono::steady_clock::now().time_since_epoch())
-                                          .count());
-  }
+  [[nodiscard]] std::uint64_t now() const { return host_nanoseconds(); }
 };
 static_assert(patience<no_patience>);
 

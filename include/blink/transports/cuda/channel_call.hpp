@@ -159,7 +159,7 @@ class rank_channels {
     device_rank const& own = all.ranks[number_];
     auto const list = static_cast<std::uint32_t>(all.phases);
     std::uint32_t const lanes = own.lane_count[list] / all.channels;
-    call_buffers<T> const buffers{input, output, false};
+    call_buffers<T> const buffers{input, output};
     std::size_t const elements = all.kind == collective::barrier ? 0 : count;
     status result = walk_whole_lanes<Protocol>(
         group, link(elements), own.lanes[list] + std::size_t{channel} * lanes, lanes, buffers,

@@ -65,8 +65,7 @@ BLINK_HOST_DEVICE void run_step(Group const group, copy_step const& step, Reduce
   lane here = step.here;
   here.in = const_cast<wire_end*>(step.in);  // only read
   here.out = const_cast<wire_end*>(&step.out);
-  call_buffers<T> const buffers{static_cast<T const*>(step.input), static_cast<T*>(step.output),
-                                false};
+  call_buffers<T> const buffers{static_cast<T const*>(step.input), static_cast<T*>(step.output)};
   detail::move_chunk(group, arrived_link{&step}, here, buffers, reduce);
 }
 

@@ -156,7 +156,7 @@ BLINK_HOST_DEVICE void run_block(Group const group, device_call const& call, std
     if (share.lanes == share.owner->lanes[list]) ++share.owner->calls[list];
   }
   call_buffers<T> const buffers{static_cast<T const*>(call.inputs[rank]),
-                                static_cast<T*>(call.outputs[rank]), false};
+                                static_cast<T*>(call.outputs[rank])};
   status const result = walk_whole_lanes<Protocol>(
       group, link, share.lanes, share.count, buffers, reduce, call.watch.patience(),
       [&](lane& here) { set_call(here, call, reaching_transport<Link>, sizes_of<Reducer, T>()); });

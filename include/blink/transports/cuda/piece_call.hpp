@@ -168,7 +168,7 @@ BLINK_HOST_DEVICE void run_pieces(Group const group, piece_call const& call, std
     for (std::uint32_t k = 0; k < count; ++k) {
       pair_end& here = end_of(k);
       auto* const data = reinterpret_cast<unsigned char*>(here.data);
-      call_buffers<unsigned char> const buffers{data, data, false};
+      call_buffers<unsigned char> const buffers{data, data};
       auto const round = walk_round(group, detail::link_of(here, call), &here.work, 1, buffers,
                                     detail::no_reducer{}, wait);
       if (!leads) continue;

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+
+#include <chrono>
+#include <cstdint>
+
+namespace blink::inline BLINK_ABI::detail {
+
+/// Nanoseconds of a clock that does not jump and is the same for all processes of a machine.
+[[nodiscard]] inline std::uint64_t host_nanoseconds() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        std::chrono::steady_clock::now().time_since_epoch())
+                                        .count());
+}
+
+/// Adds the nanoseconds for which it lives to a sum, if there is one.
+class time_span {
+ public:
+  explicit time_span(std::uint64_t* sum)
+      : sum_(sum), begin_(sum == nullptr ? 0 : host_nanoseconds()) {}
+  time_span(time_span const&) = delete;
+  time_span& operator=(time_span const&) = delete;
+  ~time_span() {
+    if (sum_ != nullptr) *sum_ += host_nanoseconds() - begin_;
+  }
+
+ private:
+  std::uint64_t* sum_;
+  std::uint64_t begin_;
+};
+
+}  // namespace blink::inline BLINK_ABI::detail

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which way of writing large results a rank finds, with costs that a test makes up.
+
+#include <blink/collectives/detail/write_search.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+
+namespace {
+
+using blink::collective;
+using blink::write_way;
+using blink::detail::write_search;
+
+constexpr std::size_t size = std::size_t{3} << 20;
+
+/// A machine on which each way costs so many nanoseconds.
+struct machine {
+  std::array<std::uint64_t, 3> cost{};
+  std::array<int, 3> calls{};
+
+  void call(write_search& search, write_way guess = write_way::plain,
+            collective kind = collective::all_reduce, std::uint64_t times = 1) {
+    auto const way = search.next(kind, size, guess);
+    auto const at = static_cast<std::size_t>(way);
+    ++calls[at];
+    search.report(kind, size, way, cost[at] * times);
+  }
+};
+
+TEST(WriteSearch, TakesTheFastestAfterFourCalls) {
+  for (auto const guess : {write_way::plain, write_way::pairs, write_way::streams}) {
+    for (std::size_t best = 0; best < 3; ++best) {
+      machine here{{500, 500, 500}, {}};
+      here.cost[best] = 100;
+      write_search search;
+      for (int call = 0; call < 4; ++call) here.call(search, guess);
+      for (std::size_t way = 0; way < 3; ++way) {
+        EXPECT_EQ(here.calls[way], way == static_cast<std::size_t>(guess) ? 2 : 1);
+      }
+      EXPECT_EQ(search.next(collective::all_reduce, size, guess), static_cast<write_way>(best));
+    }
+  }
+}
+
+TEST(WriteSearch, TriesTheOthersNowAndThen) {
+  machine here{{100, 150, 120}, {}};
+  write_search search;
+  for (std::uint32_t call = 0; call < 20 * write_search::period; ++call) here.call(search);
+  EXPECT_EQ(here.calls[1] + here.calls[2], 21);
+  EXPECT_GE(here.calls[1], 7);
+  EXPECT_GE(here.calls[2], 7);
+}
+
+TEST(WriteSearch, FollowsAMachineThatChanges) {
+  std::mt19937 random(1);
+  write_search search;
+  machine here;
+  for (int change = 0; change < 50; ++change) {
+    std::size_t best = random() % 3;
+    for (std::size_t way = 0; way < 3; ++way) {
+      here.cost[way] = way == best ? 100 : 200 + random() % 800;
+    }
+    for (std::uint32_t call = 0; call < 3 * write_search::period + 10; ++call) here.call(search);
+    EXPECT_EQ(search.next(collective::all_reduce, size, write_way::plain),
+              static_cast<write_way>(best));
+  }
+}
+
+TEST(WriteSearch, AWayThatGetsSlowIsLeftAtOnce) {
+  machine here{{100, 150, 300}, {}};
+  write_search search;
+  for (int call = 0; call < 10; ++call) here.call(search);
+  here.cost[0] = 1000;
+  for (int call = 0; call < 3; ++call) here.call(search);
+  EXPECT_EQ(search.next(collective::all_reduce, size, write_way::plain), write_way::pairs);
+}
+
+TEST(WriteSearch, OneInterruptionDoesNotCount) {
+  machine here{{100, 150, 300}, {}};
+  write_search search;
+  for (int call = 0; call < 10; ++call) here.call(search);
+  here.call(search, write_way::plain, collective::all_reduce, 1000);
+  EXPECT_EQ(search.next(collective::all_reduce, size, write_way::plain), write_way::plain);
+}
+
+TEST(WriteSearch, TheFirstCallDoesNotCount) {
+  machine here{{100, 150, 300}, {}};
+  write_search search;
+  here.call(search, write_way::plain, collective::all_reduce, 100);
+  for (int call = 0; call < 3; ++call) here.call(search);
+  EXPECT_EQ(search.next(collective::all_reduce, size, write_way::plain), write_way::plain);
+}
+
+TEST(WriteSearch, KindsAndSizesAreApart) {
+  write_search search;
+  machine here{{100, 150, 300}, {}};
+  machine there{{300, 150, 100}, {}};
+  for (int call = 0; call < 10; ++call) {
+    here.call(search);
+    there.call(search, write_way::plain, collective::broadcast);
+  }
+  EXPECT_EQ(search.next(collective::all_reduce, size, write_way::pairs), write_way::plain);
+  EXPECT_EQ(search.next(collective::broadcast, size, write_way::pairs), write_way::streams);
+  EXPECT_EQ(search.next(collective::all_reduce, 2 * size, write_way::pairs), write_way::pairs);
+}
+
+TEST(WriteSearch, WhoWritesNothingAndWhatIsHugeStaysAsGuessed) {
+  write_search search;
+  for (int call = 0; call < 10; ++call) {
+    EXPECT_EQ(search.next(collective::broadcast, size, write_way::plain), write_way::plain);
+    search.report(collective::broadcast, size, write_way::plain, 0);
+    EXPECT_EQ(search.next(collective::broadcast, write_search::most_bytes, write_way::streams),
+              write_way::streams);
+    search.report(collective::broadcast, write_search::most_bytes, write_way::streams, 5);
+  }
+}
+
+}  // namespace
