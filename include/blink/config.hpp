@@ -69,3 +69,19 @@
 #else
 #define BLINK_INDEPENDENT
 #endif
+
+/// Below a model of a concept whose check takes long: that it is one. Checked where BLINK_CHECK_MODELS is defined, as in
+/// blink's own tests: the answer is the same for all who include the header, and each would wait for it.
+#if defined(BLINK_CHECK_MODELS)
+#define BLINK_MODELS(...) static_assert(__VA_ARGS__)
+#else
+#define BLINK_MODELS(...) static_assert(true)
+#endif
+
+namespace blink::inline BLINK_ABI {
+
+/// `template <class = when_used>` before a function that needs no parameter: it is compiled in units that call it, and
+/// not, with all that its body makes of the standard library's templates, in each that includes it.
+struct when_used;
+
+}  // namespace blink::inline BLINK_ABI

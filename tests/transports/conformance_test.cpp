@@ -152,7 +152,7 @@ class pair_of_links : public both_ends<pair_of_links<Link, Memory>> {
   }
 
   Memory memory_;
-  std::array<std::array<bool, ranks>, ranks> seen_{};
+  std::array<std::array<std::uint64_t, ranks>, ranks> seen_{};
 };
 
 /// The same for links of kernels, which are always inside of a call.

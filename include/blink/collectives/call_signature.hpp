@@ -4,6 +4,7 @@
 #include <blink/collective.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/config.hpp>
+#include <blink/text.hpp>
 
 #include <array>
 #include <cstddef>
@@ -56,45 +57,51 @@ struct call_signature {
   /// What differs from what `peer` calls, in words.
   ///
   /// who: what calls: "rank" or "process"
+  template <class = when_used>
   [[nodiscard]] BLINK_COLD std::string difference(call_signature const& other, int peer,
-                                                  std::string const& who = "rank") const {
-    std::string const name = who + " " + std::to_string(peer);
-    auto const text = [&](std::string const& what, std::string const& mine,
-                          std::string const& theirs) {
-      return what + " " + mine + ", " + name + " has " + theirs;
+                                                  std::string_view who = "rank") const {
+    using detail::text_of;
+    std::string const name = text_of({who, " ", peer});
+    auto const text = [&](detail::text_piece what, detail::text_piece mine,
+                          detail::text_piece theirs) {
+      return text_of({what, " ", mine, ", ", name, " has ", theirs});
     };
     if (kind != other.kind) return text("operation", operation(), other.operation());
     std::string result;
     if (count != other.count) {
-      result = text(blocks == 0 ? "count" : "elements of all blocks", std::to_string(count),
-                    std::to_string(other.count));
+      result = text(blocks == 0 ? "count" : "elements of all blocks", count, other.count);
     }
     if (element_bytes != other.element_bytes || types != other.types) {
       if (!result.empty()) result += "; ";
       result += names() == other.names()
-                    ? "another reducer than " + name + ", of the same name: " + names()
+                    ? text_of({"another reducer than ", name, ", of the same name: ", names()})
                     : text("types", names(), other.names());
     }
     if (!result.empty()) return result;
-    if (root != other.root) return text("root", std::to_string(root), std::to_string(other.root));
-    if (state != other.state) return "another state of the reducer than " + name + ": " + names();
-    if (blocks != other.blocks) return "other sizes of blocks than " + name;
-    return "another schedule, or other options of the world, than " + name;
+    if (root != other.root) return text("root", root, other.root);
+    if (state != other.state) {
+      return text_of({"another state of the reducer than ", name, ": ", names()});
+    }
+    if (blocks != other.blocks) return text_of({"other sizes of blocks than ", name});
+    return text_of({"another schedule, or other options of the world, than ", name});
   }
 
   /// The collective's name. Other kinds of calls, of whoever compares them, have theirs in `type_names`.
+  template <class = when_used>
   [[nodiscard]] BLINK_COLD std::string operation() const {
     if (kind < collective_names.size()) return std::string(to_text(static_cast<collective>(kind)));
     auto const own = names();
-    return own.empty() ? "operation " + std::to_string(kind) : own;
+    return own.empty() ? detail::text_of({"operation ", kind}) : own;
   }
 
   /// "all_reduce, count 7, float, blink::sum".
+  template <class = when_used>
   [[nodiscard]] BLINK_COLD std::string in_words() const {
-    return operation() + ", count " + std::to_string(count) + ", " + names();
+    return detail::text_of({operation(), ", count ", count, ", ", names()});
   }
 
  private:
+  template <class = when_used>
   [[nodiscard]] BLINK_COLD std::string names()
       const {  // comes from another process: may lack its end
     std::string_view const all(type_names.data(), type_names.size());

@@ -14,7 +14,8 @@ namespace blink::inline BLINK_ABI {
 
 namespace detail {
 
-inline schedule_tree both_phases(int root, std::vector<int> parents) {
+template <class = when_used>
+schedule_tree both_phases(int root, std::vector<int> parents) {
   schedule_tree result;
   result.root = root;
   result.reduce_parent = parents;
@@ -22,7 +23,8 @@ inline schedule_tree both_phases(int root, std::vector<int> parents) {
   return result;
 }
 
-inline std::vector<int> star_parents(int rank_count, int root) {
+template <class = when_used>
+std::vector<int> star_parents(int rank_count, int root) {
   std::vector<int> parents(static_cast<std::size_t>(rank_count), root);
   parents[static_cast<std::size_t>(root)] = -1;
   return parents;
@@ -35,7 +37,8 @@ inline std::vector<int> star_parents(int rank_count, int root) {
 /// as behind a switch or in one memory.
 ///
 /// Pre: rank_count >= 1.
-[[nodiscard]] inline schedule star_schedule(int rank_count) {
+template <class = when_used>
+[[nodiscard]] schedule star_schedule(int rank_count) {
   expects(rank_count >= 1, "star_schedule: rank_count >= 1");
   schedule result;
   result.rank_count = rank_count;
@@ -50,7 +53,8 @@ inline std::vector<int> star_parents(int rank_count, int root) {
 /// a call in place copies its input first.
 ///
 /// Pre: rank_count >= 1.
-[[nodiscard]] inline schedule one_shot_schedule(int rank_count) {
+template <class = when_used>
+[[nodiscard]] schedule one_shot_schedule(int rank_count) {
   auto result = star_schedule(rank_count);
   result.is_one_shot = true;
   for (auto& tree : result.trees) tree.broadcast_parent.clear();
@@ -61,7 +65,8 @@ inline std::vector<int> star_parents(int rank_count, int root) {
 /// buffers: the work of combining is shared, and what `root` does not combine travels once more.
 ///
 /// Pre: 0 <= root < rank_count.
-[[nodiscard]] inline schedule shared_reduce_schedule(int rank_count, int root) {
+template <class = when_used>
+[[nodiscard]] schedule shared_reduce_schedule(int rank_count, int root) {
   detail::expect_root("shared_reduce_schedule", rank_count, root);
   auto result = star_schedule(rank_count);
   for (auto& tree : result.trees) {
@@ -75,7 +80,8 @@ inline std::vector<int> star_parents(int rank_count, int root) {
 /// One tree in which all ranks are children of `root`.
 ///
 /// Pre: 0 <= root < rank_count.
-[[nodiscard]] inline schedule flat_schedule(int rank_count, int root) {
+template <class = when_used>
+[[nodiscard]] schedule flat_schedule(int rank_count, int root) {
   detail::expect_root("flat_schedule", rank_count, root);
   schedule result;
   result.rank_count = rank_count;
@@ -86,7 +92,8 @@ inline std::vector<int> star_parents(int rank_count, int root) {
 /// One chain: rank root, root+1, … around to root-1. With root 0 it keeps the order of the ranks.
 ///
 /// Pre: 0 <= root < rank_count.
-[[nodiscard]] inline schedule chain_schedule(int rank_count, int root) {
+template <class = when_used>
+[[nodiscard]] schedule chain_schedule(int rank_count, int root) {
   detail::expect_root("chain_schedule", rank_count, root);
   std::vector<int> parents(static_cast<std::size_t>(rank_count));
   for (int rank = 0; rank < rank_count; ++rank) {
@@ -102,7 +109,8 @@ inline std::vector<int> star_parents(int rank_count, int root) {
 /// A chain from every rank around, with equal shares: what travels over a ring.
 ///
 /// Pre: rank_count >= 1.
-[[nodiscard]] inline schedule ring_schedule(int rank_count) {
+template <class = when_used>
+[[nodiscard]] schedule ring_schedule(int rank_count) {
   expects(rank_count >= 1, "ring_schedule: rank_count >= 1");
   schedule result;
   result.rank_count = rank_count;
@@ -116,7 +124,8 @@ inline std::vector<int> star_parents(int rank_count, int root) {
 /// height ceil(log2 rank_count); with root 0 it keeps the order of the ranks.
 ///
 /// Pre: 0 <= root < rank_count.
-[[nodiscard]] inline schedule binomial_schedule(int rank_count, int root) {
+template <class = when_used>
+[[nodiscard]] schedule binomial_schedule(int rank_count, int root) {
   detail::expect_root("binomial_schedule", rank_count, root);
   std::vector<int> parents(static_cast<std::size_t>(rank_count));
   for (int distance = 0; distance < rank_count; ++distance) {
@@ -135,7 +144,8 @@ inline std::vector<int> star_parents(int rank_count, int root) {
 ///
 /// Time: O(T V h) for trees of height h.
 /// Pre:  `validate(plan)` passed.
-[[nodiscard]] inline bool reduces_in_order(schedule const& plan) {
+template <class = when_used>
+[[nodiscard]] bool reduces_in_order(schedule const& plan) {
   auto const ranks = static_cast<std::size_t>(plan.rank_count);
   for (auto const& tree : plan.trees) {
     if (tree.reduce_parent.empty()) continue;

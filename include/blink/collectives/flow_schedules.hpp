@@ -4,6 +4,7 @@
 #include <blink/collectives/schedule.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/text.hpp>
 
 #include <cstddef>
 #include <string>
@@ -15,7 +16,8 @@ namespace blink::inline BLINK_ABI {
 namespace detail {
 
 /// The smallest tree: what `from` sends goes to `to` at once; equal ranks: it stays.
-inline schedule_tree direct_flow(int rank_count, int from, int to) {
+template <class = when_used>
+schedule_tree direct_flow(int rank_count, int from, int to) {
   schedule_tree result;
   result.root = from;
   result.broadcast_parent.assign(static_cast<std::size_t>(rank_count), -1);
@@ -38,7 +40,8 @@ void add_direct_flows(schedule& result, Ends const& ends) {
 /// Every rank sends its block to `root` at once.
 ///
 /// Pre: 0 <= root < rank_count.
-[[nodiscard]] inline schedule gather_schedule(int rank_count, int root) {
+template <class = when_used>
+[[nodiscard]] schedule gather_schedule(int rank_count, int root) {
   detail::expect_root("gather_schedule", rank_count, root);
   schedule result{.rank_count = rank_count};
   detail::add_direct_flows(result, [&](int rank) { return std::pair(rank, root); });
@@ -48,7 +51,8 @@ void add_direct_flows(schedule& result, Ends const& ends) {
 /// `root` sends every rank its block at once.
 ///
 /// Pre: 0 <= root < rank_count.
-[[nodiscard]] inline schedule scatter_schedule(int rank_count, int root) {
+template <class = when_used>
+[[nodiscard]] schedule scatter_schedule(int rank_count, int root) {
   detail::expect_root("scatter_schedule", rank_count, root);
   schedule result{.rank_count = rank_count};
   detail::add_direct_flows(result, [&](int rank) { return std::pair(root, rank); });
@@ -59,7 +63,8 @@ void add_direct_flows(schedule& result, Ends const& ends) {
 /// with the same one.
 ///
 /// Pre: rank_count >= 1.
-[[nodiscard]] inline schedule all_to_all_schedule(int rank_count) {
+template <class = when_used>
+[[nodiscard]] schedule all_to_all_schedule(int rank_count) {
   expects(rank_count >= 1, "all_to_all_schedule: rank_count >= 1");
   schedule result{.rank_count = rank_count};
   for (int distance = 0; distance < rank_count; ++distance) {
@@ -74,15 +79,16 @@ void add_direct_flows(schedule& result, Ends const& ends) {
 /// Pre:    somebody sends.
 /// Throws: precondition_error if a destination is no rank, or nobody sends. `validate_for` refuses
 ///         two ranks with one destination.
-[[nodiscard]] inline schedule permute_schedule(std::vector<int> const& destinations) {
+template <class = when_used>
+[[nodiscard]] schedule permute_schedule(std::vector<int> const& destinations) {
   schedule result;
   result.rank_count = static_cast<int>(destinations.size());
   for (int rank = 0; rank < result.rank_count; ++rank) {
     int const to = destinations[static_cast<std::size_t>(rank)];
     if (to < -1 || to >= result.rank_count) {
-      throw precondition_error("permute_schedule: rank " + std::to_string(rank) + " sends to " +
-                               std::to_string(to) + " of " + std::to_string(result.rank_count) +
-                               " ranks, expected one of them or -1");
+      throw precondition_error(
+          detail::text_of({"permute_schedule: rank ", rank, " sends to ", to, " of ",
+                           result.rank_count, " ranks, expected one of them or -1"}));
     }
     if (to >= 0) result.trees.push_back(detail::direct_flow(result.rank_count, rank, to));
   }
@@ -93,7 +99,8 @@ void add_direct_flows(schedule& result, Ends const& ends) {
 /// Each rank sends to the next at once; the last sends nothing.
 ///
 /// Pre: rank_count >= 2.
-[[nodiscard]] inline schedule send_to_next_schedule(int rank_count) {
+template <class = when_used>
+[[nodiscard]] schedule send_to_next_schedule(int rank_count) {
   expects(rank_count >= 2, "send_to_next_schedule: rank_count >= 2");
   std::vector<int> next(static_cast<std::size_t>(rank_count), -1);
   for (int rank = 0; rank + 1 < rank_count; ++rank) next[static_cast<std::size_t>(rank)] = rank + 1;

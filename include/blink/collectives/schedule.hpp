@@ -4,8 +4,8 @@
 #include <blink/collective.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/text.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -64,7 +64,7 @@ struct schedule {
   for (int const start : parents) {
     int depth = 0;
     for (int at = start; at >= 0; at = parents[static_cast<std::size_t>(at)]) ++depth;
-    result = std::max(result, depth);
+    if (depth > result) result = depth;
   }
   return result;
 }
@@ -72,34 +72,34 @@ struct schedule {
 namespace detail {
 
 /// Throws: precondition_error unless 0 <= root < rank_count.
-BLINK_COLD inline void expect_root(char const* where, int rank_count, int root) {
+template <class = when_used>
+BLINK_COLD void expect_root(char const* where, int rank_count, int root) {
   if (0 <= root && root < rank_count) return;
-  throw precondition_error(std::string(where) + ": root " + std::to_string(root) + " of " +
-                           std::to_string(rank_count) + " ranks");
+  throw precondition_error(text_of({where, ": root ", root, " of ", rank_count, " ranks"}));
 }
 
-BLINK_COLD inline void validate_phase(schedule const& plan, std::size_t tree, bool is_reduce) {
+template <class = when_used>
+BLINK_COLD void validate_phase(schedule const& plan, std::size_t tree, bool is_reduce) {
   auto const& own = plan.trees[tree];
   auto const& parents = is_reduce ? own.reduce_parent : own.broadcast_parent;
   auto const& routes = is_reduce ? own.reduce_route : own.broadcast_route;
   if (parents.empty() && routes.empty()) return;
-  auto const fail = [&](std::string const& what) {
-    throw precondition_error("schedule: tree " + std::to_string(tree) + ", " +
-                             (is_reduce ? "reduce" : "broadcast") + ": " + what);
+  auto const fail = [&](std::initializer_list<text_piece> what) {
+    throw precondition_error(text_of(
+        {"schedule: tree ", tree, is_reduce ? ", reduce: " : ", broadcast: ", text_of(what)}));
   };
   auto const ranks = static_cast<std::size_t>(plan.rank_count);
   int const root = plan.trees[tree].root;
   bool const spans = is_reduce || plan.trees[tree].receivers.empty();
   if (parents.size() != ranks) {
-    fail(std::to_string(parents.size()) + " parents, expected one for each of " +
-         std::to_string(ranks) + " ranks");
+    fail({parents.size(), " parents, expected one for each of ", ranks, " ranks"});
   }
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     bool const is_root = static_cast<int>(rank) == root;
     if (!spans && parents[rank] == -1) continue;
     if (is_root ? parents[rank] != -1 : (parents[rank] < 0 || parents[rank] >= plan.rank_count)) {
-      fail("the parent of rank " + std::to_string(rank) + " is " + std::to_string(parents[rank]) +
-           (is_root ? ", expected -1 at the root" : ", expected another rank"));
+      fail({"the parent of rank ", rank, " is ", parents[rank],
+            is_root ? ", expected -1 at the root" : ", expected another rank"});
     }
   }
   for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -107,74 +107,74 @@ BLINK_COLD inline void validate_phase(schedule const& plan, std::size_t tree, bo
     int steps = 0;
     for (int at = static_cast<int>(rank); at != root; at = parents[static_cast<std::size_t>(at)]) {
       if (at < 0) {
-        fail("the way from rank " + std::to_string(rank) + " ends before the root " +
-             std::to_string(root));
+        fail({"the way from rank ", rank, " ends before the root ", root});
       }
       if (++steps > plan.rank_count) {
-        fail("rank " + std::to_string(rank) + " lies on a cycle, expected a way to the root " +
-             std::to_string(root));
+        fail({"rank ", rank, " lies on a cycle, expected a way to the root ", root});
       }
     }
   }
   if (!routes.empty() && routes.size() != ranks) {
-    fail(std::to_string(routes.size()) + " routes, expected none or one for each of " +
-         std::to_string(ranks) + " ranks");
+    fail({routes.size(), " routes, expected none or one for each of ", ranks, " ranks"});
   }
   for (auto const& route : routes) {
     for (int const link : route) {
       if (link < 0 || static_cast<std::size_t>(link) >= plan.link_bytes_per_second.size()) {
-        fail("a route names link " + std::to_string(link) + " of " +
-             std::to_string(plan.link_bytes_per_second.size()) + " links");
+        fail({"a route names link ", link, " of ", plan.link_bytes_per_second.size(), " links"});
       }
     }
   }
 }
 
-BLINK_COLD inline void validate_receivers(schedule const& plan, std::size_t index) {
+template <class = when_used>
+BLINK_COLD void validate_receivers(schedule const& plan, std::size_t index) {
   auto const& tree = plan.trees[index];
   if (tree.receivers.empty()) return;
-  auto const fail = [&](std::string const& what) {
-    throw precondition_error("schedule: tree " + std::to_string(index) + ", receivers: " + what);
+  auto const fail = [&](std::initializer_list<text_piece> what) {
+    throw precondition_error(text_of({"schedule: tree ", index, ", receivers: ", text_of(what)}));
   };
-  if (tree.broadcast_parent.empty()) fail("no phase leads to them from the root");
-  std::vector<bool> keeps(static_cast<std::size_t>(plan.rank_count), false);
+  if (tree.broadcast_parent.empty()) fail({"no phase leads to them from the root"});
+  std::vector<int> keeps(static_cast<std::size_t>(plan.rank_count), 0);
   for (int const rank : tree.receivers) {
     if (rank < 0 || rank >= plan.rank_count) {
-      fail("rank " + std::to_string(rank) + " of " + std::to_string(plan.rank_count) + " ranks");
+      fail({"rank ", rank, " of ", plan.rank_count, " ranks"});
     }
     auto const at = static_cast<std::size_t>(rank);
-    if (keeps[at]) fail("rank " + std::to_string(rank) + " twice");
-    keeps[at] = true;
+    if (keeps[at] != 0) fail({"rank ", rank, " twice"});
+    keeps[at] = 1;
     if (rank != tree.root && tree.broadcast_parent[at] < 0) {
-      fail("no way leads to rank " + std::to_string(rank));
+      fail({"no way leads to rank ", rank});
     }
   }
-  std::vector<bool> sends(keeps.size(), false);
+  std::vector<int> sends(keeps.size(), 0);
   for (int const parent : tree.broadcast_parent) {
-    if (parent >= 0) sends[static_cast<std::size_t>(parent)] = true;
+    if (parent >= 0) sends[static_cast<std::size_t>(parent)] = 1;
   }
   for (std::size_t rank = 0; rank < keeps.size(); ++rank) {
-    if (tree.broadcast_parent[rank] >= 0 && !sends[rank] && !keeps[rank]) {
-      fail("rank " + std::to_string(rank) + " is the end of a way and keeps nothing");
+    if (tree.broadcast_parent[rank] >= 0 && sends[rank] == 0 && keeps[rank] == 0) {
+      fail({"rank ", rank, " is the end of a way and keeps nothing"});
     }
   }
 }
 
-BLINK_COLD inline void validate_shares(schedule const& plan) {
+template <class = when_used>
+BLINK_COLD void validate_shares(schedule const& plan) {
   if (plan.shares.empty()) return;
-  auto const fail = [](std::string const& what) { throw precondition_error("schedule: " + what); };
-  if (plan.is_one_shot) fail("shares, and one-shot: then each tree carries the whole buffer");
+  auto const fail = [](std::initializer_list<text_piece> what) {
+    throw precondition_error("schedule: " + text_of(what));
+  };
+  if (plan.is_one_shot) fail({"shares, and one-shot: then each tree carries the whole buffer"});
   if (plan.shares.size() != static_cast<std::size_t>(plan.rank_count)) {
-    fail(std::to_string(plan.shares.size()) + " shares, expected none or one for each of " +
-         std::to_string(plan.rank_count) + " ranks");
+    fail({plan.shares.size(), " shares, expected none or one for each of ", plan.rank_count,
+          " ranks"});
   }
   constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   std::uint64_t sum = 0;
   for (auto const share : plan.shares) {
-    if (share > most - sum) fail("the shares sum to 2^63 or more");
+    if (share > most - sum) fail({"the shares sum to 2^63 or more"});
     sum += share;
   }
-  if (sum == 0) fail("all shares are 0");
+  if (sum == 0) fail({"all shares are 0"});
 }
 
 }  // namespace detail
@@ -186,36 +186,36 @@ BLINK_COLD inline void validate_shares(schedule const& plan) {
 ///         2^63 and not to 0; routes name links that exist; links have finite positive rates; shares are none,
 ///         or one for each rank, not all 0.
 /// Throws: precondition_error that names tree, phase and rank if one of these does not hold.
-BLINK_COLD inline void validate(schedule const& plan) {
-  auto const fail = [](std::string const& what) { throw precondition_error("schedule: " + what); };
-  if (plan.rank_count < 1) {
-    fail(std::to_string(plan.rank_count) + " ranks, expected at least one");
-  }
-  if (plan.trees.empty()) fail("no trees, expected at least one");
+template <class = when_used>
+BLINK_COLD void validate(schedule const& plan) {
+  auto const fail = [](std::initializer_list<detail::text_piece> what) {
+    throw precondition_error("schedule: " + detail::text_of(what));
+  };
+  if (plan.rank_count < 1) fail({plan.rank_count, " ranks, expected at least one"});
+  if (plan.trees.empty()) fail({"no trees, expected at least one"});
   std::uint64_t sum = 0;
   for (std::size_t index = 0; index < plan.trees.size(); ++index) {
     auto const& tree = plan.trees[index];
     if (tree.root < 0 || tree.root >= plan.rank_count) {
-      fail("tree " + std::to_string(index) + ": root " + std::to_string(tree.root) + " of " +
-           std::to_string(plan.rank_count) + " ranks");
+      fail({"tree ", index, ": root ", tree.root, " of ", plan.rank_count, " ranks"});
     }
     constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-    if (tree.weight > most - sum) fail("the weights sum to 2^63 or more");
+    if (tree.weight > most - sum) fail({"the weights sum to 2^63 or more"});
     sum += tree.weight;
     if (tree.reduce_parent.empty() && tree.broadcast_parent.empty()) {
-      fail("tree " + std::to_string(index) + ": no parents in either phase");
+      fail({"tree ", index, ": no parents in either phase"});
     }
     detail::validate_phase(plan, index, true);
     detail::validate_phase(plan, index, false);
     detail::validate_receivers(plan, index);
   }
-  if (sum == 0) fail("the weights sum to 0");
+  if (sum == 0) fail({"the weights sum to 0"});
   detail::validate_shares(plan);
   for (std::size_t link = 0; link < plan.link_bytes_per_second.size(); ++link) {
     double const rate = plan.link_bytes_per_second[link];
     if (!(rate > 0) || rate > std::numeric_limits<double>::max()) {
-      fail("link " + std::to_string(link) + ": rate " + std::to_string(rate) +
-           ", expected a positive number of bytes for each second");
+      fail({"link ", link, ": rate ", rate,
+            ", expected a positive number of bytes for each second"});
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <blink/collectives/schedule.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/text.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +44,8 @@ namespace blink::inline BLINK_ABI {
 }
 
 /// The rank where all data comes from or goes to, in collectives that have one.
-[[nodiscard]] inline int root_of(schedule const& plan, collective kind) {
+template <class = when_used>
+[[nodiscard]] int root_of(schedule const& plan, collective kind) {
   auto const& first = plan.trees[0];
   if (kind == collective::reduce) return reduce_end(first);
   return kind == collective::gather ? flow_end(first) : first.root;
@@ -54,8 +56,9 @@ namespace blink::inline BLINK_ABI {
 ///
 /// broadcast, reduce, all_reduce, barrier: one block; all_gather, reduce_scatter, one-shot
 /// all_reduce: one for each root; flows: one for each pair of a sender and its receiver.
-[[nodiscard]] inline std::size_t block_number(schedule const& plan, schedule_tree const& tree,
-                                              collective kind) {
+template <class = when_used>
+[[nodiscard]] std::size_t block_number(schedule const& plan, schedule_tree const& tree,
+                                       collective kind) {
   auto const root = static_cast<std::size_t>(tree.root);
   if (has_equal_roots(plan, kind)) return root;
   if (!is_flow(kind)) return 0;
@@ -63,13 +66,15 @@ namespace blink::inline BLINK_ABI {
          static_cast<std::size_t>(flow_end(tree));
 }
 /// One more than the greatest `block_number`.
-[[nodiscard]] inline std::size_t block_numbers(schedule const& plan, collective kind) {
+template <class = when_used>
+[[nodiscard]] std::size_t block_numbers(schedule const& plan, collective kind) {
   auto const ranks = static_cast<std::size_t>(plan.rank_count);
   return is_flow(kind) ? ranks * ranks : has_equal_roots(plan, kind) ? ranks : 1;
 }
 
 /// By `block_number`: how large the block is that the trees are for, the mean one being 1.
-[[nodiscard]] inline std::vector<double> planned_sizes(schedule const& plan, collective kind) {
+template <class = when_used>
+[[nodiscard]] std::vector<double> planned_sizes(schedule const& plan, collective kind) {
   std::vector<double> result(block_numbers(plan, kind), 1);
   if (plan.shares.empty() || !has_equal_roots(kind)) return result;
   double all = 0;
@@ -116,21 +121,22 @@ BLINK_COLD void validate_flows(schedule const& plan, collective kind,
         return true;
     }
   };
-  std::vector<bool> sends(ranks, false);
-  std::vector<bool> receives(ranks, false);
+  std::vector<int> sends(ranks, 0);
+  std::vector<int> receives(ranks, 0);
   for (std::size_t from = 0; from < ranks; ++from) {
     for (std::size_t to = 0; to < ranks; ++to) {
       bool const is_there = weight[from * ranks + to] > 0;
-      auto const pair = "rank " + std::to_string(from) + " to rank " + std::to_string(to);
       if (kind == collective::permute) {
         if (!is_there) continue;
-        if (sends[from]) fail("rank " + std::to_string(from) + " sends to two ranks");
-        if (receives[to]) fail("rank " + std::to_string(to) + " receives from two ranks");
-        sends[from] = receives[to] = true;
+        if (sends[from] != 0) fail({"rank ", from, " sends to two ranks"});
+        if (receives[to] != 0) fail({"rank ", to, " receives from two ranks"});
+        sends[from] = receives[to] = 1;
       } else if (wants(from, to)) {
-        if (!is_there) fail("no tree with a weight leads from " + pair);
+        if (!is_there) {
+          fail({"no tree with a weight leads from rank ", from, " to rank ", to});
+        }
       } else if (is_there) {
-        fail("a tree leads from " + pair);
+        fail({"a tree leads from rank ", from, " to rank ", to});
       }
     }
   }
@@ -150,54 +156,57 @@ BLINK_COLD void validate_flows(schedule const& plan, collective kind,
 ///         one rank from all (gather), from one to all (scatter), from all to all, the rank itself
 ///         included; from each rank to the next; or from ranks to one other each.
 /// Throws: precondition_error if one of these does not hold.
-BLINK_COLD inline void validate_for(schedule const& plan, collective kind) {
-  auto const fail = [&](std::string const& what) {
-    throw precondition_error(std::string(to_text(kind)) + ": " + what);
+template <class = when_used>
+BLINK_COLD void validate_for(schedule const& plan, collective kind) {
+  auto const fail = [&](std::initializer_list<detail::text_piece> what) {
+    throw precondition_error(detail::text_of({to_text(kind), ": ", detail::text_of(what)}));
   };
   if (plan.is_one_shot && kind != collective::all_reduce) {
-    fail("a one-shot schedule carries all_reduce only");
+    fail({"a one-shot schedule carries all_reduce only"});
   }
   std::vector<std::uint64_t> weight(block_numbers(plan, kind), 0);
   for (std::size_t index = 0; index < plan.trees.size(); ++index) {
     auto const& tree = plan.trees[index];
-    auto const name = "tree " + std::to_string(index) + " of the schedule ";
-    if (has_reduce_phase(kind) && tree.reduce_parent.empty()) fail(name + "has no reduce phase");
+    if (has_reduce_phase(kind) && tree.reduce_parent.empty()) {
+      fail({"tree ", index, " of the schedule has no reduce phase"});
+    }
     if (has_broadcast_phase(plan, kind) && tree.broadcast_parent.empty()) {
-      fail(name + "has no broadcast phase");
+      fail({"tree ", index, " of the schedule has no broadcast phase"});
     }
     bool const may_have_one = is_flow(kind) || kind == collective::reduce;
     if (is_flow(kind) ? tree.receivers.size() != 1 : tree.receivers.size() > may_have_one) {
-      fail(name + "has " + std::to_string(tree.receivers.size()) + " receivers, expected " +
-           (may_have_one ? "one" : "none named: all"));
+      fail({"tree ", index, " of the schedule has ", tree.receivers.size(),
+            may_have_one ? " receivers, expected one" : " receivers, expected none named: all"});
     }
     weight[block_number(plan, tree, kind)] += tree.weight;
     if (kind == collective::broadcast && tree.root != plan.trees[0].root) {
-      fail(name + "has root " + std::to_string(tree.root) + ", the first has " +
-           std::to_string(plan.trees[0].root));
+      fail({"tree ", index, " of the schedule has root ", tree.root, ", the first has ",
+            plan.trees[0].root});
     }
     if (kind == collective::reduce && reduce_end(tree) != reduce_end(plan.trees[0])) {
-      fail(name + "ends at rank " + std::to_string(reduce_end(tree)) + ", the first at " +
-           std::to_string(reduce_end(plan.trees[0])));
+      fail({"tree ", index, " of the schedule ends at rank ", reduce_end(tree), ", the first at ",
+            reduce_end(plan.trees[0])});
     }
   }
   if (has_equal_roots(plan, kind)) {
     for (std::size_t rank = 0; rank < weight.size(); ++rank) {
       if (weight[rank] > 0 || (!plan.shares.empty() && plan.shares[rank] == 0)) continue;
-      fail("rank " + std::to_string(rank) + " roots no tree with a weight");
+      fail({"rank ", rank, " roots no tree with a weight"});
     }
   }
   if (is_flow(kind)) detail::validate_flows(plan, kind, weight, fail);
 }
 
 /// Ranks that root no tree with a weight.
-[[nodiscard]] inline std::vector<std::size_t> ranks_without_trees(schedule const& plan) {
-  std::vector<bool> has_some(static_cast<std::size_t>(plan.rank_count), false);
+template <class = when_used>
+[[nodiscard]] std::vector<std::size_t> ranks_without_trees(schedule const& plan) {
+  std::vector<int> has_some(static_cast<std::size_t>(plan.rank_count), 0);
   for (auto const& tree : plan.trees) {
-    if (tree.weight > 0) has_some[static_cast<std::size_t>(tree.root)] = true;
+    if (tree.weight > 0) has_some[static_cast<std::size_t>(tree.root)] = 1;
   }
   std::vector<std::size_t> result;
   for (std::size_t rank = 0; rank < has_some.size(); ++rank) {
-    if (!has_some[rank]) result.push_back(rank);
+    if (has_some[rank] == 0) result.push_back(rank);
   }
   return result;
 }
@@ -209,7 +218,8 @@ BLINK_COLD inline void validate_for(schedule const& plan, collective kind) {
 ///
 /// Time: O(T V + L).
 /// Pre:  `validate(plan)` and `validate_for(plan, kind)` passed.
-[[nodiscard]] inline double predicted_bytes_per_second(schedule const& plan, collective kind) {
+template <class = when_used>
+[[nodiscard]] double predicted_bytes_per_second(schedule const& plan, collective kind) {
   std::vector<std::uint64_t> total(block_numbers(plan, kind), 0);
   for (auto const& tree : plan.trees) total[block_number(plan, tree, kind)] += tree.weight;
   auto const size = planned_sizes(plan, kind);

@@ -12,6 +12,7 @@
 #include <blink/collectives/tree_walk.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/text.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/world_options.hpp>
 
@@ -30,8 +31,8 @@ using waits_of = decltype(std::declval<S&>().waits());
 
 [[noreturn]] BLINK_COLD inline void refuse_second_call(int rank, collective kind,
                                                        collective present) {
-  throw precondition_error("rank " + std::to_string(rank) + " calls " + std::string(to_text(kind)) +
-                           " while its " + std::string(to_text(present)) + " has not ended");
+  throw precondition_error(text_of({"rank ", rank, " calls ", to_text(kind), " while its ",
+                                    to_text(present), " has not ended"}));
 }
 
 }  // namespace detail

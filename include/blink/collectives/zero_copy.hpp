@@ -6,7 +6,6 @@
 #include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -56,7 +55,8 @@ concept zero_copy_transport =
 template <class T, zero_copy_transport Link>
 void lend_buffers(Link const link, lane& here, bool reduces, bool changes_results,
                   call_buffers<T> const& buffers) {
-  if (std::min(here.chunk, here.count) * sizeof(T) < std::max<std::size_t>(1, link.least_lent())) {
+  std::size_t const bytes = (here.chunk < here.count ? here.chunk : here.count) * sizeof(T);
+  if (bytes == 0 || bytes < link.least_lent()) {
     return;
   }
   auto const run_of = [&](T const* buffer, std::size_t begin, wire_end const& end) {

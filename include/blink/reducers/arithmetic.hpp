@@ -124,9 +124,11 @@ struct scaled_sum {
 template <class Factor>
 scaled_sum(Factor) -> scaled_sum<Factor>;
 
-static_assert(reducer_for<sum, float> && reducer_for<max, std::uint8_t> && has_finish<avg, double>);
-static_assert(!reducer_for<sum, void*>, "addresses have no sum");
-static_assert(combines_elements<prod, int> && !combines_elements<scaled_sum<float>, float>);
-static_assert(!reducer_for<scaled_sum<float>, int>, "the factor would lose its fraction");
+BLINK_MODELS(reducer_for<sum, float>);
+BLINK_MODELS(reducer_for<max, std::uint8_t>);
+BLINK_MODELS(has_finish<avg, double>);
+BLINK_MODELS(!reducer_for<sum, void*>);  // addresses have no sum
+BLINK_MODELS(combines_elements<prod, int> && !combines_elements<scaled_sum<float>, float>);
+BLINK_MODELS(!reducer_for<scaled_sum<float>, int>);  // the factor would lose its fraction
 
 }  // namespace blink::inline BLINK_ABI

@@ -46,7 +46,7 @@ struct bit_xor {
   }
 };
 
-static_assert(reducer_for<bit_xor, std::uint8_t>);
-static_assert(!reducer_for<bit_xor, float>, "floats have no bits to combine");
+BLINK_MODELS(reducer_for<bit_xor, std::uint8_t>);
+BLINK_MODELS(!reducer_for<bit_xor, float>);  // floats have no bits to combine
 
 }  // namespace blink::inline BLINK_ABI

@@ -3,6 +3,7 @@
 
 #include <blink/collectives/collective_error.hpp>
 #include <blink/config.hpp>
+#include <blink/text.hpp>
 #include <blink/transports/world_state.hpp>
 
 #include <cstdint>
@@ -35,15 +36,16 @@ namespace blink::inline BLINK_ABI {
 }
 
 /// What this rank says then; nothing if there is none.
-[[nodiscard]] BLINK_COLD inline std::optional<collective_error> describe_difference(
+template <class = when_used>
+[[nodiscard]] BLINK_COLD std::optional<collective_error> describe_difference(
     int rank, world_state const& world) {
   auto const describe = [&](int peer, int caller, int in_barrier) {
     auto const call = world.calls_of(in_barrier) + 1;
-    return collective_error("rank " + std::to_string(caller) + " calls " +
-                                world.signature(caller, call).operation() + ", call " +
-                                std::to_string(call) + ", and rank " + std::to_string(in_barrier) +
-                                " barrier " + std::to_string(world.barriers_of(in_barrier)),
-                            rank, peer, -1, -1, true);
+    return collective_error(
+        detail::text_of({"rank ", caller, " calls ", world.signature(caller, call).operation(),
+                         ", call ", call, ", and rank ", in_barrier, " barrier ",
+                         world.barriers_of(in_barrier)}),
+        rank, peer, -1, -1, true);
   };
   for (int peer = 0; peer < world.rank_count(); ++peer) {
     if (can_never_meet(world, peer, rank)) return describe(peer, peer, rank);

@@ -5,6 +5,7 @@
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/stall.hpp>
 #include <blink/config.hpp>
+#include <blink/text.hpp>
 #include <blink/transports/barrier_mismatch.hpp>
 #include <blink/transports/follow_waits.hpp>
 #include <blink/transports/world_state.hpp>
@@ -31,44 +32,51 @@ template <class Silent>
                                                          std::uint64_t call, double seconds,
                                                          Silent const& silent) {
   if (auto const difference = describe_difference(rank, world)) return *difference;
+  using detail::text_of;
+  using detail::text_piece;
   auto const name = [&](int peer) {
     auto const more = world.describe(peer);
-    return "rank " + std::to_string(peer) + (more.empty() ? "" : " (" + more + ")");
+    if (more.empty()) return text_of({"rank ", peer});
+    return text_of({"rank ", peer, " (", more, ")"});
   };
-  std::string text = "rank " + std::to_string(rank) + ", " + std::string(to_text(where.kind));
-  text += place_of(where) + ": ";
-  auto const cause = [&](int peer, std::string const& what) {
-    return collective_error(text + name(peer) + what, rank, peer, where.tree, where.chunk);
+  auto const waited = text_of({" (waited ", seconds, " s)"});
+  auto const error = [&](int peer, std::initializer_list<text_piece> what) {
+    return collective_error(
+        text_of({"rank ", rank, ", ", to_text(where.kind), place_of(where), ": ", text_of(what)}),
+        rank, peer, where.tree, where.chunk);
   };
-  auto const waited = " (waited " + std::to_string(seconds) + " s)";
-  auto const number = std::to_string(call);
   for (int peer = 0; peer < world.rank_count(); ++peer) {
     if (world.has_ended(peer, call)) continue;
-    auto const when =
-        world.has_entered(peer, call) ? " inside call " + number : " before call " + number;
-    if (world.is_gone(peer)) return cause(peer, " has left without entering call " + number);
-    if (world.has_died(peer)) return cause(peer, " died" + when);
+    if (world.is_gone(peer)) {
+      return error(peer, {name(peer), " has left without entering call ", call});
+    }
+    if (world.has_died(peer)) {
+      bool const is_inside = world.has_entered(peer, call);
+      return error(peer,
+                   {name(peer), is_inside ? " died inside call " : " died before call ", call});
+    }
   }
   int culprit = where.peer;
   for (int peer = 0; peer < world.rank_count(); ++peer) {
     if (world.has_entered(peer, call)) continue;
-    if (!world.is_inside(peer)) return cause(peer, " has not entered call " + number + waited);
+    if (!world.is_inside(peer)) {
+      return error(peer, {name(peer), " has not entered call ", call, waited});
+    }
     if (culprit < 0) culprit = peer;  // held up in a call before: who holds it up?
   }
   auto const way = follow_waits(where, rank, culprit, name, [&](int peer) {
     return silent(peer) ? std::nullopt : world.waiting(peer);
   });
   if (way.has_end) {
-    return {text + "waits for " + way.text + ", which does not go on" + waited, rank,
-            way.ranks.back(), where.tree, where.chunk};
+    return error(way.ranks.back(), {"waits for ", way.text, ", which does not go on", waited});
   }
   for (int peer = 0; peer < world.rank_count(); ++peer) {
     if (peer != rank && !world.has_ended(peer, call) && silent(peer)) {
-      return cause(peer, " does not go on" + waited);
+      return error(peer, {name(peer), " does not go on", waited});
     }
   }
-  return {text + (way.ranks.empty() ? "no progress" : "waits for " + way.text) + waited, rank,
-          where.peer, where.tree, where.chunk};
+  if (way.ranks.empty()) return error(where.peer, {"no progress", waited});
+  return error(where.peer, {"waits for ", way.text, waited});
 }
 
 }  // namespace blink::inline BLINK_ABI

@@ -21,6 +21,6 @@ class direct_link : public slot_link {
     return parts().world->output_of(peer, parts().call);
   }
 };
-static_assert(reaching_transport<direct_link>);
+BLINK_MODELS(reaching_transport<direct_link>);
 
 }  // namespace blink::inline BLINK_ABI

@@ -3,8 +3,8 @@
 
 #include <blink/collectives/stall.hpp>
 #include <blink/config.hpp>
+#include <blink/text.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -22,8 +22,7 @@ struct waiting_way {
 /// ", tree 0, chunk 3 of 8"; empty if no lane is blocked.
 [[nodiscard]] inline std::string place_of(stall const& where) {
   if (where.peer < 0) return {};
-  return ", tree " + std::to_string(where.tree) + ", chunk " + std::to_string(where.chunk) +
-         " of " + std::to_string(where.chunks);
+  return detail::text_of({", tree ", where.tree, ", chunk ", where.chunk, " of ", where.chunks});
 }
 
 /// Follows who waits for whom.
@@ -35,22 +34,29 @@ struct waiting_way {
 template <class Name, class Waiting>
 [[nodiscard]] BLINK_COLD waiting_way follow_waits(stall const& where, int rank, int first,
                                                   Name const& name, Waiting const& waiting) {
+  using detail::text_of;
   constexpr std::size_t most_told = 4;  // of many, and the last one
   waiting_way way;
   std::string last;
   stall at = where;
   at.peer = first;
-  while (at.peer >= 0 && at.peer != rank &&
-         std::find(way.ranks.begin(), way.ranks.end(), at.peer) == way.ranks.end()) {
-    std::size_t const step = way.ranks.size();
-    std::string part = step == 0 ? "" : ", which waits for ";
-    part += name(at.peer);
-    if (step > 0 && at.tree >= 0) {
-      part += ", tree " + std::to_string(at.tree) + ", chunk " + std::to_string(at.chunk);
+  auto const has_met = [&way](int peer) {
+    for (int const met : way.ranks) {
+      if (met == peer) return true;
     }
-    part += at.tree < 0 ? " to come" : at.sends ? " to take it" : " to send it";
+    return false;
+  };
+  while (at.peer >= 0 && at.peer != rank && !has_met(at.peer)) {
+    std::size_t const step = way.ranks.size();
+    std::string const chunk = step == 0 || at.tree < 0
+                                  ? std::string()
+                                  : text_of({", tree ", at.tree, ", chunk ", at.chunk});
+    std::string const part = text_of({step == 0 ? "" : ", which waits for ", name(at.peer), chunk,
+                                      at.tree < 0 ? " to come"
+                                      : at.sends  ? " to take it"
+                                                  : " to send it"});
     if (step < most_told) way.text += part;
-    last = step < most_told ? "" : (step == most_told ? "" : ", …") + part;
+    last = step < most_told ? "" : text_of({step == most_told ? "" : ", …", part});
     way.ranks.push_back(at.peer);
     std::optional<stall> const next = waiting(at.peer);
     way.has_end = !next;

@@ -13,7 +13,8 @@ namespace blink::inline BLINK_ABI {
 struct link_parts {
   world_state* world = nullptr;
   prepared_schedule* plan = nullptr;
-  bool* seen = nullptr;  ///< by peer, private to the rank: found present in this call
+  std::uint64_t* seen =
+      nullptr;  ///< by peer, private to the rank: the last call that it was found present in
   std::uint64_t call = 0;
   int rank = 0;
 };

@@ -103,7 +103,8 @@ class basic_mpi_session {
   /// order on all ranks, or after `try_end`, and before MPI_Finalize.
   ~basic_mpi_session() {
     if (!state_) return;  // it was moved
-    auto const end = std::chrono::steady_clock::now() + options_.waits.deadline;
+    auto const end =
+        std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.waits.deadline);
     bool is_over = false;
     while (mpi_channel::runs() && !is_over && std::chrono::steady_clock::now() < end) {
       is_over = try_end();
@@ -208,7 +209,8 @@ class basic_mpi_session {
     state_->notices.give_up();
     if (shows_ || current_ == nullptr) return;
     // Ranks that live answer sooner; the others of this call wait for this one in `shrink`.
-    auto const end = std::chrono::steady_clock::now() + options_.waits.deadline / 4;
+    auto const end =
+        std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.waits.deadline) / 4;
     while (state_->channel.is_intact() && !current_->wires.take_buffers_back() &&
            std::chrono::steady_clock::now() < end) {
       std::this_thread::yield();

@@ -7,16 +7,15 @@
 #include <blink/collectives/status.hpp>
 #include <blink/collectives/tree_walk.hpp>
 #include <blink/config.hpp>
+#include <blink/duration.hpp>
 #include <blink/transports/barrier_mismatch.hpp>
+#include <blink/transports/detail/host_threads.hpp>
 #include <blink/transports/wire_tables.hpp>
 #include <blink/transports/world_options.hpp>
 #include <blink/transports/world_state.hpp>
 
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
-#include <memory>
-#include <thread>
+#include <vector>
 
 namespace blink::inline BLINK_ABI {
 
@@ -25,17 +24,17 @@ namespace blink::inline BLINK_ABI {
 template <class Link>
 [[nodiscard]] patience_options waits_over(patience_options options) {
   if constexpr (Link::is_shaped) {
-    options.sleep =
-        std::min<std::chrono::nanoseconds>(options.sleep, std::chrono::microseconds(20));
+    nanoseconds const most(20'000);
+    if (options.sleep > most) options.sleep = most;
   }
   return options;
 }
 
 /// What a rank remembers while it waits, for telling who is the cause.
 struct waiting_memory {
-  std::unique_ptr<std::uint64_t[]> beats;  ///< by rank: what it heard half a deadline ago
-  bool has_listened = false;               ///< are there any?
-  std::uint64_t nanoseconds = 0;           ///< for how long it has waited
+  std::vector<std::uint64_t> beats;  ///< by rank: what it heard half a deadline ago
+  bool has_listened = false;         ///< are there any?
+  std::uint64_t nanoseconds = 0;     ///< for how long it has waited
 };
 
 /// What a host thread waits in: one rank's present call.
@@ -76,7 +75,7 @@ class host_patience {
     std::uint64_t const time = now();
     if (idle_ == options_.spins + 1) idle_since_ = time;
     if (idle_ - options_.spins <= options_.yields && time - idle_since_ < longest_yielding) {
-      std::this_thread::yield();
+      detail::yield_core();
       return status::ok;
     }
     if (idle_ - options_.spins > 1) --idle_;  // stays here, and not where the waiting began
@@ -122,7 +121,7 @@ class host_patience {
       is_down_ = true;
       return status::ok;
     }
-    world.nap(place_.rank, ticket_, std::chrono::nanoseconds(longest_nap(options_)));
+    world.nap(place_.rank, ticket_, nanoseconds(static_cast<std::int64_t>(longest_nap(options_))));
     world.get_up(place_.rank);
     is_down_ = false;
     return look(time - idle_since_);
@@ -143,7 +142,7 @@ class host_patience {
     }
     if (!memory.has_listened && memory.nanoseconds > deadline() / 2) {  // see `describe_stall`
       for (int peer = 0; peer < world.rank_count(); ++peer) {
-        memory.beats.get()[peer] = world.beats(peer);
+        memory.beats[static_cast<std::size_t>(peer)] = world.beats(peer);
       }
       memory.has_listened = true;
     }
@@ -157,7 +156,7 @@ class host_patience {
   std::uint32_t ticket_ = 0;
   std::uint64_t idle_since_ = 0;
 };
-static_assert(tested_patience<host_patience>);
-static_assert(!patience<int>);
+BLINK_MODELS(tested_patience<host_patience>);
+BLINK_MODELS(!patience<int>);
 
 }  // namespace blink::inline BLINK_ABI

@@ -3,7 +3,6 @@
 
 #include <blink/config.hpp>
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +15,7 @@ namespace detail {
 /// these headers take to compile).
 [[nodiscard]] inline std::size_t square_root(double square) {
   constexpr double most = 0x1p62;
-  auto const target = static_cast<std::uint64_t>(std::clamp(square, 0.0, most));
+  auto const target = static_cast<std::uint64_t>(square < 0 ? 0 : square > most ? most : square);
   std::uint64_t root = 0;
   for (std::uint64_t bit = std::uint64_t{1} << (std::bit_width(target) / 2); bit > 0; bit /= 2) {
     if ((root + bit) * (root + bit) <= target) root += bit;
@@ -36,16 +35,18 @@ namespace detail {
   if (steps <= 1) return part_bytes;
   double const square = chunk_seconds * bytes_per_second * static_cast<double>(part_bytes) /
                         static_cast<double>(steps - 1);
-  std::size_t const best = std::max<std::size_t>(1, detail::square_root(square));
+  std::size_t const root = detail::square_root(square);
+  std::size_t const best = root == 0 ? 1 : root;
   auto const chunk_of = [&](std::size_t chunks) {
     constexpr std::size_t unit = 16;  // whole elements
-    return std::min(part_bytes, ((part_bytes + chunks - 1) / chunks + unit - 1) / unit * unit);
+    std::size_t const bytes = ((part_bytes + chunks - 1) / chunks + unit - 1) / unit * unit;
+    return bytes < part_bytes ? bytes : part_bytes;
   };
   auto const seconds = [&](std::size_t chunks) {
     return (static_cast<double>(chunks) + steps - 1) *
            (chunk_seconds + static_cast<double>(chunk_of(chunks)) / bytes_per_second);
   };
-  std::size_t const few = std::max<std::size_t>(1, part_bytes / best);
+  std::size_t const few = part_bytes < best ? 1 : part_bytes / best;
   return chunk_of(seconds(few + 1) < seconds(few) ? few + 1 : few);
 }
 

@@ -13,6 +13,7 @@
 #include <blink/collectives/set_passages.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/text.hpp>
 #include <blink/transports/memory_source.hpp>
 #include <blink/transports/pipeline.hpp>
 #include <blink/transports/scratch.hpp>
@@ -41,8 +42,9 @@ struct edge_report {
 };
 
 /// The same in every process for equal schedules, layouts and costs, and for no others.
-[[nodiscard]] inline std::uint64_t fingerprint(schedule const& plan, wire_layout const& layout,
-                                               pipeline_costs const& costs) {
+template <class = when_used>
+[[nodiscard]] std::uint64_t fingerprint(schedule const& plan, wire_layout const& layout,
+                                        pipeline_costs const& costs) {
   detail::fingerprint all;
   all.add(static_cast<std::uint64_t>(plan.rank_count));
   all.add(std::uint64_t{plan.is_one_shot});
@@ -75,6 +77,7 @@ class prepared_schedule {
  public:
   /// memory: where calls take what they need beside the caller's buffers
   /// Throws: precondition_error if `plan` is not a schedule (`validate`).
+  template <class = when_used>
   prepared_schedule(schedule plan, wire_layout const& layout, pipeline_costs const& costs,
                     memory_source const& memory = {})
       : plan_((validate(plan), std::move(plan))),
@@ -110,6 +113,7 @@ class prepared_schedule {
   }
 
   /// All that it carries.
+  template <class = when_used>
   [[nodiscard]] std::vector<collective> carries() const {
     std::vector<collective> result;
     for (std::size_t kind = 0; kind < refusals_.size(); ++kind) {
@@ -127,8 +131,8 @@ class prepared_schedule {
     for (auto const rank : treeless_) {
       if (count_of(rank) == 0) continue;
       throw precondition_error(
-          std::string(to_text(kind)) + ": the block of rank " + std::to_string(rank) +
-          " has elements, expected none: its share is 0, and it roots no tree");
+          detail::text_of({to_text(kind), ": the block of rank ", rank,
+                           " has elements, expected none: its share is 0, and it roots no tree"}));
     }
   }
 
@@ -178,6 +182,7 @@ class prepared_schedule {
 
   /// What each edge carried so far; with tables for one rank only that rank's edges, each with one
   /// side's time. Pre: no call is running.
+  template <class = when_used>
   [[nodiscard]] std::vector<edge_report> edges() const {
     std::vector<edge_report> result;
     for (auto const& place : tables_.places()) {
@@ -203,6 +208,7 @@ class prepared_schedule {
 
   /// Bytes that each physical link carried so far; with tables for one rank only what that rank
   /// sent. Pre: no call is running.
+  template <class = when_used>
   [[nodiscard]] std::vector<std::uint64_t> link_bytes() const {
     std::vector<std::uint64_t> result(plan_.link_bytes_per_second.size(), 0);
     for (int rank = 0; rank < plan_.rank_count; ++rank) {
@@ -226,6 +232,7 @@ class prepared_schedule {
  private:
   using texts = std::array<std::string, collective_names.size()>;
 
+  template <class = when_used>
   [[nodiscard]] static texts refusals_of(schedule const& plan) {
     texts result;
     for (std::size_t kind = 0; kind < result.size(); ++kind) {

@@ -230,7 +230,8 @@ class basic_process_world : public shared_session<Link, lone_thread> {
   explicit basic_process_world(std::unique_ptr<detail::process_parts> parts)
       : shared_session<Link, lone_thread>(
             parts->state, parts->options, parts->rank, lone_thread{},
-            std::make_shared<typename basic_process_world::rank_part>(parts->state.rank_count())),
+            detail::counted<typename basic_process_world::rank_part>::make(
+                parts->state.rank_count())),
         parts_(std::move(parts)) {}
 
   std::unique_ptr<detail::process_parts> parts_;

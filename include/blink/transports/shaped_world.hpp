@@ -11,7 +11,7 @@ namespace blink::inline BLINK_ABI {
 
 /// Threads, or processes that share memory, joined by wires as slow as a schedule's links.
 using shaped_link = shaped<slot_link>;
-static_assert(transport<shaped_link> && !reaching_transport<shaped_link>);
+BLINK_MODELS(transport<shaped_link> && !reaching_transport<shaped_link>);
 
 /// A world whose ranks are threads and whose links have the rates that its schedules name.
 using shaped_world = basic_world<shaped_link>;

@@ -10,8 +10,11 @@
 #include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/text.hpp>
 #include <blink/transports/barrier_mismatch.hpp>
 #include <blink/transports/describe_stall.hpp>
+#include <blink/transports/detail/counted.hpp>
+#include <blink/transports/detail/host_threads.hpp>
 #include <blink/transports/link_parts.hpp>
 #include <blink/transports/patience.hpp>
 #include <blink/transports/prepared_schedule.hpp>
@@ -21,15 +24,11 @@
 #include <blink/transports/world_options.hpp>
 #include <blink/transports/world_state.hpp>
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -44,10 +43,10 @@ class shared_session {
 
   /// What the threads of one rank share; on lines of its own, as it is written in every call.
   struct alignas(128) rank_part {
-    explicit rank_part(int ranks)
-        : seen(std::make_unique<bool[]>(static_cast<std::size_t>(ranks))),
-          waits{std::make_unique<std::uint64_t[]>(static_cast<std::size_t>(ranks))} {}
-    std::unique_ptr<bool[]> seen;
+    explicit rank_part(int ranks) : seen(static_cast<std::size_t>(ranks)) {
+      waits.beats.resize(static_cast<std::size_t>(ranks));
+    }
+    std::vector<std::uint64_t> seen;  // see `link_parts`
     waiting_memory waits;
     Link link{};
     std::uint64_t call = 0;
@@ -59,7 +58,7 @@ class shared_session {
   };
 
   shared_session(world_state& state, world_options const& options, int rank, Group group,
-                 std::shared_ptr<rank_part> own)
+                 detail::counted<rank_part> own)
       : state_(&state), options_(&options), rank_(rank), group_(group), own_(std::move(own)) {}
 
   [[nodiscard]] int rank() const { return rank_; }
@@ -75,7 +74,6 @@ class shared_session {
   [[nodiscard]] status enter(prepared_schedule& plan, call_record const& record) {
     auto& own = *own_;
     if (state_->is_aborted(rank_)) return status::aborted;  // the last entries may be in use
-    std::fill_n(own.seen.get(), rank_count(), false);
     own.waits.has_listened = false;
     own.kind = static_cast<collective>(record.signature.kind);
     auto const shown = Link::is_shaped ? std::nullopt : bytes_to_show(plan, record, rank_);
@@ -84,7 +82,7 @@ class shared_session {
     own.shown = own.shows ? *shown : shown_bytes{};
     own.lanes = own.shows ? lane_list{} : plan.tables().lanes(rank_, own.kind);
     own.call = state_->enter(rank_, record, own.shown, options_->shown_bytes);
-    own.link = Link(link_parts{state_, &plan, own.seen.get(), own.call, rank_});
+    own.link = Link(link_parts{state_, &plan, own.seen.data(), own.call, rank_});
     return state_->is_aborted(rank_) ? status::aborted : status::ok;
   }
   /// See `detail::showing_session`.
@@ -144,17 +142,17 @@ class shared_session {
     auto const& waits = own_->waits;
     auto const seconds = static_cast<double>(waits.nanoseconds) * 1e-9;
     state_->fail(rank_, describe_stall(where, rank_, *state_, own_->call, seconds, [&](int peer) {
-                   return waits.has_listened && waits.beats.get()[peer] == state_->beats(peer);
+                   return waits.has_listened &&
+                          waits.beats[static_cast<std::size_t>(peer)] == state_->beats(peer);
                  }));
   }
   void fail(std::string const& why) {
     state_->fail(rank_,
-                 {"rank " + std::to_string(rank_) + " gave up: " + why, rank_, rank_, -1, -1});
+                 {detail::text_of({"rank ", rank_, " gave up: ", why}), rank_, rank_, -1, -1});
   }
   void leave_after_failure() {
     if constexpr (reaching_transport<Link>) {
-      state_->leave_after_failure(rank_, options_->waits.deadline,
-                                  [] { std::this_thread::yield(); });
+      state_->leave_after_failure(rank_, options_->waits.deadline, [] { detail::yield_core(); });
     } else {
       state_->leave(rank_);
     }
@@ -171,15 +169,16 @@ class shared_session {
       if (member == rank_) return result;
       ++result.rank;
     }
-    throw collective_error("rank " + std::to_string(rank_) +
-                               ", shrink: the others went on without this rank, it came too late",
-                           rank_, -1, -1, -1);
+    throw collective_error(
+        detail::text_of(
+            {"rank ", rank_, ", shrink: the others went on without this rank, it came too late"}),
+        rank_, -1, -1, -1);
   }
 
  private:
   [[nodiscard]] std::size_t most_to_show() const {
-    return std::min(most_shown_bytes,
-                    options_->shown_bytes / static_cast<std::size_t>(rank_count()));
+    auto const share = options_->shown_bytes / static_cast<std::size_t>(rank_count());
+    return share < most_shown_bytes ? share : most_shown_bytes;
   }
 
   static constexpr int quick_looks = 200;  // before it waits in the way that shares cores
@@ -197,11 +196,10 @@ class shared_session {
   [[nodiscard]] BLINK_COLD collective_error describe_missing(std::uint64_t round,
                                                              int missing) const {
     if (auto const difference = describe_difference(rank_, *state_)) return *difference;
-    return {"rank " + std::to_string(rank_) + ", barrier " + std::to_string(round) + ": rank " +
-                std::to_string(missing) +
-                (state_->is_gone(missing)    ? " has left without coming to it"
-                 : state_->has_died(missing) ? " has died before it"
-                                             : " has not come to it in time"),
+    return {detail::text_of({"rank ", rank_, ", barrier ", round, ": rank ", missing,
+                             state_->is_gone(missing)    ? " has left without coming to it"
+                             : state_->has_died(missing) ? " has died before it"
+                                                         : " has not come to it in time"}),
             rank_, missing, -1, -1};
   }
 
@@ -209,7 +207,7 @@ class shared_session {
   world_options const* options_;
   int rank_;
   Group group_;
-  std::shared_ptr<rank_part> own_;
+  detail::counted<rank_part> own_;
 };
 
 }  // namespace blink::inline BLINK_ABI

@@ -31,8 +31,9 @@ struct shown_bytes {
 
 /// What `rank` shows, as far as there is room for it; empty if the call goes over the wires whatever
 /// its size. The same on all ranks, but for `data`.
-[[nodiscard]] inline std::optional<shown_bytes> bytes_to_show(prepared_schedule const& plan,
-                                                              call_record const& record, int rank) {
+template <class = when_used>
+[[nodiscard]] std::optional<shown_bytes> bytes_to_show(prepared_schedule const& plan,
+                                                       call_record const& record, int rank) {
   auto const kind = static_cast<collective>(record.signature.kind);
   if (!record.may_show || kind == collective::send_to_next || kind == collective::permute) {
     return std::nullopt;

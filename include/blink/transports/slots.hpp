@@ -5,6 +5,7 @@
 #include <blink/collectives/counter.hpp>
 #include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
+#include <blink/text.hpp>
 #include <blink/transports/link_parts.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/wire.hpp>
@@ -30,7 +31,9 @@ class slot_link {
   [[nodiscard]] int rank() const { return parts_.rank; }
   [[nodiscard]] int rank_count() const { return parts_.world->rank_count(); }
   [[nodiscard]] std::size_t slot_bytes() const { return parts_.plan->tables().layout().slot_bytes; }
-  [[nodiscard]] bool is_present(int peer) const { return parts_.seen[peer] || finds_present(peer); }
+  [[nodiscard]] bool is_present(int peer) const {
+    return parts_.seen[peer] == parts_.call || finds_present(peer);
+  }
   [[nodiscard]] bool is_aborted() const { return parts_.world->is_aborted(parts_.rank); }
 
   [[nodiscard]] bool has_room(std::uint32_t wire, std::uint64_t message) const {
@@ -75,18 +78,18 @@ class slot_link {
       auto const& mine = world.signature(parts_.rank, parts_.call);
       auto const& theirs = world.signature(peer, parts_.call);
       world.fail(parts_.rank,
-                 {"rank " + std::to_string(parts_.rank) + " calls " + mine.operation() + ", call " +
-                      std::to_string(parts_.call) + ", with " + mine.difference(theirs, peer),
+                 {detail::text_of({"rank ", parts_.rank, " calls ", mine.operation(), ", call ",
+                                   parts_.call, ", with ", mine.difference(theirs, peer)}),
                   parts_.rank, peer, -1, -1, true});
       return false;
     }
-    parts_.seen[peer] = true;
+    parts_.seen[peer] = parts_.call;
     return true;
   }
 
   link_parts parts_;
   shared_wire* wires_ = nullptr;
 };
-static_assert(transport<slot_link> && !reaching_transport<slot_link>);
+BLINK_MODELS(transport<slot_link> && !reaching_transport<slot_link>);
 
 }  // namespace blink::inline BLINK_ABI

@@ -13,7 +13,7 @@ using threads_link = direct_link;
 
 /// A world whose ranks are threads: `thread_world world(4); world.run([&](auto& me) { … });`
 using thread_world = basic_world<threads_link>;
-static_assert(session<thread_world::context>);
-static_assert(!session<thread_world>, "a world is not yet one of its ranks");
+BLINK_MODELS(session<thread_world::context>);
+BLINK_MODELS(!session<thread_world>);  // a world is not yet one of its ranks
 
 }  // namespace blink::inline BLINK_ABI

@@ -13,7 +13,6 @@
 #include <blink/transports/tree_share.hpp>
 #include <blink/transports/wire_tables.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -35,14 +34,15 @@ class tree_parts {
  public:
   /// carries: the collectives that the schedule carries (`validate_for`)
   /// Time:    O(T V h) for T trees of V ranks and height h, and each collective.
+  template <class = when_used>
   tree_parts(schedule const& plan, std::vector<collective> const& carries,
              wire_layout const& layout, pipeline_costs const& costs)
       : trees_(plan.trees.size()),
         is_one_shot_(plan.is_one_shot),
         room_{layout.slot_bytes, layout.has_packets},
         chunk_seconds_(costs.chunk_seconds + costs.latency_seconds) {
-    bool const flows = std::all_of(plan.trees.begin(), plan.trees.end(),
-                                   [](schedule_tree const& t) { return t.receivers.size() == 1; });
+    bool flows = true;
+    for (auto const& tree : plan.trees) flows = flows && tree.receivers.size() == 1;
     if (!is_one_shot_) measure_shares(plan, collective::broadcast, &tree_numbers::of_buffer);
     measure_shares(plan, collective::all_gather, &tree_numbers::of_root);
     if (flows) measure_shares(plan, collective::all_to_all, &tree_numbers::of_flow);
@@ -113,6 +113,7 @@ class tree_parts {
   }
 
   // The shares of all trees in the blocks that they carry parts of, for one way to number blocks.
+  template <class = when_used>
   void measure_shares(schedule const& plan, collective kind, tree_share tree_numbers::* share) {
     struct block_weights {
       std::uint64_t total = 0;
@@ -124,17 +125,18 @@ class tree_parts {
       auto& of_block = weights[block_number(plan, tree, kind)];
       trees_[index].*share = {of_block.total, tree.weight, 0, 0};
       of_block.total += tree.weight;
-      of_block.heaviest = std::max(of_block.heaviest, tree.weight);
+      if (tree.weight > of_block.heaviest) of_block.heaviest = tree.weight;
     }
     for (std::size_t index = 0; index < trees_.size(); ++index) {
       auto const& of_block = weights[block_number(plan, plan.trees[index], kind)];
       auto& own = trees_[index].*share;
-      own.total = std::max<std::uint64_t>(1, of_block.total);  // 0 is refused for such calls
+      own.total = of_block.total == 0 ? 1 : of_block.total;  // 0 is refused for such calls
       own.heaviest = of_block.heaviest;
     }
   }
 
   // How the trees are as pipelines in a collective that the schedule carries.
+  template <class = when_used>
   void measure_pipelines(schedule const& plan, collective kind, bool reaches,
                          pipeline_costs const& costs) {
     bool const is_cut = has_input_blocks(kind) || has_output_blocks(kind);
@@ -149,7 +151,7 @@ class tree_parts {
       if (spreads) steps += tree_height(tree.broadcast_parent);
       // With reach the root combines and spreads in one step.
       if (reaches && has_reduce_phase(kind) && spreads) --steps;
-      pipeline.steps = std::max(1, steps);
+      pipeline.steps = steps < 1 ? 1 : steps;
       auto const& share = share_of(trees_[index], kind);
       double const planned = rate * size[block_number(plan, tree, kind)];
       pipeline.bytes_per_second = planned == 0 ? costs.bytes_per_second

@@ -4,7 +4,6 @@
 #include <blink/collectives/schedule.hpp>
 #include <blink/config.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -28,9 +27,13 @@ struct wire_place {
 
 namespace detail {
 
-[[nodiscard]] inline bool keeps(schedule_tree const& tree, int rank) {
-  return tree.receivers.empty() ||
-         std::find(tree.receivers.begin(), tree.receivers.end(), rank) != tree.receivers.end();
+template <class = when_used>
+[[nodiscard]] bool keeps(schedule_tree const& tree, int rank) {
+  if (tree.receivers.empty()) return true;
+  for (int const receiver : tree.receivers) {
+    if (receiver == rank) return true;
+  }
+  return false;
 }
 
 }  // namespace detail
@@ -39,14 +42,15 @@ namespace detail {
 ///
 /// Time: O(T V) for T trees of V ranks.
 /// Pre:  `validate(plan)` passed.
-[[nodiscard]] BLINK_COLD inline std::vector<wire_place> wire_places(schedule const& plan) {
+template <class = when_used>
+[[nodiscard]] BLINK_COLD std::vector<wire_place> wire_places(schedule const& plan) {
   std::vector<wire_place> result;
-  std::vector<bool> inner;
+  std::vector<int> inner;
   for (std::size_t tree = 0; tree < plan.trees.size(); ++tree) {
     auto const& from = plan.trees[tree];
-    inner.assign(from.reduce_parent.size(), false);
+    inner.assign(from.reduce_parent.size(), 0);
     for (int const parent : from.reduce_parent) {
-      if (parent >= 0) inner[static_cast<std::size_t>(parent)] = true;
+      if (parent >= 0) inner[static_cast<std::size_t>(parent)] = 1;
     }
     for (bool const is_reduce : {true, false}) {
       auto const& parents = is_reduce ? from.reduce_parent : from.broadcast_parent;
@@ -60,7 +64,7 @@ namespace detail {
         place.to = static_cast<int>(child);
         if (is_reduce) {
           std::swap(place.from, place.to);
-          place.sender_is_source = !inner[child];
+          place.sender_is_source = inner[child] == 0;
         } else {
           place.sender_is_source = parent == from.root;
           place.sender_keeps = detail::keeps(from, parent);

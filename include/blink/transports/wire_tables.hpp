@@ -10,10 +10,9 @@
 #include <blink/transports/wire.hpp>
 #include <blink/transports/wire_place.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <new>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -50,15 +49,18 @@ class wire_tables {
   /// Time: O(T V). Pre: `validate(plan)` passed; layout.window >= 1; `ranks_share` and `times_share`, if
   /// not null, have `shared_bytes(plan, layout)` and `time_bytes(plan, layout)` bytes, all 0 before the
   /// first rank came.
+  template <class = when_used>
   wire_tables(schedule const& plan, wire_layout const& layout);
 
   /// What the ranks share: counters, slots, times. The rest belongs to each process.
+  template <class = when_used>
   [[nodiscard]] static std::size_t shared_bytes(schedule const& plan, wire_layout layout) {
     layout.only_rank = -1;
     return share(plan, wire_places(plan), with_whole_lines(layout), nullptr, nullptr, nullptr);
   }
 
   /// Bytes of what they share of times: when messages of shaped wires arrive, until when links are busy.
+  template <class = when_used>
   [[nodiscard]] static std::size_t time_bytes(schedule const& plan, wire_layout const& layout) {
     return whole_lines(plan.link_bytes_per_second.size() * sizeof(std::uint64_t)) +
            wire_places(plan).size() * whole_lines(layout.window * sizeof(std::uint64_t));
@@ -97,12 +99,18 @@ class wire_tables {
     if (count == 0) return nullptr;
     memory_.emplace_back(layout_.memory, count * sizeof(T));
     T* const first = static_cast<T*>(static_cast<void*>(memory_.back().data()));
-    if constexpr (!std::is_same_v<T, std::byte>) std::uninitialized_value_construct_n(first, count);
+    if constexpr (!std::is_same_v<T, std::byte>) {
+      for (std::size_t k = 0; k < count; ++k) new (first + k) T();
+    }
     return first;
   }
+  template <class = when_used>
   BLINK_COLD void make_wires(schedule const& plan);
+  template <class = when_used>
   void begin_at_zero(schedule const& plan);
+  template <class = when_used>
   BLINK_COLD void make_ends(schedule const& plan);
+  template <class = when_used>
   void make_lanes(schedule const& plan);
   [[nodiscard]] bool has_tables(int rank) const {
     return layout_.only_rank < 0 || rank == layout_.only_rank;
@@ -138,6 +146,7 @@ class wire_tables {
     layout.slot_bytes = whole_lines(layout.slot_bytes);
     return layout;
   }
+  template <class = when_used>
   static std::size_t share(schedule const& plan, std::vector<wire_place> const& places,
                            wire_layout const& layout, std::byte* memory, shared_wire* wires,
                            std::uint64_t** link_free_at);
@@ -152,7 +161,8 @@ class wire_tables {
   std::uint64_t* link_free_at_ = nullptr;  // by physical link
 };
 
-inline wire_tables::wire_tables(schedule const& plan, wire_layout const& layout)
+template <class>
+wire_tables::wire_tables(schedule const& plan, wire_layout const& layout)
     : layout_(with_whole_lines(layout)), ranks_(static_cast<std::size_t>(plan.rank_count)) {
   expects(layout.window >= 1, "wire_layout: window >= 1");
   make_wires(plan);
@@ -162,9 +172,10 @@ inline wire_tables::wire_tables(schedule const& plan, wire_layout const& layout)
 
 /// Deals `memory` out to the wires and returns how much there must be. Nothing is dealt out if
 /// `wires` is null.
-inline std::size_t wire_tables::share(schedule const& plan, std::vector<wire_place> const& places,
-                                      wire_layout const& layout, std::byte* memory,
-                                      shared_wire* wires, std::uint64_t** link_free_at) {
+template <class>
+std::size_t wire_tables::share(schedule const& plan, std::vector<wire_place> const& places,
+                               wire_layout const& layout, std::byte* memory, shared_wire* wires,
+                               std::uint64_t** link_free_at) {
   std::size_t used = 0;
   auto const deal = [&](std::size_t bytes) {
     std::byte* const first = memory == nullptr ? nullptr : memory + used;
@@ -203,16 +214,20 @@ inline std::size_t wire_tables::share(schedule const& plan, std::vector<wire_pla
 }
 
 /// Sets to 0 what is read before it is written; slots are not.
-inline void wire_tables::begin_at_zero(schedule const& plan) {
+template <class>
+void wire_tables::begin_at_zero(schedule const& plan) {
   if (layout_.times_share == nullptr) {
-    std::fill_n(link_free_at_, plan.link_bytes_per_second.size(), std::uint64_t{0});
+    for (std::size_t link = 0; link < plan.link_bytes_per_second.size(); ++link) {
+      link_free_at_[link] = 0;
+    }
   }
   for (std::uint32_t number = 0; number < wire_count_; ++number) {
     if (wires_[number].counters != nullptr) new (wires_[number].counters) wire_counters;
   }
 }
 
-inline void wire_tables::make_wires(schedule const& plan) {
+template <class>
+void wire_tables::make_wires(schedule const& plan) {
   places_ = wire_places(plan);
   wire_count_ = static_cast<std::uint32_t>(places_.size());
   wires_ = make<shared_wire>(wire_count_);
@@ -242,7 +257,8 @@ inline void wire_tables::make_wires(schedule const& plan) {
   }
 }
 
-inline void wire_tables::make_ends(schedule const& plan) {
+template <class>
+void wire_tables::make_ends(schedule const& plan) {
   std::vector<std::vector<wire_end>> ends(ranks_.size());
   trees_of_.resize(ranks_.size());
   std::size_t first = 0;
@@ -280,11 +296,12 @@ inline void wire_tables::make_ends(schedule const& plan) {
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     ranks_[rank].end_count = ends[rank].size();
     ranks_[rank].ends = make<wire_end>(ends[rank].size());
-    std::copy(ends[rank].begin(), ends[rank].end(), ranks_[rank].ends);
+    for (std::size_t k = 0; k < ends[rank].size(); ++k) ranks_[rank].ends[k] = ends[rank][k];
   }
 }
 
-inline void wire_tables::make_lanes(schedule const& plan) {
+template <class>
+void wire_tables::make_lanes(schedule const& plan) {
   bool all_reduce = true;
   bool all_spread = true;
   for (auto const& tree : plan.trees) {
@@ -329,7 +346,7 @@ inline void wire_tables::make_lanes(schedule const& plan) {
         }
       }
       lane_list result{make<lane>(lanes.size()), lanes.size()};
-      std::copy(lanes.begin(), lanes.end(), result.first);
+      for (std::size_t k = 0; k < lanes.size(); ++k) result.first[k] = lanes[k];
       return result;
     };
     of_rank.reducing = list(true, false);

@@ -6,21 +6,19 @@
 #include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/text.hpp>
+#include <blink/transports/detail/counted.hpp>
+#include <blink/transports/detail/host_threads.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/rank_selection.hpp>
 #include <blink/transports/shared_session.hpp>
 #include <blink/transports/world_options.hpp>
 #include <blink/transports/world_state.hpp>
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -77,12 +75,12 @@ class basic_world {
   /// Throws: precondition_error if it is not a schedule, or for another number of ranks.
   prepared_schedule& prepare(schedule const& plan) {
     expect_ranks(plan, rank_count());
-    std::lock_guard const lock(mutex_);
+    detail::host_mutex::hold const held(mutex_);
     for (auto& known : prepared_) {
       if (known->source() == plan) return *known;
     }
-    return *prepared_.emplace_back(
-        std::make_unique<prepared_schedule>(plan, wire_layout_of<Link>(options_), options_.costs));
+    return *prepared_.emplace_back(detail::counted<prepared_schedule>::make(
+        plan, wire_layout_of<Link>(options_), options_.costs));
   }
 
   /// Runs `function(context)` in one thread for each rank and returns when all have returned.
@@ -94,19 +92,20 @@ class basic_world {
     int const ranks = rank_count();
     auto const threads_each = static_cast<int>(options_.team_size);
     std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks * threads_each));
-    std::vector<std::unique_ptr<shared_by_group>> teams;
+    std::vector<detail::counted<shared_by_group>> teams;
     for (int rank = 0; rank < ranks; ++rank) state_.set_gone(rank, false);
     {
-      std::vector<std::jthread> threads;
+      std::vector<detail::counted<detail::joined_thread>> threads;
       for (int rank = 0; rank < ranks; ++rank) {
-        auto& own_team = *teams.emplace_back(std::make_unique<shared_by_group>(options_.team_size));
-        auto const shared = std::make_shared<typename context::rank_part>(ranks);
+        auto& own_team =
+            *teams.emplace_back(detail::counted<shared_by_group>::make(options_.team_size));
+        auto const shared = detail::counted<typename context::rank_part>::make(ranks);
         for (int thread = 0; thread < threads_each; ++thread) {
           auto& failure = thrown[static_cast<std::size_t>(rank * threads_each + thread)];
-          threads.emplace_back([&, rank, thread, shared] {
+          threads.push_back(detail::counted<detail::joined_thread>::make([&, rank, thread, shared] {
             context here(*this, rank, make_group(own_team, thread), shared);
             run_one(function, here, failure);
-          });
+          }));
         }
       }
     }
@@ -114,13 +113,13 @@ class basic_world {
   }
 
   /// Internal: the world of some of the ranks; the same members again give the same world.
-  [[nodiscard]] std::shared_ptr<basic_world> part(std::vector<int> const& members) {
-    std::lock_guard const lock(mutex_);
+  [[nodiscard]] detail::counted<basic_world> part(std::vector<int> const& members) {
+    detail::host_mutex::hold const held(mutex_);
     for (auto& known : parts_) {
       if (known.members == members) return known.world;
     }
-    auto world = std::make_shared<basic_world>(static_cast<int>(members.size()), options_);
-    return parts_.emplace_back(members, std::move(world)).world;
+    auto world = detail::counted<basic_world>::make(static_cast<int>(members.size()), options_);
+    return parts_.push_back({members, world}), world;
   }
   /// Internal: what contexts refer to.
   [[nodiscard]] world_state& state() { return state_; }
@@ -144,16 +143,16 @@ class basic_world {
       failure = std::current_exception();
     } catch (std::exception const& other) {
       failure = std::current_exception();
-      state_.fail(here.rank(), collective_error("rank " + std::to_string(here.rank()) +
-                                                    " left with an exception: " + other.what(),
-                                                here.rank(), here.rank(), -1, -1));
+      fail_all(here.rank(), detail::text_of({" left with an exception: ", other.what()}));
     } catch (...) {
       failure = std::current_exception();
-      state_.fail(here.rank(), collective_error("rank " + std::to_string(here.rank()) +
-                                                    " left with an exception",
-                                                here.rank(), here.rank(), -1, -1));
+      fail_all(here.rank(), " left with an exception");
     }
     state_.set_gone(here.rank(), true);
+  }
+
+  void fail_all(int rank, detail::text_piece why) {
+    state_.fail(rank, {detail::text_of({"rank ", rank, why}), rank, rank, -1, -1});
   }
 
   static void rethrow(std::vector<std::exception_ptr> const& thrown) {
@@ -171,11 +170,11 @@ class basic_world {
 
   world_state state_;
   world_options options_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<prepared_schedule>> prepared_;
+  detail::host_mutex mutex_;
+  std::vector<detail::counted<prepared_schedule>> prepared_;
   struct part_of_world {
     std::vector<int> members;
-    std::shared_ptr<basic_world> world;
+    detail::counted<basic_world> world;
   };
   std::vector<part_of_world> parts_;
 };
@@ -186,26 +185,23 @@ class rank_context : public shared_session<Link, Group> {
   using world = basic_world<Link, Group>;
   using typename shared_session<Link, Group>::rank_part;
 
-  /// presence: is let go when the rank leaves
-  rank_context(world& owner, int rank, Group group, std::shared_ptr<rank_part> own,
-               std::shared_ptr<void> presence = nullptr)
+  rank_context(world& owner, int rank, Group group, detail::counted<rank_part> own)
       : shared_session<Link, Group>(owner.state(), owner.options(), rank, group, std::move(own)),
-        world_(&owner),
-        presence_(std::move(presence)) {}
+        world_(&owner) {}
 
   /// The world of a part, for its ranks to take a share in; see `split`.
   class part_offer {
    public:
     part_offer(rank_context& whole, rank_selection const& part) {
       if (!part.is_first()) return;
-      part_ = std::make_shared<world>(static_cast<int>(part.members.size()), whole.options());
+      part_ = detail::counted<world>::make(static_cast<int>(part.members.size()), whole.options());
     }
-    [[nodiscard]] std::shared_ptr<world> const* handle() const { return &part_; }
+    [[nodiscard]] detail::counted<world> const* handle() const { return &part_; }
 
    private:
-    std::shared_ptr<world> part_;
+    detail::counted<world> part_;
   };
-  rank_context(rank_context&, part_offer&, std::shared_ptr<world> const* offered,
+  rank_context(rank_context&, part_offer&, detail::counted<world> const* offered,
                rank_selection const& part)
     requires std::same_as<Group, lone_thread>
       : rank_context(*offered, part.rank) {}
@@ -226,15 +222,24 @@ class rank_context : public shared_session<Link, Group> {
   }
 
  private:
-  /// Rank `rank` of a world that its ranks share, until the last copy goes.
-  rank_context(std::shared_ptr<world> shared, int rank)
-      : rank_context(*shared, rank, Group{}, std::make_shared<rank_part>(shared->rank_count()),
-                     std::shared_ptr<void>(shared.get(), [shared, rank](void*) {
-                       shared->state().set_gone(rank, true);
-                     })) {}
+  // A rank of a world that its ranks share: the world goes with the last of them.
+  struct presence {
+    presence(detail::counted<world> shared, int its_rank) : of(std::move(shared)), rank(its_rank) {}
+    presence(presence const&) = delete;
+    presence& operator=(presence const&) = delete;
+    ~presence() { of->state().set_gone(rank, true); }
+
+    detail::counted<world> of;
+    int rank;
+  };
+  rank_context(detail::counted<world> const& shared, int rank)
+      : rank_context(*shared, rank, Group{},
+                     detail::counted<rank_part>::make(shared->rank_count())) {
+    presence_ = detail::counted<presence>::make(shared, rank);
+  }
 
   world* world_;
-  std::shared_ptr<void> presence_;
+  detail::counted<presence> presence_;
 };
 
 }  // namespace blink::inline BLINK_ABI

@@ -4,32 +4,33 @@
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
+#include <blink/duration.hpp>
 #include <blink/error.hpp>
+#include <blink/text.hpp>
+#include <blink/transports/detail/host_threads.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/wire_tables.hpp>
 
-#include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <thread>
 
 namespace blink::inline BLINK_ABI {
 
 /// How long a rank that cannot go on spins, yields and sleeps.
 struct patience_options {
-  std::chrono::nanoseconds deadline = std::chrono::seconds(30);  ///< without any progress
+  nanoseconds deadline{30'000'000'000};  ///< without any progress
   int spins = 200;    ///< rounds over the lanes before it yields; few if ranks share cores
   int yields = 1000;  ///< rounds with a yield before it sleeps
   /// The longest nap: what happens wakes a rank up, but for rare accidents.
-  std::chrono::nanoseconds sleep = std::chrono::microseconds(500);
+  nanoseconds sleep{500'000};
 };
 
 /// Nanoseconds after which a rank that waits looks again whether it waits in vain.
 [[nodiscard]] inline std::uint64_t longest_nap(patience_options const& options) {
-  return std::min(static_cast<std::uint64_t>(options.sleep.count()),
-                  static_cast<std::uint64_t>(options.deadline.count()) / 16 + 1);
+  auto const sleep = static_cast<std::uint64_t>(options.sleep.count());
+  auto const part = static_cast<std::uint64_t>(options.deadline.count()) / 16 + 1;
+  return sleep < part ? sleep : part;
 }
 
 /// Bytes of its input that a rank can show.
@@ -66,7 +67,7 @@ inline void validate(world_options const& options) {
 [[nodiscard]] inline world_options spinning_no_longer_than_fits(world_options options,
                                                                 int rank_count) {
   auto const threads = static_cast<unsigned>(rank_count) * options.team_size;
-  if (threads > std::thread::hardware_concurrency() && options.waits.spins > 2) {
+  if (threads > detail::core_count() && options.waits.spins > 2) {
     options.waits.spins = 2;
   }
   return options;
@@ -86,8 +87,8 @@ template <transport Link>
 /// Throws: precondition_error if the schedule is for another number of ranks.
 inline void expect_ranks(schedule const& plan, int rank_count) {
   if (plan.rank_count == rank_count) return;
-  throw precondition_error("schedule: for " + std::to_string(plan.rank_count) +
-                           " ranks, the world has " + std::to_string(rank_count));
+  throw precondition_error(
+      detail::text_of({"schedule: for ", plan.rank_count, " ranks, the world has ", rank_count}));
 }
 
 }  // namespace blink::inline BLINK_ABI

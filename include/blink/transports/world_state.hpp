@@ -4,9 +4,12 @@
 #include <blink/collectives/call_signature.hpp>
 #include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/counter.hpp>
+#include <blink/collectives/detail/host_clock.hpp>
 #include <blink/collectives/stall.hpp>
 #include <blink/config.hpp>
+#include <blink/duration.hpp>
 #include <blink/error.hpp>
+#include <blink/text.hpp>
 #include <blink/transports/detail/futex.hpp>
 #include <blink/transports/failure_note.hpp>
 #include <blink/transports/life_signs.hpp>
@@ -17,7 +20,6 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -161,12 +163,12 @@ class world_state {
   /// an earlier one ends it. For ranks that hang it waits `longest`: buffers of the failed call are
   /// theirs until they go on.
   template <class Pause>
-  void leave_after_failure(int rank, std::chrono::nanoseconds longest, Pause const& pause) {
+  void leave_after_failure(int rank, nanoseconds longest, Pause const& pause) {
     leave(rank);
-    auto const end = std::chrono::steady_clock::now() + longest;
+    auto const end = detail::host_nanoseconds() + static_cast<std::uint64_t>(longest.count());
     for (int peer = 0; peer < rank_count(); ++peer) {
       while (at(peer).is_inside.load() == at_work) {
-        if (has_died(peer) || std::chrono::steady_clock::now() > end) break;
+        if (has_died(peer) || detail::host_nanoseconds() > end) break;
         pause();
       }
     }
@@ -208,8 +210,9 @@ class world_state {
   ///
   /// Whoever has waited enough writes down who is left and then tries to be the first to have done
   /// so; all follow the first. So ranks may die here at any moment.
-  [[nodiscard]] std::vector<int> agree_on_survivors(int rank, std::chrono::nanoseconds longest) {
-    fail(rank, {"rank " + std::to_string(rank) + " shrinks the world to the ranks that are left",
+  template <class = when_used>
+  [[nodiscard]] std::vector<int> agree_on_survivors(int rank, nanoseconds longest) {
+    fail(rank, {detail::text_of({"rank ", rank, " shrinks the world to the ranks that are left"}),
                 rank, -1, -1, -1});
     at(rank).asks.store(1);
     ring_all();
@@ -225,19 +228,19 @@ class world_state {
       }
       return sum;
     };
-    auto end = std::chrono::steady_clock::now() + longest;
+    auto end = detail::host_nanoseconds() + static_cast<std::uint64_t>(longest.count());
     std::uint64_t moved = moves();
     for (int peer = 0; peer < rank_count();) {
       if (auto const now = moves(); std::exchange(moved, now) != now) {
-        end = std::chrono::steady_clock::now() + longest;
+        end = detail::host_nanoseconds() + static_cast<std::uint64_t>(longest.count());
       }
-      if (head_->decided_by.load() != 0 || std::chrono::steady_clock::now() > end) break;
+      if (head_->decided_by.load() != 0 || detail::host_nanoseconds() > end) break;
       if (is_settled(peer)) {
         ++peer;
         continue;
       }
       std::uint32_t const ticket = lie_down(rank);
-      if (!is_settled(peer)) nap(rank, ticket, std::chrono::milliseconds(1));
+      if (!is_settled(peer)) nap(rank, ticket, nanoseconds(1'000'000));
       get_up(rank);
     }
     std::uint64_t* const own = proposal(rank);
@@ -312,7 +315,7 @@ class world_state {
     head_->sleepers.fetch_add(1);
     return ticket;
   }
-  void nap(int rank, std::uint32_t ticket, std::chrono::nanoseconds longest) {
+  void nap(int rank, std::uint32_t ticket, nanoseconds longest) {
     detail::sleep_on(at(rank).doorbell, ticket, longest);
   }
   void get_up(int rank) {

@@ -11,6 +11,7 @@
 #include <blink/collectives/schedule_blocks.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/text.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/tree_parts.hpp>
 #include <blink/transports/wire_tables.hpp>
@@ -116,8 +117,8 @@ void expect_runs(prepared_schedule const& plan, int rank_count, char const* opti
             "a reducer that is not commutative needs a schedule that keeps the order of the ranks");
   }
   if (sizes_of<Reducer, T>().largest() > plan.tables().layout().slot_bytes) {
-    throw precondition_error(std::string(options) +
-                             ": slot_bytes is less than the size of one element");
+    throw precondition_error(
+        text_of({options, ": slot_bytes is less than the size of one element"}));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <blink/collective.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/text.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -30,21 +31,21 @@ enum class buffer_overlap : std::uint8_t {
 /// count:  elements of the whole buffer, or of one block where the collective has blocks
 /// Throws: precondition_error if a buffer that the rank needs is null, has more bytes than an address can
 ///         name, or overlaps the other one in another way than in place.
-[[nodiscard]] inline buffer_overlap check_buffers(collective kind, buffer_use use, int rank,
-                                                  int rank_count, void const* input, void* output,
-                                                  std::size_t count, std::size_t element_bytes) {
-  auto const refuse = [&](std::string const& what) {
-    throw precondition_error(std::string(to_text(kind)) + " on rank " + std::to_string(rank) +
-                             ": " + what);
+template <class = when_used>
+[[nodiscard]] buffer_overlap check_buffers(collective kind, buffer_use use, int rank,
+                                           int rank_count, void const* input, void* output,
+                                           std::size_t count, std::size_t element_bytes) {
+  auto const refuse = [&](std::initializer_list<text_piece> what) {
+    throw precondition_error(text_of({to_text(kind), " on rank ", rank, ": ", text_of(what)}));
   };
   auto const ranks = static_cast<std::size_t>(rank_count);
   if (count > std::numeric_limits<std::size_t>::max() / 2 / element_bytes / ranks) {
-    refuse("count " + std::to_string(count) + " times " + std::to_string(element_bytes) +
-           " bytes times " + std::to_string(ranks) + " ranks is more than an address can name");
+    refuse({"count ", count, " times ", element_bytes, " bytes times ", ranks,
+            " ranks is more than an address can name"});
   }
   if (count == 0) return buffer_overlap::none;
-  if (use.reads && input == nullptr) refuse("the input is null");
-  if (use.writes && output == nullptr) refuse("the output is null");
+  if (use.reads && input == nullptr) refuse({"the input is null"});
+  if (use.writes && output == nullptr) refuse({"the output is null"});
   if (!use.reads || !use.writes) return buffer_overlap::none;
   std::size_t const block = count * element_bytes;
   auto const own = block * static_cast<std::size_t>(rank);
@@ -56,10 +57,9 @@ enum class buffer_overlap : std::uint8_t {
   auto const in_bytes = has_input_blocks(kind) ? block * ranks : block;
   auto const out_bytes = has_output_blocks(kind) ? block * ranks : block;
   if (in < out + out_bytes && out < in + in_bytes) {
-    auto const distance =
-        in < out ? "output begins " + std::to_string(out - in) + " bytes behind the input"
-                 : "input begins " + std::to_string(in - out) + " bytes behind the output";
-    refuse("the buffers overlap and are not in place: the " + distance);
+    refuse({"the buffers overlap and are not in place: the ",
+            in < out ? "output begins " : "input begins ", in < out ? out - in : in - out,
+            in < out ? " bytes behind the input" : " bytes behind the output"});
   }
   return buffer_overlap::none;
 }

@@ -25,9 +25,9 @@
 #include <blink/collectives/zero_copy.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/text.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -45,10 +45,9 @@ template <session Me>
   int const rank = me.rank();
   collective_error const cause = me.failure();
   if (cause.rank == rank || cause.peer < 0) throw cause;
-  throw collective_error("rank " + std::to_string(rank) + ", " + std::string(to_text(kind)) +
-                             ": ended because: " + cause.what(),
-                         rank, cause.peer == rank ? cause.rank : cause.peer, cause.tree,
-                         cause.chunk, cause.disagrees);
+  throw collective_error(
+      text_of({"rank ", rank, ", ", to_text(kind), ": ended because: ", cause.what()}), rank,
+      cause.peer == rank ? cause.rank : cause.peer, cause.tree, cause.chunk, cause.disagrees);
 }
 
 /// One call on host threads: agree, cut, walk, and turn failure into an exception. It can begin anew
@@ -274,7 +273,8 @@ class collective_call {
     };
     constexpr std::size_t line = 128;
     auto const bytes = [&](lane const& here) {
-      std::size_t const all = std::min(here.chunk, here.count) * sizeof(accumulator_t<Reducer, T>);
+      std::size_t const most = here.chunk < here.count ? here.chunk : here.count;
+      std::size_t const all = most * sizeof(accumulator_t<Reducer, T>);
       return has_sums(here) ? (all + line - 1) / line * line : 0;
     };
     std::size_t needed = 0;

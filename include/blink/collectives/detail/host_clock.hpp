@@ -3,16 +3,17 @@
 
 #include <blink/config.hpp>
 
-#include <chrono>
 #include <cstdint>
+#include <ctime>
 
 namespace blink::inline BLINK_ABI::detail {
 
 /// Nanoseconds of a clock that does not jump and is the same for all processes of a machine.
 [[nodiscard]] inline std::uint64_t host_nanoseconds() {
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                        std::chrono::steady_clock::now().time_since_epoch())
-                                        .count());
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 /// Adds the nanoseconds for which it lives to a sum, if there is one.

@@ -4,7 +4,6 @@
 #include <blink/config.hpp>
 #include <blink/transports/world_options.hpp>
 
-#include <algorithm>
 #include <cstdint>
 
 namespace blink::inline BLINK_ABI::detail {
@@ -22,7 +21,7 @@ class idle_tests {
   [[nodiscard]] bool after_none(std::uint64_t time, patience_options const& limits) {
     if (last_ == 0) last_ = looked_ = time;
     std::uint64_t const most = static_cast<std::uint64_t>(limits.deadline.count()) / 16 + 1;
-    waited_ += std::min(time - last_, most);
+    waited_ += time - last_ < most ? time - last_ : most;
     last_ = time;
     if (time - looked_ < longest_nap(limits)) return false;
     looked_ = time;

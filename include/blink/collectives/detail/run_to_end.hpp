@@ -5,6 +5,7 @@
 #include <blink/collectives/session.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/text.hpp>
 
 #include <atomic>
 #include <string>
@@ -15,9 +16,8 @@ namespace blink::inline BLINK_ABI::detail {
 template <session Me>
 void expect_nothing_started(Me& me, collective kind) {
   if (me.holder().load(std::memory_order_acquire) == nullptr) return;
-  throw precondition_error("rank " + std::to_string(me.rank()) + " calls " +
-                           std::string(to_text(kind)) +
-                           " while calls that it has started have not ended");
+  throw precondition_error(text_of({"rank ", me.rank(), " calls ", to_text(kind),
+                                    " while calls that it has started have not ended"}));
 }
 
 /// A whole call that the caller waits for.

@@ -31,6 +31,7 @@ class write_search {
 
   /// The way for the next call.
   /// bytes: of its output  guess: to begin with
+  template <class = when_used>
   [[nodiscard]] write_way next(collective kind, std::size_t bytes, write_way guess) {
     if (bytes >= most_bytes) return guess;
     auto const& known = record_of(kind, bytes);
@@ -44,6 +45,7 @@ class write_search {
   }
 
   /// What a call took to move its chunks on this rank; 0 if it moved none: not counted.
+  template <class = when_used>
   void report(collective kind, std::size_t bytes, write_way way, std::uint64_t nanoseconds) {
     if (bytes >= most_bytes || nanoseconds == 0) return;
     auto& known = record_of(kind, bytes);
@@ -79,6 +81,7 @@ class write_search {
     return static_cast<write_way>((static_cast<std::uint32_t>(from) + places) % ways);
   }
 
+  template <class = when_used>
   record& record_of(collective kind, std::size_t bytes) {
     std::size_t octave = 0;
     for (; bytes > 1; bytes /= 2) ++octave;

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <blink/config.hpp>
+#include <blink/duration.hpp>
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 
 #if defined(__linux__)
@@ -14,7 +14,7 @@
 
 #include <ctime>
 #else
-#include <thread>
+#include <ctime>
 #endif
 
 namespace blink::inline BLINK_ABI::detail {
@@ -22,15 +22,15 @@ namespace blink::inline BLINK_ABI::detail {
 /// Sleeps until `wake` is called for `word`, for at most `longest`; not at all if it is no longer
 /// `expected`. The word may lie in memory of several processes. May also wake up for no reason.
 inline void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t expected,
-                     std::chrono::nanoseconds longest) {
-#if defined(__linux__)
+                     nanoseconds longest) {
   constexpr long long second = 1'000'000'000;
   timespec const time{static_cast<time_t>(longest.count() / second),
                       static_cast<long>(longest.count() % second)};
+#if defined(__linux__)
   syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, expected, &time, nullptr,
           0);
 #else
-  if (word.load() == expected) std::this_thread::sleep_for(longest);
+  if (word.load() == expected) nanosleep(&time, nullptr);
 #endif
 }
 

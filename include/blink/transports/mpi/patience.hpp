@@ -46,7 +46,7 @@ class mpi_patience {
     if (idle_ - options_.spins <= options_.yields || waited < shortest_yielding) {
       std::this_thread::yield();
     } else {
-      std::this_thread::sleep_for(std::min(waited / 8, options_.sleep));
+      std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(waited / 8, options_.sleep));
       notices_->look();  // costs nothing beside the nap, and who asks is answered soon
     }
     if (idle_ - options_.spins > std::max(options_.yields, 1)) --idle_;  // stays here

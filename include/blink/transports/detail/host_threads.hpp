@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/text.hpp>
+
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <utility>
+
+// Threads by POSIX: what is needed here of <thread> and <mutex>, which take as long to compile as all of the running
+// side.
+
+namespace blink::inline BLINK_ABI::detail {
+
+/// Lets others have the core.
+inline void yield_core() {
+  ::sched_yield();
+}
+
+/// How many threads run at once; 1 if the system does not say.
+[[nodiscard]] inline unsigned core_count() {
+  long const cores = ::sysconf(_SC_NPROCESSORS_ONLN);
+  return cores < 1 ? 1 : static_cast<unsigned>(cores);
+}
+
+/// One thread at a time holds it.
+class host_mutex {
+ public:
+  host_mutex() = default;
+  host_mutex(host_mutex const&) = delete;
+  host_mutex& operator=(host_mutex const&) = delete;
+  ~host_mutex() { ::pthread_mutex_destroy(&mutex_); }
+
+  /// Held as long as this lives.
+  class [[nodiscard]] hold {
+   public:
+    explicit hold(host_mutex& mutex) : mutex_(mutex.mutex_) { ::pthread_mutex_lock(&mutex_); }
+    hold(hold const&) = delete;
+    hold& operator=(hold const&) = delete;
+    ~hold() { ::pthread_mutex_unlock(&mutex_); }
+
+   private:
+    pthread_mutex_t& mutex_;
+  };
+
+ private:
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+};
+
+/// A thread that is waited for where this ends.
+class joined_thread {
+ public:
+  /// Throws: resource_error if the system has no thread to give.
+  /// Pre:    `work` throws nothing: what it throws ends the program.
+  template <class Work>
+  explicit joined_thread(Work work) {
+    auto* const own = new Work(std::move(work));
+    int const refusal = ::pthread_create(&thread_, nullptr, &run<Work>, own);
+    if (refusal == 0) return;
+    delete own;
+    throw resource_error(text_of({"a thread cannot be started: ", std::strerror(refusal)}));
+  }
+  joined_thread(joined_thread const&) = delete;
+  joined_thread& operator=(joined_thread const&) = delete;
+  ~joined_thread() { ::pthread_join(thread_, nullptr); }
+
+ private:
+  template <class Work>
+  static void* run(void* own) noexcept {
+    auto* const work = static_cast<Work*>(own);
+    (*work)();
+    delete work;
+    return nullptr;
+  }
+
+  pthread_t thread_{};
+};
+
+}  // namespace blink::inline BLINK_ABI::detail
