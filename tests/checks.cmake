@@ -54,6 +54,13 @@ if(BLINK_INSTALL AND NOT BLINK_SANITIZE)
                    -DCMAKE_PREFIX_PATH=${consumer}/prefix -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON)
   set_tests_properties(consumer.mpi.none PROPERTIES FIXTURES_REQUIRED installed
                        PASS_REGULAR_EXPRESSION "component mpi: no MPI library")
+  # What took a third of a second of every unit does not come back.
+  add_test(NAME package.includes
+           COMMAND ${CMAKE_CXX_COMPILER} -std=c++20 -M -I${PROJECT_SOURCE_DIR}/include
+                   ${PROJECT_SOURCE_DIR}/include/blink/collectives.hpp)
+  set_tests_properties(package.includes PROPERTIES
+    PASS_REGULAR_EXPRESSION "blink/collectives/all_reduce\\.hpp"
+    FAIL_REGULAR_EXPRESSION "/(chrono|thread|memory|mutex|algorithm|functional|sstream|iostream|map|future)[ \n]")
   # The running side needs the headers alone: no CMake, no Boost, no Eigen.
   set(compiler_plain_include ${CMAKE_CXX_COMPILER})
   find_program(BLINK_CLANG clang++-19)

@@ -8,9 +8,12 @@
 #include <blink/text.hpp>
 #include <blink/transports/barrier_mismatch.hpp>
 #include <blink/transports/follow_waits.hpp>
+#include <blink/transports/patience.hpp>
 #include <blink/transports/world_state.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 
@@ -23,14 +26,13 @@ namespace blink::inline BLINK_ABI {
 /// or has left; one that is between two calls; one that does not move, found by following who waits for
 /// whom, also in calls before this one.
 ///
-/// silent:  has the rank not said for long that it waits?
-/// call:    the number of the call
-/// seconds: how long it waited
-template <class Silent>
+/// call:  the number of the call
+/// waits: for how long it has waited, and whom it has not heard meanwhile
+template <class = when_used>
 [[nodiscard]] BLINK_COLD collective_error describe_stall(stall const& where, int rank,
                                                          world_state const& world,
-                                                         std::uint64_t call, double seconds,
-                                                         Silent const& silent) {
+                                                         std::uint64_t call,
+                                                         waiting_memory const& waits) {
   if (auto const difference = describe_difference(rank, world)) return *difference;
   using detail::text_of;
   using detail::text_piece;
@@ -39,7 +41,11 @@ template <class Silent>
     if (more.empty()) return text_of({"rank ", peer});
     return text_of({"rank ", peer, " (", more, ")"});
   };
-  auto const waited = text_of({" (waited ", seconds, " s)"});
+  auto const waited = text_of({" (waited ", static_cast<double>(waits.nanoseconds) * 1e-9, " s)"});
+  // Has the rank not said for long that it waits?
+  auto const silent = [&](int peer) {
+    return waits.has_listened && waits.beats[static_cast<std::size_t>(peer)] == world.beats(peer);
+  };
   auto const error = [&](int peer, std::initializer_list<text_piece> what) {
     return collective_error(
         text_of({"rank ", rank, ", ", to_text(where.kind), place_of(where), ": ", text_of(what)}),

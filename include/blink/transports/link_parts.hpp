@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/config.hpp>
+#include <blink/transports/failure_tellers.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/world_state.hpp>
 
@@ -17,6 +18,7 @@ struct link_parts {
       nullptr;  ///< by peer, private to the rank: the last call that it was found present in
   std::uint64_t call = 0;
   int rank = 0;
+  failure_tellers const* tell = nullptr;
 };
 
 }  // namespace blink::inline BLINK_ABI

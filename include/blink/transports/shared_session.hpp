@@ -11,15 +11,15 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/text.hpp>
-#include <blink/transports/barrier_mismatch.hpp>
-#include <blink/transports/describe_stall.hpp>
 #include <blink/transports/detail/counted.hpp>
 #include <blink/transports/detail/host_threads.hpp>
+#include <blink/transports/failure_tellers.hpp>
 #include <blink/transports/link_parts.hpp>
 #include <blink/transports/patience.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/rank_selection.hpp>
 #include <blink/transports/shown_bytes.hpp>
+#include <blink/transports/told_failures.hpp>
 #include <blink/transports/wire_tables.hpp>
 #include <blink/transports/world_options.hpp>
 #include <blink/transports/world_state.hpp>
@@ -47,6 +47,7 @@ class shared_session {
       waits.beats.resize(static_cast<std::size_t>(ranks));
     }
     std::vector<std::uint64_t> seen;  // see `link_parts`
+    failure_tellers const* tell = &told_failures<>;
     waiting_memory waits;
     Link link{};
     std::uint64_t call = 0;
@@ -82,7 +83,7 @@ class shared_session {
     own.shown = own.shows ? *shown : shown_bytes{};
     own.lanes = own.shows ? lane_list{} : plan.tables().lanes(rank_, own.kind);
     own.call = state_->enter(rank_, record, own.shown, options_->shown_bytes);
-    own.link = Link(link_parts{state_, &plan, own.seen.data(), own.call, rank_});
+    own.link = Link(link_parts{state_, &plan, own.seen.data(), own.call, rank_, own.tell});
     return state_->is_aborted(rank_) ? status::aborted : status::ok;
   }
   /// See `detail::showing_session`.
@@ -128,7 +129,7 @@ class shared_session {
       auto result = wait.after_none();
       int const missing = result == status::aborted ? -1 : first_missing(round, result);
       if (missing >= 0) {
-        state_->fail(rank_, describe_missing(round, missing));
+        own_->tell->missing(*state_, rank_, missing, round);
         result = status::timed_out;
       }
       if (result != status::ok) {  // a barrier to which all have come has ended well
@@ -139,17 +140,9 @@ class shared_session {
     return status::ok;
   }
   void fail(stall const& where) {
-    auto const& waits = own_->waits;
-    auto const seconds = static_cast<double>(waits.nanoseconds) * 1e-9;
-    state_->fail(rank_, describe_stall(where, rank_, *state_, own_->call, seconds, [&](int peer) {
-                   return waits.has_listened &&
-                          waits.beats[static_cast<std::size_t>(peer)] == state_->beats(peer);
-                 }));
+    own_->tell->stalled(*state_, rank_, where, own_->call, own_->waits);
   }
-  void fail(std::string const& why) {
-    state_->fail(rank_,
-                 {detail::text_of({"rank ", rank_, " gave up: ", why}), rank_, rank_, -1, -1});
-  }
+  void fail(std::string const& why) { own_->tell->gave_up(*state_, rank_, why); }
   void leave_after_failure() {
     if constexpr (reaching_transport<Link>) {
       state_->leave_after_failure(rank_, options_->waits.deadline, [] { detail::yield_core(); });
@@ -191,16 +184,6 @@ class shared_session {
       if (is_lost || result == status::timed_out) return peer;
     }
     return -1;
-  }
-
-  [[nodiscard]] BLINK_COLD collective_error describe_missing(std::uint64_t round,
-                                                             int missing) const {
-    if (auto const difference = describe_difference(rank_, *state_)) return *difference;
-    return {detail::text_of({"rank ", rank_, ", barrier ", round, ": rank ", missing,
-                             state_->is_gone(missing)    ? " has left without coming to it"
-                             : state_->has_died(missing) ? " has died before it"
-                                                         : " has not come to it in time"}),
-            rank_, missing, -1, -1};
   }
 
   world_state* state_;

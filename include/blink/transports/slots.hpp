@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/collective_error.hpp>
 #include <blink/collectives/counter.hpp>
 #include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
-#include <blink/text.hpp>
+#include <blink/transports/failure_tellers.hpp>
 #include <blink/transports/link_parts.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/wire.hpp>
@@ -13,7 +12,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 namespace blink::inline BLINK_ABI {
 
@@ -75,12 +73,7 @@ class slot_link {
     if (!world.has_entered(peer, parts_.call)) return false;
     if (world.called(parts_.rank, parts_.call).signature !=
         world.called(peer, parts_.call).signature) {
-      auto const& mine = world.signature(parts_.rank, parts_.call);
-      auto const& theirs = world.signature(peer, parts_.call);
-      world.fail(parts_.rank,
-                 {detail::text_of({"rank ", parts_.rank, " calls ", mine.operation(), ", call ",
-                                   parts_.call, ", with ", mine.difference(theirs, peer)}),
-                  parts_.rank, peer, -1, -1, true});
+      parts_.tell->unlike(world, parts_.rank, peer, parts_.call);
       return false;
     }
     parts_.seen[peer] = parts_.call;

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/stall.hpp>
+#include <blink/config.hpp>
+#include <blink/text.hpp>
+#include <blink/transports/barrier_mismatch.hpp>
+#include <blink/transports/describe_stall.hpp>
+#include <blink/transports/failure_tellers.hpp>
+#include <blink/transports/patience.hpp>
+#include <blink/transports/world_state.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace blink::inline BLINK_ABI {
+
+namespace detail {
+
+template <class = when_used>
+BLINK_COLD void tell_stalled(world_state& world, int rank, stall const& where, std::uint64_t call,
+                             waiting_memory const& waits) {
+  world.fail(rank, describe_stall(where, rank, world, call, waits));
+}
+
+template <class = when_used>
+BLINK_COLD void tell_unlike(world_state& world, int rank, int peer, std::uint64_t call) {
+  auto const& mine = world.signature(rank, call);
+  world.fail(rank, {text_of({"rank ", rank, " calls ", mine.operation(), ", call ", call, ", with ",
+                             mine.difference(world.signature(peer, call), peer)}),
+                    rank, peer, -1, -1, true});
+}
+
+template <class = when_used>
+BLINK_COLD void tell_missing(world_state& world, int rank, int peer, std::uint64_t round) {
+  if (auto const difference = describe_difference(rank, world)) {
+    world.fail(rank, *difference);
+    return;
+  }
+  world.fail(rank, {text_of({"rank ", rank, ", barrier ", round, ": rank ", peer,
+                             world.is_gone(peer)    ? " has left without coming to it"
+                             : world.has_died(peer) ? " has died before it"
+                                                    : " has not come to it in time"}),
+                    rank, peer, -1, -1});
+}
+
+template <class = when_used>
+BLINK_COLD void tell_given_up(world_state& world, int rank, std::string const& why) {
+  world.fail(rank, {text_of({"rank ", rank, " gave up: ", why}), rank, rank, -1, -1});
+}
+
+}  // namespace detail
+
+/// See `failure_tellers`.
+template <class = when_used>
+inline constexpr failure_tellers told_failures{&detail::tell_stalled<>, &detail::tell_unlike<>,
+                                               &detail::tell_missing<>, &detail::tell_given_up<>};
+
+}  // namespace blink::inline BLINK_ABI
