@@ -27,6 +27,7 @@ class text_piece {
   constexpr text_piece(unsigned long long number) : natural_(number), kind_(kind::natural) {}
   constexpr text_piece(double number) : real_(number), kind_(kind::real) {}
 
+  template <class = when_used>
   BLINK_COLD void append_to(std::string& text) const {
     if (kind_ == kind::words) {
       text.append(words_, size_);
@@ -55,7 +56,8 @@ class text_piece {
 
 /// `text_of({"rank ", rank, " calls ", name})`. Chains of `+` give the same; each makes a page of code and
 /// is compiled in every unit that could meet the error.
-[[nodiscard]] BLINK_COLD inline std::string text_of(std::initializer_list<text_piece> pieces) {
+template <class = when_used>
+[[nodiscard]] BLINK_COLD std::string text_of(std::initializer_list<text_piece> pieces) {
   std::string text;
   for (auto const& piece : pieces) piece.append_to(text);
   return text;

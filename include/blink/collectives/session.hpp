@@ -29,8 +29,8 @@ namespace detail {
 template <class S>
 using waits_of = decltype(std::declval<S&>().waits());
 
-[[noreturn]] BLINK_COLD inline void refuse_second_call(int rank, collective kind,
-                                                       collective present) {
+template <class = when_used>
+[[noreturn]] BLINK_COLD void refuse_second_call(int rank, collective kind, collective present) {
   throw precondition_error(text_of({"rank ", rank, " calls ", to_text(kind), " while its ",
                                     to_text(present), " has not ended"}));
 }

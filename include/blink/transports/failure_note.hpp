@@ -18,6 +18,7 @@ struct failure_note {
   bool disagrees;
   std::array<char, 1000> text;  // ends with a 0
 
+  template <class = when_used>
   void write(collective_error const& failure) {
     rank = failure.rank;
     peer = failure.peer;
@@ -27,6 +28,7 @@ struct failure_note {
     text = {};
     std::string_view(failure.what()).copy(text.data(), text.size() - 1);
   }
+  template <class = when_used>
   [[nodiscard]] collective_error read() const {
     return {text.data(), rank, peer, tree, chunk, disagrees};
   }

@@ -20,7 +20,8 @@ struct waiting_way {
 };
 
 /// ", tree 0, chunk 3 of 8"; empty if no lane is blocked.
-[[nodiscard]] inline std::string place_of(stall const& where) {
+template <class = when_used>
+[[nodiscard]] std::string place_of(stall const& where) {
   if (where.peer < 0) return {};
   return detail::text_of({", tree ", where.tree, ", chunk ", where.chunk, " of ", where.chunks});
 }

@@ -19,7 +19,8 @@ namespace blink::inline BLINK_ABI {
          bits(where.peer, 15) << 47 | bits(where.tree, 15) << 32 | bits(where.chunk, 32);
 }
 /// Empty for 0. Of the kind and the number of chunks nothing is kept.
-[[nodiscard]] inline std::optional<stall> unpack_stall(std::uint64_t word) {
+template <class = when_used>
+[[nodiscard]] std::optional<stall> unpack_stall(std::uint64_t word) {
   if (word == 0) return std::nullopt;
   auto const number = [&](int shift, int count) {
     return static_cast<long long>(word >> shift & ((std::uint64_t{1} << count) - 1)) - 1;

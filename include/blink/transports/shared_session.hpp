@@ -47,7 +47,7 @@ class shared_session {
       waits.beats.resize(static_cast<std::size_t>(ranks));
     }
     std::vector<std::uint64_t> seen;  // see `link_parts`
-    failure_tellers const* tell = &told_failures<>;
+    failure_tellers const* tell = &told_failures<Link>;
     waiting_memory waits;
     Link link{};
     std::uint64_t call = 0;

@@ -51,9 +51,10 @@ BLINK_COLD void tell_given_up(world_state& world, int rank, std::string const& w
 
 }  // namespace detail
 
-/// See `failure_tellers`.
-template <class = when_used>
-inline constexpr failure_tellers told_failures{&detail::tell_stalled<>, &detail::tell_unlike<>,
-                                               &detail::tell_missing<>, &detail::tell_given_up<>};
+/// See `failure_tellers`. Of whatever type whoever uses it depends on: so it is made when that is known.
+template <class User>
+inline constexpr failure_tellers told_failures{
+    &detail::tell_stalled<User>, &detail::tell_unlike<User>, &detail::tell_missing<User>,
+    &detail::tell_given_up<User>};
 
 }  // namespace blink::inline BLINK_ABI

@@ -95,17 +95,17 @@ class basic_world {
     std::vector<detail::counted<shared_by_group>> teams;
     for (int rank = 0; rank < ranks; ++rank) state_.set_gone(rank, false);
     {
-      std::vector<detail::counted<detail::joined_thread>> threads;
+      detail::joined_threads threads(thrown.size());
       for (int rank = 0; rank < ranks; ++rank) {
         auto& own_team =
             *teams.emplace_back(detail::counted<shared_by_group>::make(options_.team_size));
         auto const shared = detail::counted<typename context::rank_part>::make(ranks);
         for (int thread = 0; thread < threads_each; ++thread) {
           auto& failure = thrown[static_cast<std::size_t>(rank * threads_each + thread)];
-          threads.push_back(detail::counted<detail::joined_thread>::make([&, rank, thread, shared] {
+          threads.start([&, rank, thread, shared] {
             context here(*this, rank, make_group(own_team, thread), shared);
             run_one(function, here, failure);
-          }));
+          });
         }
       }
     }

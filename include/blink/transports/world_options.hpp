@@ -54,7 +54,8 @@ struct world_options {
 };
 
 /// Throws: precondition_error if an option is out of range.
-inline void validate(world_options const& options) {
+template <class = when_used>
+void validate(world_options const& options) {
   expects(options.window >= 1, "world_options: window >= 1");
   expects(options.slot_bytes >= 1, "world_options: slot_bytes >= 1");
   expects(options.team_size >= 1, "world_options: team_size >= 1");
@@ -85,7 +86,8 @@ template <transport Link>
 }
 
 /// Throws: precondition_error if the schedule is for another number of ranks.
-inline void expect_ranks(schedule const& plan, int rank_count) {
+template <class = when_used>
+void expect_ranks(schedule const& plan, int rank_count) {
   if (plan.rank_count == rank_count) return;
   throw precondition_error(
       detail::text_of({"schedule: for ", plan.rank_count, " ranks, the world has ", rank_count}));

@@ -44,6 +44,7 @@ class world_state {
   /// For ranks of this process.
   ///
   /// Throws: precondition_error beyond 65536 ranks.
+  template <class = when_used>
   explicit world_state(int rank_count)
       : rank_count_(rank_count), own_(memory_source{}, bytes(rank_count)) {
     expects(rank_count <= 1 << rank_bits, "world_state: at most 65536 ranks");
@@ -140,6 +141,7 @@ class world_state {
   /// ranks; the first failure of the earliest call is the one that is told.
   ///
   /// rank: who says so; its note is complete before it counts, so a rank that dies here does no harm
+  template <class = when_used>
   void fail(int rank, collective_error const& failure) {
     std::uint64_t const call = present_call(rank);
     std::uint64_t before = head_->failure.load();
@@ -152,6 +154,7 @@ class world_state {
     }
     ring_all();
   }
+  template <class = when_used>
   [[nodiscard]] collective_error failure() const {
     std::uint64_t const told = head_->failure.load();
     if (told == 0) return {"no failure", -1, -1, -1, -1};
@@ -193,6 +196,7 @@ class world_state {
   [[nodiscard]] bool has_died(int rank) const {
     return signs_ != nullptr && signs_->has_died(rank);
   }
+  template <class = when_used>
   [[nodiscard]] std::string describe(int rank) const {
     return signs_ == nullptr ? std::string() : signs_->describe(rank);
   }
@@ -296,6 +300,7 @@ class world_state {
 
   /// For whom a rank says that it waits; `peer` is -1 if it does not wait for a single one. Empty: it
   /// does not say that it waits. See `pack_stall` for what is kept.
+  template <class = when_used>
   [[nodiscard]] std::optional<stall> waiting(int rank) const {
     return unpack_stall(at(rank).waits_for.load(std::memory_order_relaxed));
   }

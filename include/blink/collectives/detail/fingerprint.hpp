@@ -30,10 +30,12 @@ class fingerprint {
     add(std::uint64_t{text.size()});
     for (char const letter : text) add(static_cast<std::uint64_t>(letter));
   }
+  template <class = when_used>
   void add(std::vector<int> const& numbers) {
     add(std::uint64_t{numbers.size()});
     for (int const number : numbers) add(static_cast<std::uint64_t>(number));
   }
+  template <class = when_used>
   void add(std::vector<std::vector<int>> const& lists) {
     add(std::uint64_t{lists.size()});
     for (auto const& list : lists) add(list);

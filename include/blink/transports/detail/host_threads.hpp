@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -52,22 +53,29 @@ class host_mutex {
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
 };
 
-/// A thread that is waited for where this ends.
-class joined_thread {
+/// Threads that are waited for where this ends.
+class joined_threads {
  public:
-  /// Throws: resource_error if the system has no thread to give.
-  /// Pre:    `work` throws nothing: what it throws ends the program.
-  template <class Work>
-  explicit joined_thread(Work work) {
-    auto* const own = new Work(std::move(work));
-    int const refusal = ::pthread_create(&thread_, nullptr, &run<Work>, own);
-    if (refusal == 0) return;
-    delete own;
-    throw resource_error(text_of({"a thread cannot be started: ", std::strerror(refusal)}));
+  explicit joined_threads(std::size_t most) : threads_(new pthread_t[most]) {}
+  joined_threads(joined_threads const&) = delete;
+  joined_threads& operator=(joined_threads const&) = delete;
+  ~joined_threads() {
+    while (count_ > 0) ::pthread_join(threads_[--count_], nullptr);
+    delete[] threads_;
   }
-  joined_thread(joined_thread const&) = delete;
-  joined_thread& operator=(joined_thread const&) = delete;
-  ~joined_thread() { ::pthread_join(thread_, nullptr); }
+
+  /// Throws: resource_error if the system has no thread to give.
+  /// Pre:    fewer than `most` have been started; `work` throws nothing: what it throws ends the program.
+  template <class Work>
+  void start(Work work) {
+    auto* const own = new Work(std::move(work));
+    int const refusal = ::pthread_create(threads_ + count_, nullptr, &run<Work>, own);
+    if (refusal != 0) {
+      delete own;
+      throw resource_error(text_of({"a thread cannot be started: ", std::strerror(refusal)}));
+    }
+    ++count_;
+  }
 
  private:
   template <class Work>
@@ -78,7 +86,8 @@ class joined_thread {
     return nullptr;
   }
 
-  pthread_t thread_{};
+  pthread_t* threads_;
+  std::size_t count_ = 0;
 };
 
 }  // namespace blink::inline BLINK_ABI::detail
