@@ -112,6 +112,8 @@ class wire_tables {
   BLINK_COLD void make_ends(schedule const& plan);
   template <class = when_used>
   void make_lanes(schedule const& plan);
+  // Not in a template: there nvcc 13 takes placement of what is aligned for an allocation.
+  static void begin(wire_counters* at) { new (at) wire_counters; }
   [[nodiscard]] bool has_tables(int rank) const {
     return layout_.only_rank < 0 || rank == layout_.only_rank;
   }
@@ -222,7 +224,7 @@ void wire_tables::begin_at_zero(schedule const& plan) {
     }
   }
   for (std::uint32_t number = 0; number < wire_count_; ++number) {
-    if (wires_[number].counters != nullptr) new (wires_[number].counters) wire_counters;
+    if (wires_[number].counters != nullptr) begin(wires_[number].counters);
   }
 }
 
