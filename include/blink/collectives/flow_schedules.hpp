@@ -7,7 +7,6 @@
 #include <blink/text.hpp>
 
 #include <cstddef>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -8,8 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
-#include <string>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
@@ -161,7 +161,7 @@ template <class = when_used>
 BLINK_COLD void validate_shares(schedule const& plan) {
   if (plan.shares.empty()) return;
   auto const fail = [](std::initializer_list<text_piece> what) {
-    throw precondition_error("schedule: " + text_of(what));
+    throw precondition_error(text_of({"schedule: ", text_of(what)}));
   };
   if (plan.is_one_shot) fail({"shares, and one-shot: then each tree carries the whole buffer"});
   if (plan.shares.size() != static_cast<std::size_t>(plan.rank_count)) {
@@ -189,7 +189,7 @@ BLINK_COLD void validate_shares(schedule const& plan) {
 template <class = when_used>
 BLINK_COLD void validate(schedule const& plan) {
   auto const fail = [](std::initializer_list<detail::text_piece> what) {
-    throw precondition_error("schedule: " + detail::text_of(what));
+    throw precondition_error(detail::text_of({"schedule: ", detail::text_of(what)}));
   };
   if (plan.rank_count < 1) fail({plan.rank_count, " ranks, expected at least one"});
   if (plan.trees.empty()) fail({"no trees, expected at least one"});

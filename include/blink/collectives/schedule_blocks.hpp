@@ -9,7 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
+#include <initializer_list>
 #include <vector>
 
 namespace blink::inline BLINK_ABI {

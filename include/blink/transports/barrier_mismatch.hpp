@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 // Ranks of which one calls a barrier and another one a collective: calls are compared as they are entered, but barriers
 // leave no record.

@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
-#include <string>
 
 namespace blink::inline BLINK_ABI {
 

@@ -13,7 +13,7 @@ class world_state;
 struct waiting_memory;
 
 /// How a rank makes its call fail on all ranks that share memory with it, with a text that says why: what there is to say
-/// is as much code as a call. Through this table it is compiled where ranks are made (`told_failures`), and not in each unit
+/// is a third as much code as a call. Through this table it is compiled where ranks are made (`told_failures`), and not in each unit
 /// that calls something.
 struct failure_tellers {
   /// It gives up waiting.

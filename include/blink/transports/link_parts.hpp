@@ -18,7 +18,7 @@ struct link_parts {
       nullptr;  ///< by peer, private to the rank: the last call that it was found present in
   std::uint64_t call = 0;
   int rank = 0;
-  failure_tellers const* tell = nullptr;
+  failure_tellers const* tell = nullptr;  ///< for ranks that have called something else
 };
 
 }  // namespace blink::inline BLINK_ABI

@@ -14,6 +14,7 @@
 #include <blink/transports/world_options.hpp>
 #include <blink/transports/world_state.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -17,13 +17,13 @@ namespace blink::inline BLINK_ABI {
 
 namespace detail {
 
-template <class = when_used>
+template <class>
 BLINK_COLD void tell_stalled(world_state& world, int rank, stall const& where, std::uint64_t call,
                              waiting_memory const& waits) {
   world.fail(rank, describe_stall(where, rank, world, call, waits));
 }
 
-template <class = when_used>
+template <class>
 BLINK_COLD void tell_unlike(world_state& world, int rank, int peer, std::uint64_t call) {
   auto const& mine = world.signature(rank, call);
   world.fail(rank, {text_of({"rank ", rank, " calls ", mine.operation(), ", call ", call, ", with ",
@@ -31,7 +31,7 @@ BLINK_COLD void tell_unlike(world_state& world, int rank, int peer, std::uint64_
                     rank, peer, -1, -1, true});
 }
 
-template <class = when_used>
+template <class>
 BLINK_COLD void tell_missing(world_state& world, int rank, int peer, std::uint64_t round) {
   if (auto const difference = describe_difference(rank, world)) {
     world.fail(rank, *difference);
@@ -44,7 +44,7 @@ BLINK_COLD void tell_missing(world_state& world, int rank, int peer, std::uint64
                     rank, peer, -1, -1});
 }
 
-template <class = when_used>
+template <class>
 BLINK_COLD void tell_given_up(world_state& world, int rank, std::string const& why) {
   world.fail(rank, {text_of({"rank ", rank, " gave up: ", why}), rank, rank, -1, -1});
 }

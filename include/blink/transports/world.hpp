@@ -119,7 +119,8 @@ class basic_world {
       if (known.members == members) return known.world;
     }
     auto world = detail::counted<basic_world>::make(static_cast<int>(members.size()), options_);
-    return parts_.push_back({members, world}), world;
+    parts_.push_back({members, world});
+    return world;
   }
   /// Internal: what contexts refer to.
   [[nodiscard]] world_state& state() { return state_; }

@@ -13,7 +13,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 namespace blink::inline BLINK_ABI {
 

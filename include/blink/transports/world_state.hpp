@@ -168,7 +168,7 @@ class world_state {
   template <class Pause>
   void leave_after_failure(int rank, nanoseconds longest, Pause const& pause) {
     leave(rank);
-    auto const end = detail::host_nanoseconds() + static_cast<std::uint64_t>(longest.count());
+    auto const end = time_after(longest);
     for (int peer = 0; peer < rank_count(); ++peer) {
       while (at(peer).is_inside.load() == at_work) {
         if (has_died(peer) || detail::host_nanoseconds() > end) break;
@@ -232,11 +232,11 @@ class world_state {
       }
       return sum;
     };
-    auto end = detail::host_nanoseconds() + static_cast<std::uint64_t>(longest.count());
+    auto end = time_after(longest);
     std::uint64_t moved = moves();
     for (int peer = 0; peer < rank_count();) {
       if (auto const now = moves(); std::exchange(moved, now) != now) {
-        end = detail::host_nanoseconds() + static_cast<std::uint64_t>(longest.count());
+        end = time_after(longest);
       }
       if (head_->decided_by.load() != 0 || detail::host_nanoseconds() > end) break;
       if (is_settled(peer)) {
@@ -369,6 +369,10 @@ class world_state {
     alignas(128) std::atomic<std::uint64_t> arrivals;  // at barriers, of all ranks
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+  [[nodiscard]] static std::uint64_t time_after(nanoseconds span) {
+    return detail::host_nanoseconds() + static_cast<std::uint64_t>(span.count());
+  }
 
   static constexpr int rank_bits = 16;
   [[nodiscard]] static constexpr std::uint64_t call_of(std::uint64_t failure) {

@@ -8,8 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
-#include <string>
 
 namespace blink::inline BLINK_ABI::detail {
 

@@ -8,7 +8,6 @@
 #include <blink/text.hpp>
 
 #include <atomic>
-#include <string>
 
 namespace blink::inline BLINK_ABI::detail {
 

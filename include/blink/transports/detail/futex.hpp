@@ -6,15 +6,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <ctime>
 
 #if defined(__linux__)
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <ctime>
-#else
-#include <ctime>
 #endif
 
 namespace blink::inline BLINK_ABI::detail {
