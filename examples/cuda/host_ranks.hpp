@@ -54,9 +54,9 @@ std::vector<std::vector<T>> all_reduce_on_host(blink::schedule const& plan,
       for (std::size_t k = 0; k < lanes.count; ++k) {
         auto& work = works[own][k];
         work.here = lanes.first + k;
-        prepared.set_call<blink::scheduled_chunks>(
-            *work.here, kind, prepared.equal_block(*work.here, kind, in[own].size()),
-            blink::sizes_of<reducer, T>(), blink::order_of<reducer>, layout.slot_bytes);
+        prepared.set_call(*work.here, kind, prepared.equal_block(*work.here, kind, in[own].size()),
+                          blink::sizes_of<reducer, T>(), blink::order_of<reducer>,
+                          &blink::cut_by<blink::scheduled_chunks>, layout.slot_bytes);
         work.link.wires = prepared.tables().wires();
         work.link.abort = &abort;
         work.link.bytes_of_slot = prepared.tables().layout().slot_bytes;

@@ -28,8 +28,8 @@ struct receiver {
   explicit receiver(int ranks)
       : prepared(blink::chain_schedule(ranks, 0), layout(), {}),
         here(*prepared.tables().lanes(1, blink::collective::broadcast).first) {
-    prepared.set_call<blink::scheduled_chunks>(here, blink::collective::broadcast, {0, 0, count},
-                                               {4, 4}, blink::order_of<blink::sum>);
+    prepared.set_call(here, blink::collective::broadcast, {0, 0, count}, {4, 4},
+                      blink::order_of<blink::sum>, &blink::cut_by<blink::scheduled_chunks>);
     link.wires = prepared.tables().wires();
     link.abort = &abort;
     link.bytes_of_slot = prepared.tables().layout().slot_bytes;

@@ -155,8 +155,8 @@ class emulated_device {
   void set_call(blink::lane& here, blink::collective kind, std::size_t count) {
     auto const sizes = blink::sizes_of<Reducer, T>();
     auto const block = prepared_.equal_block(here, kind, count);
-    prepared_.template set_call<blink::scheduled_chunks>(here, kind, block, sizes,
-                                                         blink::order_of<Reducer>);
+    prepared_.set_call(here, kind, block, sizes, blink::order_of<Reducer>,
+                       &blink::cut_by<blink::scheduled_chunks>);
   }
   Link link_of(int rank, std::vector<void const*> const& inputs,
                std::vector<void*> const& outputs) {

@@ -83,7 +83,8 @@ class sparse_call final : public staged_call {
                                ": the data is null");
     }
     if (mask.count() > 0) expect_reachable(me, data);
-    expect_runs<T, Reducer>(plan, me.rank_count(), "world_options");
+    expect_runs(plan, sizes_of<Reducer, T>(), is_commutative<Reducer>, me.rank_count(),
+                "world_options");
   }
 
  private:

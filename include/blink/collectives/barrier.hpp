@@ -6,7 +6,7 @@
 #include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/detail/run_collective.hpp>
-#include <blink/collectives/detail/run_to_end.hpp>
+#include <blink/collectives/detail/steps_of_calls.hpp>
 #include <blink/collectives/schedule_source.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/collectives/status.hpp>
@@ -48,9 +48,9 @@ template <session Me>
 void barrier(Me& me) {
   if constexpr (detail::counting_session<Me>) {
     bool const leads = me.group().thread_rank() == 0;
-    if (leads) detail::expect_nothing_started(me, collective::barrier);
+    if (leads) detail::steps_of(me).expect_free(me, collective::barrier);
     bool const is_ok = me.group().from_leader(!leads || me.wait_for_all() == status::ok);
-    if (!is_ok) detail::throw_failure(me, collective::barrier);
+    if (!is_ok) detail::steps_of(me).throw_failure(me, collective::barrier);
   } else {
     barrier(me, me.prepare(binomial_schedule(me.rank_count(), 0)));
   }

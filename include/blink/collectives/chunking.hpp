@@ -45,4 +45,12 @@ struct fixed_chunks {
 static_assert(chunking<fixed_chunks<1024>>);
 static_assert(!chunking<int>);
 
+/// A policy as a function, for what is compiled once for all of them.
+using chunk_cutter = std::size_t (*)(chunk_request const&);
+
+template <chunking C>
+[[nodiscard]] constexpr std::size_t cut_by(chunk_request const& request) {
+  return C::elements(request);
+}
+
 }  // namespace blink::inline BLINK_ABI

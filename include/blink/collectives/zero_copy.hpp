@@ -51,19 +51,20 @@ concept zero_copy_transport =
 ///
 /// reduces:         does the call combine?
 /// changes_results: are results changed on this rank, so that they are not what it hands on?
+/// buffers:         as bytes, of elements of `element_bytes`
 /// Time:            O(wires of the lane).
-template <class T, zero_copy_transport Link>
+template <zero_copy_transport Link>
 void lend_buffers(Link const link, lane& here, bool reduces, bool changes_results,
-                  call_buffers<T> const& buffers) {
-  std::size_t const bytes = (here.chunk < here.count ? here.chunk : here.count) * sizeof(T);
+                  call_buffers<std::byte> const& buffers, std::size_t element_bytes) {
+  std::size_t const bytes = (here.chunk < here.count ? here.chunk : here.count) * element_bytes;
   if (bytes == 0 || bytes < link.least_lent()) {
     return;
   }
-  auto const run_of = [&](T const* buffer, std::size_t begin, wire_end const& end) {
+  auto const run_of = [&](std::byte const* buffer, std::size_t begin, wire_end const& end) {
     // Outputs are written and inputs are not; which of both it is says the passage.
-    auto* const first = reinterpret_cast<std::byte*>(const_cast<T*>(buffer + begin));
-    return chunk_run{first, here.stride * sizeof(T), here.chunk * sizeof(T), here.count * sizeof(T),
-                     end.first};
+    auto* const first = const_cast<std::byte*>(buffer + begin * element_bytes);
+    return chunk_run{first, here.stride * element_bytes, here.chunk * element_bytes,
+                     here.count * element_bytes, end.first};
   };
   auto const input = [&](auto const& end) { return run_of(buffers.input, here.input_begin, end); };
   auto const output = [&](auto const& end) {
@@ -71,7 +72,8 @@ void lend_buffers(Link const link, lane& here, bool reduces, bool changes_result
   };
   // Where there is an own input.
   auto const is_one_place = [&] {
-    return buffers.input + here.input_begin == buffers.output + here.output_begin;
+    return buffers.input + here.input_begin * element_bytes ==
+           buffers.output + here.output_begin * element_bytes;
   };
   for (std::uint32_t k = 0; k < here.in_count; ++k) {
     auto& end = here.in[k];
@@ -80,7 +82,7 @@ void lend_buffers(Link const link, lane& here, bool reduces, bool changes_result
     link.lend_to_receive(end.wire, output(end), reduces && is_one_place());
   }
   bool const leads_up = here.is_reduce && !here.is_root;
-  bool const lends_input = here.count * sizeof(T) <= link.most_lent_input();
+  bool const lends_input = here.count * element_bytes <= link.most_lent_input();
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
     auto& end = here.out[k];
     bool const is_input = end.sender_is_source && (leads_up ? !end.is_partial : !reduces);

@@ -3,7 +3,9 @@
 
 #include <blink/collective.hpp>
 #include <blink/collectives/collective_error.hpp>
+#include <blink/collectives/detail/call_frame.hpp>
 #include <blink/collectives/detail/shown_inputs.hpp>
+#include <blink/collectives/detail/steps_of_calls.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/collectives/status.hpp>
@@ -123,6 +125,9 @@ class basic_mpi_session {
   [[nodiscard]] lone_thread group() const { return {}; }
   [[nodiscard]] world_options const& options() const { return options_; }
   [[nodiscard]] Link const& link() const { return link_; }
+
+  /// See `detail::call_steps`.
+  [[nodiscard]] detail::call_steps<basic_mpi_session> const& steps() const { return *steps_; }
 
   /// Allocates what calls along `plan` need; the same schedule again returns the same object.
   ///
@@ -371,6 +376,7 @@ class basic_mpi_session {
     static_cast<void>(state_.release());
   }
 
+  detail::call_steps<basic_mpi_session> const* steps_ = &detail::steps_of_calls<basic_mpi_session>;
   world_options options_;
   bool is_leaving_ = false;
   bool shows_ = false;  // in the present call
@@ -385,5 +391,6 @@ class basic_mpi_session {
 /// Ranks of an MPI communicator.
 using mpi_session = basic_mpi_session<mpi_link>;
 static_assert(detail::showing_session<mpi_session>);
+static_assert(detail::steps_carrying_session<mpi_session>);
 
 }  // namespace blink::inline BLINK_ABI

@@ -38,6 +38,8 @@ struct waiting_memory {
   std::uint64_t nanoseconds = 0;     ///< for how long it has waited
 };
 
+class host_patience;
+
 /// What a host thread waits in: one rank's present call.
 struct waiting_place {
   world_state* world = nullptr;
@@ -46,6 +48,8 @@ struct waiting_place {
   int rank = 0;
   collective kind = collective::broadcast;
   lane_list lanes{};
+  /// `host_patience::wait_long`, from where it is compiled: where ranks are made, and not in each unit that calls.
+  status (*wait_long)(host_patience&) = nullptr;
 };
 
 /// Waits of a host thread: spin, then yield, then sleep until something happens, until the deadline
@@ -73,17 +77,25 @@ class host_patience {
       pause();
       return status::ok;
     }
+    return place_.wait_long(*this);
+  }
+
+  /// Yields, then sleeps.
+  template <class = when_used>
+  [[nodiscard]] static status wait_long(host_patience& me) {
     std::uint64_t const time = now();
-    if (idle_ == options_.spins + 1) idle_since_ = time;
-    if (idle_ - options_.spins <= options_.yields && time - idle_since_ < longest_yielding) {
+    if (me.idle_ == me.options_.spins + 1) me.idle_since_ = time;
+    int const long_idle = me.idle_ - me.options_.spins;
+    if (long_idle <= me.options_.yields && time - me.idle_since_ < longest_yielding) {
       detail::yield_core();
       return status::ok;
     }
-    if (idle_ - options_.spins > 1) --idle_;  // stays here, and not where the waiting began
-    return sleep(time);
+    if (long_idle > 1) --me.idle_;  // stays here, and not where the waiting began
+    return me.sleep(time);
   }
 
   /// See `tested_patience`.
+  template <class = when_used>
   [[nodiscard]] status after_idle_tests(std::uint64_t nanoseconds) {
     say_that_it_waits();
     return look(nanoseconds);
@@ -114,6 +126,7 @@ class host_patience {
   static constexpr std::uint64_t longest_yielding = 1'000'000;  // nanoseconds
 
   // Every other time it only says that it will sleep, and looks at its lanes again.
+  template <class = when_used>
   [[nodiscard]] status sleep(std::uint64_t time) {
     auto& world = *place_.world;
     if (!is_down_) {
@@ -128,11 +141,13 @@ class host_patience {
     return look(time - idle_since_);
   }
 
+  template <class = when_used>
   void say_that_it_waits() {
     place_.world->set_waiting(place_.rank,
                               find_stall(place_.kind, place_.lanes.first, place_.lanes.count));
   }
   // Is this in vain, after so many nanoseconds?
+  template <class = when_used>
   [[nodiscard]] status look(std::uint64_t waited) {
     auto& world = *place_.world;
     auto& memory = *place_.memory;

@@ -170,12 +170,13 @@ class prepared_schedule {
   /// block: of which the tree carries a part
   /// sizes: of elements, and of partial results on wires (`sizes_of`)
   /// order: with `shape` the chunks are the tree's shares of the periods
+  /// cut:   the chunking policy (`cut_by`)
   /// chunk_bytes: instead of what the schedule says; 0: that
   /// Time:  O(wires of the lane).
-  template <chunking Chunks>
+  template <class = when_used>
   void set_call(lane& here, collective kind, block_range const& block, element_sizes const& sizes,
-                order_promise order, std::size_t chunk_bytes = 0) const {
-    parts_.template set<Chunks>(here, kind, block, sizes, order, chunk_bytes);
+                order_promise order, chunk_cutter cut, std::size_t chunk_bytes = 0) const {
+    parts_.set(here, kind, block, sizes, order, cut, chunk_bytes);
     if (kind == collective::barrier) here.chunks = 1;  // a message without elements
     set_passages(here, tables_.layout().reaches, has_reduce_phase(kind), sizes);
   }

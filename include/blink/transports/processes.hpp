@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/detail/call_frame.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
+#include <blink/collectives/detail/steps_of_calls.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/collectives/thread_group.hpp>
@@ -147,6 +149,9 @@ class basic_process_world : public shared_session<Link, lone_thread> {
     }
   }
 
+  /// See `detail::call_steps`.
+  [[nodiscard]] detail::call_steps<basic_process_world> const& steps() const { return *steps_; }
+
   /// Allocates what calls along `plan` need; the same schedule again returns the same object.
   ///
   /// Time:   O(T V) and the allocation; O(size of the schedules prepared before) if known.
@@ -235,11 +240,14 @@ class basic_process_world : public shared_session<Link, lone_thread> {
         parts_(std::move(parts)) {}
 
   std::unique_ptr<detail::process_parts> parts_;
+  detail::call_steps<basic_process_world> const* steps_ =
+      &detail::steps_of_calls<basic_process_world>;
 };
 
 /// A rank that is a process: `blink::process_world me; blink::all_reduce(me, …);`
 using process_world = basic_process_world<>;
 static_assert(session<process_world>);
+static_assert(detail::steps_carrying_session<process_world>);
 
 /// The same for buffers from `allocate`: as quick as threads.
 using direct_process_world = basic_process_world<direct_link>;

@@ -48,6 +48,7 @@ class shared_session {
     }
     std::vector<std::uint64_t> seen;  // see `link_parts`
     failure_tellers const* tell = &told_failures<Link>;
+    status (*wait_long)(host_patience&) = &host_patience::wait_long<Link>;
     waiting_memory waits;
     Link link{};
     std::uint64_t call = 0;
@@ -95,7 +96,7 @@ class shared_session {
   }
   [[nodiscard]] host_patience waits() const {
     return {waits_over<Link>(options_->waits),
-            {state_, &own_->waits, own_->call, rank_, own_->kind, own_->lanes}};
+            {state_, &own_->waits, own_->call, rank_, own_->kind, own_->lanes, own_->wait_long}};
   }
 
   /// Everyone has to come: records are reused afterwards.

@@ -14,6 +14,7 @@ using threads_link = direct_link;
 /// A world whose ranks are threads: `thread_world world(4); world.run([&](auto& me) { … });`
 using thread_world = basic_world<threads_link>;
 BLINK_MODELS(session<thread_world::context>);
+BLINK_MODELS(detail::steps_carrying_session<thread_world::context>);
 BLINK_MODELS(!session<thread_world>);  // a world is not yet one of its ranks
 
 }  // namespace blink::inline BLINK_ABI

@@ -54,14 +54,14 @@ class tree_parts {
 
   /// Sets which elements a lane carries in a call, and in which chunks; see
   /// `prepared_schedule::set_call`.
-  template <chunking Chunks>
+  template <class = when_used>
   void set(lane& here, collective kind, block_range const& block, element_sizes const& sizes,
-           order_promise order, std::size_t chunk_bytes) const {
+           order_promise order, chunk_cutter cut, std::size_t chunk_bytes) const {
     auto const& share = share_of(trees_[here.tree], kind);
     std::size_t const begin =
         order == order_promise::shape
             ? take_periods(here, share, room_, block.count, sizes)
-            : set_chunks<Chunks>(here, share, kind, block.count, sizes, chunk_bytes);
+            : set_chunks(here, share, kind, block.count, sizes, cut, chunk_bytes);
     here.input_begin = block.input_begin + begin;
     here.output_begin = block.output_begin + begin;
     here.chunks = (here.count + here.chunk - 1) / here.chunk;
@@ -99,16 +99,17 @@ class tree_parts {
   }
 
   /// One part of the buffer in chunks. Returns where it begins.
-  template <chunking Chunks>
+  template <class = when_used>
   std::size_t set_chunks(lane& here, tree_share const& share, collective kind, std::size_t count,
-                         element_sizes const& sizes, std::size_t chunk_bytes) const {
+                         element_sizes const& sizes, chunk_cutter cut,
+                         std::size_t chunk_bytes) const {
     std::size_t const begin = take_part(here, share, count, sizes);
     // Chunks are as large as they are on the wires that carry the larger of both.
     std::size_t const element_bytes = sizes.largest();
     std::size_t const scheduled =
         chunk_bytes != 0 ? chunk_bytes
                          : scheduled_bytes(here.tree, kind, here.count * element_bytes);
-    cut_part(here, room_, sizes, Chunks::elements({here.count, element_bytes, scheduled}));
+    cut_part(here, room_, sizes, cut({here.count, element_bytes, scheduled}));
     return begin;
   }
 

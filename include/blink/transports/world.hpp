@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/detail/call_frame.hpp>
+#include <blink/collectives/detail/steps_of_calls.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/collectives/thread_group.hpp>
 #include <blink/collectives/transport.hpp>
@@ -207,6 +209,9 @@ class rank_context : public shared_session<Link, Group> {
     requires std::same_as<Group, lone_thread>
       : rank_context(*offered, part.rank) {}
 
+  /// See `detail::call_steps`.
+  [[nodiscard]] detail::call_steps<rank_context> const& steps() const { return *steps_; }
+
   /// See `basic_world::prepare`.
   prepared_schedule& prepare(schedule const& plan) const { return world_->prepare(plan); }
 
@@ -240,6 +245,7 @@ class rank_context : public shared_session<Link, Group> {
   }
 
   world* world_;
+  detail::call_steps<rank_context> const* steps_ = &detail::steps_of_calls<rank_context>;
   detail::counted<presence> presence_;
 };
 

@@ -6,7 +6,9 @@
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/detail/check_buffers.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
+#include <blink/collectives/epilogue.hpp>
 #include <blink/collectives/lane.hpp>
+#include <blink/collectives/order.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/schedule_blocks.hpp>
 #include <blink/config.hpp>
@@ -18,6 +20,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 #include <type_traits>
 #include <typeinfo>
@@ -43,10 +46,14 @@ template <class... Types>
 [[nodiscard]] std::uint64_t fingerprint_of_types() {
   static std::uint64_t const result = [] {
     fingerprint all;
-    all.add(names_of<Types...>());
+    for (std::string_view const name : {
+             names_of<Types...>(),
 #if defined(__cpp_rtti)
-    (all.add(std::string_view(typeid(Types).name())), ...);
+             std::string_view(typeid(Types).name())...,
 #endif
+         }) {
+      all.add(name);
+    }
     return all.value();
   }();
   return result;
@@ -82,40 +89,77 @@ struct call_size {
   std::uint64_t fingerprint = 0;  ///< of what ranks must agree about in `blocks`
 };
 
-/// What all ranks have to agree about in a call along `plan`.
-///
+/// What the types of a call come to for all of it but the moving of elements.
+struct call_types {
+  std::string_view names;  ///< of element, reducer, chunking and further policies
+  call_signature::letters names_begin{};
+  std::uint64_t (*fingerprint)() = nullptr;
+  element_sizes sizes;
+  std::size_t accumulator_bytes = 0;
+  order_promise order = order_promise::run;
+  bool is_commutative = true;
+  bool lifts_at_home = false;
+  bool has_epilogue = false;
+  std::size_t alignment = 1;  ///< of an element
+  chunk_cutter cut = nullptr;
+};
+
 /// Policies: others than how it is cut
 template <class T, class Reducer, chunking Chunks, class... Policies>
-[[nodiscard]] call_signature signature_of(prepared_schedule const& plan, collective kind,
-                                          call_size const& size, Reducer const& reduce) {
-  constexpr std::string_view names = names_of<T, Reducer, Chunks, Policies...>();
+inline constexpr call_types types_of_call{
+    names_of<T, Reducer, Chunks, Policies...>(),
+    call_signature::beginning_of(names_of<T, Reducer, Chunks, Policies...>()),
+    &fingerprint_of_types<T, Reducer, Chunks, Policies...>,
+    sizes_of<Reducer, T>(),
+    sizeof(accumulator_t<Reducer, T>),
+    order_of<Reducer>,
+    is_commutative<Reducer>,
+    lifts_at_home<Reducer>,
+    carries_epilogue<Reducer>,
+    alignof(T),
+    &cut_by<Chunks>};
+
+/// May ranks show each other their inputs instead of moving them along trees?
+[[nodiscard]] constexpr bool shows_inputs(call_types const& types) {
+  return types.order != order_promise::shape && types.alignment <= 32 &&
+         !types.has_epilogue &&  // those see chunks
+         !types.lifts_at_home;
+}
+
+/// What in a reducer ranks have to agree about.
+template <class Reducer>
+[[nodiscard]] std::uint64_t common_state_of([[maybe_unused]] Reducer const& reduce) {
+  if constexpr (has_common_state<Reducer>) return reduce.common_state();
+  return 0;
+}
+
+/// What all ranks have to agree about in a call along `plan`.
+[[nodiscard]] inline call_signature signature_of(prepared_schedule const& plan, collective kind,
+                                                 call_size const& size, call_types const& types,
+                                                 std::uint64_t common_state) {
   int const root = has_root(kind) ? root_of(plan.source(), kind) : -1;
-  std::uint64_t state = 0;
-  if constexpr (has_common_state<Reducer>) state = reduce.common_state();
-  (void)reduce;
   // Ranks with other chunks do not fit together either.
   return {kind,
           plan.fingerprint() + size.chunk_bytes,
           size.count,
-          sizeof(T),
-          names,
-          fingerprint_of_types<T, Reducer, Chunks, Policies...>(),
+          types.sizes.value,
+          types.names_begin,
+          types.fingerprint(),
           size.fingerprint,
           root,
-          state};
+          common_state};
 }
 
-/// Throws: precondition_error if calls with this reducer cannot run along the schedule.
+/// Throws: precondition_error if calls with such a reducer cannot run along the schedule.
 ///
 /// options: the name of those that say how large slots are
-template <class T, class Reducer>
-void expect_runs(prepared_schedule const& plan, int rank_count, char const* options) {
+template <class = when_used>
+void expect_runs(prepared_schedule const& plan, element_sizes const& sizes, bool is_commutative,
+                 int rank_count, char const* options) {
   expects(plan.source().rank_count == rank_count, "schedule: prepared for another number of ranks");
-  if constexpr (!is_commutative<Reducer>) {
-    expects(plan.keeps_order(),
-            "a reducer that is not commutative needs a schedule that keeps the order of the ranks");
-  }
-  if (sizes_of<Reducer, T>().largest() > plan.tables().layout().slot_bytes) {
+  expects(is_commutative || plan.keeps_order(),
+          "a reducer that is not commutative needs a schedule that keeps the order of the ranks");
+  if (sizes.largest() > plan.tables().layout().slot_bytes) {
     throw precondition_error(
         text_of({options, ": slot_bytes is less than the size of one element"}));
   }

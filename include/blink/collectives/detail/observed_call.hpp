@@ -6,11 +6,11 @@
 #include <blink/collectives/detail/no_patience.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/reducer.hpp>
-#include <blink/collectives/status.hpp>
 #include <blink/config.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace blink::inline BLINK_ABI::detail {
 
@@ -25,8 +25,8 @@ class observed_call {
   void begin(Make const& make) {
     observer_ = present_observer.load(std::memory_order_acquire);
     if (observer_ == nullptr) return;
-    event_ = make();
-    event_.begin = no_patience().now();
+    event_.emplace(make());
+    event_->begin = no_patience().now();
     idle_since_ = 0;
   }
   [[nodiscard]] bool is_on() const { return observer_ != nullptr; }
@@ -40,9 +40,9 @@ class observed_call {
     if (idle_since_ == 0) return;
     std::uint64_t const time = no_patience().now() - idle_since_;
     idle_since_ = 0;
-    (cause_ == stall_cause::peers     ? event_.waited_for_peers
-     : cause_ == stall_cause::receive ? event_.waited_to_receive
-                                      : event_.waited_to_send) += time;
+    (cause_ == stall_cause::peers     ? event_->waited_for_peers
+     : cause_ == stall_cause::receive ? event_->waited_to_receive
+                                      : event_->waited_to_send) += time;
   }
 
   /// Without trees: from everyone to everyone, or from or to the root alone.
@@ -50,67 +50,42 @@ class observed_call {
   /// is_root: does this rank send to all, or receive from all? For collectives that have a root
   void count_shown(bool is_root) {
     if (!is_on()) return;
-    event_.is_shown = true;
-    if (event_.kind == collective::barrier) return;
-    auto const once = std::uint64_t{event_.count} * event_.element_bytes;
-    auto const often = once * static_cast<std::uint64_t>(event_.rank_count - 1);
+    event_->is_shown = true;
+    if (event_->kind == collective::barrier) return;
+    auto const once = std::uint64_t{event_->count} * event_->element_bytes;
+    auto const often = once * static_cast<std::uint64_t>(event_->rank_count - 1);
     auto const bytes = [&](bool root_has_all, bool others_have_one) {
       if (root_has_all) return is_root ? often : 0;
       return others_have_one && is_root ? 0 : others_have_one ? once : often;
     };
-    bool const from_root = is_from_root(event_.kind);
-    bool const to_root = is_to_root(event_.kind);
-    event_.sent_bytes = bytes(from_root, to_root);
-    event_.received_bytes = bytes(to_root, from_root);
+    bool const from_root = is_from_root(event_->kind);
+    bool const to_root = is_to_root(event_->kind);
+    event_->sent_bytes = bytes(from_root, to_root);
+    event_->received_bytes = bytes(to_root, from_root);
   }
 
   void end(bool is_ok, lane const* lanes, std::size_t lane_count, element_sizes const& sizes) {
     if (!is_on()) return;
     goes_on();
-    event_.is_ok = is_ok;
-    event_.end = no_patience().now();
+    event_->is_ok = is_ok;
+    event_->end = no_patience().now();
     for (std::size_t k = 0; is_ok && k < lane_count; ++k) {
       lane const& here = lanes[k];
       auto const bytes = [&](wire_end const& end) {
         return std::uint64_t{here.count} * (end.is_partial ? sizes.wire : sizes.value);
       };
-      for (std::uint32_t i = 0; i < here.in_count; ++i) event_.received_bytes += bytes(here.in[i]);
-      for (std::uint32_t i = 0; i < here.out_count; ++i) event_.sent_bytes += bytes(here.out[i]);
+      for (std::uint32_t i = 0; i < here.in_count; ++i) event_->received_bytes += bytes(here.in[i]);
+      for (std::uint32_t i = 0; i < here.out_count; ++i) event_->sent_bytes += bytes(here.out[i]);
     }
-    observer_->ended(event_);
+    observer_->ended(*event_);
     observer_ = nullptr;
   }
 
  private:
   call_observer* observer_ = nullptr;
-  call_event event_{};
-  std::uint64_t idle_since_ = 0;  // 0: not idle
+  std::optional<call_event> event_;  // if there is an observer
+  std::uint64_t idle_since_ = 0;     // 0: not idle
   stall_cause cause_ = stall_cause::peers;
-};
-
-/// Another patience, with the account of what it waits for.
-///
-/// cause: tells why the rank stands, when it begins to
-template <class Wait, class Cause>
-class observed_patience {
- public:
-  observed_patience(Wait& wait, observed_call& account, Cause const& cause)
-      : wait_(wait), account_(account), cause_(cause) {}
-
-  [[nodiscard]] status after_progress() {
-    if (account_.is_on()) account_.goes_on();
-    return wait_.after_progress();
-  }
-  [[nodiscard]] status after_none() {
-    if (account_.is_on()) account_.stands(cause_());
-    return wait_.after_none();
-  }
-  [[nodiscard]] std::uint64_t now() { return wait_.now(); }
-
- private:
-  Wait& wait_;
-  observed_call& account_;
-  Cause cause_;
 };
 
 }  // namespace blink::inline BLINK_ABI::detail

@@ -26,39 +26,56 @@ concept showing_session = session<S> && requires(S const& me, int peer) {
   { me.shown_input(peer) } -> std::same_as<void const*>;
 };
 
-/// Computes this rank's output from what all ranks have shown, in one step.
+/// What a rank contributes to this rank's output.
+///
+/// own_bytes: of the own block, where inputs have a block for each rank, else 0
+template <showing_session Me>
+[[nodiscard]] void const* shown_contribution(Me const& me, int rank, void const* input,
+                                             std::size_t own_bytes) {
+  if (rank != me.rank()) return me.shown_input(rank);
+  return static_cast<std::byte const*>(input) + own_bytes * static_cast<std::size_t>(rank);
+}
+
+/// Puts what all ranks have shown into this rank's output, in collectives that do not combine; nothing in
+/// those that do.
+///
+/// count: elements of the whole buffer, or of one block where the collective has blocks
+/// root:  of the schedule, for collectives that have one
+template <showing_session Me>
+void copy_shown_inputs(Me const& me, collective kind, int root, void const* input, void* output,
+                       std::size_t count, std::size_t element_bytes) {
+  if (kind == collective::barrier || has_reduce_phase(kind)) return;
+  if (is_to_root(kind) && me.rank() != root) return;
+  std::size_t const bytes = count * element_bytes;
+  std::size_t const own_block = has_input_blocks(kind) ? bytes : 0;
+  bool const is_from_one = !has_output_blocks(kind);
+  for (int rank = is_from_one ? root : 0; rank < (is_from_one ? root + 1 : me.rank_count());
+       ++rank) {
+    std::size_t const begin = is_from_one ? 0 : bytes * static_cast<std::size_t>(rank);
+    auto* const to = static_cast<std::byte*>(output) + begin;
+    auto const* const from = shown_contribution(me, rank, input, own_block);
+    if (to != from && bytes > 0) std::memcpy(to, from, bytes);
+  }
+}
+
+/// Computes this rank's output from what all ranks have shown, in one step, in collectives that combine.
 ///
 /// count: elements of the whole buffer, or of one block where the collective has blocks
 /// root:  of the schedule, for collectives that have one
 /// Order: of the ranks, which gives the bits that a star gives.
 template <showing_session Me, class T, class Reducer>
-void use_shown_inputs(Me const& me, collective kind, int root, T const* input, T* output,
-                      std::size_t count, Reducer const& reduce) {
+void combine_shown_inputs(Me const& me, collective kind, int root, T const* input, T* output,
+                          std::size_t count, Reducer const& reduce) {
   int const own = me.rank();
-  std::size_t const own_begin = has_input_blocks(kind) ? count * static_cast<std::size_t>(own) : 0;
-  // What a rank contributes to this rank's output.
-  auto const shown = [&](int rank) {
-    return rank == own ? input + own_begin : static_cast<T const*>(me.shown_input(rank));
-  };
-  auto const copy = [](T* to, T const* from, std::size_t n) {
-    if (to != from && n > 0) {
-      std::memcpy(static_cast<void*>(to), static_cast<void const*>(from), n * sizeof(T));
-    }
-  };
-  if (kind == collective::barrier) return;
   if (is_to_root(kind) && own != root) return;
-  if (!has_reduce_phase(kind)) {
-    if (!has_output_blocks(kind)) return copy(output, shown(root), count);  // from the root
-    for (int rank = 0; rank < me.rank_count(); ++rank) {
-      copy(output + static_cast<std::size_t>(rank) * count, shown(rank), count);
-    }
-    return;
-  }
+  std::size_t const own_block = has_input_blocks(kind) ? count : 0;
+  std::size_t const own_begin = own_block * static_cast<std::size_t>(own);
   using A = accumulator_t<Reducer, T>;
   constexpr std::size_t most = block_elements<T, A>;
   auto const source = [&](std::uint32_t k) {
-    return chunk_source{shown(static_cast<int>(k)), source_kind::elements,
-                        static_cast<std::int32_t>(k), false, 0};
+    int const rank = static_cast<int>(k);
+    return chunk_source{shown_contribution(me, rank, input, own_block * sizeof(T)),
+                        source_kind::elements, rank, false, 0};
   };
   auto const ranks = static_cast<std::uint32_t>(me.rank_count());
   for (std::size_t first = 0; first < count; first += most) {

@@ -42,15 +42,16 @@ struct copy_call {
     auto const& source = prepared.source();
     sizes = sizes_of<Reducer, T>();
     element_bytes = sizeof(T);
-    detail::expect_runs<T, Reducer>(prepared, source.rank_count, "device_world_options");
+    detail::expect_runs(prepared, sizes, is_commutative<Reducer>, source.rank_count,
+                        "device_world_options");
     receivers.assign(prepared.tables().wire_count(), {});
     for (auto const& at : lanes) {
       auto& here = *at.here;
       auto const block = size.blocks == nullptr
                              ? prepared.equal_block(here, kind, size.count)
                              : size.blocks[block_number(source, source.trees[here.tree], kind)];
-      prepared.template set_call<Chunks>(here, kind, block, sizes, order_of<Reducer>,
-                                         size.chunk_bytes);
+      prepared.set_call(here, kind, block, sizes, order_of<Reducer>, &cut_by<Chunks>,
+                        size.chunk_bytes);
       for (std::uint32_t k = 0; k < here.in_count; ++k) receivers[here.in[k].wire] = at;
     }
   }

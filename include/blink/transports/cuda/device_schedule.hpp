@@ -100,7 +100,7 @@ class device_schedule {
       here.tree = static_cast<std::uint32_t>(tree);
       auto const block = blocks == nullptr ? prepared_.equal_block(here, kind, count)
                                            : blocks[block_number(plan, plan.trees[tree], kind)];
-      prepared_.template set_call<Chunks>(here, kind, block, sizes, order, chunk_bytes);
+      prepared_.set_call(here, kind, block, sizes, order, &cut_by<Chunks>, chunk_bytes);
       result[tree] = {here.input_begin, here.output_begin, here.count,
                       here.chunk,       here.stride,       here.chunks};
     }

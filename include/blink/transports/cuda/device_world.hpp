@@ -301,8 +301,9 @@ class basic_device_world
     };
     auto const run = [&]<class Protocol>(Protocol, std::vector<tree_call> const& trees) {
       auto& own = plan.template with<Protocol>();
-      auto const signature =
-          detail::signature_of<T, Reducer, Chunks, Protocol>(own.prepared(), kind, size, reduce);
+      auto const signature = detail::signature_of(
+          own.prepared(), kind, size, detail::types_of_call<T, Reducer, Chunks, Protocol>,
+          detail::common_state_of(reduce));
       enqueue_with<Protocol, T>(own, kind, buffers, trees, signature, copied, reduce, on);
     };
     if constexpr (!prepared_type::has_packets || (prepared_type::has_chunks && !may_change)) {
@@ -327,7 +328,8 @@ class basic_device_world
                     streams const& on) {
     constexpr bool has_packets = std::is_same_v<Protocol, small_packets>;
     using kernel_link = std::conditional_t<has_packets, slot_peer_link, Link>;
-    detail::expect_runs<T, Reducer>(plan.prepared(), this->rank_count(), "device_world_options");
+    detail::expect_runs(plan.prepared(), sizes_of<Reducer, T>(), is_commutative<Reducer>,
+                        this->rank_count(), "device_world_options");
     auto const& all = this->expect_streams(on);
     auto const phases = phases_of(kind);
     auto const blocks = launcher_.plan(plan.lanes(phases), [&](int device, std::uint32_t threads) {

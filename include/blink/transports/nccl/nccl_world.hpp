@@ -224,7 +224,9 @@ class basic_nccl_world : public checked_calls<basic_nccl_world<Devices, Calls>, 
     }
     nccl_call<Devices> now;
     now.template set<Chunks, T, Reducer>(plan, kind, placed, size);
-    last_call_ = detail::signature_of<T, Reducer, Chunks>(plan.prepared(), kind, size, reduce);
+    last_call_ =
+        detail::signature_of(plan.prepared(), kind, size, detail::types_of_call<T, Reducer, Chunks>,
+                             detail::common_state_of(reduce));
     calls_.add(last_call_.fingerprint());
     ++call_count_;
     take_turn(all, [&] {
