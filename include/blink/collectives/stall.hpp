@@ -20,6 +20,12 @@ struct stall {
   std::uint64_t chunks = 0;  ///< of that lane
 };
 
+/// Where a rank stands, if it says so.
+struct told_stall {
+  bool is_told = false;
+  stall where{};
+};
+
 /// The blocked lane of the lowest tree, or nothing. Where all ranks answer so, whoever follows from one to the next
 /// whom it waits for never comes to a higher tree, so not round in a circle either.
 [[nodiscard]] inline lane const* find_blocked(lane const* lanes, std::size_t lane_count) {

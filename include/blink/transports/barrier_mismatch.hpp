@@ -7,7 +7,6 @@
 #include <blink/transports/world_state.hpp>
 
 #include <cstdint>
-#include <optional>
 
 // Ranks of which one calls a barrier and another one a collective: calls are compared as they are entered, but barriers
 // leave no record.
@@ -26,31 +25,33 @@ namespace blink::inline BLINK_ABI {
   return world.calls_of(in_barrier) < calls && world.barriers_of(caller) < barriers;
 }
 
+/// Two ranks of which that is so, of which this rank is one.
+struct barrier_mismatch {
+  int caller = -1;  ///< -1: there are none
+  int in_barrier = -1;
+
+  [[nodiscard]] bool is_there() const { return caller >= 0; }
+};
+
 /// Is there such a pair with this rank, which waits?
-[[nodiscard]] inline bool differs_from_a_peer(world_state const& world, int rank) {
+[[nodiscard]] inline barrier_mismatch find_mismatch(world_state const& world, int rank) {
   for (int peer = 0; peer < world.rank_count(); ++peer) {
-    if (can_never_meet(world, peer, rank) || can_never_meet(world, rank, peer)) return true;
+    if (can_never_meet(world, peer, rank)) return {peer, rank};
+    if (can_never_meet(world, rank, peer)) return {rank, peer};
   }
-  return false;
+  return {};
 }
 
-/// What this rank says then; nothing if there is none.
+/// What this rank says then.
 template <class = when_used>
-[[nodiscard]] BLINK_COLD std::optional<collective_error> describe_difference(
-    int rank, world_state const& world) {
-  auto const describe = [&](int peer, int caller, int in_barrier) {
-    auto const call = world.calls_of(in_barrier) + 1;
-    return collective_error(
-        detail::text_of({"rank ", caller, " calls ", world.signature(caller, call).operation(),
-                         ", call ", call, ", and rank ", in_barrier, " barrier ",
-                         world.barriers_of(in_barrier)}),
-        rank, peer, -1, -1, true);
-  };
-  for (int peer = 0; peer < world.rank_count(); ++peer) {
-    if (can_never_meet(world, peer, rank)) return describe(peer, peer, rank);
-    if (can_never_meet(world, rank, peer)) return describe(peer, rank, peer);
-  }
-  return std::nullopt;
+[[nodiscard]] BLINK_COLD collective_error describe_mismatch(world_state const& world, int rank,
+                                                            barrier_mismatch const& pair) {
+  auto const call = world.calls_of(pair.in_barrier) + 1;
+  return collective_error(detail::text_of({"rank ", pair.caller, " calls ",
+                                           world.signature(pair.caller, call).operation(),
+                                           ", call ", call, ", and rank ", pair.in_barrier,
+                                           " barrier ", world.barriers_of(pair.in_barrier)}),
+                          rank, pair.caller == rank ? pair.in_barrier : pair.caller, -1, -1, true);
 }
 
 }  // namespace blink::inline BLINK_ABI

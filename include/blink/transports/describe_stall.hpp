@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <optional>
 
 namespace blink::inline BLINK_ABI {
 
@@ -32,7 +31,9 @@ template <class = when_used>
                                                          world_state const& world,
                                                          std::uint64_t call,
                                                          waiting_memory const& waits) {
-  if (auto const difference = describe_difference(rank, world)) return *difference;
+  if (auto const pair = find_mismatch(world, rank); pair.is_there()) {
+    return describe_mismatch(world, rank, pair);
+  }
   using detail::text_of;
   using detail::text_piece;
   auto const name = [&](int peer) {
@@ -70,7 +71,7 @@ template <class = when_used>
     if (culprit < 0) culprit = peer;  // held up in a call before: who holds it up?
   }
   auto const way = follow_waits(where, rank, culprit, name, [&](int peer) {
-    return silent(peer) ? std::nullopt : world.waiting(peer);
+    return silent(peer) ? told_stall{} : world.waiting(peer);
   });
   if (way.has_end) {
     return error(way.ranks.back(), {"waits for ", way.text, ", which does not go on", waited});

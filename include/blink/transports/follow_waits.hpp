@@ -6,7 +6,6 @@
 #include <blink/text.hpp>
 
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,7 +30,7 @@ template <class = when_used>
 /// where:   of the rank that begins
 /// first:   whom that one waits for
 /// name:    the text for a rank
-/// waiting: where a rank stands; nothing: it does not wait, or does not say
+/// waiting: where a rank stands (`told_stall`), if it waits and says so
 template <class Name, class Waiting>
 [[nodiscard]] BLINK_COLD waiting_way follow_waits(stall const& where, int rank, int first,
                                                   Name const& name, Waiting const& waiting) {
@@ -59,10 +58,10 @@ template <class Name, class Waiting>
     if (step < most_told) way.text += part;
     last = step < most_told ? "" : text_of({step == most_told ? "" : ", …", part});
     way.ranks.push_back(at.peer);
-    std::optional<stall> const next = waiting(at.peer);
-    way.has_end = !next;
-    if (!next) break;
-    at = *next;
+    told_stall const next = waiting(at.peer);
+    way.has_end = !next.is_told;
+    if (!next.is_told) break;
+    at = next.where;
   }
   way.text += last;
   return way;

@@ -173,11 +173,14 @@ class basic_mpi_session {
     constexpr int most_ranks = 8;  // that hear of every call
     std::size_t const most = state_->most_shown_in(kind);
     bool const goes_by_trees = Link::is_shaped || rank_count() > most_ranks;
-    auto const shown = goes_by_trees ? std::nullopt : bytes_to_show(plan, record, rank());
-    shows_ = shown.has_value() && most > 0 && shown->count <= most;
+    shows_ = !goes_by_trees && can_show(record) && most > 0;
+    auto shown = shows_ ? bytes_to_show(plan, record, rank()) : shown_bytes{};
+    if (shown.count > most) {
+      shows_ = false;
+      shown = {};
+    }
     if (!shows_) wires.begin_call();
-    state_->notices.enter(record, wires.first_tag(), wires.neighbours(),
-                          shows_ ? *shown : shown_bytes{},
+    state_->notices.enter(record, wires.first_tag(), wires.neighbours(), shown,
                           shows_ ? lane_list{} : plan.tables().lanes(rank(), kind));
     return status::ok;
   }

@@ -5,7 +5,6 @@
 #include <blink/config.hpp>
 
 #include <cstdint>
-#include <optional>
 
 namespace blink::inline BLINK_ABI {
 
@@ -18,10 +17,9 @@ namespace blink::inline BLINK_ABI {
   return std::uint64_t{1} << 63 | (where.sends ? std::uint64_t{1} << 62 : 0) |
          bits(where.peer, 15) << 47 | bits(where.tree, 15) << 32 | bits(where.chunk, 32);
 }
-/// Empty for 0. Of the kind and the number of chunks nothing is kept.
-template <class = when_used>
-[[nodiscard]] std::optional<stall> unpack_stall(std::uint64_t word) {
-  if (word == 0) return std::nullopt;
+/// Nothing is told by 0. Of the kind and the number of chunks nothing is kept.
+[[nodiscard]] inline told_stall unpack_stall(std::uint64_t word) {
+  if (word == 0) return {};
   auto const number = [&](int shift, int count) {
     return static_cast<long long>(word >> shift & ((std::uint64_t{1} << count) - 1)) - 1;
   };
@@ -30,7 +28,7 @@ template <class = when_used>
   where.peer = static_cast<int>(number(47, 15));
   where.tree = static_cast<int>(number(32, 15));
   where.chunk = number(0, 32);
-  return where;
+  return {true, where};
 }
 
 }  // namespace blink::inline BLINK_ABI

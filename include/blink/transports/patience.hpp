@@ -153,7 +153,7 @@ class host_patience {
     auto& memory = *place_.memory;
     memory.nanoseconds = waited;
     if (memory.nanoseconds > deadline() || world.is_hopeless(place_.call) ||
-        differs_from_a_peer(world, place_.rank)) {
+        find_mismatch(world, place_.rank).is_there()) {
       return status::timed_out;
     }
     if (!memory.has_listened && memory.nanoseconds > deadline() / 2) {  // see `describe_stall`

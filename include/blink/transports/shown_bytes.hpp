@@ -8,7 +8,6 @@
 #include <blink/transports/prepared_schedule.hpp>
 
 #include <cstddef>
-#include <optional>
 
 namespace blink::inline BLINK_ABI {
 
@@ -29,20 +28,22 @@ struct shown_bytes {
   }
 };
 
-/// What `rank` shows, as far as there is room for it; empty if the call goes over the wires whatever
-/// its size. The same on all ranks, but for `data`.
-template <class = when_used>
-[[nodiscard]] std::optional<shown_bytes> bytes_to_show(prepared_schedule const& plan,
-                                                       call_record const& record, int rank) {
+/// May ranks show what they have in this call, as far as there is room for it? If not it goes over the wires
+/// whatever its size.
+[[nodiscard]] inline bool can_show(call_record const& record) {
   auto const kind = static_cast<collective>(record.signature.kind);
-  if (!record.may_show || kind == collective::send_to_next || kind == collective::permute) {
-    return std::nullopt;
-  }
-  if (kind == collective::barrier) return shown_bytes{};
+  return record.may_show && kind != collective::send_to_next && kind != collective::permute;
+}
+
+/// What `rank` shows then. The same on all ranks, but for `data`.
+[[nodiscard]] inline shown_bytes bytes_to_show(prepared_schedule const& plan,
+                                               call_record const& record, int rank) {
+  auto const kind = static_cast<collective>(record.signature.kind);
+  if (kind == collective::barrier) return {};
   int const root = root_of(plan.source(), kind);
-  return shown_bytes{is_from_root(kind) && rank != root ? nullptr : record.input,
-                     record.signature.count * record.signature.element_bytes,
-                     has_input_blocks(kind), is_to_root(kind) ? root : -1};
+  return {is_from_root(kind) && rank != root ? nullptr : record.input,
+          record.signature.count * record.signature.element_bytes, has_input_blocks(kind),
+          is_to_root(kind) ? root : -1};
 }
 
 }  // namespace blink::inline BLINK_ABI

@@ -33,8 +33,8 @@ BLINK_COLD void tell_unlike(world_state& world, int rank, int peer, std::uint64_
 
 template <class>
 BLINK_COLD void tell_missing(world_state& world, int rank, int peer, std::uint64_t round) {
-  if (auto const difference = describe_difference(rank, world)) {
-    world.fail(rank, *difference);
+  if (auto const pair = find_mismatch(world, rank); pair.is_there()) {
+    world.fail(rank, describe_mismatch(world, rank, pair));
     return;
   }
   world.fail(rank, {text_of({"rank ", rank, ", barrier ", round, ": rank ", peer,

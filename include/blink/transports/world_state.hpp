@@ -23,7 +23,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -298,10 +297,9 @@ class world_state {
   }
   void set_working(int rank) { at(rank).waits_for.store(0, std::memory_order_relaxed); }
 
-  /// For whom a rank says that it waits; `peer` is -1 if it does not wait for a single one. Empty: it
-  /// does not say that it waits. See `pack_stall` for what is kept.
-  template <class = when_used>
-  [[nodiscard]] std::optional<stall> waiting(int rank) const {
+  /// For whom a rank says that it waits; `peer` is -1 if it does not wait for a single one. See `pack_stall`
+  /// for what is kept.
+  [[nodiscard]] told_stall waiting(int rank) const {
     return unpack_stall(at(rank).waits_for.load(std::memory_order_relaxed));
   }
   /// Grows as long as the rank waits.

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,10 +52,10 @@ namespace blink::inline BLINK_ABI {
     return cause(peer, name(peer) + how + call + waited);
   }
   int const first = where.peer < 0 && !absent.empty() ? absent.front() : where.peer;
-  auto const way = follow_waits(where, rank, first, name, [&](int peer) -> std::optional<stall> {
+  auto const way = follow_waits(where, rank, first, name, [&](int peer) -> told_stall {
     auto const& answer = notices.answer_of(peer);
-    if (!answer || answer->where.peer < 0) return std::nullopt;
-    return answer->where;
+    if (!answer || answer->where.peer < 0) return {};
+    return {true, answer->where};
   });
   if (way.ranks.empty()) return {text + "no progress" + waited, rank, -1, -1, -1};
   int culprit = way.ranks.back();
