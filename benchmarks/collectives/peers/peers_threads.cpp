@@ -72,7 +72,11 @@ class ceiling_peer {
       case operation::reduce_scatter: {
         float* shifted[Ranks];
         for (int k = 0; k < Ranks; ++k) shifted[k] = inputs_[k] + block;
-        sum_unaligned(shifted, own[0], call.block);
+        if (way_ == ceiling_way::streaming_slices && call.block % 16 == 0) {  // whole lines
+          blink_bench::sum_slice<Ranks, 1, true>(shifted, own, 0, call.block);
+        } else {
+          sum_unaligned(shifted, own[0], call.block);
+        }
         break;
       }
       case operation::all_to_all:
