@@ -60,6 +60,8 @@ template <class = when_used>
 ///   failures one is told.
 /// - `leave_after_failure()` ends the call once no peer touches this rank's buffers any more;
 ///   `failure()` is why.
+/// - It may have `steps()`, the table of what calls do whatever their types (`detail::call_steps`), so that they are
+///   compiled where it is made and not in each unit that calls.
 /// - Only the leader of the group calls `enter`, `waits` … `leave_after_failure`. After a failure
 ///   every call fails.
 template <class S>
