@@ -173,14 +173,12 @@ class basic_mpi_session {
     constexpr int most_ranks = 8;  // that hear of every call
     std::size_t const most = state_->most_shown_in(kind);
     bool const goes_by_trees = Link::is_shaped || rank_count() > most_ranks;
-    shows_ = !goes_by_trees && can_show(record) && most > 0;
-    auto shown = shows_ ? bytes_to_show(plan, record, rank()) : shown_bytes{};
-    if (shown.count > most) {
-      shows_ = false;
-      shown = {};
-    }
+    bool const can = !goes_by_trees && can_show(record) && most > 0;
+    auto const shown = can ? bytes_to_show(plan, record, rank()) : shown_bytes{};
+    shows_ = can && shown.count <= most;
     if (!shows_) wires.begin_call();
-    state_->notices.enter(record, wires.first_tag(), wires.neighbours(), shown,
+    state_->notices.enter(record, wires.first_tag(), wires.neighbours(),
+                          shows_ ? shown : shown_bytes{},
                           shows_ ? lane_list{} : plan.tables().lanes(rank(), kind));
     return status::ok;
   }

@@ -77,12 +77,10 @@ class shared_session {
     if (state_->is_aborted(rank_)) return status::aborted;  // the last entries may be in use
     own.waits.has_listened = false;
     own.kind = static_cast<collective>(record.signature.kind);
-    own.shows = !Link::is_shaped && can_show(record) && most_to_show() > 0;
-    own.shown = own.shows ? bytes_to_show(plan, record, rank_) : shown_bytes{};
-    if (own.shown.whole(rank_count()) > most_to_show()) {
-      own.shows = false;
-      own.shown = {};
-    }
+    bool const can = !Link::is_shaped && can_show(record) && most_to_show() > 0;
+    auto const shown = can ? bytes_to_show(plan, record, rank_) : shown_bytes{};
+    own.shows = can && shown.whole(rank_count()) <= most_to_show();
+    own.shown = own.shows ? shown : shown_bytes{};
     own.lanes = own.shows ? lane_list{} : plan.tables().lanes(rank_, own.kind);
     own.call = state_->enter(rank_, record, own.shown, options_->shown_bytes);
     own.link = Link(link_parts{state_, &plan, own.seen.data(), own.call, rank_, own.tell});

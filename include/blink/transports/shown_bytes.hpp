@@ -35,7 +35,7 @@ struct shown_bytes {
   return record.may_show && kind != collective::send_to_next && kind != collective::permute;
 }
 
-/// What `rank` shows then. The same on all ranks, but for `data`.
+/// What `rank` shows then. The same on all ranks, but for `data`. Pre: `can_show`.
 [[nodiscard]] inline shown_bytes bytes_to_show(prepared_schedule const& plan,
                                                call_record const& record, int rank) {
   auto const kind = static_cast<collective>(record.signature.kind);

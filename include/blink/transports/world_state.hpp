@@ -11,14 +11,12 @@
 #include <blink/error.hpp>
 #include <blink/text.hpp>
 #include <blink/transports/detail/futex.hpp>
-#include <blink/transports/failure_note.hpp>
+#include <blink/transports/detail/notice_board.hpp>
 #include <blink/transports/life_signs.hpp>
 #include <blink/transports/memory_source.hpp>
 #include <blink/transports/packed_stall.hpp>
 #include <blink/transports/shown_bytes.hpp>
-#include <blink/transports/world_options.hpp>
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -57,15 +55,9 @@ class world_state {
 
   [[nodiscard]] int rank_count() const { return rank_count_; }
 
-  /// What peers read of a call that a rank has entered. Addresses are counted from the begin of the
-  /// memory that all ranks share (`set_base`).
-  struct entry {
-    std::uint64_t signature = 0;  ///< fingerprint
-    std::uintptr_t input = 0;
-    std::uintptr_t output = 0;
-  };
+  using entry = detail::call_entry;
 
-  /// Where that memory begins in this process; null if all ranks have the same addresses.
+  /// Where the memory that all ranks share begins in this process; null if all ranks have the same addresses.
   void set_base(void* base) { base_ = reinterpret_cast<std::uintptr_t>(base); }
 
   /// Rank `rank` enters its next call; returns the number of the call, from 1.
@@ -342,31 +334,8 @@ class world_state {
 
  private:
   enum place_in_call : std::uint32_t { outside, at_work, resting };
-  struct alignas(128) notice_board {
-    // One cache line that the others read in every call …
-    counter entered;
-    std::array<entry, 2> entries;
-    alignas(64) std::array<std::array<std::byte, most_shown_bytes>, 2> shown;
-    // … and what only its owner touches while all goes well.
-    alignas(128) std::atomic<std::uint32_t> is_inside;  // a `place_in_call`
-    std::atomic<std::uint32_t> is_gone;
-    std::atomic<std::uint32_t> doorbell;  // changes whenever a sleeper is to wake up
-    std::atomic<std::uint32_t> is_asleep;
-    std::atomic<std::uint32_t> asks;       // who is left?
-    std::atomic<std::uint64_t> waits_for;  // a packed stall; 0: none
-    std::atomic<std::uint64_t> beats;
-    std::atomic<std::uint64_t> barriers;  // that it has come to
-    std::array<call_signature, 2> signatures;
-    std::atomic<std::uint32_t> has_told;  // of a failure
-    failure_note failure;
-  };
-  struct alignas(128) head {
-    std::atomic<std::uint64_t> failure;  // number of the call, and the rank that says so; 0: none
-    std::atomic<std::uint32_t> sleepers;
-    std::atomic<std::uint32_t> decided_by;  // whose proposal of who is left counts, plus 1
-    alignas(128) std::atomic<std::uint64_t> arrivals;  // at barriers, of all ranks
-  };
-  static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+  using notice_board = detail::notice_board;
+  using head = detail::common_notices;
 
   [[nodiscard]] static std::uint64_t time_after(nanoseconds span) {
     return detail::host_nanoseconds() + static_cast<std::uint64_t>(span.count());

@@ -91,8 +91,8 @@ struct call_size {
 
 /// What the types of a call come to for all of it but the moving of elements.
 struct call_types {
-  std::string_view names;  ///< of element, reducer, chunking and further policies
-  call_signature::letters names_begin{};
+  std::string_view names;                 ///< of element, reducer, chunking and further policies
+  call_signature::letters names_begin{};  ///< as signatures have them: to be copied in every call
   std::uint64_t (*fingerprint)() = nullptr;
   element_sizes sizes;
   std::size_t accumulator_bytes = 0;
@@ -104,7 +104,7 @@ struct call_types {
   chunk_cutter cut = nullptr;
 };
 
-/// Policies: others than how it is cut
+/// Of a call with these types. Policies: others than how it is cut
 template <class T, class Reducer, chunking Chunks, class... Policies>
 inline constexpr call_types types_of_call{
     names_of<T, Reducer, Chunks, Policies...>(),

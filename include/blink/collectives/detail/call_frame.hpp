@@ -54,6 +54,18 @@ struct call_frame {
   }
 };
 
+/// Does `work`; what a reducer throws in it ends the call of all, and goes on to the caller once no peer touches its
+/// buffers any more.
+template <class Me, class Work>
+auto guarded(call_frame<Me>& call, void (*give_up)(call_frame<Me>&), Work const& work) {
+  try {
+    return work();
+  } catch (...) {
+    give_up(call);
+    throw;
+  }
+}
+
 template <class Me>
 class call_patience;
 
@@ -72,8 +84,8 @@ struct call_steps {
   void (*begin)(frame&);
   /// The caller is back. Throws: collective_error if it has failed meanwhile.
   void (*go_on)(frame&, bool waits);
-  /// Until the caller is back, if it is not in vain; returns false.
-  bool (*rest)(frame&, bool has_moved);
+  /// Until the caller is back. Throws: collective_error if that is in vain.
+  void (*rest)(frame&, bool has_moved);
   /// Is everyone known to call the same? If not it rests.
   bool (*meet_now)(frame&, bool has_moved);
   /// The same, waiting for it after a walk that ended with `walked`; fails the call where that is in vain.

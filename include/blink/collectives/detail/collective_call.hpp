@@ -68,13 +68,16 @@ class collective_call {
     no_patience wait;
     bool has_moved = false;
     while (frame_.is_walking) {
-      auto const round = guarded([&] {
+      auto const round = guarded(frame_, steps_.give_up, [&] {
         return walk_round(frame_.me.group(), frame_.me.link(), frame_.lanes.first,
                           frame_.lanes.count, frame_.template buffers<T>(), reduce_, wait);
       });
       frame_.is_walking = round.is_open;
       has_moved = has_moved || round.moved || !round.is_open;
-      if (round.is_open && !round.moved) return steps_.rest(frame_, has_moved);
+      if (round.is_open && !round.moved) {
+        steps_.rest(frame_, has_moved);
+        return false;
+      }
     }
     if (!steps_.meet_now(frame_, has_moved)) return false;
     combine_shown();
@@ -90,7 +93,7 @@ class collective_call {
     call_patience<Me> wait(frame_, steps_);
     status result = status::ok;
     if (frame_.is_walking) {
-      result = guarded([&] {
+      result = guarded(frame_, steps_.give_up, [&] {
         return walk(frame_.me.group(), frame_.me.link(), frame_.lanes.first, frame_.lanes.count,
                     frame_.template buffers<T>(), reduce_, wait);
       });
@@ -101,20 +104,10 @@ class collective_call {
   }
 
  private:
-  template <class Work>
-  auto guarded(Work const& work) {
-    try {
-      return work();
-    } catch (...) {
-      steps_.give_up(frame_);
-      throw;
-    }
-  }
-
   void combine_shown() {
     if constexpr (showing_session<Me> && may_show) {
       if (!frame_.shows || !frame_.leads() || !has_reduce_phase(frame_.kind)) return;
-      guarded([&] {
+      guarded(frame_, steps_.give_up, [&] {
         auto const to = frame_.template buffers<T>();
         combine_shown_inputs(frame_.me, frame_.kind, root_of(frame_.plan.source(), frame_.kind),
                              to.input, to.output, frame_.size.count, reduce_);

@@ -4,7 +4,7 @@
 #include <blink/collectives/detail/chunk_address.hpp>
 #include <blink/collectives/detail/early_arrivals.hpp>
 #include <blink/collectives/detail/stream_copy.hpp>
-#include <blink/collectives/detail/stream_sums.hpp>
+#include <blink/collectives/detail/streamed_sum.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/thread_group.hpp>
@@ -226,11 +226,11 @@ void move_chunk_on_host(Group const group, Link const link, lane const& here,
     if (place != nullptr && sources == 2) twin = twin_of_sum(link, here, buffers);
   }
   bool const streams = buffers.writes == write_way::streams;
-  constexpr bool may_stream_sums =
+  constexpr bool may_streamed_sum =
       std::is_same_v<A, T> && combines_elements<Reducer, T> && streamed_sum<T>::suits;
   bool streams_sum = false;
   [[maybe_unused]] streamed_sum<T> past_caches;
-  if constexpr (may_stream_sums) {
+  if constexpr (may_streamed_sum) {
     if (streams && !copies && !is_last && !hands_partial) {
       past_caches = streamed_sum_of(link, here, buffers, source, sources);
       streams_sum = past_caches.fits();
@@ -249,7 +249,7 @@ void move_chunk_on_host(Group const group, Link const link, lane const& here,
       scatter_piece(link, here, buffers, first, n, static_cast<T const*>(source(0).data) + first);
       continue;
     }
-    if constexpr (may_stream_sums) {
+    if constexpr (may_streamed_sum) {
       if (streams_sum) {
         past_caches.make(first, n, reduce);
         continue;

@@ -81,15 +81,11 @@ struct steps_of_session {
       });
       result = me.enter(call.plan, record);
       if constexpr (showing_session<Me>) call.shows = me.shows_inputs();
-      for (std::size_t k = 0; k < call.lane_count(); ++k)
+      for (std::size_t k = 0; k < call.lane_count(); ++k) {
         set_lane(call, call.lanes.first[k], result);
+      }
       if (call.types.order == order_promise::any) {
-        try {
-          give_memory_for_sums(call);
-        } catch (...) {
-          give_up(call);
-          throw;
-        }
+        guarded(call, &give_up, [&] { give_memory_for_sums(call); });
       }
     }
     if constexpr (showing_session<Me>) call.shows = me.group().from_leader(call.shows);
@@ -106,7 +102,7 @@ struct steps_of_session {
     if (waits) forget_idle_tests(call);
   }
 
-  static bool rest(frame& call, bool has_moved) {
+  static void rest(frame& call, bool has_moved) {
     if (call.me.link().is_aborted()) end(call, status::aborted);
     if (has_moved) {
       forget_idle_tests(call);
@@ -116,12 +112,13 @@ struct steps_of_session {
     }
     call.me.rest();
     call.is_resting = true;
-    return false;
   }
 
   static bool meet_now(frame& call, bool has_moved) {
     no_patience wait;
-    return call.me.meet(wait) == status::ok || rest(call, has_moved);
+    if (call.me.meet(wait) == status::ok) return true;
+    rest(call, has_moved);
+    return false;
   }
 
   static status meet(frame& call, call_patience<Me>& wait, status result) {
@@ -159,9 +156,7 @@ struct steps_of_session {
     throw_failure(me, call.kind);
   }
 
-  // What a reducer throws ends the call of all, and goes on to the caller once no peer touches its
-  // buffers any more.
-  static void give_up(frame& call) {
+  BLINK_COLD static void give_up(frame& call) {
     if (!call.leads()) return;
     try {
       throw;
@@ -191,7 +186,7 @@ struct steps_of_session {
     me.expect_outside(kind);
   }
 
-  [[noreturn]] static void throw_failure(Me& me, collective kind) {
+  [[noreturn]] BLINK_COLD static void throw_failure(Me& me, collective kind) {
     int const rank = me.rank();
     collective_error const cause = me.failure();
     if (cause.rank == rank || cause.peer < 0) throw cause;

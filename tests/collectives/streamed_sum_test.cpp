@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/collectives/detail/stream_copy.hpp>
-#include <blink/collectives/detail/stream_sums.hpp>
+#include <blink/collectives/detail/streamed_sum.hpp>
 #include <blink/reducers/arithmetic.hpp>
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-namespace stream_sums_test {
+namespace streamed_sum_test {
 
 using blink::detail::streamed_sum;
 
@@ -85,7 +85,7 @@ void expect_sums(std::mt19937& random, std::uint32_t sources, std::uint32_t plac
   for (auto const& one : to) EXPECT_TRUE(one.rest_is_whole());
 }
 
-TEST(stream_sums, any_part_wherever_lines_begin) {
+TEST(streamed_sum, any_part_wherever_lines_begin) {
   std::mt19937 random(1);
   for (std::uint32_t sources = 2; sources <= streamed_sum<int>::most; ++sources) {
     for (std::uint32_t places = 1; places <= streamed_sum<int>::most; ++places) {
@@ -99,7 +99,7 @@ TEST(stream_sums, any_part_wherever_lines_begin) {
   }
 }
 
-TEST(stream_sums, what_does_not_fit) {
+TEST(streamed_sum, what_does_not_fit) {
   alignas(line) float data[64] = {};
   auto const with = [&](std::uint32_t sources, std::vector<float*> const& places, bool streams) {
     streamed_sum<float> sum;
@@ -129,4 +129,4 @@ TEST(stream_sums, what_does_not_fit) {
   EXPECT_FALSE(streamed_sum<three>::suits);
 }
 
-}  // namespace stream_sums_test
+}  // namespace streamed_sum_test

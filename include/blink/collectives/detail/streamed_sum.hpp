@@ -11,10 +11,12 @@
 
 namespace blink::inline BLINK_ABI::detail {
 
-/// What a sum is made of and where it goes, for sums that are written past the caches as they are made.
+/// What a sum is made of and where it goes, for sums that are written past the caches as they are made: up to `most`
+/// sources, up to `most` places.
 ///
+/// Time: each source is read once, each place written once.
 /// Why in one pass, a line at a time: by way of a block of 512 bytes an all-reduce of 32 MiB among two threads of an
-/// AMD EPYC took 1.15 times as long.
+/// AMD EPYC took 1.15 times as long (`peers_threads`, in turn, 2026-11-25).
 template <class T>
 class streamed_sum {
  public:

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/call_signature.hpp>
+#include <blink/collectives/counter.hpp>
+#include <blink/config.hpp>
+#include <blink/transports/failure_note.hpp>
+#include <blink/transports/world_options.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+// How the memory of a `world_state` is laid out: plain bytes that may belong to several processes, all 0 at first.
+
+namespace blink::inline BLINK_ABI::detail {
+
+/// What peers read of a call that a rank has entered. Addresses are counted from the begin of the
+/// memory that all ranks share (`world_state::set_base`).
+struct call_entry {
+  std::uint64_t signature = 0;  ///< fingerprint
+  std::uintptr_t input = 0;
+  std::uintptr_t output = 0;
+};
+
+/// What one rank writes. What belongs to a call has two places, for calls with even and odd numbers.
+struct alignas(128) notice_board {
+  // One cache line that the others read in every call …
+  counter entered;
+  std::array<call_entry, 2> entries;
+  alignas(64) std::array<std::array<std::byte, most_shown_bytes>, 2> shown;
+  // … and what only its owner touches while all goes well.
+  alignas(128) std::atomic<std::uint32_t> is_inside;  // a `world_state::place_in_call`
+  std::atomic<std::uint32_t> is_gone;
+  std::atomic<std::uint32_t> doorbell;  // changes whenever a sleeper is to wake up
+  std::atomic<std::uint32_t> is_asleep;
+  std::atomic<std::uint32_t> asks;       // who is left?
+  std::atomic<std::uint64_t> waits_for;  // a packed stall; 0: none
+  std::atomic<std::uint64_t> beats;
+  std::atomic<std::uint64_t> barriers;  // that it has come to
+  std::array<call_signature, 2> signatures;
+  std::atomic<std::uint32_t> has_told;  // of a failure
+  failure_note failure;
+};
+
+/// What all ranks write.
+struct alignas(128) common_notices {
+  std::atomic<std::uint64_t> failure;  // number of the call, and the rank that says so; 0: none
+  std::atomic<std::uint32_t> sleepers;
+  std::atomic<std::uint32_t> decided_by;             // whose proposal of who is left counts, plus 1
+  alignas(128) std::atomic<std::uint64_t> arrivals;  // at barriers, of all ranks
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+}  // namespace blink::inline BLINK_ABI::detail
