@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -73,9 +74,57 @@ struct peer_board {
   static constexpr int most_calls = 4000;
   counting_barrier barrier;
   bool goes_on[2];
-  std::int64_t begin[most_calls][most_ranks];
-  std::int64_t end[most_calls][most_ranks];
+  struct alignas(128) ball {
+    std::atomic<std::uint64_t> throws;
+  };
+  ball balls[2];  // of ranks 0 and 1
+  // What one rank writes lies together: a line that ranks wrote in turn would be fetched within the time that is measured.
+  struct alignas(128) rank_times {
+    std::int64_t begin[most_calls];
+    std::int64_t end[most_calls];
+  };
+  rank_times times[most_ranks];
+
+  /// From the moment the last rank enters until the last one returns.
+  [[nodiscard]] std::int64_t time_of(int call, int ranks) const {
+    std::int64_t begin = times[0].begin[call];
+    std::int64_t end = times[0].end[call];
+    for (int rank = 1; rank < ranks; ++rank) {
+      begin = std::max(begin, times[rank].begin[call]);
+      end = std::max(end, times[rank].end[call]);
+    }
+    return end - begin;
+  }
 };
+
+/// Nanoseconds that a cache line takes from the core of rank 0 to that of rank 1: two cores of a virtual machine may be
+/// close to each other at one time and far apart at another. 0 if ranks share cores. All ranks call it.
+[[nodiscard]] inline double measure_hop(peer_board& board, int rank, int ranks, auto const& meet) {
+  constexpr std::uint64_t trips = 1000;
+  if (static_cast<unsigned>(ranks) > std::thread::hardware_concurrency()) return 0;
+  double best = 0;
+  for (int round = 0; round < 3; ++round) {
+    meet();
+    if (rank > 1 || ranks < 2) continue;
+    auto& mine = board.balls[rank].throws;
+    auto const& other = board.balls[1 - rank].throws;
+    std::uint64_t next = mine.load(std::memory_order_relaxed);
+    auto const started = std::chrono::steady_clock::now();
+    for (std::uint64_t const last = next + trips; next < last;) {
+      // Rank 0 throws first, rank 1 throws back.
+      if (rank == 0) mine.store(next + 1, std::memory_order_release);
+      while (other.load(std::memory_order_acquire) <= next) {
+      }
+      ++next;
+      if (rank == 1) mine.store(next, std::memory_order_release);
+    }
+    std::chrono::duration<double, std::nano> const took =
+        std::chrono::steady_clock::now() - started;
+    double const hop = took.count() / trips / 2;
+    if (round == 0 || hop < best) best = hop;
+  }
+  return best;
+}
 
 /// Maps the board from a file of its size, which the launching script made.
 [[nodiscard]] inline peer_board& map_board(std::string const& path) {
@@ -198,6 +247,7 @@ void measure(peer_board& board, peer_arguments const& given, int rank, std::stri
     call.output = output.data();
     peer.prepare(rank, call);
     auto const meet = [&] { board.barrier.wait(given.ranks, [&] { peer.idle(); }); };
+    double const hop_before = measure_hop(board, rank, given.ranks, meet);
     meet();
     std::int64_t const started = nanoseconds();
     int calls = 0;
@@ -212,9 +262,10 @@ void measure(peer_board& board, peer_arguments const& given, int rank, std::stri
       }
       meet();
       if (!board.goes_on[calls % 2]) break;
-      board.begin[calls][rank] = nanoseconds();
+      auto& own = board.times[rank];
+      own.begin[calls] = nanoseconds();
       peer.run(rank, call);
-      board.end[calls][rank] = nanoseconds();
+      own.end[calls] = nanoseconds();
       if (auto const wrong = count_wrong(call, rank, given.ranks, calls); wrong > 0) {
         std::fprintf(stderr, "%s: %s of %zu bytes, rank %d: %zu wrong elements\n", name.c_str(),
                      operation_names[static_cast<std::size_t>(given.what)].data(), bytes, rank,
@@ -222,20 +273,20 @@ void measure(peer_board& board, peer_arguments const& given, int rank, std::stri
         std::abort();
       }
     }
+    double const hop_after = measure_hop(board, rank, given.ranks, meet);
     meet();
     if (rank == 0) {
       std::vector<std::int64_t> times;
       for (int k = 2; k < calls; ++k) {  // the first two warm up
-        times.push_back(*std::max_element(board.end[k], board.end[k] + given.ranks) -
-                        *std::max_element(board.begin[k], board.begin[k] + given.ranks));
+        times.push_back(board.time_of(k, given.ranks));
       }
       auto const middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
       std::nth_element(times.begin(), middle, times.end());
       std::printf(
-          R"({"peer": "%s", "operation": "%s", "ranks": %d, "bytes": %zu, "calls": %zu, "us": %.3f})"
+          R"({"peer": "%s", "operation": "%s", "ranks": %d, "bytes": %zu, "calls": %zu, "us": %.3f, "hops": [%.0f, %.0f]})"
           "\n",
           name.c_str(), operation_names[static_cast<std::size_t>(given.what)].data(), given.ranks,
-          bytes, times.size(), static_cast<double>(*middle) * 1e-3);
+          bytes, times.size(), static_cast<double>(*middle) * 1e-3, hop_before, hop_after);
       std::fflush(stdout);
     }
     meet();

@@ -1,24 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 // `peers_table FILE.json < LINES`: reads what peers printed in several rounds, takes the median of
 // each cell, prints a table for each operation and number of ranks, and writes all as one JSON.
+//
+// A virtual machine may move: its cores are near each other at one time and far apart at another, and small calls take
+// several times as long then. What was measured while a cache line took more than 1.6 times the shortest time from one
+// core to the other is put into tables of its own; what was measured while that changed is dropped.
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 namespace {
 
-using cell_key = std::tuple<std::string, int, std::size_t, std::string>;  // what, ranks, bytes, who
+enum class distance { unknown, near, far };
+
+struct cell_key {
+  std::string what;
+  int ranks = 0;
+  distance cores = distance::unknown;
+  std::size_t bytes = 0;
+  std::string peer;
+  auto operator<=>(cell_key const&) const = default;
+};
+
+/// What one table is about.
+struct table_key {
+  std::string what;
+  int ranks = 0;
+  distance cores = distance::unknown;
+  auto operator<=>(table_key const&) const = default;
+};
+table_key table_of(cell_key const& cell) {
+  return {cell.what, cell.ranks, cell.cores};
+}
+
+char const* text_of(distance cores) {
+  return cores == distance::near ? "near" : cores == distance::far ? "far" : "unknown";
+}
 
 double median(std::vector<double> values) {
   auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -33,21 +62,57 @@ std::string size_text(std::size_t bytes) {
   return std::to_string(bytes) + " B";
 }
 
-/// A peer may have printed a cell in several ways (the ceiling has three): the best counts.
-std::map<cell_key, double> read_cells(std::istream& lines, std::size_t& rounds) {
+/// What peers printed in all rounds.
+struct measured_rounds {
+  struct row {
+    nlohmann::json value;
+    double hops[2] = {};  // nanoseconds from core to core, before and after; 0: unknown
+    int way = 0;          // a peer may print a cell in several ways: the ceiling has three
+  };
+  std::vector<row> rows;
+  std::size_t rounds = 0;
+  double shortest_hop = 0;
+
+  explicit measured_rounds(std::istream& lines) {
+    std::map<std::vector<std::string>, int> printed;  // in this round
+    for (std::string line; std::getline(lines, line);) {
+      if (line == "round") {
+        printed.clear();
+        ++rounds;
+        continue;
+      }
+      row next{nlohmann::json::parse(line)};
+      auto const& value = next.value;
+      next.way = printed[{value.at("operation"), value.at("peer"), value.at("ranks").dump(),
+                          value.at("bytes").dump()}]++;
+      for (std::size_t k = 0; k < 2; ++k) {
+        double const hop = value.at("hops").at(k);
+        next.hops[k] = hop;
+        if (hop > 0 && (shortest_hop == 0 || hop < shortest_hop)) shortest_hop = hop;
+      }
+      rows.push_back(std::move(next));
+    }
+  }
+
+  [[nodiscard]] distance cores_at(double hop) const {
+    if (hop == 0) return distance::unknown;
+    return hop <= 1.6 * shortest_hop ? distance::near : distance::far;
+  }
+};
+
+/// Medians of all rounds; of the ways of a peer the best counts.
+std::map<cell_key, double> cells_of(measured_rounds const& all, std::size_t& dropped) {
   std::map<cell_key, std::map<int, std::vector<double>>> ways;
-  std::string line;
-  std::map<cell_key, int> printed;  // in this round
-  while (std::getline(lines, line)) {
-    if (line == "round") {
-      printed.clear();
-      ++rounds;
+  for (auto const& row : all.rows) {
+    auto const cores = all.cores_at(row.hops[0]);
+    if (cores != all.cores_at(row.hops[1])) {
+      ++dropped;
       continue;
     }
-    auto const value = nlohmann::json::parse(line);
-    cell_key const key{value.at("operation"), value.at("ranks"), value.at("bytes"),
+    auto const& value = row.value;
+    cell_key const key{value.at("operation"), value.at("ranks"), cores, value.at("bytes"),
                        value.at("peer")};
-    ways[key][printed[key]++].push_back(value.at("us"));
+    ways[key][row.way].push_back(value.at("us"));
   }
   std::map<cell_key, double> result;
   for (auto const& [key, of_way] : ways) {
@@ -62,25 +127,26 @@ std::map<cell_key, double> read_cells(std::istream& lines, std::size_t& rounds) 
 }
 
 /// One table: sizes down, peers across; microseconds and, in brackets, the ratio to the ceiling.
-void print_table(std::map<cell_key, double> const& cells, std::string const& what, int ranks,
+void print_table(std::map<cell_key, double> const& cells, table_key const& of,
                  std::vector<std::string> const& peers) {
-  std::printf("\n%s, %d ranks: us (times the ceiling)\n\n| bytes |", what.c_str(), ranks);
+  std::printf("\n%s, %d ranks", of.what.c_str(), of.ranks);
+  if (of.cores != distance::unknown) std::printf(", cores %s", text_of(of.cores));
+  std::printf(": us (times the ceiling)\n\n| bytes |");
   for (auto const& peer : peers) std::printf(" %s |", peer.c_str());
   std::printf("\n| --- |");
   for (std::size_t k = 0; k < peers.size(); ++k) std::printf(" --- |");
   std::printf("\n");
   std::vector<std::size_t> sizes;
   for (auto const& [key, us] : cells) {
-    auto const& [its_what, its_ranks, bytes, peer] = key;
-    if (its_what == what && its_ranks == ranks && (sizes.empty() || sizes.back() != bytes)) {
-      sizes.push_back(bytes);
+    if (table_of(key) == of && (sizes.empty() || sizes.back() != key.bytes)) {
+      sizes.push_back(key.bytes);
     }
   }
   for (auto const bytes : sizes) {
     std::printf("| %s |", size_text(bytes).c_str());
-    auto const ceiling = cells.find({what, ranks, bytes, "ceiling"});
+    auto const ceiling = cells.find({of.what, of.ranks, of.cores, bytes, "ceiling"});
     for (auto const& peer : peers) {
-      auto const cell = cells.find({what, ranks, bytes, peer});
+      auto const cell = cells.find({of.what, of.ranks, of.cores, bytes, peer});
       if (cell == cells.end()) {
         std::printf(" - |");
       } else if (ceiling == cells.end() || peer == "ceiling") {
@@ -98,22 +164,25 @@ void print_table(std::map<cell_key, double> const& cells, std::string const& wha
 int main(int count, char** texts) {
   try {
     if (count != 2) throw std::runtime_error("expected FILE.json");
-    std::size_t rounds = 0;
-    auto const cells = read_cells(std::cin, rounds);
+    measured_rounds const all(std::cin);
+    std::size_t dropped = 0;
+    auto const cells = cells_of(all, dropped);
     auto report = nlohmann::json::object();
-    report["rounds"] = rounds;
+    report["rounds"] = all.rounds;
+    report["shortest_hop_nanoseconds"] = all.shortest_hop;
+    report["dropped"] = dropped;
     report["cells"] = nlohmann::json::array();
-    std::vector<std::pair<std::string, int>> tables;
+    std::set<table_key> tables;
     std::vector<std::string> peers;
     for (auto const& [key, us] : cells) {
-      auto const& [what, ranks, bytes, peer] = key;
-      if (std::find(tables.begin(), tables.end(), std::pair{what, ranks}) == tables.end()) {
-        tables.emplace_back(what, ranks);
+      tables.insert(table_of(key));
+      if (std::find(peers.begin(), peers.end(), key.peer) == peers.end()) {
+        peers.push_back(key.peer);
       }
-      if (std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
       auto cell = nlohmann::json{
-          {"operation", what}, {"ranks", ranks}, {"bytes", bytes}, {"peer", peer}, {"us", us}};
-      if (auto const ceiling = cells.find({what, ranks, bytes, "ceiling"});
+          {"operation", key.what}, {"ranks", key.ranks}, {"bytes", key.bytes},
+          {"peer", key.peer},      {"us", us},           {"cores", text_of(key.cores)}};
+      if (auto const ceiling = cells.find({key.what, key.ranks, key.cores, key.bytes, "ceiling"});
           ceiling != cells.end()) {
         cell["of_ceiling"] = us / ceiling->second;
       }
@@ -126,7 +195,9 @@ int main(int count, char** texts) {
       };
       return std::pair(place(a), a) < std::pair(place(b), b);
     });
-    for (auto const& [what, ranks] : tables) print_table(cells, what, ranks, peers);
+    std::printf("from core to core at least %.0f ns; %zu of %zu measurements dropped\n",
+                all.shortest_hop, dropped, all.rows.size());
+    for (auto const& of : tables) print_table(cells, of, peers);
     std::ofstream file(texts[1]);
     file << report.dump(1) << '\n';
     if (!file.flush()) throw std::runtime_error(std::string("cannot write ") + texts[1]);

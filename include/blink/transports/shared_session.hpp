@@ -15,6 +15,7 @@
 #include <blink/transports/detail/host_threads.hpp>
 #include <blink/transports/failure_tellers.hpp>
 #include <blink/transports/link_parts.hpp>
+#include <blink/transports/memory_source.hpp>
 #include <blink/transports/patience.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/rank_selection.hpp>
@@ -27,6 +28,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,10 +44,15 @@ class shared_session {
 
   /// What the threads of one rank share; on lines of its own, as it is written in every call.
   struct alignas(128) rank_part {
-    explicit rank_part(int ranks) : seen(static_cast<std::size_t>(ranks)) {
+    explicit rank_part(int ranks)
+        : seen(memory_source{}, static_cast<std::size_t>(ranks) * sizeof(std::uint64_t)) {
+      std::memset(seen.data(), 0, seen.size());
       waits.beats.resize(static_cast<std::size_t>(ranks));
     }
-    std::vector<std::uint64_t> seen;  // see `link_parts`
+    [[nodiscard]] std::uint64_t* seen_calls() const {
+      return reinterpret_cast<std::uint64_t*>(seen.data());
+    }
+    memory_block seen;  // see `link_parts`; on lines of its own
     failure_tellers const* tell = &told_failures<Link>;
     status (*wait_long)(host_patience&) = &host_patience::wait_long<Link>;
     waiting_memory waits;
@@ -82,8 +89,9 @@ class shared_session {
     own.shows = can && shown.whole(rank_count()) <= most_to_show();
     own.shown = own.shows ? shown : shown_bytes{};
     own.lanes = own.shows ? lane_list{} : plan.tables().lanes(rank_, own.kind);
-    own.call = state_->enter(rank_, record, own.shown, options_->shown_bytes);
-    own.link = Link(link_parts{state_, &plan, own.seen.data(), own.call, rank_, own.tell});
+    own.call = state_->enter(rank_, record, own.shown, options_->shown_bytes, !own.shows);
+    own.seen_calls()[rank_] = own.call;
+    own.link = Link(link_parts{state_, &plan, own.seen_calls(), own.call, rank_, own.tell});
     return state_->is_aborted(rank_) ? status::aborted : status::ok;
   }
   /// See `detail::showing_session`.
@@ -91,7 +99,8 @@ class shared_session {
   [[nodiscard]] void const* shown_input(int peer) const {
     auto const& shown = own_->shown;  // the same of all ranks
     std::size_t const own_block = shown.count * static_cast<std::size_t>(rank_);
-    return state_->shown_by(peer, own_->call, shown.has_blocks ? own_block : 0);
+    return state_->shown_by(peer, own_->call, shown.whole(rank_count())) +
+           (shown.has_blocks ? own_block : 0);
   }
   [[nodiscard]] host_patience waits() const {
     return {waits_over<Link>(options_->waits),

@@ -71,8 +71,7 @@ class slot_link {
   [[nodiscard]] bool finds_present(int peer) const {
     auto& world = *parts_.world;
     if (!world.has_entered(peer, parts_.call)) return false;
-    if (world.called(parts_.rank, parts_.call).signature !=
-        world.called(peer, parts_.call).signature) {
+    if (!world.call_the_same(parts_.rank, peer, parts_.call)) {
       parts_.tell->unlike(world, parts_.rank, peer, parts_.call);
       return false;
     }

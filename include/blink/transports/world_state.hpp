@@ -62,26 +62,37 @@ class world_state {
 
   /// Rank `rank` enters its next call; returns the number of the call, from 1.
   ///
-  /// shown: what all may read of its input, at most `most_shown_bytes`
-  /// salt:  of the signature: options that have to be equal
+  /// shown:    what all may read of its input, at most `most_shown_bytes`
+  /// salt:     of the signature: options that have to be equal
+  /// touches:  will it read or write buffers of others? Then `is_aborted` is to be asked between this and that, see
+  ///           `leave_after_failure`.
   ///
   /// An entry is overwritten two calls later. By then everyone has read it: a call ends only when
   /// all ranks have entered it, so everyone has ended the one before.
   std::uint64_t enter(int rank, call_record const& record, shown_bytes const& shown = {},
-                      std::uint64_t salt = 0) {
+                      std::uint64_t salt = 0, bool touches = true) {
     auto& board = at(rank);
-    std::uint64_t const call = board.entered + 1;
+    std::uint64_t const call = ++board.calls;
     auto& own = board.entries[call % 2];
     std::uint64_t const signature = record.signature.fingerprint() + salt;
-    if (own.signature != signature) board.signatures[call % 2] = record.signature;
-    own = {signature, reinterpret_cast<std::uintptr_t>(record.input) - base_,
-           reinterpret_cast<std::uintptr_t>(record.output) - base_};
-    if (shown.data != nullptr) {
-      std::memcpy(board.shown[call % 2].data(), shown.data, shown.whole(rank_count_));
+    if (std::exchange(board.fingerprints[call % 2], signature) != signature) {
+      board.signatures[call % 2] = record.signature;
     }
     board.waits_for.store(0, std::memory_order_relaxed);
-    go_on(rank);
-    publish(board.entered, call);
+    if (touches) {
+      go_on(rank);
+    } else {  // without waiting until all that was written before has gone from this core
+      board.is_inside.store(at_work, std::memory_order_release);
+    }
+    // One after the other: a peer that looks in between takes the line away.
+    own.signature = signature;
+    own.input = reinterpret_cast<std::uintptr_t>(record.input) - base_;
+    own.output = reinterpret_cast<std::uintptr_t>(record.output) - base_;
+    if (shown.data != nullptr) {
+      std::size_t const bytes = shown.whole(rank_count_);
+      std::memcpy(place_of_shown(rank, call, bytes), shown.data, bytes);
+    }
+    publish(own.call, call);
     ring_all();
     return call;
   }
@@ -93,14 +104,18 @@ class world_state {
   void go_on(int rank) { at(rank).is_inside.store(at_work); }
 
   [[nodiscard]] bool has_entered(int rank, std::uint64_t call) const {
-    return observe(at(rank).entered) >= call;
+    return observe(at(rank).entries[call % 2].call) >= call;
   }
   /// Has the rank done all that others need of it in this call?
   [[nodiscard]] bool has_ended(int rank, std::uint64_t call) const {
-    std::uint64_t const entered = observe(at(rank).entered);
+    std::uint64_t const entered = calls_of(rank);
     return entered > call || (entered == call && !is_inside(rank));
   }
   [[nodiscard]] bool is_inside(int rank) const { return at(rank).is_inside.load() != outside; }
+  /// Does another rank call what this one does? Pre: both have entered the call.
+  [[nodiscard]] bool call_the_same(int rank, int peer, std::uint64_t call) const {
+    return called(peer, call).signature == at(rank).fingerprints[call % 2];
+  }
   /// Pre: has_entered(rank, call).
   [[nodiscard]] entry const& called(int rank, std::uint64_t call) const {
     return at(rank).entries[call % 2];
@@ -112,9 +127,9 @@ class world_state {
   [[nodiscard]] void* output_of(int rank, std::uint64_t call) const {
     return reinterpret_cast<void*>(called(rank, call).output + base_);
   }
-  /// What the rank has shown of its input, from a byte on.
-  [[nodiscard]] void const* shown_by(int rank, std::uint64_t call, std::size_t first) const {
-    return at(rank).shown[call % 2].data() + first;
+  /// What the rank has shown of its input, as `enter` was told: so many bytes.
+  [[nodiscard]] std::byte const* shown_by(int rank, std::uint64_t call, std::size_t bytes) const {
+    return place_of_shown(rank, call, bytes);
   }
   /// What the rank called, in full, for messages.
   [[nodiscard]] call_signature const& signature(int rank, std::uint64_t call) const {
@@ -274,7 +289,12 @@ class world_state {
   }
 
   /// How often a rank has entered a call, and come to a barrier.
-  [[nodiscard]] std::uint64_t calls_of(int rank) const { return observe(at(rank).entered); }
+  [[nodiscard]] std::uint64_t calls_of(int rank) const {
+    auto const& entries = at(rank).entries;
+    std::uint64_t const even = observe(entries[0].call);
+    std::uint64_t const odd = observe(entries[1].call);
+    return even > odd ? even : odd;
+  }
   [[nodiscard]] std::uint64_t barriers_of(int rank) const {
     return at(rank).barriers.load(std::memory_order_acquire);
   }
@@ -347,7 +367,7 @@ class world_state {
   }
   // The number of the call that a rank is in, or of its next one.
   [[nodiscard]] std::uint64_t present_call(int rank) const {
-    return observe(at(rank).entered) + (is_inside(rank) ? 0 : 1);
+    return calls_of(rank) + (is_inside(rank) ? 0 : 1);
   }
 
   void place(void* memory) {
@@ -355,6 +375,11 @@ class world_state {
     boards_ = reinterpret_cast<notice_board*>(head_ + 1);
   }
   [[nodiscard]] notice_board& at(int rank) const { return boards_[rank]; }
+  [[nodiscard]] std::byte* place_of_shown(int rank, std::uint64_t call, std::size_t bytes) const {
+    auto& board = at(rank);
+    auto& in_entry = board.entries[call % 2].shown;
+    return bytes <= in_entry.size() ? in_entry.data() : board.shown[call % 2].data();
+  }
 
   // A bit for each rank.
   [[nodiscard]] static constexpr std::size_t words(int rank_count) {

@@ -16,21 +16,25 @@
 
 namespace blink::inline BLINK_ABI::detail {
 
-/// What peers read of a call that a rank has entered. Addresses are counted from the begin of the
-/// memory that all ranks share (`world_state::set_base`).
-struct call_entry {
+/// What peers read of a call that a rank has entered, in one cache line: whoever sees that the rank has come has the
+/// rest, too, and a small call costs one transfer between two cores. Addresses are counted from the begin of the memory
+/// that all ranks share (`world_state::set_base`).
+struct alignas(64) call_entry {
+  counter call = 0;             ///< its number; published when the rest is written
   std::uint64_t signature = 0;  ///< fingerprint
   std::uintptr_t input = 0;
   std::uintptr_t output = 0;
+  std::array<std::byte, 32> shown{};  ///< what the rank shows, if it is no more than this
 };
+static_assert(sizeof(call_entry) == 64);
 
 /// What one rank writes. What belongs to a call has two places, for calls with even and odd numbers.
 struct alignas(128) notice_board {
-  // One cache line that the others read in every call …
-  counter entered;
+  // What the others read in every call …
   std::array<call_entry, 2> entries;
-  alignas(64) std::array<std::array<std::byte, most_shown_bytes>, 2> shown;
-  // … and what only its owner touches while all goes well.
+  std::array<std::array<std::byte, most_shown_bytes>, 2> shown;  // what does not fit into the entry
+  // … and what only its owner touches while all goes well: that it never waits for an entry of its own, which others may be
+  // fetching, saves 40 ns of a call of 8 bytes.
   alignas(128) std::atomic<std::uint32_t> is_inside;  // a `world_state::place_in_call`
   std::atomic<std::uint32_t> is_gone;
   std::atomic<std::uint32_t> doorbell;  // changes whenever a sleeper is to wake up
@@ -39,6 +43,8 @@ struct alignas(128) notice_board {
   std::atomic<std::uint64_t> waits_for;  // a packed stall; 0: none
   std::atomic<std::uint64_t> beats;
   std::atomic<std::uint64_t> barriers;  // that it has come to
+  std::uint64_t calls;                  // that it has entered
+  std::array<std::uint64_t, 2> fingerprints;
   std::array<call_signature, 2> signatures;
   std::atomic<std::uint32_t> has_told;  // of a failure
   failure_note failure;
