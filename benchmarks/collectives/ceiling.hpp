@@ -39,15 +39,19 @@ class page_buffer {
 /// that it may lie in fresh shared memory.
 class counting_barrier {
  public:
+  /// spins: looks before the first `idle()`
   template <class Idle>
-  void wait(int threads, Idle const& idle) {
-    int const ticket = arrived_.fetch_add(1) / threads;
-    for (int spins = 0; arrived_.load() / threads == ticket; ++spins) {
-      if (spins > 100) idle();
+  void wait(int threads, Idle const& idle, int spins = 100) {
+    int const all = (arrived_.fetch_add(1) / threads + 1) * threads;
+    while (arrived_.load() < all) {
+      if (--spins < 0) idle();
     }
   }
+  /// Yields soon only where threads share cores: a yield that nobody needs takes longer than what is measured.
   void wait(int threads) {
-    wait(threads, [] { std::this_thread::yield(); });
+    static bool const share_cores =
+        static_cast<unsigned>(threads) > std::thread::hardware_concurrency();
+    wait(threads, [] { std::this_thread::yield(); }, share_cores ? 100 : 20'000);
   }
 
  private:

@@ -64,13 +64,14 @@ void expect_sums(std::mt19937& random, std::uint32_t sources, std::uint32_t plac
   auto const place = [&](std::uint32_t k) -> guarded<T>& {
     return in_place && k < sources ? from[k] : to[k];
   };
+  auto const streamed = static_cast<std::uint32_t>(random() % places);  // and maybe others
   std::vector<std::vector<T>> before;
   streamed_sum<T> sum;
   for (auto& one : from) sum.add_source(one.data());
   for (std::uint32_t k = 0; k < places; ++k) {
     if (!(in_place && k < sources)) std::fill_n(to[k].data(), count, T{});
     before.emplace_back(place(k).data(), place(k).data() + count);
-    sum.add_place(place(k).data(), true);
+    sum.add_place(place(k).data(), k == streamed || random() % 2 == 0);
   }
   ASSERT_TRUE(sum.fits());
   sum.make(first, some, blink::sum{});

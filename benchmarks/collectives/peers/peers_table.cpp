@@ -3,8 +3,9 @@
 // each cell, prints a table for each operation and number of ranks, and writes all as one JSON.
 //
 // A virtual machine may move: its cores are near each other at one time and far apart at another, and small calls take
-// several times as long then. What was measured while a cache line took more than 1.6 times the shortest time from one
-// core to the other is put into tables of its own; what was measured while that changed is dropped.
+// several times as long then. What was measured while a cache line took more than 100 ns from one core to the other, which
+// is more than cores with a common cache need, is put into tables of its own; what was measured while that changed is
+// dropped.
 
 #include <nlohmann/json.hpp>
 
@@ -93,19 +94,19 @@ struct measured_rounds {
       rows.push_back(std::move(next));
     }
   }
-
-  [[nodiscard]] distance cores_at(double hop) const {
-    if (hop == 0) return distance::unknown;
-    return hop <= 1.6 * shortest_hop ? distance::near : distance::far;
-  }
 };
+
+distance cores_at(double hop) {
+  if (hop == 0) return distance::unknown;
+  return hop <= 100 ? distance::near : distance::far;
+}
 
 /// Medians of all rounds; of the ways of a peer the best counts.
 std::map<cell_key, double> cells_of(measured_rounds const& all, std::size_t& dropped) {
   std::map<cell_key, std::map<int, std::vector<double>>> ways;
   for (auto const& row : all.rows) {
-    auto const cores = all.cores_at(row.hops[0]);
-    if (cores != all.cores_at(row.hops[1])) {
+    auto const cores = cores_at(row.hops[0]);
+    if (cores != cores_at(row.hops[1])) {
       ++dropped;
       continue;
     }

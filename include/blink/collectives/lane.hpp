@@ -86,12 +86,17 @@ enum class write_way : std::uint8_t {
   streams,  ///< past the caches
 };
 
+/// Own outputs of fewer bytes go through the caches even if those of peers go past them, unless
+/// `world_options::streaming_bytes` is less: what a rank has made itself it finds in its own cache.
+inline constexpr std::size_t kept_output_bytes = std::size_t{1} << 20;
+
 /// The buffers of a call and what all lanes of a rank share.
 template <class T>
 struct call_buffers {
   T const* input = nullptr;
   T* output = nullptr;
   write_way writes = write_way::plain;
+  bool keeps_own = false;           ///< does the own output go through the caches in any case?
   std::uint64_t* moving = nullptr;  ///< gets the nanoseconds that moving chunks takes added
 };
 

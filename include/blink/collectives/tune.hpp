@@ -24,7 +24,7 @@ struct tuning_options {
   std::size_t first_bytes = 8;  ///< of the whole buffer
   std::size_t last_bytes = std::size_t{32} << 20;
   double growth = 4;  ///< from one size to the next
-  int calls = 15;     ///< for each method and size; their median counts
+  int calls = 15;     ///< for each method and size; their lower quartile counts
   /// For each method and size: no further turn of three calls begins after it.
   double seconds = 0.1;
   double margin = 0.05;  ///< another method must be faster by so much to be taken
@@ -37,7 +37,7 @@ struct tuning_sample {
   std::size_t bytes = 0;
   std::size_t method = 0;
   std::size_t chunk_bytes = 0;  ///< 0: as the schedule says
-  double seconds = 0;           ///< median; of a call on the rank where it took longest
+  double seconds = 0;           ///< lower quartile; of a call on the rank where it took longest
 };
 
 /// The table, and what was measured for it.
@@ -49,12 +49,11 @@ struct tuning_result {
 /// Measures methods at growing sizes and says which is the fastest from which size on: a short search,
 /// for a program's start or for a file (`method_file.hpp`). All ranks call it together.
 ///
-/// Methods are measured in turn, some calls each. Sums of floats, or floats that move; inputs are rewritten
-/// before every call, since data that lies
-/// in the right cache already would flatter whoever reads it. Between two sizes the change is in
-/// the geometric middle. A method that took twice the time of the best at two sizes in a row is not
-/// tried at larger ones if it was losing. Chunk sizes of the best method are searched by
-/// `chunk_feedback` where messages are large.
+/// Methods are measured in turn, some calls each, from a barrier on. Sums of floats, or floats that move; inputs are
+/// rewritten before every call and outputs read after it, since data that lies in the right cache already would flatter
+/// whoever reads or writes it. Between two sizes the change is in the geometric middle. A method that took twice the
+/// time of the best at two sizes in a row is not tried at larger ones if it was losing. Chunk sizes of the best method
+/// are searched by `chunk_feedback` where messages are large.
 ///
 /// kind:    any but a barrier
 /// methods: the first is taken where nothing else is faster by the margin
@@ -96,8 +95,8 @@ template <session Me>
     auto const measure = [&](std::vector<tuning_sample>& samples) {
       std::vector<typename detail::call_timer<Me>::candidate> candidates;
       for (auto const& each : samples) candidates.push_back({plans[each.method], each.chunk_bytes});
-      auto const medians = timer.medians(candidates, options.calls, options.seconds);
-      for (std::size_t k = 0; k < samples.size(); ++k) samples[k].seconds = medians[k];
+      auto const times = timer.quartiles(candidates, options.calls, options.seconds);
+      for (std::size_t k = 0; k < samples.size(); ++k) samples[k].seconds = times[k];
     };
     measure(here);
     auto const best = *std::min_element(here.begin(), here.end(), [](auto const& a, auto const& b) {

@@ -33,6 +33,7 @@ struct call_frame {
   lane_list lanes = plan.tables().lanes(me.rank(), kind);
   void const* input = callers_input;  ///< or a copy of it
   write_way writes = write_way::plain;
+  bool keeps_own = false;    ///< see `call_buffers`
   bool is_timed = false;     ///< is the moving of chunks?
   std::uint64_t moving = 0;  ///< nanoseconds that it took
   observed_call observed{};  ///< by the leader
@@ -49,7 +50,7 @@ struct call_frame {
 
   template <class T>
   [[nodiscard]] call_buffers<T> buffers() {
-    return {static_cast<T const*>(input), static_cast<T*>(output), writes,
+    return {static_cast<T const*>(input), static_cast<T*>(output), writes, keeps_own,
             is_timed ? &moving : nullptr};
   }
 };

@@ -37,8 +37,10 @@ class call_timer {
         output_(session_buffer<float>(me, blocks(has_output_blocks(kind)) * count_)),
         longest_(session_buffer<double>(me, 2)) {}
 
-  /// Seconds of a call with inputs that were just written, the same number on all ranks. Small
-  /// calls follow one another, since ranks leave a barrier further apart than such a call takes.
+  /// Seconds of a call, from a barrier on, with inputs that were just written and outputs whose last contents were
+  /// read, as programs do: it matters who has them in its cache. The same number on all ranks.
+  ///
+  /// Without the barrier a method would be charged for what it does to the writing of the next inputs.
   [[nodiscard]] double seconds(prepared_schedule& plan, std::size_t chunk_bytes) {
     using clock = std::chrono::steady_clock;
     constexpr std::size_t most_calls = 16;
@@ -46,19 +48,19 @@ class call_timer {
         std::clamp<std::size_t>((std::size_t{1} << 20) / (count_ * sizeof(float)), 1, most_calls);
     double own = 0;
     auto const begin = clock::now();
-    barrier(me_);
     for (std::size_t call = 0; call < calls; ++call) {
       std::fill_n(input_.data(), input_.size(), static_cast<float>(++round_ % 8));
+      barrier(me_);
       auto const start = clock::now();
       if (has_reduce_phase(kind_)) {
         run(plan, chunk_bytes, sum{});
       } else {
         run(plan, chunk_bytes, no_reducer{});
       }
-      bool const has_synchronised = calls > 1 && call == 0;
-      if (!has_synchronised) own += std::chrono::duration<double>(clock::now() - start).count();
+      own += std::chrono::duration<double>(clock::now() - start).count();
+      read_output();
     }
-    longest_.data()[0] = own / static_cast<double>(std::max<std::size_t>(1, calls - 1));
+    longest_.data()[0] = own / static_cast<double>(calls);
     longest_.data()[1] = std::chrono::duration<double>(clock::now() - begin).count();
     all_reduce(me_, meeting_, static_cast<double const*>(longest_.data()), longest_.data(), 2,
                max{});
@@ -74,11 +76,13 @@ class call_timer {
     prepared_schedule* plan = nullptr;
     std::size_t chunk_bytes = 0;
   };
-  /// The median of `calls` of each, in turns of a few calls, so that a machine that is slow for a while is so for
-  /// all; of three at least if they take more than `limit` seconds for each. The first call of a turn does not
-  /// count: it finds the caches as others left them.
-  [[nodiscard]] std::vector<double> medians(std::vector<candidate> const& of, int calls,
-                                            double limit) {
+  /// The lower quartile of `calls` of each, in turns of a few calls, so that a machine that is slow for a while is so
+  /// for all; of three calls, the least of them, if they take more than `limit` seconds for each. The first call of a
+  /// turn does not count: it finds the caches as others left them.
+  ///
+  /// Not the median: among the first calls are those that try how to write (`write_search`).
+  [[nodiscard]] std::vector<double> quartiles(std::vector<candidate> const& of, int calls,
+                                              double limit) {
     constexpr int turn = 3;
     std::vector<std::vector<double>> all(of.size());
     double const end = spent_ + limit * static_cast<double>(of.size());
@@ -92,14 +96,20 @@ class call_timer {
     }
     std::vector<double> result;
     for (auto& times : all) {
-      auto const middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-      std::nth_element(times.begin(), middle, times.end());
-      result.push_back(*middle);
+      auto const quarter = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 4);
+      std::nth_element(times.begin(), quarter, times.end());
+      result.push_back(*quarter);
     }
     return result;
   }
 
  private:
+  void read_output() {
+    constexpr std::size_t line = 64 / sizeof(float);
+    float all = 0;
+    for (std::size_t k = 0; k < output_.size(); k += line) all += output_.data()[k];
+    has_read_ = all;
+  }
   [[nodiscard]] std::size_t blocks(bool in_blocks) const {
     return in_blocks ? static_cast<std::size_t>(me_.rank_count()) : 1;
   }
@@ -118,6 +128,7 @@ class call_timer {
   decltype(session_buffer<double>(std::declval<Me&>(), 1)) longest_;
   std::uint64_t round_ = 0;
   double spent_ = 0;
+  float volatile has_read_ = 0;
 };
 
 }  // namespace blink::inline BLINK_ABI::detail

@@ -110,7 +110,7 @@ void combine_sources(Source const& source, std::uint32_t sources, std::size_t fi
 /// Is the own output written past the caches? Who reads it from there should find it in them.
 template <class T>
 [[nodiscard]] bool streams_output(lane const& here, call_buffers<T> const& buffers) {
-  bool const streams = buffers.writes == write_way::streams;
+  bool const streams = buffers.writes == write_way::streams && !buffers.keeps_own;
   if (!streams || here.out_count == 0) return streams;
   auto const way = here.out[0].way;
   return way != passage::pull_output && way != passage::from_output;
@@ -157,7 +157,7 @@ template <class T, transport Link>
   return static_cast<T*>(leaving<T>(link, here, here.out[0]));
 }
 
-/// A chunk's sum that goes past the caches to all its places; does not fit if one of them is to be read soon.
+/// A chunk's sum that goes past the caches to the outputs of peers, and to the own one if nobody reads that soon.
 template <class T, transport Link, class Source>
 [[nodiscard]] streamed_sum<T> streamed_sum_of(Link const link, lane const& here,
                                               call_buffers<T> const& buffers, Source const& source,

@@ -248,6 +248,7 @@ struct steps_of_session {
     auto const& options = call.me.options();
     std::size_t const bytes = output_bytes(call);
     auto const guess = bytes >= options.streaming_bytes ? write_way::streams : write_way::plain;
+    call.keeps_own = bytes < options.streaming_bytes && bytes < kept_output_bytes;
     call.moving = 0;
     call.is_timed = bytes >= options.measured_bytes && call.me.group().size() == 1;
     call.writes =

@@ -11,8 +11,8 @@
 
 namespace blink::inline BLINK_ABI::detail {
 
-/// What a sum is made of and where it goes, for sums that are written past the caches as they are made: up to `most`
-/// sources, up to `most` places.
+/// What a sum is made of and where it goes, for sums that are written past the caches as they are made, to all places or
+/// to some: up to `most` sources, up to `most` places.
 ///
 /// Time: each source is read once, each place written once.
 /// Why in one pass, a line at a time: by way of a block of 512 bytes an all-reduce of 32 MiB among two threads of an
@@ -28,17 +28,23 @@ class streamed_sum {
     if (sources_ < most) sources_at_[sources_] = static_cast<T const*>(first);
     ++sources_;
   }
-  /// streams: may it be written past the caches?
+  /// streams: is it written past the caches?
   void add_place(T* first, bool streams) {
-    if (places_ < most) places_at_[places_] = first;
+    if (places_ < most) {
+      places_at_[places_] = first;
+      streams_to_[places_] = streams;
+    }
     ++places_;
+    streams_ = streams_ || streams;
     auto const at = reinterpret_cast<std::uintptr_t>(first);
     auto const of_first = reinterpret_cast<std::uintptr_t>(places_at_[0]);
-    fits_ = fits_ && streams && at % sizeof(T) == 0 && (at - of_first) % streamed_line == 0;
+    fits_ = fits_ && at % sizeof(T) == 0 && (at - of_first) % streamed_line == 0;
   }
-  /// Can it be made so? There are several sources, not too many, and all places begin alike in their lines.
+  /// Can it be made so? There are several sources, not too many, a place past the caches, and all places begin alike
+  /// in their lines.
   [[nodiscard]] bool fits() const {
-    return fits_ && sources_ >= 2 && sources_ <= most && places_ >= 1 && places_ <= most;
+    return fits_ && streams_ && sources_ >= 2 && sources_ <= most && places_ >= 1 &&
+           places_ <= most;
   }
 
   /// Elements from `first` on; `finish_streaming` must follow before anybody is told.
@@ -81,17 +87,21 @@ class streamed_sum {
     for (std::uint32_t place = 0; place < places_; ++place) {
       auto* const to = reinterpret_cast<std::byte*>(places_at_[place] + at);
       if constexpr (sizeof bytes == streamed_line) {
-        stream_line(to, bytes);
-      } else {
-        std::memcpy(to, bytes, sizeof bytes);
+        if (streams_to_[place]) {
+          stream_line(to, bytes);
+          continue;
+        }
       }
+      std::memcpy(to, bytes, sizeof bytes);
     }
   }
 
   T const* sources_at_[most] = {};
   T* places_at_[most] = {};
+  bool streams_to_[most] = {};
   std::uint32_t sources_ = 0;
   std::uint32_t places_ = 0;
+  bool streams_ = false;
   bool fits_ = true;
 };
 

@@ -17,8 +17,8 @@ namespace blink::inline BLINK_ABI::detail {
 ///
 /// Use: `next` before a call, `report` after it, with what moving the chunks took. Results are the same bit by bit,
 /// so ranks need not agree, and nobody else takes part. The first call of a kind and size is not counted (it finds
-/// pages that nobody has touched), then each way is tried once, then the fastest stays; every `period` calls
-/// another one is tried: after three such trials each way's cost is known anew.
+/// pages that nobody has touched), then the ways are tried in turn, `trials` times each, of which the quickest call counts,
+/// then the fastest stays; every `period` calls another one is tried: after three of these each way's cost is known anew.
 ///
 /// Why measured: an all-reduce of 2 MiB among two threads on an AMD EPYC takes 46 us by pairs, 59 plain and 150 past
 /// the caches if the two cores share a third-level cache, and 900, 470 and 180 if they do not.
@@ -27,6 +27,8 @@ namespace blink::inline BLINK_ABI::detail {
 class write_search {
  public:
   static constexpr std::size_t most_bytes = std::size_t{1} << 26;  ///< larger ones: as guessed
+  static constexpr std::uint32_t ways = 3;
+  static constexpr std::uint32_t trials = 3;
   static constexpr std::uint32_t period = 128;
 
   /// The way for the next call.
@@ -36,7 +38,7 @@ class write_search {
     if (bytes >= most_bytes) return guess;
     auto const& known = record_of(kind, bytes);
     if (known.calls == 0) return guess;
-    if (known.calls <= ways) return turn(guess, known.calls - 1);
+    if (known.calls <= all_trials) return turn(guess, known.calls - 1);
     auto const best = known.best();
     bool const explores = known.calls % period == 0;
     if (!explores) return best;
@@ -53,13 +55,17 @@ class write_search {
     if (is_first) return;
     double const cost = static_cast<double>(nanoseconds) / static_cast<double>(bytes);
     double& present = known.cost[static_cast<std::size_t>(way)];
-    bool const stays = known.calls > ways + 1 && way == known.best();
-    // A rank that is interrupted once is not slow: it takes some calls until the best is another one.
-    present = stays ? 0.75 * present + 0.25 * (cost < 2 * present ? cost : 2 * present) : cost;
+    if (known.calls <= all_trials + 1) {
+      if (present == 0 || cost < present) present = cost;
+    } else if (way != known.best()) {
+      present = cost;
+    } else {  // whoever is interrupted once is not slow: it takes some calls until another one is the best
+      present = 0.75 * present + 0.25 * (cost < 2 * present ? cost : 2 * present);
+    }
   }
 
  private:
-  static constexpr std::uint32_t ways = 3;
+  static constexpr std::uint32_t all_trials = ways * trials;
 
   struct record {
     collective kind{};
