@@ -15,6 +15,9 @@ namespace {
 using blink::collective;
 using blink::write_way;
 using blink::detail::write_search;
+using blink::detail::write_ways;
+
+constexpr write_ways ways{{write_way::plain, write_way::pairs, write_way::streams}, 3};
 
 constexpr std::size_t size = std::size_t{3} << 20;
 
@@ -25,14 +28,14 @@ struct machine {
 
   void call(write_search& search, write_way guess = write_way::plain,
             collective kind = collective::all_reduce, std::uint64_t times = 1) {
-    auto const way = search.next(kind, size, guess);
+    auto const way = search.next(kind, size, ways, guess);
     auto const at = static_cast<std::size_t>(way);
     ++calls[at];
-    search.report(kind, size, way, cost[at] * times);
+    search.report(kind, size, ways, way, cost[at] * times);
   }
 };
 
-constexpr int first_calls = 1 + write_search::ways * write_search::trials;
+constexpr int first_calls = 1 + ways.count * write_search::tries;
 
 TEST(WriteSearch, TakesTheFastestAfterSomeTrials) {
   for (auto const guess : {write_way::plain, write_way::pairs, write_way::streams}) {
@@ -42,11 +45,33 @@ TEST(WriteSearch, TakesTheFastestAfterSomeTrials) {
       write_search search;
       for (int call = 0; call < first_calls; ++call) here.call(search, guess);
       for (std::size_t way = 0; way < 3; ++way) {
-        int const trials = write_search::trials;
+        int const trials = write_search::tries;
         EXPECT_EQ(here.calls[way], way == static_cast<std::size_t>(guess) ? trials + 1 : trials);
       }
-      EXPECT_EQ(search.next(collective::all_reduce, size, guess), static_cast<write_way>(best));
+      EXPECT_EQ(search.next(collective::all_reduce, size, ways, guess),
+                static_cast<write_way>(best));
     }
+  }
+}
+
+TEST(WriteSearch, TriesWhatATransportOffersAndNothingElse) {
+  constexpr write_ways of_slots{{write_way::plain, write_way::slots, write_way::streams}, 3};
+  constexpr write_ways of_messages{{write_way::plain, write_way::streams}, 2};
+  std::array<std::uint64_t, 4> const cost{300, 1, 200, 100};  // in the order of the enumerators
+  for (auto const& offered : {of_slots, of_messages}) {
+    std::array<int, 4> calls{};
+    write_search search;
+    write_way way{};
+    for (std::uint32_t call = 0; call < 20 * write_search::period; ++call) {
+      way = search.next(collective::reduce, size, offered, write_way::plain);
+      ++calls[static_cast<std::size_t>(way)];
+      search.report(collective::reduce, size, offered, way, cost[static_cast<std::size_t>(way)]);
+    }
+    EXPECT_EQ(way, offered.count == 3 ? write_way::slots : write_way::streams);
+    EXPECT_EQ(calls[1], 0);
+    EXPECT_EQ(calls[3] != 0, offered.count == 3);
+    EXPECT_GT(calls[0], 7);
+    EXPECT_GT(calls[2], 7);
   }
 }
 
@@ -56,14 +81,14 @@ TEST(WriteSearch, InterruptionsDuringTheTrialsDoNotCount) {
     machine here{{100, 150, 300}, {}};
     write_search search;
     here.call(search);
-    std::array<std::uint32_t, write_search::ways>
-        slow{};  // of each way all trials but one, at most
+    std::array<std::uint32_t, 3> slow{};  // of each way all trials but one, at most
     for (int call = 1; call < first_calls; ++call) {
-      auto const way = static_cast<std::size_t>(call - 1) % write_search::ways;
-      bool const is_slow = random() % 2 == 0 && ++slow[way] < write_search::trials;
+      auto const way = static_cast<std::size_t>(call - 1) / write_search::tries;
+      bool const is_slow = random() % 2 == 0 && ++slow[way] < write_search::tries;
       here.call(search, write_way::plain, collective::all_reduce, is_slow ? 50 : 1);
     }
-    EXPECT_EQ(search.next(collective::all_reduce, size, write_way::streams), write_way::plain);
+    EXPECT_EQ(search.next(collective::all_reduce, size, ways, write_way::streams),
+              write_way::plain);
   }
 }
 
@@ -71,7 +96,7 @@ TEST(WriteSearch, TriesTheOthersNowAndThen) {
   machine here{{100, 150, 120}, {}};
   write_search search;
   for (std::uint32_t call = 0; call < 20 * write_search::period; ++call) here.call(search);
-  EXPECT_EQ(here.calls[1] + here.calls[2], 19 + 2 * static_cast<int>(write_search::trials));
+  EXPECT_EQ(here.calls[1] + here.calls[2], static_cast<int>(21 * write_search::tries));
   EXPECT_GE(here.calls[1], 7);
   EXPECT_GE(here.calls[2], 7);
 }
@@ -86,7 +111,7 @@ TEST(WriteSearch, FollowsAMachineThatChanges) {
       here.cost[way] = way == best ? 100 : 200 + random() % 800;
     }
     for (std::uint32_t call = 0; call < 3 * write_search::period + 10; ++call) here.call(search);
-    EXPECT_EQ(search.next(collective::all_reduce, size, write_way::plain),
+    EXPECT_EQ(search.next(collective::all_reduce, size, ways, write_way::plain),
               static_cast<write_way>(best));
   }
 }
@@ -97,7 +122,7 @@ TEST(WriteSearch, AWayThatGetsSlowIsLeftAtOnce) {
   for (int call = 0; call < first_calls; ++call) here.call(search);
   here.cost[0] = 1000;
   for (int call = 0; call < 3; ++call) here.call(search);
-  EXPECT_EQ(search.next(collective::all_reduce, size, write_way::plain), write_way::pairs);
+  EXPECT_EQ(search.next(collective::all_reduce, size, ways, write_way::plain), write_way::pairs);
 }
 
 TEST(WriteSearch, OneInterruptionDoesNotCount) {
@@ -105,7 +130,7 @@ TEST(WriteSearch, OneInterruptionDoesNotCount) {
   write_search search;
   for (int call = 0; call < first_calls; ++call) here.call(search);
   here.call(search, write_way::plain, collective::all_reduce, 1000);
-  EXPECT_EQ(search.next(collective::all_reduce, size, write_way::plain), write_way::plain);
+  EXPECT_EQ(search.next(collective::all_reduce, size, ways, write_way::plain), write_way::plain);
 }
 
 TEST(WriteSearch, TheFirstCallDoesNotCount) {
@@ -113,7 +138,7 @@ TEST(WriteSearch, TheFirstCallDoesNotCount) {
   write_search search;
   here.call(search, write_way::plain, collective::all_reduce, 100);
   for (int call = 1; call < first_calls; ++call) here.call(search);
-  EXPECT_EQ(search.next(collective::all_reduce, size, write_way::plain), write_way::plain);
+  EXPECT_EQ(search.next(collective::all_reduce, size, ways, write_way::plain), write_way::plain);
 }
 
 TEST(WriteSearch, KindsAndSizesAreApart) {
@@ -124,19 +149,21 @@ TEST(WriteSearch, KindsAndSizesAreApart) {
     here.call(search);
     there.call(search, write_way::plain, collective::broadcast);
   }
-  EXPECT_EQ(search.next(collective::all_reduce, size, write_way::pairs), write_way::plain);
-  EXPECT_EQ(search.next(collective::broadcast, size, write_way::pairs), write_way::streams);
-  EXPECT_EQ(search.next(collective::all_reduce, 2 * size, write_way::pairs), write_way::pairs);
+  EXPECT_EQ(search.next(collective::all_reduce, size, ways, write_way::pairs), write_way::plain);
+  EXPECT_EQ(search.next(collective::broadcast, size, ways, write_way::pairs), write_way::streams);
+  EXPECT_EQ(search.next(collective::all_reduce, 2 * size, ways, write_way::pairs),
+            write_way::pairs);
 }
 
 TEST(WriteSearch, WhoWritesNothingAndWhatIsHugeStaysAsGuessed) {
   write_search search;
   for (int call = 0; call < 10; ++call) {
-    EXPECT_EQ(search.next(collective::broadcast, size, write_way::plain), write_way::plain);
-    search.report(collective::broadcast, size, write_way::plain, 0);
-    EXPECT_EQ(search.next(collective::broadcast, write_search::most_bytes, write_way::streams),
-              write_way::streams);
-    search.report(collective::broadcast, write_search::most_bytes, write_way::streams, 5);
+    EXPECT_EQ(search.next(collective::broadcast, size, ways, write_way::plain), write_way::plain);
+    search.report(collective::broadcast, size, ways, write_way::plain, 0);
+    EXPECT_EQ(
+        search.next(collective::broadcast, write_search::most_bytes, ways, write_way::streams),
+        write_way::streams);
+    search.report(collective::broadcast, write_search::most_bytes, ways, write_way::streams, 5);
   }
 }
 

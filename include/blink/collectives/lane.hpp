@@ -83,7 +83,8 @@ struct lane {
 enum class write_way : std::uint8_t {
   plain,    ///< some elements to one output, then to the next
   pairs,    ///< as plain, but a sum of two to the own output and that of a peer in one pass
-  streams,  ///< past the caches
+  streams,  ///< outputs past the caches
+  slots,    ///< slots past the caches, outputs as plain
 };
 
 /// Own outputs of fewer bytes go through the caches even if those of peers go past them, unless

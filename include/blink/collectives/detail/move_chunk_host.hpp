@@ -131,7 +131,9 @@ void scatter_piece(Link const link, lane const& here, call_buffers<T> const& buf
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
     if (!writes(here.out[k])) continue;
     T* const to = static_cast<T*>(leaving<T>(link, here, here.out[k])) + first;
-    bool const streams = buffers.writes == write_way::streams && here.out[k].way == passage::push;
+    auto const way = here.out[k].way;
+    bool const streams = (buffers.writes == write_way::streams && way == passage::push) ||
+                         (buffers.writes == write_way::slots && way == passage::slots);
     copy_bytes(reinterpret_cast<std::byte*>(to), from, bytes, streams);
   }
 }
@@ -294,7 +296,7 @@ void move_chunk_on_host(Group const group, Link const link, lane const& here,
       scatter_piece(link, here, buffers, first, n, partial);
     }
   }
-  if (streams) finish_streaming();
+  if (streams || buffers.writes == write_way::slots) finish_streaming();
 }
 
 }  // namespace blink::inline BLINK_ABI::detail

@@ -11,6 +11,7 @@
 #include <blink/collectives/detail/early_arrivals.hpp>
 #include <blink/collectives/detail/no_patience.hpp>
 #include <blink/collectives/detail/shown_inputs.hpp>
+#include <blink/collectives/detail/write_search.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/order.hpp>
 #include <blink/collectives/schedule_blocks.hpp>
@@ -38,6 +39,7 @@ namespace blink::inline BLINK_ABI::detail {
 template <session Me>
 struct steps_of_session {
   using frame = call_frame<Me>;
+  static constexpr auto& ways = ways_to_write_over<typename Me::link_type>;
 
   static void check(frame& call) {
     auto& me = call.me;
@@ -142,7 +144,7 @@ struct steps_of_session {
         }
         for (std::size_t k = 0; k < call.lane_count(); ++k) close_lane(call.lanes.first[k]);
         if (call.is_timed) {
-          call.plan.writing_of(me.rank()).report(call.kind, output_bytes(call), call.writes,
+          call.plan.writing_of(me.rank()).report(call.kind, output_bytes(call), ways, call.writes,
                                                  call.moving);
         }
         me.leave();
@@ -251,8 +253,9 @@ struct steps_of_session {
     call.keeps_own = bytes < options.streaming_bytes && bytes < kept_output_bytes;
     call.moving = 0;
     call.is_timed = bytes >= options.measured_bytes && call.me.group().size() == 1;
-    call.writes =
-        call.is_timed ? call.plan.writing_of(call.me.rank()).next(call.kind, bytes, guess) : guess;
+    call.writes = call.is_timed
+                      ? call.plan.writing_of(call.me.rank()).next(call.kind, bytes, ways, guess)
+                      : guess;
   }
 
   // What is sent lies where others write: they get it from a copy.

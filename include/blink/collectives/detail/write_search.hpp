@@ -12,80 +12,110 @@
 
 namespace blink::inline BLINK_ABI::detail {
 
+/// The ways that a transport offers; `plain` and `streams` are among them.
+struct write_ways {
+  static constexpr std::uint32_t most = 3;
+  std::array<write_way, most> each{};
+  std::uint32_t count = 0;
+
+  /// The way so many places after another one.
+  [[nodiscard]] constexpr write_way after(write_way from, std::uint32_t places) const {
+    std::uint32_t at = 0;
+    while (each[at] != from) ++at;
+    return each[(at + places) % count];
+  }
+};
+
+/// Over links that reach buffers, over slots in memory that ranks share, and over others, which hand what is sent to a
+/// library that reads it on this core.
+template <class Link>
+inline constexpr write_ways ways_to_write_over =
+    Link::reaches ? write_ways{{write_way::plain, write_way::pairs, write_way::streams}, 3}
+    : requires { Link::shares_slots; }
+        ? write_ways{{write_way::plain, write_way::slots, write_way::streams}, 3}
+        : write_ways{{write_way::plain, write_way::streams}, 2};
+
 /// Finds the fastest way to write large results while a program runs, for one rank and one schedule: which one it is
 /// depends on the caches that cores share, and on who else uses them.
 ///
 /// Use: `next` before a call, `report` after it, with what moving the chunks took. Results are the same bit by bit,
 /// so ranks need not agree, and nobody else takes part. The first call of a kind and size is not counted (it finds
-/// pages that nobody has touched), then the ways are tried in turn, `trials` times each, of which the quickest call counts,
-/// then the fastest stays; every `period` calls another one is tried: after three of these each way's cost is known anew.
+/// pages that nobody has touched), then each way is tried, then the fastest stays; every `period` calls another one is
+/// tried. A way is tried in `tries` calls one after the other, of which the quickest counts: the first ones find outputs
+/// and slots where another way has left them.
 ///
 /// Why measured: an all-reduce of 2 MiB among two threads on an AMD EPYC takes 46 us by pairs, 59 plain and 150 past
-/// the caches if the two cores share a third-level cache, and 900, 470 and 180 if they do not.
+/// the caches if the two cores share a third-level cache, and 900, 470 and 180 if they do not; of 512 KiB among two
+/// processes by slots 38 us plain, and 250 and 54 past the caches.
 ///
 /// Time: O(kinds and sizes of the schedule's calls), a few.
 class write_search {
  public:
   static constexpr std::size_t most_bytes = std::size_t{1} << 26;  ///< larger ones: as guessed
-  static constexpr std::uint32_t ways = 3;
-  static constexpr std::uint32_t trials = 3;
-  static constexpr std::uint32_t period = 128;
+  static constexpr std::uint32_t tries = 4;  ///< in a row; more than a wire has slots, as a rule
+  static constexpr std::uint32_t period = 256;
 
   /// The way for the next call.
-  /// bytes: of its output  guess: to begin with
+  /// bytes: of its output  ways: the same in all calls  guess: one of them, to begin with
   template <class = when_used>
-  [[nodiscard]] write_way next(collective kind, std::size_t bytes, write_way guess) {
+  [[nodiscard]] write_way next(collective kind, std::size_t bytes, write_ways const& ways,
+                               write_way guess) {
     if (bytes >= most_bytes) return guess;
-    auto const& known = record_of(kind, bytes);
+    auto& known = record_of(kind, bytes);
     if (known.calls == 0) return guess;
-    if (known.calls <= all_trials) return turn(guess, known.calls - 1);
-    auto const best = known.best();
-    bool const explores = known.calls % period == 0;
-    if (!explores) return best;
-    auto const other = static_cast<write_way>(known.calls / period % ways);
-    return other == best ? turn(best, 1) : other;
+    if (known.calls <= ways.count * tries) {
+      return ways.after(guess, (known.calls - 1) / tries);
+    }
+    auto const best = known.best(ways);
+    std::uint32_t const place = known.calls % period;
+    if (place >= tries) return best;
+    if (place == 0) {
+      auto const next = ways.each[known.calls / period % ways.count];
+      known.other = next == best ? ways.after(best, 1) : next;
+    }
+    return known.other;
   }
 
   /// What a call took to move its chunks on this rank; 0 if it moved none: not counted.
   template <class = when_used>
-  void report(collective kind, std::size_t bytes, write_way way, std::uint64_t nanoseconds) {
+  void report(collective kind, std::size_t bytes, write_ways const& ways, write_way way,
+              std::uint64_t nanoseconds) {
     if (bytes >= most_bytes || nanoseconds == 0) return;
     auto& known = record_of(kind, bytes);
-    bool const is_first = known.calls++ == 0;
-    if (is_first) return;
+    std::uint32_t const call = known.calls++;
+    if (call == 0) return;
     double const cost = static_cast<double>(nanoseconds) / static_cast<double>(bytes);
     double& present = known.cost[static_cast<std::size_t>(way)];
-    if (known.calls <= all_trials + 1) {
-      if (present == 0 || cost < present) present = cost;
-    } else if (way != known.best()) {
-      present = cost;
+    bool const is_trial = call <= ways.count * tries;
+    if (is_trial || way != known.best(ways)) {
+      std::uint32_t const place = is_trial ? (call - 1) % tries : call % period;
+      if (place == 0 || cost < present) present = cost;
     } else {  // whoever is interrupted once is not slow: it takes some calls until another one is the best
       present = 0.75 * present + 0.25 * (cost < 2 * present ? cost : 2 * present);
     }
   }
 
  private:
-  static constexpr std::uint32_t all_trials = ways * trials;
-
   struct record {
     collective kind{};
     std::size_t octave = 0;
     std::uint32_t calls = 0;
-    std::array<double, ways> cost{};  ///< nanoseconds for a byte of output
+    write_way other{};             ///< that is tried now
+    std::array<double, 4> cost{};  ///< by way: nanoseconds for a byte of output
 
-    [[nodiscard]] write_way best() const {
-      std::size_t least = 0;
-      for (std::size_t k = 1; k < ways; ++k) {
-        if (cost[k] < cost[least]) least = k;
+    [[nodiscard]] write_way best(write_ways const& ways) const {
+      // Whoever takes from a slot that is in no cache pays for it, too, which is not measured here.
+      constexpr double of_takers = 2;
+      auto const cost_of = [&](write_way way) {
+        return cost[static_cast<std::size_t>(way)] * (way == write_way::slots ? of_takers : 1);
+      };
+      auto least = ways.each[0];
+      for (std::uint32_t k = 1; k < ways.count; ++k) {
+        if (cost_of(ways.each[k]) < cost_of(least)) least = ways.each[k];
       }
-      return static_cast<write_way>(least);
+      return least;
     }
   };
-
-  // The way so many places after another one.
-  [[nodiscard]] static write_way turn(write_way from, std::uint32_t places) {
-    return static_cast<write_way>((static_cast<std::uint32_t>(from) + places) % ways);
-  }
 
   template <class = when_used>
   record& record_of(collective kind, std::size_t bytes) {
