@@ -141,6 +141,17 @@ TEST(WriteSearch, TheFirstCallDoesNotCount) {
   EXPECT_EQ(search.next(collective::all_reduce, size, ways, write_way::plain), write_way::plain);
 }
 
+TEST(WriteSearch, TriesWhatNoCacheHoldsOnce) {
+  constexpr std::size_t huge = write_search::uncached_bytes;
+  write_search search;
+  std::array<std::uint64_t, 3> const cost{300, 100, 200};
+  for (int call = 0; call < 4; ++call) {
+    auto const way = search.next(collective::reduce, huge, ways, write_way::streams);
+    search.report(collective::reduce, huge, ways, way, cost[static_cast<std::size_t>(way)] * huge);
+  }
+  EXPECT_EQ(search.next(collective::reduce, huge, ways, write_way::streams), write_way::pairs);
+}
+
 TEST(WriteSearch, KindsAndSizesAreApart) {
   write_search search;
   machine here{{100, 150, 300}, {}};

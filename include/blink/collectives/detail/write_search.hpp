@@ -42,7 +42,7 @@ inline constexpr write_ways ways_to_write_over =
 /// so ranks need not agree, and nobody else takes part. The first call of a kind and size is not counted (it finds
 /// pages that nobody has touched), then each way is tried, then the fastest stays; every `period` calls another one is
 /// tried. A way is tried in `tries` calls one after the other, of which the quickest counts: the first ones find outputs
-/// and slots where another way has left them.
+/// and slots where another way has left them. What no cache holds is tried once.
 ///
 /// Why measured: an all-reduce of 2 MiB among two threads on an AMD EPYC takes 46 us by pairs, 59 plain and 150 past
 /// the caches if the two cores share a third-level cache, and 900, 470 and 180 if they do not; of 512 KiB among two
@@ -52,8 +52,14 @@ inline constexpr write_ways ways_to_write_over =
 class write_search {
  public:
   static constexpr std::size_t most_bytes = std::size_t{1} << 26;  ///< larger ones: as guessed
+  static constexpr std::size_t uncached_bytes = std::size_t{1} << 23;
   static constexpr std::uint32_t tries = 4;  ///< in a row; more than a wire has slots, as a rule
   static constexpr std::uint32_t period = 256;
+
+  /// How often a way is tried in a row.
+  [[nodiscard]] static constexpr std::uint32_t tries_of(std::size_t bytes) {
+    return bytes < uncached_bytes ? tries : 1;
+  }
 
   /// The way for the next call.
   /// bytes: of its output  ways: the same in all calls  guess: one of them, to begin with
@@ -63,12 +69,13 @@ class write_search {
     if (bytes >= most_bytes) return guess;
     auto& known = record_of(kind, bytes);
     if (known.calls == 0) return guess;
-    if (known.calls <= ways.count * tries) {
-      return ways.after(guess, (known.calls - 1) / tries);
+    std::uint32_t const in_a_row = tries_of(bytes);
+    if (known.calls <= ways.count * in_a_row) {
+      return ways.after(guess, (known.calls - 1) / in_a_row);
     }
     auto const best = known.best(ways);
     std::uint32_t const place = known.calls % period;
-    if (place >= tries) return best;
+    if (place >= in_a_row) return best;
     if (place == 0) {
       auto const next = ways.each[known.calls / period % ways.count];
       known.other = next == best ? ways.after(best, 1) : next;
@@ -86,9 +93,10 @@ class write_search {
     if (call == 0) return;
     double const cost = static_cast<double>(nanoseconds) / static_cast<double>(bytes);
     double& present = known.cost[static_cast<std::size_t>(way)];
-    bool const is_trial = call <= ways.count * tries;
+    std::uint32_t const in_a_row = tries_of(bytes);
+    bool const is_trial = call <= ways.count * in_a_row;
     if (is_trial || way != known.best(ways)) {
-      std::uint32_t const place = is_trial ? (call - 1) % tries : call % period;
+      std::uint32_t const place = is_trial ? (call - 1) % in_a_row : call % period;
       if (place == 0 || cost < present) present = cost;
     } else {  // whoever is interrupted once is not slow: it takes some calls until another one is the best
       present = 0.75 * present + 0.25 * (cost < 2 * present ? cost : 2 * present);
