@@ -41,7 +41,7 @@ class counting_barrier {
  public:
   /// spins: looks before the first `idle()`
   template <class Idle>
-  void wait(int threads, Idle const& idle, int spins = 100) {
+  void wait(int threads, Idle const& idle, int spins = 1000) {
     int const all = (arrived_.fetch_add(1) / threads + 1) * threads;
     while (arrived_.load() < all) {
       if (--spins < 0) idle();
@@ -51,7 +51,7 @@ class counting_barrier {
   void wait(int threads) {
     static bool const share_cores =
         static_cast<unsigned>(threads) > std::thread::hardware_concurrency();
-    wait(threads, [] { std::this_thread::yield(); }, share_cores ? 100 : 20'000);
+    wait(threads, [] { std::this_thread::yield(); }, share_cores ? 1000 : 20'000);
   }
 
  private:

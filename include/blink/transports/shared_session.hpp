@@ -134,8 +134,9 @@ class shared_session {
     own_->kind = collective::barrier;
     own_->lanes = {};
     auto wait = waits();
-    while (!state_->have_all_come(round)) {
+    for (unsigned turn = 1; !state_->have_all_come(round); ++turn) {
       auto result = wait.after_none();
+      if (result == status::ok && turn % turns_between_searches != 0) continue;
       int const missing = result == status::aborted ? -1 : first_missing(round, result);
       if (missing >= 0) {
         own_->tell->missing(*state_, rank_, missing, round);
@@ -184,6 +185,8 @@ class shared_session {
   }
 
   static constexpr int quick_looks = 200;  // before it waits in the way that shares cores
+  // For ranks that are lost: the system is asked.
+  static constexpr unsigned turns_between_searches = 64;
 
   // Who keeps a barrier from its end: for ever, or for too long if `result` says so. -1: nobody yet.
   [[nodiscard]] int first_missing(std::uint64_t round, status result) const {
