@@ -78,6 +78,23 @@ TYPED_TEST(world, calls_along_a_prepared_schedule_allocate_nothing) {
   EXPECT_EQ(most.load(), 0U);
 }
 
+// What is shown lies in one of two places, by its size; each call overwrites what was shown two calls before.
+TYPED_TEST(world, inputs_that_are_shown_may_have_any_size) {
+  std::mt19937_64 random(5);
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    blink::basic_world<TypeParam> all(ranks);
+    for (std::size_t const count : {0, 1, 7, 8, 9, 16, 31, 32, 33, 40}) {
+      for (auto const kind : {blink::collective::all_reduce, blink::collective::broadcast,
+                              blink::collective::reduce_scatter, blink::collective::all_to_all}) {
+        auto const plan = blink_test::random_schedule(random, ranks, kind);
+        collective_case const what{kind, count, false, 0, random()};
+        ASSERT_EQ(blink_test::run_case<std::uint8_t>(all, plan, what, blink::sum{}, 3), "")
+            << to_text(kind) << ", " << ranks << " ranks, " << count;
+      }
+    }
+  }
+}
+
 TYPED_TEST(world, counts_what_each_edge_carries) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
