@@ -26,15 +26,6 @@ namespace {
 
 enum class distance { unknown, near, far };
 
-struct cell_key {
-  std::string what;
-  int ranks = 0;
-  distance cores = distance::unknown;
-  std::size_t bytes = 0;
-  std::string peer;
-  auto operator<=>(cell_key const&) const = default;
-};
-
 /// What one table is about.
 struct table_key {
   std::string what;
@@ -42,9 +33,13 @@ struct table_key {
   distance cores = distance::unknown;
   auto operator<=>(table_key const&) const = default;
 };
-table_key table_of(cell_key const& cell) {
-  return {cell.what, cell.ranks, cell.cores};
-}
+
+struct cell_key {
+  table_key table;
+  std::size_t bytes = 0;
+  std::string peer;
+  auto operator<=>(cell_key const&) const = default;
+};
 
 char const* text_of(distance cores) {
   return cores == distance::near ? "near" : cores == distance::far ? "far" : "unknown";
@@ -111,8 +106,8 @@ std::map<cell_key, double> cells_of(measured_rounds const& all, std::size_t& dro
       continue;
     }
     auto const& value = row.value;
-    cell_key const key{value.at("operation"), value.at("ranks"), cores, value.at("bytes"),
-                       value.at("peer")};
+    cell_key const key{
+        {value.at("operation"), value.at("ranks"), cores}, value.at("bytes"), value.at("peer")};
     ways[key][row.way].push_back(value.at("us"));
   }
   std::map<cell_key, double> result;
@@ -139,15 +134,15 @@ void print_table(std::map<cell_key, double> const& cells, table_key const& of,
   std::printf("\n");
   std::vector<std::size_t> sizes;
   for (auto const& [key, us] : cells) {
-    if (table_of(key) == of && (sizes.empty() || sizes.back() != key.bytes)) {
+    if (key.table == of && (sizes.empty() || sizes.back() != key.bytes)) {
       sizes.push_back(key.bytes);
     }
   }
   for (auto const bytes : sizes) {
     std::printf("| %s |", size_text(bytes).c_str());
-    auto const ceiling = cells.find({of.what, of.ranks, of.cores, bytes, "ceiling"});
+    auto const ceiling = cells.find({of, bytes, "ceiling"});
     for (auto const& peer : peers) {
-      auto const cell = cells.find({of.what, of.ranks, of.cores, bytes, peer});
+      auto const cell = cells.find({of, bytes, peer});
       if (cell == cells.end()) {
         std::printf(" - |");
       } else if (ceiling == cells.end() || peer == "ceiling") {
@@ -176,14 +171,17 @@ int main(int count, char** texts) {
     std::set<table_key> tables;
     std::vector<std::string> peers;
     for (auto const& [key, us] : cells) {
-      tables.insert(table_of(key));
+      tables.insert(key.table);
       if (std::find(peers.begin(), peers.end(), key.peer) == peers.end()) {
         peers.push_back(key.peer);
       }
-      auto cell = nlohmann::json{
-          {"operation", key.what}, {"ranks", key.ranks}, {"bytes", key.bytes},
-          {"peer", key.peer},      {"us", us},           {"cores", text_of(key.cores)}};
-      if (auto const ceiling = cells.find({key.what, key.ranks, key.cores, key.bytes, "ceiling"});
+      auto cell = nlohmann::json{{"operation", key.table.what},
+                                 {"ranks", key.table.ranks},
+                                 {"bytes", key.bytes},
+                                 {"peer", key.peer},
+                                 {"us", us},
+                                 {"cores", text_of(key.table.cores)}};
+      if (auto const ceiling = cells.find({key.table, key.bytes, "ceiling"});
           ceiling != cells.end()) {
         cell["of_ceiling"] = us / ceiling->second;
       }

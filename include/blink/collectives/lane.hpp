@@ -87,10 +87,6 @@ enum class write_way : std::uint8_t {
   slots,    ///< slots past the caches, outputs as plain
 };
 
-/// Own outputs of fewer bytes go through the caches even if those of peers go past them, unless
-/// `world_options::streaming_bytes` is less: what a rank has made itself it finds in its own cache.
-inline constexpr std::size_t kept_output_bytes = std::size_t{1} << 20;
-
 /// The buffers of a call and what all lanes of a rank share.
 template <class T>
 struct call_buffers {

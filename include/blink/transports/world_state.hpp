@@ -90,7 +90,7 @@ class world_state {
     own.output = reinterpret_cast<std::uintptr_t>(record.output) - base_;
     if (shown.data != nullptr) {
       std::size_t const bytes = shown.whole(rank_count_);
-      std::memcpy(place_of_shown(rank, call, bytes), shown.data, bytes);
+      std::memcpy(shown_by(rank, call, bytes), shown.data, bytes);
     }
     publish(own.call, call);
     ring_all();
@@ -127,9 +127,11 @@ class world_state {
   [[nodiscard]] void* output_of(int rank, std::uint64_t call) const {
     return reinterpret_cast<void*>(called(rank, call).output + base_);
   }
-  /// What the rank has shown of its input, as `enter` was told: so many bytes.
-  [[nodiscard]] std::byte const* shown_by(int rank, std::uint64_t call, std::size_t bytes) const {
-    return place_of_shown(rank, call, bytes);
+  /// Where the rank shows so many bytes of its input in this call: in its entry if they fit, else beside it.
+  [[nodiscard]] std::byte* shown_by(int rank, std::uint64_t call, std::size_t bytes) const {
+    auto& board = at(rank);
+    auto& in_entry = board.entries[call % 2].shown;
+    return bytes <= in_entry.size() ? in_entry.data() : board.shown[call % 2].data();
   }
   /// What the rank called, in full, for messages.
   [[nodiscard]] call_signature const& signature(int rank, std::uint64_t call) const {
@@ -375,11 +377,6 @@ class world_state {
     boards_ = reinterpret_cast<notice_board*>(head_ + 1);
   }
   [[nodiscard]] notice_board& at(int rank) const { return boards_[rank]; }
-  [[nodiscard]] std::byte* place_of_shown(int rank, std::uint64_t call, std::size_t bytes) const {
-    auto& board = at(rank);
-    auto& in_entry = board.entries[call % 2].shown;
-    return bytes <= in_entry.size() ? in_entry.data() : board.shown[call % 2].data();
-  }
 
   // A bit for each rank.
   [[nodiscard]] static constexpr std::size_t words(int rank_count) {
