@@ -33,8 +33,8 @@ struct buffers {
 /// The slice of one rank.
 template <int Ranks, bool Streams>
 void ceiling_slice(buffers const& all, int rank, std::size_t count) {
-  float* in[Ranks];
-  float* out[Ranks];
+  float* in[std::size_t{Ranks}];
+  float* out[std::size_t{Ranks}];
   for (std::size_t k = 0; k < Ranks; ++k) {
     in[k] = all.inputs[k]->data();
     out[k] = all.outputs[k]->data();

@@ -61,8 +61,8 @@ class counting_barrier {
 /// Elements [first, last) of all inputs summed and written to the first `Outputs` outputs.
 template <int Ranks, int Outputs, bool Streams>
 void sum_slice(float* const* inputs, float* const* outputs, std::size_t first, std::size_t last) {
-  float const* in[Ranks];
-  float* out[Outputs];
+  float const* in[std::size_t{Ranks}];
+  float* out[std::size_t{Outputs}];
   for (int k = 0; k < Ranks; ++k) in[k] = inputs[k];
   for (int k = 0; k < Outputs; ++k) out[k] = outputs[k];
   constexpr std::size_t lanes = 16;

@@ -79,8 +79,8 @@ TEST(order, shape_keeps_the_bits_of_each_element_whatever_the_count) {
       std::size_t wrong = 0;
       for (std::size_t k = 0; k < part.size(); ++k) {
         std::size_t const same = k / count * longest + k % count;
-        wrong += part[k] == whole[same] ? 0 : 1;
-        differs += weaker_part[k] == weaker[same] ? 0 : 1;
+        wrong += part[k] == whole[same] ? 0U : 1U;
+        differs += weaker_part[k] == weaker[same] ? 0U : 1U;
       }
       EXPECT_EQ(wrong, 0U);
     }

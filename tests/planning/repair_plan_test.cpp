@@ -110,8 +110,8 @@ TEST(RepairPlan, RandomMachinesWithRelays) {
     auto const machine = test::make_random_duplex_machine(seed, 4 + seed % 4, seed % 3, 8);
     auto const kind = kinds[seed % 4];
     auto const old = make_plan(machine, {kind, {}, "exact"});
-    auto const changed =
-        degraded(machine, random() % machine.links.size(), random() % 3, seed % 2 == 0);
+    auto const changed = degraded(machine, random() % machine.links.size(),
+                                  static_cast<int>(random() % 3), seed % 2 == 0);
     SCOPED_TRACE("seed " + std::to_string(seed));
     try {
       auto const result = sound_repair(changed, old);

@@ -172,7 +172,7 @@ class mscclpp_runner {
       }
     }
     std::size_t loops = 0;
-    for (auto const& op : tb.at("ops")) loops += op.at("name") == "pipeline" ? 1 : 0;
+    for (auto const& op : tb.at("ops")) loops += op.at("name") == "pipeline" ? 1U : 0U;
     require(block.operations.size() + loops <= 64, "operations in a block");
     for (auto const& c : tb.at("channels")) {
       block.channel_ids[c.at("channel_type")] = c.at("channel_ids").get<std::vector<int>>();

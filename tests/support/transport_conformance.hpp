@@ -129,7 +129,7 @@ TYPED_TEST_P(transport_conformance, bytes_arrive_in_order) {
           auto const* const slot = b.inbox(wire, message);
           std::size_t wrong = 0;
           for (std::size_t k = 0; k < b.slot_bytes(); ++k) {
-            wrong += slot[k] == byte_of(message, k) ? 0 : 1;
+            wrong += slot[k] == byte_of(message, k) ? 0U : 1U;
           }
           ASSERT_EQ(wrong, 0U) << message;
           b.take(wire, message);

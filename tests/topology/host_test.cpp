@@ -57,7 +57,7 @@ TEST(Host, RanksAreTheCoresThatThisProcessMayUse) {
   for (int const rank : ranks) {
     labels.insert(machine.nodes[static_cast<std::size_t>(rank)].label);
   }
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
+  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
     EXPECT_EQ(CPU_ISSET(core, &set) != 0, labels.contains("core" + std::to_string(core))) << core;
   }
   EXPECT_NO_THROW(validate(machine));

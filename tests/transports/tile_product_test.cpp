@@ -68,7 +68,7 @@ class shares {
                       right_[rank][k * shape_.columns + e % shape_.columns];
         }
       }
-      for (auto& own : product_) count += std::exchange(own[e], -1.0F) != expected ? 1 : 0;
+      for (auto& own : product_) count += std::exchange(own[e], -1.0F) != expected ? 1U : 0U;
     }
     return count;
   }

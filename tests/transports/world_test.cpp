@@ -83,7 +83,7 @@ TYPED_TEST(world, inputs_that_are_shown_may_have_any_size) {
   std::mt19937_64 random(5);
   for (int ranks = 1; ranks <= 4; ++ranks) {
     blink::basic_world<TypeParam> all(ranks);
-    for (std::size_t const count : {0, 1, 7, 8, 9, 16, 31, 32, 33, 40}) {
+    for (std::size_t const count : {0U, 1U, 7U, 8U, 9U, 16U, 31U, 32U, 33U, 40U}) {
       for (auto const kind : {blink::collective::all_reduce, blink::collective::broadcast,
                               blink::collective::reduce_scatter, blink::collective::all_to_all}) {
         auto const plan = blink_test::random_schedule(random, ranks, kind);

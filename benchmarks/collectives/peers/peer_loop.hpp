@@ -204,7 +204,7 @@ inline void bind_to_core(int rank) {
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
   int position = rank % CPU_COUNT(&allowed);
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
+  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
     if (!CPU_ISSET(core, &allowed) || position-- > 0) continue;
     cpu_set_t own;
     CPU_ZERO(&own);

@@ -70,7 +70,7 @@ class ceiling_peer {
         }
         break;
       case operation::reduce_scatter: {
-        float* shifted[Ranks];
+        float* shifted[std::size_t{Ranks}];
         for (int k = 0; k < Ranks; ++k) shifted[k] = inputs_[k] + block;
         if (way_ == ceiling_way::streaming_slices && call.block % 16 == 0) {  // whole lines
           blink_bench::sum_slice<Ranks, 1, true>(shifted, own, 0, call.block);
@@ -103,8 +103,8 @@ class ceiling_peer {
   }
 
   ceiling_way way_;
-  float* inputs_[Ranks] = {};
-  float* outputs_[Ranks] = {};
+  float* inputs_[std::size_t{Ranks}] = {};
+  float* outputs_[std::size_t{Ranks}] = {};
   blink_bench::counting_barrier barrier_;
 };
 

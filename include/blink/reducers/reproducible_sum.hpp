@@ -25,7 +25,7 @@ struct binned {
                 "blink: sums in bins are of float and double");
   static_assert(Bins >= 2 && (sizeof(T) <= 4 || Bins >= 3), "blink: one number must fit");
 
-  std::int64_t digits[Bins]{};      ///< by place, the highest first
+  std::int64_t digits[std::size_t{Bins}]{};  ///< by place, the highest first
   std::int32_t top = lowest_place;  ///< place of `digits[0]`: it counts multiples of 2^(40 top)
   std::uint32_t special = 0;        ///< bits: +infinity, -infinity, NaN among the numbers
 
