@@ -38,8 +38,8 @@ class side {
       end.end.sends = sends;
       end.judges = true;
       end.head = &memory[k].head;
-      end.wire = {
-          &memory[k].head.counters, memory[k].slots, nullptr, nullptr, 0, window, stride, 0, 1};
+      end.wire = {nullptr, nullptr, memory[k].slots, nullptr, nullptr, 0, window, stride, 0, 1};
+      end.wire.use(&memory[k].head.counters);
       (sends ? end.work.out : end.work.in) = &end.end;
       (sends ? end.work.out_count : end.work.in_count) = 1;
       end.work.reads_input = sends;

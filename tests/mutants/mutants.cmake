@@ -40,8 +40,8 @@ plant(relaxed_post walk collectives/counter.hpp
 plant(relaxed_wait walk collectives/counter.hpp
       ".load(detail::acquire_order)" ".load(detail::relaxed_order)")
 plant(window_too_large "walk;pieces;channels" transports/cuda/peer_memory.hpp
-      "observe(wires[wire].counters->taken) + wires[wire].window"
-      "observe(wires[wire].counters->taken) + wires[wire].window + 1")
+      "observe(*wires[wire].taken) + wires[wire].window"
+      "observe(*wires[wire].taken) + wires[wire].window + 1")
 plant(no_barrier_before_post "walk;pieces" collectives/tree_walk.hpp
       "    group.sync();\n    if (leads) detail::hand_over" "    if (leads) detail::hand_over")
 plant(no_barrier_before_take walk collectives/packet_walk.hpp

@@ -57,8 +57,8 @@ class emulated_device {
       : how_(how), prepared_(plan, layout_of(how), {}) {
     auto const& tables = prepared_.tables();
     for (std::uint32_t wire = 0; wire < tables.wire_count(); ++wire) {
-      auto& counters = *tables.wires()[wire].counters;
-      counters.posted = counters.taken = how.first_message;
+      auto const& at = tables.wires()[wire];
+      *at.posted = *at.taken = how.first_message;
     }
     for (int rank = 0; rank < plan.rank_count; ++rank) {
       auto const [ends, count] = tables.ends(rank);

@@ -64,9 +64,7 @@ BLINK_HOST_DEVICE wire_end* obstacle(Link const link, lane const& here) {
     for (std::uint32_t k = 0; k < here.in_count; ++k) {
       wire_end& end = here.in[k];
       if (is_combined(here, k)) continue;
-      if (!link.is_present(end.peer) || !link.has_arrived(end.wire, end.first + here.done)) {
-        return &end;
-      }
+      if (!has_come(link, here, end)) return &end;
     }
     for (std::uint32_t k = 0; k < here.out_count; ++k) {
       wire_end& end = here.out[k];
@@ -92,6 +90,10 @@ BLINK_HOST_DEVICE wire_end* obstacle(Link const link, lane const& here) {
   return nullptr;
 }
 
+/// Does what one end of a tree's edge tells the other lie in one cache line, as in `wire_counters`?
+template <transport Link>
+inline constexpr bool shares_counter_lines = requires { requires Link::shares_counter_lines; };
+
 /// Gives back the slots of what was combined early.
 template <transport Link>
 void count_early(Link const link, lane& here) {
@@ -109,19 +111,31 @@ template <transport Link>
 BLINK_HOST_DEVICE void hand_over(Link const link, lane& here, element_sizes const& sizes) {
   std::uint64_t const count = chunk_count(here, here.done);
   bool const is_last = here.done + 1 == here.chunks;
-  for (std::uint32_t k = 0; k < here.out_count; ++k) {
-    wire_end& end = here.out[k];
-    if (end.way == passage::pull_input) continue;  // posted as a whole by `open_lane`
-    std::uint64_t const bytes = count * (end.is_partial ? sizes.wire : sizes.value);
-    link.post(end.wire, end.first + here.done, bytes);
-    end.bytes += bytes;
-  }
-  for (std::uint32_t k = 0; k < here.in_count; ++k) {
-    wire_end& end = here.in[k];
-    end.bytes += count * (end.is_partial ? sizes.wire : sizes.value);
-    if (takes_each<Link>(end) ? !is_combined(here, k) : is_last) {
-      link.take(end.wire, end.first + here.done);
+  auto const post = [&] {
+    for (std::uint32_t k = 0; k < here.out_count; ++k) {
+      wire_end& end = here.out[k];
+      if (end.way == passage::pull_input) continue;  // posted as a whole by `open_lane`
+      std::uint64_t const bytes = count * (end.is_partial ? sizes.wire : sizes.value);
+      link.post(end.wire, end.first + here.done, bytes);
+      end.bytes += bytes;
     }
+  };
+  auto const take = [&] {
+    for (std::uint32_t k = 0; k < here.in_count; ++k) {
+      wire_end& end = here.in[k];
+      end.bytes += count * (end.is_partial ? sizes.wire : sizes.value);
+      if (takes_each<Link>(end) ? !is_combined(here, k) : is_last) {
+        link.take(end.wire, end.first + here.done);
+      }
+    }
+  };
+  // Peers wait for what is posted. But where both lies in one line that a core fetches, who sees the one has the other.
+  if constexpr (shares_counter_lines<Link>) {
+    take();
+    post();
+  } else {
+    post();
+    take();
   }
   here.early.combined = 0;
   ++here.done;
@@ -158,7 +172,9 @@ BLINK_HOST_DEVICE void open_lane(Link const link, lane& here, std::size_t elemen
     wire_end& end = here.out[k];
     if (end.way == passage::pull_input) {
       std::uint64_t const bytes = here.count * element_bytes;
-      link.post(end.wire, end.first + here.chunks - 1, bytes);
+      if (!detail::presence_offers_input<Link>) {
+        link.post(end.wire, end.first + here.chunks - 1, bytes);
+      }
       end.bytes += bytes;
     } else {
       works = true;

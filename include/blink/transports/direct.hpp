@@ -12,6 +12,7 @@ namespace blink::inline BLINK_ABI {
 class direct_link : public slot_link {
  public:
   static constexpr bool reaches = true;
+  static constexpr bool presence_offers_input = true;
   using slot_link::slot_link;
 
   [[nodiscard]] void const* input_of(int peer) const {

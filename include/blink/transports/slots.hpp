@@ -21,6 +21,7 @@ class slot_link {
  public:
   static constexpr bool reaches = false;
   static constexpr bool is_shaped = false;
+  static constexpr bool shares_counter_lines = true;  ///< as `wire_tables` lay them out
   static constexpr bool shares_slots = true;  ///< ranks on other cores read them where they are
 
   slot_link() = default;
@@ -36,28 +37,28 @@ class slot_link {
   [[nodiscard]] bool is_aborted() const { return parts_.world->is_aborted(parts_.rank); }
 
   [[nodiscard]] bool has_room(std::uint32_t wire, std::uint64_t message) const {
-    return message < observe(wires_[wire].counters->taken) + wires_[wire].window;
+    return message < observe(*wires_[wire].taken) + wires_[wire].window;
   }
   [[nodiscard]] std::byte* outbox(std::uint32_t wire, std::uint64_t message) const {
     auto const& at = wires_[wire];
     return at.slots + message % at.window * at.slot_bytes;
   }
   void post(std::uint32_t wire, std::uint64_t message, std::size_t) const {
-    publish(wires_[wire].counters->posted, message + 1);
+    publish(*wires_[wire].posted, message + 1);
     parts_.world->ring(wires_[wire].receiver);
   }
   [[nodiscard]] bool has_arrived(std::uint32_t wire, std::uint64_t message) const {
-    return message < observe(wires_[wire].counters->posted);
+    return message < observe(*wires_[wire].posted);
   }
   [[nodiscard]] std::byte const* inbox(std::uint32_t wire, std::uint64_t message) const {
     return outbox(wire, message);
   }
   void take(std::uint32_t wire, std::uint64_t message) const {
-    publish(wires_[wire].counters->taken, message + 1);
+    publish(*wires_[wire].taken, message + 1);
     parts_.world->ring(wires_[wire].sender);
   }
   [[nodiscard]] bool was_taken(std::uint32_t wire, std::uint64_t message) const {
-    return message < observe(wires_[wire].counters->taken);
+    return message < observe(*wires_[wire].taken);
   }
 
  protected:

@@ -9,11 +9,17 @@
 
 namespace blink::inline BLINK_ABI {
 
-/// How far a wire has come, in memory that both ends reach: each counter is written by one side and
-/// has lines of its own. All 0 at first.
+/// What one end tells the other of up to two wires: one that it sends on and one that it receives from.
+struct alignas(128) told_counters {
+  counter posted = 0;  ///< messages that are complete; written by the sender
+  counter taken = 0;   ///< messages that are done with; written by the receiver
+};
+
+/// How far a wire has come, in memory that both ends reach: what one of them writes has lines of its own. The wire of the
+/// other direction may use the rest of them. All 0 at first.
 struct wire_counters {
-  alignas(128) counter posted = 0;  ///< messages that are complete; written by the sender
-  alignas(128) counter taken = 0;   ///< messages that are done with; written by the receiver
+  told_counters of_sender;
+  told_counters of_receiver;
 };
 
 /// A physical link on the way of a wire's messages.
@@ -26,7 +32,8 @@ struct route_link {
 
 /// One direction of one tree edge, as one process sees it.
 struct shared_wire {
-  wire_counters* counters = nullptr;
+  counter* posted = nullptr;
+  counter* taken = nullptr;
   std::byte* slots = nullptr;         ///< `window` slots; none if data goes another way
   std::uint64_t* due = nullptr;       ///< by slot: when the message arrives; shaped wires only
   route_link const* route = nullptr;  ///< physical links that it uses
@@ -35,6 +42,14 @@ struct shared_wire {
   std::size_t slot_bytes = 0;
   int sender = -1;  ///< -1: there is no such edge
   int receiver = -1;
+
+  /// is_reverse: are they those of the wire of the other direction?
+  void use(wire_counters* counters, bool is_reverse = false) {
+    bool const are_there = counters != nullptr;
+    posted =
+        are_there ? &(is_reverse ? counters->of_receiver : counters->of_sender).posted : nullptr;
+    taken = are_there ? &(is_reverse ? counters->of_sender : counters->of_receiver).taken : nullptr;
+  }
 };
 
 }  // namespace blink::inline BLINK_ABI

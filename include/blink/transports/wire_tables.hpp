@@ -112,8 +112,6 @@ class wire_tables {
   BLINK_COLD void make_ends(schedule const& plan);
   template <class = when_used>
   void make_lanes(schedule const& plan);
-  // Not in a template: there nvcc 13 takes placement of what is aligned for an allocation.
-  static void begin(wire_counters* at) { new (at) wire_counters; }
   [[nodiscard]] bool has_tables(int rank) const {
     return layout_.only_rank < 0 || rank == layout_.only_rank;
   }
@@ -140,6 +138,9 @@ class wire_tables {
     return end;
   }
 
+  [[nodiscard]] static bool is_reverse_of(wire_place const& one, wire_place const& other) {
+    return one.tree == other.tree && one.from == other.to && one.to == other.from;
+  }
   static constexpr std::size_t line = 128;
   [[nodiscard]] static constexpr std::size_t whole_lines(std::size_t bytes) {
     return (bytes + line - 1) / line * line;
@@ -194,13 +195,21 @@ std::size_t wire_tables::share(schedule const& plan, std::vector<wire_place> con
   auto* const free_at = deal_times(plan.link_bytes_per_second.size());
   if (wires != nullptr) *link_free_at = reinterpret_cast<std::uint64_t*>(free_at);
   bool const all = layout.only_rank < 0 || layout.ranks_share != nullptr;
+  // Both wires of an edge have their counters in the same lines: one fetch tells what the other end has done on both.
+  std::vector<wire_counters*> counters(places.size(), nullptr);
+  std::vector<std::size_t> reduce_wire(static_cast<std::size_t>(plan.rank_count), places.size());
   for (std::size_t number = 0; number < places.size(); ++number) {
     auto const& place = places[number];
     bool const is_own = all || place.from == layout.only_rank || place.to == layout.only_rank;
     bool const has_times = layout.is_shaped && (is_own || all_have_times);
     auto* const due = has_times ? deal_times(layout.window) : nullptr;
     if (!is_own) continue;
-    auto* const counters = deal(sizeof(wire_counters));
+    auto& of_child = reduce_wire[static_cast<std::size_t>(place.child())];
+    if (place.is_reduce) of_child = number;
+    bool const is_reverse =
+        !place.is_reduce && of_child < places.size() && is_reverse_of(place, places[of_child]);
+    counters[number] = is_reverse ? counters[of_child]
+                                  : reinterpret_cast<wire_counters*>(deal(sizeof(wire_counters)));
     bool const reduces = !plan.trees[place.tree].reduce_parent.empty();
     auto const way = detail::passage_of(end_of(place, static_cast<std::uint32_t>(number), true),
                                         layout.reaches, place.is_reduce, reduces);
@@ -208,7 +217,7 @@ std::size_t wire_tables::share(schedule const& plan, std::vector<wire_place> con
     auto* const slots = has_slots ? deal(layout.window * layout.slot_bytes) : nullptr;
     if (wires == nullptr) continue;
     auto& wire = wires[number];
-    wire.counters = reinterpret_cast<wire_counters*>(counters);
+    wire.use(counters[number], is_reverse);
     wire.due = reinterpret_cast<std::uint64_t*>(due);
     wire.slots = slots;
   }
@@ -224,7 +233,9 @@ void wire_tables::begin_at_zero(schedule const& plan) {
     }
   }
   for (std::uint32_t number = 0; number < wire_count_; ++number) {
-    if (wires_[number].counters != nullptr) begin(wires_[number].counters);
+    for (counter* const one : {wires_[number].posted, wires_[number].taken}) {
+      if (one != nullptr) new (one) counter(0);
+    }
   }
 }
 

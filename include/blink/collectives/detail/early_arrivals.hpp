@@ -25,6 +25,20 @@ template <class Reducer>
 inline constexpr bool combines_on_arrival = order_of<Reducer> == order_promise::any;
 #endif
 
+/// Is the input of a rank ready as soon as it is present? Then nobody says so for each wire.
+template <transport Link>
+inline constexpr bool presence_offers_input = requires { requires Link::presence_offers_input; };
+
+/// Can the chunk that `here` works on be read from this wire?
+BLINK_EITHER_SIDE
+template <transport Link>
+[[nodiscard]] BLINK_HOST_DEVICE bool has_come(Link const link, lane const& here,
+                                              wire_end const& end) {
+  if (!link.is_present(end.peer)) return false;
+  if (presence_offers_input<Link> && end.way == passage::pull_input) return true;
+  return link.has_arrived(end.wire, end.first + here.done);
+}
+
 /// The arrivals, by their bits, that can be combined while another one is awaited; 0: none, or
 /// nothing is awaited any more.
 template <transport Link>
@@ -36,7 +50,7 @@ template <transport Link>
     std::uint64_t const bit = std::uint64_t{1} << k;
     wire_end const& end = here.in[k];
     if (is_combined(here, k)) continue;
-    if (link.is_present(end.peer) && link.has_arrived(end.wire, end.first + here.done)) {
+    if (has_come(link, here, end)) {
       arrivals |= bit;
     } else {
       ++awaited;

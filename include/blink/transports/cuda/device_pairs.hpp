@@ -235,7 +235,7 @@ class device_pairs {
       std::byte* const memory = memory_.seen(position, place_of(one.receiver));
       if (memory == nullptr) continue;  // refused by `check`
       made.head = reinterpret_cast<pair_head*>(memory + one.head);
-      made.wire.counters = &made.head->counters;
+      made.wire.use(&made.head->counters);
       made.wire.slots = memory + one.slots;
     }
     return result;

@@ -306,9 +306,9 @@ class device_schedule {
                "its memory cannot be opened: " + memory_.refusal(position, place));
       }
       bool const has_slots = wire.slots != nullptr && memory != nullptr;
-      wire.counters = memory == nullptr
-                          ? nullptr
-                          : reinterpret_cast<wire_counters*>(memory + wires_[number].counters);
+      wire.use(memory == nullptr
+                   ? nullptr
+                   : reinterpret_cast<wire_counters*>(memory + wires_[number].counters));
       wire.slots = has_slots ? memory + wires_[number].slots : nullptr;
     }
     return result;

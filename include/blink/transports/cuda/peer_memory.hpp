@@ -31,28 +31,28 @@ struct slot_peer_link {
   [[nodiscard]] BLINK_HOST_DEVICE bool is_present(int) const { return true; }
   [[nodiscard]] BLINK_HOST_DEVICE bool is_aborted() const { return observe(*abort) != 0; }
   [[nodiscard]] BLINK_HOST_DEVICE bool has_room(std::uint32_t wire, std::uint64_t message) const {
-    return message < observe(wires[wire].counters->taken) + wires[wire].window;
+    return message < observe(*wires[wire].taken) + wires[wire].window;
   }
   [[nodiscard]] BLINK_HOST_DEVICE std::byte* outbox(std::uint32_t wire,
                                                     std::uint64_t message) const {
     return wires[wire].slots + message % wires[wire].window * wires[wire].slot_bytes;
   }
   BLINK_HOST_DEVICE void post(std::uint32_t wire, std::uint64_t message, std::size_t) const {
-    publish(wires[wire].counters->posted, message + 1);
+    publish(*wires[wire].posted, message + 1);
   }
   [[nodiscard]] BLINK_HOST_DEVICE bool has_arrived(std::uint32_t wire,
                                                    std::uint64_t message) const {
-    return message < observe(wires[wire].counters->posted);
+    return message < observe(*wires[wire].posted);
   }
   [[nodiscard]] BLINK_HOST_DEVICE std::byte const* inbox(std::uint32_t wire,
                                                          std::uint64_t message) const {
     return outbox(wire, message);
   }
   BLINK_HOST_DEVICE void take(std::uint32_t wire, std::uint64_t message) const {
-    publish(wires[wire].counters->taken, message + 1);
+    publish(*wires[wire].taken, message + 1);
   }
   [[nodiscard]] BLINK_HOST_DEVICE bool was_taken(std::uint32_t wire, std::uint64_t message) const {
-    return message < observe(wires[wire].counters->taken);
+    return message < observe(*wires[wire].taken);
   }
 };
 static_assert(transport<slot_peer_link> && !reaching_transport<slot_peer_link>);
