@@ -51,27 +51,33 @@ void expect_sums(std::mt19937& random, std::uint32_t sources, std::uint32_t plac
   std::size_t const some = random() % (count - first + 1);
   bool const in_place = random() % 2 == 0;
   std::vector<guarded<T>> from, to;
+  auto const streamed = static_cast<std::uint32_t>(random() % places);  // and maybe others
+  std::vector<bool> streams;
+  std::vector<std::size_t> offsets;  // of places that are not past the caches: any
+  for (std::uint32_t k = 0; k < places; ++k) {
+    streams.push_back(k == streamed || random() % 2 == 0);
+    offsets.push_back(streams.back() ? offset : random() % 20);
+  }
   std::vector<T> expected(count, T{});
   for (std::uint32_t k = 0; k < sources; ++k) {
     bool const is_place = in_place && k < places;
-    auto& one = from.emplace_back(is_place ? offset : random() % 20, count);
+    auto& one = from.emplace_back(is_place ? offsets[k] : random() % 20, count);
     for (std::size_t i = 0; i < count; ++i) {
       one.data()[i] = static_cast<T>(static_cast<int>(random() % 8));
       expected[i] = static_cast<T>(expected[i] + one.data()[i]);
     }
   }
-  for (std::uint32_t k = 0; k < places; ++k) to.emplace_back(offset, count);
+  for (std::uint32_t k = 0; k < places; ++k) to.emplace_back(offsets[k], count);
   auto const place = [&](std::uint32_t k) -> guarded<T>& {
     return in_place && k < sources ? from[k] : to[k];
   };
-  auto const streamed = static_cast<std::uint32_t>(random() % places);  // and maybe others
   std::vector<std::vector<T>> before;
   streamed_sum<T> sum;
-  for (auto& one : from) sum.add_source(one.data());
+  for (auto& one : from) sum.add_source(one.data(), random() % 2 == 0);
   for (std::uint32_t k = 0; k < places; ++k) {
     if (!(in_place && k < sources)) std::fill_n(to[k].data(), count, T{});
     before.emplace_back(place(k).data(), place(k).data() + count);
-    sum.add_place(place(k).data(), k == streamed || random() % 2 == 0);
+    sum.add_place(place(k).data(), streams[k]);
   }
   ASSERT_TRUE(sum.fits());
   sum.make(first, some, blink::sum{});
@@ -104,7 +110,7 @@ TEST(streamed_sum, what_does_not_fit) {
   alignas(line) float data[64] = {};
   auto const with = [&](std::uint32_t sources, std::vector<float*> const& places, bool streams) {
     streamed_sum<float> sum;
-    for (std::uint32_t k = 0; k < sources; ++k) sum.add_source(data);
+    for (std::uint32_t k = 0; k < sources; ++k) sum.add_source(data, false);
     for (auto* const place : places) sum.add_place(place, streams);
     return sum.fits();
   };
@@ -112,6 +118,13 @@ TEST(streamed_sum, what_does_not_fit) {
   EXPECT_TRUE(with(2, {data + 3, data + 19}, true));
   EXPECT_FALSE(with(2, {data, data + 17}, true));  // begin differently in their lines
   EXPECT_FALSE(with(2, {data, data + 16}, false));
+  for (bool const first : {false, true}) {  // only one past the caches
+    streamed_sum<float> sum;
+    for (int k = 0; k < 2; ++k) sum.add_source(data, false);
+    sum.add_place(data, first);
+    sum.add_place(data + 17, !first);
+    EXPECT_TRUE(sum.fits());
+  }
   EXPECT_FALSE(with(1, {data}, true));
   EXPECT_FALSE(with(2, {}, true));
   EXPECT_TRUE(with(8, std::vector<float*>(8, data), true));
@@ -120,8 +133,8 @@ TEST(streamed_sum, what_does_not_fit) {
   auto* const between =
       reinterpret_cast<std::complex<float>*>(data + 1);  // never at the begin of a line
   streamed_sum<std::complex<float>> sum;
-  sum.add_source(between);
-  sum.add_source(between);
+  sum.add_source(between, true);
+  sum.add_source(between, true);
   sum.add_place(between, true);
   EXPECT_FALSE(sum.fits());
   struct three {

@@ -116,6 +116,13 @@ template <class T>
   return way != passage::pull_output && way != passage::from_output;
 }
 
+/// Is what leaves by `out` written past the caches?
+template <class T>
+[[nodiscard]] bool streams_to(wire_end const& out, call_buffers<T> const& buffers) {
+  return (buffers.writes == write_way::streams && out.way == passage::push) ||
+         (buffers.writes == write_way::slots && out.way == passage::slots);
+}
+
 /// Writes elements of a chunk everywhere where they belong.
 template <class T, transport Link>
 void scatter_piece(Link const link, lane const& here, call_buffers<T> const& buffers,
@@ -131,10 +138,7 @@ void scatter_piece(Link const link, lane const& here, call_buffers<T> const& buf
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
     if (!writes(here.out[k])) continue;
     T* const to = static_cast<T*>(leaving<T>(link, here, here.out[k])) + first;
-    auto const way = here.out[k].way;
-    bool const streams = (buffers.writes == write_way::streams && way == passage::push) ||
-                         (buffers.writes == write_way::slots && way == passage::slots);
-    copy_bytes(reinterpret_cast<std::byte*>(to), from, bytes, streams);
+    copy_bytes(reinterpret_cast<std::byte*>(to), from, bytes, streams_to(here.out[k], buffers));
   }
 }
 
@@ -165,7 +169,10 @@ template <class T, transport Link, class Source>
                                               call_buffers<T> const& buffers, Source const& source,
                                               std::uint32_t sources) {
   streamed_sum<T> result;
-  for (std::uint32_t k = 0; k < sources; ++k) result.add_source(source(k).data);
+  for (std::uint32_t k = 0; k < sources; ++k) {
+    auto const from = source(k);
+    result.add_source(from.data, from.is_wire);
+  }
   if (writes_output(here)) {
     result.add_place(buffers.output + here.output_begin + chunk_offset(here),
                      streams_output(here, buffers));
@@ -173,9 +180,27 @@ template <class T, transport Link, class Source>
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
     if (!writes(here.out[k])) continue;
     result.add_place(static_cast<T*>(leaving<T>(link, here, here.out[k])),
-                     here.out[k].way == passage::push);
+                     streams_to(here.out[k], buffers));
   }
   return result;
+}
+
+/// Elements that the first place past the caches has of a line before it begins; 0 if no place is.
+template <class T, transport Link>
+[[nodiscard]] std::size_t begun_line(Link const link, lane const& here,
+                                     call_buffers<T> const& buffers) {
+  auto const of = [](T const* place) {
+    return reinterpret_cast<std::uintptr_t>(place) % streamed_line / sizeof(T);
+  };
+  if (writes_output(here) && streams_output(here, buffers)) {
+    return of(buffers.output + here.output_begin + chunk_offset(here));
+  }
+  for (std::uint32_t k = 0; k < here.out_count; ++k) {
+    if (writes(here.out[k]) && streams_to(here.out[k], buffers)) {
+      return of(static_cast<T const*>(leaving<T>(link, here, here.out[k])));
+    }
+  }
+  return 0;
 }
 
 /// Adds the arrivals `here.early.next` to the sums of the chunk that waits for others.
@@ -243,10 +268,15 @@ void move_chunk_on_host(Group const group, Link const link, lane const& here,
                                   : streams_sum || (place != nullptr && sources == 2 &&
                                                     (here.out_count == 0 || twin != nullptr));
   constexpr std::size_t streamed = (most * streamed_block_bytes + block_bytes - 1) / block_bytes;
-  std::size_t const block = is_one_pass && group.size() == 1 ? count : streams ? streamed : most;
-  for (std::size_t first = group.thread_rank() * block; first < count;
-       first += group.size() * block) {
-    std::size_t const n = block < count - first ? block : count - first;
+  bool const is_whole = is_one_pass && group.size() == 1;
+  std::size_t const block = is_whole ? count : streams ? streamed : most;
+  // Blocks end where lines do: a line that is written in two parts goes through the caches.
+  std::size_t const begun = is_whole || !streams ? 0 : begun_line(link, here, buffers) % block;
+  for (std::size_t at = group.thread_rank() * block; at < begun + count;
+       at += group.size() * block) {
+    std::size_t const first = at < begun ? 0 : at - begun;
+    std::size_t const end = at + block < begun + count ? at + block - begun : count;
+    std::size_t const n = end - first;
     if (copies) {
       scatter_piece(link, here, buffers, first, n, static_cast<T const*>(source(0).data) + first);
       continue;

@@ -5,9 +5,26 @@
 #include <blink/config.hpp>
 
 #include <cstddef>
+#include <new>
 #include <vector>
 
 namespace blink::inline BLINK_ABI::detail {
+
+/// Memory that begins where pages do: measured there, times do not depend on where the heap begins a buffer within a line.
+template <class T>
+struct page_allocator {
+  using value_type = T;
+  static constexpr std::align_val_t page{4096};
+
+  page_allocator() = default;
+  template <class U>
+  page_allocator(page_allocator<U> const&) {}
+  [[nodiscard]] T* allocate(std::size_t count) {
+    return static_cast<T*>(::operator new(count * sizeof(T), page));
+  }
+  void deallocate(T* first, std::size_t) { ::operator delete(first, page); }
+  friend bool operator==(page_allocator const&, page_allocator const&) { return true; }
+};
 
 /// An array that calls of a session may take: from the session where peers reach only what it
 /// allocates, else from the heap. Elements are zeros.
@@ -16,7 +33,7 @@ template <class T, session Me>
   if constexpr (allocating_session<Me>) {
     return me.template allocate<T>(count);
   } else {
-    return std::vector<T>(count);
+    return std::vector<T, page_allocator<T>>(count);
   }
 }
 

@@ -252,10 +252,12 @@ struct steps_of_session {
     auto const guess = bytes >= options.streaming_bytes ? write_way::streams : write_way::plain;
     call.keeps_own = bytes < options.streaming_bytes && bytes < kept_output_bytes;
     call.moving = 0;
-    call.is_timed = bytes >= options.measured_bytes && call.me.group().size() == 1;
-    call.writes = call.is_timed
-                      ? call.plan.writing_of(call.me.rank()).next(call.kind, bytes, ways, guess)
-                      : guess;
+    write_search::choice chosen{guess, false};
+    if (bytes >= options.measured_bytes && call.me.group().size() == 1) {
+      chosen = call.plan.writing_of(call.me.rank()).next(call.kind, bytes, ways, guess);
+    }
+    call.writes = chosen.way;
+    call.is_timed = chosen.is_timed;
   }
 
   // What is sent lies where others write: they get it from a copy.

@@ -24,8 +24,12 @@ class streamed_sum {
   /// Elements that fill whole lines?
   static constexpr bool suits = sizeof(T) <= streamed_line && streamed_line % sizeof(T) == 0;
 
-  void add_source(void const* first) {
-    if (sources_ < most) sources_at_[sources_] = static_cast<T const*>(first);
+  /// is_far: has another core written it?
+  void add_source(void const* first, bool is_far) {
+    if (sources_ < most) {
+      sources_at_[sources_] = static_cast<T const*>(first);
+      if (is_far) far_[far_count_++] = sources_at_[sources_];
+    }
     ++sources_;
   }
   /// streams: is it written past the caches?
@@ -35,13 +39,15 @@ class streamed_sum {
       streams_to_[places_] = streams;
     }
     ++places_;
-    streams_ = streams_ || streams;
+    if (!streams) return;
+    if (!streams_) streamed_at_ = first;
+    streams_ = true;
     auto const at = reinterpret_cast<std::uintptr_t>(first);
-    auto const of_first = reinterpret_cast<std::uintptr_t>(places_at_[0]);
+    auto const of_first = reinterpret_cast<std::uintptr_t>(streamed_at_);
     fits_ = fits_ && at % sizeof(T) == 0 && (at - of_first) % streamed_line == 0;
   }
-  /// Can it be made so? There are several sources, not too many, a place past the caches, and all places begin alike
-  /// in their lines.
+  /// Can it be made so? There are several sources, not too many, a place past the caches, and all such places begin
+  /// alike in their lines; others may begin anywhere.
   [[nodiscard]] bool fits() const {
     return fits_ && streams_ && sources_ >= 2 && sources_ <= most && places_ >= 1 &&
            places_ <= most;
@@ -57,13 +63,24 @@ class streamed_sum {
     std::size_t const end = first + count;
     std::size_t i = first;
     for (; i < end && !begins_line(i); ++i) make_some<1>(i, reduce);
-    for (; i + in_line <= end; i += in_line) make_some<in_line>(i, reduce);
+    constexpr std::size_t ahead = lines_ahead * in_line;
+    for (std::size_t k = i; k < end && k < i + ahead; k += in_line) fetch(k);
+    for (; i + in_line <= end; i += in_line) {
+      if (i + ahead < end) fetch(i + ahead);
+      make_some<in_line>(i, reduce);
+    }
     for (; i < end; ++i) make_some<1>(i, reduce);
   }
 
  private:
+  static constexpr std::size_t lines_ahead = 16;
+
+  // Of what other cores have written: a core by itself looks fewer lines ahead, and begins anew at each page.
+  void fetch(std::size_t i) const {
+    for (std::uint32_t k = 0; k < far_count_; ++k) __builtin_prefetch(far_[k] + i);
+  }
   [[nodiscard]] bool begins_line(std::size_t i) const {
-    return reinterpret_cast<std::uintptr_t>(places_at_[0] + i) % streamed_line == 0;
+    return reinterpret_cast<std::uintptr_t>(streamed_at_ + i) % streamed_line == 0;
   }
 
   template <std::size_t Count, class Reducer>
@@ -97,9 +114,12 @@ class streamed_sum {
   }
 
   T const* sources_at_[most] = {};
+  T const* far_[most] = {};
   T* places_at_[most] = {};
   bool streams_to_[most] = {};
+  T* streamed_at_ = nullptr;  ///< the first place past the caches
   std::uint32_t sources_ = 0;
+  std::uint32_t far_count_ = 0;
   std::uint32_t places_ = 0;
   bool streams_ = false;
   bool fits_ = true;

@@ -6,6 +6,7 @@
 #include <blink/config.hpp>
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -42,7 +43,7 @@ inline constexpr write_ways ways_to_write_over =
 /// Finds the fastest way to write large results while a program runs, for one rank and one schedule: which one it is
 /// depends on the caches that cores share, and on who else uses them.
 ///
-/// Use: `next` before a call, `report` after it, with what moving the chunks took. Results are the same bit by bit,
+/// Use: `next` before a call, `report` after it, with what moving the chunks took, if it is timed. Results are the same bit by bit,
 /// so ranks need not agree, and nobody else takes part. The first call of a kind and size is not counted (it finds
 /// pages that nobody has touched), then each way is tried, then the fastest stays; every `period` calls another one is
 /// tried. A way is tried in `tries` calls one after the other, of which the quickest counts: the first ones find outputs
@@ -59,32 +60,50 @@ class write_search {
   static constexpr std::size_t uncached_bytes = std::size_t{1} << 23;  ///< no cache holds so much
   static constexpr std::uint32_t tries = 4;  ///< in a row; more than a wire has slots, as a rule
   static constexpr std::uint32_t period = 256;
+  /// Reading the clock takes a tenth of a call of 8 KiB: once it is known which way is the fastest, only some calls of
+  /// fewer bytes than this are timed, one after so many that are not. `period` counts those that are.
+  static constexpr std::size_t quick_bytes = std::size_t{1} << 16;
+  static constexpr std::uint32_t untimed_calls = 15;
+  static constexpr double forgetting =
+      0.125;  ///< of the quickest call of the best way, in each slower one
 
   /// How often a way is tried in a row.
   [[nodiscard]] static constexpr std::uint32_t tries_of(std::size_t bytes) {
     return bytes < uncached_bytes ? tries : 1;
   }
 
+  struct choice {
+    write_way way{};
+    bool is_timed = false;  ///< is it to be reported what the call took?
+  };
+
   /// The way for the next call.
   /// bytes: of its output  ways: the same in all calls  guess: one of them, to begin with
   template <class = when_used>
-  [[nodiscard]] write_way next(collective kind, std::size_t bytes, write_ways const& ways,
-                               write_way guess) {
-    if (bytes >= most_bytes) return guess;
+  [[nodiscard]] choice next(collective kind, std::size_t bytes, write_ways const& ways,
+                            write_way guess) {
+    if (bytes >= most_bytes) return {guess, false};
     auto& known = record_of(kind, bytes);
-    if (known.calls == 0) return guess;
+    if (known.calls == 0) return {guess, true};
     std::uint32_t const in_a_row = tries_of(bytes);
     if (known.calls <= ways.count * in_a_row) {
-      return ways.after(guess, (known.calls - 1) / in_a_row);
+      return {ways.after(guess, (known.calls - 1) / in_a_row), true};
     }
     auto const best = known.best(ways);
     std::uint32_t const place = known.calls % period;
-    if (place >= in_a_row) return best;
+    if (place >= in_a_row) {
+      if (known.untimed > 0) {
+        --known.untimed;
+        return {best, false};
+      }
+      if (bytes < quick_bytes) known.untimed = untimed_calls;
+      return {best, true};
+    }
     if (place == 0) {
       auto const next = ways.each[known.calls / period % ways.count];
       known.other = next == best ? ways.after(best, 1) : next;
     }
-    return known.other;
+    return {known.other, true};
   }
 
   /// What a call took to move its chunks on this rank; 0 if it moved none: not counted.
@@ -102,8 +121,12 @@ class write_search {
     if (is_trial || way != known.best(ways)) {
       std::uint32_t const place = is_trial ? (call - 1) % in_a_row : call % period;
       if (place == 0 || cost < present) present = cost;
+    } else if (
+        cost <
+        present) {  // what counts is the quickest of some calls, as of those that tried the other ways
+      present = cost;
     } else {  // whoever is interrupted once is not slow: it takes some calls until another one is the best
-      present = 0.75 * present + 0.25 * (cost < 2 * present ? cost : 2 * present);
+      present += forgetting * ((cost < 2 * present ? cost : 2 * present) - present);
     }
   }
 
@@ -111,7 +134,8 @@ class write_search {
   struct record {
     collective kind{};
     std::size_t octave = 0;
-    std::uint32_t calls = 0;
+    std::uint32_t calls = 0;       ///< that were timed
+    std::uint32_t untimed = 0;     ///< the next so many calls are not
     write_way other{};             ///< that is tried now
     std::array<double, 4> cost{};  ///< by way: nanoseconds for a byte of output
 
@@ -132,8 +156,7 @@ class write_search {
 
   template <class = when_used>
   record& record_of(collective kind, std::size_t bytes) {
-    std::size_t octave = 0;
-    for (; bytes > 1; bytes /= 2) ++octave;
+    auto const octave = static_cast<std::size_t>(std::bit_width(bytes));
     for (auto& known : records_) {
       if (known.kind == kind && known.octave == octave) return known;
     }
