@@ -36,13 +36,22 @@ namespace blink_bench {
   return blink::collective::barrier;
 }
 
-/// Calls of one rank of a blink world, by methods that are measured before.
+/// Calls of one rank of a blink world, by the method that is measured to be the fastest before the calls of a size: the
+/// cores may be as near each other then as during the calls, or not; methods for both are not the same.
 template <class Context>
 class blink_peer {
  public:
-  blink_peer(Context& me, peer_arguments const& given) : me_(&me), methods_(me, tuned(me, given)) {}
+  explicit blink_peer(Context& me) : me_(&me), methods_(me, no_tables()) {}
 
-  void prepare(int, peer_call const&) {}
+  void prepare(int, peer_call const& call) {
+    if (call.what == operation::barrier) return;
+    blink::tuning_options options;
+    options.first_bytes = std::min(call.count * sizeof(float), options.last_bytes);
+    options.last_bytes = options.first_bytes;
+    auto const kind = kind_of(call.what);
+    auto const methods = blink::default_methods(kind, me_->rank_count());
+    methods_ = blink::prepared_methods(*me_, blink::tune(*me_, kind, methods, options).table);
+  }
   void idle() { std::this_thread::yield(); }
 
   void run(int, peer_call const& call) {
@@ -66,15 +75,7 @@ class blink_peer {
   }
 
  private:
-  static std::vector<blink::method_table> tuned(Context& me, peer_arguments const& given) {
-    if (given.what == operation::barrier) return {};
-    bind_to_core(me.rank());
-    blink::tuning_options options;
-    options.first_bytes = given.first_bytes;
-    options.last_bytes = std::min<std::size_t>(given.last_bytes, options.last_bytes);
-    auto const kind = kind_of(given.what);
-    return {blink::tune(me, kind, blink::default_methods(kind, me.rank_count()), options).table};
-  }
+  static std::vector<blink::method_table> no_tables() { return {}; }
 
   Context* me_;
   blink::prepared_methods methods_;

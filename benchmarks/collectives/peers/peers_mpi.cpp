@@ -77,7 +77,7 @@ int main(int count, char** texts) {
     if (ranks != given.ranks) throw std::runtime_error("the launcher started another number");
     library_peer peer(MPI_COMM_WORLD);
     blink::mpi_session me(MPI_COMM_WORLD);
-    blink_bench::blink_peer ours(me, given);
+    blink_bench::blink_peer ours(me);
     blink_bench::for_each_size(given, [&](auto const& one) {
       blink_bench::measure(board, one, rank, BLINK_MPI_NAME, peer);
       blink_bench::measure(board, one, rank, "blink " BLINK_MPI_NAME, ours);

@@ -18,8 +18,7 @@ namespace {
 template <class World>
 class direct_peer : public blink_bench::blink_peer<World> {
  public:
-  direct_peer(World& me, blink_bench::peer_arguments const& given)
-      : blink_bench::blink_peer<World>(me, given), me_(&me) {}
+  explicit direct_peer(World& me) : blink_bench::blink_peer<World>(me), me_(&me) {}
   auto make_buffer(std::size_t count) { return me_->template allocate<float>(count); }
 
  private:
@@ -37,8 +36,8 @@ int main(int count, char** texts) {
     auto const run = [&](int rank) {
       blink::process_world copying(slots.path(), rank);
       blink::direct_process_world reading(direct.path(), rank);
-      blink_bench::blink_peer by_slots(copying, given);
-      direct_peer by_reading(reading, given);
+      blink_bench::blink_peer by_slots(copying);
+      direct_peer by_reading(reading);
       blink_bench::for_each_size(given, [&](auto const& one) {
         blink_bench::measure(board, one, rank, "blink processes", by_slots);
         blink_bench::measure(board, one, rank, "blink direct processes", by_reading);

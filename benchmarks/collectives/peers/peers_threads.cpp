@@ -115,7 +115,7 @@ void measure_all(blink_bench::peer_board& board, blink_bench::peer_arguments con
   ceiling_peer<Ranks> whole(ceiling_way::whole);
   blink::thread_world world(Ranks);
   world.run([&](auto& me) {
-    blink_bench::blink_peer ours(me, given);
+    blink_bench::blink_peer ours(me);
     blink_bench::for_each_size(given, [&](auto const& one) {
       for (auto* const peer : {&slices, &streaming_slices, &whole}) {
         blink_bench::measure(board, one, me.rank(), "ceiling", *peer);
