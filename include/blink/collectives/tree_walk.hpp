@@ -105,38 +105,44 @@ void count_early(Link const link, lane& here) {
   here.early.combined |= here.early.next;
 }
 
+/// Tells receivers that the chunk at hand, of so many elements, is complete.
+BLINK_EITHER_SIDE
+template <transport Link>
+BLINK_HOST_DEVICE void post_chunk(Link const link, lane& here, std::uint64_t count,
+                                  element_sizes const& sizes) {
+  for (std::uint32_t k = 0; k < here.out_count; ++k) {
+    wire_end& end = here.out[k];
+    if (end.way == passage::pull_input) continue;  // posted as a whole by `open_lane`
+    std::uint64_t const bytes = count * (end.is_partial ? sizes.wire : sizes.value);
+    link.post(end.wire, end.first + here.done, bytes);
+    end.bytes += bytes;
+  }
+}
+
+/// Tells senders that it has been read.
+BLINK_EITHER_SIDE
+template <transport Link>
+BLINK_HOST_DEVICE void take_chunk(Link const link, lane& here, std::uint64_t count,
+                                  element_sizes const& sizes) {
+  bool const is_last = here.done + 1 == here.chunks;
+  for (std::uint32_t k = 0; k < here.in_count; ++k) {
+    wire_end& end = here.in[k];
+    end.bytes += count * (end.is_partial ? sizes.wire : sizes.value);
+    if (takes_each<Link>(end) ? !is_combined(here, k) : is_last) {
+      link.take(end.wire, end.first + here.done);
+    }
+  }
+}
+
 /// Tells the peers about the chunk that was just moved.
 BLINK_EITHER_SIDE
 template <transport Link>
 BLINK_HOST_DEVICE void hand_over(Link const link, lane& here, element_sizes const& sizes) {
   std::uint64_t const count = chunk_count(here, here.done);
-  bool const is_last = here.done + 1 == here.chunks;
-  auto const post = [&] {
-    for (std::uint32_t k = 0; k < here.out_count; ++k) {
-      wire_end& end = here.out[k];
-      if (end.way == passage::pull_input) continue;  // posted as a whole by `open_lane`
-      std::uint64_t const bytes = count * (end.is_partial ? sizes.wire : sizes.value);
-      link.post(end.wire, end.first + here.done, bytes);
-      end.bytes += bytes;
-    }
-  };
-  auto const take = [&] {
-    for (std::uint32_t k = 0; k < here.in_count; ++k) {
-      wire_end& end = here.in[k];
-      end.bytes += count * (end.is_partial ? sizes.wire : sizes.value);
-      if (takes_each<Link>(end) ? !is_combined(here, k) : is_last) {
-        link.take(end.wire, end.first + here.done);
-      }
-    }
-  };
   // Peers wait for what is posted. But where both lies in one line that a core fetches, who sees the one has the other.
-  if constexpr (shares_counter_lines<Link>) {
-    take();
-    post();
-  } else {
-    post();
-    take();
-  }
+  if constexpr (shares_counter_lines<Link>) take_chunk(link, here, count, sizes);
+  post_chunk(link, here, count, sizes);
+  if constexpr (!shares_counter_lines<Link>) take_chunk(link, here, count, sizes);
   here.early.combined = 0;
   ++here.done;
 }
@@ -172,7 +178,7 @@ BLINK_HOST_DEVICE void open_lane(Link const link, lane& here, std::size_t elemen
     wire_end& end = here.out[k];
     if (end.way == passage::pull_input) {
       std::uint64_t const bytes = here.count * element_bytes;
-      if (!detail::presence_offers_input<Link>) {
+      if constexpr (!detail::presence_offers_input<Link>) {
         link.post(end.wire, end.first + here.chunks - 1, bytes);
       }
       end.bytes += bytes;

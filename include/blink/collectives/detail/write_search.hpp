@@ -43,8 +43,8 @@ inline constexpr write_ways ways_to_write_over =
 /// Finds the fastest way to write large results while a program runs, for one rank and one schedule: which one it is
 /// depends on the caches that cores share, and on who else uses them.
 ///
-/// Use: `next` before a call, `report` after it, with what moving the chunks took, if it is timed. Results are the same bit by bit,
-/// so ranks need not agree, and nobody else takes part. The first call of a kind and size is not counted (it finds
+/// Use: `next` before a call, `report` after it, if it is timed, with what moving the chunks took. Results are the same bit
+/// by bit, so ranks need not agree, and nobody else takes part. The first call of a kind and size is not counted (it finds
 /// pages that nobody has touched), then each way is tried, then the fastest stays; every `period` calls another one is
 /// tried. A way is tried in `tries` calls one after the other, of which the quickest counts: the first ones find outputs
 /// and slots where another way has left them. What no cache holds is tried once.
@@ -64,8 +64,8 @@ class write_search {
   /// fewer bytes than this are timed, one after so many that are not. `period` counts those that are.
   static constexpr std::size_t quick_bytes = std::size_t{1} << 16;
   static constexpr std::uint32_t untimed_calls = 15;
-  static constexpr double forgetting =
-      0.125;  ///< of the quickest call of the best way, in each slower one
+  /// How fast the quickest call of the best way is forgotten when calls are slower.
+  static constexpr double forgetting = 0.125;
 
   /// How often a way is tried in a row.
   [[nodiscard]] static constexpr std::uint32_t tries_of(std::size_t bytes) {
@@ -121,9 +121,7 @@ class write_search {
     if (is_trial || way != known.best(ways)) {
       std::uint32_t const place = is_trial ? (call - 1) % in_a_row : call % period;
       if (place == 0 || cost < present) present = cost;
-    } else if (
-        cost <
-        present) {  // what counts is the quickest of some calls, as of those that tried the other ways
+    } else if (cost < present) {  // the quickest of some calls, as of those that tried other ways
       present = cost;
     } else {  // whoever is interrupted once is not slow: it takes some calls until another one is the best
       present += forgetting * ((cost < 2 * present ? cost : 2 * present) - present);
