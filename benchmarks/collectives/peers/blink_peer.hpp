@@ -41,7 +41,7 @@ namespace blink_bench {
 template <class Context>
 class blink_peer {
  public:
-  explicit blink_peer(Context& me) : me_(&me), methods_(me, no_tables()) {}
+  explicit blink_peer(Context& me) : me_(&me), methods_(me, std::vector<blink::method_table>{}) {}
 
   void prepare(int, peer_call const& call) {
     if (call.what == operation::barrier) return;
@@ -75,8 +75,6 @@ class blink_peer {
   }
 
  private:
-  static std::vector<blink::method_table> no_tables() { return {}; }
-
   Context* me_;
   blink::prepared_methods methods_;
 };

@@ -54,4 +54,15 @@ concept reaching_transport = transport<L> && requires(L const link, int peer) {
 };
 static_assert(!transport<int>);
 
+// What a transport may say of itself besides, as a static member of that name; else it is not so.
+
+/// Do wires lie in memory that ranks on other cores use where it is, as `wire_tables` lays them out? Then what is
+/// written there may go past the caches, and what one end of a tree's edge tells the other comes as one cache line.
+template <transport L>
+inline constexpr bool shares_memory = requires { requires L::shares_memory; };
+
+/// Is the input of a rank ready as soon as it is present? Then nobody posts it to those who read it themselves.
+template <transport L>
+inline constexpr bool presence_offers_input = requires { requires L::presence_offers_input; };
+
 }  // namespace blink::inline BLINK_ABI

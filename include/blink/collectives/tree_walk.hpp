@@ -90,10 +90,6 @@ BLINK_HOST_DEVICE wire_end* obstacle(Link const link, lane const& here) {
   return nullptr;
 }
 
-/// Does what one end of a tree's edge tells the other lie in one cache line, as in `wire_counters`?
-template <transport Link>
-inline constexpr bool shares_counter_lines = requires { requires Link::shares_counter_lines; };
-
 /// Gives back the slots of what was combined early.
 template <transport Link>
 void count_early(Link const link, lane& here) {
@@ -139,10 +135,10 @@ BLINK_EITHER_SIDE
 template <transport Link>
 BLINK_HOST_DEVICE void hand_over(Link const link, lane& here, element_sizes const& sizes) {
   std::uint64_t const count = chunk_count(here, here.done);
-  // Peers wait for what is posted. But where both lies in one line that a core fetches, who sees the one has the other.
-  if constexpr (shares_counter_lines<Link>) take_chunk(link, here, count, sizes);
+  // Peers wait for what is posted; where it comes in one line with what was taken, who sees the one has the other.
+  if constexpr (shares_memory<Link>) take_chunk(link, here, count, sizes);
   post_chunk(link, here, count, sizes);
-  if constexpr (!shares_counter_lines<Link>) take_chunk(link, here, count, sizes);
+  if constexpr (!shares_memory<Link>) take_chunk(link, here, count, sizes);
   here.early.combined = 0;
   ++here.done;
 }
@@ -178,7 +174,7 @@ BLINK_HOST_DEVICE void open_lane(Link const link, lane& here, std::size_t elemen
     wire_end& end = here.out[k];
     if (end.way == passage::pull_input) {
       std::uint64_t const bytes = here.count * element_bytes;
-      if constexpr (!detail::presence_offers_input<Link>) {
+      if constexpr (!presence_offers_input<Link>) {
         link.post(end.wire, end.first + here.chunks - 1, bytes);
       }
       end.bytes += bytes;

@@ -3,17 +3,14 @@
 
 #include <blink/collectives/call_signature.hpp>
 #include <blink/collectives/collective_error.hpp>
-#include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/call_clock.hpp>
 #include <blink/transports/failure_note.hpp>
-#include <blink/transports/host_fingerprint.hpp>
 #include <blink/transports/letter_box.hpp>
+#include <blink/transports/meet_on_host.hpp>
 #include <blink/transports/process_bootstrap.hpp>
 #include <blink/transports/shared_segment.hpp>
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -50,54 +47,11 @@ class host_processes {
     expects(deadline.count() > 0, "host_processes: deadline > 0");
     expects(count_ >= 1 && process_ >= 0 && process_ < count_,
             "host_processes: the bootstrap has processes from 0 to process_count() - 1");
-    introduction mine;
-    mine.host = host_fingerprint();
-    mine.process = getpid();
-    std::string why;  // not
-    auto const attempt = [&](auto const& step) {
-      try {
-        if (why.empty()) step();
-      } catch (std::exception const& failure) {
-        why = failure.what();
-      }
-      why.copy(mine.failure.data(), mine.failure.size() - 1);
-    };
-    if (process_ == 0) {
-      attempt([&] {
-        segment_.emplace(shared_segment::create(count_, bytes_for(count_)));
-        segment_->path().copy(mine.path.data(), mine.path.size() - 1);
-      });
-    }
-    auto const now = std::chrono::steady_clock::now().time_since_epoch().count();
-    mine.time = static_cast<std::uint64_t>(now);
-    auto const first = introduce(all, mine);
-    detail::fingerprint number;  // no other one of this host has it
-    number.add(first[0].time);
-    number.add(static_cast<std::uint64_t>(first[0].process));
-    number_ = number.value();
-    for (std::size_t peer = 0; peer < first.size(); ++peer) {
-      if (first[peer].host != first[0].host) {
-        throw precondition_error(
-            "processes 0 and " + std::to_string(peer) +
-            " are not of one host, or do not see each other's processes (containers): they "
-            "share no memory");
-      }
-      for (std::size_t other = 0; other < peer; ++other) {
-        if (first[other].process != first[peer].process) continue;
-        throw precondition_error("processes " + std::to_string(other) + " and " +
-                                 std::to_string(peer) + " are one, process " +
-                                 std::to_string(first[peer].process) +
-                                 " of the system: its devices belong to one world");
-      }
-    }
-    attempt([&] {
-      if (process_ != 0) segment_.emplace(shared_segment::open(first[0].path.data()));
-      segment_->claim(process_);
+    number_ = detail::meet_on_host(all, segment_, [&] {
       std::size_t const bytes = sizeof(board) * static_cast<std::size_t>(count_);
       boards_ = static_cast<board*>(segment_->find_or_make(1, bytes));
       letters_.emplace(segment_->find_or_make(2, letter_box::bytes(count_)), process_, count_);
     });
-    (void)introduce(all, mine);
   }
   host_processes(host_processes const&) = delete;
   host_processes& operator=(host_processes const&) = delete;
@@ -310,13 +264,6 @@ class host_processes {
   // One more than may be ahead: what a process compares with is not overwritten meanwhile.
   static constexpr std::uint64_t signature_slots = most_ahead + 1;
 
-  struct introduction {
-    std::uint64_t host = 0;
-    std::int64_t process = 0;     // its number in the system
-    std::uint64_t time = 0;       // in nanoseconds, when it came
-    std::array<char, 64> path{};  // of the segment
-    std::array<char, 256> failure{};
-  };
   struct verdict {
     bool has_failed = false;
     std::array<char, 512> text{};
@@ -332,23 +279,6 @@ class host_processes {
     std::array<call_signature, signature_slots> signatures;
     std::array<call_clock, signature_slots> clocks;
   };
-
-  // An upper limit: what is not used takes up nothing.
-  [[nodiscard]] static std::size_t bytes_for(int processes) {
-    return (std::size_t{1} << 26) * (64 + static_cast<std::size_t>(processes));
-  }
-
-  /// Throws: what it says in the failure of any of them.
-  template <class Bootstrap>
-  [[nodiscard]] std::vector<introduction> introduce(Bootstrap& all, introduction const& mine) {
-    std::vector<introduction> result(static_cast<std::size_t>(count_));
-    all.all_gather(&mine, result.data(), sizeof mine);
-    for (std::size_t peer = 0; peer < result.size(); ++peer) {
-      if (result[peer].failure[0] == '\0') continue;
-      throw resource_error("process " + std::to_string(peer) + ": " + result[peer].failure.data());
-    }
-    return result;
-  }
 
   [[nodiscard]] board& at(int process) const { return boards_[process]; }
   // Waits until a process has made so many calls, or somebody has told of a failure. Returns why it will

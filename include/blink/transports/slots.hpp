@@ -21,8 +21,7 @@ class slot_link {
  public:
   static constexpr bool reaches = false;
   static constexpr bool is_shaped = false;
-  static constexpr bool shares_counter_lines = true;  ///< as `wire_tables` lay them out
-  static constexpr bool shares_slots = true;  ///< ranks on other cores read them where they are
+  static constexpr bool shares_memory = true;
 
   slot_link() = default;
   explicit slot_link(link_parts const& parts)

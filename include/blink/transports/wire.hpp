@@ -32,7 +32,7 @@ struct route_link {
 
 /// One direction of one tree edge, as one process sees it.
 struct shared_wire {
-  counter* posted = nullptr;
+  counter* posted = nullptr;  ///< see `told_counters`; null where they are not reached
   counter* taken = nullptr;
   std::byte* slots = nullptr;         ///< `window` slots; none if data goes another way
   std::uint64_t* due = nullptr;       ///< by slot: when the message arrives; shaped wires only
@@ -43,7 +43,9 @@ struct shared_wire {
   int sender = -1;  ///< -1: there is no such edge
   int receiver = -1;
 
-  /// is_reverse: are they those of the wire of the other direction?
+  /// Points to counters of the wire itself, or, if it `is_reverse`, of the wire of the other direction, which uses the
+  /// other half of them.
+  /// counters: null where they are not reached
   void use(wire_counters* counters, bool is_reverse = false) {
     bool const are_there = counters != nullptr;
     posted =

@@ -23,6 +23,10 @@ struct wire_place {
 
   /// The rank whose edge to its parent this is.
   [[nodiscard]] int child() const { return is_reduce ? from : to; }
+  /// Is the other one the wire of the other direction between the same ranks of the same tree?
+  [[nodiscard]] bool reverses(wire_place const& other) const {
+    return tree == other.tree && from == other.to && to == other.from;
+  }
 };
 
 namespace detail {

@@ -138,9 +138,6 @@ class wire_tables {
     return end;
   }
 
-  [[nodiscard]] static bool is_reverse_of(wire_place const& one, wire_place const& other) {
-    return one.tree == other.tree && one.from == other.to && one.to == other.from;
-  }
   static constexpr std::size_t line = 128;
   [[nodiscard]] static constexpr std::size_t whole_lines(std::size_t bytes) {
     return (bytes + line - 1) / line * line;
@@ -196,20 +193,23 @@ std::size_t wire_tables::share(schedule const& plan, std::vector<wire_place> con
   if (wires != nullptr) *link_free_at = reinterpret_cast<std::uint64_t*>(free_at);
   bool const all = layout.only_rank < 0 || layout.ranks_share != nullptr;
   // Both wires of an edge have their counters in the same lines: one fetch tells what the other end has done on both.
-  std::vector<wire_counters*> counters(places.size(), nullptr);
-  std::vector<std::size_t> reduce_wire(static_cast<std::size_t>(plan.rank_count), places.size());
+  // By child: its last reduce wire.
+  struct reduce_wire {
+    wire_place const* place = nullptr;
+    wire_counters* counters = nullptr;
+  };
+  std::vector<reduce_wire> reduce_wires(static_cast<std::size_t>(plan.rank_count));
   for (std::size_t number = 0; number < places.size(); ++number) {
     auto const& place = places[number];
     bool const is_own = all || place.from == layout.only_rank || place.to == layout.only_rank;
     bool const has_times = layout.is_shaped && (is_own || all_have_times);
     auto* const due = has_times ? deal_times(layout.window) : nullptr;
     if (!is_own) continue;
-    auto& of_child = reduce_wire[static_cast<std::size_t>(place.child())];
-    if (place.is_reduce) of_child = number;
-    bool const is_reverse =
-        !place.is_reduce && of_child < places.size() && is_reverse_of(place, places[of_child]);
-    counters[number] = is_reverse ? counters[of_child]
-                                  : reinterpret_cast<wire_counters*>(deal(sizeof(wire_counters)));
+    auto& up = reduce_wires[static_cast<std::size_t>(place.child())];
+    bool const is_reverse = up.place != nullptr && place.reverses(*up.place);
+    auto* const counters =
+        is_reverse ? up.counters : reinterpret_cast<wire_counters*>(deal(sizeof(wire_counters)));
+    if (place.is_reduce) up = {&place, counters};
     bool const reduces = !plan.trees[place.tree].reduce_parent.empty();
     auto const way = detail::passage_of(end_of(place, static_cast<std::uint32_t>(number), true),
                                         layout.reaches, place.is_reduce, reduces);
@@ -217,7 +217,7 @@ std::size_t wire_tables::share(schedule const& plan, std::vector<wire_place> con
     auto* const slots = has_slots ? deal(layout.window * layout.slot_bytes) : nullptr;
     if (wires == nullptr) continue;
     auto& wire = wires[number];
-    wire.use(counters[number], is_reverse);
+    wire.use(counters, is_reverse);
     wire.due = reinterpret_cast<std::uint64_t*>(due);
     wire.slots = slots;
   }

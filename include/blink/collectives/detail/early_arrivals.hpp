@@ -25,10 +25,6 @@ template <class Reducer>
 inline constexpr bool combines_on_arrival = order_of<Reducer> == order_promise::any;
 #endif
 
-/// Is the input of a rank ready as soon as it is present? Then nobody says so for each wire.
-template <transport Link>
-inline constexpr bool presence_offers_input = requires { requires Link::presence_offers_input; };
-
 /// Can the chunk that `here` works on be read from this wire?
 BLINK_EITHER_SIDE
 template <transport Link>

@@ -116,30 +116,33 @@ template <class T>
   return way != passage::pull_output && way != passage::from_output;
 }
 
-/// Is what leaves by `out` written past the caches?
-template <class T>
-[[nodiscard]] bool streams_to(wire_end const& out, call_buffers<T> const& buffers) {
-  return (buffers.writes == write_way::streams && out.way == passage::push) ||
-         (buffers.writes == write_way::slots && out.way == passage::slots);
+/// Calls `use(place, streams)` for each place where the chunk at hand belongs, the own output first; streams: is it
+/// written past the caches?
+template <class T, transport Link, class Use>
+void for_each_place(Link const link, lane const& here, call_buffers<T> const& buffers,
+                    Use const& use) {
+  if (writes_output(here)) {
+    use(buffers.output + here.output_begin + chunk_offset(here), streams_output(here, buffers));
+  }
+  for (std::uint32_t k = 0; k < here.out_count; ++k) {
+    auto const& out = here.out[k];
+    if (!writes(out)) continue;
+    bool const streams = (buffers.writes == write_way::streams && out.way == passage::push) ||
+                         (buffers.writes == write_way::slots && out.way == passage::slots);
+    use(static_cast<T*>(leaving<T>(link, here, out)), streams);
+  }
 }
 
 /// Writes elements of a chunk everywhere where they belong.
 template <class T, transport Link>
 void scatter_piece(Link const link, lane const& here, call_buffers<T> const& buffers,
                    std::size_t first, std::size_t count, T const* result) {
-  auto const* const from = reinterpret_cast<std::byte const*>(result);
-  std::size_t const bytes = count * sizeof(T);
-  if (writes_output(here)) {
-    T* const to = buffers.output + here.output_begin + chunk_offset(here) + first;
-    if (to != result) {
-      copy_bytes(reinterpret_cast<std::byte*>(to), from, bytes, streams_output(here, buffers));
-    }
-  }
-  for (std::uint32_t k = 0; k < here.out_count; ++k) {
-    if (!writes(here.out[k])) continue;
-    T* const to = static_cast<T*>(leaving<T>(link, here, here.out[k])) + first;
-    copy_bytes(reinterpret_cast<std::byte*>(to), from, bytes, streams_to(here.out[k], buffers));
-  }
+  for_each_place(link, here, buffers, [&](T* place, bool streams) {
+    T* const to = place + first;
+    if (to == result) return;  // it was made there
+    copy_bytes(reinterpret_cast<std::byte*>(to), reinterpret_cast<std::byte const*>(result),
+               count * sizeof(T), streams);
+  });
 }
 
 /// Where the sum of a chunk is made if that may be in the own output; else null. The own input may lie
@@ -173,15 +176,8 @@ template <class T, transport Link, class Source>
     auto const from = source(k);
     result.add_source(from.data, from.is_wire);
   }
-  if (writes_output(here)) {
-    result.add_place(buffers.output + here.output_begin + chunk_offset(here),
-                     streams_output(here, buffers));
-  }
-  for (std::uint32_t k = 0; k < here.out_count; ++k) {
-    if (!writes(here.out[k])) continue;
-    result.add_place(static_cast<T*>(leaving<T>(link, here, here.out[k])),
-                     streams_to(here.out[k], buffers));
-  }
+  for_each_place(link, here, buffers,
+                 [&](T* place, bool streams) { result.add_place(place, streams); });
   return result;
 }
 
@@ -189,18 +185,11 @@ template <class T, transport Link, class Source>
 template <class T, transport Link>
 [[nodiscard]] std::size_t begun_line(Link const link, lane const& here,
                                      call_buffers<T> const& buffers) {
-  auto const of = [](T const* place) {
-    return reinterpret_cast<std::uintptr_t>(place) % streamed_line / sizeof(T);
-  };
-  if (writes_output(here) && streams_output(here, buffers)) {
-    return of(buffers.output + here.output_begin + chunk_offset(here));
-  }
-  for (std::uint32_t k = 0; k < here.out_count; ++k) {
-    if (writes(here.out[k]) && streams_to(here.out[k], buffers)) {
-      return of(static_cast<T const*>(leaving<T>(link, here, here.out[k])));
-    }
-  }
-  return 0;
+  T const* first = nullptr;
+  for_each_place(link, here, buffers, [&](T const* place, bool streams) {
+    if (streams && first == nullptr) first = place;
+  });
+  return reinterpret_cast<std::uintptr_t>(first) % streamed_line / sizeof(T);
 }
 
 /// Adds the arrivals `here.early.next` to the sums of the chunk that waits for others.

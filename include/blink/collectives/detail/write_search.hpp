@@ -3,6 +3,7 @@
 
 #include <blink/collective.hpp>
 #include <blink/collectives/lane.hpp>
+#include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
 
 #include <array>
@@ -33,12 +34,11 @@ inline constexpr std::size_t kept_output_bytes = std::size_t{1} << 20;
 
 /// Over links that reach buffers, over slots in memory that ranks share, and over others, which hand what is sent to a
 /// library that reads it on this core.
-template <class Link>
+template <transport Link>
 inline constexpr write_ways ways_to_write_over =
-    Link::reaches ? write_ways{{write_way::plain, write_way::pairs, write_way::streams}, 3}
-    : requires { Link::shares_slots; }
-        ? write_ways{{write_way::plain, write_way::slots, write_way::streams}, 3}
-        : write_ways{{write_way::plain, write_way::streams}, 2};
+    Link::reaches         ? write_ways{{write_way::plain, write_way::pairs, write_way::streams}, 3}
+    : shares_memory<Link> ? write_ways{{write_way::plain, write_way::slots, write_way::streams}, 3}
+                          : write_ways{{write_way::plain, write_way::streams}, 2};
 
 /// Finds the fastest way to write large results while a program runs, for one rank and one schedule: which one it is
 /// depends on the caches that cores share, and on who else uses them.
@@ -72,6 +72,7 @@ class write_search {
     return bytes < uncached_bytes ? tries : 1;
   }
 
+  /// How to do a call.
   struct choice {
     write_way way{};
     bool is_timed = false;  ///< is it to be reported what the call took?
