@@ -107,6 +107,7 @@ TYPED_TEST(faults, the_earliest_call_that_fails_is_told) {
   auto options = this->options(milliseconds(500));
   options.shown_bytes = 0;
   options.slot_bytes = 256;
+  options.window = 2;
   typename TestFixture::world_type world(3, options);
   std::latch started(1), failed(2);
   std::vector<int> peers(3, -1);

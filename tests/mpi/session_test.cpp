@@ -449,13 +449,14 @@ TEST(mpi_preconditions, of_sessions) {
   blink::world_options options;
   options.window = world_rank() == 0 ? 3 : 4;
   EXPECT_ERROR(blink::mpi_session(MPI_COMM_WORLD, options), "window differs between ranks");
-  options.window = 0;
+  options.window = 2;
+  options.slot_bytes = 0;
   EXPECT_THROW(blink::mpi_session(MPI_COMM_WORLD, options), blink::precondition_error);
   bool const is_wrong = world_rank() == 1;  // alone: the others must not wait for it
-  options.window = is_wrong ? 0 : 2;
+  options.slot_bytes = is_wrong ? 0 : 1024;
   EXPECT_ERROR(blink::mpi_session(MPI_COMM_WORLD, options),
-               is_wrong ? "window >= 1" : "out of range on rank 1");
-  options.window = 2;
+               is_wrong ? "slot_bytes >= 1" : "out of range on rank 1");
+  options.slot_bytes = 1024;
   options.team_size = is_wrong ? 2 : 1;
   EXPECT_ERROR(blink::mpi_session(MPI_COMM_WORLD, options),
                is_wrong ? "team_size is 1" : "out of range on rank 1");

@@ -136,6 +136,7 @@ TEST(split_processes, memory_of_a_part_goes_with_it) {
   all.start([&](int rank) -> std::string {
     blink::world_options options = patient();
     options.slot_bytes = std::size_t{1} << 16;
+    options.window = 2;
     blink::process_world me(all.path(), rank, options);
     for (int round = 0; round < 40; ++round) {
       auto part = blink::split(me, 0, -rank);

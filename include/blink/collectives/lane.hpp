@@ -29,6 +29,7 @@ struct wire_end {
   bool receiver_keeps = false;    ///< a broadcast wire: the receiver gets the data into its output
   passage way = passage::slots;   ///< of the present call
   bool is_partial = false;        ///< carries what the reducer sends, not elements, in this call
+  std::uint8_t halvings = 0;      ///< of slots that ranks share, in this call (`slot_turns.hpp`)
   std::uint64_t first = 0;        ///< number of the first message of the present call
   std::uint64_t bytes = 0;        ///< that passed here so far
   std::uint64_t waited = 0;       ///< clock ticks during which a lane could not go on because of it

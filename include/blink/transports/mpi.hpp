@@ -140,7 +140,7 @@ class basic_mpi_session {
       if (known->plan.source() == plan) return known->plan;
     }
     validate(plan);
-    wire_layout layout = wire_layout_of<Link>(options_);
+    wire_layout layout = wire_layout_of<Link>(options_, plan);
     layout.only_rank = rank();
     layout.times_share = times_->of(plan, layout, options_.costs);
     auto fresh = std::make_unique<prepared_wires>(*state_, plan, layout, options_.costs, next_tag_);

@@ -17,6 +17,7 @@
 #include <blink/transports/memory_source.hpp>
 #include <blink/transports/pipeline.hpp>
 #include <blink/transports/scratch.hpp>
+#include <blink/transports/slot_turns.hpp>
 #include <blink/transports/tree_parts.hpp>
 #include <blink/transports/wire_tables.hpp>
 
@@ -179,6 +180,8 @@ class prepared_schedule {
     parts_.set(here, kind, block, sizes, order, cut, chunk_bytes);
     if (kind == collective::barrier) here.chunks = 1;  // a message without elements
     set_passages(here, tables_.layout().reaches, has_reduce_phase(kind), sizes);
+    if (tables_.layout().shares_memory)
+      take_slots_in_turn(here, tables_.layout().slot_bytes, sizes);
   }
 
   /// What each edge carried so far; with tables for one rank only that rank's edges, each with one

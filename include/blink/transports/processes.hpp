@@ -163,7 +163,7 @@ class basic_process_world : public shared_session<Link, lone_thread> {
       if (known->source() == plan) return *known;
     }
     validate(plan);
-    auto layout = wire_layout_of<Link>(parts_->options);
+    auto layout = wire_layout_of<Link>(parts_->options, plan);
     layout.only_rank = this->rank();
     detail::fingerprint key;
     key.add(parts_->key);

@@ -4,6 +4,7 @@
 #include <blink/collective.hpp>
 #include <blink/collectives/call_signature.hpp>
 #include <blink/collectives/collective_error.hpp>
+#include <blink/collectives/detail/write_search.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/collectives/status.hpp>
 #include <blink/collectives/thread_group.hpp>
@@ -63,6 +64,7 @@ class shared_session {
     bool shows = false;  // what is in its input
     shown_bytes shown;
     std::atomic<void const*> holder = nullptr;
+    detail::timed_writing last_timed{};
   };
 
   shared_session(world_state& state, world_options const& options, int rank, Group group,
@@ -120,6 +122,18 @@ class shared_session {
   void leave() { state_->leave(rank_); }
   void rest() { state_->rest(rank_); }
   void go_on() { state_->go_on(rank_); }
+
+  /// See `detail::times_telling_session`.
+  [[nodiscard]] detail::timed_writing& last_timed() { return own_->last_timed; }
+  void tell_moved(std::uint64_t nanoseconds) { state_->moved(rank_).tell(own_->call, nanoseconds); }
+  [[nodiscard]] std::uint64_t longest_moved_before() const {
+    std::uint64_t longest = 0;
+    for (int peer = 0; peer < rank_count(); ++peer) {
+      std::uint64_t const told = state_->moved(peer).of(own_->call - 1);
+      longest = told > longest ? told : longest;
+    }
+    return longest;
+  }
 
   /// A barrier: every rank raises one number and waits until all have.
   ///

@@ -7,6 +7,7 @@
 #include <blink/transports/failure_tellers.hpp>
 #include <blink/transports/link_parts.hpp>
 #include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/slot_turns.hpp>
 #include <blink/transports/wire.hpp>
 #include <blink/transports/world_state.hpp>
 
@@ -38,9 +39,13 @@ class slot_link {
   [[nodiscard]] bool has_room(std::uint32_t wire, std::uint64_t message) const {
     return message < observe(*wires_[wire].taken) + wires_[wire].window;
   }
-  [[nodiscard]] std::byte* outbox(std::uint32_t wire, std::uint64_t message) const {
+  /// halvings: messages take the 2^halvings parts of a slot in turn, see `slot_turns.hpp`
+  [[nodiscard]] std::byte* outbox(std::uint32_t wire, std::uint64_t message,
+                                  std::uint32_t halvings = 0) const {
     auto const& at = wires_[wire];
-    return at.slots + message % at.window * at.slot_bytes;
+    std::uint64_t const turn = message / at.window & ((std::uint64_t{1} << halvings) - 1);
+    return at.slots + message % at.window * at.slot_bytes +
+           turn * part_of_slot(at.slot_bytes, halvings);
   }
   void post(std::uint32_t wire, std::uint64_t message, std::size_t) const {
     publish(*wires_[wire].posted, message + 1);
@@ -49,8 +54,9 @@ class slot_link {
   [[nodiscard]] bool has_arrived(std::uint32_t wire, std::uint64_t message) const {
     return message < observe(*wires_[wire].posted);
   }
-  [[nodiscard]] std::byte const* inbox(std::uint32_t wire, std::uint64_t message) const {
-    return outbox(wire, message);
+  [[nodiscard]] std::byte const* inbox(std::uint32_t wire, std::uint64_t message,
+                                       std::uint32_t halvings = 0) const {
+    return outbox(wire, message, halvings);
   }
   void take(std::uint32_t wire, std::uint64_t message) const {
     publish(*wires_[wire].taken, message + 1);

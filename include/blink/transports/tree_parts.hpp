@@ -49,7 +49,7 @@ class tree_parts {
     for (std::size_t tree = 0; tree < trees_.size(); ++tree) {
       trees_[tree].chunk_bytes = plan.trees[tree].chunk_bytes;
     }
-    for (auto const kind : carries) measure_pipelines(plan, kind, layout.reaches, costs);
+    for (auto const kind : carries) measure_pipelines(plan, kind, layout, costs);
   }
 
   /// Sets which elements a lane carries in a call, and in which chunks; see
@@ -138,7 +138,7 @@ class tree_parts {
 
   // How the trees are as pipelines in a collective that the schedule carries.
   template <class = when_used>
-  void measure_pipelines(schedule const& plan, collective kind, bool reaches,
+  void measure_pipelines(schedule const& plan, collective kind, wire_layout const& layout,
                          pipeline_costs const& costs) {
     bool const is_cut = has_input_blocks(kind) || has_output_blocks(kind);
     double const rate = predicted_bytes_per_second(plan, kind) / (is_cut ? plan.rank_count : 1);
@@ -151,7 +151,9 @@ class tree_parts {
       bool const spreads = has_broadcast_phase(plan, tree, kind);
       if (spreads) steps += tree_height(tree.broadcast_parent);
       // With reach the root combines and spreads in one step.
-      if (reaches && has_reduce_phase(kind) && spreads) --steps;
+      if (layout.reaches && has_reduce_phase(kind) && spreads) --steps;
+      // Into slots and out of them, which two cores do at a time.
+      if (layout.shares_memory && !layout.reaches && !layout.is_shaped) ++steps;
       pipeline.steps = steps < 1 ? 1 : steps;
       auto const& share = share_of(trees_[index], kind);
       double const planned = rate * size[block_number(plan, tree, kind)];

@@ -27,10 +27,11 @@ struct lane_list {
 
 /// How wires are laid out.
 struct wire_layout {
-  bool reaches = false;              ///< peers' buffers are read and written directly
-  bool is_shaped = false;            ///< messages carry the time of their arrival
-  bool has_packets = false;          ///< slots carry packets, so that half of their bytes are data
-  std::uint32_t window = 4;          ///< slots of a wire
+  bool reaches = false;        ///< peers' buffers are read and written directly
+  bool shares_memory = false;  ///< slots lie where ranks on other cores read (`slot_turns.hpp`)
+  bool is_shaped = false;      ///< messages carry the time of their arrival
+  bool has_packets = false;    ///< slots carry packets, so that half of their bytes are data
+  std::uint32_t window = 4;    ///< slots of a wire
   std::size_t slot_bytes = 1 << 18;  ///< size of a slot
   memory_source memory{};
   int only_rank = -1;           ///< tables for this rank alone; -1: for all
@@ -224,6 +225,15 @@ std::size_t wire_tables::share(schedule const& plan, std::vector<wire_place> con
   return used;
 }
 
+/// Touches each page of memory that nobody uses yet, so that the first calls do not wait for the system to map it, nor
+/// take ways of writing that meet new pages for slow.
+inline void map_now(std::byte* memory, std::size_t bytes) {
+  constexpr std::size_t page = 4096;
+  for (std::size_t at = 0; at < bytes; at += page) {
+    const_cast<std::byte volatile&>(memory[at]) = std::byte{0};
+  }
+}
+
 /// Sets to 0 what is read before it is written; slots are not.
 template <class>
 void wire_tables::begin_at_zero(schedule const& plan) {
@@ -257,6 +267,9 @@ void wire_tables::make_wires(schedule const& plan) {
     wire.receiver = place.to;
     wire.window = layout_.window;
     wire.slot_bytes = layout_.slot_bytes;
+    if (layout_.shares_memory && (has_tables(place.from) || has_tables(place.to))) {
+      map_now(wire.slots, wire.slots == nullptr ? 0 : wire.window * wire.slot_bytes);
+    }
     auto const& tree = plan.trees[place.tree];
     auto const& routes = place.is_reduce ? tree.reduce_route : tree.broadcast_route;
     auto const child = static_cast<std::size_t>(place.child());

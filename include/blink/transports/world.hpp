@@ -81,8 +81,9 @@ class basic_world {
     for (auto& known : prepared_) {
       if (known->source() == plan) return *known;
     }
+    validate(plan);
     return *prepared_.emplace_back(detail::counted<prepared_schedule>::make(
-        plan, wire_layout_of<Link>(options_), options_.costs));
+        plan, wire_layout_of<Link>(options_, plan), options_.costs));
   }
 
   /// Runs `function(context)` in one thread for each rank and returns when all have returned.

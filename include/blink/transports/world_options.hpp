@@ -38,7 +38,7 @@ inline constexpr std::size_t most_shown_bytes = 2048;
 /// How a communicator runs its calls. Equal on all its ranks.
 struct world_options {
   patience_options waits{};
-  std::uint32_t window = 2;          ///< slots of a wire: chunks in flight
+  std::uint32_t window = 0;  ///< slots of a wire: chunks in flight; 0: 2, or `default_window`
   std::size_t slot_bytes = 1 << 18;  ///< the largest chunk
   pipeline_costs costs{};            ///< for choosing chunks that the schedule leaves open
   /// Outputs from this size on bypass caches, unless measuring says otherwise.
@@ -55,7 +55,6 @@ struct world_options {
 /// Throws: precondition_error if an option is out of range.
 template <class = when_used>
 void validate(world_options const& options) {
-  expects(options.window >= 1, "world_options: window >= 1");
   expects(options.slot_bytes >= 1, "world_options: slot_bytes >= 1");
   expects(options.team_size >= 1, "world_options: team_size >= 1");
   expects(options.waits.deadline.count() > 0, "world_options: deadline > 0");
@@ -73,14 +72,20 @@ void validate(world_options const& options) {
   return options;
 }
 
-/// How wires between ranks of such a communicator are laid out.
+/// How the wires of a schedule between ranks of such a communicator are laid out.
+///
+/// Pre: `validate(plan)` passed.
 template <transport Link>
-[[nodiscard]] wire_layout wire_layout_of(world_options const& options) {
+[[nodiscard]] wire_layout wire_layout_of(world_options const& options, schedule const& plan) {
+  bool const all_have_slots = shares_memory<Link> && !Link::reaches;
   wire_layout layout;
   layout.reaches = Link::reaches;
+  layout.shares_memory = shares_memory<Link>;
   layout.is_shaped = Link::is_shaped;
-  layout.window = options.window;
   layout.slot_bytes = options.slot_bytes;
+  layout.window = options.window != 0 ? options.window
+                  : all_have_slots    ? default_window(plan, options.slot_bytes)
+                                      : 2;
   return layout;
 }
 

@@ -321,6 +321,9 @@ class world_state {
     return at(rank).beats.load(std::memory_order_relaxed);
   }
 
+  /// What moving chunks takes a rank; its peers read it.
+  [[nodiscard]] detail::told_times& moved(int rank) const { return at(rank).moved; }
+
   // --- sleep ---
 
   /// A rank is about to sleep; it looks once more whether it must and then calls `nap` with the

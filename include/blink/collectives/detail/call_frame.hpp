@@ -5,6 +5,7 @@
 #include <blink/collectives/detail/call_description.hpp>
 #include <blink/collectives/detail/idle_tests.hpp>
 #include <blink/collectives/detail/observed_call.hpp>
+#include <blink/collectives/detail/write_search.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/collectives/status.hpp>
@@ -32,10 +33,9 @@ struct call_frame {
 
   lane_list lanes = plan.tables().lanes(me.rank(), kind);
   void const* input = callers_input;  ///< or a copy of it
-  write_way writes = write_way::plain;
+  write_search::choice writing{};
   bool keeps_own = false;    ///< see `call_buffers`
-  bool is_timed = false;     ///< is the moving of chunks?
-  std::uint64_t moving = 0;  ///< nanoseconds that it took
+  std::uint64_t moving = 0;  ///< nanoseconds that moving chunks took, if that is timed
   observed_call observed{};  ///< by the leader
   idle_tests idle{};
   bool needs_copy = false;
@@ -50,8 +50,8 @@ struct call_frame {
 
   template <class T>
   [[nodiscard]] call_buffers<T> buffers() {
-    return {static_cast<T const*>(input), static_cast<T*>(output), writes, keeps_own,
-            is_timed ? &moving : nullptr};
+    return {static_cast<T const*>(input), static_cast<T*>(output), writing.way, keeps_own,
+            writing.is_timed ? &moving : nullptr};
   }
 };
 

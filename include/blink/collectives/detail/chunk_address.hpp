@@ -44,6 +44,9 @@ template <class T, transport Link>
              chunk_offset(here);
     }
   }
+  if constexpr (shares_memory<Link>) {
+    return link.inbox(end.wire, end.first + here.done, end.halvings);
+  }
   return link.inbox(end.wire, end.first + here.done);
 }
 
@@ -56,6 +59,9 @@ template <class T, transport Link>
     if (end.way == passage::push) {
       return static_cast<T*>(link.output_of(end.peer)) + here.output_begin + chunk_offset(here);
     }
+  }
+  if constexpr (shares_memory<Link>) {
+    return link.outbox(end.wire, end.first + here.done, end.halvings);
   }
   return link.outbox(end.wire, end.first + here.done);
 }

@@ -133,6 +133,18 @@ void for_each_place(Link const link, lane const& here, call_buffers<T> const& bu
   }
 }
 
+/// streams: past the caches?
+template <transport Link>
+void copy_bytes(std::byte* to, std::byte const* from, std::size_t bytes, bool streams) {
+  if (streams) {
+    stream_copy(to, from, bytes);
+  } else if constexpr (shares_memory<Link> && !reaching_transport<Link>) {
+    copy_by_slots(to, from, bytes);
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
 /// Writes elements of a chunk everywhere where they belong.
 template <class T, transport Link>
 void scatter_piece(Link const link, lane const& here, call_buffers<T> const& buffers,
@@ -140,8 +152,8 @@ void scatter_piece(Link const link, lane const& here, call_buffers<T> const& buf
   for_each_place(link, here, buffers, [&](T* place, bool streams) {
     T* const to = place + first;
     if (to == result) return;  // it was made there
-    copy_bytes(reinterpret_cast<std::byte*>(to), reinterpret_cast<std::byte const*>(result),
-               count * sizeof(T), streams);
+    copy_bytes<Link>(reinterpret_cast<std::byte*>(to), reinterpret_cast<std::byte const*>(result),
+                     count * sizeof(T), streams);
   });
 }
 

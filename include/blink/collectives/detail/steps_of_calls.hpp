@@ -143,10 +143,7 @@ struct steps_of_session {
           }
         }
         for (std::size_t k = 0; k < call.lane_count(); ++k) close_lane(call.lanes.first[k]);
-        if (call.is_timed) {
-          call.plan.writing_of(me.rank()).report(call.kind, output_bytes(call), ways, call.writes,
-                                                 call.moving);
-        }
+        report_times(call);
         me.leave();
       } else {
         me.leave_after_failure();
@@ -252,12 +249,27 @@ struct steps_of_session {
     auto const guess = bytes >= options.streaming_bytes ? write_way::streams : write_way::plain;
     call.keeps_own = bytes < options.streaming_bytes && bytes < kept_output_bytes;
     call.moving = 0;
-    write_search::choice chosen{guess, false};
+    call.writing = {guess};
     if (bytes >= options.measured_bytes && call.me.group().size() == 1) {
-      chosen = call.plan.writing_of(call.me.rank()).next(call.kind, bytes, ways, guess);
+      call.writing = call.plan.writing_of(call.me.rank()).next(call.kind, bytes, ways, guess);
     }
-    call.writes = chosen.way;
-    call.is_timed = chosen.is_timed;
+  }
+
+  // Who shares memory learns from the next call what this one took the others.
+  static void report_times(frame& call) {
+    auto& me = call.me;
+    timed_writing mine;
+    if (call.writing.is_timed) {
+      mine = {&call.plan.writing_of(me.rank()), call.kind, output_bytes(call), call.writing};
+    }
+    if constexpr (times_telling_session<Me>) {
+      auto& last = me.last_timed();
+      if (last.search != nullptr) last.report(me.longest_moved_before());
+      if (mine.search != nullptr) me.tell_moved(call.moving);
+      last = mine;
+    } else {
+      mine.report(call.moving);
+    }
   }
 
   // What is sent lies where others write: they get it from a copy.

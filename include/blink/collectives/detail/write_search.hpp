@@ -8,6 +8,7 @@
 
 #include <array>
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -43,11 +44,13 @@ inline constexpr write_ways ways_to_write_over =
 /// Finds the fastest way to write large results while a program runs, for one rank and one schedule: which one it is
 /// depends on the caches that cores share, and on who else uses them.
 ///
-/// Use: `next` before a call, `report` after it, if it is timed, with what moving the chunks took. Results are the same bit
-/// by bit, so ranks need not agree, and nobody else takes part. The first call of a kind and size is not counted (it finds
-/// pages that nobody has touched), then each way is tried, then the fastest stays; every `period` calls another one is
-/// tried. A way is tried in `tries` calls one after the other, of which the quickest counts: the first ones find outputs
-/// and slots where another way has left them. What no cache holds is tried once.
+/// Use: `next` before a call, `report` if it is timed, with what moving the chunks took: the rank for which it took
+/// longest, as who reads what another one has written pays for how it did. Then all ranks do the same. Where ranks do
+/// not know that of each other, each goes by its own time; results are the same bit by bit.
+///
+/// A way is tried in some calls one after the other (`tries_of`), of which the quickest counts: the first ones find
+/// outputs and slots where another way has left them. The first calls of a kind and size are not counted (they find pages
+/// that nobody has touched), then each way is tried, then the fastest stays; every so often another one is tried.
 ///
 /// Why measured: an all-reduce of 2 MiB among two threads on an AMD EPYC takes 46 us by pairs, 59 plain and 150 past
 /// the caches if the two cores share a third-level cache, and 900, 470 and 180 if they do not; of 512 KiB among two
@@ -58,24 +61,33 @@ class write_search {
  public:
   static constexpr std::size_t most_bytes = std::size_t{1} << 26;      ///< larger ones: as guessed
   static constexpr std::size_t uncached_bytes = std::size_t{1} << 23;  ///< no cache holds so much
-  static constexpr std::uint32_t tries = 4;  ///< in a row; more than a wire has slots, as a rule
-  static constexpr std::uint32_t period = 256;
-  /// Reading the clock takes a tenth of a call of 8 KiB: once it is known which way is the fastest, only some calls of
-  /// fewer bytes than this are timed, one after so many that are not. `period` counts those that are.
-  static constexpr std::size_t quick_bytes = std::size_t{1} << 16;
+  /// Reading the clock and what peers say takes a tenth of a call of 8 KiB: once it is known which way is the fastest,
+  /// only some calls of fewer bytes than this are timed, one after so many that are not.
+  static constexpr std::size_t quick_bytes = std::size_t{1} << 20;
   static constexpr std::uint32_t untimed_calls = 15;
   /// How fast the quickest call of the best way is forgotten when calls are slower.
   static constexpr double forgetting = 0.125;
 
-  /// How often a way is tried in a row.
+  /// How often a way is tried in a row: what no cache holds once, else until a good part of a wire's slots has been
+  /// written (`default_window`). Pre: bytes > 0.
   [[nodiscard]] static constexpr std::uint32_t tries_of(std::size_t bytes) {
-    return bytes < uncached_bytes ? tries : 1;
+    constexpr std::size_t written = std::size_t{1} << 20, least = 4, most = 32;
+    if (bytes >= uncached_bytes) return 1;
+    std::size_t const tries =
+        written / std::bit_floor(bytes);  // one number for what `next` takes as one size
+    return static_cast<std::uint32_t>(tries < least ? least : tries > most ? most : tries);
+  }
+  /// So many timed calls after the begin of one trial the next one begins.
+  [[nodiscard]] static constexpr std::uint32_t period_of(std::size_t bytes) {
+    return 64 * (bytes < uncached_bytes ? tries_of(bytes) : 4);
   }
 
   /// How to do a call.
   struct choice {
     write_way way{};
     bool is_timed = false;  ///< is it to be reported what the call took?
+    bool is_trial = false;  ///< of this way, to compare it
+    bool begins = false;    ///< is it the first one of a trial?
   };
 
   /// The way for the next call.
@@ -83,48 +95,46 @@ class write_search {
   template <class = when_used>
   [[nodiscard]] choice next(collective kind, std::size_t bytes, write_ways const& ways,
                             write_way guess) {
-    if (bytes >= most_bytes) return {guess, false};
+    if (bytes == 0 || bytes >= most_bytes) return {guess};
     auto& known = record_of(kind, bytes);
-    if (known.calls == 0) return {guess, true};
-    std::uint32_t const in_a_row = tries_of(bytes);
-    if (known.calls <= ways.count * in_a_row) {
-      return {ways.after(guess, (known.calls - 1) / in_a_row), true};
+    std::uint32_t const tries = tries_of(bytes);
+    if (known.first_calls < tries) {
+      ++known.first_calls;
+      return {guess};
     }
-    auto const best = known.best(ways);
-    std::uint32_t const place = known.calls % period;
-    if (place >= in_a_row) {
-      if (known.untimed > 0) {
-        --known.untimed;
-        return {best, false};
-      }
+    if (known.untimed > 0) {
+      --known.untimed;
+      return {known.best(ways, guess)};
+    }
+    std::uint32_t const call = known.timed++;
+    if (call < ways.count * tries) {
+      return {ways.after(guess, call / tries), true, true, call % tries == 0};
+    }
+    auto const best = known.best(ways, guess);
+    std::uint32_t const since = call - ways.count * tries;
+    std::uint32_t const place = since % period_of(bytes);
+    if (since < period_of(bytes) || place >= tries) {
       if (bytes < quick_bytes) known.untimed = untimed_calls;
       return {best, true};
     }
     if (place == 0) {
-      auto const next = ways.each[known.calls / period % ways.count];
+      auto const next = ways.each[since / period_of(bytes) % ways.count];
       known.other = next == best ? ways.after(best, 1) : next;
     }
-    return {known.other, true};
+    return {known.other, true, true, place == 0};
   }
 
-  /// What a call took to move its chunks on this rank; 0 if it moved none: not counted.
+  /// What a call took to move its chunks; 0 if there were none: not counted.
   template <class = when_used>
-  void report(collective kind, std::size_t bytes, write_ways const& ways, write_way way,
-              std::uint64_t nanoseconds) {
-    if (bytes >= most_bytes || nanoseconds == 0) return;
-    auto& known = record_of(kind, bytes);
-    std::uint32_t const call = known.calls++;
-    if (call == 0) return;
+  void report(collective kind, std::size_t bytes, choice const& chosen, std::uint64_t nanoseconds) {
+    if (nanoseconds == 0) return;
     double const cost = static_cast<double>(nanoseconds) / static_cast<double>(bytes);
-    double& present = known.cost[static_cast<std::size_t>(way)];
-    std::uint32_t const in_a_row = tries_of(bytes);
-    bool const is_trial = call <= ways.count * in_a_row;
-    if (is_trial || way != known.best(ways)) {
-      std::uint32_t const place = is_trial ? (call - 1) % in_a_row : call % period;
-      if (place == 0 || cost < present) present = cost;
-    } else if (cost < present) {  // the quickest of some calls, as of those that tried other ways
+    double& present = record_of(kind, bytes).cost[static_cast<std::size_t>(chosen.way)];
+    // The quickest of some calls: of those that try a way as of those by the best one.
+    if (present == 0 || chosen.begins || cost < present) {
       present = cost;
-    } else {  // whoever is interrupted once is not slow: it takes some calls until another one is the best
+    } else if (!chosen.is_trial) {
+      // Whoever is interrupted once is not slow: it takes some calls until another one is the best.
       present += forgetting * ((cost < 2 * present ? cost : 2 * present) - present);
     }
   }
@@ -133,21 +143,18 @@ class write_search {
   struct record {
     collective kind{};
     std::size_t octave = 0;
-    std::uint32_t calls = 0;       ///< that were timed
-    std::uint32_t untimed = 0;     ///< the next so many calls are not
-    write_way other{};             ///< that is tried now
-    std::array<double, 4> cost{};  ///< by way: nanoseconds for a byte of output
+    std::uint32_t first_calls = 0;  ///< that were not timed
+    std::uint32_t timed = 0;        ///< calls
+    std::uint32_t untimed = 0;      ///< the next so many calls are not timed
+    write_way other{};              ///< that is tried now
+    std::array<double, 4> cost{};   ///< by way: nanoseconds for a byte of output; 0: not known
 
-    [[nodiscard]] write_way best(write_ways const& ways) const {
-      // Whoever takes from a slot that is in no cache pays for it, too, which is not measured here. Between cores near
-      // each other both ways cost the writer 0.12 ns a byte, far apart 0.45 plain and 0.11 past the caches.
-      constexpr double of_takers = 2;
-      auto const cost_of = [&](write_way way) {
-        return cost[static_cast<std::size_t>(way)] * (way == write_way::slots ? of_takers : 1);
-      };
-      auto least = ways.each[0];
-      for (std::uint32_t k = 1; k < ways.count; ++k) {
-        if (cost_of(ways.each[k]) < cost_of(least)) least = ways.each[k];
+    [[nodiscard]] write_way best(write_ways const& ways, write_way guess) const {
+      auto least = guess;
+      for (std::uint32_t k = 0; k < ways.count; ++k) {
+        double const here = cost[static_cast<std::size_t>(ways.each[k])];
+        double const before = cost[static_cast<std::size_t>(least)];
+        if (here != 0 && (before == 0 || here < before)) least = ways.each[k];
       }
       return least;
     }
@@ -163,6 +170,30 @@ class write_search {
   }
 
   std::vector<record> records_;
+};
+
+/// A call that was timed, until it is known what it took.
+struct timed_writing {
+  write_search* search = nullptr;  ///< null: there is none
+  collective kind{};
+  std::size_t bytes = 0;
+  write_search::choice chosen{};
+
+  void report(std::uint64_t nanoseconds) const {
+    if (search != nullptr) search->report(kind, bytes, chosen, nanoseconds);
+  }
+};
+
+/// A session whose ranks tell each other what moving chunks takes them.
+///
+/// Semantics beyond the syntax: `tell_moved` of the present call; `longest_moved_before()` of all ranks in the call
+/// before it, 0 if they told nothing; both at the end of a call, which all have entered. `last_timed()` is what the
+/// rank remembers from call to call.
+template <class S>
+concept times_telling_session = requires(S& me, std::uint64_t nanoseconds) {
+  { me.last_timed() } -> std::same_as<timed_writing&>;
+  { me.tell_moved(nanoseconds) } -> std::same_as<void>;
+  { me.longest_moved_before() } -> std::same_as<std::uint64_t>;
 };
 
 }  // namespace blink::inline BLINK_ABI::detail

@@ -4,6 +4,7 @@
 #include <blink/collectives/call_signature.hpp>
 #include <blink/collectives/counter.hpp>
 #include <blink/config.hpp>
+#include <blink/transports/detail/told_times.hpp>
 #include <blink/transports/failure_note.hpp>
 #include <blink/transports/world_options.hpp>
 
@@ -33,6 +34,7 @@ struct alignas(128) notice_board {
   // What the others read in every call …
   std::array<call_entry, 2> entries;
   std::array<std::array<std::byte, most_shown_bytes>, 2> shown;  // what does not fit into the entry
+  alignas(128) told_times moved;  // … in the call after one that was timed …
   // … and what only its owner touches while all goes well: if it loaded an entry of its own, which others may be fetching,
   // 8 bytes would take 0.18 us instead of 0.14 (`peers_threads`, all_reduce, two cores near each other).
   alignas(128) std::atomic<std::uint32_t> is_inside;  // a `world_state::place_in_call`
