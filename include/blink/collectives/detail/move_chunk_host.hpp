@@ -184,9 +184,10 @@ template <class T, transport Link, class Source>
                                               call_buffers<T> const& buffers, Source const& source,
                                               std::uint32_t sources) {
   streamed_sum<T> result;
+  bool const is_cached = here.count * sizeof(T) < streamed_sum<T>::uncached_bytes;
   for (std::uint32_t k = 0; k < sources; ++k) {
     auto const from = source(k);
-    result.add_source(from.data, from.is_wire);
+    result.add_source(from.data, from.is_wire && is_cached);
   }
   for_each_place(link, here, buffers,
                  [&](T* place, bool streams) { result.add_place(place, streams); });
