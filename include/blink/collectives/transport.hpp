@@ -58,8 +58,13 @@ static_assert(!transport<int>);
 
 /// Do wires lie in memory that ranks on other cores use where it is, as `wire_tables` lays them out? Then what is
 /// written there may go past the caches, and what one end of a tree's edge tells the other comes as one cache line.
+/// Messages take parts of their slots in turn: `outbox` and `inbox` have a third parameter, `wire_end::halvings`.
 template <transport L>
 inline constexpr bool shares_memory = requires { requires L::shares_memory; };
+
+/// Does all that is sent in such memory go through slots, copied in by one core and out by another?
+template <transport L>
+inline constexpr bool passes_by_slots = shares_memory<L> && !reaching_transport<L>;
 
 /// Is the input of a rank ready as soon as it is present? Then nobody posts it to those who read it themselves.
 template <transport L>

@@ -62,9 +62,10 @@ template <class = when_used>
   }
   for (double const rate : plan.link_bytes_per_second) all.add(rate);
   for (auto const share : plan.shares) all.add(share);
-  for (std::uint64_t const number : {std::uint64_t{layout.window}, std::uint64_t{layout.slot_bytes},
-                                     std::uint64_t{layout.reaches}, std::uint64_t{layout.is_shaped},
-                                     std::uint64_t{layout.has_packets}}) {
+  for (std::uint64_t const number :
+       {std::uint64_t{layout.window}, std::uint64_t{layout.slot_bytes},
+        std::uint64_t{layout.reaches}, std::uint64_t{layout.is_shaped},
+        std::uint64_t{layout.has_packets}, std::uint64_t{layout.shares_memory}}) {
     all.add(number);
   }
   for (double const cost : {costs.chunk_seconds, costs.bytes_per_second, costs.latency_seconds}) {
@@ -180,8 +181,9 @@ class prepared_schedule {
     parts_.set(here, kind, block, sizes, order, cut, chunk_bytes);
     if (kind == collective::barrier) here.chunks = 1;  // a message without elements
     set_passages(here, tables_.layout().reaches, has_reduce_phase(kind), sizes);
-    if (tables_.layout().shares_memory)
+    if (tables_.layout().shares_memory) {
       take_slots_in_turn(here, tables_.layout().slot_bytes, sizes);
+    }
   }
 
   /// What each edge carried so far; with tables for one rank only that rank's edges, each with one

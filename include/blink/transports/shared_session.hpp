@@ -12,6 +12,7 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/text.hpp>
+#include <blink/transports/agree_on_survivors.hpp>
 #include <blink/transports/detail/counted.hpp>
 #include <blink/transports/detail/host_threads.hpp>
 #include <blink/transports/failure_tellers.hpp>
@@ -181,7 +182,7 @@ class shared_session {
   ///
   /// Throws: collective_error if this rank is not among them.
   [[nodiscard]] rank_selection agree_on_survivors() {
-    rank_selection result{state_->agree_on_survivors(rank_, options_->waits.deadline)};
+    rank_selection result{blink::agree_on_survivors(*state_, rank_, options_->waits.deadline)};
     for (int const member : result.members) {
       if (member == rank_) return result;
       ++result.rank;

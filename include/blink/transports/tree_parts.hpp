@@ -152,7 +152,7 @@ class tree_parts {
       if (spreads) steps += tree_height(tree.broadcast_parent);
       // With reach the root combines and spreads in one step.
       if (layout.reaches && has_reduce_phase(kind) && spreads) --steps;
-      // Into slots and out of them, which two cores do at a time.
+      // Into slots and out of them, which two cores do at a time. Where links are shaped, they are what takes time.
       if (layout.shares_memory && !layout.reaches && !layout.is_shaped) ++steps;
       pipeline.steps = steps < 1 ? 1 : steps;
       auto const& share = share_of(trees_[index], kind);

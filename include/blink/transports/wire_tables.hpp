@@ -225,15 +225,6 @@ std::size_t wire_tables::share(schedule const& plan, std::vector<wire_place> con
   return used;
 }
 
-/// Touches each page of memory that nobody uses yet, so that the first calls do not wait for the system to map it, nor
-/// take ways of writing that meet new pages for slow.
-inline void map_now(std::byte* memory, std::size_t bytes) {
-  constexpr std::size_t page = 4096;
-  for (std::size_t at = 0; at < bytes; at += page) {
-    const_cast<std::byte volatile&>(memory[at]) = std::byte{0};
-  }
-}
-
 /// Sets to 0 what is read before it is written; slots are not.
 template <class>
 void wire_tables::begin_at_zero(schedule const& plan) {
@@ -268,7 +259,7 @@ void wire_tables::make_wires(schedule const& plan) {
     wire.window = layout_.window;
     wire.slot_bytes = layout_.slot_bytes;
     if (layout_.shares_memory && (has_tables(place.from) || has_tables(place.to))) {
-      map_now(wire.slots, wire.slots == nullptr ? 0 : wire.window * wire.slot_bytes);
+      detail::map_now(wire.slots, wire.slots == nullptr ? 0 : wire.window * wire.slot_bytes);
     }
     auto const& tree = plan.trees[place.tree];
     auto const& routes = place.is_reduce ? tree.reduce_route : tree.broadcast_route;

@@ -9,6 +9,7 @@
 #include <blink/text.hpp>
 #include <blink/transports/detail/host_threads.hpp>
 #include <blink/transports/prepared_schedule.hpp>
+#include <blink/transports/slot_turns.hpp>
 #include <blink/transports/wire_tables.hpp>
 
 #include <cstddef>
@@ -77,15 +78,14 @@ void validate(world_options const& options) {
 /// Pre: `validate(plan)` passed.
 template <transport Link>
 [[nodiscard]] wire_layout wire_layout_of(world_options const& options, schedule const& plan) {
-  bool const all_have_slots = shares_memory<Link> && !Link::reaches;
   wire_layout layout;
   layout.reaches = Link::reaches;
   layout.shares_memory = shares_memory<Link>;
   layout.is_shaped = Link::is_shaped;
   layout.slot_bytes = options.slot_bytes;
-  layout.window = options.window != 0 ? options.window
-                  : all_have_slots    ? default_window(plan, options.slot_bytes)
-                                      : 2;
+  layout.window = options.window != 0     ? options.window
+                  : passes_by_slots<Link> ? default_window(plan, options.slot_bytes)
+                                          : 2;
   return layout;
 }
 

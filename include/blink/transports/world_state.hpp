@@ -27,6 +27,12 @@
 
 namespace blink::inline BLINK_ABI {
 
+class world_state;
+/// See `agree_on_survivors.hpp`.
+template <class = when_used>
+[[nodiscard]] std::vector<int> agree_on_survivors(world_state& world, int rank,
+                                                  nanoseconds longest);
+
 /// What ranks that share memory know of each other: who has entered which call with what, and
 /// whether something went wrong. It lives in memory that may belong to several processes: no
 /// pointers to it, no locks that a dead rank could keep; all bytes 0 is how it begins.
@@ -211,65 +217,6 @@ class world_state {
   /// Pre: `signs` outlives this object.
   void set_life_signs(life_signs const* signs) { signs_ = signs; }
 
-  // --- who goes on after a failure ---
-
-  /// A rank asks who is left, and waits until every other rank asks too, is dead or has left, or
-  /// until `longest` has passed since a rank in an earlier call moved; ranks that did not ask until then
-  /// are out. The calls that this rank does not enter any more end for all.
-  ///
-  /// Returns: who goes on, by rising rank: the same on all ranks; a rank that came too late is not
-  ///          among them.
-  ///
-  /// Whoever has waited enough writes down who is left and then tries to be the first to have done
-  /// so; all follow the first. So ranks may die here at any moment.
-  template <class = when_used>
-  [[nodiscard]] std::vector<int> agree_on_survivors(int rank, nanoseconds longest) {
-    fail(rank, {detail::text_of({"rank ", rank, " shrinks the world to the ranks that are left"}),
-                rank, -1, -1, -1});
-    at(rank).asks.store(1);
-    ring_all();
-    auto const is_settled = [&](int peer) {
-      return at(peer).asks.load() != 0 || is_gone(peer) || has_died(peer);
-    };
-    // Those who are still in an earlier call end it first: as long as they move, nobody is late.
-    auto const moves = [&] {
-      std::uint64_t sum = 0;
-      for (int peer = 0; peer < rank_count(); ++peer) {
-        if (is_settled(peer) || present_call(peer) >= call_of(head_->failure.load())) continue;
-        sum += present_call(peer) + beats(peer) + 1;
-      }
-      return sum;
-    };
-    auto end = time_after(longest);
-    std::uint64_t moved = moves();
-    for (int peer = 0; peer < rank_count();) {
-      if (auto const now = moves(); std::exchange(moved, now) != now) {
-        end = time_after(longest);
-      }
-      if (head_->decided_by.load() != 0 || detail::host_nanoseconds() > end) break;
-      if (is_settled(peer)) {
-        ++peer;
-        continue;
-      }
-      std::uint32_t const ticket = lie_down(rank);
-      if (!is_settled(peer)) nap(rank, ticket, nanoseconds(1'000'000));
-      get_up(rank);
-    }
-    std::uint64_t* const own = proposal(rank);
-    for (int peer = 0; peer < rank_count() && head_->decided_by.load() == 0; ++peer) {
-      bool const is_left = at(peer).asks.load() != 0 && !is_gone(peer) && !has_died(peer);
-      if (is_left) own[peer / 64] |= std::uint64_t{1} << peer % 64;
-    }
-    std::uint32_t nobody = 0;
-    head_->decided_by.compare_exchange_strong(nobody, static_cast<std::uint32_t>(rank) + 1);
-    std::uint64_t const* const chosen = proposal(static_cast<int>(head_->decided_by.load()) - 1);
-    std::vector<int> result;
-    for (int peer = 0; peer < rank_count(); ++peer) {
-      if ((chosen[peer / 64] >> peer % 64 & 1) != 0) result.push_back(peer);
-    }
-    return result;
-  }
-
   // --- barriers without a schedule ---
 
   /// The rank has come to its next barrier; returns its number, from 1.
@@ -356,6 +303,9 @@ class world_state {
     if (head_->sleepers.load(std::memory_order_relaxed) == 0) return;
     for (int rank = 0; rank < rank_count(); ++rank) ring(rank);
   }
+
+  template <class>
+  friend std::vector<int> agree_on_survivors(world_state& world, int rank, nanoseconds longest);
 
  private:
   enum place_in_call : std::uint32_t { outside, at_work, resting };

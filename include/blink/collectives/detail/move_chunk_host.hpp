@@ -3,6 +3,7 @@
 
 #include <blink/collectives/detail/chunk_address.hpp>
 #include <blink/collectives/detail/early_arrivals.hpp>
+#include <blink/collectives/detail/slot_copy.hpp>
 #include <blink/collectives/detail/stream_copy.hpp>
 #include <blink/collectives/detail/streamed_sum.hpp>
 #include <blink/collectives/lane.hpp>
@@ -138,7 +139,7 @@ template <transport Link>
 void copy_bytes(std::byte* to, std::byte const* from, std::size_t bytes, bool streams) {
   if (streams) {
     stream_copy(to, from, bytes);
-  } else if constexpr (shares_memory<Link> && !reaching_transport<Link>) {
+  } else if constexpr (passes_by_slots<Link>) {
     copy_by_slots(to, from, bytes);
   } else {
     std::memcpy(to, from, bytes);

@@ -52,35 +52,4 @@ inline void finish_streaming() {
 #endif
 }
 
-/// Shorter copies are the C library's. Longer ones it makes with the one instruction that x86-64 has for copying, which
-/// takes twice as long where the third-level cache has the lines that are overwritten (and less where a peer has them).
-inline constexpr std::size_t copied_by_library = 1024;
-
-/// Into slots of memory that cores share, and out of them.
-inline void copy_by_slots(std::byte* to, std::byte const* from, std::size_t bytes) {
-#if BLINK_HAS_STREAMING_STORES
-  using word [[gnu::vector_size(16)]] = long long;
-  auto const word_at = [&](std::size_t at) {
-    word one;
-    std::memcpy(&one, from + at, sizeof one);
-    return one;
-  };
-  auto const copy_line = [&](std::size_t at) {
-    word a = word_at(at), b = word_at(at + 16), c = word_at(at + 32), d = word_at(at + 48);
-    __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d));  // else it becomes the library's copy
-    std::memcpy(to + at, &a, sizeof a);
-    std::memcpy(to + at + 16, &b, sizeof b);
-    std::memcpy(to + at + 32, &c, sizeof c);
-    std::memcpy(to + at + 48, &d, sizeof d);
-  };
-  if (bytes > copied_by_library) {
-    for (std::size_t at = 0; at + streamed_line <= bytes; at += streamed_line) copy_line(at);
-    copy_line(bytes - streamed_line);
-    return;
-  }
-  __asm__("" : "+r"(bytes));  // else g++ sees that it is short, and uses that instruction itself
-#endif
-  std::memcpy(to, from, bytes);
-}
-
 }  // namespace blink::inline BLINK_ABI::detail

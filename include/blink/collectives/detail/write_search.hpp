@@ -61,7 +61,7 @@ class write_search {
  public:
   static constexpr std::size_t most_bytes = std::size_t{1} << 26;      ///< larger ones: as guessed
   static constexpr std::size_t uncached_bytes = std::size_t{1} << 23;  ///< no cache holds so much
-  /// Reading the clock and what peers say takes a tenth of a call of 8 KiB: once it is known which way is the fastest,
+  /// Reading the clock takes a tenth of a call of 8 KiB, and what peers say a cache line of each: once it is known which way is the fastest,
   /// only some calls of fewer bytes than this are timed, one after so many that are not.
   static constexpr std::size_t quick_bytes = std::size_t{1} << 20;
   static constexpr std::uint32_t untimed_calls = 15;
