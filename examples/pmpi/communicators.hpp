@@ -12,6 +12,7 @@
 #include <blink/transports/process_environment.hpp>
 
 #include "host_session.hpp"
+#include "shown_room.hpp"
 #include <mpi.h>
 
 #include <array>
@@ -138,6 +139,8 @@ class attached {
     with_session([&](auto const& me) { result = me.rank_count(); });
     return result;
   }
+  /// For blocks of sizes that only their two ends know.
+  [[nodiscard]] shown_room& room() { return room_; }
   [[nodiscard]] bool has_ended() { return !me_ || me_->try_end(); }
 
   [[nodiscard]] blink::prepared_schedule& plan(blink::collective kind, int root = 0) {
@@ -159,6 +162,7 @@ class attached {
   std::unique_ptr<blink::mpi_session> me_;
   std::unique_ptr<host_part> here_;
   std::map<std::pair<blink::collective, int>, blink::prepared_schedule*> plans_;
+  shown_room room_;
 };
 
 /// What a program may call.

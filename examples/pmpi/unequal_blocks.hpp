@@ -9,6 +9,7 @@
 
 #include "communicators.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -31,11 +32,11 @@ struct own_blocks {
 ///
 /// Throws: precondition_error, on all ranks alike, if what a rank sends is not what the other expects.
 inline bool exchange_blocks(attached& here, own_blocks const& own) {
-  constexpr std::size_t most_shown = 1024;
+  std::size_t const room = here.room().bytes();
   auto const ranks = static_cast<std::size_t>(here.ranks());
   auto const me = static_cast<std::size_t>(here.rank());
   std::size_t const numbers = 1 + 2 * ranks;  // is_odd, what it sends, what it receives
-  std::size_t const each = numbers * sizeof(std::uint64_t) + most_shown;
+  std::size_t const each = numbers * sizeof(std::uint64_t) + room;
   std::vector<std::uint64_t> mine(numbers, 0);
   std::vector<std::byte> all(ranks * each);
   mine[0] = own.is_odd ? 1 : 0;
@@ -46,11 +47,11 @@ inline bool exchange_blocks(attached& here, own_blocks const& own) {
     mine[1 + peer] = block.count;
     mine[1 + ranks + peer] = own.receives[peer].count;
     if (peer == me || block.count == 0) continue;
-    if (block.count <= most_shown - shown) {
-      std::memcpy(record + each - most_shown + shown, own.input + block.begin, block.count);
+    if (block.count <= room - shown) {
+      std::memcpy(record + each - room + shown, own.input + block.begin, block.count);
       shown += block.count;
     } else {
-      shown = most_shown;  // the others see from the sizes that not all are here
+      shown = room;  // the others see from the sizes that not all are here
     }
   }
   std::memcpy(record, mine.data(), numbers * sizeof(std::uint64_t));
@@ -64,14 +65,14 @@ inline bool exchange_blocks(attached& here, own_blocks const& own) {
     std::memcpy(&result, all.data() + rank * each + index * sizeof(result), sizeof(result));
     return result;
   };
-  bool are_all_shown = true;
+  std::uint64_t most_sent = 0;
   for (std::size_t from = 0; from < ranks; ++from) {
     if (number(from, 0) != 0) return false;
     std::uint64_t sent = 0;
     for (std::size_t to = 0; to < ranks; ++to) {
       if (to != from) sent += number(from, 1 + to);
     }
-    are_all_shown = are_all_shown && sent <= most_shown;
+    most_sent = std::max(most_sent, sent);
   }
   for (std::size_t from = 0; from < ranks; ++from) {
     for (std::size_t to = 0; to < ranks; ++to) {
@@ -83,7 +84,8 @@ inline bool exchange_blocks(attached& here, own_blocks const& own) {
                                       " bytes, which expects " + std::to_string(expected));
     }
   }
-  if (!are_all_shown) {
+  here.room().report(most_sent);
+  if (most_sent > room) {
     auto& flows = here.plan(blink::collective::all_to_all);
     here.with_session([&](auto& session) {
       blink::all_to_all_v(session, flows, own.input, own.sends, own.output, own.receives);
@@ -94,7 +96,7 @@ inline bool exchange_blocks(attached& here, own_blocks const& own) {
     auto const& block = own.receives[from];
     if (block.count == 0) continue;
     auto const* data =
-        from == me ? own.input + own.sends[me].begin : all.data() + (from + 1) * each - most_shown;
+        from == me ? own.input + own.sends[me].begin : all.data() + (from + 1) * each - room;
     for (std::size_t to = 0; to < me && from != me; ++to) {
       if (to != from) data += number(from, 1 + to);
     }

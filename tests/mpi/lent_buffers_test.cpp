@@ -96,8 +96,10 @@ TEST(mpi_lent_buffers, are_those_of_large_messages) {
   EXPECT_EQ(lent(collective::reduce_scatter, large, blink::sum{}), counts(others, 0));
   EXPECT_EQ(lent(collective::all_gather, large, blink::sum{}), counts(others, others));
   EXPECT_EQ(lent(collective::all_reduce, 1000, blink::sum{}), counts(0, 0));
-  // Larger inputs than caches hold are sent from slots.
-  EXPECT_EQ(lent(collective::all_gather, std::size_t{1} << 21, blink::sum{}), counts(0, others));
+  // What is to be combined is sent from slots if it is larger than caches hold.
+  EXPECT_EQ(lent(collective::all_gather, std::size_t{1} << 21, blink::sum{}),
+            counts(others, others));
+  EXPECT_EQ(lent(collective::reduce_scatter, std::size_t{1} << 21, blink::sum{}), counts(0, 0));
 }
 
 /// Pages of its own: whoever touches them after the end crashes.

@@ -3,6 +3,7 @@
 // communicators, ranks that do not come or call something else.
 
 #include <blink/collectives.hpp>
+#include <blink/collectives/default_methods.hpp>
 #include <blink/transports/mpi.hpp>
 #include <blink/transports/mpi/shaped.hpp>
 
@@ -134,6 +135,39 @@ TEST(mpi_session, schedules_and_sizes_in_turn) {
       ASSERT_EQ(run_case<float>(me, plan, what, blink::sum{}, 3), "") << count;
     }
   }
+}
+
+// What is called again, and is longer than the library sends at once, goes in parts: each size three times, also with
+// another call between.
+TEST(mpi_session, calls_that_repeat_are_exact_at_every_size) {
+  blink::mpi_session me(MPI_COMM_WORLD);
+  using blink::collective;
+  for (auto const kind : {collective::all_reduce, collective::broadcast, collective::reduce,
+                          collective::all_gather, collective::all_to_all, collective::scatter}) {
+    for (std::size_t const bytes : {1U, 999U, 3999U, 4000U, 4001U, 7999U, 8000U, 8192U, 11999U,
+                                    12000U, 12001U, 20000U, 23999U, 24000U}) {
+      for (int call = 0; call < 6; ++call) {
+        auto const called = call == 3 ? collective::all_reduce : kind;
+        collective_case const what{called, call == 3 ? 5000 : bytes, call % 2 == 0, 0,
+                                   static_cast<std::uint64_t>(call)};
+        ASSERT_EQ(run_case<std::uint8_t>(me, blink::default_schedule(called, me.rank_count(), 0),
+                                         what, blink::bit_xor{}, 1),
+                  "")
+            << to_text(kind) << ", " << bytes << " bytes, call " << call;
+      }
+    }
+  }
+}
+
+TEST(mpi_session, all_ranks_find_the_same_eager_size) {
+  blink::mpi_channel channel(MPI_COMM_WORLD);
+  int const found = static_cast<int>(blink::eager_bytes_of(channel));
+  int least = 0;
+  int most = 0;
+  MPI_Allreduce(&found, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  MPI_Allreduce(&found, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  EXPECT_EQ(least, most);
+  EXPECT_GT(least, 0);
 }
 
 TEST(mpi_session, order_is_kept_where_it_matters) {
@@ -399,6 +433,20 @@ TEST(mpi_faults, another_count_operation_type_or_schedule_is_told_by_all) {
     EXPECT_NE(std::string(failure->what()).find(words[what]), std::string::npos) << failure->what();
     auto const again = error_of(me, [&](auto& here) { sum_up(here, star, 1); });
     EXPECT_TRUE(again) << "a session that failed refuses";
+  }
+}
+
+// The others wait for the second part of what that rank does not send.
+TEST(mpi_faults, a_mismatch_is_told_where_the_others_go_in_parts) {
+  for (std::size_t const other : {1U, 1100U, 1300U, 6000U}) {
+    blink::mpi_session me(MPI_COMM_WORLD, patient_for(std::chrono::seconds(20)));
+    auto const star = blink::star_schedule(me.rank_count());
+    for (int call = 0; call < 3; ++call) sum_up(me, star, 1200);
+    auto const failure =
+        error_of(me, [&](auto& here) { sum_up(here, star, here.rank() == 0 ? other : 1200); });
+    ASSERT_TRUE(failure) << other;
+    EXPECT_SAYS(failure->what(), "1200");
+    EXPECT_SAYS(failure->what(), std::to_string(other));
   }
 }
 

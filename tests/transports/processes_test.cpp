@@ -7,6 +7,7 @@
 #include <blink/collectives/exchange.hpp>
 #include <blink/collectives/grouped.hpp>
 #include <blink/transports/processes.hpp>
+#include <blink/transports/shared_memory_resource.hpp>
 
 #include "support/collective_case.hpp"
 #include "support/forked_ranks.hpp"
@@ -20,6 +21,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
+#include <memory_resource>
 #include <random>
 #include <string>
 #include <thread>
@@ -387,6 +390,44 @@ TEST(process_world, direct_ranks_take_shared_memory_only) {
   EXPECT_EQ(again[1], 0);
   EXPECT_THROW((void)me.allocate<int>(SIZE_MAX / 2), blink::resource_error);
   EXPECT_THROW((void)me.allocate<char>(SIZE_MAX - 5000), blink::resource_error);
+}
+
+// Containers of the standard library, in memory that the others reach.
+TEST(process_world, containers_lie_in_shared_memory) {
+  forked_ranks all(3, std::size_t{1} << 26);
+  all.start([&](int rank) -> std::string {
+    blink::direct_process_world me(all.path(), rank, small_slots());
+    blink::shared_memory_resource memory(me);
+    auto const star = blink::star_schedule(3);
+    for (std::size_t const count : {1U, 5000U, 100000U}) {
+      std::pmr::vector<int> in(count, rank + 1, &memory);
+      std::pmr::vector<int> out(count, &memory);
+      blink::all_reduce(me, star, in.data(), out.data(), count, blink::sum{});
+      if (std::count(out.begin(), out.end(), 6) != std::ssize(out)) return "all_reduce";
+      std::pmr::unsynchronized_pool_resource pool(&memory);
+      std::pmr::vector<int> small(7, rank, &pool);
+      blink::broadcast(me, blink::flat_schedule(3, 1), small.data(), small.data(), small.size());
+      if (std::count(small.begin(), small.end(), 1) != 7) return "broadcast";
+    }
+    return "";
+  });
+  for (auto const& end : all.finish()) EXPECT_EQ(end.text, "");
+}
+
+TEST(process_world, containers_are_told_when_there_is_no_memory) {
+  auto const segment = blink::shared_segment::create(1);
+  blink::direct_process_world me(segment.path(), 0);
+  blink::shared_memory_resource memory(me);
+  EXPECT_THROW(static_cast<void>(memory.allocate(std::size_t{1} << 60)), blink::resource_error);
+  std::size_t volatile const most = SIZE_MAX;  // compilers know that this is too much
+  EXPECT_THROW(static_cast<void>(memory.allocate(most)), blink::resource_error);
+  EXPECT_THROW(static_cast<void>(memory.allocate(10, 8192)), blink::resource_error);
+  void* const first = memory.allocate(10);
+  memory.deallocate(first, 10);
+  EXPECT_EQ(memory.allocate(20), first);  // is used again
+  blink::shared_memory_resource other(me);
+  EXPECT_TRUE(memory.is_equal(memory));
+  EXPECT_FALSE(memory.is_equal(other));
 }
 
 TEST(process_world, memory_that_is_full_is_an_error) {

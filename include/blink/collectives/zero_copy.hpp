@@ -33,8 +33,8 @@ struct chunk_run {
 /// - `lend_to_receive(wire, run, is_input)`: messages of this call arrive in `run`, where `inbox` finds them.
 ///   `is_input`: what this rank sends along the same tree lies there, too; each chunk is received once that has left.
 /// - `has_left(wire, m)`: message m and all before it are read from the sender's buffer no more.
-/// - All ranks lend for messages of at least `least_lent()` bytes and for no others. Of a longer run than
-///   `most_lent_input()` the sender makes copies itself.
+/// - All ranks lend for messages of at least `least_lent()` bytes and for no others. Of what is to be combined the sender
+///   makes copies itself if the run is longer than `most_lent_input()`.
 template <class L>
 concept zero_copy_transport =
     transport<L> && requires(L const link, std::uint32_t wire, std::uint64_t message,
@@ -82,7 +82,7 @@ void lend_buffers(Link const link, lane& here, bool reduces, bool changes_result
     link.lend_to_receive(end.wire, output(end), reduces && is_one_place());
   }
   bool const leads_up = here.is_reduce && !here.is_root;
-  bool const lends_input = here.count * element_bytes <= link.most_lent_input();
+  bool const lends_input = !reduces || here.count * element_bytes <= link.most_lent_input();
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
     auto& end = here.out[k];
     bool const is_input = end.sender_is_source && (leads_up ? !end.is_partial : !reduces);

@@ -212,7 +212,7 @@ class basic_mpi_session {
         {"rank " + std::to_string(rank()) + " gave up: " + why, rank(), rank(), -1, -1});
   }
   void leave_after_failure() {
-    state_->notices.give_up();
+    state_->notices.leave();
     if (shows_ || current_ == nullptr) return;
     // Ranks that live answer sooner; the others of this call wait for this one in `shrink`.
     auto const end =

@@ -138,7 +138,12 @@ class basic_process_world : public shared_session<Link, lone_thread> {
   /// Throws: resource_error if the shared memory is full.
   template <class T>
   [[nodiscard]] shared_array<T> allocate(std::size_t count) {
-    return {parts_->segment, parts_->members[static_cast<std::size_t>(this->rank())], count};
+    return {parts_->segment, member(), count};
+  }
+  /// Where arrays lie, and this process's number there; for `shared_memory_resource`.
+  [[nodiscard]] std::shared_ptr<shared_segment> const& segment() const { return parts_->segment; }
+  [[nodiscard]] int member() const {
+    return parts_->members[static_cast<std::size_t>(this->rank())];
   }
 
   /// Throws: precondition_error if peers should reach what is not in shared memory.

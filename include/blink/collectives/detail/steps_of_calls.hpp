@@ -8,6 +8,7 @@
 #include <blink/collectives/detail/call_description.hpp>
 #include <blink/collectives/detail/call_frame.hpp>
 #include <blink/collectives/detail/check_buffers.hpp>
+#include <blink/collectives/detail/checked_call.hpp>
 #include <blink/collectives/detail/early_arrivals.hpp>
 #include <blink/collectives/detail/no_patience.hpp>
 #include <blink/collectives/detail/shown_inputs.hpp>
@@ -44,21 +45,18 @@ struct steps_of_session {
   static void check(frame& call) {
     auto& me = call.me;
     auto const& size = call.size;
-    call.plan.expect_carries(call.kind);
-    call.plan.expect_carries_blocks(call.kind, [&size](std::size_t rank) {
-      return size.blocks == nullptr ? size.count : size.blocks[rank].count;
-    });
-    expect_runs(call.plan, call.types.sizes, call.types.is_commutative, me.rank_count(),
-                "world_options");
     if (size.count > 0) {
       expect_reachable(me, call.input);
       expect_reachable(me, call.output);
     }
-    if (size.blocks != nullptr) return;
-    auto const overlap = check_buffers(call.kind, use_of(call.lanes), me.rank(), me.rank_count(),
-                                       call.input, call.output, size.count, call.types.sizes.value);
-    bool const keeps_input = sends_and_receives(call.kind) || call.plan.source().is_one_shot;
-    call.needs_copy = overlap == buffer_overlap::in_place && keeps_input;
+    if (size.blocks != nullptr || me.group().size() > 1) {
+      call.needs_copy = check_all(call);
+      return;
+    }
+    checked_call const now{&me, call.kind, size.count, call.input, call.output, &call.types};
+    auto& known = call.plan.known_call_of(me.rank());
+    if (known.call != now) known = {now, check_all(call)};
+    call.needs_copy = known.needs_copy;
   }
 
   static void begin(frame& call) {
@@ -195,6 +193,22 @@ struct steps_of_session {
   }
 
  private:
+  /// Returns: does the call need a copy of its input?
+  [[nodiscard]] static bool check_all(frame& call) {
+    auto const& size = call.size;
+    int const ranks = call.me.rank_count();
+    call.plan.expect_carries(call.kind);
+    call.plan.expect_carries_blocks(call.kind, [&size](std::size_t rank) {
+      return size.blocks == nullptr ? size.count : size.blocks[rank].count;
+    });
+    expect_runs(call.plan, call.types.sizes, call.types.is_commutative, ranks, "world_options");
+    if (size.blocks != nullptr) return false;
+    auto const overlap = check_buffers(call.kind, use_of(call.lanes), call.me.rank(), ranks,
+                                       call.input, call.output, size.count, call.types.sizes.value);
+    bool const keeps_input = sends_and_receives(call.kind) || call.plan.source().is_one_shot;
+    return overlap == buffer_overlap::in_place && keeps_input;
+  }
+
   static void set_lane(frame& call, lane& here, status entered) {
     auto const& types = call.types;
     call.plan.set_call(here, call.kind, block_of(call, here), types.sizes, types.order, types.cut,

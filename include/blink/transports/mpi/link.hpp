@@ -6,12 +6,14 @@
 #include <blink/collectives/zero_copy.hpp>
 #include <blink/config.hpp>
 #include <blink/transports/mpi/channel.hpp>
+#include <blink/transports/mpi/eager_bytes.hpp>
 #include <blink/transports/mpi/notices.hpp>
 #include <blink/transports/mpi/wires.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 #include <blink/transports/wire.hpp>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -21,27 +23,34 @@ namespace blink::inline BLINK_ABI {
 
 namespace detail {
 
+/// Bytes that a rank shows at most: less than goes along trees without slots, as a copy in a note costs more than
+/// the steps of trees then, as many as ranks.
+[[nodiscard]] inline std::size_t most_shown_bytes(int rank_count, std::size_t with_two,
+                                                  std::size_t least_lent, std::size_t steps) {
+  auto const peers = static_cast<std::size_t>(std::max(1, rank_count - 1));
+  std::size_t const most = with_two / peers;
+  if (least_lent > most) return most;
+  return std::min(most, std::max<std::size_t>(1, least_lent * peers * steps) - 1);
+}
+
 /// What a session and its links refer to.
 struct mpi_state {
   mpi_state(mpi_channel its_channel, std::size_t with_two, std::size_t lent)
       : channel(std::move(its_channel)),
         shown_with_two(with_two),
         least_lent(lent),
-        notices(channel, most_shown_in(collective::all_reduce)) {}
+        shown_at_most{most_shown_bytes(channel.rank_count(), with_two, lent, 1),
+                      most_shown_bytes(channel.rank_count(), with_two, lent, 2)},
+        notices(channel, shown_at_most.back(), eager_bytes_of(channel)) {}
 
-  /// Bytes that a rank shows at most: less than goes along trees without slots, as a copy in a note costs more than
-  /// the steps of trees then, as many as ranks.
   [[nodiscard]] std::size_t most_shown_in(collective kind) const {
-    auto const peers = static_cast<std::size_t>(std::max(1, channel.rank_count() - 1));
-    std::size_t const most = shown_with_two / peers;
-    if (least_lent > most) return most;
-    std::size_t const steps = has_reduce_phase(kind) && has_broadcast_phase(kind) ? 2 : 1;
-    return std::min(most, std::max<std::size_t>(1, least_lent * peers * steps) - 1);
+    return shown_at_most[has_reduce_phase(kind) && has_broadcast_phase(kind) ? 1 : 0];
   }
 
   mpi_channel channel;
   std::size_t shown_with_two;  // bytes that a rank shows at most, with two ranks
   std::size_t least_lent;  // bytes of the smallest message that leaves from and arrives in buffers
+  std::array<std::size_t, 2> shown_at_most;  // bytes, where trees take one step, and two
   mpi_notices notices;
   std::atomic<void const*> holder = nullptr;
 };
@@ -87,7 +96,8 @@ class mpi_link {
 
   [[nodiscard]] std::size_t least_lent() const { return state_->least_lent; }
   /// What the caches do not hold a core fetches ahead when it makes a copy; within a host the libraries' own copy, in
-  /// the system, does not: messages of 16 and 32 MiB took 1.1 to 1.4 times as long without a slot.
+  /// the system, does not: sums of 32 MiB took 1.1 to 1.4 times as long without a slot where cores share a cache, and as
+  /// long or three quarters of it where they do not. What is only copied takes half as long without where they do not.
   [[nodiscard]] static std::size_t most_lent_input() { return std::size_t{4} << 20; }
   void lend_to_send(std::uint32_t wire, chunk_run const& run, bool lands) const {
     wires_->lend_to_send(wire, run, lands);

@@ -31,12 +31,12 @@ namespace blink::inline BLINK_ABI {
 class mpi_notices {
  public:
   static constexpr int note_tag = 0;
-  static constexpr int first_free_tag = mpi_announcements::tag + 1;
+  static constexpr int first_free_tag = mpi_announcements::rest_tag + 1;
 
-  /// most_shown: bytes of an input that announcements have room for
-  mpi_notices(mpi_channel& channel, std::size_t most_shown)
+  /// most_shown, part: see `mpi_announcements`
+  mpi_notices(mpi_channel& channel, std::size_t most_shown, std::size_t part)
       : channel_(&channel),
-        announcements_(channel, most_shown),
+        announcements_(channel, most_shown, part),
         has_gone_(static_cast<std::size_t>(channel.rank_count())) {}
 
   /// Waits for notes from now on, until `close`.
@@ -61,26 +61,22 @@ class mpi_notices {
       bool const is_for_peer = shown.data != nullptr && (shown.to < 0 || shown.to == peer);
       announcements_.send(peer, is_for_peer ? shown : shown_bytes{});
     }
+    for (int const peer : neighbours) announcements_.await_next(peer);
   }
-  /// The call has failed: no neighbour is heard any more.
-  void give_up() { present_.reset(); }
   /// What is called at present, if anything.
   [[nodiscard]] std::optional<collective> present_kind() const { return present_; }
-  /// What a present neighbour has shown, aligned to `mpi_announcements::alignment`; until `leave`.
+  /// What a present neighbour has shown, aligned to `mpi_announcements::alignment`; until the next `enter`.
   [[nodiscard]] void const* shown_by(int peer) const { return announcements_.shown_by(peer); }
 
-  /// All neighbours are present: their next announcements may come.
-  void leave() {
-    present_.reset();
-    for (int const peer : *neighbours_) announcements_.await_next(peer);
-  }
+  /// The present call has ended.
+  void leave() { present_.reset(); }
 
   /// Has `peer` entered the present call? Finds out once for each call whether it calls the same.
   [[nodiscard]] bool is_present(int peer) {
     if (announcements_.is_present(peer)) return true;
     if (!announcements_.has_come(peer)) return false;
     auto const difference = announcements_.read(peer, call_);
-    if (difference.empty()) return true;
+    if (difference.empty()) return announcements_.is_present(peer);
     fail({difference, rank(), peer, -1, -1, true});
     return false;
   }

@@ -32,10 +32,7 @@ class mpi_patience {
   [[nodiscard]] status after_none() {
     if (notices_->is_aborted()) return status::aborted;
     ++idle_;
-    if (idle_ <= options_.spins) {
-      host_patience::pause();
-      return status::ok;
-    }
+    if (idle_ <= options_.spins) return status::ok;  // asking the library is a pause itself
     std::uint64_t const time = now();
     if (idle_ == options_.spins + 1) {
       idle_since_ = time;
