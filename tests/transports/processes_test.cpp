@@ -419,7 +419,7 @@ TEST(process_world, containers_are_told_when_there_is_no_memory) {
   blink::direct_process_world me(segment.path(), 0);
   blink::shared_memory_resource memory(me);
   EXPECT_THROW(static_cast<void>(memory.allocate(std::size_t{1} << 60)), blink::resource_error);
-  std::size_t volatile const most = SIZE_MAX;  // compilers know that this is too much
+  std::size_t const volatile most = SIZE_MAX;  // compilers know that this is too much
   EXPECT_THROW(static_cast<void>(memory.allocate(most)), blink::resource_error);
   EXPECT_THROW(static_cast<void>(memory.allocate(10, 8192)), blink::resource_error);
   void* const first = memory.allocate(10);

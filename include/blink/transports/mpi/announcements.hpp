@@ -24,15 +24,15 @@ namespace blink::inline BLINK_ABI {
 /// receives in turn are enough for each, however far the buffers of the library reach. The next receive is posted when a call
 /// has been announced, while that travels: a neighbour that is a call ahead already may have the library keep its letter.
 ///
-/// What is called is told once, by a fingerprint afterwards, and by one byte if it is what was called before: 8 bytes
-/// travel with it within one half of a cache line where the library (Open MPI) copies short messages. What is as before
-/// and longer than the library sends at once goes in two or three messages that it does send at once (`eager_bytes_of`).
+/// What is called is told once, and by one byte if it is one of the eight that were told last: 8 bytes
+/// travel with it within one half of a cache line where the library (Open MPI) copies short messages. What was told
+/// and is longer than the library sends at once goes in two or three messages that it does send at once (`eager_bytes_of`).
 class mpi_announcements {
  public:
   static constexpr int tag = 1;
   static constexpr int rest_tag = 2;            ///< of the second and the third part of a letter
   static constexpr std::size_t alignment = 32;  ///< of what is shown
-  static constexpr std::size_t signatures_kept = 8;
+  static constexpr std::size_t calls_kept = 8;
 
   /// most_shown: bytes of an input that a letter has room for
   /// part:       bytes of the parts in which letters go that are longer, but not longer than three parts; 0: none
@@ -48,7 +48,7 @@ class mpi_announcements {
   void begin(call_signature const& signature, int wires) {
     auto const fingerprint = signature.fingerprint();
     if (fingerprint != mine_.fingerprint) signature_ = signature;
-    mine_ = {fingerprint, static_cast<std::uint64_t>(wires)};
+    mine_ = {fingerprint, wires};
   }
   /// Announces that to a neighbour.
   void send(int peer, shown_bytes const& shown) {
@@ -65,21 +65,19 @@ class mpi_announcements {
     while (channel_->is_intact() && !have_left(of, turn)) {
     }
     auto* const to = letter(of, turn);
-    bool const is_told = of.called_by_this == mine_;
+    std::size_t const known = place_of(of.told, mine_);
+    bool const is_told = known < calls_kept;
     std::size_t const data = is_told ? data_of_told : data_of_new;
-    to[flag] = std::byte{is_told};
+    to[flag] = static_cast<std::byte>(is_told ? 1 + known : 0);
     if (shown.count > 0) std::memcpy(to + data, shown.for_rank(peer), shown.count);
     std::size_t bytes = data + shown.count - flag;
     if (!is_told) {
-      heading const head{mine_, shown.count, !has_sent_signature(of)};
+      of.told.add(mine_);
+      heading const head{mine_, shown.count};
       std::memcpy(to + data_of_told, &head, sizeof(head));
-      of.called_by_this = mine_;
-      if (head.has_signature != 0) {
-        std::size_t const end = aligned(data + shown.count);
-        std::memcpy(to + end, &signature_, sizeof(signature_));
-        bytes = end + sizeof(signature_) - flag;
-        of.sent_signatures[of.signatures_sent++ % signatures_kept] = mine_.fingerprint;
-      }
+      std::size_t const end = aligned(data + shown.count);
+      std::memcpy(to + end, &signature_, sizeof(signature_));
+      bytes = end + sizeof(signature_) - flag;
     } else if (goes_in_parts(bytes)) {
       for (std::size_t k = 0; part_ * (k + 1) < bytes; ++k) {
         std::size_t const begin = part_ * (k + 1);
@@ -95,8 +93,10 @@ class mpi_announcements {
     auto& of = at(peer);
     std::size_t const turn = of.calls % 2;
     static_cast<void>(have_left(of, turn));
-    of.comes_in_parts = of.called_by_peer == mine_ && goes_in_parts(1 + of.shown);
-    for (std::size_t k = 0; of.comes_in_parts && part_ * (k + 1) < 1 + of.shown; ++k) {
+    std::size_t const known = place_of(of.heard, mine_);
+    std::size_t const shown = known < calls_kept ? of.shown[known] : 0;
+    of.comes_in_parts = goes_in_parts(1 + shown);
+    for (std::size_t k = 0; of.comes_in_parts && part_ * (k + 1) < 1 + shown; ++k) {
       channel_->receive(letter(of, 4) + flag + part_ * (k + 1), part_, peer, rest_tag,
                         of.awaited_rest[k]);
     }
@@ -119,32 +119,31 @@ class mpi_announcements {
   [[nodiscard]] std::string read(int peer, std::uint64_t call) {
     auto& of = at(peer);
     auto const* const from = letter(of, 2 + of.calls % 2);
+    std::size_t known = static_cast<std::size_t>(from[flag]) - 1;
     if (from[flag] == std::byte{0}) {
       heading head;
       std::memcpy(&head, from + data_of_told, sizeof(head));
-      of.called_by_peer = head.called;
-      of.shown = head.shown;
-      if (head.has_signature != 0) {
-        auto& next = of.signatures[of.signatures_received++ % signatures_kept];
-        std::memcpy(&next, from + aligned(data_of_new + head.shown), sizeof(next));
+      known = of.heard.add(head.called);
+      of.shown[known] = head.shown;
+      std::memcpy(&of.signatures[known], from + aligned(data_of_new + head.shown),
+                  sizeof(call_signature));
+    }
+    auto const& called = of.heard.names[known];
+    if (called == mine_) {
+      of.is_present = true;
+      for (auto& request : of.awaited_rest) {
+        of.is_present = channel_->is_done(request) && of.is_present;
       }
+      if (of.is_present && of.comes_in_parts) std::memcpy(letter(of, 4) + flag, from + flag, part_);
+      return {};
     }
-    auto const who = [&] { return "rank " + std::to_string(channel_->rank()); };
-    if (of.called_by_peer.fingerprint != mine_.fingerprint) {
-      return who() + " calls " + signature_.operation() + ", call " + std::to_string(call) +
-             ", with " +
-             signature_.difference(received_signature(of, of.called_by_peer.fingerprint), peer);
+    auto const who = "rank " + std::to_string(channel_->rank());
+    if (called.fingerprint != mine_.fingerprint) {
+      return who + " calls " + signature_.operation() + ", call " + std::to_string(call) +
+             ", with " + signature_.difference(of.signatures[known], peer);
     }
-    if (of.called_by_peer.wires != mine_.wires) {
-      return who() + " and rank " + std::to_string(peer) +
-             " prepared their schedules in different orders";
-    }
-    of.is_present = true;
-    for (auto& request : of.awaited_rest) {
-      of.is_present = channel_->is_done(request) && of.is_present;
-    }
-    if (of.is_present && of.comes_in_parts) std::memcpy(letter(of, 4) + flag, from + flag, part_);
-    return {};
+    return who + " and rank " + std::to_string(peer) +
+           " prepared their schedules in different orders";
   }
   /// What a present neighbour has shown, aligned to `alignment`; until the next call.
   [[nodiscard]] std::byte const* shown_by(int peer) const {
@@ -173,17 +172,36 @@ class mpi_announcements {
  private:
   struct call_name {
     std::uint64_t fingerprint = 0;
-    std::uint64_t wires = 0;
+    std::int64_t wires = 0;
     bool operator==(call_name const&) const = default;
   };
-  /// Of a letter that calls something else than the one before.
-  struct heading {
+  /// The calls that were told last, in turn: programs call a few in turn. Both ends of a letter keep the same.
+  struct last_calls {
+    std::array<call_name, calls_kept> names{};
+    std::size_t added = 0;
+    std::size_t found = 0;  // last: likely again
+
+    std::size_t add(call_name const& name) {
+      found = added++ % calls_kept;
+      names[found] = name;
+      return found;
+    }
+  };
+  /// `calls_kept` if it is none of them.
+  [[nodiscard]] static std::size_t place_of(last_calls& calls, call_name const& name) {
+    if (calls.names[calls.found] == name) return calls.found;
+    for (std::size_t k = 0; k < calls_kept; ++k) {
+      if (calls.names[k] == name) return calls.found = k;
+    }
+    return calls_kept;
+  }
+  /// Of a letter that calls what was not told.
+  struct alignas(alignment) heading {
     call_name called;
     std::uint64_t shown = 0;  // bytes
-    std::uint64_t has_signature = 0;
   };
-  // Places within a letter, which begins with a byte that says whether there is no heading. Behind what is shown comes
-  // the signature, if the peer does not know it.
+  // Places within a letter, which begins with a byte: 0, and a heading follows, and behind what is shown the signature; or
+  // 1 and the place of the call among the last ones.
   static constexpr std::size_t flag = alignment - 1;
   static constexpr std::size_t data_of_told = alignment;
   static constexpr std::size_t data_of_new = alignment + sizeof(heading);
@@ -197,16 +215,12 @@ class mpi_announcements {
     two_requests sent = none;     // by turn
     two_requests awaited = none;  // by turn
     std::array<two_requests, 2> sent_rest{none, none};
-    two_requests awaited_rest = none;  // of this call
-    std::uint64_t calls = 0;           // that the two have announced to each other
-    call_name called_by_this;          // last
-    call_name called_by_peer;
-    std::size_t shown = 0;  // by the peer then
-    // The signatures that were sent and received last, in turn: programs call a few in turn.
-    std::array<std::uint64_t, signatures_kept> sent_signatures{};  // fingerprints
-    std::array<call_signature, signatures_kept> signatures{};
-    std::size_t signatures_sent = 0;
-    std::size_t signatures_received = 0;
+    two_requests awaited_rest = none;             // of this call
+    std::uint64_t calls = 0;                      // that the two have announced to each other
+    last_calls told;                              // by this rank
+    last_calls heard;                             // from the peer
+    std::array<std::size_t, calls_kept> shown{};  // bytes, by the peer in these
+    std::array<call_signature, calls_kept> signatures{};
     bool comes_in_parts = false;  // in this call
     bool is_present = false;
   };
@@ -231,21 +245,6 @@ class mpi_announcements {
   void await(peer_state& of, int peer, std::size_t turn) {
     channel_->receive(letter(of, 2 + turn) + flag, letter_bytes_ - flag, peer, tag,
                       of.awaited[turn]);
-  }
-  /// Does the peer know the signature of this call?
-  [[nodiscard]] bool has_sent_signature(peer_state const& of) const {
-    for (auto const known : of.sent_signatures) {
-      if (known == mine_.fingerprint) return true;
-    }
-    return false;
-  }
-  /// What the peer has sent under that fingerprint: it forgets in the same order.
-  [[nodiscard]] static call_signature received_signature(peer_state const& of,
-                                                         std::uint64_t fingerprint) {
-    for (auto const& known : of.signatures) {
-      if (known.fingerprint() == fingerprint) return known;
-    }
-    return {};
   }
 
   mpi_channel* channel_;
