@@ -112,7 +112,7 @@ class basic_mpi_session {
       is_over = try_end();
       if (!is_over) std::this_thread::yield();
     }
-    if (is_over && state_->channel.is_intact()) {
+    if (is_over && state_->channel.is_intact() && state_->letters.is_intact()) {
       for (auto& known : prepared_) known->wires.close();
       state_->notices.close();
     } else {
@@ -265,7 +265,9 @@ class basic_mpi_session {
     std::vector<std::byte> waste;
     while (state_->channel.throw_away(mpi_notices::note_tag, waste)) {
     }
-    return is_over || !state_->channel.is_intact();
+    while (state_->letters.throw_away(mpi_channel::no_tag, waste)) {
+    }
+    return is_over || !state_->channel.is_intact() || !state_->letters.is_intact();
   }
 
   /// Runs `function(*this)`. If it throws, the other ranks learn of it in their next call.

@@ -29,11 +29,12 @@ namespace blink::inline BLINK_ABI {
 /// and is longer than the library sends at once goes in two or three messages that it does send at once (`eager_bytes_of`).
 class mpi_announcements {
  public:
-  static constexpr int tag = 1;
-  static constexpr int rest_tag = 2;            ///< of the second and the third part of a letter
+  static constexpr int tag = 0;
+  static constexpr int rest_tag = 1;            ///< of the second and the third part of a letter
   static constexpr std::size_t alignment = 32;  ///< of what is shown
   static constexpr std::size_t calls_kept = 8;
 
+  /// channel:    over which nothing else goes: libraries look through all receives that wait for messages of a rank
   /// most_shown: bytes of an input that a letter has room for
   /// part:       bytes of the parts in which letters go that are longer, but not longer than three parts; 0: none
   mpi_announcements(mpi_channel& channel, std::size_t most_shown, std::size_t part)

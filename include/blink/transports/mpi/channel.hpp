@@ -139,8 +139,9 @@ class mpi_channel {
     MPI_Get_count(&status, MPI_BYTE, &count);
     return static_cast<std::size_t>(count);
   }
+  static constexpr int no_tag = -1;
   /// Receives a message that no receive waits for; returns false if there is none. Stops before
-  /// one with the tag `kept`.
+  /// one with the tag `kept`, if that is not `no_tag`.
   bool throw_away(int kept, std::vector<std::byte>& waste) {
     int is_there = 0;
     MPI_Status status{};

@@ -37,17 +37,19 @@ namespace detail {
 struct mpi_state {
   mpi_state(mpi_channel its_channel, std::size_t with_two, std::size_t lent)
       : channel(std::move(its_channel)),
+        letters(channel.comm()),
         shown_with_two(with_two),
         least_lent(lent),
         shown_at_most{most_shown_bytes(channel.rank_count(), with_two, lent, 1),
                       most_shown_bytes(channel.rank_count(), with_two, lent, 2)},
-        notices(channel, shown_at_most.back(), eager_bytes_of(channel)) {}
+        notices(channel, letters, shown_at_most.back(), eager_bytes_of(channel)) {}
 
   [[nodiscard]] std::size_t most_shown_in(collective kind) const {
     return shown_at_most[has_reduce_phase(kind) && has_broadcast_phase(kind) ? 1 : 0];
   }
 
   mpi_channel channel;
+  mpi_channel letters;         // where libraries find them at once, among no receives of wires
   std::size_t shown_with_two;  // bytes that a rank shows at most, with two ranks
   std::size_t least_lent;  // bytes of the smallest message that leaves from and arrives in buffers
   std::array<std::size_t, 2> shown_at_most;  // bytes, where trees take one step, and two

@@ -31,12 +31,14 @@ namespace blink::inline BLINK_ABI {
 class mpi_notices {
  public:
   static constexpr int note_tag = 0;
-  static constexpr int first_free_tag = mpi_announcements::rest_tag + 1;
+  static constexpr int first_free_tag = note_tag + 1;
 
+  /// letters:          for the announcements alone
   /// most_shown, part: see `mpi_announcements`
-  mpi_notices(mpi_channel& channel, std::size_t most_shown, std::size_t part)
+  mpi_notices(mpi_channel& channel, mpi_channel& letters, std::size_t most_shown, std::size_t part)
       : channel_(&channel),
-        announcements_(channel, most_shown, part),
+        letters_(&letters),
+        announcements_(letters, most_shown, part),
         has_gone_(static_cast<std::size_t>(channel.rank_count())) {}
 
   /// Waits for notes from now on, until `close`.
@@ -99,8 +101,9 @@ class mpi_notices {
       take_note();
       listen();
     }
-    if (!channel_->is_intact() && !has_failed(0)) {
-      failure_ = collective_error(who() + ": " + channel_->problem(), channel_->rank(), -1, -1, -1);
+    auto const& broken = channel_->is_intact() ? *letters_ : *channel_;
+    if (!broken.is_intact() && !has_failed(0)) {
+      failure_ = collective_error(who() + ": " + broken.problem(), channel_->rank(), -1, -1, -1);
       failed_call_ = 0;
     }
   }
@@ -278,6 +281,7 @@ class mpi_notices {
   }
 
   mpi_channel* channel_;
+  mpi_channel* letters_;
   mpi_announcements announcements_;
   std::vector<bool> has_gone_;  // by rank
   std::vector<int> const* neighbours_ = nullptr;

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// All-reduce of an MPI library and blink's over its point-to-point messages, call by call in turn: whatever the cores are
+// to each other at a time, both meet it. usage: mpirun -n 2 mpi_in_turn_NAME [BYTES…]
+//
+// A call is timed from the entry of the last rank to the return of the last one, on one host; inputs are rewritten before
+// every call. Prints medians in microseconds and the median of the ratios of neighbouring calls.
+
+#include <blink/collectives.hpp>
+#include <blink/transports/mpi.hpp>
+
+#include "peer_loop.hpp"
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+namespace {
+
+using blink_bench::nanoseconds;
+
+/// What calls took, in nanoseconds; on rank 0.
+class call_times {
+ public:
+  template <class Call>
+  void add(Call const& call) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    std::int64_t const begin = nanoseconds();
+    call();
+    own_.push_back(begin);
+    own_.push_back(nanoseconds());
+  }
+  [[nodiscard]] std::vector<double> of_all() const {
+    std::vector<std::int64_t> last(own_.size());
+    MPI_Reduce(own_.data(), last.data(), static_cast<int>(own_.size()), MPI_INT64_T, MPI_MAX, 0,
+               MPI_COMM_WORLD);
+    std::vector<double> result;
+    for (std::size_t k = 0; k < last.size(); k += 2) {
+      result.push_back(static_cast<double>(last[k + 1] - last[k]));
+    }
+    return result;
+  }
+
+ private:
+  std::vector<std::int64_t> own_;  // begin and end of each
+};
+
+[[nodiscard]] double median(std::vector<double> values) {
+  auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+void compare(blink::mpi_session& me, std::size_t bytes) {
+  std::size_t const count = std::max<std::size_t>(1, bytes / sizeof(float));
+  std::vector<float> input(count), output(count);
+  auto& plan = me.prepare(blink::star_schedule(me.rank_count()));
+  auto const calls = std::clamp<std::size_t>((std::size_t{1} << 26) / bytes, 20, 20000);
+  call_times library, ours;
+  auto const rewrite = [&](std::size_t call) {
+    for (std::size_t k = 0; k < count; ++k) {
+      input[k] = blink_bench::contribution(me.rank(), static_cast<std::int64_t>(call), k);
+    }
+  };
+  for (std::size_t call = 0; call < calls; ++call) {
+    rewrite(call);
+    library.add([&] {
+      MPI_Allreduce(input.data(), output.data(), static_cast<int>(count), MPI_FLOAT, MPI_SUM,
+                    MPI_COMM_WORLD);
+    });
+    rewrite(call + 1);
+    ours.add([&] {
+      float const* const in = input.data();
+      blink::all_reduce(me, plan, in, output.data(), count, blink::sum{});
+    });
+  }
+  auto const theirs = library.of_all();
+  auto const blinks = ours.of_all();
+  if (me.rank() != 0) return;
+  std::vector<double> ratios;
+  for (std::size_t k = 0; k < theirs.size(); ++k) ratios.push_back(blinks[k] / theirs[k]);
+  std::printf("| %zu | %.2f | %.2f | %.2f |\n", bytes, median(theirs) * 1e-3, median(blinks) * 1e-3,
+              median(ratios));
+}
+
+}  // namespace
+
+int main(int count, char** texts) {
+  MPI_Init(&count, &texts);
+  {
+    blink::mpi_session me(MPI_COMM_WORLD);
+    blink_bench::bind_to_core(me.rank());
+    std::vector<std::size_t> sizes;
+    for (int k = 1; k < count; ++k) sizes.push_back(std::strtoull(texts[k], nullptr, 10));
+    if (sizes.empty()) {
+      sizes = {8, 64, 1024, 4096, 8192, 16384, 65536, 1 << 19, 1 << 20, 1 << 22, 1 << 25};
+    }
+    if (me.rank() == 0)
+      std::printf("| bytes | " BLINK_MPI_NAME " | blink | ratio |\n| --- | --- | --- | --- |\n");
+    for (std::size_t const bytes : sizes) compare(me, bytes);
+  }
+  MPI_Finalize();
+  return 0;
+}
