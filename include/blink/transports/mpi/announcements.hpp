@@ -20,9 +20,9 @@ namespace blink::inline BLINK_ABI {
 /// What ranks of an MPI communicator tell each other about the calls that they enter: one letter from each rank to each
 /// of its neighbours, with what it shows of its input.
 ///
-/// A rank ends a call only when all its neighbours have announced theirs. So a neighbour is at most one call ahead, and two
-/// receives in turn are enough for each, however far the buffers of the library reach. The next receive is posted when a call
-/// has been announced, while that travels: a neighbour that is a call ahead already may have the library keep its letter.
+/// A rank ends a call only when all its neighbours have announced theirs. So a neighbour is at most one call ahead, and the
+/// receive for the next call is posted when a call has been announced, at the latest: a rank that waits for its neighbours
+/// posts those for two calls more, so that one that comes last has nothing to post.
 ///
 /// What is called is told once, and by one byte if it is one of the eight that were told last: 8 bytes
 /// travel with it within one half of a cache line where the library (Open MPI) copies short messages. What was told
@@ -55,9 +55,8 @@ class mpi_announcements {
   void send(int peer, shown_bytes const& shown) {
     auto& of = at(peer);
     if (of.letters.size() == 0) {
-      of.letters = {memory_source{}, 4 * letter_bytes_ + aligned(flag + most_parts * part_)};
-      await(of, peer, 1);  // for the first call
-      await(of, peer, 0);
+      of.letters = {memory_source{}, of_parts * letter_bytes_ + aligned(flag + most_parts * part_)};
+      await(of, peer);
     }
     ++of.calls;
     of.is_present = false;
@@ -89,29 +88,31 @@ class mpi_announcements {
     }
     channel_->send(to + flag, bytes, peer, tag, of.sent[turn]);
   }
-  /// While what was sent travels: what the next call needs. What neighbours showed in the call before is gone.
+  /// While what was sent travels: receives for this call and for the next one.
   void await_next(int peer) {
     auto& of = at(peer);
-    std::size_t const turn = of.calls % 2;
-    static_cast<void>(have_left(of, turn));
     std::size_t const known = place_of(of.heard, mine_);
     std::size_t const shown = known < calls_kept ? of.shown[known] : 0;
     of.comes_in_parts = goes_in_parts(1 + shown);
     for (std::size_t k = 0; of.comes_in_parts && part_ * (k + 1) < 1 + shown; ++k) {
-      channel_->receive(letter(of, 4) + flag + part_ * (k + 1), part_, peer, rest_tag,
+      channel_->receive(letter(of, of_parts) + flag + part_ * (k + 1), part_, peer, rest_tag,
                         of.awaited_rest[k]);
     }
-    if (of.awaited[1 - turn] == MPI_REQUEST_NULL) await(of, peer, 1 - turn);
+    if (of.posted <= of.calls) await(of, peer);
   }
 
   /// Has `peer` announced this call, and the same as this rank?
   [[nodiscard]] bool is_present(int peer) const {
     return peers_[static_cast<std::size_t>(peer)].is_present;
   }
-  /// Has a letter come from one that was not present?
+  /// Has a letter come from one that was not present? If not there is time for what later calls need.
   [[nodiscard]] bool has_come(int peer) {
     auto& of = at(peer);
-    return of.calls > 0 && channel_->is_done(of.awaited[of.calls % 2]);
+    if (of.calls == 0) return false;
+    if (channel_->is_done(of.awaited[of.calls % turns])) return true;
+    if (of.posted + 1 < of.calls + turns) await(of, peer);
+    static_cast<void>(have_left(of, of.calls % 2));
+    return false;
   }
   /// Reads a letter that has come, or the first part of it.
   ///
@@ -119,7 +120,7 @@ class mpi_announcements {
   /// Returns: in which way the peer calls something else; empty: it is present when all parts have come.
   [[nodiscard]] std::string read(int peer, std::uint64_t call) {
     auto& of = at(peer);
-    auto const* const from = letter(of, 2 + of.calls % 2);
+    auto const* const from = letter(of, place_of_received(of));
     std::size_t known = static_cast<std::size_t>(from[flag]) - 1;
     if (from[flag] == std::byte{0}) {
       heading head;
@@ -135,7 +136,9 @@ class mpi_announcements {
       for (auto& request : of.awaited_rest) {
         of.is_present = channel_->is_done(request) && of.is_present;
       }
-      if (of.is_present && of.comes_in_parts) std::memcpy(letter(of, 4) + flag, from + flag, part_);
+      if (of.is_present && of.comes_in_parts) {
+        std::memcpy(letter(of, of_parts) + flag, from + flag, part_);
+      }
       return {};
     }
     auto const who = "rank " + std::to_string(channel_->rank());
@@ -149,7 +152,7 @@ class mpi_announcements {
   /// What a present neighbour has shown, aligned to `alignment`; until the next call.
   [[nodiscard]] std::byte const* shown_by(int peer) const {
     auto const& of = peers_[static_cast<std::size_t>(peer)];
-    auto const* const from = letter(of, of.comes_in_parts ? 4 : 2 + of.calls % 2);
+    auto const* const from = letter(of, of.comes_in_parts ? of_parts : place_of_received(of));
     return from + (from[flag] == std::byte{0} ? data_of_new : data_of_told);
   }
 
@@ -208,16 +211,19 @@ class mpi_announcements {
   static constexpr std::size_t data_of_new = alignment + sizeof(heading);
   static_assert(data_of_new % alignment == 0);
 
+  static constexpr std::size_t turns = 4;  // receives in turn
   static constexpr std::size_t most_parts = 3;
   using two_requests = std::array<MPI_Request, 2>;
   static constexpr two_requests none{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   struct peer_state {
     memory_block letters;
-    two_requests sent = none;     // by turn
-    two_requests awaited = none;  // by turn
+    two_requests sent = none;  // by turn
+    std::array<MPI_Request, turns> awaited{MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL,
+                                           MPI_REQUEST_NULL};
     std::array<two_requests, 2> sent_rest{none, none};
     two_requests awaited_rest = none;             // of this call
     std::uint64_t calls = 0;                      // that the two have announced to each other
+    std::uint64_t posted = 0;                     // receives, one for each call
     last_calls told;                              // by this rank
     last_calls heard;                             // from the peer
     std::array<std::size_t, calls_kept> shown{};  // bytes, by the peer in these
@@ -230,8 +236,12 @@ class mpi_announcements {
   [[nodiscard]] static constexpr std::size_t aligned(std::size_t bytes) {
     return (bytes + alignment - 1) / alignment * alignment;
   }
-  /// Letters 0 and 1 are to be sent in turn, 2 and 3 received; 4 is put together from parts, as two receives may not
-  /// share memory.
+  /// Letters 0 and 1 are to be sent in turn, the next ones received; one is put together from parts, as two receives may
+  /// not share memory.
+  static constexpr std::size_t of_parts = 2 + turns;
+  [[nodiscard]] static std::size_t place_of_received(peer_state const& of) {
+    return 2 + of.calls % turns;
+  }
   [[nodiscard]] std::byte* letter(peer_state const& of, std::size_t index) const {
     return of.letters.data() + index * letter_bytes_;
   }
@@ -243,7 +253,9 @@ class mpi_announcements {
     for (auto& request : of.sent_rest[turn]) all = channel_->is_done(request) && all;
     return all;
   }
-  void await(peer_state& of, int peer, std::size_t turn) {
+  // One call more. What neighbours showed three calls before it is gone.
+  void await(peer_state& of, int peer) {
+    std::size_t const turn = ++of.posted % turns;
     channel_->receive(letter(of, 2 + turn) + flag, letter_bytes_ - flag, peer, tag,
                       of.awaited[turn]);
   }
