@@ -9,7 +9,7 @@
 namespace blink::inline BLINK_ABI::detail {
 
 /// What a rank has checked last of the calls along a schedule. Programs repeat calls, and to check one anew takes a
-/// tenth of a call of a few bytes: over Open MPI 20 of 300 ns, and 40 to 55 of 530 where both ranks share a core.
+/// tenth of a call of a few bytes: over Open MPI 20 of 300 ns, and 40 to 55 of 530 at slower times of the same machine.
 struct checked_call {
   void const* session = nullptr;
   collective kind{};
