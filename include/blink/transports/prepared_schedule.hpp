@@ -3,7 +3,6 @@
 
 #include <blink/collectives/chunking.hpp>
 #include <blink/collectives/default_schedules.hpp>
-#include <blink/collectives/detail/checked_call.hpp>
 #include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/detail/write_search.hpp>
 #include <blink/collectives/lane.hpp>
@@ -97,7 +96,6 @@ class prepared_schedule {
       packed_.emplace_back(memory_);
       sums_.emplace_back(memory_source{});
       writing_.emplace_back();
-      known_calls_.emplace_back();
     }
   }
 
@@ -166,11 +164,6 @@ class prepared_schedule {
   /// How a rank writes large results.
   [[nodiscard]] detail::write_search& writing_of(int rank) {
     return writing_[static_cast<std::size_t>(rank)];
-  }
-
-  /// What a rank has checked last; for calls by one thread of a rank.
-  [[nodiscard]] detail::known_call& known_call_of(int rank) {
-    return known_calls_[static_cast<std::size_t>(rank)];
   }
 
   /// Sets the fields of `here` that depend on the call: which elements, in which chunks, and how
@@ -271,7 +264,6 @@ class prepared_schedule {
   std::vector<detail::scratch> packed_;
   std::vector<detail::scratch> sums_;
   std::vector<detail::write_search> writing_;
-  std::vector<detail::known_call> known_calls_;
 };
 
 }  // namespace blink::inline BLINK_ABI

@@ -49,12 +49,19 @@ struct steps_of_session {
       expect_reachable(me, call.input);
       expect_reachable(me, call.output);
     }
-    if (size.blocks != nullptr || me.group().size() > 1) {
+    if (size.blocks != nullptr) {
       call.needs_copy = check_all(call);
       return;
     }
-    checked_call const now{&me, call.kind, size.count, call.input, call.output, &call.types};
-    auto& known = call.plan.known_call_of(me.rank());
+    static thread_local known_call known;  // a rank's calls may be made by a thread of a queue, too
+    checked_call const now{call.plan.fingerprint(),
+                           me.rank(),
+                           me.rank_count(),
+                           call.kind,
+                           size.count,
+                           call.input,
+                           call.output,
+                           &call.types};
     if (known.call != now) known = {now, check_all(call)};
     call.needs_copy = known.needs_copy;
   }
