@@ -59,6 +59,34 @@ TYPED_TEST(world, prepares_a_schedule_once) {
   EXPECT_NE(&ranks.prepare(blink::chain_schedule(3, 0)), &first);
 }
 
+// Calls that equal the one before are not checked; what differs in anything is, and what was refused is refused again.
+TYPED_TEST(world, what_was_right_is_checked_anew_when_anything_differs) {
+  auto const star = blink::star_schedule(2);
+  auto const from_first = blink::flat_schedule(2, 0);
+  for (int round = 0; round < 2; ++round) {  // worlds of which one is where the other was
+    blink::basic_world<TypeParam> ranks(2);
+    auto& carries_sums = ranks.prepare(star);
+    auto& carries_copies = ranks.prepare(from_first);
+    ranks.run([&](auto& me) {
+      std::vector<int> data(8, 1);
+      for (int turn = 0; turn < 3; ++turn) {
+        int* const first = data.data();
+        blink::all_reduce(me, carries_sums, first, first, 4, blink::sum{});
+        EXPECT_EQ(data[3], 2);
+        std::fill(data.begin(), data.end(), 1);
+        EXPECT_THROW(blink::all_reduce(me, carries_sums, first, first + 1, 4, blink::sum{}),
+                     blink::precondition_error);
+        EXPECT_THROW(
+            blink::all_reduce(me, carries_sums, static_cast<int*>(nullptr), first, 4, blink::sum{}),
+            blink::precondition_error);
+        EXPECT_THROW(blink::all_gather(me, carries_copies, first, first, 4),
+                     blink::precondition_error);
+        blink::broadcast(me, carries_copies, first, first, 4);
+      }
+    });
+  }
+}
+
 TYPED_TEST(world, calls_along_a_prepared_schedule_allocate_nothing) {
   blink::basic_world<TypeParam> ranks(3);
   auto& plan = ranks.prepare(blink::binomial_schedule(3, 1));
