@@ -214,14 +214,14 @@ class mpi_announcements {
   static constexpr std::size_t turns = 4;  // receives in turn
   static constexpr std::size_t most_parts = 3;
   using two_requests = std::array<MPI_Request, 2>;
-  static constexpr two_requests none{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  [[nodiscard]] static two_requests none() { return {MPI_REQUEST_NULL, MPI_REQUEST_NULL}; }
   struct peer_state {
     memory_block letters;
-    two_requests sent = none;  // by turn
+    two_requests sent = none();  // by turn
     std::array<MPI_Request, turns> awaited{MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL,
                                            MPI_REQUEST_NULL};
-    std::array<two_requests, 2> sent_rest{none, none};
-    two_requests awaited_rest = none;             // of this call
+    std::array<two_requests, 2> sent_rest{none(), none()};
+    two_requests awaited_rest = none();           // of this call
     std::uint64_t calls = 0;                      // that the two have announced to each other
     std::uint64_t posted = 0;                     // receives, one for each call
     last_calls told;                              // by this rank
