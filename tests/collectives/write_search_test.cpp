@@ -261,12 +261,15 @@ TEST(WriteSearch, KindsAndSizesAreApart) {
             write_way::pairs);
 }
 
-TEST(WriteSearch, WhoWritesNothingStaysAsGuessed) {
+TEST(WriteSearch, WhoWritesNothingAndWhatIsHugeStaysAsGuessed) {
   for (auto const guess : {write_way::plain, write_way::streams}) {
     write_search search;
     for (std::uint32_t call = 0; call < 2 * period; ++call) {
       auto const chosen = search.next(collective::all_reduce, size, ways, guess);
       search.report(collective::all_reduce, size, chosen, 0);
+      auto const huge = search.next(collective::broadcast, write_search::most_bytes, ways, guess);
+      EXPECT_EQ(huge.way, guess);
+      EXPECT_FALSE(huge.is_timed);
     }
     EXPECT_EQ(settled(search, guess), guess);
   }

@@ -59,6 +59,7 @@ inline constexpr write_ways ways_to_write_over =
 /// Time: O(kinds and sizes of the schedule's calls), a few.
 class write_search {
  public:
+  static constexpr std::size_t most_bytes = std::size_t{1} << 26;      ///< larger ones: as guessed
   static constexpr std::size_t uncached_bytes = std::size_t{1} << 23;  ///< no cache holds so much
   /// Reading the clock takes a tenth of a call of 8 KiB, and what peers say a cache line of each: once it is known which way is the fastest,
   /// only some calls of fewer bytes than this are timed, one after so many that are not.
@@ -94,7 +95,7 @@ class write_search {
   template <class = when_used>
   [[nodiscard]] choice next(collective kind, std::size_t bytes, write_ways const& ways,
                             write_way guess) {
-    if (bytes == 0) return {guess};
+    if (bytes == 0 || bytes >= most_bytes) return {guess};
     auto& known = record_of(kind, bytes);
     std::uint32_t const tries = tries_of(bytes);
     if (known.first_calls < tries) {
