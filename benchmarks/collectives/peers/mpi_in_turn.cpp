@@ -3,7 +3,7 @@
 // to each other at a time, both meet it. usage: mpirun -n 2 mpi_in_turn_NAME [BYTES…]
 //
 // A call is timed from the entry of the last rank to the return of the last one, on one host; inputs are rewritten before
-// every call. Prints medians in microseconds and the median of the ratios of neighbouring calls.
+// every call, and results checked. Prints medians in microseconds and the median of the ratios of neighbouring calls.
 
 #include <blink/collectives.hpp>
 #include <blink/transports/mpi.hpp>
@@ -60,19 +60,25 @@ void compare(blink::mpi_session& me, std::size_t bytes) {
   auto& plan = me.prepare(blink::star_schedule(me.rank_count()));
   auto const calls = std::clamp<std::size_t>((std::size_t{1} << 26) / bytes, 20, 20000);
   call_times library, ours;
-  auto const rewrite = [&](std::size_t call) {
+  blink_bench::peer_call const what{blink_bench::operation::all_reduce, input.data(), output.data(),
+                                    count, count};
+  std::int64_t round = 0;
+  auto const measure = [&](call_times& times, auto const& call) {
+    ++round;
     for (std::size_t k = 0; k < count; ++k) {
-      input[k] = blink_bench::contribution(me.rank(), static_cast<std::int64_t>(call), k);
+      input[k] = blink_bench::contribution(me.rank(), round, k);
     }
+    times.add(call);
+    if (blink_bench::count_wrong(what, me.rank(), me.rank_count(), round) == 0) return;
+    std::fprintf(stderr, "%zu bytes, rank %d: wrong elements\n", bytes, me.rank());
+    MPI_Abort(MPI_COMM_WORLD, 1);
   };
   for (std::size_t call = 0; call < calls; ++call) {
-    rewrite(call);
-    library.add([&] {
+    measure(library, [&] {
       MPI_Allreduce(input.data(), output.data(), static_cast<int>(count), MPI_FLOAT, MPI_SUM,
                     MPI_COMM_WORLD);
     });
-    rewrite(call + 1);
-    ours.add([&] {
+    measure(ours, [&] {
       float const* const in = input.data();
       blink::all_reduce(me, plan, in, output.data(), count, blink::sum{});
     });
@@ -94,12 +100,18 @@ int main(int count, char** texts) {
     blink::mpi_session me(MPI_COMM_WORLD);
     blink_bench::bind_to_core(me.rank());
     std::vector<std::size_t> sizes;
-    for (int k = 1; k < count; ++k) sizes.push_back(std::strtoull(texts[k], nullptr, 10));
+    for (int k = 1; k < count; ++k) {
+      sizes.push_back(std::strtoull(texts[k], nullptr, 10));
+      if (sizes.back() > 0) continue;
+      std::fprintf(stderr, "%s: %s is no number of bytes\n", texts[0], texts[k]);
+      MPI_Abort(MPI_COMM_WORLD, 2);
+    }
     if (sizes.empty()) {
       sizes = {8, 64, 1024, 4096, 8192, 16384, 65536, 1 << 19, 1 << 20, 1 << 22, 1 << 25};
     }
-    if (me.rank() == 0)
+    if (me.rank() == 0) {
       std::printf("| bytes | " BLINK_MPI_NAME " | blink | ratio |\n| --- | --- | --- | --- |\n");
+    }
     for (std::size_t const bytes : sizes) compare(me, bytes);
   }
   MPI_Finalize();

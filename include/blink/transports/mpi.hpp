@@ -81,7 +81,7 @@ class basic_mpi_session {
  public:
   using link_type = Link;
 
-  /// Collective over `of_user`, of which it makes a duplicate.
+  /// Collective over `of_user`, of which it makes two duplicates: one for what is announced.
   ///
   /// most_shown: small inputs go to every other rank at once when a call is announced: one message
   ///             for each instead of two along a tree. Up to so many bytes with two ranks; with n

@@ -19,8 +19,8 @@ namespace blink::inline BLINK_ABI {
 ///     shared_memory_resource memory(me);
 ///     std::pmr::vector<float> gradients(count, &memory);
 ///
-/// Each block takes whole pages (4 KiB) and is used again for one of as many pages; below large buffers goes a pool of the
-/// standard library: `std::pmr::unsynchronized_pool_resource pool(&memory)`. Any thread of the process may use it. It
+/// Each block takes whole pages (4 KiB) and is used again for one of as many pages; for small ones put a pool of the standard
+/// library in between: `std::pmr::unsynchronized_pool_resource pool(&memory)`. Any thread of the process may use it. It
 /// may outlive the world.
 ///
 /// Throws: resource_error from `allocate` if the memory is used up.

@@ -253,7 +253,7 @@ class mpi_announcements {
     for (auto& request : of.sent_rest[turn]) all = channel_->is_done(request) && all;
     return all;
   }
-  // One call more. What neighbours showed three calls before it is gone.
+  // One call more, in the place of the call four before it, which has ended.
   void await(peer_state& of, int peer) {
     std::size_t const turn = ++of.posted % turns;
     channel_->receive(letter(of, 2 + turn) + flag, letter_bytes_ - flag, peer, tag,

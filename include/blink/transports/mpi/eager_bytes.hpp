@@ -28,6 +28,10 @@ namespace blink::inline BLINK_ABI {
   auto const meet = [&] {
     if (channel.is_intact()) MPI_Barrier(channel.comm());
   };
+  auto const finish = [&](MPI_Request& request) {
+    while (channel.is_intact() && !channel.is_done(request)) {
+    }
+  };
   std::vector<std::byte> sent(sizes.back()), received(sizes.back());
   std::array<MPI_Request, sizes.size()> sends{}, receives{};
   sends.fill(MPI_REQUEST_NULL);
@@ -45,13 +49,9 @@ namespace blink::inline BLINK_ABI {
   meet();  // nobody has received anything so far
   for (std::size_t k = 0; k < sizes.size(); ++k) {
     channel.receive(received.data(), sizes[k], previous, tag, receives[k]);
-    while (channel.is_intact() && !channel.is_done(receives[k])) {
-    }
+    finish(receives[k]);
   }
-  for (auto& request : sends) {
-    while (channel.is_intact() && !channel.is_done(request)) {
-    }
-  }
+  for (auto& request : sends) finish(request);
   unsigned long long least = 0;
   if (channel.is_intact()) {
     MPI_Allreduce(&largest, &least, 1, MPI_UNSIGNED_LONG_LONG, MPI_MIN, channel.comm());
