@@ -247,8 +247,8 @@ class basic_mpi_session {
   ///         not agree in time; precondition_error if MPI is finalised; error if the library refuses.
   [[nodiscard]] basic_mpi_session shrink() {
     mpi_channel::expect_not_finalised();
-    survivor_agreement agreement(state_->notices, options_.waits.deadline);
-    return basic_mpi_session(*this, mpi_channel::among(state_->channel, agreement.settle()));
+    auto const left = agree_on_survivors(state_->notices, options_.waits.deadline);
+    return basic_mpi_session(*this, mpi_channel::among(state_->channel, left));
   }
 
   /// Says that this rank enters no further call. Returns whether the destructor need not wait any

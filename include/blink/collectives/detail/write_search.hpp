@@ -49,37 +49,45 @@ inline constexpr write_ways ways_to_write_over =
 /// not know that of each other, each goes by its own time; results are the same bit by bit.
 ///
 /// A way is tried in some calls one after the other (`tries_of`), of which the quickest counts: the first ones find
-/// outputs and slots where another way has left them. The first calls of a kind and size are not counted (they find pages
-/// that nobody has touched), then each way is tried, then the fastest stays; every so often another one is tried.
+/// outputs and slots where another way has left them, and any may be interrupted. The first calls of a kind and size are not
+/// counted (they find pages that nobody has touched), then each way is tried, then the fastest stays; every so often another
+/// one is tried.
 ///
 /// Why measured: an all-reduce of 2 MiB among two threads on an AMD EPYC takes 46 us by pairs, 59 plain and 150 past
 /// the caches if the two cores share a third-level cache, and 900, 470 and 180 if they do not; of 512 KiB among two
-/// processes by slots 36 us where they do (plain), else 250 plain and 54 by `slots`.
+/// processes by slots 36 us where they do (plain), else 250 plain and 54 by `slots`; of 256 MiB 32 ms past the caches
+/// and 55 by `slots` where they do, else 200 and 39.
 ///
 /// Time: O(kinds and sizes of the schedule's calls), a few.
 class write_search {
  public:
-  static constexpr std::size_t most_bytes = std::size_t{1} << 26;      ///< larger ones: as guessed
   static constexpr std::size_t uncached_bytes = std::size_t{1} << 23;  ///< no cache holds so much
   /// Reading the clock takes a tenth of a call of 8 KiB, and what peers say a cache line of each: once it is known which way is the fastest,
   /// only some calls of fewer bytes than this are timed, one after so many that are not.
   static constexpr std::size_t quick_bytes = std::size_t{1} << 20;
   static constexpr std::uint32_t untimed_calls = 15;
-  /// How fast the quickest call of the best way is forgotten when calls are slower.
-  static constexpr double forgetting = 0.125;
+  /// How fast the quickest call of the best way is forgotten when calls are slower. One that lasts so long that no cache holds its
+  /// data is hardly slow by an accident.
+  [[nodiscard]] static constexpr double forgetting_of(std::size_t bytes) {
+    return bytes >= uncached_bytes ? 0.25 : 0.125;
+  }
 
-  /// How often a way is tried in a row: what no cache holds once, else until a good part of a wire's slots has been
-  /// written (`default_window`). Pre: bytes > 0.
+  /// How often a way is tried in a row: what no cache holds twice, as a call may be interrupted, else until a good part of a
+  /// wire's slots has been written (`default_window`). Pre: bytes > 0.
   [[nodiscard]] static constexpr std::uint32_t tries_of(std::size_t bytes) {
     constexpr std::size_t written = std::size_t{1} << 20, least = 4, most = 32;
-    if (bytes >= uncached_bytes) return 1;
+    if (bytes >= uncached_bytes) return 2;
     std::size_t const tries =
         written / std::bit_floor(bytes);  // one number for what `next` takes as one size
     return static_cast<std::uint32_t>(tries < least ? least : tries > most ? most : tries);
   }
+  /// The same once the fastest way is known: another one may take five times as long.
+  [[nodiscard]] static constexpr std::uint32_t retries_of(std::size_t bytes) {
+    return bytes >= uncached_bytes ? 1 : tries_of(bytes);
+  }
   /// So many timed calls after the begin of one trial the next one begins.
   [[nodiscard]] static constexpr std::uint32_t period_of(std::size_t bytes) {
-    return 64 * (bytes < uncached_bytes ? tries_of(bytes) : 4);
+    return bytes >= uncached_bytes ? 128 : 64 * tries_of(bytes);
   }
 
   /// How to do a call.
@@ -95,10 +103,10 @@ class write_search {
   template <class = when_used>
   [[nodiscard]] choice next(collective kind, std::size_t bytes, write_ways const& ways,
                             write_way guess) {
-    if (bytes == 0 || bytes >= most_bytes) return {guess};
+    if (bytes == 0) return {guess};
     auto& known = record_of(kind, bytes);
     std::uint32_t const tries = tries_of(bytes);
-    if (known.first_calls < tries) {
+    if (known.first_calls < retries_of(bytes)) {
       ++known.first_calls;
       return {guess};
     }
@@ -113,7 +121,7 @@ class write_search {
     auto const best = known.best(ways, guess);
     std::uint32_t const since = call - ways.count * tries;
     std::uint32_t const place = since % period_of(bytes);
-    if (since < period_of(bytes) || place >= tries) {
+    if (since < period_of(bytes) || place >= retries_of(bytes)) {
       if (bytes < quick_bytes) known.untimed = untimed_calls;
       return {best, true};
     }
@@ -135,7 +143,7 @@ class write_search {
       present = cost;
     } else if (!chosen.is_trial) {
       // Whoever is interrupted once is not slow: it takes some calls until another one is the best.
-      present += forgetting * ((cost < 2 * present ? cost : 2 * present) - present);
+      present += forgetting_of(bytes) * ((cost < 2 * present ? cost : 2 * present) - present);
     }
   }
 

@@ -4,6 +4,7 @@
 #include <blink/collectives/collective_error.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/survivor_agreement.hpp>
 
 #include <array>
 #include <cstddef>
@@ -14,14 +15,6 @@
 #include <vector>
 
 namespace blink::inline BLINK_ABI {
-
-/// What ranks say of who goes on after a failure, see `survivor_agreement`.
-enum class survivor_word : std::int64_t { asks, proposes, accepts, refuses, decides };
-struct survivor_note {
-  survivor_word word = survivor_word::asks;
-  int from = -1;
-  std::vector<int> members{};  ///< of a proposal or a decision, by rising rank
-};
 
 namespace detail {
 
@@ -34,7 +27,7 @@ struct mpi_note {
   std::int64_t rank = -1;
   std::int64_t peer = -1;
   std::int64_t tree = -1;
-  std::int64_t chunk = -1;
+  std::int64_t chunk = -1;  ///< survivors: the attempt
   std::int64_t flag = 0;  ///< failure: do they disagree? answer: does it send? survivors: the word
   std::uint64_t call = 0;
   std::uint64_t nanoseconds = 0;
@@ -54,7 +47,10 @@ struct mpi_note {
   }
   /// Throws: error for a rank that it cannot name.
   explicit mpi_note(survivor_note const& said)
-      : kind(survivors), rank(said.from), flag(static_cast<std::int64_t>(said.word)) {
+      : kind(survivors),
+        rank(said.from),
+        chunk(said.attempt),
+        flag(static_cast<std::int64_t>(said.word)) {
     for (int const member : said.members) {
       auto const at = static_cast<std::size_t>(member);
       if (at / 8 >= text.size()) {
@@ -75,7 +71,7 @@ struct mpi_note {
             flag != 0};
   }
   [[nodiscard]] survivor_note as_survivor_note(int rank_count) const {
-    survivor_note result{static_cast<survivor_word>(flag), static_cast<int>(rank), {}};
+    survivor_note result{static_cast<survivor_word>(flag), static_cast<int>(rank), chunk, {}};
     for (int member = 0; member < rank_count; ++member) {
       auto const at = static_cast<std::size_t>(member);
       if (at / 8 < text.size() && (text[at / 8] >> at % 8 & 1) != 0) {
