@@ -2,6 +2,8 @@
 // Which way of writing large results a rank finds, with costs that a test makes up.
 
 #include <blink/collectives/detail/write_search.hpp>
+#include <blink/transports/direct.hpp>
+#include <blink/transports/slots.hpp>
 
 #include <gtest/gtest.h>
 
@@ -273,6 +275,23 @@ TEST(WriteSearch, KindsAndSizesAreApart) {
             write_way::streams);
   EXPECT_EQ(search.next(collective::all_reduce, 2 * size, ways, write_way::pairs).way,
             write_way::pairs);
+}
+
+TEST(WriteSearch, WhatNoCacheHoldsStaysAsGuessedIfTheTransportSaysSo) {
+  auto limited = ways;
+  limited.measured_below = size;
+  for (auto const guess : {write_way::plain, write_way::streams}) {
+    write_search search;
+    for (std::uint32_t call = 0; call < 2 * period; ++call) {
+      auto const chosen = search.next(collective::broadcast, size, limited, guess);
+      EXPECT_EQ(chosen.way, guess);
+      EXPECT_FALSE(chosen.is_timed);
+    }
+    EXPECT_TRUE(search.next(collective::broadcast, size - 1, limited, guess).way == guess);
+  }
+  using blink::detail::ways_to_write_over;
+  EXPECT_EQ(ways_to_write_over<blink::direct_link>.measured_below, std::size_t{1} << 26);
+  EXPECT_EQ(ways_to_write_over<blink::slot_link>.measured_below, SIZE_MAX);
 }
 
 TEST(WriteSearch, WhoWritesNothingStaysAsGuessed) {

@@ -7,6 +7,7 @@
 #include <blink/collectives/exchange.hpp>
 #include <blink/collectives/grouped.hpp>
 #include <blink/transports/processes.hpp>
+#include <blink/transports/registered_memory.hpp>
 #include <blink/transports/shared_memory_resource.hpp>
 
 #include "support/collective_case.hpp"
@@ -23,6 +24,7 @@
 #include <cstdlib>
 #include <iterator>
 #include <memory_resource>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -42,6 +44,34 @@ blink::world_options small_slots() {
   options.waits.deadline = std::chrono::seconds(20);
   return options;
 }
+
+/// An array that peers reach: of the world, or on the heap, somewhere in pages of its own that are registered.
+template <class T>
+class reached_array {
+ public:
+  template <class World>
+  reached_array(World& me, T const* from, std::size_t count, std::uint64_t seed) {
+    if (seed % 2 == 0) {
+      shared_.emplace(me.template allocate<T>(count));
+      data_ = shared_->data();
+    } else {
+      constexpr std::size_t page = 4096;
+      heap_.resize(count * sizeof(T) + 4 * page);
+      auto* at = heap_.data() + (page - reinterpret_cast<std::uintptr_t>(heap_.data()) % page);
+      at += seed / 2 * alignof(T) % page;
+      data_ = reinterpret_cast<T*>(at);
+      registered_.emplace(me, data_, count);
+    }
+    std::copy_n(from, count, data_);
+  }
+  [[nodiscard]] T* data() const { return data_; }
+
+ private:
+  std::optional<blink::shared_array<T>> shared_;
+  std::vector<std::byte> heap_;
+  std::optional<blink::registered_memory> registered_;
+  T* data_ = nullptr;
+};
 
 /// One rank's part of a seeded case; returns what was wrong, empty if nothing.
 template <class T, class World, class Reducer>
@@ -64,16 +94,13 @@ std::string run_seeded(World& me, std::uint64_t seed, Reducer const& reducer) {
     if constexpr (is_direct) {
       T* const base = mine.inputs.data();
       std::size_t const elements = std::max(mine.input_count, mine.output_count);
-      auto all = me.template allocate<T>(elements);
-      std::copy_n(base, elements, all.data());
+      reached_array<T> const all(me, base, elements, seed / 3);
       call(all.data() + (mine.input - base), all.data() + (mine.output - base));
       std::copy_n(all.data(), elements, base);
     }
   } else if constexpr (is_direct) {
-    auto in = me.template allocate<T>(mine.input_count);
-    auto out = me.template allocate<T>(mine.output_count);
-    std::copy_n(mine.input, mine.input_count, in.data());
-    std::copy_n(mine.output, mine.output_count, out.data());
+    reached_array<T> const in(me, mine.input, mine.input_count, seed / 3);
+    reached_array<T> const out(me, mine.output, mine.output_count, seed / 7);
     call(in.data(), out.data());
     std::copy_n(out.data(), mine.output_count, mine.output);
   } else {

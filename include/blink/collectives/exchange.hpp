@@ -198,7 +198,7 @@ class exchange_call final : public flow_call<scheduled_chunks, Me, std::byte> {
     check_transfers("exchange on rank " + std::to_string(me.rank()), list, me.rank_count());
     for (auto const* pieces : {&list.sends(), &list.receives()}) {
       for (auto const& piece : *pieces) {
-        if (piece.bytes > 0) expect_reachable(me, piece.data);
+        expect_reachable(me, piece.data, piece.bytes);
       }
     }
     return {{list.sends(), me.rank_count(), plan.call_memory()},

@@ -60,10 +60,8 @@ class grouped_call final : public staged_call {
       auto const overlap = check_buffers(kind, use_, me.rank(), me.rank_count(), part.input,
                                          part.output, part.count, sizeof(T));
       add_ranges(ranges, part, overlap == buffer_overlap::in_place);
-      if (part.count > 0) {
-        expect_reachable(me, part.input);
-        expect_reachable(me, part.output);
-      }
+      if (use_.reads) expect_reachable(me, part.input, part.count * in_blocks() * sizeof(T));
+      if (use_.writes) expect_reachable(me, part.output, part.count * out_blocks() * sizeof(T));
       if (largest == nullptr || part.count > largest->count) largest = &part;
       std::size_t const bytes = part.count * (in_blocks() + out_blocks()) * sizeof(T);
       (bytes < pack_below && may_move_elements<Reducer, T> ? packed_ : alone_).push_back(part);

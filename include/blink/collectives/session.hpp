@@ -91,20 +91,20 @@ concept session =
 
 /// A session that has an allocator, since its peers may reach only what that returns:
 /// - `allocate<T>(count)` is an array of zeros that peers reach.
-/// - `expect_reachable(buffer)` throws precondition_error if peers should reach it and do not.
+/// - `expect_reachable(buffer, bytes)` throws precondition_error if peers should reach them and do not.
 template <class S>
-concept allocating_session = session<S> && requires(S& me, void const* buffer) {
+concept allocating_session = session<S> && requires(S& me, void const* buffer, std::size_t bytes) {
   { me.template allocate<char>(1).data() } -> std::same_as<char*>;
-  { me.expect_reachable(buffer) } -> std::same_as<void>;
+  { me.expect_reachable(buffer, bytes) } -> std::same_as<void>;
 };
 
 namespace detail {
 
-/// Throws: precondition_error if peers should reach a buffer and do not. Null is nobody's.
+/// Throws: precondition_error if peers should reach a buffer of so many bytes and do not. Null is nobody's.
 template <session Me>
-void expect_reachable(Me& me, void const* buffer) {
+void expect_reachable(Me& me, void const* buffer, std::size_t bytes) {
   if constexpr (allocating_session<Me>) {
-    if (buffer != nullptr) me.expect_reachable(buffer);
+    if (buffer != nullptr && bytes > 0) me.expect_reachable(buffer, bytes);
   }
 }
 

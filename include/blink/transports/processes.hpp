@@ -50,7 +50,7 @@ class process_parts final : public life_signs {
     segment->claim(rank);
     for (int peer = 0; peer < segment->rank_count(); ++peer) members.push_back(peer);
     state.set_life_signs(this);
-    state.set_base(segment->begin());
+    state.set_addresses(segment->begin(), segment->addresses());
   }
   /// Goes on with some ranks of `from` in the same memory.
   process_parts(process_parts const& from, rank_selection const& part)
@@ -99,7 +99,7 @@ class process_parts final : public life_signs {
       members.push_back(from.members[static_cast<std::size_t>(member)]);
     }
     state.set_life_signs(this);
-    state.set_base(segment->begin());
+    state.set_addresses(segment->begin(), segment->addresses());
   }
   [[nodiscard]] static std::uint64_t key_of(std::uint64_t from, std::vector<int> const& members) {
     fingerprint result;
@@ -118,7 +118,7 @@ class process_parts final : public life_signs {
 /// those who wait for it; whatever happens, the memory is gone with the last process.
 ///
 /// Link: how bytes pass: `slot_link`, whatever the buffers; `direct_link`, without a copy on the way,
-///       if all buffers come from `allocate`; `shaped_link` for links as slow as the schedule says.
+///       if all buffers lie in shared memory (`allocate`, `registered_memory`); `shaped_link` for links as slow as the schedule says.
 template <transport Link = slot_link>
 class basic_process_world : public shared_session<Link, lone_thread> {
  public:
@@ -140,17 +140,19 @@ class basic_process_world : public shared_session<Link, lone_thread> {
   [[nodiscard]] shared_array<T> allocate(std::size_t count) {
     return {parts_->segment, member(), count};
   }
-  /// Where arrays lie, and this process's number there; for `shared_memory_resource`.
+  /// Where arrays lie, and this process's number there; for `shared_memory_resource` and `registered_memory`.
   [[nodiscard]] std::shared_ptr<shared_segment> const& segment() const { return parts_->segment; }
   [[nodiscard]] int member() const {
     return parts_->members[static_cast<std::size_t>(this->rank())];
   }
 
   /// Throws: precondition_error if peers should reach what is not in shared memory.
-  void expect_reachable(void const* buffer) const {
+  void expect_reachable(void const* buffer, std::size_t bytes) const {
     if constexpr (Link::reaches) {
-      expects(parts_->segment->contains(buffer),
-              "a buffer is not in shared memory, expected one from allocate()");
+      expects(
+          parts_->segment->contains(buffer, bytes),
+          "a buffer is not in shared memory, or not all of it: expected one from allocate(), of a "
+          "shared_memory_resource, or in registered_memory");
     }
   }
 
@@ -254,7 +256,7 @@ using process_world = basic_process_world<>;
 static_assert(session<process_world>);
 static_assert(detail::steps_carrying_session<process_world>);
 
-/// The same for buffers from `allocate`: as quick as threads.
+/// The same for buffers in shared memory: as quick as threads.
 using direct_process_world = basic_process_world<direct_link>;
 static_assert(session<direct_process_world>);
 

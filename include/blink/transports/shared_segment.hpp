@@ -5,6 +5,7 @@
 #include <blink/config.hpp>
 #include <blink/error.hpp>
 #include <blink/transports/life_signs.hpp>
+#include <blink/transports/shared_addresses.hpp>
 #include <blink/transports/world_state.hpp>
 #include <blink/version.hpp>
 
@@ -202,11 +203,32 @@ class shared_segment final : public life_signs {
     std::lock_guard const lock(own_memory_);
     released_.push_back({memory, whole_pages(bytes)});
   }
-  [[nodiscard]] bool contains(void const* memory) const {
+  /// Are all of these bytes where others reach them? Pre: bytes > 0.
+  [[nodiscard]] bool contains(void const* memory, std::size_t bytes) const {
     auto const* const at = static_cast<std::byte const*>(memory);
-    return at >= memory_ && at < memory_ + bytes_;
+    if (at < memory_ || at >= memory_ + bytes_) {
+      return addresses_.contains(reinterpret_cast<std::uintptr_t>(memory), bytes);
+    }
+    return bytes <= static_cast<std::size_t>(memory_ + bytes_ - at);
   }
   [[nodiscard]] void* begin() const { return memory_; }
+
+  /// Where this process has pages of this memory a second time.
+  [[nodiscard]] shared_addresses& addresses() { return addresses_; }
+  /// Maps the pages from `home` on at `to`, in place of what is there.
+  ///
+  /// Throws: resource_error if the system refuses.
+  void map_again(void* to, void const* home, std::size_t bytes) const {
+    auto const offset = static_cast<off_t>(static_cast<std::byte const*>(home) - memory_);
+    void* const got = mmap(to, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
+                           file_, offset);
+    if (got == MAP_FAILED) refuse("memory at addresses that a buffer has", "mmap");
+  }
+  /// Of the file, as the system names it.
+  [[nodiscard]] std::uint64_t file_number() const {
+    struct stat known{};
+    return fstat(file_, &known) == 0 ? known.st_ino : 0;
+  }
 
   [[nodiscard]] bool has_died(int rank) const override {
     std::int32_t const process = process_of(rank).load();
@@ -326,6 +348,7 @@ class shared_segment final : public life_signs {
   int file_;
   std::byte* memory_ = nullptr;
   std::size_t bytes_ = 0;
+  shared_addresses addresses_;
   std::mutex own_memory_;  // a queue's thread and the caller's
   std::uint64_t allocations_ = 0;
   std::vector<released_block> released_;

@@ -87,11 +87,11 @@ class survivor_agreement {
   /// Throws: collective_error if the others went on without this rank, or did not agree in time.
   [[nodiscard]] std::vector<int> group() const {
     if (!group_.empty()) return group_;
-    throw collective_error("rank " + std::to_string(words_.rank()) + ", shrink: " +
-                               (was_left_out_
-                                    ? "the others went on without this rank, it came too late"
-                                    : "the ranks that are left did not agree in time"),
-                           words_.rank(), -1, -1, -1);
+    throw collective_error(
+        "rank " + std::to_string(words_.rank()) + ", shrink: " +
+            (was_left_out_ ? "the others went on without this rank, it came too late"
+                           : "the ranks that are left did not agree in time"),
+        words_.rank(), -1, -1, -1);
   }
 
  private:

@@ -44,8 +44,9 @@ struct world_options {
   pipeline_costs costs{};            ///< for choosing chunks that the schedule leaves open
   /// Outputs from this size on bypass caches, unless measuring says otherwise.
   std::size_t streaming_bytes = std::size_t{1} << 23;
-  /// Each rank measures, while it runs, which way to write outputs from this size on is the fastest (`write_search`);
-  /// the largest std::size_t: `streaming_bytes` decides. A team of threads does not measure.
+  /// Each rank measures, while it runs, which way to write outputs from this size on is the fastest (`write_search`), up to
+  /// 64 MiB where it does not copy them out of slots of shared memory; the largest std::size_t: `streaming_bytes` decides. A team of threads
+  /// does not measure.
   std::size_t measured_bytes = std::size_t{1} << 12;
   /// Inputs that have up to so many bytes together, each at most `most_shown_bytes`, are shown to
   /// all ranks when a call is entered; no tree is walked then. 0: everything takes the trees.

@@ -15,6 +15,7 @@
 #include <blink/transports/life_signs.hpp>
 #include <blink/transports/memory_source.hpp>
 #include <blink/transports/packed_stall.hpp>
+#include <blink/transports/shared_addresses.hpp>
 #include <blink/transports/shown_bytes.hpp>
 
 #include <atomic>
@@ -63,8 +64,12 @@ class world_state {
 
   using entry = detail::call_entry;
 
-  /// Where the memory that all ranks share begins in this process; null if all ranks have the same addresses.
-  void set_base(void* base) { base_ = reinterpret_cast<std::uintptr_t>(base); }
+  /// Where the memory that all ranks share begins in this process, and where it has pages of it a second time; without this
+  /// all ranks have the same addresses.
+  void set_addresses(void* base, shared_addresses const& more) {
+    base_ = reinterpret_cast<std::uintptr_t>(base);
+    more_ = &more;
+  }
 
   /// Rank `rank` enters its next call; returns the number of the call, from 1.
   ///
@@ -92,8 +97,8 @@ class world_state {
     }
     // One after the other: a peer that looks in between takes the line away.
     own.signature = signature;
-    own.input = reinterpret_cast<std::uintptr_t>(record.input) - base_;
-    own.output = reinterpret_cast<std::uintptr_t>(record.output) - base_;
+    own.input = shared_address_of(record.input);
+    own.output = shared_address_of(record.output);
     if (shown.data != nullptr) {
       std::size_t const bytes = shown.whole(rank_count_);
       std::memcpy(shown_by(rank, call, bytes), shown.data, bytes);
@@ -341,12 +346,19 @@ class world_state {
            static_cast<std::size_t>(rank) * words(rank_count_);
   }
 
+  // Counted from the begin of the shared memory.
+  [[nodiscard]] std::uintptr_t shared_address_of(void const* buffer) const {
+    auto const at = reinterpret_cast<std::uintptr_t>(buffer);
+    return (more_ == nullptr || more_->is_empty() ? at : more_->home_of(at)) - base_;
+  }
+
   int rank_count_;
   memory_block own_;
   head* head_ = nullptr;
   notice_board* boards_ = nullptr;
   life_signs const* signs_ = nullptr;
   std::uintptr_t base_ = 0;
+  shared_addresses const* more_ = nullptr;
 };
 
 }  // namespace blink::inline BLINK_ABI

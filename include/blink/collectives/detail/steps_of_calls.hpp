@@ -45,13 +45,9 @@ struct steps_of_session {
   static void check(frame& call) {
     auto& me = call.me;
     auto const& size = call.size;
-    if (size.count > 0) {
-      expect_reachable(me, call.input);
-      expect_reachable(me, call.output);
-    }
     if (size.blocks != nullptr) {
       call.needs_copy = check_all(call);
-      return;
+      return expect_reached(call);
     }
     static thread_local known_call known;  // a rank's calls may be made by a thread of a queue, too
     checked_call const now{call.plan.fingerprint(),
@@ -64,6 +60,7 @@ struct steps_of_session {
                            &call.types};
     if (known.call != now) known = {now, check_all(call)};
     call.needs_copy = known.needs_copy;
+    expect_reached(call);
   }
 
   static void begin(frame& call) {
@@ -216,6 +213,17 @@ struct steps_of_session {
     return overlap == buffer_overlap::in_place && keeps_input;
   }
 
+  // In every call: what was registered before may not be any more. Callers with unequal blocks know how long their buffers are.
+  static void expect_reached(frame const& call) {
+    if constexpr (allocating_session<Me>) {
+      auto const use = use_of(call.lanes);
+      bool const is_equal = call.size.blocks == nullptr;
+      std::size_t const some = call.size.count > 0 ? 1 : 0;
+      if (use.reads) expect_reachable(call.me, call.input, is_equal ? input_bytes(call) : some);
+      if (use.writes) expect_reachable(call.me, call.output, is_equal ? output_bytes(call) : some);
+    }
+  }
+
   static void set_lane(frame& call, lane& here, status entered) {
     auto const& types = call.types;
     call.plan.set_call(here, call.kind, block_of(call, here), types.sizes, types.order, types.cut,
@@ -261,6 +269,9 @@ struct steps_of_session {
     return is_whole ? call.size.count
                     : call.size.count * static_cast<std::size_t>(call.me.rank_count());
   }
+  [[nodiscard]] static std::size_t input_bytes(frame const& call) {
+    return elements(call, has_input_blocks(call.kind)) * call.types.sizes.value;
+  }
   [[nodiscard]] static std::size_t output_bytes(frame const& call) {
     return elements(call, has_output_blocks(call.kind)) * call.types.sizes.value;
   }
@@ -295,7 +306,7 @@ struct steps_of_session {
 
   // What is sent lies where others write: they get it from a copy.
   static void copy_input(frame& call) {
-    std::size_t const bytes = elements(call, has_input_blocks(call.kind)) * call.types.sizes.value;
+    std::size_t const bytes = input_bytes(call);
     auto& copy = call.plan.copy_of(call.me.rank());
     if (call.leads()) std::memcpy(copy.at_least(bytes), call.callers_input, bytes);
     call.me.group().sync();

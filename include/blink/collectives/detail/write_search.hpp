@@ -20,6 +20,7 @@ struct write_ways {
   static constexpr std::uint32_t most = 3;
   std::array<write_way, most> each{};
   std::uint32_t count = 0;
+  std::size_t measured_below = SIZE_MAX;  ///< outputs of so many bytes are written as guessed
 
   /// The way so many places after another one.
   [[nodiscard]] constexpr write_way after(write_way from, std::uint32_t places) const {
@@ -33,13 +34,19 @@ struct write_ways {
 /// `world_options::streaming_bytes` is less: what a rank has made itself it finds in its own cache.
 inline constexpr std::size_t kept_output_bytes = std::size_t{1} << 20;
 
+/// Outputs that no caches of a machine hold.
+inline constexpr std::size_t streamed_output_bytes = std::size_t{1} << 26;
+
 /// Over links that reach buffers, over slots in memory that ranks share, and over others, which hand what is sent to a
-/// library that reads it on this core.
+/// library that reads it on this core. Slots are in caches even if outputs are not.
 template <transport Link>
 inline constexpr write_ways ways_to_write_over =
-    Link::reaches         ? write_ways{{write_way::plain, write_way::pairs, write_way::streams}, 3}
-    : shares_memory<Link> ? write_ways{{write_way::plain, write_way::slots, write_way::streams}, 3}
-                          : write_ways{{write_way::plain, write_way::streams}, 2};
+    Link::reaches ? write_ways{{write_way::plain, write_way::pairs, write_way::streams},
+                               3,
+                               streamed_output_bytes}
+    : shares_memory<Link>
+        ? write_ways{{write_way::plain, write_way::slots, write_way::streams}, 3}
+        : write_ways{{write_way::plain, write_way::streams}, 2, streamed_output_bytes};
 
 /// Finds the fastest way to write large results while a program runs, for one rank and one schedule: which one it is
 /// depends on the caches that cores share, and on who else uses them.
@@ -103,7 +110,7 @@ class write_search {
   template <class = when_used>
   [[nodiscard]] choice next(collective kind, std::size_t bytes, write_ways const& ways,
                             write_way guess) {
-    if (bytes == 0) return {guess};
+    if (bytes == 0 || bytes >= ways.measured_below) return {guess};
     auto& known = record_of(kind, bytes);
     std::uint32_t const tries = tries_of(bytes);
     if (known.first_calls < retries_of(bytes)) {

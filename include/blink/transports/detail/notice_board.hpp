@@ -19,7 +19,7 @@ namespace blink::inline BLINK_ABI::detail {
 
 /// What peers read of a call that a rank has entered, in one cache line: whoever sees that the rank has come has the
 /// rest, too, and a small call costs one transfer between two cores. Addresses are counted from the begin of the memory
-/// that all ranks share (`world_state::set_base`).
+/// that all ranks share (`world_state::set_addresses`).
 struct alignas(64) call_entry {
   counter call = 0;             ///< its number; published when the rest is written
   std::uint64_t signature = 0;  ///< fingerprint

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/shared_segment.hpp>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+namespace blink::inline BLINK_ABI {
+
+/// Makes memory that a program has already, from whatever allocator, reachable for peers, so that a
+/// `direct_process_world` takes it as it is:
+///
+///     std::vector<float> gradients(count);
+///     blink::registered_memory const registered(me, gradients.data(), gradients.size());
+///
+/// The pages that the elements lie in move into the memory that the processes share, and stay at their addresses. They
+/// move back at the end.
+///
+/// Pre:  meanwhile no call of this rank runs, and no other thread writes to these pages, which hold what lies beside the
+///       elements, too; the memory is not freed or resized before this ends (it may be written and read as always).
+///       A child process that is forked meanwhile shares it instead of having a copy.
+/// Time: O(bytes), twice: they are copied there and back.
+class registered_memory {
+ public:
+  /// me: a world whose ranks are processes of one host
+  ///
+  /// Throws: precondition_error for memory that cannot move (of a file, of this thread's stack, shared, not to be
+  ///         written, or registered already); resource_error if the shared memory is used up or the system refuses.
+  template <class World, class T>
+  registered_memory(World const& me, T* data, std::size_t count)
+      : segment_(me.segment()), member_(me.member()) {
+    static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>,
+                  "blink: processes share bytes that may be written");
+    move_in(data, count, sizeof(T));
+  }
+  registered_memory(registered_memory const&) = delete;
+  registered_memory& operator=(registered_memory const&) = delete;
+  ~registered_memory() {
+    if (bytes_ != 0) move_back();
+  }
+
+ private:
+  using address = std::uintptr_t;
+
+  /// Memory as the system has it mapped.
+  struct mapping {
+    address begin = 0, end = 0;
+    char rights[5] = {};
+    std::uint64_t offset = 0;
+    std::uint64_t file = 0;  // 0: none
+    bool is_stack = false;   // of the process's first thread
+  };
+
+  /// Calls `use(mapping)` for each that has some of these bytes, by rising address, until it is false.
+  /// Returns: did it reach all of them, without a gap?
+  template <class Use>
+  [[nodiscard]] static bool for_each_mapping(address begin, address end, Use const& use) {
+    std::unique_ptr<std::FILE, int (*)(std::FILE*)> const file(std::fopen("/proc/self/maps", "r"),
+                                                               std::fclose);
+    if (!file) return false;
+    char line[512];
+    bool begins_line = true;
+    while (begin < end && std::fgets(line, sizeof line, file.get()) != nullptr) {
+      bool const is_first = begins_line;
+      begins_line = std::strchr(line, '\n') != nullptr;
+      if (!is_first) continue;  // the rest of a long name
+      mapping one;
+      constexpr auto* form = "%" SCNxPTR "-%" SCNxPTR " %4s %" SCNx64 " %*x:%*x %" SCNu64;
+      int const read =
+          std::sscanf(line, form, &one.begin, &one.end, one.rights, &one.offset, &one.file);
+      if (read != 5 || one.end <= begin) continue;
+      one.is_stack = std::strstr(line, "[stack]") != nullptr;
+      if (one.begin > begin || !use(one)) return false;
+      begin = one.end;
+    }
+    return begin >= end;
+  }
+
+  /// What lies beside the elements, too, of which a checker of addresses may think that nobody should read it.
+  __attribute__((no_sanitize("address"))) static void copy_pages(std::byte* to,
+                                                                 std::byte const* from,
+                                                                 std::size_t bytes) {
+    for (std::size_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
+      *reinterpret_cast<std::uint64_t*>(to + at) =
+          *reinterpret_cast<std::uint64_t const*>(from + at);
+      __asm__ volatile("" ::: "memory");  // else it becomes a call of memcpy, which they watch
+    }
+  }
+
+  void move_in(void* data, std::size_t count, std::size_t element_bytes) {
+    auto const what = "registered_memory: " + std::to_string(count) + " elements of " +
+                      std::to_string(element_bytes) + " bytes";
+    auto const refuse = [&](std::string const& why) {
+      throw precondition_error(what + " cannot be shared: " + why);
+    };
+    auto const first = reinterpret_cast<address>(data);
+    if (count > PTRDIFF_MAX / element_bytes || count * element_bytes > UINTPTR_MAX - first) {
+      refuse("more than an address can name");
+    }
+    if (count == 0) return;
+    auto const page = static_cast<address>(sysconf(_SC_PAGESIZE));
+    address const begin = first / page * page;
+    address const end = (first + count * element_bytes + page - 1) / page * page;
+    auto const own_frame = reinterpret_cast<address>(__builtin_frame_address(0));
+    if (own_frame >= begin && own_frame < end) refuse("it is of this thread's stack");
+    if (segment_->addresses().overlaps(begin, end)) {
+      refuse("some of its pages are registered, for it or what lies beside it");
+    }
+    if (segment_->contains(data, 1)) refuse("it is shared already");
+    char const* why = nullptr;
+    bool const is_whole = for_each_mapping(begin, end, [&](mapping const& one) {
+      why = one.is_stack                             ? "it is of the stack"
+            : one.file != 0 || one.rights[3] != 'p'  ? "it is of a file, or shared"
+            : std::strncmp(one.rights, "rw", 2) != 0 ? "it may not be read and written"
+                                                     : nullptr;
+      return why == nullptr;
+    });
+    if (!is_whole)
+      refuse(why != nullptr ? why : "it is not all of this process, as /proc/self/maps has it");
+
+    bytes_taken_ = end - begin + page;
+    taken_ = segment_->allocate(member_, bytes_taken_);
+    auto const home = (reinterpret_cast<address>(taken_) + page - 1) / page * page;
+    auto* const there = reinterpret_cast<std::byte*>(home);
+    copy_pages(there, reinterpret_cast<std::byte const*>(begin), end - begin);
+    try {
+      segment_->addresses().add({begin, end, home});
+      segment_->map_again(reinterpret_cast<void*>(begin), there, end - begin);
+    } catch (...) {
+      segment_->addresses().remove(begin);
+      segment_->release(taken_, bytes_taken_);
+      throw;
+    }
+    begin_ = begin;
+    bytes_ = end - begin;
+    home_ = home;
+  }
+
+  // If the pages are still those that were moved: else somebody has freed some, and may have others there.
+  void move_back() {
+    segment_->addresses().remove(begin_);
+    auto const file = segment_->file_number();
+    address const offset = home_ - reinterpret_cast<address>(segment_->begin());
+    bool const is_ours = for_each_mapping(begin_, begin_ + bytes_, [&](mapping const& one) {
+      // Modulo 2^64: pages may be a part of a mapping, and the other way round.
+      return one.file == file && one.offset - one.begin == offset - begin_;
+    });
+    if (!is_ours) return;  // some may be even so: the shared memory is not used again
+    auto* const to = reinterpret_cast<void*>(begin_);
+    void* const own =
+        mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (own == MAP_FAILED) return;  // they stay where they are
+    copy_pages(static_cast<std::byte*>(own), static_cast<std::byte const*>(to), bytes_);
+    if (mremap(own, bytes_, bytes_, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED) {
+      munmap(own, bytes_);
+      return;
+    }
+    segment_->release(taken_, bytes_taken_);
+  }
+
+  std::shared_ptr<shared_segment> segment_;
+  int member_;
+  address begin_ = 0;  // of the pages
+  std::size_t bytes_ = 0;
+  address home_ = 0;  // of the same in the shared memory
+  void* taken_ = nullptr;
+  std::size_t bytes_taken_ = 0;
+};
+
+}  // namespace blink::inline BLINK_ABI
