@@ -234,30 +234,38 @@ TEST(WriteSearch, TheFirstCallsDoNotCount) {
             write_way::plain);
 }
 
-// The way past the caches is interrupted once; the slow ones cost little once that is known.
+// The way past the caches is interrupted once; the slower another one is the less often it is tried again.
 TEST(WriteSearch, TriesWhatNoCacheHoldsTwiceAndThenNowAndThen) {
   for (std::size_t const huge : {write_search::uncached_bytes, std::size_t{1} << 28}) {
     std::uint32_t const huge_period = write_search::period_of(huge);
-    std::array<std::uint64_t, 3> const cost{500, 400, 100};
+    std::array<std::uint64_t, 3> cost{580, 120, 100};
     std::array<int, 3> calls{};
     write_search search;
-    int const begin = 1 + 2 * 3;  // the first one is not timed
-    for (int call = 0; call < begin + 7 * static_cast<int>(huge_period); ++call) {
+    int made = 0;
+    auto const call = [&] {
       auto const chosen = search.next(collective::reduce, huge, ways, write_way::streams);
-      EXPECT_EQ(chosen.is_timed, call > 0);
+      EXPECT_EQ(chosen.is_timed, made > 0);
       auto const at = static_cast<std::size_t>(chosen.way);
       ++calls[at];
       if (chosen.is_timed) {
-        search.report(collective::reduce, huge, chosen, (call == 1 ? 1000 : cost[at]) * huge);
+        search.report(collective::reduce, huge, chosen, (made == 1 ? 1000 : cost[at]) * huge);
       }
-      if (call + 1 == begin) {
-        EXPECT_EQ(calls, (std::array{2, 2, 3}));
-        EXPECT_EQ(search.next(collective::reduce, huge, ways, write_way::plain).way,
-                  write_way::streams);
-        ++call;
-      }
-    }
-    EXPECT_EQ(calls[0] + calls[1], 2 * 2 + 6);
+      ++made;
+      return chosen.way;
+    };
+    while (made < 1 + 2 * 3) call();  // the first one is not timed
+    EXPECT_EQ(calls, (std::array{2, 2, 3}));
+    EXPECT_EQ(call(), write_way::streams);
+    calls = {};
+    constexpr int turns = 300;
+    for (std::uint32_t k = 0; k < turns * huge_period; ++k) call();
+    EXPECT_NEAR(calls[0], turns * 2 / 3 / 5, 10);  // also when it is the turn of the best way
+    EXPECT_NEAR(calls[1], turns / 3, 3);
+    // What has become the best is found within some turns, however slow it was.
+    cost = {50, 120, 100};
+    for (std::uint32_t k = 0; k < 16 * huge_period; ++k) call();
+    EXPECT_EQ(search.next(collective::reduce, huge, ways, write_way::streams).way,
+              write_way::plain);
   }
 }
 

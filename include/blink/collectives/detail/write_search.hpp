@@ -92,9 +92,10 @@ class write_search {
   [[nodiscard]] static constexpr std::uint32_t retries_of(std::size_t bytes) {
     return bytes >= uncached_bytes ? 1 : tries_of(bytes);
   }
-  /// So many timed calls after the begin of one trial the next one begins.
+  /// So many timed calls after the begin of one trial the next one begins. What no cache holds is tried sooner, as it takes
+  /// long until so many calls are made, but what takes n times as long as the best way in one of n turns only.
   [[nodiscard]] static constexpr std::uint32_t period_of(std::size_t bytes) {
-    return bytes >= uncached_bytes ? 128 : 64 * tries_of(bytes);
+    return bytes >= uncached_bytes ? 32 : 64 * tries_of(bytes);
   }
 
   /// How to do a call.
@@ -133,8 +134,11 @@ class write_search {
       return {best, true};
     }
     if (place == 0) {
-      auto const next = ways.each[since / period_of(bytes) % ways.count];
+      std::uint32_t const turn = since / period_of(bytes);
+      auto const next = ways.each[turn % ways.count];
       known.other = next == best ? ways.after(best, 1) : next;
+      bool const waits = turn / ways.count % known.times_best(known.other, best) != 0;
+      if (bytes >= uncached_bytes && waits) return {best, true};
     }
     return {known.other, true, true, place == 0};
   }
@@ -164,6 +168,14 @@ class write_search {
     write_way other{};              ///< that is tried now
     std::array<double, 4> cost{};   ///< by way: nanoseconds for a byte of output; 0: not known
 
+    /// How often the time of the best way, in whole numbers, another one takes; at most 8.
+    [[nodiscard]] std::uint32_t times_best(write_way that, write_way best) const {
+      double const least = cost[static_cast<std::size_t>(best)];
+      double const here = cost[static_cast<std::size_t>(that)];
+      return here < 2 * least || least == 0 ? 1
+             : here < 8 * least             ? static_cast<std::uint32_t>(here / least)
+                                            : 8;
+    }
     [[nodiscard]] write_way best(write_ways const& ways, write_way guess) const {
       auto least = guess;
       for (std::uint32_t k = 0; k < ways.count; ++k) {

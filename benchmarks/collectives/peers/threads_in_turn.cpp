@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ceiling of this memory and blink among two threads, call by call in turn: whatever the cores are to each other and
+// whoever else uses their caches at a time, both meet it. usage: threads_in_turn [OPERATION…]
+//
+// Each call finds what the one before it left; so each way of the ceiling, and blink, is called twice in a row, with inputs
+// rewritten before every call and results checked, and the second call counts. Times as those of the peers (`measure`).
+// Prints medians in microseconds, of the best way for the ceiling, by how long a line takes from one core to the other.
+
+#include <blink/collectives.hpp>
+
+#include "blink_peer.hpp"
+#include "ceiling_peer.hpp"
+#include "peer_loop.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using blink_bench::ceiling_peer;
+using blink_bench::ceiling_way;
+using blink_bench::operation;
+using blink_bench::peer_call;
+
+constexpr int ranks = 2;
+constexpr double most_near_hop = 100;  // nanoseconds
+
+/// Nanoseconds of calls, of the three ways of the ceiling and of blink.
+using call_times = std::array<std::vector<double>, 4>;
+
+[[nodiscard]] double median(std::vector<double> values) {
+  auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+void print(operation what, std::size_t bytes, char const* cores, call_times const& times) {
+  if (times[0].size() < 5) return;
+  double const ceiling = std::min({median(times[0]), median(times[1]), median(times[2])});
+  double const ours = median(times[3]);
+  std::printf("| %s, %s | %zu | %zu | %.1f | %.1f | %.2f |\n",
+              blink_bench::operation_names[static_cast<std::size_t>(what)].data(), cores, bytes,
+              times[0].size(), ceiling * 1e-3, ours * 1e-3, ours / ceiling);
+  std::fflush(stdout);
+}
+
+class comparison {
+ public:
+  comparison(blink_bench::peer_board& board, operation what) : board_(board), what_(what) {}
+
+  /// On each rank.
+  template <class Me>
+  void measure(Me& me, std::size_t bytes) {
+    bool const has_blocks = what_ == operation::all_gather || what_ == operation::reduce_scatter ||
+                            what_ == operation::all_to_all;
+    peer_call call;
+    call.what = what_;
+    call.block = bytes / sizeof(float) / ranks;
+    call.count = has_blocks ? call.block * ranks : bytes / sizeof(float);
+    blink_bench::page_buffer const input(blink_bench::input_count(call));
+    blink_bench::page_buffer const output(blink_bench::output_count(call));
+    call.input = input.data();
+    call.output = output.data();
+    int const rank = me.rank();
+    blink_bench::blink_peer ours(me);
+    ours.prepare(rank, call);
+    for (auto& way : ways_) way.prepare(rank, call);
+    meet();
+    call_times near, far;
+    auto const rounds = std::clamp<std::size_t>((std::size_t{1} << 30) / bytes, 20, 300);
+    for (std::size_t round = 0; round < rounds; ++round) {
+      double const hop = blink_bench::measure_hop(board_, rank, ranks, [&] { meet(); });
+      auto& times = hop < most_near_hop ? near : far;
+      for (std::size_t k = 0; k < ways_.size(); ++k) add(times[k], rank, call, ways_[k]);
+      add(times[3], rank, call, ours);
+    }
+    if (rank != 0) return;
+    print(what_, bytes, "near", near);
+    print(what_, bytes, "far", far);
+  }
+
+ private:
+  void meet() { board_.barrier.wait(ranks); }
+
+  template <class Peer>
+  void add(std::vector<double>& times, int rank, peer_call const& call, Peer& peer) {
+    for (int place = 0; place < 2; ++place) {
+      for (std::size_t k = 0; k < blink_bench::input_count(call); ++k) {
+        call.input[k] = blink_bench::contribution(rank, place, k);
+      }
+      meet();
+      auto& own = board_.times[rank];
+      own.begin[place] = blink_bench::nanoseconds();
+      peer.run(rank, call);
+      own.end[place] = blink_bench::nanoseconds();
+      if (blink_bench::count_wrong(call, rank, ranks, place) > 0) {
+        std::fprintf(stderr, "threads_in_turn: %zu elements, rank %d: wrong ones\n", call.count,
+                     rank);
+        std::abort();
+      }
+      meet();
+    }
+    if (rank == 0) times.push_back(static_cast<double>(board_.time_of(1, ranks)));
+  }
+
+  blink_bench::peer_board& board_;
+  operation what_;
+  std::array<ceiling_peer<ranks>, 3> ways_{ceiling_peer<ranks>(ceiling_way::slices),
+                                           ceiling_peer<ranks>(ceiling_way::streaming_slices),
+                                           ceiling_peer<ranks>(ceiling_way::whole)};
+};
+
+[[nodiscard]] std::vector<operation> read_operations(int count, char** texts) {
+  constexpr auto& names = blink_bench::operation_names;
+  std::vector<operation> result;
+  for (int k = 1; k < count; ++k) {
+    auto const* const name = std::find(names.begin(), names.end(), std::string_view(texts[k]));
+    if (name == names.end() || *name == "barrier") {
+      throw std::invalid_argument(std::string(texts[k]) + " is no operation with buffers");
+    }
+    result.push_back(static_cast<operation>(name - names.begin()));
+  }
+  for (std::size_t k = 0; count == 1 && k + 1 < names.size(); ++k) {
+    result.push_back(static_cast<operation>(k));
+  }
+  return result;
+}
+
+}  // namespace
+
+int main(int count, char** texts) {
+  try {
+    auto const operations = read_operations(count, texts);
+    auto const board = std::make_unique<blink_bench::peer_board>();
+    std::printf(
+        "| | bytes | calls | ceiling | blink | ratio |\n| --- | --- | --- | --- | --- | --- |\n");
+    for (operation const what : operations) {
+      comparison all(*board, what);
+      blink::thread_world world(ranks);
+      world.run([&](auto& me) {
+        blink_bench::bind_to_core(me.rank());
+        for (std::size_t const bytes :
+             {std::size_t{1} << 16, std::size_t{1} << 19, std::size_t{1} << 20,
+              std::size_t{1} << 22, std::size_t{1} << 25}) {
+          all.measure(me, bytes);
+        }
+      });
+    }
+  } catch (std::exception const& problem) {
+    std::fprintf(stderr, "%s: %s\n", texts[0], problem.what());
+    return 1;
+  }
+}
