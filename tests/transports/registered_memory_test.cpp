@@ -5,6 +5,7 @@
 #include <blink/collectives/all_gather_v.hpp>
 #include <blink/collectives/all_reduce_sparse.hpp>
 #include <blink/collectives/all_to_all_v.hpp>
+#include <blink/collectives/exchange.hpp>
 #include <blink/collectives/flow_schedules.hpp>
 #include <blink/collectives/grouped.hpp>
 #include <blink/transports/processes.hpp>
@@ -29,6 +30,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 // Rooms may be compiled as one source.
@@ -139,6 +141,11 @@ TEST(registered_memory, every_form_of_call_takes_it) {
                                                      {a.at(), b.at() + count, count}};
     blink::grouped(me, star, blink::collective::all_reduce, parts, blink::sum{});
     if (!is_all(b.at(), 2 * count, 6)) return "grouped";
+    std::fill_n(a.at(), count, 3);
+    std::fill_n(b.at(), 2 * count, 3);
+    std::vector<blink::block> const one_block{{0, count}, {count, 0}};
+    blink::all_gather_v(me, star, a.at() + (rank == 0 ? 0 : count), b.at(),
+                        one_block);  // empty: anywhere
     blink::block_mask mask(2 * count, 64);
     mask.set(static_cast<std::size_t>(rank));
     blink::all_reduce_sparse(me, me.prepare(star), b.at(), mask, blink::sum{});
@@ -187,6 +194,12 @@ TEST(registered_memory, what_cannot_move_is_refused) {
   EXPECT_SAYS(say(fixed.at(), 1), "it may not be read and written");
   own_pages const common(1, PROT_READ | PROT_WRITE, -1, MAP_SHARED);
   EXPECT_SAYS(say(common.at(), 1), "of a file, or shared");
+  own_pages const program(1, PROT_READ | PROT_WRITE | PROT_EXEC);
+  EXPECT_SAYS(say(program.at(), 1), "or is executed");
+  EXPECT_SAYS(say(reinterpret_cast<int*>(std::uintptr_t{0} - 8), 1), "more than an address");
+  std::string of_thread;
+  std::thread([&] { of_thread = say(static_cast<int*>(__builtin_alloca(64)), 3); }).join();
+  EXPECT_SAYS(of_thread, "stack");
   int const file = open(BLINK_SOURCE_DIR "/README.md", O_RDONLY | O_CLOEXEC);
   ASSERT_GE(file, 0);
   own_pages const of_file(1, PROT_READ | PROT_WRITE, file);
@@ -216,6 +229,75 @@ TEST(registered_memory, is_told_when_there_is_no_memory) {
     *some.at() += 1;
   }
   EXPECT_EQ(*some.at(), 105);
+}
+
+// Pieces in several places, of which no peer knows how far they are from each other here.
+TEST(registered_memory, peers_find_pieces_wherever_they_are) {
+  forked_ranks all(3);
+  all.start([&](int rank) -> std::string {
+    blink::direct_process_world me(all.path(), rank, options());
+    constexpr std::size_t count = 1000;
+    own_pages const a(1), gap(static_cast<std::size_t>(rank) + 1), b(1), c(1);
+    blink::registered_memory const shares_a(me, a.at(), count);
+    blink::registered_memory const shares_b(me, b.at(), count);
+    blink::registered_memory const shares_c(me, c.at(), count);
+    auto const array = me.allocate<int>(count);
+    int const next = (rank + 1) % 3, last = (rank + 2) % 3;
+    for (int round = 0; round < 3; ++round) {
+      std::fill_n(a.at(), count, 10 * rank + round);
+      std::fill_n(array.data(), count, 100 + 10 * rank + round);
+      blink::transfers pieces;
+      pieces.send(next, a.at(), count);
+      pieces.send(last, array.data(), count);
+      pieces.receive(last, b.at(), count);
+      pieces.receive(next, c.at(), count);
+      blink::exchange(me, blink::all_to_all_schedule(3), pieces);
+      for (std::size_t k = 0; k < count; ++k) {
+        if (b.at()[k] != 10 * last + round) return "from the last one";
+        if (c.at()[k] != 100 + 10 * next + round) return "from the next one";
+      }
+    }
+    return "";
+  });
+  for (auto const& end : all.finish()) EXPECT_EQ(end.text, "");
+}
+
+// What the allocator notes down, in a page that it has in common with a vector, stays: where one part of its memory ends, say.
+TEST(registered_memory, vectors_have_pages_in_common_with_the_allocator) {
+  std::vector<std::unique_ptr<std::byte[]>> blocks;
+  auto const use_up = [&](std::size_t number) {  // what is free in between
+    for (std::size_t k = 0; k < number; ++k) {
+      auto const bytes = 16 + 16 * (k % 64);
+      blocks.push_back(std::make_unique<std::byte[]>(bytes));
+      std::fill_n(blocks.back().get(), bytes, static_cast<std::byte>(k));
+    }
+  };
+  for (int round = 0; round < 20; ++round) {
+    auto const segment = blink::shared_segment::create(1);
+    blink::direct_process_world me(segment.path(), 0, options());
+    blocks.reserve(blocks.size() + 4000);
+    use_up(2000);
+    std::vector<int> some(1000, round);
+    blink::registered_memory const registered(me, some.data(), some.size());
+    use_up(1000);
+    ASSERT_EQ(std::count(some.begin(), some.end(), round), 1000);
+  }
+  std::size_t wrong = 0;
+  for (std::size_t k = 0; k < blocks.size(); ++k) {
+    std::size_t const place = k % 3000 < 2000 ? k % 3000 : k % 3000 - 2000;
+    wrong += blocks[k][15 + 16 * (place % 64)] == static_cast<std::byte>(place) ? 0U : 1U;
+  }
+  EXPECT_EQ(wrong, 0U);
+}
+
+// Sizes that differ by little use the same memory again.
+TEST(registered_memory, shared_memory_is_used_again_for_other_sizes) {
+  auto const segment = blink::shared_segment::create(1, std::size_t{64} << 20);
+  blink::direct_process_world me(segment.path(), 0, options());
+  own_pages const some(400);
+  for (std::size_t pages = 1; pages <= 400; ++pages) {
+    blink::registered_memory const registered(me, some.at(), pages * page / sizeof(int));
+  }
 }
 
 // Who frees memory too early loses nothing but that: what is there by then stays as it is.

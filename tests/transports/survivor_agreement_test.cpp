@@ -241,6 +241,27 @@ TEST(SurvivorAgreement, AProposerThatHangsIsReplaced) {
   }
 }
 
+// Who has accepted and gives up says so: the others go on without it, instead of with it.
+TEST(SurvivorAgreement, WhoGivesUpIsRarelyInAGroup) {
+  int with = 0, without = 0;
+  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+    network all(seed, 4, milliseconds(3));
+    std::vector<rank_under_test> ranks(4);
+    for (auto& one : ranks) one.begins = all.below(deadline);
+    ranks[3].begins = all.random() % 2 == 0 ? never : ranks[3].begins;
+    ranks[0].stops = ranks[0].begins + deadline + all.below(milliseconds(10));  // as it proposes
+    ranks[0].goes_on = ranks[0].stops + 2 * deadline + all.below(deadline);
+    run(all, ranks);
+    expect_consistent(ranks);
+    for (auto const& one : ranks) {
+      for (int const member : one.group.value_or(std::vector<int>{})) {
+        (ranks[static_cast<std::size_t>(member)].group ? with : without) += 1;
+      }
+    }
+  }
+  EXPECT_GT(with, 100 * without);
+}
+
 TEST(SurvivorAgreement, AMemberThatHangsIsLeftOut) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     network all(seed, 4, milliseconds(5));

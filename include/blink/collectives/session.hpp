@@ -108,6 +108,18 @@ void expect_reachable(Me& me, void const* buffer, std::size_t bytes) {
   }
 }
 
+/// The same bytes where distances are those that peers see, too: a rank may have shared memory at several places.
+template <session Me>
+[[nodiscard]] void* shared_place(Me& me, void* data) {
+  if constexpr (requires {
+                  { me.shared_place(data) } -> std::same_as<void*>;
+                }) {
+    return me.shared_place(data);
+  } else {
+    return data;
+  }
+}
+
 }  // namespace detail
 
 /// A session that not every thread may use: `expect_any_thread()` throws precondition_error if only

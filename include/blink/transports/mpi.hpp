@@ -244,9 +244,11 @@ class basic_mpi_session {
   /// The session that failed waits at its end for ranks that hang, for as long as the deadline.
   ///
   /// Throws: collective_error if the others went on without this rank, because it came too late, or did
-  ///         not agree in time; precondition_error if MPI is finalised; error if the library refuses.
+  ///         not agree in time; precondition_error if MPI is finalised, or for a second time, whatever came of the
+  ///         first: others may count on what this rank has agreed to; error if the library refuses.
   [[nodiscard]] basic_mpi_session shrink() {
     mpi_channel::expect_not_finalised();
+    expects(!std::exchange(has_shrunk_, true), "mpi_session: one shrink() of a session");
     auto const left = agree_on_survivors(state_->notices, options_.waits.deadline);
     return basic_mpi_session(*this, mpi_channel::among(state_->channel, left));
   }
@@ -381,6 +383,7 @@ class basic_mpi_session {
 
   detail::call_steps<basic_mpi_session> const* steps_ = &detail::steps_of_calls<basic_mpi_session>;
   world_options options_;
+  bool has_shrunk_ = false;
   bool is_leaving_ = false;
   bool shows_ = false;  // in the present call
   std::unique_ptr<detail::mpi_state> state_;

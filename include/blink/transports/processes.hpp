@@ -156,6 +156,13 @@ class basic_process_world : public shared_session<Link, lone_thread> {
     }
   }
 
+  /// Where registered memory lies among the arrays of this process; other addresses as they are.
+  [[nodiscard]] void* shared_place(void* data) const {
+    if constexpr (!Link::reaches) return data;
+    auto const home = parts_->segment->addresses().home_of(reinterpret_cast<std::uintptr_t>(data));
+    return reinterpret_cast<void*>(home);
+  }
+
   /// See `detail::call_steps`.
   [[nodiscard]] detail::call_steps<basic_process_world> const& steps() const { return *steps_; }
 

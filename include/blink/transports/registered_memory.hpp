@@ -5,10 +5,11 @@
 #include <blink/error.hpp>
 #include <blink/transports/shared_segment.hpp>
 
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <bit>
 #include <cinttypes>
 #include <cstddef>
 #include <cstdint>
@@ -29,16 +30,20 @@ namespace blink::inline BLINK_ABI {
 /// The pages that the elements lie in move into the memory that the processes share, and stay at their addresses. They
 /// move back at the end.
 ///
-/// Pre:  meanwhile no call of this rank runs, and no other thread writes to these pages, which hold what lies beside the
-///       elements, too; the memory is not freed or resized before this ends (it may be written and read as always).
-///       A child process that is forked meanwhile shares it instead of having a copy.
-/// Time: O(bytes), twice: they are copied there and back.
+/// Pre:  while it begins and while it ends no call of this rank runs, and no other thread writes to these pages, which hold
+///       what lies beside the elements, too. In between the memory is written and read as always, but not freed or resized,
+///       and calls that are started again and again end before this does.
+/// Not:  a child that is forked in between has these pages in common with its parent, with what the allocator keeps
+///       in them: it should do nothing but start another program. What has pinned pages before (`cudaHostRegister`,
+///       network adapters) keeps the old ones; `mlock` and `madvise` are to be called again.
+/// Time: O(bytes), twice: they are copied there and back.  Memory: up to an eighth more, which is used again.
 class registered_memory {
  public:
   /// me: a world whose ranks are processes of one host
   ///
   /// Throws: precondition_error for memory that cannot move (of a file, of this thread's stack, shared, not to be
-  ///         written, or registered already); resource_error if the shared memory is used up or the system refuses.
+  ///         written, to be executed, or registered already); resource_error if the shared memory is used up or the system
+  ///         refuses.
   template <class World, class T>
   registered_memory(World const& me, T* data, std::size_t count)
       : segment_(me.segment()), member_(me.member()) {
@@ -61,7 +66,6 @@ class registered_memory {
     char rights[5] = {};
     std::uint64_t offset = 0;
     std::uint64_t file = 0;  // 0: none
-    bool is_stack = false;   // of the process's first thread
   };
 
   /// Calls `use(mapping)` for each that has some of these bytes, by rising address, until it is false.
@@ -82,11 +86,28 @@ class registered_memory {
       int const read =
           std::sscanf(line, form, &one.begin, &one.end, one.rights, &one.offset, &one.file);
       if (read != 5 || one.end <= begin) continue;
-      one.is_stack = std::strstr(line, "[stack]") != nullptr;
       if (one.begin > begin || !use(one)) return false;
       begin = one.end;
     }
     return begin >= end;
+  }
+
+  /// Has the stack of this thread some of these bytes?
+  [[nodiscard]] static bool is_of_stack(address begin, address end) {
+    pthread_attr_t known;
+    if (pthread_getattr_np(pthread_self(), &known) != 0) return false;
+    void* lowest = nullptr;
+    std::size_t bytes = 0;
+    pthread_attr_getstack(&known, &lowest, &bytes);
+    pthread_attr_destroy(&known);
+    auto const first = reinterpret_cast<address>(lowest);
+    return begin < first + bytes && first < end;
+  }
+
+  /// So many bytes or up to an eighth more: blocks are used again for others of the same size.
+  [[nodiscard]] static std::size_t reused_size(std::size_t bytes, std::size_t page) {
+    std::size_t const step = std::bit_floor(bytes) / 8 < page ? page : std::bit_floor(bytes) / 8;
+    return (bytes + step - 1) / step * step;
   }
 
   /// What lies beside the elements, too, of which a checker of addresses may think that nobody should read it.
@@ -114,30 +135,31 @@ class registered_memory {
     auto const page = static_cast<address>(sysconf(_SC_PAGESIZE));
     address const begin = first / page * page;
     address const end = (first + count * element_bytes + page - 1) / page * page;
-    auto const own_frame = reinterpret_cast<address>(__builtin_frame_address(0));
-    if (own_frame >= begin && own_frame < end) refuse("it is of this thread's stack");
+    if (end <= begin) refuse("more than an address can name");
+    if (is_of_stack(begin, end)) refuse("it is of this thread's stack");
     if (segment_->addresses().overlaps(begin, end)) {
       refuse("some of its pages are registered, for it or what lies beside it");
     }
     if (segment_->contains(data, 1)) refuse("it is shared already");
     char const* why = nullptr;
     bool const is_whole = for_each_mapping(begin, end, [&](mapping const& one) {
-      why = one.is_stack                             ? "it is of the stack"
-            : one.file != 0 || one.rights[3] != 'p'  ? "it is of a file, or shared"
-            : std::strncmp(one.rights, "rw", 2) != 0 ? "it may not be read and written"
-                                                     : nullptr;
+      why = one.file != 0 || one.rights[3] != 'p' ? "it is of a file, or shared"
+            : std::strncmp(one.rights, "rw-", 3) != 0
+                ? "it may not be read and written, or is executed"
+                : nullptr;
       return why == nullptr;
     });
     if (!is_whole)
       refuse(why != nullptr ? why : "it is not all of this process, as /proc/self/maps has it");
 
-    bytes_taken_ = end - begin + page;
+    bytes_taken_ = reused_size(end - begin + page, page);
     taken_ = segment_->allocate(member_, bytes_taken_);
     auto const home = (reinterpret_cast<address>(taken_) + page - 1) / page * page;
     auto* const there = reinterpret_cast<std::byte*>(home);
-    copy_pages(there, reinterpret_cast<std::byte const*>(begin), end - begin);
     try {
       segment_->addresses().add({begin, end, home});
+      // From here on nobody allocates: the pages may hold what the allocator notes down.
+      copy_pages(there, reinterpret_cast<std::byte const*>(begin), end - begin);
       segment_->map_again(reinterpret_cast<void*>(begin), there, end - begin);
     } catch (...) {
       segment_->addresses().remove(begin);
@@ -158,7 +180,8 @@ class registered_memory {
       // Modulo 2^64: pages may be a part of a mapping, and the other way round.
       return one.file == file && one.offset - one.begin == offset - begin_;
     });
-    if (!is_ours) return;  // some may be even so: the shared memory is not used again
+    if (!is_ours)
+      return;  // or nobody can tell: they stay as they are, the shared memory is not used again
     auto* const to = reinterpret_cast<void*>(begin_);
     void* const own =
         mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -36,17 +36,21 @@ concept survivor_words = requires(W& words, int peer, survivor_note const& said)
   { words.next_word() } -> std::same_as<std::optional<survivor_note>>;
   { words.is_gone(peer) } -> std::same_as<bool>;
 };
+BLINK_MODELS(!survivor_words<int>);
 
 /// How ranks agree who goes on after a failure, by words alone: some may never answer.
 ///
 /// Every rank that goes on asks all others, and waits until all of them ask too or have left, at most for
 /// the deadline. Then the lowest rank that asks proposes those that do; each of them accepts one proposal at a
 /// time; when all have accepted it the proposer decides and tells everyone. A proposal that is refused, since
-/// somebody has accepted another one, or not answered, is withdrawn, which frees who has accepted it, and made anew; who proposes and hears
-/// a lower rank do so withdraws and accepts. So no rank is in two groups, whoever is late, stopped or dies in between, and two that propose
-/// at the same moment agree. Who had decided, but could not tell all any more, is waited for in vain: then there is none.
+/// somebody has accepted another one, or not answered for three quarters of a deadline, is withdrawn, which frees who has accepted it, and
+/// made anew; who proposes and hears a lower rank do so withdraws and accepts. So no rank is in two groups, whoever is late, stopped or
+/// dies in between, and two that propose at the same moment agree. Who hangs before it proposes is replaced; who hangs after
+/// that, having told some or none what is decided, is waited for in vain: then there is no group. A rank that gives up while a decision
+/// is on its way to it may be in a group that goes on without it.
 ///
-/// Use: `begin`, then `advance` until it is true, then `group`. Time is what callers say it is.
+/// Use: `begin`, then `advance` until it is true, then `group`; once for ranks that fail, as what they have accepted counts for ever. Time is
+/// what callers say it is.
 /// Moves: some words from each rank to each other.
 template <survivor_words Words>
 class survivor_agreement {
@@ -56,7 +60,7 @@ class survivor_agreement {
   /// longest: a rank that does not ask until then is left out
   survivor_agreement(Words& words, nanoseconds longest)
       : words_(words),
-        longest_(longest),
+        longest_(std::min(longest, nanoseconds::max() / 8)),
         asks_(static_cast<std::size_t>(words.rank_count())),
         accepts_(asks_.size()),
         heard_at_(asks_.size()) {}
@@ -76,10 +80,7 @@ class survivor_agreement {
     if (stance_ == stance::accepts && words_.is_gone(accepted_)) be_free(now);
     if (stance_ == stance::proposes) mind_members(now);
     if (stance_ == stance::free) mind_proposers(now);
-    if (stance_ != stance::ended && now >= begun_ + 3 * longest_) {
-      if (stance_ == stance::proposes) withdraw(now);
-      stance_ = stance::ended;
-    }
+    if (stance_ != stance::ended && now >= begun_ + 3 * longest_) give_up(now);
     return stance_ == stance::ended;
   }
 
@@ -141,12 +142,21 @@ class survivor_agreement {
     if (is_free) {
       stance_ = stance::accepts;
       accepted_ = proposal.from;
+      accepted_attempt_ = proposal.attempt;
     }
     words_.say(proposal.from, {is_free ? survivor_word::accepts : survivor_word::refuses,
                                words_.rank(), proposal.attempt});
   }
 
   // --- what this rank does ---
+
+  void give_up(nanoseconds now) {
+    if (stance_ == stance::proposes) withdraw(now);
+    if (stance_ == stance::accepts) {
+      words_.say(accepted_, {survivor_word::refuses, words_.rank(), accepted_attempt_});
+    }
+    stance_ = stance::ended;
+  }
 
   // While it is free: it proposes if it is its turn.
   void mind_proposers(nanoseconds now) {
@@ -177,7 +187,7 @@ class survivor_agreement {
   }
   // Who has left is no member; nor is who does not answer.
   void mind_members(nanoseconds now) {
-    bool const is_late = now >= proposed_at_ + longest_ / 2;
+    bool const is_late = now >= proposed_at_ + longest_ * 3 / 4;
     bool all_are_left = true;
     for (int const peer : members_) {
       auto const at = static_cast<std::size_t>(peer);
@@ -242,6 +252,7 @@ class survivor_agreement {
   std::vector<int> members_;      // of it
   std::int64_t attempt_ = 0;
   int accepted_ = -1;  // whose proposal this rank has accepted
+  std::int64_t accepted_attempt_ = 0;
   stance stance_ = stance::free;
   bool was_left_out_ = false;  // of a group that went on
   std::vector<int> group_;     // empty: none

@@ -117,6 +117,13 @@ template <class T>
   return way != passage::pull_output && way != passage::from_output;
 }
 
+/// Is the message of a chunk written past the caches?
+template <class T>
+[[nodiscard]] bool streams_message(wire_end const& out, call_buffers<T> const& buffers) {
+  return (buffers.writes == write_way::streams && out.way == passage::push) ||
+         (buffers.writes == write_way::slots && out.way == passage::slots);
+}
+
 /// Calls `use(place, streams)` for each place where the chunk at hand belongs, the own output first; streams: is it
 /// written past the caches?
 template <class T, transport Link, class Use>
@@ -128,9 +135,7 @@ void for_each_place(Link const link, lane const& here, call_buffers<T> const& bu
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
     auto const& out = here.out[k];
     if (!writes(out)) continue;
-    bool const streams = (buffers.writes == write_way::streams && out.way == passage::push) ||
-                         (buffers.writes == write_way::slots && out.way == passage::slots);
-    use(static_cast<T*>(leaving<T>(link, here, out)), streams);
+    use(static_cast<T*>(leaving<T>(link, here, out)), streams_message(out, buffers));
   }
 }
 
@@ -158,16 +163,21 @@ void scatter_piece(Link const link, lane const& here, call_buffers<T> const& buf
   });
 }
 
-/// Where the sum of a chunk is made if that may be in the own output; else null. The own input may lie
-/// there, too: it has to be read before, which is so with two sources of plain numbers alone.
-template <class T>
-[[nodiscard]] T* place_for_sum(lane const& here, call_buffers<T> const& buffers,
+/// Where the sum of a chunk is made if that may be in the own output or, without one, where it goes to the only peer; else null.
+/// An input may lie there, too: it has to be read before, which is so with two sources of plain numbers alone.
+template <class T, transport Link>
+[[nodiscard]] T* place_for_sum(Link const link, lane const& here, call_buffers<T> const& buffers,
                                std::uint32_t sources) {
-  if (!writes_output(here)) return nullptr;
+  bool const may_be_input = sources == 2 && std::is_scalar_v<T>;
+  if (!writes_output(here)) {
+    bool const has_one = here.out_count == 1 && writes(here.out[0]);
+    if (!has_one || !may_be_input || streams_message(here.out[0], buffers)) return nullptr;
+    return static_cast<T*>(leaving<T>(link, here, here.out[0]));
+  }
   if (streams_output(here, buffers)) return nullptr;
   T* const to = buffers.output + here.output_begin;
   bool const is_input = buffers.input + here.input_begin == to;
-  if (is_input && (sources > 2 || !std::is_scalar_v<T>)) return nullptr;
+  if (is_input && !may_be_input) return nullptr;
   return to + chunk_offset(here);
 }
 
@@ -252,7 +262,7 @@ void move_chunk_on_host(Group const group, Link const link, lane const& here,
   A* place = nullptr;
   T* twin = nullptr;
   if constexpr (std::is_same_v<A, T>) {
-    if (!copies && !is_last && !hands_partial) place = place_for_sum(here, buffers, sources);
+    if (!copies && !is_last && !hands_partial) place = place_for_sum(link, here, buffers, sources);
     if (place != nullptr && sources == 2) twin = twin_of_sum(link, here, buffers);
   }
   bool const streams = buffers.writes == write_way::streams;
@@ -267,9 +277,10 @@ void move_chunk_on_host(Group const group, Link const link, lane const& here,
     }
   }
   // One copy, maybe two, or one sum: no need to stay in the cache.
+  bool const has_one_place = here.out_count == (writes_output(here) ? 0U : 1U);
   bool const is_one_pass = copies ? here.out_count <= 1
                                   : streams_sum || (place != nullptr && sources == 2 &&
-                                                    (here.out_count == 0 || twin != nullptr));
+                                                    (has_one_place || twin != nullptr));
   constexpr std::size_t streamed = (most * streamed_block_bytes + block_bytes - 1) / block_bytes;
   bool const is_whole = is_one_pass && group.size() == 1;
   std::size_t const block = is_whole ? count : streams ? streamed : most;
