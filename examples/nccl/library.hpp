@@ -270,7 +270,7 @@ class library {
     auto options = options_wanted();
     options.devices = all.members[all.own].devices;
     std::thread make([this, here, all, options] {
-      std::shared_ptr<team<P>> made;  // ends without the lock
+      std::shared_ptr<team<P>> made;  // where nobody has it any more it ends without the lock
       outcome how;
       try {
         P::use_device(options.devices[0]);  // nothing is to be made on another one
@@ -289,7 +289,10 @@ class library {
           found->second->all = made;
         }
       }
-      finish(here, made ? decision::complete : decision::refused, how);
+      bool const is_made = made != nullptr;
+      // Others have it: it is not to outlive those who destroy theirs at once.
+      if (made.use_count() > 1) made.reset();
+      finish(here, is_made ? decision::complete : decision::refused, how);
     });
     make.detach();
     here->is_beginning = true;

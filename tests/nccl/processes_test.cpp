@@ -17,10 +17,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -687,9 +688,16 @@ TEST(nccl_processes, wrong_arguments_are_told_before_others_hear_of_them) {
 
 // --- what is left ---
 
-std::ptrdiff_t open_files() {
-  std::filesystem::directory_iterator const all("/proc/self/fd");
-  return std::distance(begin(all), end(all));
+/// What they are, by number.
+std::map<std::string, std::string> open_files() {
+  std::map<std::string, std::string> result;
+  for (auto const& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code problem;
+    auto const what = std::filesystem::read_symlink(file.path(), problem).string();
+    bool const is_this_folder = what.find("/proc/") == 0;
+    if (!problem && !is_this_folder) result[file.path().filename().string()] = what;
+  }
+  return result;
 }
 /// Shared memory with a name that says whose it is. Other programs make and remove theirs meanwhile.
 std::ptrdiff_t named_memory() {
@@ -727,8 +735,11 @@ TEST(nccl_processes, nothing_is_left) {
       for (auto* const one : ranks.comm) (void)(aborts ? ncclCommAbort(one) : ncclCommDestroy(one));
     }
     mine.meet();
-    auto const more = open_files() - files;
-    if (more != 0) return std::to_string(more) + " open files";
+    std::string more;
+    for (auto const& [number, what] : open_files()) {
+      if (files.count(number) == 0) more += number + ": " + what + "; ";
+    }
+    if (!more.empty()) return "open files: " + more;
     if (devices().released_while_open() != 0) return "released while open";
     return "nothing";
   });
