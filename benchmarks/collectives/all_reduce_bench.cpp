@@ -8,6 +8,7 @@
 #include <blink/collectives.hpp>
 
 #include "ceiling.hpp"
+#include "median.hpp"
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -94,12 +95,6 @@ int calls_for(std::size_t bytes) {
   return static_cast<int>(std::clamp<std::size_t>((std::size_t{1} << 28) / (bytes + 1), 3, 20000));
 }
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
-                   values.end());
-  return values[values.size() / 2];
-}
-
 template <int Ranks>
 void all_reduce(benchmark::State& state) {
   auto const bytes = static_cast<std::size_t>(state.range(0));
@@ -115,8 +110,8 @@ void all_reduce(benchmark::State& state) {
     ours.push_back(time_blink<Ranks>(world, plan, all, count, calls));
     state.SetIterationTime(ours.back());
   }
-  double const best = std::min(median(plain), median(streaming));
-  double const mine = median(ours);
+  double const best = std::min(blink_bench::median(plain), blink_bench::median(streaming));
+  double const mine = blink_bench::median(ours);
   state.counters["us"] = mine * 1e6;
   state.counters["ceiling_us"] = best * 1e6;
   state.counters["of_ceiling"] = best / mine;

@@ -10,6 +10,7 @@
 #include <blink/collectives.hpp>
 #include <blink/collectives/call_queue.hpp>
 
+#include "median.hpp"
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -27,12 +28,6 @@ using seconds = std::chrono::duration<double>;
 constexpr int ranks = 2;
 constexpr std::size_t elements = std::size_t{1} << 20;
 constexpr int rounds = 31;
-
-double median(std::vector<double> values) {
-  auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// Steps of a computation that needs nothing but its core.
 void compute(std::uint64_t steps) {
@@ -90,7 +85,7 @@ void overlap(benchmark::State& state) {
                           blink::sum{});
       });
       blink::barrier(me);
-      double const length = 4 * median(alone);
+      double const length = 4 * blink_bench::median(alone);
       auto const all_of_it = [&](auto const& between) {
         for (int part = 0; part <= tests; ++part) {
           work(length / (tests + 1), elsewhere, speed);
@@ -106,13 +101,14 @@ void overlap(benchmark::State& state) {
         call.wait();
       });
     });
-    state.SetIterationTime(median(together));
+    state.SetIterationTime(blink_bench::median(together));
   }
-  double const call_alone = median(alone);
+  double const call_alone = blink_bench::median(alone);
   state.counters["call_us"] = call_alone * 1e6;
-  state.counters["work_us"] = median(worked) * 1e6;
-  state.counters["together_us"] = median(together) * 1e6;
-  state.counters["hidden"] = (median(worked) + call_alone - median(together)) / call_alone;
+  state.counters["work_us"] = blink_bench::median(worked) * 1e6;
+  state.counters["together_us"] = blink_bench::median(together) * 1e6;
+  state.counters["hidden"] =
+      (blink_bench::median(worked) + call_alone - blink_bench::median(together)) / call_alone;
 }
 
 BENCHMARK(overlap)

@@ -6,6 +6,7 @@
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_reduce_sparse.hpp>
 
+#include "median.hpp"
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -19,12 +20,6 @@ namespace {
 
 constexpr int ranks = 2;
 constexpr std::size_t block_elements = 256;
-
-double median(std::vector<double> values) {
-  auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // Arguments: bytes of the buffer; blocks of a rank in ten thousand.
 void sparse_all_reduce(benchmark::State& state) {
@@ -74,12 +69,12 @@ void sparse_all_reduce(benchmark::State& state) {
         (void)blink::all_reduce_sparse(me, plan, data.data(), count, block_elements, blink::sum{});
       });
     });
-    state.SetIterationTime(median(sparse));
+    state.SetIterationTime(blink_bench::median(sparse));
   }
-  state.counters["dense_us"] = median(dense) * 1e6;
-  state.counters["sparse_us"] = median(sparse) * 1e6;
-  state.counters["times_dense"] = median(dense) / median(sparse);
-  state.counters["scanned_times_dense"] = median(dense) / median(scanned);
+  state.counters["dense_us"] = blink_bench::median(dense) * 1e6;
+  state.counters["sparse_us"] = blink_bench::median(sparse) * 1e6;
+  state.counters["times_dense"] = blink_bench::median(dense) / blink_bench::median(sparse);
+  state.counters["scanned_times_dense"] = blink_bench::median(dense) / blink_bench::median(scanned);
   state.counters["of_elements_%"] =
       100.0 * static_cast<double>(elements) / static_cast<double>(count);
 }

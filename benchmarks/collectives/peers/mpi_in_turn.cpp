@@ -48,12 +48,6 @@ class call_times {
   std::vector<std::int64_t> own_;  // begin and end of each
 };
 
-[[nodiscard]] double median(std::vector<double> values) {
-  auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 void compare(blink::mpi_session& me, std::size_t bytes) {
   std::size_t const count = std::max<std::size_t>(1, bytes / sizeof(float));
   std::vector<float> input(count), output(count);
@@ -88,8 +82,8 @@ void compare(blink::mpi_session& me, std::size_t bytes) {
   if (me.rank() != 0) return;
   std::vector<double> ratios;
   for (std::size_t k = 0; k < theirs.size(); ++k) ratios.push_back(blinks[k] / theirs[k]);
-  std::printf("| %zu | %.2f | %.2f | %.2f |\n", bytes, median(theirs) * 1e-3, median(blinks) * 1e-3,
-              median(ratios));
+  std::printf("| %zu | %.2f | %.2f | %.2f |\n", bytes, blink_bench::median(theirs) * 1e-3,
+              blink_bench::median(blinks) * 1e-3, blink_bench::median(ratios));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 // 512 KiB by up to ten times.
 
 #include "../ceiling.hpp"
+#include "../median.hpp"
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -44,6 +45,15 @@ enum class operation {
 inline constexpr std::array<std::string_view, 7> operation_names{
     "all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"};
 
+/// Throws: std::invalid_argument unless that is the name of one.
+[[nodiscard]] inline operation operation_of(std::string_view text) {
+  auto const* const name = std::find(operation_names.begin(), operation_names.end(), text);
+  if (name == operation_names.end()) {
+    throw std::invalid_argument("'" + std::string(text) + "' is no operation");
+  }
+  return static_cast<operation>(name - operation_names.begin());
+}
+
 /// `PROGRAM BOARD RANKS OPERATION FIRST_BYTES LAST_BYTES SECONDS`: see `scripts/bench_peers`.
 struct peer_arguments {
   std::string board;
@@ -59,9 +69,7 @@ struct peer_arguments {
   peer_arguments result;
   result.board = texts[1];
   result.ranks = std::atoi(texts[2]);
-  auto const* const name = std::find(operation_names.begin(), operation_names.end(), texts[3]);
-  if (name == operation_names.end()) throw std::invalid_argument(texts[3]);
-  result.what = static_cast<operation>(name - operation_names.begin());
+  result.what = operation_of(texts[3]);
   result.first_bytes = std::strtoull(texts[4], nullptr, 10);
   result.last_bytes = std::strtoull(texts[5], nullptr, 10);
   result.seconds = std::strtod(texts[6], nullptr);
@@ -148,6 +156,18 @@ struct peer_call {
   std::size_t block = 0;  ///< elements of one rank's block
 };
 
+/// A call on so many bytes in all, still without buffers.
+[[nodiscard]] inline peer_call call_of(operation what, std::size_t bytes, int rank_count) {
+  auto const ranks = static_cast<std::size_t>(rank_count);
+  peer_call call;
+  call.what = what;
+  call.block = std::max<std::size_t>(1, bytes / sizeof(float) / ranks);
+  bool const has_blocks = what == operation::all_gather || what == operation::reduce_scatter ||
+                          what == operation::all_to_all;
+  call.count = has_blocks ? call.block * ranks : bytes / sizeof(float);
+  return call;
+}
+
 [[nodiscard]] inline std::size_t input_count(peer_call const& call) {
   return call.what == operation::all_gather ? call.block : call.count;
 }
@@ -226,14 +246,7 @@ void measure(peer_board& board, peer_arguments const& given, int rank, std::stri
   for (std::size_t bytes = given.first_bytes; bytes <= given.last_bytes;
        bytes = size_after(bytes)) {
     if (given.what == operation::barrier && bytes > given.first_bytes) break;
-    peer_call call;
-    call.what = given.what;
-    auto const ranks = static_cast<std::size_t>(given.ranks);
-    call.block = std::max<std::size_t>(1, bytes / sizeof(float) / ranks);
-    bool const has_blocks = given.what == operation::all_gather ||
-                            given.what == operation::reduce_scatter ||
-                            given.what == operation::all_to_all;
-    call.count = has_blocks ? call.block * ranks : bytes / sizeof(float);
+    auto call = call_of(given.what, bytes, given.ranks);
     auto const make_buffer = [&](std::size_t count) {
       if constexpr (requires { peer.make_buffer(count); }) {
         return peer.make_buffer(count);
@@ -280,13 +293,11 @@ void measure(peer_board& board, peer_arguments const& given, int rank, std::stri
       for (int k = 2; k < calls; ++k) {  // the first two warm up
         times.push_back(board.time_of(k, given.ranks));
       }
-      auto const middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-      std::nth_element(times.begin(), middle, times.end());
       std::printf(
           R"({"peer": "%s", "operation": "%s", "ranks": %d, "bytes": %zu, "calls": %zu, "us": %.3f, "hops": [%.0f, %.0f]})"
           "\n",
           name.c_str(), operation_names[static_cast<std::size_t>(given.what)].data(), given.ranks,
-          bytes, times.size(), static_cast<double>(*middle) * 1e-3, hop_before, hop_after);
+          bytes, times.size(), static_cast<double>(median(times)) * 1e-3, hop_before, hop_after);
       std::fflush(stdout);
     }
     meet();

@@ -15,37 +15,27 @@
 
 namespace {
 
-/// The same calls with buffers that peers reach.
-template <class World>
-class direct_peer : public blink_bench::blink_peer<World> {
+/// The same calls with buffers that peers reach: `make(count)` makes one.
+template <class World, class Make>
+class reached_peer : public blink_bench::blink_peer<World> {
  public:
-  explicit direct_peer(World& me) : blink_bench::blink_peer<World>(me), me_(&me) {}
-  auto make_buffer(std::size_t count) { return me_->template allocate<float>(count); }
+  reached_peer(World& me, Make make) : blink_bench::blink_peer<World>(me), make_(make) {}
+  auto make_buffer(std::size_t count) { return make_(count); }
 
  private:
-  World* me_;
+  Make make_;
 };
 
-/// The same with buffers that are registered: those that peers by slots have, too.
-template <class World>
-class registered_peer : public blink_bench::blink_peer<World> {
+/// Such as those that peers by slots have.
+class registered_buffer {
  public:
-  explicit registered_peer(World& me) : blink_bench::blink_peer<World>(me), me_(&me) {}
-
-  class registered_buffer {
-   public:
-    registered_buffer(World const& me, std::size_t count)
-        : own_(count), registered_(me, own_.data(), count) {}
-    [[nodiscard]] float* data() const { return own_.data(); }
-
-   private:
-    blink_bench::page_buffer own_;
-    blink::registered_memory registered_;
-  };
-  auto make_buffer(std::size_t count) { return registered_buffer(*me_, count); }
+  registered_buffer(blink::direct_process_world const& me, std::size_t count)
+      : own_(count), registered_(me, own_.data(), count) {}
+  [[nodiscard]] float* data() const { return own_.data(); }
 
  private:
-  World* me_;
+  blink_bench::page_buffer own_;
+  blink::registered_memory registered_;
 };
 
 }  // namespace
@@ -60,8 +50,10 @@ int main(int count, char** texts) {
       blink::process_world copying(slots.path(), rank);
       blink::direct_process_world reading(direct.path(), rank);
       blink_bench::blink_peer by_slots(copying);
-      direct_peer by_reading(reading);
-      registered_peer by_registering(reading);
+      reached_peer by_reading(
+          reading, [&](std::size_t elements) { return reading.allocate<float>(elements); });
+      reached_peer by_registering(
+          reading, [&](std::size_t elements) { return registered_buffer(reading, elements); });
       blink_bench::for_each_size(given, [&](auto const& one) {
         blink_bench::measure(board, one, rank, "blink processes", by_slots);
         blink_bench::measure(board, one, rank, "blink direct processes", by_reading);

@@ -7,6 +7,7 @@
 // is more than cores with a common cache need, is put into tables of its own; what was measured while that changed is
 // dropped.
 
+#include "../median.hpp"
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -43,12 +44,6 @@ struct cell_key {
 
 char const* text_of(distance cores) {
   return cores == distance::near ? "near" : cores == distance::far ? "far" : "unknown";
-}
-
-double median(std::vector<double> values) {
-  auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 std::string size_text(std::size_t bytes) {
@@ -114,7 +109,7 @@ std::map<cell_key, double> cells_of(measured_rounds const& all, std::size_t& dro
   for (auto const& [key, of_way] : ways) {
     double best = 0;
     for (auto const& [way, times] : of_way) {
-      double const middle = median(times);
+      double const middle = blink_bench::median(times);
       best = best == 0 ? middle : std::min(best, middle);
     }
     result[key] = best;

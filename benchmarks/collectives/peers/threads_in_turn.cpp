@@ -39,16 +39,11 @@ constexpr double most_near_hop = 100;  // nanoseconds
 /// Nanoseconds of calls, of the three ways of the ceiling and of blink.
 using call_times = std::array<std::vector<double>, 4>;
 
-[[nodiscard]] double median(std::vector<double> values) {
-  auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 void print(operation what, std::size_t bytes, char const* cores, call_times const& times) {
   if (times[0].size() < 5) return;
-  double const ceiling = std::min({median(times[0]), median(times[1]), median(times[2])});
-  double const ours = median(times[3]);
+  double const ceiling = std::min({blink_bench::median(times[0]), blink_bench::median(times[1]),
+                                   blink_bench::median(times[2])});
+  double const ours = blink_bench::median(times[3]);
   std::printf("| %s, %s | %zu | %zu | %.1f | %.1f | %.2f |\n",
               blink_bench::operation_names[static_cast<std::size_t>(what)].data(), cores, bytes,
               times[0].size(), ceiling * 1e-3, ours * 1e-3, ours / ceiling);
@@ -62,12 +57,7 @@ class comparison {
   /// On each rank.
   template <class Me>
   void measure(Me& me, std::size_t bytes) {
-    bool const has_blocks = what_ == operation::all_gather || what_ == operation::reduce_scatter ||
-                            what_ == operation::all_to_all;
-    peer_call call;
-    call.what = what_;
-    call.block = bytes / sizeof(float) / ranks;
-    call.count = has_blocks ? call.block * ranks : bytes / sizeof(float);
+    auto call = blink_bench::call_of(what_, bytes, ranks);
     blink_bench::page_buffer const input(blink_bench::input_count(call));
     blink_bench::page_buffer const output(blink_bench::output_count(call));
     call.input = input.data();
@@ -122,17 +112,16 @@ class comparison {
 };
 
 [[nodiscard]] std::vector<operation> read_operations(int count, char** texts) {
-  constexpr auto& names = blink_bench::operation_names;
   std::vector<operation> result;
   for (int k = 1; k < count; ++k) {
-    auto const* const name = std::find(names.begin(), names.end(), std::string_view(texts[k]));
-    if (name == names.end() || *name == "barrier") {
-      throw std::invalid_argument(std::string(texts[k]) + " is no operation with buffers");
-    }
-    result.push_back(static_cast<operation>(name - names.begin()));
+    result.push_back(blink_bench::operation_of(texts[k]));
+    if (result.back() != operation::barrier) continue;
+    throw std::invalid_argument("a barrier has no buffers, and no sizes");
   }
-  for (std::size_t k = 0; count == 1 && k + 1 < names.size(); ++k) {
-    result.push_back(static_cast<operation>(k));
+  if (count > 1) return result;
+  for (auto const& name : blink_bench::operation_names) {
+    auto const what = blink_bench::operation_of(name);
+    if (what != operation::barrier) result.push_back(what);
   }
   return result;
 }

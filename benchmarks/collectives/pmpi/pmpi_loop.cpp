@@ -5,6 +5,7 @@
 //
 //   pmpi_loop [LARGEST BYTES [SECONDS FOR EACH SIZE]]
 
+#include "../median.hpp"
 #include <mpi.h>
 
 #include <algorithm>
@@ -116,9 +117,7 @@ double median_of(one_kind const& kind, std::size_t elements, double seconds) {
   MPI_Allreduce(begins.data(), first.data(), rounds, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   MPI_Allreduce(ends.data(), last.data(), rounds, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   for (std::size_t k = 0; k < last.size(); ++k) last[k] -= first[k];
-  auto const middle = last.begin() + static_cast<std::ptrdiff_t>(last.size() / 2);
-  std::nth_element(last.begin(), middle, last.end());
-  return *middle;
+  return blink_bench::median(last);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <blink/collectives/transport.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/mpi/agree_on_options.hpp>
 #include <blink/transports/mpi/channel.hpp>
 #include <blink/transports/mpi/describe_stall.hpp>
 #include <blink/transports/mpi/link.hpp>
@@ -29,9 +30,7 @@
 #include <blink/transports/world_options.hpp>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <bit>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
@@ -96,7 +95,7 @@ class basic_mpi_session {
                              std::size_t least_lent = std::size_t{16} << 10)
       : options_(options),
         state_(new detail::mpi_state(mpi_channel(of_user), most_shown, least_lent)) {
-    agree_on_options();
+    agree_on_options(state_->channel, options_, most_shown, least_lent);
     begin();
   }
   basic_mpi_session(basic_mpi_session&&) noexcept = default;
@@ -316,53 +315,6 @@ class basic_mpi_session {
     options_ = spinning_no_longer_than_fits(options_, ranks_here());
     times_ = std::make_unique<mpi_times<Link>>(state_->channel, options_.waits.deadline);
     state_->notices.listen();
-  }
-  // What is wrong on this rank; it must not keep that from the others, who come to agree.
-  [[nodiscard]] std::string fault_of_options() const {
-    try {
-      validate(options_);
-      expects(options_.team_size == 1, "mpi_session: team_size is 1, one thread calls MPI");
-    } catch (precondition_error const& fault) {
-      return fault.what();
-    }
-    return {};
-  }
-  void agree_on_options() const {
-    struct option {
-      char const* name;
-      std::uint64_t value;
-    };
-    auto const bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
-    std::array const options{
-        option{"window", options_.window},
-        option{"slot_bytes", options_.slot_bytes},
-        option{"most_shown", state_->shown_with_two},
-        option{"least_lent", state_->least_lent},
-        option{"costs.chunk_seconds", bits(options_.costs.chunk_seconds)},
-        option{"costs.bytes_per_second", bits(options_.costs.bytes_per_second)},
-        option{"costs.latency_seconds", bits(options_.costs.latency_seconds)}};
-    // Equal if and only if the largest value and the largest complement belong together.
-    // Last, the largest rank with an option out of range, and 1; 0 if there is none.
-    std::array<std::uint64_t, 2 * options.size() + 1> mine{}, largest{};
-    for (std::size_t k = 0; k < options.size(); ++k) {
-      mine[2 * k] = options[k].value;
-      mine[2 * k + 1] = ~options[k].value;
-    }
-    auto const fault = fault_of_options();
-    if (!fault.empty()) mine.back() = static_cast<std::uint64_t>(rank()) + 1;
-    int const code = MPI_Allreduce(mine.data(), largest.data(), static_cast<int>(mine.size()),
-                                   MPI_UINT64_T, MPI_MAX, state_->channel.comm());
-    if (code != MPI_SUCCESS) throw error("MPI_Allreduce: " + mpi_error_text(code));
-    if (!fault.empty()) throw precondition_error(fault);
-    if (largest.back() != 0) {
-      throw precondition_error("mpi_session: an option is out of range on rank " +
-                               std::to_string(largest.back() - 1));
-    }
-    for (std::size_t k = 0; k < options.size(); ++k) {
-      if (largest[2 * k] == ~largest[2 * k + 1]) continue;
-      throw precondition_error(std::string("mpi_session: ") + options[k].name +
-                               " differs between ranks");
-    }
   }
   [[nodiscard]] int ranks_here() const {
     MPI_Comm here = MPI_COMM_NULL;

@@ -3,17 +3,15 @@
 
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/detail/process_mappings.hpp>
 #include <blink/transports/shared_segment.hpp>
 
-#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <bit>
-#include <cinttypes>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -60,50 +58,6 @@ class registered_memory {
  private:
   using address = std::uintptr_t;
 
-  /// Memory as the system has it mapped.
-  struct mapping {
-    address begin = 0, end = 0;
-    char rights[5] = {};
-    std::uint64_t offset = 0;
-    std::uint64_t file = 0;  // 0: none
-  };
-
-  /// Calls `use(mapping)` for each that has some of these bytes, by rising address, until it is false.
-  /// Returns: did it reach all of them, without a gap?
-  template <class Use>
-  [[nodiscard]] static bool for_each_mapping(address begin, address end, Use const& use) {
-    std::unique_ptr<std::FILE, int (*)(std::FILE*)> const file(std::fopen("/proc/self/maps", "r"),
-                                                               std::fclose);
-    if (!file) return false;
-    char line[512];
-    bool begins_line = true;
-    while (begin < end && std::fgets(line, sizeof line, file.get()) != nullptr) {
-      bool const is_first = begins_line;
-      begins_line = std::strchr(line, '\n') != nullptr;
-      if (!is_first) continue;  // the rest of a long name
-      mapping one;
-      constexpr auto* form = "%" SCNxPTR "-%" SCNxPTR " %4s %" SCNx64 " %*x:%*x %" SCNu64;
-      int const read =
-          std::sscanf(line, form, &one.begin, &one.end, one.rights, &one.offset, &one.file);
-      if (read != 5 || one.end <= begin) continue;
-      if (one.begin > begin || !use(one)) return false;
-      begin = one.end;
-    }
-    return begin >= end;
-  }
-
-  /// Has the stack of this thread some of these bytes?
-  [[nodiscard]] static bool is_of_stack(address begin, address end) {
-    pthread_attr_t known;
-    if (pthread_getattr_np(pthread_self(), &known) != 0) return false;
-    void* lowest = nullptr;
-    std::size_t bytes = 0;
-    pthread_attr_getstack(&known, &lowest, &bytes);
-    pthread_attr_destroy(&known);
-    auto const first = reinterpret_cast<address>(lowest);
-    return begin < first + bytes && first < end;
-  }
-
   /// So many bytes or up to an eighth more: blocks are used again for others of the same size.
   [[nodiscard]] static std::size_t reused_size(std::size_t bytes, std::size_t page) {
     std::size_t const step = std::bit_floor(bytes) / 8 < page ? page : std::bit_floor(bytes) / 8;
@@ -136,21 +90,22 @@ class registered_memory {
     address const begin = first / page * page;
     address const end = (first + count * element_bytes + page - 1) / page * page;
     if (end <= begin) refuse("more than an address can name");
-    if (is_of_stack(begin, end)) refuse("it is of this thread's stack");
+    if (detail::is_of_stack(begin, end)) refuse("it is of this thread's stack");
     if (segment_->addresses().overlaps(begin, end)) {
       refuse("some of its pages are registered, for it or what lies beside it");
     }
     if (segment_->contains(data, 1)) refuse("it is shared already");
     char const* why = nullptr;
-    bool const is_whole = for_each_mapping(begin, end, [&](mapping const& one) {
+    bool const is_whole = detail::for_each_mapping(begin, end, [&](detail::mapping const& one) {
       why = one.file != 0 || one.rights[3] != 'p' ? "it is of a file, or shared"
             : std::strncmp(one.rights, "rw-", 3) != 0
                 ? "it may not be read and written, or is executed"
                 : nullptr;
       return why == nullptr;
     });
-    if (!is_whole)
+    if (!is_whole) {
       refuse(why != nullptr ? why : "it is not all of this process, as /proc/self/maps has it");
+    }
 
     bytes_taken_ = reused_size(end - begin + page, page);
     taken_ = segment_->allocate(member_, bytes_taken_);
@@ -176,12 +131,13 @@ class registered_memory {
     segment_->addresses().remove(begin_);
     auto const file = segment_->file_number();
     address const offset = home_ - reinterpret_cast<address>(segment_->begin());
-    bool const is_ours = for_each_mapping(begin_, begin_ + bytes_, [&](mapping const& one) {
-      // Modulo 2^64: pages may be a part of a mapping, and the other way round.
-      return one.file == file && one.offset - one.begin == offset - begin_;
-    });
-    if (!is_ours)
-      return;  // or nobody can tell: they stay as they are, the shared memory is not used again
+    bool const is_ours =
+        detail::for_each_mapping(begin_, begin_ + bytes_, [&](detail::mapping const& one) {
+          // Modulo 2^64: pages may be a part of a mapping, and the other way round.
+          return one.file == file && one.offset - one.begin == offset - begin_;
+        });
+    // Or nobody can tell: they stay as they are, the shared memory is not used again.
+    if (!is_ours) return;
     auto* const to = reinterpret_cast<void*>(begin_);
     void* const own =
         mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -184,8 +184,9 @@ template <class T, transport Link>
 /// The output of a peer that gets a chunk's sum of two numbers in the same pass as the own one; else null.
 template <class T, transport Link>
 [[nodiscard]] T* twin_of_sum(Link const link, lane const& here, call_buffers<T> const& buffers) {
-  bool const has_one = here.out_count == 1 && here.out[0].way == passage::push;
-  if (buffers.writes != write_way::pairs || !has_one) return nullptr;
+  bool const has_both =
+      writes_output(here) && here.out_count == 1 && here.out[0].way == passage::push;
+  if (buffers.writes != write_way::pairs || !has_both) return nullptr;
   return static_cast<T*>(leaving<T>(link, here, here.out[0]));
 }
 

@@ -34,7 +34,8 @@ struct write_ways {
 /// `world_options::streaming_bytes` is less: what a rank has made itself it finds in its own cache.
 inline constexpr std::size_t kept_output_bytes = std::size_t{1} << 20;
 
-/// Outputs that no caches of a machine hold.
+/// Outputs of so many bytes are the quickest past the caches, near or far, if they are not copied out of slots: to try other ways made
+/// calls of 256 MiB among threads take 48 ms instead of 24 (`scripts/bench_peers --only threads`, a tenth of a second).
 inline constexpr std::size_t streamed_output_bytes = std::size_t{1} << 26;
 
 /// Over links that reach buffers, over slots in memory that ranks share, and over others, which hand what is sent to a
@@ -63,7 +64,7 @@ inline constexpr write_ways ways_to_write_over =
 /// Why measured: an all-reduce of 2 MiB among two threads on an AMD EPYC takes 46 us by pairs, 59 plain and 150 past
 /// the caches if the two cores share a third-level cache, and 900, 470 and 180 if they do not; of 512 KiB among two
 /// processes by slots 36 us where they do (plain), else 250 plain and 54 by `slots`; of 256 MiB 32 ms past the caches
-/// and 55 by `slots` where they do, else 200 and 39.
+/// and 55 by `slots` where they do, else 200 and 39 (a program that fixed the way, cores of an AMD EPYC).
 ///
 /// Time: O(kinds and sizes of the schedule's calls), a few.
 class write_search {

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/config.hpp>
+#include <blink/error.hpp>
+#include <blink/transports/mpi/channel.hpp>
+#include <blink/transports/world_options.hpp>
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace blink::inline BLINK_ABI {
+
+namespace detail {
+
+/// What is wrong on this rank; it must not keep that from the others, who come to agree.
+[[nodiscard]] inline std::string fault_of_options(world_options const& options) {
+  try {
+    validate(options);
+    expects(options.team_size == 1, "mpi_session: team_size is 1, one thread calls MPI");
+  } catch (precondition_error const& fault) {
+    return fault.what();
+  }
+  return {};
+}
+
+}  // namespace detail
+
+/// Compares the options that have to be equal on all ranks of a session. Collective over the channel's communicator.
+///
+/// Moves:  one all-reduce of 15 numbers.
+/// Throws: precondition_error on all ranks if an option is out of range on one, or not the same everywhere; error if the
+///         library refuses.
+inline void agree_on_options(mpi_channel const& channel, world_options const& options,
+                             std::size_t most_shown, std::size_t least_lent) {
+  struct option {
+    char const* name;
+    std::uint64_t value;
+  };
+  auto const bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
+  std::array const all{option{"window", options.window},
+                       option{"slot_bytes", options.slot_bytes},
+                       option{"most_shown", most_shown},
+                       option{"least_lent", least_lent},
+                       option{"costs.chunk_seconds", bits(options.costs.chunk_seconds)},
+                       option{"costs.bytes_per_second", bits(options.costs.bytes_per_second)},
+                       option{"costs.latency_seconds", bits(options.costs.latency_seconds)}};
+  // Equal if and only if the largest value and the largest complement belong together.
+  // Last, the largest rank with an option out of range, and 1; 0 if there is none.
+  std::array<std::uint64_t, 2 * all.size() + 1> mine{}, largest{};
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    mine[2 * k] = all[k].value;
+    mine[2 * k + 1] = ~all[k].value;
+  }
+  auto const fault = detail::fault_of_options(options);
+  if (!fault.empty()) mine.back() = static_cast<std::uint64_t>(channel.rank()) + 1;
+  int const code = MPI_Allreduce(mine.data(), largest.data(), static_cast<int>(mine.size()),
+                                 MPI_UINT64_T, MPI_MAX, channel.comm());
+  if (code != MPI_SUCCESS) throw error("MPI_Allreduce: " + mpi_error_text(code));
+  if (!fault.empty()) throw precondition_error(fault);
+  if (largest.back() != 0) {
+    throw precondition_error("mpi_session: an option is out of range on rank " +
+                             std::to_string(largest.back() - 1));
+  }
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    if (largest[2 * k] == ~largest[2 * k + 1]) continue;
+    throw precondition_error(std::string("mpi_session: ") + all[k].name + " differs between ranks");
+  }
+}
+
+}  // namespace blink::inline BLINK_ABI
