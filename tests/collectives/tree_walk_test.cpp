@@ -152,7 +152,6 @@ struct lending_link : blink_test::least_link {
   std::byte const* inbox(std::uint32_t, std::uint64_t) const {
     return reinterpret_cast<std::byte const*>(slot_);
   }
-  std::size_t most_lent_input() const { return 1 << 20; }
   void lend_to_send(std::uint32_t, blink::chunk_run const&, bool) const {}
   void lend_to_receive(std::uint32_t, blink::chunk_run const&, bool) const {}
   bool has_left(std::uint32_t, std::uint64_t) const { return false; }

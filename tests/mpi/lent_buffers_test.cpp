@@ -18,6 +18,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -68,7 +69,7 @@ class counting_link : public blink::mpi_link {
     mpi_link::lend_to_send(wire, run, lands);
   }
   void lend_to_receive(std::uint32_t wire, blink::chunk_run const& run, bool is_input) const {
-    ++receives;
+    if (run.first != nullptr) ++receives;
     mpi_link::lend_to_receive(wire, run, is_input);
   }
   static inline int sends = 0;
@@ -92,14 +93,40 @@ TEST(mpi_lent_buffers, are_those_of_large_messages) {
   int const others = ranks - 1;
   std::size_t const large = 1 << 18;
   // As leaf of the other trees and as root of the own one.
-  EXPECT_EQ(lent(collective::all_reduce, large, blink::sum{}), counts(2 * others, others));
-  EXPECT_EQ(lent(collective::reduce_scatter, large, blink::sum{}), counts(others, 0));
+  // As root it has one place that is free until there is a sum.
+  EXPECT_EQ(lent(collective::all_reduce, large, blink::sum{}), counts(2 * others, others + 1));
+  EXPECT_EQ(lent(collective::reduce_scatter, large, blink::sum{}), counts(others, 1));
   EXPECT_EQ(lent(collective::all_gather, large, blink::sum{}), counts(others, others));
   EXPECT_EQ(lent(collective::all_reduce, 1000, blink::sum{}), counts(0, 0));
-  // What is to be combined is sent from slots if it is larger than caches hold.
-  EXPECT_EQ(lent(collective::all_gather, std::size_t{1} << 21, blink::sum{}),
-            counts(others, others));
-  EXPECT_EQ(lent(collective::reduce_scatter, std::size_t{1} << 21, blink::sum{}), counts(0, 0));
+}
+
+TEST(mpi_lent_buffers, are_one_place_on_some_ranks_alone) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  for (std::uint32_t const window : {1U, 3U}) {
+    blink::world_options options;
+    options.window = window;
+    options.slot_bytes = slot_bytes;
+    blink::mpi_session me(MPI_COMM_WORLD, options, 0, slot_bytes / 4);
+    int const ranks = me.rank_count();
+    auto const star = blink::star_schedule(ranks);
+    for (int call = 0; call < 24; ++call) {
+      std::size_t const count = call % 5 == 4 ? 100 : 100000;  // 100 go through slots
+      std::vector<int> in(count);
+      std::vector<int> out(count, -1);
+      for (std::size_t k = 0; k < count; ++k) in[k] = static_cast<int>(k) + rank + call;
+      bool const in_place = (call >> rank & 1) != 0;
+      int const* const input = in.data();
+      int* const result = in_place ? in.data() : out.data();
+      blink::all_reduce(me, star, input, result, count, blink::sum{});
+      int const others = ranks * (ranks - 1) / 2 + ranks * call;
+      std::size_t wrong = 0;
+      for (std::size_t k = 0; k < count; ++k) {
+        if (result[k] != ranks * static_cast<int>(k) + others) ++wrong;
+      }
+      ASSERT_EQ(wrong, 0U) << "call " << call << ", window " << window;
+    }
+  }
 }
 
 /// Pages of its own: whoever touches them after the end crashes.
@@ -173,6 +200,43 @@ TEST(mpi_lent_buffers, belong_to_the_caller_again_after_a_failure) {
     EXPECT_TRUE(has_failed);
     EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(15));
   }
+}
+
+/// A sum whose first combination takes long on one rank.
+struct hanging_sum {
+  bool* hangs;
+  float operator()(float a, float b) const {
+    if (std::exchange(*hangs, false)) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    return a + b;
+  }
+};
+
+TEST(mpi_lent_buffers, whose_turn_it_is_does_not_hide_who_hangs) {
+  int rank = 0;
+  int ranks = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks < 3) GTEST_SKIP() << "needs three ranks";
+  blink::world_options options;
+  options.window = 1;
+  options.slot_bytes = std::size_t{1} << 18;
+  options.waits.deadline = std::chrono::milliseconds(500);
+  blink::mpi_session me(MPI_COMM_WORLD, options, 0, 1);
+  auto plan = blink::star_schedule(ranks);
+  for (auto& tree : plan.trees) tree.chunk_bytes = std::size_t{1} << 18;
+  plan.trees[1].chunk_bytes = std::size_t{1} << 14;
+  std::vector<float> const in(33000 * static_cast<std::size_t>(ranks), 1.0F);
+  std::vector<float> out(in.size());
+  bool hangs = rank == 2;
+  try {
+    blink::all_reduce(me, plan, in.data(), out.data(), in.size(), hanging_sum{&hangs});
+    ADD_FAILURE() << "nobody was told";
+  } catch (blink::collective_error const& told) {
+    if (rank != 2) {
+      EXPECT_EQ(told.peer, 2) << told.what();
+    }
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
 }
 
 TEST(mpi_lent_buffers, from_which_size_on_is_the_same_everywhere) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // All-reduce of an MPI library and blink's over its point-to-point messages, call by call in turn: whatever the cores are
-// to each other at a time, both meet it. usage: mpirun -n 2 mpi_in_turn_NAME [BYTES…]
+// to each other at a time, both meet it. usage: mpirun -n 2 mpi_in_turn_NAME [in_place] [BYTES…]
 //
 // A call is timed from the entry of the last rank to the return of the last one, on one host; inputs are rewritten before
 // every call, and results checked. Prints medians in microseconds and the median of the ratios of neighbouring calls.
@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -48,9 +49,10 @@ class call_times {
   std::vector<std::int64_t> own_;  // begin and end of each
 };
 
-void compare(blink::mpi_session& me, std::size_t bytes) {
+void compare(blink::mpi_session& me, bool in_place, std::size_t bytes) {
   std::size_t const count = std::max<std::size_t>(1, bytes / sizeof(float));
-  std::vector<float> input(count), output(count);
+  std::vector<float> output(count), input_of_its_own(in_place ? 0 : count);
+  auto& input = in_place ? output : input_of_its_own;
   auto& plan = me.prepare(blink::star_schedule(me.rank_count()));
   auto const calls = std::clamp<std::size_t>((std::size_t{1} << 26) / bytes, 20, 20000);
   call_times library, ours;
@@ -69,8 +71,8 @@ void compare(blink::mpi_session& me, std::size_t bytes) {
   };
   for (std::size_t call = 0; call < calls; ++call) {
     measure(library, [&] {
-      MPI_Allreduce(input.data(), output.data(), static_cast<int>(count), MPI_FLOAT, MPI_SUM,
-                    MPI_COMM_WORLD);
+      MPI_Allreduce(in_place ? MPI_IN_PLACE : input.data(), output.data(), static_cast<int>(count),
+                    MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     });
     measure(ours, [&] {
       float const* const in = input.data();
@@ -94,7 +96,8 @@ int main(int count, char** texts) {
     blink::mpi_session me(MPI_COMM_WORLD);
     blink_bench::bind_to_core(me.rank());
     std::vector<std::size_t> sizes;
-    for (int k = 1; k < count; ++k) {
+    bool const in_place = count > 1 && std::string_view(texts[1]) == "in_place";
+    for (int k = in_place ? 2 : 1; k < count; ++k) {
       sizes.push_back(std::strtoull(texts[k], nullptr, 10));
       if (sizes.back() > 0) continue;
       std::fprintf(stderr, "%s: %s is no number of bytes\n", texts[0], texts[k]);
@@ -106,7 +109,7 @@ int main(int count, char** texts) {
     if (me.rank() == 0) {
       std::printf("| bytes | " BLINK_MPI_NAME " | blink | ratio |\n| --- | --- | --- | --- |\n");
     }
-    for (std::size_t const bytes : sizes) compare(me, bytes);
+    for (std::size_t const bytes : sizes) compare(me, in_place, bytes);
   }
   MPI_Finalize();
   return 0;

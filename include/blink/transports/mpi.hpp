@@ -52,7 +52,7 @@ namespace blink::inline BLINK_ABI {
 /// chunks, most of which need no slot.
 [[nodiscard]] inline world_options mpi_options() {
   world_options result;
-  result.slot_bytes = std::size_t{1} << 20;
+  result.slot_bytes = std::size_t{4} << 20;
   result.costs.chunk_seconds = 1e-4;
   return result;
 }
@@ -196,6 +196,9 @@ class basic_mpi_session {
         if (auto const result = wait.after_none(); result != status::ok) return result;
       }
     }
+    // Who had waited for this rank in vain has said so before it took back what it lent: what was read since is nothing.
+    if (!shows_) state_->notices.look();
+    if (state_->notices.has_failed(state_->notices.call())) return status::aborted;
     return wait.after_progress();
   }
   void rest() {}  // a failure takes lent buffers back before it ends the call
@@ -295,7 +298,8 @@ class basic_mpi_session {
   struct prepared_wires {
     prepared_wires(detail::mpi_state& state, schedule const& source, wire_layout const& layout,
                    pipeline_costs const& costs, int first_tag)
-        : plan(source, layout, costs), wires(state.channel, state.notices, plan, first_tag) {}
+        : plan(source, layout, costs),
+          wires(state.channel, state.notices, plan, first_tag, state.is_one_host) {}
     prepared_schedule plan;
     mpi_wires wires;
   };
@@ -312,7 +316,9 @@ class basic_mpi_session {
   }
 
   void begin() {
-    options_ = spinning_no_longer_than_fits(options_, ranks_here());
+    int const here = ranks_here();
+    state_->is_one_host = here == rank_count();
+    options_ = spinning_no_longer_than_fits(options_, here);
     times_ = std::make_unique<mpi_times<Link>>(state_->channel, options_.waits.deadline);
     state_->notices.listen();
   }

@@ -10,6 +10,7 @@
 #include <blink/collectives/reducer.hpp>
 #include <blink/collectives/thread_group.hpp>
 #include <blink/collectives/transport.hpp>
+#include <blink/collectives/zero_copy.hpp>
 #include <blink/config.hpp>
 
 #include <cstddef>
@@ -164,21 +165,25 @@ void scatter_piece(Link const link, lane const& here, call_buffers<T> const& buf
 }
 
 /// Where the sum of a chunk is made if that may be in the own output or, without one, where it goes to the only peer; else null.
-/// An input may lie there, too: it has to be read before, which is so with two sources of plain numbers alone.
+/// A source may lie there, too: it has to be read before, which is so with two of plain numbers alone.
 template <class T, transport Link>
 [[nodiscard]] T* place_for_sum(Link const link, lane const& here, call_buffers<T> const& buffers,
                                std::uint32_t sources) {
-  bool const may_be_input = sources == 2 && std::is_scalar_v<T>;
+  bool const may_be_source = sources == 2 && std::is_scalar_v<T>;
   if (!writes_output(here)) {
     bool const has_one = here.out_count == 1 && writes(here.out[0]);
-    if (!has_one || !may_be_input || streams_message(here.out[0], buffers)) return nullptr;
+    if (!has_one || !may_be_source || streams_message(here.out[0], buffers)) return nullptr;
     return static_cast<T*>(leaving<T>(link, here, here.out[0]));
   }
   if (streams_output(here, buffers)) return nullptr;
-  T* const to = buffers.output + here.output_begin;
-  bool const is_input = buffers.input + here.input_begin == to;
-  if (is_input && !may_be_input) return nullptr;
-  return to + chunk_offset(here);
+  T* const to = buffers.output + here.output_begin + chunk_offset(here);
+  bool is_source = here.reads_input && input_of_chunk(link, here, buffers).data == to;
+  if constexpr (zero_copy_transport<Link>) {
+    for (std::uint32_t k = 0; k < here.in_count; ++k) {
+      is_source = is_source || arriving<T>(link, here, here.in[k]) == to;
+    }
+  }
+  return is_source && !may_be_source ? nullptr : to;
 }
 
 /// The output of a peer that gets a chunk's sum of two numbers in the same pass as the own one; else null.

@@ -85,12 +85,12 @@ struct steps_of_session {
       });
       result = me.enter(call.plan, record);
       if constexpr (showing_session<Me>) call.shows = me.shows_inputs();
-      for (std::size_t k = 0; k < call.lane_count(); ++k) {
-        set_lane(call, call.lanes.first[k], result);
-      }
-      if (call.types.order == order_promise::any) {
-        guarded(call, &give_up, [&] { give_memory_for_sums(call); });
-      }
+      guarded(call, &give_up, [&] {  // memory may be short
+        for (std::size_t k = 0; k < call.lane_count(); ++k) {
+          set_lane(call, call.lanes.first[k], result);
+        }
+        if (call.types.order == order_promise::any) give_memory_for_sums(call);
+      });
     }
     if constexpr (showing_session<Me>) call.shows = me.group().from_leader(call.shows);
     bool const begins = me.group().from_leader(result == status::ok);

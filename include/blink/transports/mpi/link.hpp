@@ -54,6 +54,7 @@ struct mpi_state {
   std::size_t least_lent;  // bytes of the smallest message that leaves from and arrives in buffers
   std::array<std::size_t, 2> shown_at_most;  // bytes, where trees take one step, and two
   mpi_notices notices;
+  bool is_one_host = false;  // of all ranks
   std::atomic<void const*> holder = nullptr;
 };
 
@@ -97,11 +98,6 @@ class mpi_link {
   }
 
   [[nodiscard]] std::size_t least_lent() const { return state_->least_lent; }
-  /// What the caches do not hold a core fetches ahead when it makes a copy; within a host the libraries' own copy, in
-  /// the system, does not: sums of 32 MiB took 1.1 to 1.4 times as long without a slot where cores share a cache, and as
-  /// long or three quarters of it where they do not. What is only copied takes half as long without where they do not
-  /// (`scripts/bench_peers` with another number here).
-  [[nodiscard]] static std::size_t most_lent_input() { return std::size_t{4} << 20; }
   void lend_to_send(std::uint32_t wire, chunk_run const& run, bool lands) const {
     wires_->lend_to_send(wire, run, lands);
   }

@@ -136,6 +136,12 @@ class mpi_notices {
     if (since == 0) has_asked_ = false;
   }
 
+  /// For longer than any copy of a chunk takes?
+  [[nodiscard]] bool waits_long() const {
+    constexpr std::uint64_t nanoseconds = 20'000'000;
+    return waits_since_ != 0 && host_patience::now() - waits_since_ > nanoseconds;
+  }
+
   /// Asks all others where they stand, once while this rank waits. A rank answers while it waits, as it
   /// looks for notes then. Returns: has it asked now?
   bool ask() {

@@ -5,6 +5,7 @@
 #include <blink/collectives/zero_copy.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/memory_source.hpp>
 #include <blink/transports/mpi/channel.hpp>
 #include <blink/transports/mpi/notices.hpp>
 #include <blink/transports/prepared_schedule.hpp>
@@ -19,26 +20,32 @@
 namespace blink::inline BLINK_ABI {
 
 /// The wires of one rank along one schedule as MPI messages with credits: for every slot of a wire
-/// its receiver has posted a receive before the sender may use it, so that no message is unexpected
-/// and memory stays bounded.
+/// its receiver has posted a receive before the sender may use it, so that no message that passes through slots is
+/// unexpected, and memory stays bounded.
 ///
 /// Messages may leave from buffers that the caller lends, and arrive in them: those have a tag of their own, as
-/// receives into slots wait for messages of calls to come. They are received within the window, too.
+/// receives into slots wait for messages of calls to come. No more are under way than the window, and a library may have
+/// to keep them until their turn comes (`is_its_turn`). Where a receiver
+/// has no buffer for them they arrive in slots of their own, as the others are those receives' by then; within one host
+/// in one slot, which caches keep.
 ///
 /// A credit is a message in the other direction that says how far the receiver has come. It is sent
 /// for each half window that was taken; a peer that has entered a later call has taken everything
 /// of the calls before, so calls of few chunks need none.
 class mpi_wires {
  public:
-  /// Tags used from `first_tag` on: data and credits for each phase of each tree, and what arrives in buffers.
+  /// Tags used from `first_tag` on: data, credits and what lands, for each phase of each tree.
   [[nodiscard]] static int tag_count(prepared_schedule const& plan) {
     return tags_of_tree * static_cast<int>(plan.source().trees.size());
   }
 
-  mpi_wires(mpi_channel& channel, mpi_notices& notices, prepared_schedule& plan, int first_tag)
+  /// is_one_host: are all ranks on one, where the library copies what is sent when its receive is posted?
+  mpi_wires(mpi_channel& channel, mpi_notices& notices, prepared_schedule& plan, int first_tag,
+            bool is_one_host)
       : channel_(&channel), notices_(&notices), plan_(&plan), first_tag_(first_tag) {
     auto const& tables = plan.tables();
     window_ = tables.layout().window;
+    landing_window_ = is_one_host ? 1 : window_;
     slot_bytes_ = tables.layout().slot_bytes;
     batch_ = std::max<std::uint64_t>(1, window_ / 2);
     of_wire_.assign(tables.wire_count(), nullptr);
@@ -53,7 +60,7 @@ class mpi_wires {
       end.tag = first_tag + tags_of_tree * static_cast<int>(place.tree) + (place.is_reduce ? 0 : 1);
       end.requests.assign(window_, MPI_REQUEST_NULL);
       end.credits.resize(from.sends ? 1 : 2 * window_);
-      if (!from.sends && !place.is_reduce) end.landings.assign(window_, MPI_REQUEST_NULL);
+      if (!from.sends) end.landings.assign(window_, MPI_REQUEST_NULL);
       of_wire_[from.wire] = &end;
       if (!is_known(from.peer)) neighbours_.push_back(from.peer);
     }
@@ -62,7 +69,19 @@ class mpi_wires {
       auto const& place = tables.places()[end.table->wire];
       if (end.table->sends && place.is_reduce) up[place.tree] = &end;
     }
-    for (auto& end : ends_) end.up = up[tables.places()[end.table->wire].tree];
+    for (auto& end : ends_) {
+      auto const& place = tables.places()[end.table->wire];
+      end.up = up[place.tree];
+      if (end.table->sends) continue;
+      for (auto& other : ends_) {
+        if (other.table->peer != end.table->peer) continue;
+        bool const is_combined = tables.places()[other.table->wire].is_reduce;
+        if (other.table->sends && other.table->sender_is_source) end.first_go.push_back(&other);
+        if (!other.table->sends && is_combined && !place.is_reduce) {
+          end.first_come.push_back(&other);
+        }
+      }
+    }
     constexpr int few = 16;
     if (channel.rank_count() <= few) {  // then everyone learns from everyone what is called
       neighbours_.clear();
@@ -82,6 +101,7 @@ class mpi_wires {
 
   /// Before the first message of a call.
   void begin_call() {
+    to_land_.clear();
     for (auto& end : ends_) {
       // Messages of the call before that arrived in a buffer have used no slots.
       if (end.lands && !end.table->sends) end.skipped += end.table->first - end.call_first;
@@ -113,6 +133,7 @@ class mpi_wires {
   /// Where a message is made, or has arrived.
   [[nodiscard]] std::byte* place(std::uint32_t wire, std::uint64_t message) const {
     auto const& end = *of_wire_[wire];
+    if (end.lands && !end.table->sends) return landing_place(end, message);
     return end.run.first == nullptr ? slot(end, message) : chunk(end.run, message);
   }
   void post(std::uint32_t wire, std::uint64_t message, std::size_t bytes) {
@@ -125,7 +146,10 @@ class mpi_wires {
     auto& end = *of_wire_[wire];
     if (message < end.arrived) return true;
     give_credit(end);  // one that could not be sent before
-    if (end.lands) await_landings(end);
+    if (end.lands) {
+      await_first_landings();
+      await_landings(end);  // those whose turn it was not
+    }
     // Messages match in the order in which they were sent.
     std::uint64_t const awaited = end.lands ? end.landing : end.taken + window_;
     while (message >= end.arrived && end.arrived < awaited &&
@@ -139,6 +163,7 @@ class mpi_wires {
     for (; end.taken <= message; ++end.taken) {
       if (!end.lands) await(end, end.taken + window_);
     }
+    if (end.lands) await_landings(end);
     give_credit(end);
   }
   [[nodiscard]] bool was_taken(std::uint32_t wire, std::uint64_t message) {
@@ -159,7 +184,11 @@ class mpi_wires {
     end.lands = true;
     end.lands_in_input = is_input && end.up != nullptr;
     end.landing = run.message;
-    await_landings(end);
+    if (run.first == nullptr && end.landing_slots.size() == 0) {
+      end.landing_slots = {memory_source{}, landing_window_ * slot_bytes_};
+    }
+    to_land_.push_back(&end);
+    if (end.first_come.empty() && end.first_go.empty()) await_landings(end);
   }
   [[nodiscard]] bool has_left(std::uint32_t wire, std::uint64_t message) {
     auto& end = *of_wire_[wire];
@@ -172,9 +201,13 @@ class mpi_wires {
   [[nodiscard]] bool take_buffers_back() {
     bool result = true;
     for (auto& end : ends_) {
-      if (end.run.first == nullptr) continue;
+      bool const is_lent = end.table->sends ? end.run.first != nullptr : end.lands;
+      if (!is_lent) continue;
       bool const is_free = end.table->sends ? are_done(end.requests) : is_taken_back(end);
-      if (is_free) end.run = {};
+      if (is_free) {
+        end.run = {};
+        end.lands = false;
+      }
       result = is_free && result;
     }
     return result;
@@ -224,20 +257,24 @@ class mpi_wires {
     std::vector<credit> credits;        // senders receive one at a time, receivers send several
 
     // Buffers that are lent for the present call.
-    chunk_run run{};                    // null: slots
-    bool lands = false;                 // at the receiving end its messages arrive in a buffer
-    bool lands_in_input = false;        // receivers: which this rank sends along `up`
-    bool is_withdrawn = false;          // receivers: after a failure
-    wire_state* up = nullptr;           // of the same tree
-    std::uint64_t posted = 0;           // senders
-    std::uint64_t landing = 0;          // receivers: from this message on no buffer waits yet
-    std::uint64_t skipped = 0;          // receivers: messages that came in buffers and not in slots
+    chunk_run run{};              // null: slots
+    bool lands = false;           // its messages have the tag of those that may arrive in a buffer
+    bool lands_in_input = false;  // receivers: which this rank sends along `up`
+    memory_block landing_slots;   // receivers: where there may be no buffer for what lands
+    bool is_withdrawn = false;    // receivers: after a failure
+    wire_state* up = nullptr;     // of the same tree
+    std::uint64_t posted = 0;     // senders
+    std::uint64_t landing = 0;    // receivers: from this message on no buffer waits yet
+    std::uint64_t skipped = 0;    // receivers: messages that came in buffers and not in slots
     std::vector<MPI_Request> landings;  // receivers, by message
+    // Receivers, from and to the same peer:
+    std::vector<wire_state*> first_come;  // of results: what is combined
+    std::vector<wire_state*> first_go;    // what may need nothing of others
   };
 
-  static constexpr int tags_of_tree = 5;
-  static constexpr int landing_tag = 3;  // from the tag of the second phase
+  static constexpr int tags_of_tree = 6;
   static constexpr int credit_tags = 2;  // from the tag of a wire to that of its credits
+  static constexpr int landing_tag = 4;  // and to that of what lands
 
   [[nodiscard]] bool is_known(int peer) const {
     return std::find(neighbours_.begin(), neighbours_.end(), peer) != neighbours_.end();
@@ -247,6 +284,10 @@ class mpi_wires {
   }
   [[nodiscard]] std::byte* slot(wire_state const& end, std::uint64_t message) const {
     return end.slots + (message - end.skipped) % window_ * slot_bytes_;
+  }
+  [[nodiscard]] std::byte* landing_place(wire_state const& end, std::uint64_t message) const {
+    if (end.run.first != nullptr) return chunk(end.run, message);
+    return end.landing_slots.data() + message % landing_window_ * slot_bytes_;
   }
   [[nodiscard]] MPI_Request& request_of(wire_state& end, std::uint64_t message) {
     return end.lands ? end.landings[message % window_]
@@ -261,24 +302,53 @@ class mpi_wires {
     channel_->receive(slot(end, message), slot_bytes_, end.table->peer, end.tag,
                       request_of(end, message));
   }
+  // All for which nothing waits yet: a lane asks for one of its wires at a time.
+  void await_first_landings() {
+    std::erase_if(to_land_, [&](wire_state* end) {
+      await_landings(*end);
+      return end->landing > end->run.message;
+    });
+  }
   // Whatever may come before this rank has taken something: at most a window.
   void await_landings(wire_state& end) {
     auto const& run = end.run;
-    auto const last = run.message + (run.bytes + run.chunk - 1) / run.chunk;
-    for (; end.landing < std::min(last, end.taken + window_); ++end.landing) {
+    auto const last = run.message + chunks_of(run);
+    auto const window = run.first == nullptr ? landing_window_ : window_;
+    for (; end.landing < std::min(last, end.taken + window); ++end.landing) {
       auto const index = end.landing - run.message;
+      if (!is_its_turn(end, index + 1)) return;
       if (end.lands_in_input && !has_left_input(*end.up, end.up->call_first + index)) return;
       auto const before = index * run.chunk;
-      channel_->receive(chunk(run, end.landing), std::min(run.chunk, run.bytes - before),
+      channel_->receive(landing_place(end, end.landing), std::min(run.chunk, run.bytes - before),
                         end.table->peer, end.tag + landing_tag, request_of(end, end.landing));
     }
+  }
+  [[nodiscard]] static std::uint64_t chunks_of(chunk_run const& run) {
+    return (run.bytes + run.chunk - 1) / run.chunk;
+  }
+  // Within a host libraries copy what a receive waits for while they are asked for something else, and peers wait meanwhile.
+  // So nothing is copied before this rank has sent what it can, nor a larger part of what it only copies than of what it
+  // combines and they wait for; but whoever hangs is to be found by what lanes wait for, so no turns are kept by then.
+  [[nodiscard]] bool is_its_turn(wire_state const& end, std::uint64_t chunks) const {
+    if (notices_->waits_long()) return true;
+    bool const has_sent = std::all_of(end.first_go.begin(), end.first_go.end(), [](auto* other) {
+      bool const needs_nothing =
+          other->run.first != nullptr && other->table->way == passage::from_input;
+      return !needs_nothing || other->posted > other->call_first;
+    });
+    return has_sent &&
+           std::all_of(end.first_come.begin(), end.first_come.end(), [&](auto const* other) {
+             if (!other->lands || other->run.chunk == 0) return true;
+             auto const needed = chunks * chunks_of(other->run) / chunks_of(end.run);
+             return other->taken >= other->run.message + needed;
+           });
   }
   [[nodiscard]] bool has_left_input(wire_state& up, std::uint64_t message) {
     if (up.posted <= message) return false;
     bool const is_later = up.posted > message + window_;  // its request serves another one
     return up.run.first == nullptr || is_later || channel_->is_done(up.requests[message % window_]);
   }
-  // Receives into a buffer, and afterwards into slots, for which nothing comes any more otherwise.
+  // Receives what lands no more, but a window of it into slots, for which nothing comes any more otherwise.
   [[nodiscard]] bool is_taken_back(wire_state& end) {
     if (!std::exchange(end.is_withdrawn, true)) {
       for (auto& request : end.requests) channel_->cancel(request);
@@ -320,10 +390,12 @@ class mpi_wires {
   prepared_schedule* plan_;
   int first_tag_;
   std::uint64_t window_ = 0;
+  std::uint64_t landing_window_ = 0;  // landing slots of a wire: fewer stay in caches
   std::uint64_t batch_ = 1;
   std::size_t slot_bytes_ = 0;
   std::vector<wire_state> ends_;
   std::vector<wire_state*> of_wire_;
+  std::vector<wire_state*> to_land_;  // in this call, and no receive waits yet
   std::vector<int> neighbours_;
 };
 
