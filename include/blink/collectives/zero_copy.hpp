@@ -23,6 +23,13 @@ struct chunk_run {
   std::size_t chunk = 0;       ///< bytes of each but the last
   std::size_t bytes = 0;       ///< of all
   std::uint64_t message = 0;   ///< number of the first chunk's message
+
+  [[nodiscard]] std::byte* place(std::uint64_t of_message) const {
+    return first + (of_message - message) * stride;
+  }
+  [[nodiscard]] std::uint64_t chunks() const {
+    return chunk == 0 ? 0 : (bytes + chunk - 1) / chunk;
+  }
 };
 
 /// A transport to which buffers can be lent for a call.

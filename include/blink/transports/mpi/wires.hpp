@@ -5,9 +5,9 @@
 #include <blink/collectives/zero_copy.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
-#include <blink/transports/memory_source.hpp>
 #include <blink/transports/mpi/channel.hpp>
 #include <blink/transports/mpi/notices.hpp>
+#include <blink/transports/mpi/wire_state.hpp>
 #include <blink/transports/prepared_schedule.hpp>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace blink::inline BLINK_ABI {
 ///
 /// Messages may leave from buffers that the caller lends, and arrive in them: those have a tag of their own, as
 /// receives into slots wait for messages of calls to come. No more are under way than the window, and a library may have
-/// to keep them until their turn comes (`is_its_turn`). Where a receiver
+/// to keep them until their turn comes (`mpi_wire_state::is_its_turn`). Where a receiver
 /// has no buffer for them they arrive in slots of their own, as the others are those receives' by then; within one host
 /// in one slot, which caches keep.
 ///
@@ -56,6 +56,7 @@ class mpi_wires {
       auto const& place = tables.places()[from.wire];
       auto& end = ends_[k];
       end.table = &from;
+      end.place = &place;
       end.slots = tables.wires()[from.wire].slots;
       end.tag = first_tag + tags_of_tree * static_cast<int>(place.tree) + (place.is_reduce ? 0 : 1);
       end.requests.assign(window_, MPI_REQUEST_NULL);
@@ -64,23 +65,8 @@ class mpi_wires {
       of_wire_[from.wire] = &end;
       if (!is_known(from.peer)) neighbours_.push_back(from.peer);
     }
-    std::vector<wire_state*> up(plan.source().trees.size(), nullptr);
     for (auto& end : ends_) {
-      auto const& place = tables.places()[end.table->wire];
-      if (end.table->sends && place.is_reduce) up[place.tree] = &end;
-    }
-    for (auto& end : ends_) {
-      auto const& place = tables.places()[end.table->wire];
-      end.up = up[place.tree];
-      if (end.table->sends) continue;
-      for (auto& other : ends_) {
-        if (other.table->peer != end.table->peer) continue;
-        bool const is_combined = tables.places()[other.table->wire].is_reduce;
-        if (other.table->sends && other.table->sender_is_source) end.first_go.push_back(&other);
-        if (!other.table->sends && is_combined && !place.is_reduce) {
-          end.first_come.push_back(&other);
-        }
-      }
+      for (auto& other : ends_) end.meet(other);
     }
     constexpr int few = 16;
     if (channel.rank_count() <= few) {  // then everyone learns from everyone what is called
@@ -134,7 +120,7 @@ class mpi_wires {
   [[nodiscard]] std::byte* place(std::uint32_t wire, std::uint64_t message) const {
     auto const& end = *of_wire_[wire];
     if (end.lands && !end.table->sends) return landing_place(end, message);
-    return end.run.first == nullptr ? slot(end, message) : chunk(end.run, message);
+    return end.run.first == nullptr ? slot(end, message) : end.run.place(message);
   }
   void post(std::uint32_t wire, std::uint64_t message, std::size_t bytes) {
     auto& end = *of_wire_[wire];
@@ -239,38 +225,7 @@ class mpi_wires {
   }
 
  private:
-  struct credit {
-    std::uint64_t taken = 0;
-    MPI_Request request = MPI_REQUEST_NULL;
-  };
-  struct wire_state {
-    wire_end const* table = nullptr;
-    std::byte* slots = nullptr;
-    int tag = 0;
-    bool is_open = false;
-    std::uint64_t call_first = 0;       // of the present call
-    std::uint64_t taken = 0;            // the sender knows of, or the receiver has
-    std::uint64_t arrived = 0;          // receivers
-    std::uint64_t credited = 0;         // receivers: what the last credit said
-    std::uint64_t credits_sent = 0;     // receivers
-    std::vector<MPI_Request> requests;  // by slot
-    std::vector<credit> credits;        // senders receive one at a time, receivers send several
-
-    // Buffers that are lent for the present call.
-    chunk_run run{};              // null: slots
-    bool lands = false;           // its messages have the tag of those that may arrive in a buffer
-    bool lands_in_input = false;  // receivers: which this rank sends along `up`
-    memory_block landing_slots;   // receivers: where there may be no buffer for what lands
-    bool is_withdrawn = false;    // receivers: after a failure
-    wire_state* up = nullptr;     // of the same tree
-    std::uint64_t posted = 0;     // senders
-    std::uint64_t landing = 0;    // receivers: from this message on no buffer waits yet
-    std::uint64_t skipped = 0;    // receivers: messages that came in buffers and not in slots
-    std::vector<MPI_Request> landings;  // receivers, by message
-    // Receivers, from and to the same peer:
-    std::vector<wire_state*> first_come;  // of results: what is combined
-    std::vector<wire_state*> first_go;    // what may need nothing of others
-  };
+  using wire_state = mpi_wire_state;
 
   static constexpr int tags_of_tree = 6;
   static constexpr int credit_tags = 2;  // from the tag of a wire to that of its credits
@@ -279,14 +234,11 @@ class mpi_wires {
   [[nodiscard]] bool is_known(int peer) const {
     return std::find(neighbours_.begin(), neighbours_.end(), peer) != neighbours_.end();
   }
-  [[nodiscard]] static std::byte* chunk(chunk_run const& run, std::uint64_t message) {
-    return run.first + (message - run.message) * run.stride;
-  }
   [[nodiscard]] std::byte* slot(wire_state const& end, std::uint64_t message) const {
     return end.slots + (message - end.skipped) % window_ * slot_bytes_;
   }
   [[nodiscard]] std::byte* landing_place(wire_state const& end, std::uint64_t message) const {
-    if (end.run.first != nullptr) return chunk(end.run, message);
+    if (end.run.first != nullptr) return end.run.place(message);
     return end.landing_slots.data() + message % landing_window_ * slot_bytes_;
   }
   [[nodiscard]] MPI_Request& request_of(wire_state& end, std::uint64_t message) {
@@ -309,39 +261,20 @@ class mpi_wires {
       return end->landing > end->run.message;
     });
   }
-  // Whatever may come before this rank has taken something: at most a window.
+  // Whatever may come before this rank has taken something: at most a window. Whoever hangs is to be found by what lanes
+  // wait for, so no turns are kept by then.
   void await_landings(wire_state& end) {
     auto const& run = end.run;
-    auto const last = run.message + chunks_of(run);
+    auto const last = run.message + run.chunks();
     auto const window = run.first == nullptr ? landing_window_ : window_;
     for (; end.landing < std::min(last, end.taken + window); ++end.landing) {
       auto const index = end.landing - run.message;
-      if (!is_its_turn(end, index + 1)) return;
+      if (!end.is_its_turn(index + 1) && !notices_->waits_long()) return;
       if (end.lands_in_input && !has_left_input(*end.up, end.up->call_first + index)) return;
       auto const before = index * run.chunk;
       channel_->receive(landing_place(end, end.landing), std::min(run.chunk, run.bytes - before),
                         end.table->peer, end.tag + landing_tag, request_of(end, end.landing));
     }
-  }
-  [[nodiscard]] static std::uint64_t chunks_of(chunk_run const& run) {
-    return (run.bytes + run.chunk - 1) / run.chunk;
-  }
-  // Within a host libraries copy what a receive waits for while they are asked for something else, and peers wait meanwhile.
-  // So nothing is copied before this rank has sent what it can, nor a larger part of what it only copies than of what it
-  // combines and they wait for; but whoever hangs is to be found by what lanes wait for, so no turns are kept by then.
-  [[nodiscard]] bool is_its_turn(wire_state const& end, std::uint64_t chunks) const {
-    if (notices_->waits_long()) return true;
-    bool const has_sent = std::all_of(end.first_go.begin(), end.first_go.end(), [](auto* other) {
-      bool const needs_nothing =
-          other->run.first != nullptr && other->table->way == passage::from_input;
-      return !needs_nothing || other->posted > other->call_first;
-    });
-    return has_sent &&
-           std::all_of(end.first_come.begin(), end.first_come.end(), [&](auto const* other) {
-             if (!other->lands || other->run.chunk == 0) return true;
-             auto const needed = chunks * chunks_of(other->run) / chunks_of(end.run);
-             return other->taken >= other->run.message + needed;
-           });
   }
   [[nodiscard]] bool has_left_input(wire_state& up, std::uint64_t message) {
     if (up.posted <= message) return false;
