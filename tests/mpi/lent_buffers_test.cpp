@@ -101,13 +101,12 @@ TEST(mpi_lent_buffers, are_those_of_large_messages) {
 }
 
 TEST(mpi_lent_buffers, are_one_place_on_some_ranks_alone) {
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   for (std::uint32_t const window : {1U, 3U}) {
     blink::world_options options;
     options.window = window;
     options.slot_bytes = slot_bytes;
     blink::mpi_session me(MPI_COMM_WORLD, options, 0, slot_bytes / 4);
+    int const rank = me.rank();
     int const ranks = me.rank_count();
     auto const star = blink::star_schedule(ranks);
     for (int call = 0; call < 24; ++call) {
@@ -212,16 +211,14 @@ struct hanging_sum {
 };
 
 TEST(mpi_lent_buffers, whose_turn_it_is_does_not_hide_who_hangs) {
-  int rank = 0;
-  int ranks = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (ranks < 3) GTEST_SKIP() << "needs three ranks";
   blink::world_options options;
   options.window = 1;
   options.slot_bytes = std::size_t{1} << 18;
   options.waits.deadline = std::chrono::milliseconds(500);
   blink::mpi_session me(MPI_COMM_WORLD, options, 0, 1);
+  int const rank = me.rank();
+  int const ranks = me.rank_count();
+  if (ranks < 3) GTEST_SKIP() << "needs three ranks";
   auto plan = blink::star_schedule(ranks);
   for (auto& tree : plan.trees) tree.chunk_bytes = std::size_t{1} << 18;
   plan.trees[1].chunk_bytes = std::size_t{1} << 14;

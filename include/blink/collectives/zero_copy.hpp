@@ -55,7 +55,8 @@ concept zero_copy_transport =
 
 /// Lends the buffers of a call to the wires of a lane whose call fields are set, where a chunk lies in one as it
 /// is sent, or is to lie there as it arrives. Elements that a root combines arrive where their sum is to be, which is
-/// memory less that passes its caches: over Open MPI all-reduces of 4 MiB by hand took 0.8 times as long so.
+/// memory less that passes its caches: over Open MPI all-reduces of 4 MiB take 0.68 to 0.74 times as long as the library's
+/// own so and 0.85 to 0.95 times in place, where they need slots (`mpi_in_turn_openmpi`, and with `in_place`).
 ///
 /// reduces:         does the call combine?
 /// changes_results: are results changed on this rank, so that they are not what it hands on?

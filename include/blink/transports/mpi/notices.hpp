@@ -136,7 +136,7 @@ class mpi_notices {
     if (since == 0) has_asked_ = false;
   }
 
-  /// For longer than any copy of a chunk takes?
+  /// Has this rank waited for longer than a copy of a chunk takes: for 20 ms?
   [[nodiscard]] bool waits_long() const {
     constexpr std::uint64_t nanoseconds = 20'000'000;
     return waits_since_ != 0 && host_patience::now() - waits_since_ > nanoseconds;

@@ -25,9 +25,9 @@ namespace blink::inline BLINK_ABI {
 ///
 /// Messages may leave from buffers that the caller lends, and arrive in them: those have a tag of their own, as
 /// receives into slots wait for messages of calls to come. No more are under way than the window, and a library may have
-/// to keep them until their turn comes (`mpi_wire_state::is_its_turn`). Where a receiver
-/// has no buffer for them they arrive in slots of their own, as the others are those receives' by then; within one host
-/// in one slot, which caches keep.
+/// to keep them until their turn comes (`mpi_wire_state::is_its_turn`). Where a receiver has no buffer for them they
+/// arrive in slots of their own, as the others are those receives' by then; within one host in one slot, which caches
+/// keep.
 ///
 /// A credit is a message in the other direction that says how far the receiver has come. It is sent
 /// for each half window that was taken; a peer that has entered a later call has taken everything
