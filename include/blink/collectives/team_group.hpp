@@ -8,31 +8,46 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
+#include <vector>
 
 namespace blink::inline BLINK_ABI {
 
 /// What the threads of one team share. It outlives every `team_group` that refers to it.
 ///
-/// Its barrier is that of POSIX: those of libstdc++ share words with others whose addresses are alike, which
-/// ThreadSanitizer takes for an order between teams.
+/// Its barriers are those of POSIX: those of libstdc++ share words with others whose addresses are alike, which
+/// ThreadSanitizer takes for an order between teams. They are two, in turn: it takes a thread that wakes up late from
+/// a barrier to come after all that others did before they came to the same barrier again, and would miss races.
 class team {
  public:
   /// Pre:    size > 0.
   /// Throws: resource_error.
-  explicit team(std::uint32_t size) : size_(size) {
-    if (pthread_barrier_init(&barrier_, nullptr, size) != 0) {
+  explicit team(std::uint32_t size) : has_second_next_(size), size_(size) {
+    for (std::size_t k = 0; k < std::size(barriers_); ++k) {
+      if (pthread_barrier_init(&barriers_[k], nullptr, size) == 0) continue;
+      if (k != 0) pthread_barrier_destroy(&barriers_[0]);
       throw resource_error("no barrier for a team of " + std::to_string(size) + " threads");
     }
   }
   team(team const&) = delete;
   team& operator=(team const&) = delete;
-  ~team() { pthread_barrier_destroy(&barrier_); }
+  ~team() {
+    for (auto& barrier : barriers_) pthread_barrier_destroy(&barrier);
+  }
 
  private:
   friend class team_group;
-  pthread_barrier_t barrier_;
+  void wait(std::uint32_t thread_rank) {
+    auto& second = has_second_next_[thread_rank];
+    pthread_barrier_wait(&barriers_[second]);
+    second ^= 1;
+  }
+
+  pthread_barrier_t barriers_[2];
+  std::vector<unsigned char> has_second_next_;  // by thread, which alone touches it
   std::uint32_t size_;
   bool said_ = false;
   std::atomic<bool> any_said_ = false;
@@ -49,7 +64,7 @@ class team_group {
 
   [[nodiscard]] std::uint32_t thread_rank() const { return rank_; }
   [[nodiscard]] std::uint32_t size() const { return team_->size_; }
-  void sync() const { pthread_barrier_wait(&team_->barrier_); }
+  void sync() const { team_->wait(rank_); }
   [[nodiscard]] bool from_leader(bool said) const {
     if (rank_ == 0) team_->said_ = said;
     sync();
