@@ -38,10 +38,11 @@ template <platform P>
   std::string const text = is_split ? one.name : details_of(one);
   blink::detail::fingerprint names;
   names.add(text);
-  blink::call_signature result(one.kind, 0, one.count, is_split ? 0 : bytes_of(one.type), text,
-                               names.value());
-  if (is_split) result.kind = no_collective;
-  return result;
+  return {{.kind = is_split ? no_collective : static_cast<std::uint64_t>(one.kind),
+           .count = one.count,
+           .element_bytes = is_split ? 0 : bytes_of(one.type),
+           .types = names.value()},
+          text};
 }
 
 /// The processes of one communicator. One thread at a time, besides `failure` and what follows it,

@@ -12,16 +12,16 @@
 namespace call_signature_test {
 
 using blink::call_signature;
+using blink::call_terms;
 
-constexpr std::uint64_t call_signature::* parts[] = {
-    &call_signature::kind,          &call_signature::plan,  &call_signature::count,
-    &call_signature::element_bytes, &call_signature::types, &call_signature::blocks,
-    &call_signature::state};
+constexpr std::uint64_t call_terms::* parts[] = {
+    &call_terms::kind,  &call_terms::plan,   &call_terms::count, &call_terms::element_bytes,
+    &call_terms::types, &call_terms::blocks, &call_terms::state};
 
 TEST(call_signature, any_other_part_is_another_fingerprint) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 200; ++round) {
-    call_signature one;
+    call_terms one;
     for (auto const part : parts) one.*part = random();
     for (auto const part : parts) {
       for (int bit = 0; bit < 64; ++bit) {
@@ -36,7 +36,7 @@ TEST(call_signature, any_other_part_is_another_fingerprint) {
 TEST(call_signature, calls_of_a_program_have_fingerprints_of_their_own) {
   std::unordered_set<std::uint64_t> seen;
   std::size_t calls = 0;
-  call_signature one;
+  call_terms one;
   for (one.kind = 0; one.kind < 11; ++one.kind) {
     for (one.element_bytes = 1; one.element_bytes <= 16; one.element_bytes *= 2) {
       for (one.state = 0; one.state < 4; ++one.state) {

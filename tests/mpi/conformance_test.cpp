@@ -22,7 +22,7 @@ class two_ranks {
       : me_(MPI_COMM_WORLD, options()),
         plan_(me_.prepare(blink::chain_schedule(me_.rank_count(), 0))) {
     blink::call_record record;
-    record.signature.plan = plan_.fingerprint();
+    record.terms.plan = plan_.fingerprint();
     EXPECT_EQ(me_.enter(plan_, record), blink::status::ok);
   }
   int sender_rank() { return 1; }

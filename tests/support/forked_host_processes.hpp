@@ -32,7 +32,8 @@ std::vector<std::string> with_host_processes(int processes, std::chrono::millise
 }
 
 inline blink::call_signature call_of(std::uint64_t count) {
-  return {blink::collective::all_reduce, 1, count, 4, "float", 7};
+  constexpr auto kind = static_cast<std::uint64_t>(blink::collective::all_reduce);
+  return {{.kind = kind, .plan = 1, .count = count, .element_bytes = 4, .types = 7}, "float"};
 }
 
 }  // namespace blink_test

@@ -135,9 +135,9 @@ class pair_of_links : public both_ends<pair_of_links<Link, Memory>> {
 
   pair_of_links() {
     for (int rank = 0; rank < ranks; ++rank) {
-      blink::call_signature signature;
-      signature.plan = memory_.plan(rank).fingerprint();
-      memory_.world(rank).enter(rank, {signature, nullptr, nullptr});
+      blink::call_record record;
+      record.terms.plan = memory_.plan(rank).fingerprint();
+      memory_.world(rank).enter(rank, record);
     }
   }
   std::uint32_t wire() { return wire_of_rank_1(memory_.plan(1)); }

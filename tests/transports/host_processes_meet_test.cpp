@@ -27,9 +27,7 @@ using blink_test::call_of;
 using blink_test::with_host_processes;
 
 blink::call_signature named(char const* name) {
-  blink::call_signature result(blink::collective::barrier, 0, 0, 0, name, 7);
-  result.kind = ~std::uint64_t{0};
-  return result;
+  return {{.kind = ~std::uint64_t{0}, .types = 7}, name};
 }
 
 TEST(host_processes_meet, equal_calls_agree) {

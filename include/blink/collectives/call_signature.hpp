@@ -14,9 +14,9 @@
 
 namespace blink::inline BLINK_ABI {
 
-/// What all ranks must agree about before data moves. Plain bytes that mean the same in every
-/// process: schedules and types go by their fingerprints.
-struct call_signature {
+/// What all ranks must agree about before data moves, in numbers that mean the same in every process: schedules and
+/// types go by their fingerprints.
+struct call_terms {
   std::uint64_t kind = 0;  ///< of `collective`
   std::uint64_t plan = 0;  ///< `prepared_schedule::fingerprint`
   std::uint64_t count = 0;
@@ -25,35 +25,6 @@ struct call_signature {
   std::uint64_t blocks = 0;  ///< of the sizes of blocks, if they are not equal
   std::uint64_t state = 0;   ///< that the reducer says ranks have in common
   std::int64_t root = -1;    ///< that the schedule has for this collective; -1: none
-  using letters = std::array<char, 152>;
-  letters type_names{};  ///< how they begin, for messages; 0 behind the last one
-
-  call_signature() = default;
-  call_signature(collective its_kind, std::uint64_t its_plan, std::uint64_t its_count,
-                 std::uint64_t its_element_bytes, letters const& names,
-                 std::uint64_t names_fingerprint, std::uint64_t blocks_fingerprint = 0,
-                 int its_root = -1, std::uint64_t its_state = 0)
-      : kind(static_cast<std::uint64_t>(its_kind)),
-        plan(its_plan),
-        count(its_count),
-        element_bytes(its_element_bytes),
-        types(names_fingerprint),
-        blocks(blocks_fingerprint),
-        state(its_state),
-        root(its_root),
-        type_names(names) {}
-  call_signature(collective its_kind, std::uint64_t its_plan, std::uint64_t its_count,
-                 std::uint64_t its_element_bytes, std::string_view names,
-                 std::uint64_t names_fingerprint, std::uint64_t blocks_fingerprint = 0,
-                 int its_root = -1, std::uint64_t its_state = 0)
-      : call_signature(its_kind, its_plan, its_count, its_element_bytes, beginning_of(names),
-                       names_fingerprint, blocks_fingerprint, its_root, its_state) {}
-
-  [[nodiscard]] static constexpr letters beginning_of(std::string_view names) {
-    letters result{};
-    names.copy(result.data(), result.size() - 1);
-    return result;
-  }
 
   /// Calls agree if and only if these are equal.
   [[nodiscard]] std::uint64_t fingerprint() const {
@@ -61,6 +32,24 @@ struct call_signature {
     return kind * 0x9e3779b97f4a7c15u + plan * 0xbf58476d1ce4e5b9u + count * 0x94d049bb133111ebu +
            element_bytes * 0xd6e8feb86659fd93u + types * 0xa0761d6478bd642fu +
            blocks * 0xe7037ed1a0b428dbu + state * 0x8ebc6af09c88c6e3u;
+  }
+};
+
+/// The same with names, for messages. Plain bytes.
+struct call_signature : call_terms {
+  using letters = std::array<char, 152>;
+  letters type_names{};  ///< how they begin; 0 behind the last one
+
+  call_signature() = default;
+  call_signature(call_terms const& terms, letters const& names)
+      : call_terms(terms), type_names(names) {}
+  call_signature(call_terms const& terms, std::string_view names)
+      : call_signature(terms, beginning_of(names)) {}
+
+  [[nodiscard]] static constexpr letters beginning_of(std::string_view names) {
+    letters result{};
+    names.copy(result.data(), result.size() - 1);
+    return result;
   }
 
   /// What differs from what `peer` calls, in words.
@@ -121,10 +110,17 @@ static_assert(std::is_trivially_copyable_v<call_signature>);
 
 /// What a rank says when it enters a call.
 struct call_record {
-  call_signature signature;
+  call_terms terms;
   void const* input = nullptr;  ///< of meaning in the process of the rank
   void* output = nullptr;
   bool may_show = false;  ///< may ranks see the whole inputs of others? see `showing_session`
+  call_signature::letters const* type_names = nullptr;  ///< null: none
+
+  [[nodiscard]] collective kind() const { return static_cast<collective>(terms.kind); }
+  /// To be kept, or told others: calls that are repeated need it once.
+  [[nodiscard]] call_signature signature() const {
+    return {terms, type_names != nullptr ? *type_names : call_signature::letters{}};
+  }
 };
 
 }  // namespace blink::inline BLINK_ABI

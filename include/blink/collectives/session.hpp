@@ -48,7 +48,7 @@ template <class = when_used>
 /// - `expect_outside(kind)` throws precondition_error if the rank is inside a call.
 /// - `enter(prepared, record)` begins the next call and tells the others; `link()` is the handle to
 ///   the peers for it, for all threads of the group once the leader has returned. Where ranks
-///   disagree in `record.signature` the call fails on all of them. Anything but `ok`: it has failed
+///   disagree in `record.terms` the call fails on all of them. Anything but `ok`: it has failed
 ///   already.
 /// - `waits()` is how the leader waits during this call; bounded, and it ends when a peer fails.
 /// - `meet(wait)` returns when everyone is known to call the same, and the next call may begin.

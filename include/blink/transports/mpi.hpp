@@ -163,12 +163,14 @@ class basic_mpi_session {
   }
   /// Throws: precondition_error if MPI is finalised.
   [[nodiscard]] status enter(prepared_schedule& plan, call_record const& record) {
-    mpi_channel::expect_not_finalised();  // here it costs a call once, some nanoseconds
+    // Some nanoseconds. That MPI ends an attribute of MPI_COMM_SELF would tell for less, but sessions may end in callbacks of
+    // attributes, where Open MPI waits for itself if one is deleted.
+    mpi_channel::expect_not_finalised();
     auto& wires = wires_of(plan);
     link_ = Link(*state_, wires);
     if (state_->notices.is_aborted()) return status::aborted;
     if (state_->notices.has_failed(state_->notices.next_call())) return status::aborted;
-    auto const kind = static_cast<collective>(record.signature.kind);
+    auto const kind = record.kind();
     constexpr int most_ranks = 8;  // that hear of every call
     std::size_t const most = state_->most_shown_in(kind);
     bool const goes_by_trees = Link::is_shaped || rank_count() > most_ranks;

@@ -86,7 +86,7 @@ class shared_session {
     auto& own = *own_;
     if (state_->is_aborted(rank_)) return status::aborted;  // the last entries may be in use
     own.waits.has_listened = false;
-    own.kind = static_cast<collective>(record.signature.kind);
+    own.kind = record.kind();
     bool const can = !Link::is_shaped && can_show(record) && most_to_show() > 0;
     auto const shown = can ? bytes_to_show(plan, record, rank_) : shown_bytes{};
     own.shows = can && shown.whole(rank_count()) <= most_to_show();

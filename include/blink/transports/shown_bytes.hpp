@@ -31,18 +31,18 @@ struct shown_bytes {
 /// May ranks show what they have in this call, as far as there is room for it? If not it goes over the wires
 /// whatever its size.
 [[nodiscard]] inline bool can_show(call_record const& record) {
-  auto const kind = static_cast<collective>(record.signature.kind);
+  auto const kind = record.kind();
   return record.may_show && kind != collective::send_to_next && kind != collective::permute;
 }
 
 /// What `rank` shows then. The same on all ranks, but for `data`. Pre: `can_show`.
 [[nodiscard]] inline shown_bytes bytes_to_show(prepared_schedule const& plan,
                                                call_record const& record, int rank) {
-  auto const kind = static_cast<collective>(record.signature.kind);
+  auto const kind = record.kind();
   if (kind == collective::barrier) return {};
   int const root = root_of(plan.source(), kind);
   return {is_from_root(kind) && rank != root ? nullptr : record.input,
-          record.signature.count * record.signature.element_bytes, has_input_blocks(kind),
+          record.terms.count * record.terms.element_bytes, has_input_blocks(kind),
           is_to_root(kind) ? root : -1};
 }
 

@@ -85,9 +85,9 @@ class world_state {
     auto& board = at(rank);
     std::uint64_t const call = ++board.calls;
     auto& own = board.entries[call % 2];
-    std::uint64_t const signature = record.signature.fingerprint() + salt;
+    std::uint64_t const signature = record.terms.fingerprint() + salt;
     if (std::exchange(board.fingerprints[call % 2], signature) != signature) {
-      board.signatures[call % 2] = record.signature;
+      board.signatures[call % 2] = record.signature();
     }
     board.waits_for.store(0, std::memory_order_relaxed);
     if (touches) {

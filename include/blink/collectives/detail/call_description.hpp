@@ -92,7 +92,7 @@ struct call_size {
 /// What the types of a call come to for all of it but the moving of elements.
 struct call_types {
   std::string_view names;                 ///< of element, reducer, chunking and further policies
-  call_signature::letters names_begin{};  ///< as signatures have them: to be copied in every call
+  call_signature::letters names_begin{};  ///< as signatures have them
   std::uint64_t (*fingerprint)() = nullptr;
   element_sizes sizes;
   std::size_t accumulator_bytes = 0;
@@ -134,20 +134,24 @@ template <class Reducer>
 }
 
 /// What all ranks have to agree about in a call along `plan`.
+[[nodiscard]] inline call_terms terms_of(prepared_schedule const& plan, collective kind,
+                                         call_size const& size, call_types const& types,
+                                         std::uint64_t common_state) {
+  return {.kind = static_cast<std::uint64_t>(kind),
+          // Ranks with other chunks do not fit together either.
+          .plan = plan.fingerprint() + size.chunk_bytes,
+          .count = size.count,
+          .element_bytes = types.sizes.value,
+          .types = types.fingerprint(),
+          .blocks = size.fingerprint,
+          .state = common_state,
+          .root = has_root(kind) ? root_of(plan.source(), kind) : -1};
+}
+/// The same with names.
 [[nodiscard]] inline call_signature signature_of(prepared_schedule const& plan, collective kind,
                                                  call_size const& size, call_types const& types,
                                                  std::uint64_t common_state) {
-  int const root = has_root(kind) ? root_of(plan.source(), kind) : -1;
-  // Ranks with other chunks do not fit together either.
-  return {kind,
-          plan.fingerprint() + size.chunk_bytes,
-          size.count,
-          types.sizes.value,
-          types.names_begin,
-          types.fingerprint(),
-          size.fingerprint,
-          root,
-          common_state};
+  return {terms_of(plan, kind, size, types, common_state), types.names_begin};
 }
 
 /// Throws: precondition_error if calls with such a reducer cannot run along the schedule.

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace blink::inline BLINK_ABI::detail {
 
@@ -78,6 +79,12 @@ void combine_shown_inputs(Me const& me, collective kind, int root, T const* inpu
                         source_kind::elements, rank, false, 0};
   };
   auto const ranks = static_cast<std::uint32_t>(me.rank_count());
+  if constexpr (combines_elements<Reducer, T> && !finishes<Reducer, A> && std::is_scalar_v<T>) {
+    if (ranks == 2) {  // in the output at once, be it the input, too
+      combine_sources<T>(source, ranks, 0, count, own_begin, output, reduce);
+      return;
+    }
+  }
   for (std::size_t first = 0; first < count; first += most) {
     std::size_t const n = most < count - first ? most : count - first;
     block_storage<A, most> storage;

@@ -72,13 +72,14 @@ struct steps_of_session {
     status result = status::ok;
     if (call.leads()) {
       call_record const record{
-          signature_of(call.plan, call.kind, call.size, call.types, call.common_state), call.input,
-          call.output, shows_inputs(call.types) && call.size.blocks == nullptr};
+          terms_of(call.plan, call.kind, call.size, call.types, call.common_state), call.input,
+          call.output, shows_inputs(call.types) && call.size.blocks == nullptr,
+          &call.types.names_begin};
       call.observed.begin([&] {
         return call_event{.kind = call.kind,
                           .rank = me.rank(),
                           .rank_count = me.rank_count(),
-                          .plan = record.signature.plan,
+                          .plan = record.terms.plan,
                           .count = call.size.count,
                           .element_bytes = call.types.sizes.value,
                           .types = call.types.names};

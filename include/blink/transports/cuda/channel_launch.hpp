@@ -61,18 +61,17 @@ struct channel_work {
 template <class Work, device_runtime Devices>
 [[nodiscard]] call_signature signature_of(device_channels<Devices> const& channels,
                                           kernel_shape const& shape) {
-  constexpr auto not_a_collective = static_cast<collective>(collective_names.size());
   // The channels count as a type does: so they are told by their number.
   detail::fingerprint types;
   types.add(detail::fingerprint_of_types<Work>());
   types.add(channels.number());
-  return {not_a_collective,
-          channels.prepared().fingerprint(),
-          shape.blocks,
-          channels.elements().bytes,
+  return {{.kind = collective_names.size(),  // none of them
+           .plan = channels.prepared().fingerprint(),
+           .count = shape.blocks,
+           .element_bytes = channels.elements().bytes,
+           .types = types.value()},
           "channels " + std::to_string(channels.number()) + ", " +
-              std::string(detail::names_of<Work>()),
-          types.value()};
+              std::string(detail::names_of<Work>())};
 }
 
 /// A kernel of the user's own that is known to fit on all devices of a process.

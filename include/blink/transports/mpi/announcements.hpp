@@ -46,9 +46,9 @@ class mpi_announcements {
   /// What is announced from now on.
   ///
   /// wires: where the tags of the schedule begin
-  void begin(call_signature const& signature, int wires) {
-    auto const fingerprint = signature.fingerprint();
-    if (fingerprint != mine_.fingerprint) signature_ = signature;
+  void begin(call_record const& record, int wires) {
+    auto const fingerprint = record.terms.fingerprint();
+    if (fingerprint != mine_.fingerprint) signature_ = record.signature();
     mine_ = {fingerprint, wires};
   }
   /// Announces that to a neighbour.
@@ -115,6 +115,14 @@ class mpi_announcements {
     static_cast<void>(have_left(of, of.calls % 2));
     return false;
   }
+  /// Looks at a letter that has come: is the peer present, as nearly always, without reading more of it?
+  [[nodiscard]] bool is_present_at_once(int peer) {
+    auto& of = at(peer);
+    if (of.comes_in_parts) return false;
+    std::size_t const known = named_in(letter(of, place_of_received(of)));
+    of.is_present = known < calls_kept && of.heard.names[known] == mine_;
+    return of.is_present;
+  }
   /// Reads a letter that has come, or the first part of it.
   ///
   /// call:    its number, for the text
@@ -122,7 +130,7 @@ class mpi_announcements {
   [[nodiscard]] std::string read(int peer, std::uint64_t call) {
     auto& of = at(peer);
     auto const* const from = letter(of, place_of_received(of));
-    std::size_t known = static_cast<std::size_t>(from[flag]) - 1;
+    std::size_t known = named_in(from);
     if (from[flag] == std::byte{0}) {
       heading head;
       std::memcpy(&head, from + data_of_told, sizeof(head));
@@ -208,6 +216,10 @@ class mpi_announcements {
   // Places within a letter, which begins with a byte: 0, and a heading follows, and behind what is shown the signature; or
   // 1 and the place of the call among the last ones.
   static constexpr std::size_t flag = alignment - 1;
+  /// The place of the call; none of the last ones if a heading follows.
+  [[nodiscard]] static std::size_t named_in(std::byte const* letter) {
+    return static_cast<std::size_t>(letter[flag]) - 1;
+  }
   static constexpr std::size_t data_of_told = alignment;
   static constexpr std::size_t data_of_new = alignment + sizeof(heading);
   static_assert(data_of_new % alignment == 0);

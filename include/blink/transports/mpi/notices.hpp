@@ -53,12 +53,14 @@ class mpi_notices {
   void enter(call_record const& record, int wires, std::vector<int> const& neighbours,
              shown_bytes const& shown, lane_list const& lanes) {
     ++call_;
-    std::erase_if(told_, [&](auto& sent) { return channel_->is_done(sent->request); });
+    if (!told_.empty()) {
+      std::erase_if(told_, [&](auto& sent) { return channel_->is_done(sent->request); });
+    }
     lanes_ = lanes;
     set_waiting(0);
-    present_ = static_cast<collective>(record.signature.kind);
+    present_ = record.kind();
     neighbours_ = &neighbours;
-    announcements_.begin(record.signature, wires);
+    announcements_.begin(record, wires);
     for (int const peer : neighbours) {
       bool const is_for_peer = shown.data != nullptr && (shown.to < 0 || shown.to == peer);
       announcements_.send(peer, is_for_peer ? shown : shown_bytes{});
@@ -77,10 +79,7 @@ class mpi_notices {
   [[nodiscard]] bool is_present(int peer) {
     if (announcements_.is_present(peer)) return true;
     if (!announcements_.has_come(peer)) return false;
-    auto const difference = announcements_.read(peer, call_);
-    if (difference.empty()) return announcements_.is_present(peer);
-    fail({difference, rank(), peer, -1, -1, true});
-    return false;
+    return announcements_.is_present_at_once(peer) || read_letter_of(peer);
   }
 
   /// Has the call ended early? Looks for notes now and then only, as it is asked all the time.
@@ -219,6 +218,14 @@ class mpi_notices {
   }
 
  private:
+  // Returns: is it present?
+  bool read_letter_of(int peer) {
+    auto const difference = announcements_.read(peer, call_);
+    if (difference.empty()) return announcements_.is_present(peer);
+    fail({difference, rank(), peer, -1, -1, true});
+    return false;
+  }
+
   using note = detail::mpi_note;
   struct told_note {
     note content;
