@@ -16,6 +16,7 @@
 #include <blink/transports/mpi/agree_on_options.hpp>
 #include <blink/transports/mpi/channel.hpp>
 #include <blink/transports/mpi/describe_stall.hpp>
+#include <blink/transports/mpi/end_of_mpi.hpp>
 #include <blink/transports/mpi/link.hpp>
 #include <blink/transports/mpi/notices.hpp>
 #include <blink/transports/mpi/patience.hpp>
@@ -163,9 +164,7 @@ class basic_mpi_session {
   }
   /// Throws: precondition_error if MPI is finalised.
   [[nodiscard]] status enter(prepared_schedule& plan, call_record const& record) {
-    // Some nanoseconds. That MPI ends an attribute of MPI_COMM_SELF would tell for less, but sessions may end in callbacks of
-    // attributes, where Open MPI waits for itself if one is deleted.
-    mpi_channel::expect_not_finalised();
+    if (end_of_mpi::has_come()) mpi_channel::expect_not_finalised();
     auto& wires = wires_of(plan);
     link_ = Link(*state_, wires);
     if (state_->notices.is_aborted()) return status::aborted;
@@ -318,6 +317,7 @@ class basic_mpi_session {
   }
 
   void begin() {
+    end_of_mpi::watch();
     int const here = ranks_here();
     state_->is_one_host = here == rank_count();
     options_ = spinning_no_longer_than_fits(options_, here);
