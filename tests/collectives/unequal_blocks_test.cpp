@@ -22,6 +22,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 // Rooms may be compiled as one source.
@@ -299,19 +300,17 @@ TYPED_TEST(unequal_blocks, mistakes_are_told_and_the_next_call_works) {
   });
 }
 
-TYPED_TEST(unequal_blocks, other_blocks_are_told_by_all) {
+/// Both ranks of a world call something else: how many are told "sizes of blocks"?
+template <class World, class Call>
+int told_of_other_sizes(Call const& call) {
   blink::world_options options;
   options.waits.deadline = std::chrono::seconds(20);
-  TypeParam world(2, options);
+  World world(2, options);
   int told = 0;
   std::mutex mutex;
   EXPECT_THROW(world.run([&](auto& me) {
-    std::vector<int> in(10), out(10);
-    std::vector<blink::block> blocks{{0, 5}, {5, 5}};
-    if (me.rank() == 1) blocks = {{0, 4}, {4, 6}};
     try {
-      blink::all_gather_v(me, blink::star_schedule(2), static_cast<int const*>(in.data()),
-                          out.data(), blocks);
+      call(me);
     } catch (blink::collective_error const& error) {
       std::lock_guard const lock(mutex);
       told += std::string(error.what()).find("sizes of blocks") != std::string::npos ? 1 : 0;
@@ -319,7 +318,28 @@ TYPED_TEST(unequal_blocks, other_blocks_are_told_by_all) {
     }
   }),
                blink::collective_error);
-  EXPECT_EQ(told, 2);
+  return told;
+}
+
+TYPED_TEST(unequal_blocks, other_blocks_are_told_by_all) {
+  EXPECT_EQ(2, told_of_other_sizes<TypeParam>([](auto& me) {
+              std::vector<int> in(10), out(10);
+              std::vector<blink::block> blocks{{0, 5}, {5, 5}};
+              if (me.rank() == 1) blocks = {{0, 4}, {4, 6}};
+              blink::all_gather_v(me, blink::star_schedule(2), static_cast<int const*>(in.data()),
+                                  out.data(), blocks);
+            }));
+}
+
+TYPED_TEST(unequal_blocks, parts_of_a_group_in_another_order_are_told_by_all) {
+  EXPECT_EQ(2, told_of_other_sizes<TypeParam>([](auto& me) {
+              std::vector<int> few(40), more(60);
+              std::vector<blink::buffer_part<int>> parts{{few.data(), few.data(), few.size()},
+                                                         {more.data(), more.data(), more.size()}};
+              if (me.rank() == 1) std::swap(parts[0], parts[1]);
+              auto& plan = me.prepare(blink::star_schedule(2));
+              blink::grouped(me, plan, blink::collective::all_reduce, parts, blink::sum{});
+            }));
 }
 
 }  // namespace

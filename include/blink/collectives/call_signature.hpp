@@ -21,10 +21,11 @@ struct call_terms {
   std::uint64_t plan = 0;  ///< `prepared_schedule::fingerprint`
   std::uint64_t count = 0;
   std::uint64_t element_bytes = 0;
-  std::uint64_t types = 0;   ///< of the names of element, reducer and chunking
-  std::uint64_t blocks = 0;  ///< of the sizes of blocks, if they are not equal
-  std::uint64_t state = 0;   ///< that the reducer says ranks have in common
-  std::int64_t root = -1;    ///< that the schedule has for this collective; -1: none
+  std::uint64_t types = 0;  ///< of the names of element, reducer and chunking
+  std::uint64_t blocks =
+      0;  ///< of the sizes of blocks, if they are not equal, or of the parts of a group
+  std::uint64_t state = 0;  ///< that the reducer says ranks have in common
+  std::int64_t root = -1;   ///< that the schedule has for this collective; -1: none
 
   /// Calls agree if and only if these are equal.
   [[nodiscard]] std::uint64_t fingerprint() const {
@@ -67,7 +68,7 @@ struct call_signature : call_terms {
     if (kind != other.kind) return text("operation", operation(), other.operation());
     std::string result;
     if (count != other.count) {
-      result = text(blocks == 0 ? "count" : "elements of all blocks", count, other.count);
+      result = text(blocks == 0 ? "count" : "elements of all blocks or parts", count, other.count);
     }
     if (element_bytes != other.element_bytes || types != other.types) {
       if (!result.empty()) result += "; ";
@@ -80,7 +81,9 @@ struct call_signature : call_terms {
     if (state != other.state) {
       return text_of({"another state of the reducer than ", name, ": ", names()});
     }
-    if (blocks != other.blocks) return text_of({"other sizes of blocks than ", name});
+    if (blocks != other.blocks) {
+      return text_of({"other sizes of blocks than ", name, ", or of what is grouped"});
+    }
     return text_of({"another schedule, or other options of the world, than ", name});
   }
 

@@ -7,6 +7,7 @@
 #include <blink/collectives/detail/call_description.hpp>
 #include <blink/collectives/detail/check_buffers.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
+#include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/collectives/detail/may_move_elements.hpp>
 #include <blink/collectives/detail/memory_range.hpp>
 #include <blink/collectives/detail/no_reducer.hpp>
@@ -18,6 +19,7 @@
 #include <blink/transports/prepared_schedule.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -76,7 +78,7 @@ class grouped_call final : public staged_call {
     }
     if (packed_.size() == 1) alone_.push_back(packed_.front());
     if (packed_.size() <= 1) packed_.clear();
-    for (auto const& part : packed_) together_ += part.count;
+    together_ = size_of_all(packed_);
   }
 
  private:
@@ -107,18 +109,19 @@ class grouped_call final : public staged_call {
     std::size_t const number = ended - (packs ? 1 : 0);
     if (number == alone_.size()) return nullptr;
     auto const& part = alone_[number];
-    return &call(part.input, part.output, part.count);
+    return &call(part.input, part.output, {part.count});
   }
 
   [[nodiscard]] any_call& pack() {
     auto* const in = reinterpret_cast<T*>(
-        plan_.packed_at(me_.rank()).at_least(together_ * (in_blocks() + out_blocks()) * sizeof(T)));
-    T* const out = in + together_ * in_blocks();
+        plan_.packed_at(me_.rank())
+            .at_least(together_.count * (in_blocks() + out_blocks()) * sizeof(T)));
+    T* const out = in + together_.count * in_blocks();
     packed_output_ = out;
     std::size_t before = 0;
     for (auto const& part : packed_) {
       for (std::size_t block = 0; use_.reads && part.count > 0 && block < in_blocks(); ++block) {
-        std::memcpy(static_cast<void*>(in + block * together_ + before),
+        std::memcpy(static_cast<void*>(in + block * together_.count + before),
                     part.input + block * part.count, part.count * sizeof(T));
       }
       before += part.count;
@@ -130,14 +133,25 @@ class grouped_call final : public staged_call {
     for (auto const& part : packed_) {
       for (std::size_t block = 0; use_.writes && part.count > 0 && block < out_blocks(); ++block) {
         std::memcpy(static_cast<void*>(part.output + block * part.count),
-                    packed_output_ + block * together_ + before, part.count * sizeof(T));
+                    packed_output_ + block * together_.count + before, part.count * sizeof(T));
       }
       before += part.count;
     }
   }
 
-  [[nodiscard]] any_call& call(T const* input, T* output, std::size_t count) {
-    return present_.emplace(me_, plan_, kind_, input, output, call_size{count}, reduce_);
+  // As a whole; ranks have to agree about each part, of which others may have as many elements in another order.
+  [[nodiscard]] static call_size size_of_all(std::vector<buffer_part<T>> const& parts) {
+    call_size result;
+    fingerprint counts;
+    for (auto const& part : parts) {
+      result.count += part.count;
+      counts.add(std::uint64_t{part.count});
+    }
+    result.fingerprint = counts.value();
+    return result;
+  }
+  [[nodiscard]] any_call& call(T const* input, T* output, call_size const& size) {
+    return present_.emplace(me_, plan_, kind_, input, output, size, reduce_);
   }
   [[nodiscard]] std::size_t in_blocks() const {
     return has_input_blocks(kind_) ? static_cast<std::size_t>(me_.rank_count()) : 1;
@@ -152,7 +166,7 @@ class grouped_call final : public staged_call {
   Reducer reduce_;
   buffer_use use_;
   std::vector<buffer_part<T>> packed_, alone_;
-  std::size_t together_ = 0;  // elements of what is packed
+  call_size together_;  // of what is packed
   T const* packed_output_ = nullptr;
   std::optional<call_of<one_call>> present_;
 };

@@ -86,7 +86,8 @@ struct call_size {
   /// By `block_number`, if blocks are not equal: then `count` is that of all together, and the caller
   /// has checked the buffers.
   block_range const* blocks = nullptr;
-  std::uint64_t fingerprint = 0;  ///< of what ranks must agree about in `blocks`
+  std::uint64_t fingerprint =
+      0;  ///< of what ranks must agree about beside the count, in `blocks` for one
 };
 
 /// What the types of a call come to for all of it but the moving of elements.
