@@ -18,6 +18,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 // Rooms may be compiled as one source.
 namespace mpi_faults_test {
@@ -91,6 +92,36 @@ TEST(mpi_injected_faults, are_named_by_all_others_who_then_go_on) {
   }
   EXPECT_GE(happened, number / 2);
   MPI_Comm_free(&end_of_fault);
+}
+
+/// Calls with so many elements, rank 1 when the others have given up on it and do something else: what is it told?
+std::string what_a_late_rank_hears(std::size_t count) {
+  blink::world_options options = blink::mpi_options();
+  options.waits.deadline = deadline;
+  session me(MPI_COMM_WORLD, options);
+  auto const star = blink::star_schedule(me.rank_count());
+  blink::barrier(me, star);
+  std::string heard = "nothing";
+  {
+    std::vector<float> const input(count, 1);
+    std::vector<float> output(count);
+    if (me.rank() == 1) std::this_thread::sleep_for(deadline + deadline / 2);
+    try {
+      blink::all_reduce(me, star, input.data(), output.data(), count, blink::sum{});
+    } catch (blink::collective_error const& failure) {
+      heard = failure.what();
+    }
+  }
+  if (me.rank() != 1) std::this_thread::sleep_for(deadline + deadline / 2);
+  return heard;
+}
+
+TEST(mpi_late_ranks, hear_that_they_were_given_up_and_lend_nobody_anything) {
+  for (std::size_t const count : {0U, 1U, 1000U, 100000U, 1000000U}) {
+    SCOPED_TRACE(std::to_string(count) + " elements");
+    EXPECT_NE(std::string::npos, what_a_late_rank_hears(count).find("rank 1"));
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
 }
 
 }  // namespace

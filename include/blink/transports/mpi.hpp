@@ -167,8 +167,8 @@ class basic_mpi_session {
     if (end_of_mpi::has_come()) mpi_channel::expect_not_finalised();
     auto& wires = wires_of(plan);
     link_ = Link(*state_, wires);
-    if (state_->notices.is_aborted()) return status::aborted;
-    if (state_->notices.has_failed(state_->notices.next_call())) return status::aborted;
+    auto& notices = state_->notices;
+    if (notices.is_aborted()) return status::aborted;
     auto const kind = record.kind();
     constexpr int most_ranks = 8;  // that hear of every call
     std::size_t const most = state_->most_shown_in(kind);
@@ -176,10 +176,16 @@ class basic_mpi_session {
     bool const can = !goes_by_trees && can_show(record) && most > 0;
     auto const shown = can ? bytes_to_show(plan, record, rank()) : shown_bytes{};
     shows_ = can && shown.count <= most;
+    // Whom the others have given up neither ends the call alone nor lends them what they will not read.
+    if (notices.comes_late(options_.waits.deadline)) {
+      notices.look_long();
+    } else if (!shows_) {
+      notices.look();
+    }
+    if (notices.has_failed(notices.next_call())) return status::aborted;
     if (!shows_) wires.begin_call();
-    state_->notices.enter(record, wires.first_tag(), wires.neighbours(),
-                          shows_ ? shown : shown_bytes{},
-                          shows_ ? lane_list{} : plan.tables().lanes(rank(), kind));
+    notices.enter(record, wires.first_tag(), wires.neighbours(), shows_ ? shown : shown_bytes{},
+                  shows_ ? lane_list{} : plan.tables().lanes(rank(), kind));
     return status::ok;
   }
   /// See `detail::showing_session`.

@@ -9,11 +9,20 @@
 namespace blink::inline BLINK_ABI::detail {
 
 /// Nanoseconds of a clock that does not jump and is the same for all processes of a machine.
-[[nodiscard]] inline std::uint64_t host_nanoseconds() {
+[[nodiscard]] inline std::uint64_t host_nanoseconds(clockid_t clock = CLOCK_MONOTONIC) {
   timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  ::clock_gettime(clock, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
          static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+/// The same some milliseconds ago, which takes a fifth of the time to read.
+[[nodiscard]] inline std::uint64_t coarse_nanoseconds() {
+#if defined(CLOCK_MONOTONIC_COARSE)
+  return host_nanoseconds(CLOCK_MONOTONIC_COARSE);
+#else
+  return host_nanoseconds();
+#endif
 }
 
 /// Adds the nanoseconds for which it lives to a sum, if there is one.

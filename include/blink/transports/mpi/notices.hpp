@@ -4,6 +4,7 @@
 #include <blink/collective.hpp>
 #include <blink/collectives/call_signature.hpp>
 #include <blink/collectives/collective_error.hpp>
+#include <blink/collectives/detail/host_clock.hpp>
 #include <blink/collectives/lane.hpp>
 #include <blink/collectives/stall.hpp>
 #include <blink/config.hpp>
@@ -94,6 +95,19 @@ class mpi_notices {
     return failure_.has_value() && failed_call_ <= call;
   }
   [[nodiscard]] std::uint64_t next_call() const { return call_ + 1; }
+  /// To be asked before each call: has this rank entered none for so long that the others may have given it up?
+  /// They had waited for it since it entered the last one, at the earliest.
+  [[nodiscard]] bool comes_late(std::chrono::nanoseconds deadline) {
+    auto const now = detail::coarse_nanoseconds();
+    auto const limit = static_cast<std::uint64_t>(deadline.count());
+    return now - std::exchange(entered_, now) > limit - limit / 4;
+  }
+  /// Looks for what the others have said of the next call, for as long as it takes to arrive.
+  void look_long() {
+    auto const end = host_patience::now() + 1'000'000;
+    for (look(); !has_failed(next_call()) && host_patience::now() < end; look()) {
+    }
+  }
   /// Looks whether a peer has sent word.
   void look() {
     while (listening_ != MPI_REQUEST_NULL && channel_->is_done(listening_)) {
@@ -299,6 +313,7 @@ class mpi_notices {
   std::vector<bool> has_gone_;  // by rank
   std::vector<int> const* neighbours_ = nullptr;
   std::uint64_t call_ = 0;
+  std::uint64_t entered_ = detail::coarse_nanoseconds();  // the last one
   std::optional<collective_error> failure_;
   std::uint64_t failed_call_ = 0;
   std::optional<collective> present_;  // nothing: outside
