@@ -26,6 +26,11 @@ TEST(mpi_split, parts_are_numbered_by_key_and_run_side_by_side) {
   }
 }
 
+TEST(mpi_split, refuse_what_the_whole_has_prepared) {
+  blink::mpi_session me(MPI_COMM_WORLD);
+  EXPECT_EQ(blink_test::call_with_the_plan_of_the_whole(me), "");
+}
+
 TEST(mpi_split, parts_come_and_go) {
   blink::mpi_session me(MPI_COMM_WORLD);
   for (int round = 0; round < 40; ++round) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace blink_test {
@@ -75,7 +76,28 @@ std::string split_at_random(Me& me, std::uint64_t seed) {
   if (sum_over(*half, half->rank() == 0 ? part->rank() : 0) != first) return wrong("half");
   int const last = part->rank_count() - 1;
   if (first != last - (last - part->rank()) % 2) return wrong("first of half");
+  static_assert(std::is_same_v<decltype(half), decltype(part)>);
+  auto alone = blink::split(*half, half->rank(), 0);
+  if (!alone || alone->rank_count() != 1) return wrong("not alone");
   return "";
+}
+
+/// In a part of all ranks in reverse order: is a schedule refused that the whole has prepared? The part goes on.
+template <class Me>
+std::string call_with_the_plan_of_the_whole(Me& me) {
+  auto part = blink::split(me, 0, -me.rank());
+  auto& of_whole = me.prepare(blink::star_schedule(me.rank_count()));
+  std::string wrong;
+  try {
+    blink::barrier(*part, of_whole);
+    wrong = "taken\n";
+  } catch (blink::precondition_error const& refused) {
+    if (std::string(refused.what()).find("another session") == std::string::npos) {
+      wrong = refused.what();
+    }
+  }
+  if (sum_over(*part, 1) != me.rank_count()) wrong += "the part does not go on\n";
+  return wrong;
 }
 
 }  // namespace blink_test

@@ -76,6 +76,11 @@ TEST(split, parts_of_threads_are_numbered_by_key_and_run_side_by_side) {
   }
 }
 
+TEST(split, threads_refuse_what_the_whole_has_prepared) {
+  EXPECT_EQ(on_threads(3, [](auto& me) { return blink_test::call_with_the_plan_of_the_whole(me); }),
+            "");
+}
+
 template <class World>
 class split_processes : public testing::Test {};
 using worlds = testing::Types<blink::process_world, blink::direct_process_world>;
@@ -93,6 +98,12 @@ TYPED_TEST(split_processes, parts_are_numbered_by_key_and_run_side_by_side) {
                                       }),
               "");
   }
+}
+
+TYPED_TEST(split_processes, refuse_what_the_whole_has_prepared) {
+  EXPECT_EQ(on_processes<TypeParam>(
+                3, [](auto& me) { return blink_test::call_with_the_plan_of_the_whole(me); }),
+            "");
 }
 
 // Each mapping is one more in the same process: ThreadSanitizer sees all ranks.

@@ -55,6 +55,16 @@ class part_of : public Me {
 
 namespace detail {
 
+/// The type of session that was split first: a part of a part has the type of a part, however often that goes on.
+template <class Me>
+struct session_split_first {
+  using type = Me;
+};
+template <class Me>
+struct session_split_first<part_of<Me>> {
+  using type = Me;
+};
+
 /// A value of every rank, by rank.
 template <class T, session Me>
 [[nodiscard]] std::vector<T> gather_from_all(Me& me, T const& own) {
@@ -89,10 +99,14 @@ template <session Me>
 
 }  // namespace detail
 
+/// What a session is split into.
+template <splittable_session Me>
+using part_of_session = part_of<typename detail::session_split_first<Me>::type>;
+
 /// Splits the ranks of a world: those of one colour become a world of their own, numbered by rising
 /// key and among equal keys by rank. All ranks call it together. A negative colour joins nothing.
 ///
-/// Calls of the parts do not disturb each other or those of the whole. A failure in one part does not
+/// Parts can be split again, and so on. Calls of the parts do not disturb each other or those of the whole. A failure in one part does not
 /// end the others; a rank whose part goes out of scope counts as having left it. Memory of a part goes
 /// with the last of its ranks.
 ///
@@ -100,7 +114,7 @@ template <session Me>
 /// Throws: collective_error as every call; resource_error, on all ranks, if one gets no part. With
 ///         ranks of MPI making a communicator has no deadline.
 template <splittable_session Me>
-[[nodiscard]] std::optional<part_of<Me>> split(Me& me, int colour, int key) {
+[[nodiscard]] std::optional<part_of_session<Me>> split(Me& me, int colour, int key) {
   rank_selection const part = detail::agree_on_part(me, colour, key);
   bool const joins = !part.members.empty();
   std::exception_ptr problem;
@@ -119,7 +133,7 @@ template <splittable_session Me>
   };
   auto const offers =
       detail::gather_from_all(me, offer ? message{true, offer->handle()} : message{false, {}});
-  std::optional<part_of<Me>> result;
+  std::optional<part_of_session<Me>> result;
   if (joins && offer) {
     auto const& taken = offers[static_cast<std::size_t>(part.members.front())];
     if (taken.is_good) attempt([&] { result.emplace(me, *offer, taken.content, part); });

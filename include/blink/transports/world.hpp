@@ -82,8 +82,10 @@ class basic_world {
       if (known->source() == plan) return *known;
     }
     validate(plan);
-    return *prepared_.emplace_back(detail::counted<prepared_schedule>::make(
-        plan, wire_layout_of<Link>(options_, plan), options_.costs));
+    auto layout = wire_layout_of<Link>(options_, plan);
+    layout.world = &state_;
+    return *prepared_.emplace_back(
+        detail::counted<prepared_schedule>::make(plan, layout, options_.costs));
   }
 
   /// Runs `function(context)` in one thread for each rank and returns when all have returned.

@@ -45,6 +45,7 @@ struct steps_of_session {
   static void check(frame& call) {
     auto& me = call.me;
     auto const& size = call.size;
+    if constexpr (requires { me.expect_own(call.plan); }) me.expect_own(call.plan);
     if (size.blocks != nullptr) {
       call.needs_copy = check_all(call);
       return;
