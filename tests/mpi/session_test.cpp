@@ -492,6 +492,27 @@ TEST(mpi_faults, an_exception_ends_the_others) {
   }
 }
 
+TEST(mpi_preconditions, of_threads) {
+  blink::mpi_session me(MPI_COMM_WORLD);
+  auto const call = [&] { blink::barrier(me, blink::star_schedule(me.rank_count())); };
+  std::string refused;
+  std::thread([&] {
+    try {
+      call();
+    } catch (blink::precondition_error const& failure) {
+      refused = failure.what();
+    }
+  }).join();
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  if (level < MPI_THREAD_SERIALIZED) {
+    EXPECT_SAYS(refused, "main thread");
+  } else {
+    EXPECT_EQ(refused, "");
+  }
+  call();
+}
+
 TEST(mpi_preconditions, of_sessions) {
   EXPECT_THROW(blink::mpi_session(MPI_COMM_NULL), blink::precondition_error);
   blink::world_options options;

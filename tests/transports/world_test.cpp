@@ -4,6 +4,7 @@
 #include <blink/transports/slots.hpp>
 
 #include "support/collective_case.hpp"
+#include "support/expect_error.hpp"
 #include "support/random_schedules.hpp"
 #include <gtest/gtest.h>
 
@@ -60,6 +61,17 @@ TYPED_TEST(world, prepares_a_schedule_once) {
 }
 
 // Calls that equal the one before are not checked; what differs in anything is, and what was refused is refused again.
+TYPED_TEST(world, runs_once_at_a_time) {
+  blink::basic_world<TypeParam> both(2);
+  auto const call = [](auto& me) { blink::barrier(me, blink::star_schedule(2)); };
+  both.run([&](auto& me) {
+    call(me);
+    if (me.rank() == 1) EXPECT_ERROR(both.run(call), "run already");
+    call(me);
+  });
+  both.run(call);
+}
+
 TYPED_TEST(world, what_was_right_is_checked_anew_when_anything_differs) {
   auto const star = blink::star_schedule(2);
   auto const from_first = blink::flat_schedule(2, 0);

@@ -162,9 +162,12 @@ class basic_mpi_session {
       detail::refuse_second_call(rank(), kind, *present);
     }
   }
-  /// Throws: precondition_error if MPI is finalised.
+  /// Throws: precondition_error if MPI is finalised, or takes calls from another thread alone.
   [[nodiscard]] status enter(prepared_schedule& plan, call_record const& record) {
     if (end_of_mpi::has_come()) mpi_channel::expect_not_finalised();
+    if (only_thread_ != std::thread::id() && only_thread_ != std::this_thread::get_id()) {
+      mpi_channel::expect_main_thread();
+    }
     auto& wires = wires_of(plan);
     link_ = Link(*state_, wires);
     auto& notices = state_->notices;
@@ -324,6 +327,7 @@ class basic_mpi_session {
 
   void begin() {
     end_of_mpi::watch();
+    if (mpi_channel::takes_main_thread_alone()) only_thread_ = std::this_thread::get_id();
     int const here = ranks_here();
     state_->is_one_host = here == rank_count();
     options_ = spinning_no_longer_than_fits(options_, here);
@@ -349,6 +353,7 @@ class basic_mpi_session {
 
   detail::call_steps<basic_mpi_session> const* steps_ = &detail::steps_of_calls<basic_mpi_session>;
   world_options options_;
+  std::thread::id only_thread_;  // that may call MPI; none: any may
   bool has_shrunk_ = false;
   bool is_leaving_ = false;
   bool shows_ = false;  // in the present call

@@ -17,6 +17,7 @@
 #include <blink/transports/world_options.hpp>
 #include <blink/transports/world_state.hpp>
 
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -91,9 +92,11 @@ class basic_world {
   /// Runs `function(context)` in one thread for each rank and returns when all have returned.
   ///
   /// Throws: what a rank's function threw: the first that is not a `collective_error` in the order
-  ///         of the ranks (other ranks then only suffered from it), else the first.
+  ///         of the ranks (other ranks then only suffered from it), else the first;
+  ///         precondition_error while the ranks of this world run already.
   template <std::invocable<context&> Function>
   void run(Function const& function) {
+    running const alone(runs_);
     int const ranks = rank_count();
     auto const threads_each = static_cast<int>(options_.team_size);
     std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks * threads_each));
@@ -141,6 +144,21 @@ class basic_world {
     }
   }
 
+  /// One `run` at a time: what ranks share is of one set of threads.
+  class running {
+   public:
+    explicit running(std::atomic<bool>& runs) : runs_(runs) {
+      expects(!runs.exchange(true, std::memory_order_acquire),
+              "world: its ranks run already, in another run() that has not ended");
+    }
+    running(running const&) = delete;
+    running& operator=(running const&) = delete;
+    ~running() { runs_.store(false, std::memory_order_release); }
+
+   private:
+    std::atomic<bool>& runs_;
+  };
+
   template <class Function>
   void run_one(Function const& function, context& here, std::exception_ptr& failure) {
     try {
@@ -176,6 +194,7 @@ class basic_world {
 
   world_state state_;
   world_options options_;
+  std::atomic<bool> runs_ = false;
   detail::host_mutex mutex_;
   std::vector<detail::counted<prepared_schedule>> prepared_;
   struct part_of_world {

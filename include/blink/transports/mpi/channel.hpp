@@ -104,6 +104,18 @@ class mpi_channel {
     MPI_Finalized(&is_finalised);
     expects(is_finalised == 0, "mpi_session: MPI is finalised already");
   }
+  /// Was MPI initialised for calls from the main thread alone?
+  [[nodiscard]] static bool takes_main_thread_alone() {
+    int level = MPI_THREAD_SINGLE;
+    MPI_Query_thread(&level);
+    return level < MPI_THREAD_SERIALIZED;
+  }
+  /// Throws: precondition_error on another one.
+  static void expect_main_thread() {
+    int is_main = 1;
+    MPI_Is_thread_main(&is_main);
+    expects(is_main != 0, "mpi_session: MPI was initialised for calls from the main thread alone");
+  }
   /// Throws: precondition_error unless MPI takes calls of any thread at any time.
   static void expect_any_thread() {
     expect_not_finalised();
@@ -177,12 +189,7 @@ class mpi_channel {
     int is_inter = 0;
     MPI_Comm_test_inter(of_user, &is_inter);
     expects(is_inter == 0, "mpi_session: the communicator joins two groups, expected one group");
-    int level = MPI_THREAD_SINGLE;
-    int is_main = 1;
-    MPI_Query_thread(&level);
-    MPI_Is_thread_main(&is_main);
-    expects(level >= MPI_THREAD_SERIALIZED || is_main != 0,
-            "mpi_session: MPI was initialised for calls from the main thread alone");
+    if (takes_main_thread_alone()) expect_main_thread();
   }
 
   void begin(int code, char const* what) {
