@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -123,6 +124,27 @@ int exit_status(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+/// Binds this process to its share of the cores that it may use, in the order of their numbers: several where there are
+/// enough for all ranks, else one, which as few as possible share.
+void bind_to_share(int rank, int rank_count) {
+  cpu_set_t all;
+  if (sched_getaffinity(0, sizeof all, &all) != 0) return;
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &all)) cores.push_back(core);
+  }
+  auto const begin_of = [&](int of) {
+    return cores.size() * static_cast<std::size_t>(of) / static_cast<std::size_t>(rank_count);
+  };
+  std::size_t const first = begin_of(rank);
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  for (std::size_t k = first; k < std::max(first + 1, begin_of(rank + 1)); ++k) {
+    CPU_SET(cores[k], &own);
+  }
+  sched_setaffinity(0, sizeof own, &own);
+}
+
 class launcher {
  public:
   explicit launcher(launch_request const& request)
@@ -194,6 +216,7 @@ class launcher {
       int const nothing = ::open("/dev/null", O_RDONLY);
       dup2(nothing, STDIN_FILENO);
     }
+    if (request_.binds) bind_to_share(rank, request_.rank_count);
     if (!outputs.empty()) {
       dup2(outputs[0].write.number(), STDOUT_FILENO);
       dup2(outputs[1].write.number(), STDERR_FILENO);

@@ -19,6 +19,7 @@ struct launch_request {
   std::optional<double> deadline_seconds;  ///< of each wait, for all ranks
   bool labels = true;                      ///< put "[rank] " before each line of output
   bool keeps_going = false;                ///< let the others go on when a rank fails
+  bool binds = false;                      ///< each rank to its share of the cores
   std::chrono::milliseconds grace = std::chrono::seconds(1);  ///< before the rest is stopped
 };
 

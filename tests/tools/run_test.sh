@@ -38,6 +38,14 @@ expect "standard error has labels too" 0 '^\[0\] oops$' "$@" -n 1 -- sh -c 'echo
 expect "a last line without an end" 0 '^\[0\] half$' "$@" -n 1 -- printf half
 expect "arguments are passed as they are" 0 '^\[0\] <-n> <a b> <-->$' \
   "$@" -n 1 -- sh -c 'printf "<%s> <%s> <%s>\n" "$@"' name -n "a b" --
+allowed='grep ^Cpus_allowed_list: /proc/self/status'
+cores=$(taskset -cp $$ | sed 's/.*: //')
+if [ "$cores" = 0,1 ] || [ "$cores" = 0-1 ]; then
+  expect "two ranks on two cores" 0 '^\[1\] Cpus_allowed_list:.1$' "$@" -n 2 --bind -- $allowed
+  expect "more ranks than cores" 0 '^\[2\] Cpus_allowed_list:.1$' "$@" -n 4 --bind -- $allowed
+fi
+expect "bound to cores that there are" 0 '^\[0\] Cpus_allowed_list:.[0-9]*$' \
+  taskset -c "${cores%%[-,]*}" "$@" -n 3 --bind -- $allowed
 expect "the status of the rank that fails; the others are stopped" 7 'rank 1 .* ended with status 7' \
   "$@" -n 3 -- sh -c 'if [ $BLINK_RANK = 1 ]; then exit 7; fi; sleep 60'
 expect "a rank that is killed" 137 'rank 0 .* was killed by signal 9' \
