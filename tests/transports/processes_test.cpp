@@ -11,11 +11,14 @@
 #include <blink/transports/shared_memory_resource.hpp>
 
 #include "support/collective_case.hpp"
+#include "support/expect_error.hpp"
 #include "support/forked_ranks.hpp"
 #include "support/random_schedules.hpp"
 #include "support/started_calls.hpp"
 #include "support/unequal_case.hpp"
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -479,6 +482,85 @@ TEST(process_world, ranks_are_taken_once) {
   EXPECT_THROW(blink::process_world("/nowhere", 0), blink::input_error);
   EXPECT_THROW(blink::process_world("/dev/null", 0), blink::input_error);
   EXPECT_THROW(blink::process_world(BLINK_SOURCE_DIR "/README.md", 0), blink::input_error);
+}
+
+// Closing a file has the system release all locks that the process has in it.
+TEST(process_world, what_else_opens_its_memory_leaves_a_world_alive) {
+  using seconds = std::chrono::duration<double>;
+  for (bool const is_refused : {false, true}) {
+    forked_ranks all(3);
+    all.start([&](int rank) -> std::string {
+      auto const star = blink::star_schedule(3);
+      std::string wrong;
+      {
+        blink::process_world me(all.path(), rank, small_slots());
+        auto const sum = [&] {
+          int value = rank;
+          blink::all_reduce(me, star, &value, &value, 1, blink::sum{});
+          return value;
+        };
+        if (sum() != 3) wrong += "a sum before; ";
+        if (rank == 1 && is_refused) {
+          auto const text =
+              blink_test::error_of([&] { blink::process_world const again(all.path(), rank); });
+          if (text != "rank 1 is taken by process " + std::to_string(getpid())) wrong += text;
+        } else if (rank == 1) {
+          (void)blink::shared_segment::open(all.path());
+        }
+        auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+        while (std::chrono::steady_clock::now() < end) {
+          if (all.segment().has_died(1)) return "rank 1 counts as dead; ";
+        }
+        if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        if (sum() != 3) wrong += "a sum after; ";  // the others wait and look whether it lives
+        if (rank == 1) return wrong;
+        auto const start = std::chrono::steady_clock::now();
+        auto const text = blink_test::error_of(sum);
+        if (text.find("rank 1") == std::string::npos) wrong += text;
+        if (std::chrono::steady_clock::now() - start > seconds(5)) wrong += "told late";
+      }
+      return wrong;
+    });
+    for (auto const& end : all.finish()) EXPECT_EQ(end.text, "");
+  }
+}
+
+TEST(process_world, a_process_may_be_in_one_world_after_the_other) {
+  forked_ranks all(2), others(2);
+  all.start([&](int rank) -> std::string {
+    std::string wrong;
+    for (auto const& path : {all.path(), others.path()}) {
+      blink::process_world me(path, rank, small_slots());
+      int value = rank;
+      blink::all_reduce(me, blink::star_schedule(2), &value, &value, 1, blink::sum{});
+      if (value != 1) wrong += path + ": a wrong sum; ";
+    }
+    auto const text =
+        blink_test::error_of([&] { blink::process_world const me(all.path(), rank); });
+    if (text != "rank " + std::to_string(rank) + " is taken by process " + std::to_string(getpid()))
+      wrong += text;  // ranks are of those that were first
+    return wrong;
+  });
+  for (auto const& end : all.finish()) EXPECT_EQ(end.text, "");
+}
+
+TEST(process_world, several_ranks_of_one_process_end_one_by_one) {
+  auto const segment = blink::shared_segment::create(2);
+  auto first = std::make_unique<blink::process_world>(segment.path(), 0);
+  auto second = std::make_unique<blink::process_world>(segment.path(), 1);
+  auto const seen_dead = [&](int rank) {  // by another process
+    pid_t const child = fork();
+    if (child == 0) _exit(segment.has_died(rank) ? 1 : 0);
+    int status = -1;
+    waitpid(child, &status, 0);
+    return status != 0;
+  };
+  EXPECT_FALSE(seen_dead(0) || seen_dead(1));
+  first.reset();
+  EXPECT_TRUE(seen_dead(0));
+  EXPECT_FALSE(seen_dead(1));
+  second.reset();
+  EXPECT_TRUE(seen_dead(1));
 }
 
 /// Sets variables for as long as it lives.

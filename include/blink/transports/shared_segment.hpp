@@ -4,6 +4,7 @@
 #include <blink/collectives/detail/fingerprint.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
+#include <blink/transports/detail/file_claims.hpp>
 #include <blink/transports/life_signs.hpp>
 #include <blink/transports/shared_addresses.hpp>
 #include <blink/transports/world_state.hpp>
@@ -93,11 +94,15 @@ class shared_segment final : public life_signs {
   shared_segment(shared_segment&& other) noexcept
       : file_(std::exchange(other.file_, -1)),
         memory_(std::exchange(other.memory_, nullptr)),
-        bytes_(other.bytes_) {}
+        bytes_(other.bytes_),
+        claimed_(std::exchange(other.claimed_, {})) {}
   shared_segment& operator=(shared_segment&&) = delete;
   ~shared_segment() {
     if (memory_ != nullptr) munmap(memory_, bytes_);
-    if (file_ >= 0) ::close(file_);
+    if (file_ < 0) return;
+    auto& claims = detail::file_claims::of_process();
+    for (int const rank : claimed_) claims.release(file_, rank);
+    claims.close(file_);  // another one of this process may be a rank in the same memory
   }
 
   /// Under which name other processes of the same user open it, as long as the process lives that
@@ -113,9 +118,9 @@ class shared_segment final : public life_signs {
     return {rank_count(), memory_ + world_offset(rank_count())};
   }
 
-  /// This process is rank `rank` from now on.
+  /// This process is rank `rank` from now on, until the segment is destroyed.
   ///
-  /// Throws: input_error if there is no such rank or another process is, or was, this rank.
+  /// Throws: input_error if there is no such rank or a process is, or was, this rank.
   void claim(int rank) {
     if (rank < 0 || rank >= rank_count()) {
       throw input_error("rank " + std::to_string(rank) + ": expected 0 to " +
@@ -125,14 +130,17 @@ class shared_segment final : public life_signs {
       throw input_error("rank " + std::to_string(rank) + " is taken by process " +
                         std::to_string(process_of(rank).load()));
     };
-    struct flock lock = byte_of(rank);
-    lock.l_type = F_WRLCK;
-    if (fcntl(file_, F_SETLK, &lock) != 0) {
-      if (errno == EAGAIN || errno == EACCES) taken();
-      refuse("a lock on shared memory", "fcntl");
-    }
+    std::lock_guard const lock(own_memory_);
+    auto& claims = detail::file_claims::of_process();
+    errno = claims.claim(file_, rank);
+    if (errno == EAGAIN) taken();
+    if (errno != 0) refuse("a lock on shared memory", "fcntl");
     std::int32_t nobody = 0;
-    if (!process_of(rank).compare_exchange_strong(nobody, getpid())) taken();
+    if (!process_of(rank).compare_exchange_strong(nobody, getpid())) {
+      claims.release(file_, rank);
+      taken();
+    }
+    claimed_.push_back(rank);
   }
 
   /// Memory that all who ask with the same key share; all 0 for who comes first.
@@ -233,8 +241,7 @@ class shared_segment final : public life_signs {
   [[nodiscard]] bool has_died(int rank) const override {
     std::int32_t const process = process_of(rank).load();
     if (process == 0 || process == getpid()) return false;  // not here yet; own locks do not show
-    struct flock lock = byte_of(rank);
-    lock.l_type = F_WRLCK;
+    struct flock lock = detail::file_claims::lock_of(rank, F_WRLCK);
     return fcntl(file_, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
   }
   [[nodiscard]] std::string describe(int rank) const override {
@@ -330,13 +337,6 @@ class shared_segment final : public life_signs {
     return at<std::atomic<std::int32_t>>(sizeof(segment_head) +
                                          sizeof(std::int32_t) * static_cast<std::size_t>(rank));
   }
-  [[nodiscard]] static struct flock byte_of(int rank) {
-    struct flock lock{};
-    lock.l_whence = SEEK_SET;
-    lock.l_start = rank;
-    lock.l_len = 1;
-    return lock;
-  }
   [[noreturn]] static void refuse(std::string const& what, char const* call) {
     throw resource_error("the system refuses " + what + ": " + call + ": " + std::strerror(errno));
   }
@@ -352,6 +352,7 @@ class shared_segment final : public life_signs {
   std::mutex own_memory_;  // a queue's thread and the caller's
   std::uint64_t allocations_ = 0;
   std::vector<released_block> released_;
+  std::vector<int> claimed_;  // ranks
 };
 
 }  // namespace blink::inline BLINK_ABI
