@@ -45,8 +45,8 @@ class unequal_call {
     auto const chosen = choose_schedule(me, std::forward<Plan>(plan), kind, all_.bytes());
     chosen.plan->expect_carries(kind);
     all_.check_buffers(name, me.rank(), input, output);
-    expect_reachable(me, input, all_.input_bytes(me.rank()));
-    expect_reachable(me, output, all_.output_bytes(me.rank()));
+    expect_reachable(me, input, all_.input_bytes(me.rank()), to_text(kind), "the input");
+    expect_reachable(me, output, all_.output_bytes(me.rank()), to_text(kind), "the output");
     one_.emplace(me, *chosen.plan, kind, input, output, all_.size(chosen.chunk_bytes), reduce);
   }
 

@@ -82,7 +82,7 @@ class sparse_call final : public staged_call {
       throw precondition_error("all_reduce_sparse on rank " + std::to_string(me.rank()) +
                                ": the data is null");
     }
-    expect_reachable(me, data, mask.count() * sizeof(T));
+    expect_reachable(me, data, mask.count() * sizeof(T), "all_reduce_sparse", "the data");
     expect_runs(plan, sizes_of<Reducer, T>(), is_commutative<Reducer>, me.rank_count(),
                 "world_options");
   }

@@ -48,8 +48,8 @@ class all_to_all_v_call final : public flow_call<Chunks, Me, T> {
     std::size_t const out_end = end_of(receives);
     expect_buffer(name, "input", input, in_end);
     expect_buffer(name, "output", output, out_end);
-    expect_reachable(me, input, in_end * sizeof(T));
-    expect_reachable(me, output, out_end * sizeof(T));
+    expect_reachable(me, input, in_end * sizeof(T), "all_to_all_v", "the input");
+    expect_reachable(me, output, out_end * sizeof(T), "all_to_all_v", "the output");
     bool const is_in_place = input == output && sends == receives;
     if (!is_in_place) expect_apart(name, input, in_end * sizeof(T), output, out_end * sizeof(T));
     return {sends, receives, {}, {}};

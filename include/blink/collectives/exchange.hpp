@@ -196,15 +196,16 @@ class exchange_call final : public flow_call<scheduled_chunks, Me, std::byte> {
                                              transfers const& list) {
     plan.expect_carries(collective::all_to_all);
     check_transfers("exchange on rank " + std::to_string(me.rank()), list, me.rank_count());
-    auto const reached = [&](std::vector<transfers::piece> pieces) {
+    auto const reached = [&](std::vector<transfers::piece> pieces, char const* which) {
       for (auto& piece : pieces) {
-        expect_reachable(me, piece.data, piece.bytes);
+        expect_reachable(me, piece.data, piece.bytes, "exchange", which);
         piece.data = shared_place(me, piece.data);  // peers count from the first of them
       }
       return pieces;
     };
-    return {{reached(list.sends()), me.rank_count(), plan.call_memory()},
-            {reached(list.receives()), me.rank_count(), plan.call_memory()}};
+    return {{reached(list.sends(), "a piece that it sends"), me.rank_count(), plan.call_memory()},
+            {reached(list.receives(), "a piece that it receives"), me.rank_count(),
+             plan.call_memory()}};
   }
 
   [[nodiscard]] call_buffers<std::byte> buffers() override {

@@ -18,7 +18,9 @@
 
 #include <atomic>
 #include <concepts>
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -91,20 +93,31 @@ concept session =
 
 /// A session that has an allocator, since its peers may reach only what that returns:
 /// - `allocate<T>(count)` is an array of zeros that peers reach.
-/// - `expect_reachable(buffer, bytes)` throws precondition_error if peers should reach them and do not.
+/// - `is_reachable(buffer, bytes)` is false if peers should reach them and do not.
 template <class S>
 concept allocating_session = session<S> && requires(S& me, void const* buffer, std::size_t bytes) {
   { me.template allocate<char>(1).data() } -> std::same_as<char*>;
-  { me.expect_reachable(buffer, bytes) } -> std::same_as<void>;
+  { me.is_reachable(buffer, bytes) } -> std::same_as<bool>;
 };
 
 namespace detail {
 
+template <class = when_used>
+[[noreturn]] BLINK_COLD void refuse_unreachable(int rank, std::string_view call,
+                                                std::string_view which) {
+  throw precondition_error(
+      text_of({call, " on rank ", rank, ": ", which,
+               " is not in shared memory, or not all of it: expected memory from allocate(), of a "
+               "shared_memory_resource, or in registered_memory"}));
+}
+
 /// Throws: precondition_error if peers should reach a buffer of so many bytes and do not. Null is nobody's.
 template <session Me>
-void expect_reachable(Me& me, void const* buffer, std::size_t bytes) {
+void expect_reachable(Me& me, void const* buffer, std::size_t bytes,
+                      std::string_view call = "a call", std::string_view which = "a buffer") {
   if constexpr (allocating_session<Me>) {
-    if (buffer != nullptr && bytes > 0) me.expect_reachable(buffer, bytes);
+    if (buffer == nullptr || bytes == 0 || me.is_reachable(buffer, bytes)) return;
+    refuse_unreachable(me.rank(), call, which);
   }
 }
 

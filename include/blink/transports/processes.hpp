@@ -146,14 +146,9 @@ class basic_process_world : public shared_session<Link, lone_thread> {
     return parts_->members[static_cast<std::size_t>(this->rank())];
   }
 
-  /// Throws: precondition_error if peers should reach what is not in shared memory.
-  void expect_reachable(void const* buffer, std::size_t bytes) const {
-    if constexpr (Link::reaches) {
-      expects(
-          parts_->segment->contains(buffer, bytes),
-          "a buffer is not in shared memory, or not all of it: expected one from allocate(), of a "
-          "shared_memory_resource, or in registered_memory");
-    }
+  /// Is it in shared memory, if peers should reach it?
+  [[nodiscard]] bool is_reachable(void const* buffer, std::size_t bytes) const {
+    return !Link::reaches || parts_->segment->contains(buffer, bytes);
   }
 
   /// Where registered memory lies among the arrays of this process; other addresses as they are.

@@ -219,8 +219,10 @@ struct steps_of_session {
   static void expect_reached(frame const& call) {
     if constexpr (allocating_session<Me>) {
       auto const use = use_of(call.lanes);
-      if (use.reads) expect_reachable(call.me, call.input, input_bytes(call));
-      if (use.writes) expect_reachable(call.me, call.output, output_bytes(call));
+      auto const name = to_text(call.kind);
+      if (use.reads) expect_reachable(call.me, call.input, input_bytes(call), name, "the input");
+      if (use.writes)
+        expect_reachable(call.me, call.output, output_bytes(call), name, "the output");
     }
   }
 
