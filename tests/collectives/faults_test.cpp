@@ -6,9 +6,11 @@
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/transports/slots.hpp>
 
+#include "support/expect_error.hpp"
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -501,6 +503,24 @@ TEST(preconditions, of_buffers) {
     blink::scatter(me, scatter, me.rank() == 0 ? in.data() : nullptr, out.data(), 10);
     blink::all_to_all(me, all, nothing, nowhere, 0);
   });
+}
+
+struct large {
+  std::array<char, 300> bytes;
+};
+
+TEST(preconditions, of_elements) {
+  blink::world_options options;
+  options.slot_bytes = 256;
+  for (int const ranks : {1, 2}) {  // alone, too: a program that works with one rank works with two
+    blink::thread_world world(ranks, options);
+    world.run([&](auto& me) {
+      large one{};
+      EXPECT_ERROR(blink::broadcast(me, blink::flat_schedule(ranks, 0), &one, &one, 1),
+                   "world_options: slot_bytes is less than the size of one element: a slot has 256 "
+                   "bytes, an element 300, what crosses links for it 300");
+    });
+  }
 }
 
 struct first_wins {

@@ -40,7 +40,7 @@ inline constexpr std::size_t most_shown_bytes = 2048;
 struct world_options {
   patience_options waits{};
   std::uint32_t window = 0;  ///< slots of a wire: chunks in flight; 0: 2, or `default_window`
-  std::size_t slot_bytes = 1 << 18;  ///< the largest chunk
+  std::size_t slot_bytes = 1 << 18;  ///< the largest chunk; elements that are larger are refused
   pipeline_costs costs{};            ///< for choosing chunks that the schedule leaves open
   /// Outputs from this size on bypass caches, unless measuring says otherwise.
   std::size_t streaming_bytes = std::size_t{1} << 23;

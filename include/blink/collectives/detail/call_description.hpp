@@ -164,9 +164,11 @@ void expect_runs(prepared_schedule const& plan, element_sizes const& sizes, bool
   expects(plan.source().rank_count == rank_count, "schedule: prepared for another number of ranks");
   expects(is_commutative || plan.keeps_order(),
           "a reducer that is not commutative needs a schedule that keeps the order of the ranks");
-  if (sizes.largest() > plan.tables().layout().slot_bytes) {
-    throw precondition_error(
-        text_of({options, ": slot_bytes is less than the size of one element"}));
+  std::size_t const slot_bytes = plan.tables().layout().slot_bytes;
+  if (sizes.largest() > slot_bytes) {
+    throw precondition_error(text_of(
+        {options, ": slot_bytes is less than the size of one element: a slot has ", slot_bytes,
+         " bytes, an element ", sizes.value, ", what crosses links for it ", sizes.wire}));
   }
 }
 
