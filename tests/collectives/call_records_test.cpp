@@ -4,6 +4,7 @@
 #include <blink/collectives/call_queue.hpp>
 #include <blink/collectives/call_records.hpp>
 
+#include "support/expect_error.hpp"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -209,6 +210,21 @@ TEST(call_records, the_environment_is_read_with_care) {
   EXPECT_THROW((void)with("BLINK_DEBUG", "loud"), blink::input_error);
   EXPECT_THROW((void)with("BLINK_TRACE_FILE", ""), blink::input_error);
   EXPECT_EQ(with("BLINK_TRACE_FILE", "a.%p").trace_file, "a.%p");
+  // A file that is named is written; who says none means it.
+  EXPECT_EQ(with("BLINK_DEBUG_FILE", "a").debug, blink::record_options::level::info);
+  setenv("BLINK_DEBUG_FILE", "a", 1);
+  EXPECT_EQ(with("BLINK_DEBUG", "warn").debug, blink::record_options::level::warn);
+  EXPECT_TRUE(with("BLINK_DEBUG", "none").writes_nothing());
+  unsetenv("BLINK_DEBUG_FILE");
+  for (char const* const name : {"a.%z", "a.%", "%%%"}) {
+    EXPECT_ERROR((void)with("BLINK_DEBUG_FILE", name),
+                 "BLINK_DEBUG_FILE is '" + std::string(name) +
+                     "', expected %p (the process), %h (the host) or %% (a percent sign)");
+    blink::record_options unknown;
+    unknown.record_file = name;
+    EXPECT_ERROR(blink::call_records{unknown}, "expected %p");
+  }
+  EXPECT_EQ(blink::detail::record_file_name("%%a%%p", ""), "%a%p");
   blink::record_options nowhere;
   nowhere.record_file = "/no/such/folder/file";
   EXPECT_THROW(blink::call_records{nowhere}, blink::input_error);

@@ -23,7 +23,7 @@
 namespace blink::inline BLINK_ABI {
 
 /// What is written of calls, and where to. Files are appended to, a line at a time; `%p` in a name is
-/// the number of the process and `%h` the name of the host.
+/// the number of the process, `%h` the name of the host and `%%` a percent sign.
 struct record_options {
   enum class level : std::uint8_t { none, warn, info };
   level debug = level::none;  ///< warn: calls that failed; info: all, a line for people
@@ -36,13 +36,47 @@ struct record_options {
   }
 };
 
-/// BLINK_DEBUG (none, warn or info), BLINK_DEBUG_FILE, BLINK_RECORD_FILE, BLINK_TRACE_FILE.
+namespace detail {
+
+/// The name of a file, of this process.
 ///
-/// Throws: input_error if a value is not one of these, or a file name is empty.
+/// what:   who says so, for the error
+/// Throws: input_error if it has a `%` that stands for nothing: processes would share a file.
+[[nodiscard]] inline std::string record_file_name(std::string const& pattern, char const* what) {
+  std::string name;
+  for (std::size_t at = 0; at < pattern.size(); ++at) {
+    if (pattern[at] != '%') {
+      name += pattern[at];
+      continue;
+    }
+    char const letter = ++at < pattern.size() ? pattern[at] : '\0';
+    if (letter == 'p') {
+      name += std::to_string(getpid());
+    } else if (letter == 'h') {
+      std::array<char, 256> host{};
+      if (gethostname(host.data(), host.size() - 1) == 0) name += host.data();
+    } else if (letter == '%') {
+      name += '%';
+    } else {
+      throw input_error(std::string(what) + " is '" + pattern +
+                        "', expected %p (the process), %h (the host) or %% (a percent sign) "
+                        "where there is a %");
+    }
+  }
+  return name;
+}
+
+}  // namespace detail
+
+/// BLINK_DEBUG (none, warn or info), BLINK_DEBUG_FILE, BLINK_RECORD_FILE, BLINK_TRACE_FILE. Who names a file
+/// wants something in it: with BLINK_DEBUG_FILE alone the level is info.
+///
+/// Throws: input_error if a value is not one of these, or a file name is empty or has an unknown `%`.
 [[nodiscard]] inline record_options read_record_environment() {
   record_options result;
-  if (char const* const text = std::getenv("BLINK_DEBUG")) {
-    std::string_view const level = text;
+  char const* const debug = std::getenv("BLINK_DEBUG");
+  if (debug != nullptr) {
+    std::string_view const level = debug;
     if (level == "warn") {
       result.debug = record_options::level::warn;
     } else if (level == "info") {
@@ -57,8 +91,11 @@ struct record_options {
     char const* const text = std::getenv(name);
     if (text == nullptr) continue;
     if (*text == '\0') throw input_error(std::string(name) + " is empty, expected a file name");
+    static_cast<void>(detail::record_file_name(text, name));
     *file = text;
   }
+  bool const is_implied = debug == nullptr && !result.debug_file.empty();
+  if (is_implied) result.debug = record_options::level::info;
   return result;
 }
 
@@ -77,7 +114,7 @@ struct stall_sum {
 /// An observer that writes down what it is told and sums up what ranks waited for.
 class call_records final : public call_observer {
  public:
-  /// Throws: input_error if a file cannot be opened.
+  /// Throws: input_error if a file cannot be opened, or its name has an unknown `%`.
   explicit call_records(record_options const& options = {})
       : options_(options),
         debug_(open(options.debug_file)),
@@ -152,20 +189,7 @@ class call_records final : public call_observer {
 
   static file open(std::string const& pattern) {
     if (pattern.empty()) return nullptr;
-    std::string name;
-    for (std::size_t at = 0; at < pattern.size(); ++at) {
-      std::string_view const two = std::string_view(pattern).substr(at, 2);
-      if (two == "%p") {
-        name += std::to_string(getpid());
-      } else if (two == "%h") {
-        std::array<char, 256> host{};
-        if (gethostname(host.data(), host.size() - 1) == 0) name += host.data();
-      } else {
-        name += pattern[at];
-        continue;
-      }
-      ++at;
-    }
+    auto const name = detail::record_file_name(pattern, "record_options: the name of a file");
     file result(std::fopen(name.c_str(), "a"));
     if (!result) throw input_error(name + ": cannot be opened for writing");
     return result;
