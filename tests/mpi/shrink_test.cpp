@@ -110,6 +110,24 @@ TEST(mpi_shrink, to_those_that_did_not_leave_without_waiting) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
 }
 
+TEST(mpi_shrink, who_shrinks_while_others_call_is_the_cause) {
+  blink::mpi_session me(MPI_COMM_WORLD, patient_for(std::chrono::seconds(20)));
+  int const ranks = me.rank_count();
+  if (me.rank() != 1) {
+    try {
+      (void)sum_of_ranks(me, blink::star_schedule(ranks), 100);
+      ADD_FAILURE() << "rank " << me.rank() << " noticed nothing";
+    } catch (blink::collective_error const& failure) {
+      EXPECT_EQ(failure.rank, me.rank()) << failure.what();
+      EXPECT_EQ(failure.peer, 1) << failure.what();
+      EXPECT_SAYS(failure.what(), "rank 1");
+      EXPECT_SAYS(failure.what(), "shrinks the session");
+    }
+  }
+  auto again = me.shrink();
+  expect_goes_on(again, ranks);
+}
+
 TEST(mpi_shrink, to_all_after_a_mismatch_again_and_again) {
   blink::mpi_session me(MPI_COMM_WORLD, patient_for(std::chrono::seconds(20)));
   int const ranks = me.rank_count();

@@ -106,6 +106,29 @@ TYPED_TEST(shrink, and_plans_anew_for_what_is_left_of_the_machine) {
   });
 }
 
+// As after an exception of its own.
+TYPED_TEST(shrink, who_shrinks_while_others_call_is_the_cause) {
+  for (bool const is_barrier : {false, true}) {
+    blink::basic_world<TypeParam> world(3, this->options(std::chrono::seconds(20)));
+    world.run([&](auto& me) {
+      if (me.rank() != 1) {
+        try {
+          if (is_barrier) blink::barrier(me);
+          this->sum_of_ranks(me, blink::star_schedule(3));
+          ADD_FAILURE() << "rank " << me.rank() << " noticed nothing";
+        } catch (blink::collective_error const& failure) {
+          EXPECT_EQ(failure.rank, me.rank()) << failure.what();
+          EXPECT_EQ(failure.peer, 1) << failure.what();
+          EXPECT_NE(std::string(failure.what()).find("rank 1 shrinks the world"), std::string::npos)
+              << failure.what();
+        }
+      }
+      auto again = me.shrink();
+      EXPECT_EQ(this->sum_of_ranks(again, blink::star_schedule(3)), 6);
+    });
+  }
+}
+
 // Rank 2 sends to rank 0, which waits for rank 1, and has done its part of that call when it ends all
 // later ones.
 TYPED_TEST(shrink, calls_before_end_well) {

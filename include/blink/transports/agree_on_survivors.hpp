@@ -26,7 +26,7 @@ template <class>
 std::vector<int> agree_on_survivors(world_state& world, int rank, nanoseconds longest) {
   world.fail(rank,
              {detail::text_of({"rank ", rank, " shrinks the world to the ranks that are left"}),
-              rank, -1, -1, -1});
+              rank, rank, -1, -1});
   world.at(rank).asks.store(1);
   world.ring_all();
   auto const is_settled = [&](int peer) {
