@@ -16,6 +16,7 @@
 #include "arguments.hpp"
 #include "checked_plan.hpp"
 #include "commands.hpp"
+#include "number_checks.hpp"
 #include "perf_engine.hpp"
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -388,7 +389,7 @@ void add_perf_command(CLI::App& app) {
       ->add_option("--shaped", options->shaped,
                    "shape the links: their rates times this, such as 0.0005; slow enough for\n"
                    "all ranks to share the cores of this machine")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   command->add_option("-b,--begin", options->begin, "least size in bytes, such as 8 or 4K");
   command->add_option("-e,--end", options->end, "greatest size");
   command->add_option("-f,--factor", options->factor, "from size to size")

@@ -8,6 +8,7 @@
 #include "checked_plan.hpp"
 #include "commands.hpp"
 #include "export_plan.hpp"
+#include "number_checks.hpp"
 #include "plan_hints.hpp"
 #include "plan_repair.hpp"
 #include "plan_sizes.hpp"
@@ -249,7 +250,7 @@ void add_plan_command(CLI::App& app) {
   command
       ->add_option("--slow-start-us", options->slow_start_microseconds,
                    "for --planner hybrid: microseconds by which the slow kind of link starts later")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_from_0())
       ->capture_default_str();
   command->add_flag("--compare", options->compare, "also show what every other planner gets");
   add_export_options(*command, options->exports);

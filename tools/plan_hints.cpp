@@ -7,6 +7,7 @@
 #include <blink/planning/restricted_plan.hpp>
 
 #include "arguments.hpp"
+#include "number_checks.hpp"
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
@@ -36,22 +37,22 @@ void add_hint_options(CLI::App& command, hint_options& options) {
                      "restrict the plan as this JSON file says: limits on trees and heights,\n"
                      "forbidden and required links, relays, shares, symmetries");
   command.add_option("--max-trees", options.max_trees, "at most so many trees in all")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   command.add_option("--max-height", options.max_height, "no tree higher than this")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   command.add_option("--weight-unit", options.weight_unit,
                      "weights are multiples of this, such as 25 or 25/3");
   command
       .add_option("--trees-per-root", options.trees_per_root,
                   "all_gather, reduce_scatter: so many trees of equal weight at each rank")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   command.add_flag("--cut-surplus", options.cut_surplus,
                    "where switches let more out than in and cannot copy, plan on what balances\n"
                    "them; rate/bound says what that costs at most");
   command
       .add_option("--frontier", options.frontier,
                   "instead: the rate with 1, 2, ... up to so many trees a root, where it grows")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
 }
 
 plan plan_with_hints(topology const& machine, std::string const& links, plan_request const& request,

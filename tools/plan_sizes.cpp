@@ -6,6 +6,7 @@
 #include <blink/planning/choose_methods.hpp>
 
 #include "arguments.hpp"
+#include "number_checks.hpp"
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -37,15 +38,15 @@ void add_cost_options(CLI::App& command, cost_options& options) {
   command
       .add_option("--step-us", options.step_microseconds,
                   "microseconds that a rank spends on each chunk and edge")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_from_0())
       ->capture_default_str();
   command.add_option("--start-us", options.start_microseconds, "microseconds to launch, once")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_from_0())
       ->capture_default_str();
   command
       .add_option("--unit-rate", options.unit_rate,
                   "GB/s that one unit of capacity stands for, for machines in \"links\"")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
 }
 
 void add_size_options(CLI::App& command, size_options& options) {

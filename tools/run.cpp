@@ -4,6 +4,7 @@
 #include "arguments.hpp"
 #include "commands.hpp"
 #include "launcher.hpp"
+#include "number_checks.hpp"
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -50,7 +51,7 @@ void add_run_command(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 14))
       ->capture_default_str();
   command->add_option("--deadline", options->deadline, "seconds that a rank waits for the others")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   command->add_option("--memory", options->memory,
                       "limit of the shared memory, such as 512M; default: half of the machine's");
   command->add_flag("--no-labels", options->no_labels,

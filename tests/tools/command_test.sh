@@ -176,6 +176,12 @@ refused "wrong rate" "claims a rate of 99" "$blink" check dgx1v wrong.json
 refused "plan of another machine" "plan.json" "$blink" check dgx1p plan.json
 head -c 300 "$data/dgx1v.xml" >cut.xml
 refused "truncated XML" "cut.xml" "$blink" topo cut.xml
+for number in abc 0 -1 nan inf 1x; do
+  refused "deadline $number" "^blink: --deadline: found '$number', expected a positive number$" \
+    "$blink" run -n 2 "--deadline=$number" -- true
+done
+refused "step" "^blink: --step-us: found '-1', expected a number that is not negative$" \
+  "$blink" plan dgx1v --step-us=-1
 
 [ $failures -eq 0 ] && echo "the command behaves"
 exit $failures

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <cstdlib>
+#include <limits>
+#include <string>
+
+// Checks of options that are numbers. Those of CLI11 tell of a range, with all 309 digits of its end.
+
+namespace blink::tools {
+
+/// What is wrong with the text of a number; empty: nothing.
+[[nodiscard]] inline std::string wrong_number(std::string const& text, bool may_be_0) {
+  char* end = nullptr;
+  double const number = std::strtod(text.c_str(), &end);
+  bool const is_number = !text.empty() && *end == '\0';
+  bool const is_in_range = number > 0 || (may_be_0 && number == 0);
+  if (is_number && is_in_range && number <= std::numeric_limits<double>::max()) return "";
+  return "found '" + text + "', expected a " +
+         (may_be_0 ? "number that is not negative" : "positive number");
+}
+
+[[nodiscard]] inline CLI::Validator positive_number() {
+  return {[](std::string& text) { return wrong_number(text, false); }, "POSITIVE"};
+}
+[[nodiscard]] inline CLI::Validator number_from_0() {
+  return {[](std::string& text) { return wrong_number(text, true); }, "NONNEGATIVE"};
+}
+
+}  // namespace blink::tools
