@@ -168,6 +168,36 @@ TYPED_TEST(call_queue, calls_of_every_form_start_again) {
 }
 
 // Sizes that do not fit are told to all before anything moves; what is behind in the queue runs.
+TYPED_TEST(call_queue, calls_of_every_form_take_schedules_that_are_not_prepared) {
+  TypeParam world(2);
+  world.run([](auto& me) {
+    auto const star = blink::star_schedule(2);
+    auto const flows = blink::all_to_all_schedule(2);
+    int const peer = 1 - me.rank();
+    blink::call_queue queue(me);
+    int const mine[] = {me.rank() + 1, me.rank() + 1};
+    int got[] = {0, 0};
+    std::vector<blink::block> const blocks{{0, 1}, {1, 1}};
+    queue.start(queue.make_all_to_all_v(flows, mine, blocks, got, blocks)).wait();
+    EXPECT_TRUE(got[0] == 1 && got[1] == 2);
+    int received = 0;
+    blink::transfers list;
+    list.send(peer, mine, 1);
+    list.receive(peer, &received, 1);
+    queue.start(queue.make_exchange(blink::all_to_all_schedule(2), list)).wait();
+    EXPECT_EQ(received, peer + 1);
+    std::vector<blink::buffer_part<int>> const parts{{mine, got, 1}, {mine + 1, got + 1, 1}};
+    queue.start(queue.make_grouped(star, blink::collective::all_reduce, parts, blink::sum{}))
+        .wait();
+    EXPECT_TRUE(got[0] == 3 && got[1] == 3);
+    blink::block_mask mask(2, 1);
+    mask.set(0);
+    mask.set(1);
+    queue.start(queue.make_all_reduce_sparse(star, got, mask, blink::sum{})).wait();
+    EXPECT_TRUE(got[0] == 6 && got[1] == 6);
+  });
+}
+
 TYPED_TEST(call_queue, a_stage_that_refuses_ends_the_call_on_all_ranks) {
   for (auto const how : {blink::progress::in_waits, blink::progress::thread}) {
     TypeParam world(2);

@@ -134,6 +134,20 @@ TYPED_TEST(sparse, is_what_dense_is) {
   }
 }
 
+TYPED_TEST(sparse, takes_a_schedule_that_is_not_prepared) {
+  TypeParam world(3);
+  world.run([&](auto& me) {
+    auto const star = blink::star_schedule(3);
+    std::vector<int> data(64, 0);
+    data[static_cast<std::size_t>(me.rank()) * 20] = 7;
+    auto const report = blink::all_reduce_sparse(me, star, data.data(), 64, 4, blink::sum{}, 1.0);
+    EXPECT_EQ(report.elements, 12U);
+    auto mask = blink::block_mask::of(data.data(), 64, 4);
+    blink::all_reduce_sparse(me, blink::star_schedule(3), data.data(), mask, blink::sum{});
+    for (std::size_t k = 0; k < 64; ++k) EXPECT_EQ(data[k], k % 20 == 0 && k < 60 ? 21 : 0) << k;
+  });
+}
+
 TYPED_TEST(sparse, mistakes_are_told) {
   TypeParam world(2);
   auto& plan = world.prepare(blink::star_schedule(2));

@@ -10,6 +10,7 @@
 #include <blink/collectives/detail/may_move_elements.hpp>
 #include <blink/collectives/detail/run_to_end.hpp>
 #include <blink/collectives/reducer.hpp>
+#include <blink/collectives/schedule_source.hpp>
 #include <blink/collectives/session.hpp>
 #include <blink/config.hpp>
 #include <blink/error.hpp>
@@ -24,6 +25,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace blink::inline BLINK_ABI {
 
@@ -187,6 +189,7 @@ class sparse_call final : public staged_call {
 /// Reduces a buffer that is zero but for some blocks, in place: the ranks agree which blocks any of
 /// them has, and only those are sent. The result is that of `all_reduce`.
 ///
+/// plan: a prepared schedule or a schedule
 /// data: this rank's contribution on entry, the result on return (count of `mask`)
 /// mask: on entry the blocks of this rank that may hold something, the others being zero; on return
 ///       those of the result. Length of the buffer and of its blocks are equal on all ranks.
@@ -201,11 +204,13 @@ class sparse_call final : public staged_call {
 /// Source: agreeing on the blocks first as in J. Fei et al., "Efficient sparse collective
 ///         communication and its application to accelerate distributed deep learning", SIGCOMM 2021.
 /// Throws: as `all_reduce`; other lengths on other ranks are told by all.
-template <chunking Chunks = scheduled_chunks, session Me, class T, class Reducer>
-sparse_report all_reduce_sparse(Me& me, prepared_schedule& plan, T* data, block_mask& mask,
+template <chunking Chunks = scheduled_chunks, session Me, single_schedule Plan, class T,
+          class Reducer>
+sparse_report all_reduce_sparse(Me& me, Plan&& plan, T* data, block_mask& mask,
                                 Reducer const& reduce, double pays_below = default_pays_below) {
   sparse_report report;
-  detail::sparse_call<Chunks, Me, T, Reducer> call(me, plan, data, mask, reduce, pays_below,
+  auto& prepared = detail::prepared_from(me, std::forward<Plan>(plan));
+  detail::sparse_call<Chunks, Me, T, Reducer> call(me, prepared, data, mask, reduce, pays_below,
                                                    &report);
   detail::run_to_end(me, collective::all_reduce, call);
   return report;
@@ -214,8 +219,9 @@ sparse_report all_reduce_sparse(Me& me, prepared_schedule& plan, T* data, block_
 /// The same, looking for the blocks first: one pass over the data.
 ///
 /// block_elements: length of a block; the mask has a bit for each
-template <chunking Chunks = scheduled_chunks, session Me, class T, class Reducer>
-sparse_report all_reduce_sparse(Me& me, prepared_schedule& plan, T* data, std::size_t count,
+template <chunking Chunks = scheduled_chunks, session Me, single_schedule Plan, class T,
+          class Reducer>
+sparse_report all_reduce_sparse(Me& me, Plan&& plan, T* data, std::size_t count,
                                 std::size_t block_elements, Reducer const& reduce,
                                 double pays_below = default_pays_below) {
   if (count > 0 && data == nullptr) {
@@ -223,7 +229,7 @@ sparse_report all_reduce_sparse(Me& me, prepared_schedule& plan, T* data, std::s
                              ": the data is null");
   }
   auto mask = block_mask::of(static_cast<T const*>(data), count, block_elements);
-  return all_reduce_sparse<Chunks>(me, plan, data, mask, reduce, pays_below);
+  return all_reduce_sparse<Chunks>(me, std::forward<Plan>(plan), data, mask, reduce, pays_below);
 }
 
 }  // namespace blink::inline BLINK_ABI

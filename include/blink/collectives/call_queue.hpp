@@ -129,34 +129,36 @@ class call_queue {
   }
 
   /// `all_to_all_v`, `exchange`, `grouped` and `all_reduce_sparse`, as the functions of those names.
-  /// Sizes are agreed about at each start. A mask and a report (null: none is wanted) outlive their call, and tell
+  /// Plans are prepared schedules or schedules. Sizes are agreed about at each start. A mask and a report (null: none is wanted) outlive their call, and tell
   /// afterwards what was reduced; lists and blocks need not.
-  template <chunking Chunks = scheduled_chunks, class T>
-  [[nodiscard]] queued_call make_all_to_all_v(prepared_schedule& plan, T const* input,
+  template <chunking Chunks = scheduled_chunks, single_schedule Plan, class T>
+  [[nodiscard]] queued_call make_all_to_all_v(Plan&& plan, T const* input,
                                               std::vector<block> const& sends, T* output,
                                               std::vector<block> const& receives) {
-    return list<detail::all_to_all_v_call<Chunks, Me, T>>(*me_, plan, input, sends, output,
-                                                          receives);
+    return list<detail::all_to_all_v_call<Chunks, Me, T>>(
+        *me_, prepared_from(std::forward<Plan>(plan)), input, sends, output, receives);
   }
-  [[nodiscard]] queued_call make_exchange(prepared_schedule& plan, transfers const& pieces) {
-    return list<detail::exchange_call<Me>>(*me_, plan, pieces);
+  template <single_schedule Plan>
+  [[nodiscard]] queued_call make_exchange(Plan&& plan, transfers const& pieces) {
+    return list<detail::exchange_call<Me>>(*me_, prepared_from(std::forward<Plan>(plan)), pieces);
   }
-  template <chunking Chunks = scheduled_chunks, class T, class Reducer = detail::no_reducer>
-  [[nodiscard]] queued_call make_grouped(prepared_schedule& plan, collective kind,
+  template <chunking Chunks = scheduled_chunks, single_schedule Plan, class T,
+            class Reducer = detail::no_reducer>
+  [[nodiscard]] queued_call make_grouped(Plan&& plan, collective kind,
                                          std::vector<buffer_part<T>> const& parts,
                                          Reducer const& reduce = {},
                                          std::size_t pack_below = default_pack_below) {
     expect_reducer<Reducer>(kind);
-    return list<detail::grouped_call<Chunks, Me, T, Reducer>>(*me_, plan, kind, parts, reduce,
-                                                              pack_below);
+    return list<detail::grouped_call<Chunks, Me, T, Reducer>>(
+        *me_, prepared_from(std::forward<Plan>(plan)), kind, parts, reduce, pack_below);
   }
-  template <chunking Chunks = scheduled_chunks, class T, class Reducer>
-  [[nodiscard]] queued_call make_all_reduce_sparse(prepared_schedule& plan, T* data,
-                                                   block_mask& mask, Reducer const& reduce,
+  template <chunking Chunks = scheduled_chunks, single_schedule Plan, class T, class Reducer>
+  [[nodiscard]] queued_call make_all_reduce_sparse(Plan&& plan, T* data, block_mask& mask,
+                                                   Reducer const& reduce,
                                                    double pays_below = default_pays_below,
                                                    sparse_report* report = nullptr) {
-    return list<detail::sparse_call<Chunks, Me, T, Reducer>>(*me_, plan, data, mask, reduce,
-                                                             pays_below, report);
+    return list<detail::sparse_call<Chunks, Me, T, Reducer>>(
+        *me_, prepared_from(std::forward<Plan>(plan)), data, mask, reduce, pays_below, report);
   }
 
   /// Prepares a call and starts it.
@@ -193,6 +195,11 @@ class call_queue {
       expects(!list_->has_thread(),
               "call_queue: a queue with a thread of its own takes prepared schedules over MPI");
     }
+  }
+  template <single_schedule Plan>
+  [[nodiscard]] prepared_schedule& prepared_from(Plan&& plan) const {
+    expect_may_prepare<Plan>();
+    return detail::prepared_from(*me_, std::forward<Plan>(plan));
   }
   template <class Call, class... Arguments>
   [[nodiscard]] queued_call list(Arguments&&... arguments) {

@@ -75,5 +75,6 @@ class basic_prepared_methods {
 using prepared_methods = basic_prepared_methods<prepared_schedule>;
 static_assert(schedule_chooser<prepared_methods>);
 static_assert(schedule_source<prepared_methods const&>);
+static_assert(!single_schedule<prepared_methods const&>);
 
 }  // namespace blink::inline BLINK_ABI

@@ -10,6 +10,7 @@
 #include <concepts>
 #include <cstddef>
 #include <type_traits>
+#include <utility>
 
 namespace blink::inline BLINK_ABI {
 
@@ -32,22 +33,32 @@ concept schedule_chooser = requires(S& choice, collective kind, std::size_t byte
   { choice.choose(kind, bytes) } -> std::same_as<chosen_schedule>;
 };
 
-/// What collectives take as their plan: a prepared schedule; a schedule, which is looked up or
-/// prepared first; or a chooser.
+/// A prepared schedule; or a schedule, which is looked up or prepared first. What calls take whose
+/// sizes differ from rank to rank, so that ranks might choose differently.
 template <class S>
-concept schedule_source =
-    std::same_as<S, prepared_schedule&> || std::same_as<std::remove_cvref_t<S>, schedule> ||
-    schedule_chooser<std::remove_reference_t<S>>;
+concept single_schedule =
+    std::same_as<S, prepared_schedule&> || std::same_as<std::remove_cvref_t<S>, schedule>;
+
+/// What other collectives take as their plan: one of these, or a chooser.
+template <class S>
+concept schedule_source = single_schedule<S> || schedule_chooser<std::remove_reference_t<S>>;
 
 namespace detail {
+
+template <session Me, single_schedule Plan>
+[[nodiscard]] prepared_schedule& prepared_from(Me& me, Plan&& plan) {
+  if constexpr (std::same_as<Plan, prepared_schedule&>) {
+    return plan;
+  } else {
+    return me.prepare(plan);
+  }
+}
 
 template <session Me, schedule_source Plan>
 [[nodiscard]] chosen_schedule choose_schedule(Me& me, Plan&& plan, collective kind,
                                               std::size_t bytes) {
-  if constexpr (std::same_as<Plan, prepared_schedule&>) {
-    return {&plan, 0};
-  } else if constexpr (std::same_as<std::remove_cvref_t<Plan>, schedule>) {
-    return {&me.prepare(plan), 0};
+  if constexpr (single_schedule<Plan>) {
+    return {&prepared_from(me, std::forward<Plan>(plan)), 0};
   } else {
     return plan.choose(kind, bytes);
   }
