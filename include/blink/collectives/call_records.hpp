@@ -29,7 +29,8 @@ struct record_options {
   level debug = level::none;  ///< warn: calls that failed; info: all, a line for people
   std::string debug_file{};   ///< empty: standard error
   std::string record_file{};  ///< a JSON object for each call; empty: none
-  std::string trace_file{};   ///< events for chrome://tracing and Perfetto; empty: none
+  /// Events for chrome://tracing and Perfetto, which do not ask for the `]` at the end; empty: none.
+  std::string trace_file{};
 
   [[nodiscard]] bool writes_nothing() const {
     return debug == level::none && record_file.empty() && trace_file.empty();
