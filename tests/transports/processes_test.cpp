@@ -351,7 +351,7 @@ TEST(process_world, what_peers_do_not_reach_is_told_when_a_call_is_made) {
     expect_refusal("all_to_all_v on rank 0: the output", [&] {
       return queue.make_all_to_all_v(flows, near.data(), blocks, far.data(), blocks);
     });
-    expect_refusal("a call on rank 0: a buffer", [&] {
+    expect_refusal("grouped on rank 0: the input of a part", [&] {
       return queue.make_grouped(star, blink::collective::all_reduce, parts, blink::sum{});
     });
     expect_refusal("all_reduce_sparse on rank 0: the data", [&] {

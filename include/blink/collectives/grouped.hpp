@@ -62,8 +62,11 @@ class grouped_call final : public staged_call {
       auto const overlap = check_buffers(kind, use_, me.rank(), me.rank_count(), part.input,
                                          part.output, part.count, sizeof(T));
       add_ranges(ranges, part, overlap == buffer_overlap::in_place);
-      if (use_.reads) expect_reachable(me, part.input, part.count * in_blocks() * sizeof(T));
-      if (use_.writes) expect_reachable(me, part.output, part.count * out_blocks() * sizeof(T));
+      auto const expect_part = [&](void const* buffer, std::size_t blocks, char const* which) {
+        expect_reachable(me, buffer, part.count * blocks * sizeof(T), "grouped", which);
+      };
+      if (use_.reads) expect_part(part.input, in_blocks(), "the input of a part");
+      if (use_.writes) expect_part(part.output, out_blocks(), "the output of a part");
       if (largest == nullptr || part.count > largest->count) largest = &part;
       std::size_t const bytes = part.count * (in_blocks() + out_blocks()) * sizeof(T);
       (bytes < pack_below && may_move_elements<Reducer, T> ? packed_ : alone_).push_back(part);

@@ -113,8 +113,8 @@ template <class = when_used>
 
 /// Throws: precondition_error if peers should reach a buffer of so many bytes and do not. Null is nobody's.
 template <session Me>
-void expect_reachable(Me& me, void const* buffer, std::size_t bytes,
-                      std::string_view call = "a call", std::string_view which = "a buffer") {
+void expect_reachable(Me& me, void const* buffer, std::size_t bytes, std::string_view call,
+                      std::string_view which) {
   if constexpr (allocating_session<Me>) {
     if (buffer == nullptr || bytes == 0 || me.is_reachable(buffer, bytes)) return;
     refuse_unreachable(me.rank(), call, which);
