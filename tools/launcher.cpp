@@ -129,8 +129,8 @@ int exit_status(int status) {
 void bind_to_share(int rank, int rank_count) {
   cpu_set_t all;
   if (sched_getaffinity(0, sizeof all, &all) != 0) return;
-  std::vector<int> cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
+  std::vector<std::size_t> cores;
+  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
     if (CPU_ISSET(core, &all)) cores.push_back(core);
   }
   auto const begin_of = [&](int of) {
