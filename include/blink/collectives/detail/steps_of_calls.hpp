@@ -221,8 +221,9 @@ struct steps_of_session {
       auto const use = use_of(call.lanes);
       auto const name = to_text(call.kind);
       if (use.reads) expect_reachable(call.me, call.input, input_bytes(call), name, "the input");
-      if (use.writes)
+      if (use.writes) {
         expect_reachable(call.me, call.output, output_bytes(call), name, "the output");
+      }
     }
   }
 
