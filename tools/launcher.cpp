@@ -21,6 +21,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -124,11 +125,16 @@ int exit_status(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/// Binds this process to its share of the cores that it may use, in the order of their numbers: several where there are
-/// enough for all ranks, else one, which as few as possible share.
-void bind_to_share(int rank, int rank_count) {
+/// The share that a rank has of the cores that this process may use, in the order of their numbers: several where there
+/// are enough for all ranks, else one, which as few as possible share.
+///
+/// Throws: resource_error if the system does not tell them.
+cpu_set_t share_of_cores(int rank, int rank_count) {
   cpu_set_t all;
-  if (sched_getaffinity(0, sizeof all, &all) != 0) return;
+  if (sched_getaffinity(0, sizeof all, &all) != 0) {
+    throw resource_error(std::string("--bind: the system does not tell this process's cores: ") +
+                         std::strerror(errno));
+  }
   std::vector<std::size_t> cores;
   for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
     if (CPU_ISSET(core, &all)) cores.push_back(core);
@@ -142,7 +148,7 @@ void bind_to_share(int rank, int rank_count) {
   for (std::size_t k = first; k < std::max(first + 1, begin_of(rank + 1)); ++k) {
     CPU_SET(cores[k], &own);
   }
-  sched_setaffinity(0, sizeof own, &own);
+  return own;
 }
 
 class launcher {
@@ -185,13 +191,18 @@ class launcher {
       outputs.push_back(make_pipe());
       outputs.push_back(make_pipe());
     }
+    std::optional<cpu_set_t> cores;
+    if (request_.binds) cores = share_of_cores(rank, request_.rank_count);
     pid_t const parent = getpid();
     pid_t const process = fork();
     if (process < 0) {
       throw resource_error("the system refuses process " + std::to_string(rank + 1) + " of " +
                            std::to_string(request_.rank_count) + ": " + std::strerror(errno));
     }
-    if (process == 0) become(rank, parent, failure.write.number(), outputs);
+    if (process == 0) {
+      if (cores && sched_setaffinity(0, sizeof *cores, &*cores) != 0) fail(failure.write.number());
+      become(rank, parent, failure.write.number(), outputs);
+    }
     setpgid(process, process);  // here and there: whoever comes first
     ranks_.push_back({process, 0});
     failure.write.close();
@@ -216,7 +227,6 @@ class launcher {
       int const nothing = ::open("/dev/null", O_RDONLY);
       dup2(nothing, STDIN_FILENO);
     }
-    if (request_.binds) bind_to_share(rank, request_.rank_count);
     if (!outputs.empty()) {
       dup2(outputs[0].write.number(), STDOUT_FILENO);
       dup2(outputs[1].write.number(), STDERR_FILENO);
@@ -234,6 +244,10 @@ class launcher {
     arguments.push_back(nullptr);
     sigprocmask(SIG_SETMASK, &before_, nullptr);
     execvp(arguments[0], arguments.data());
+    fail(failure);
+  }
+  // In the new process: tells the launcher why.
+  [[noreturn]] static void fail(int failure) {
     int const reason = errno;
     [[maybe_unused]] auto const written = ::write(failure, &reason, sizeof reason);
     _exit(127);

@@ -58,9 +58,9 @@ void add_run_command(CLI::App& app) {
                     "do not put the rank before each line of output");
   command->add_flag("--keep-going", options->keep_going,
                     "let the other ranks go on when one fails, for programs that shrink");
-  command->add_flag("--bind", options->bind,
-                    "bind each rank to its share of the cores; with more ranks than cores small "
-                    "calls take half as long so");
+  command->add_flag(
+      "--bind", options->bind,
+      "bind each rank to its share of the cores, so that the system does not move it");
   command->add_option("PROGRAM", options->program, "after `--`, with its arguments")->required();
   command->callback([options] { run_program(*options); });
 }

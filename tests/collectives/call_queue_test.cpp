@@ -167,7 +167,6 @@ TYPED_TEST(call_queue, calls_of_every_form_start_again) {
   }
 }
 
-// Sizes that do not fit are told to all before anything moves; what is behind in the queue runs.
 TYPED_TEST(call_queue, calls_of_every_form_take_schedules_that_are_not_prepared) {
   TypeParam world(2);
   world.run([](auto& me) {
@@ -198,6 +197,7 @@ TYPED_TEST(call_queue, calls_of_every_form_take_schedules_that_are_not_prepared)
   });
 }
 
+// Sizes that do not fit are told to all before anything moves; what is behind in the queue runs.
 TYPED_TEST(call_queue, a_stage_that_refuses_ends_the_call_on_all_ranks) {
   for (auto const how : {blink::progress::in_waits, blink::progress::thread}) {
     TypeParam world(2);

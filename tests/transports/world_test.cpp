@@ -60,7 +60,6 @@ TYPED_TEST(world, prepares_a_schedule_once) {
   EXPECT_NE(&ranks.prepare(blink::chain_schedule(3, 0)), &first);
 }
 
-// Calls that equal the one before are not checked; what differs in anything is, and what was refused is refused again.
 TYPED_TEST(world, runs_once_at_a_time) {
   blink::basic_world<TypeParam> both(2);
   auto const call = [](auto& me) { blink::barrier(me, blink::star_schedule(2)); };
@@ -72,6 +71,7 @@ TYPED_TEST(world, runs_once_at_a_time) {
   both.run(call);
 }
 
+// Calls that equal the one before are not checked; what differs in anything is, and what was refused is refused again.
 TYPED_TEST(world, what_was_right_is_checked_anew_when_anything_differs) {
   auto const star = blink::star_schedule(2);
   auto const from_first = blink::flat_schedule(2, 0);

@@ -129,8 +129,8 @@ class call_queue {
   }
 
   /// `all_to_all_v`, `exchange`, `grouped` and `all_reduce_sparse`, as the functions of those names.
-  /// Plans are prepared schedules or schedules. Sizes are agreed about at each start. A mask and a report (null: none is wanted) outlive their call, and tell
-  /// afterwards what was reduced; lists and blocks need not.
+  /// Plans are prepared schedules or schedules. Sizes are agreed about at each start. A mask and a report (null: none is
+  /// wanted) outlive their call, and tell afterwards what was reduced; lists and blocks need not.
   template <chunking Chunks = scheduled_chunks, single_schedule Plan, class T>
   [[nodiscard]] queued_call make_all_to_all_v(Plan&& plan, T const* input,
                                               std::vector<block> const& sends, T* output,

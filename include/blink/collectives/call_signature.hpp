@@ -21,11 +21,10 @@ struct call_terms {
   std::uint64_t plan = 0;  ///< `prepared_schedule::fingerprint`
   std::uint64_t count = 0;
   std::uint64_t element_bytes = 0;
-  std::uint64_t types = 0;  ///< of the names of element, reducer and chunking
-  std::uint64_t blocks =
-      0;  ///< of the sizes of blocks, if they are not equal, or of the parts of a group
-  std::uint64_t state = 0;  ///< that the reducer says ranks have in common
-  std::int64_t root = -1;   ///< that the schedule has for this collective; -1: none
+  std::uint64_t types = 0;   ///< of the names of element, reducer and chunking
+  std::uint64_t blocks = 0;  ///< of the sizes of unequal blocks, or of the parts of a group
+  std::uint64_t state = 0;   ///< that the reducer says ranks have in common
+  std::int64_t root = -1;    ///< that the schedule has for this collective; -1: none
 
   /// Calls agree if and only if these are equal.
   [[nodiscard]] std::uint64_t fingerprint() const {

@@ -45,6 +45,7 @@ concept schedule_source = single_schedule<S> || schedule_chooser<std::remove_ref
 
 namespace detail {
 
+/// The prepared schedule of a call along `plan`. Throws: as `prepare`.
 template <session Me, single_schedule Plan>
 [[nodiscard]] prepared_schedule& prepared_from(Me& me, Plan&& plan) {
   if constexpr (std::same_as<Plan, prepared_schedule&>) {

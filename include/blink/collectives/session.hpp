@@ -48,6 +48,7 @@ template <class = when_used>
 /// - `holder()` names whoever carries out calls that were started (`call_queue`), until all of them
 ///   have ended; null: nobody. Others may not call meanwhile.
 /// - `expect_outside(kind)` throws precondition_error if the rank is inside a call.
+/// - `owner()` stands for the world or session whose prepared schedules it takes (`wire_layout::owner`).
 /// - `enter(prepared, record)` begins the next call and tells the others; `link()` is the handle to
 ///   the peers for it, for all threads of the group once the leader has returned. Where ranks
 ///   disagree in `record.terms` the call fails on all of them. Anything but `ok`: it has failed
@@ -78,6 +79,7 @@ concept session =
       { me.prepare(plan) } -> std::same_as<prepared_schedule&>;
       { me.holder() } -> std::same_as<std::atomic<void const*>&>;
       { me.expect_outside(collective{}) } -> std::same_as<void>;
+      { me.owner() } -> std::same_as<void const*>;
       { me.enter(prepared, record) } -> std::same_as<status>;
       { me.link() } -> std::same_as<typename S::link_type const&>;
       requires patience<detail::waits_of<S>>;

@@ -142,6 +142,7 @@ class basic_mpi_session {
     validate(plan);
     wire_layout layout = wire_layout_of<Link>(options_, plan);
     layout.only_rank = rank();
+    layout.owner = owner();
     layout.times_share = times_->of(plan, layout, options_.costs);
     auto fresh = std::make_unique<prepared_wires>(*state_, plan, layout, options_.costs, next_tag_);
     int const tags = mpi_wires::tag_count(fresh->plan);
@@ -157,6 +158,7 @@ class basic_mpi_session {
   /// Throws: precondition_error unless MPI was initialised for calls from any thread at any time.
   void expect_any_thread() const { mpi_channel::expect_any_thread(); }
   [[nodiscard]] std::atomic<void const*>& holder() { return state_->holder; }
+  [[nodiscard]] void const* owner() const { return state_.get(); }
   void expect_outside(collective kind) const {
     if (auto const present = state_->notices.present_kind()) {
       detail::refuse_second_call(rank(), kind, *present);

@@ -174,7 +174,7 @@ class basic_process_world : public shared_session<Link, lone_thread> {
     validate(plan);
     auto layout = wire_layout_of<Link>(parts_->options, plan);
     layout.only_rank = this->rank();
-    layout.world = &parts_->state;
+    layout.owner = this->owner();
     detail::fingerprint key;
     key.add(parts_->key);
     key.add(fingerprint(plan, layout, parts_->options.costs));

@@ -82,11 +82,7 @@ class shared_session {
   void expect_outside(collective kind) const {
     if (state_->is_inside(rank_)) detail::refuse_second_call(rank_, kind, own_->kind);
   }
-  /// Throws: precondition_error if another world has prepared it: its wires join other ranks.
-  void expect_own(prepared_schedule const& plan) const {
-    auto const* const world = plan.tables().layout().world;
-    expects(world == nullptr || world == state_, "schedule: prepared by another session");
-  }
+  [[nodiscard]] void const* owner() const { return state_; }
   [[nodiscard]] status enter(prepared_schedule& plan, call_record const& record) {
     auto& own = *own_;
     if (state_->is_aborted(rank_)) return status::aborted;  // the last entries may be in use

@@ -106,9 +106,9 @@ using part_of_session = part_of<typename detail::session_split_first<Me>::type>;
 /// Splits the ranks of a world: those of one colour become a world of their own, numbered by rising
 /// key and among equal keys by rank. All ranks call it together. A negative colour joins nothing.
 ///
-/// Parts can be split again, and so on. Calls of the parts do not disturb each other or those of the whole. A failure in one part does not
-/// end the others; a rank whose part goes out of scope counts as having left it. Memory of a part goes
-/// with the last of its ranks.
+/// Parts can be split again, and so on. Calls of the parts do not disturb each other or those of the whole. A
+/// failure in one part does not end the others; a rank whose part goes out of scope counts as having left it.
+/// Memory of a part goes with the last of its ranks.
 ///
 /// Time:   three all-gathers of some bytes, and what the transport needs for a world.
 /// Throws: collective_error as every call; resource_error, on all ranks, if one gets no part. With

@@ -37,8 +37,7 @@ struct wire_layout {
   int only_rank = -1;           ///< tables for this rank alone; -1: for all
   void* ranks_share = nullptr;  ///< memory that processes share; see `wire_tables::shared_bytes`
   void* times_share = nullptr;  ///< memory that they share for times alone; see `time_bytes`
-  void const* world =
-      nullptr;  ///< of the ranks whose calls go over them; null: that is not checked
+  void const* owner = nullptr;  ///< whose calls go over them; null: anybody's
 };
 
 /// All wires, wire ends and lanes that a schedule needs: allocated once, then used by any number of

@@ -84,7 +84,7 @@ class basic_world {
     }
     validate(plan);
     auto layout = wire_layout_of<Link>(options_, plan);
-    layout.world = &state_;
+    layout.owner = &state_;
     return *prepared_.emplace_back(
         detail::counted<prepared_schedule>::make(plan, layout, options_.costs));
   }

@@ -86,8 +86,7 @@ struct call_size {
   /// By `block_number`, if blocks are not equal: then `count` is that of all together, and the caller
   /// has checked the buffers.
   block_range const* blocks = nullptr;
-  std::uint64_t fingerprint =
-      0;  ///< of what ranks must agree about beside the count, in `blocks` for one
+  std::uint64_t fingerprint = 0;  ///< of other sizes that ranks must agree about, as in `blocks`
 };
 
 /// What the types of a call come to for all of it but the moving of elements.

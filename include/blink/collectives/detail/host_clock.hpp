@@ -16,7 +16,7 @@ namespace blink::inline BLINK_ABI::detail {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-/// The same some milliseconds ago, which takes a fifth of the time to read.
+/// The same as of the system's last tick, some milliseconds ago: without asking the hardware.
 [[nodiscard]] inline std::uint64_t coarse_nanoseconds() {
 #if defined(CLOCK_MONOTONIC_COARSE)
   return host_nanoseconds(CLOCK_MONOTONIC_COARSE);

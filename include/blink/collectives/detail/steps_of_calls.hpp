@@ -45,7 +45,8 @@ struct steps_of_session {
   static void check(frame& call) {
     auto& me = call.me;
     auto const& size = call.size;
-    if constexpr (requires { me.expect_own(call.plan); }) me.expect_own(call.plan);
+    auto const* const owner = call.plan.tables().layout().owner;
+    expects(owner == nullptr || owner == me.owner(), "schedule: prepared by another session");
     if (size.blocks != nullptr) {
       call.needs_copy = check_all(call);
       return;

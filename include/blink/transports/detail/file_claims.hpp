@@ -42,10 +42,10 @@ class file_claims {
     at->bytes.push_back(byte);
     return 0;
   }
-  /// Pre: this process, or the one that forked it, has locked the byte.
+  /// Unlocks a byte, and closes what waits for that. Pre: this process, or the one that forked it, has locked it.
   void release(int file, off_t byte) {
     std::lock_guard const lock(access_);
-    (void)set(file, byte, F_UNLCK);
+    static_cast<void>(set(file, byte, F_UNLCK));
     struct stat known{};
     auto const at = fstat(file, &known) == 0 ? find(known) : files_.end();
     if (at == files_.end()) return;

@@ -9,7 +9,8 @@
 
 namespace blink::inline BLINK_ABI {
 
-/// Knows whether MPI_Finalize has begun without asking the library, which takes a tenth of the time of a small call.
+/// Knows whether MPI_Finalize has begun without asking the library in every call, with which all-reduces of 8 B took
+/// 1.5 times as long as Open MPI's own, without 1.4 times (`mpi_in_turn_openmpi 8`, both in turn).
 ///
 /// Its first deed is to delete the attributes of MPI_COMM_SELF (MPI-3.1, section 8.7.1); there is one for the whole
 /// process, which stays: sessions may end in such callbacks, where Open MPI waits for itself if another one is deleted.

@@ -102,9 +102,11 @@ class mpi_notices {
     auto const limit = static_cast<std::uint64_t>(deadline.count());
     return now - std::exchange(entered_, now) > limit - limit / 4;
   }
-  /// Looks for what the others have said of the next call, for as long as it takes to arrive.
+  /// Looks for a millisecond for what the others have said of the next call: a library may take several looks to bring a
+  /// note that was sent long ago.
   void look_long() {
-    auto const end = host_patience::now() + 1'000'000;
+    constexpr std::uint64_t nanoseconds = 1'000'000;
+    auto const end = host_patience::now() + nanoseconds;
     for (look(); !has_failed(next_call()) && host_patience::now() < end; look()) {
     }
   }
