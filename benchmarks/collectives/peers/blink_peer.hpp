@@ -36,6 +36,28 @@ namespace blink_bench {
   return blink::collective::barrier;
 }
 
+/// A call of one rank of a blink world along a plan; a barrier needs none.
+template <class Context, class Plan>
+void run_blink(Context& me, Plan& plan, peer_call const& call) {
+  float const* const input = call.input;
+  switch (call.what) {
+    case operation::all_reduce:
+      return blink::all_reduce(me, plan, input, call.output, call.count, blink::sum{});
+    case operation::broadcast:
+      return blink::broadcast(me, plan, input, call.output, call.count);
+    case operation::reduce:
+      return blink::reduce(me, plan, input, call.output, call.count, blink::sum{});
+    case operation::all_gather:
+      return blink::all_gather(me, plan, input, call.output, call.block);
+    case operation::reduce_scatter:
+      return blink::reduce_scatter(me, plan, input, call.output, call.block, blink::sum{});
+    case operation::all_to_all:
+      return blink::all_to_all(me, plan, input, call.output, call.block);
+    case operation::barrier:
+      return blink::barrier(me);
+  }
+}
+
 /// Calls of one rank of a blink world, by the method that is measured to be the fastest before the calls of a size: the
 /// cores may be as near each other then as during the calls, or not; methods for both are not the same.
 template <class Context>
@@ -54,25 +76,7 @@ class blink_peer {
   }
   void idle() { std::this_thread::yield(); }
 
-  void run(int, peer_call const& call) {
-    float const* const input = call.input;
-    switch (call.what) {
-      case operation::all_reduce:
-        return blink::all_reduce(*me_, methods_, input, call.output, call.count, blink::sum{});
-      case operation::broadcast:
-        return blink::broadcast(*me_, methods_, input, call.output, call.count);
-      case operation::reduce:
-        return blink::reduce(*me_, methods_, input, call.output, call.count, blink::sum{});
-      case operation::all_gather:
-        return blink::all_gather(*me_, methods_, input, call.output, call.block);
-      case operation::reduce_scatter:
-        return blink::reduce_scatter(*me_, methods_, input, call.output, call.block, blink::sum{});
-      case operation::all_to_all:
-        return blink::all_to_all(*me_, methods_, input, call.output, call.block);
-      case operation::barrier:
-        return blink::barrier(*me_);
-    }
-  }
+  void run(int, peer_call const& call) { run_blink(*me_, methods_, call); }
 
  private:
   Context* me_;

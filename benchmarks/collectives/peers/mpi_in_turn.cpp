@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-reduce of an MPI library and blink's over its point-to-point messages, call by call in turn: whatever the cores are
-// to each other at a time, both meet it. usage: mpirun -n 2 mpi_in_turn_NAME [in_place] [BYTES…]
+// Collectives of an MPI library and blink's over its point-to-point messages, call by call in turn: whatever the cores are
+// to each other at a time, both meet it. usage: mpirun -n 2 mpi_in_turn_NAME [in_place | OPERATION] [BYTES…]
 //
 // A call is timed from the entry of the last rank to the return of the last one, on one host; inputs are rewritten before
 // every call, and results checked. Prints medians in microseconds and the median of the ratios of neighbouring calls.
@@ -8,6 +8,8 @@
 #include <blink/collectives.hpp>
 #include <blink/transports/mpi.hpp>
 
+#include "blink_peer.hpp"
+#include "library_peer.hpp"
 #include "peer_loop.hpp"
 #include <mpi.h>
 
@@ -16,12 +18,14 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <stdexcept>
 #include <string_view>
 #include <vector>
 
 namespace {
 
 using blink_bench::nanoseconds;
+using blink_bench::operation;
 
 /// What calls took, in nanoseconds; on rank 0.
 class call_times {
@@ -49,37 +53,39 @@ class call_times {
   std::vector<std::int64_t> own_;  // begin and end of each
 };
 
-void compare(blink::mpi_session& me, bool in_place, std::size_t bytes) {
-  std::size_t const count = std::max<std::size_t>(1, bytes / sizeof(float));
-  std::vector<float> output(count), input_of_its_own(in_place ? 0 : count);
+/// in_place: only of an all-reduce
+void compare(blink::mpi_session& me, operation what, bool in_place, std::size_t bytes) {
+  auto call = blink_bench::call_of(what, bytes, me.rank_count());
+  std::vector<float> output(blink_bench::output_count(call));
+  std::vector<float> input_of_its_own(in_place ? 0 : blink_bench::input_count(call));
   auto& input = in_place ? output : input_of_its_own;
-  auto& plan = me.prepare(blink::star_schedule(me.rank_count()));
-  auto const calls = std::clamp<std::size_t>((std::size_t{1} << 26) / bytes, 20, 20000);
-  call_times library, ours;
-  blink_bench::peer_call const what{blink_bench::operation::all_reduce, input.data(), output.data(),
-                                    count, count};
+  call.input = input.data();
+  call.output = output.data();
+  auto& plan =
+      me.prepare(blink::default_methods(blink_bench::kind_of(what), me.rank_count()).front().plan);
+  blink_bench::library_peer library(MPI_COMM_WORLD);
+  call_times of_library, ours;
   std::int64_t round = 0;
-  auto const measure = [&](call_times& times, auto const& call) {
+  auto const measure = [&](call_times& times, auto const& run) {
     ++round;
-    for (std::size_t k = 0; k < count; ++k) {
+    for (std::size_t k = 0; k < input.size(); ++k) {
       input[k] = blink_bench::contribution(me.rank(), round, k);
     }
-    times.add(call);
-    if (blink_bench::count_wrong(what, me.rank(), me.rank_count(), round) == 0) return;
+    times.add(run);
+    if (blink_bench::count_wrong(call, me.rank(), me.rank_count(), round) == 0) return;
     std::fprintf(stderr, "%zu bytes, rank %d: wrong elements\n", bytes, me.rank());
     MPI_Abort(MPI_COMM_WORLD, 1);
   };
-  for (std::size_t call = 0; call < calls; ++call) {
-    measure(library, [&] {
-      MPI_Allreduce(in_place ? MPI_IN_PLACE : input.data(), output.data(), static_cast<int>(count),
-                    MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  auto const calls = std::clamp<std::size_t>((std::size_t{1} << 26) / bytes, 20, 20000);
+  for (std::size_t k = 0; k < calls; ++k) {
+    measure(of_library, [&] {
+      if (!in_place) return library.run(me.rank(), call);
+      MPI_Allreduce(MPI_IN_PLACE, output.data(), static_cast<int>(call.count), MPI_FLOAT, MPI_SUM,
+                    MPI_COMM_WORLD);
     });
-    measure(ours, [&] {
-      float const* const in = input.data();
-      blink::all_reduce(me, plan, in, output.data(), count, blink::sum{});
-    });
+    measure(ours, [&] { blink_bench::run_blink(me, plan, call); });
   }
-  auto const theirs = library.of_all();
+  auto const theirs = of_library.of_all();
   auto const blinks = ours.of_all();
   if (me.rank() != 0) return;
   std::vector<double> ratios;
@@ -96,20 +102,29 @@ int main(int count, char** texts) {
     blink::mpi_session me(MPI_COMM_WORLD);
     blink_bench::bind_to_core(me.rank());
     std::vector<std::size_t> sizes;
-    bool const in_place = count > 1 && std::string_view(texts[1]) == "in_place";
-    for (int k = in_place ? 2 : 1; k < count; ++k) {
+    auto what = operation::all_reduce;
+    bool in_place = false;
+    for (int k = 1; k < count; ++k) {
+      std::string_view const text = texts[k];
       sizes.push_back(std::strtoull(texts[k], nullptr, 10));
       if (sizes.back() > 0) continue;
-      std::fprintf(stderr, "%s: %s is no number of bytes\n", texts[0], texts[k]);
-      MPI_Abort(MPI_COMM_WORLD, 2);
+      sizes.pop_back();
+      in_place = text == "in_place";
+      try {
+        if (!in_place) what = blink_bench::operation_of(text);
+      } catch (std::invalid_argument const& problem) {
+        std::fprintf(stderr, "%s: %s, nor a number of bytes\n", texts[0], problem.what());
+        MPI_Abort(MPI_COMM_WORLD, 2);
+      }
     }
+    if (what == operation::barrier) sizes.assign(1, sizeof(float));
     if (sizes.empty()) {
       sizes = {8, 64, 1024, 4096, 8192, 16384, 65536, 1 << 19, 1 << 20, 1 << 22, 1 << 25};
     }
     if (me.rank() == 0) {
       std::printf("| bytes | " BLINK_MPI_NAME " | blink | ratio |\n| --- | --- | --- | --- |\n");
     }
-    for (std::size_t const bytes : sizes) compare(me, in_place, bytes);
+    for (std::size_t const bytes : sizes) compare(me, what, in_place, bytes);
   }
   MPI_Finalize();
   return 0;

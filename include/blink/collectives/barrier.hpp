@@ -3,7 +3,6 @@
 
 #include <blink/collective.hpp>
 #include <blink/collectives/chunking.hpp>
-#include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/detail/run_collective.hpp>
 #include <blink/collectives/detail/steps_of_calls.hpp>
@@ -41,7 +40,7 @@ concept counting_session = session<S> && requires(S& me) {
 }  // namespace detail
 
 /// Returns when all ranks have come, without a schedule: with one shared number where ranks have
-/// one, else over a binomial tree.
+/// one, else along the schedule that their sessions keep for it (`barrier_plan`).
 ///
 /// Throws: as above.
 template <session Me>
@@ -52,7 +51,7 @@ void barrier(Me& me) {
     bool const is_ok = me.group().from_leader(!leads || me.wait_for_all() == status::ok);
     if (!is_ok) detail::steps_of(me).throw_failure(me, collective::barrier);
   } else {
-    barrier(me, me.prepare(binomial_schedule(me.rank_count(), 0)));
+    barrier(me, me.barrier_plan());
   }
 }
 

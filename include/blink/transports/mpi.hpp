@@ -3,6 +3,7 @@
 
 #include <blink/collective.hpp>
 #include <blink/collectives/collective_error.hpp>
+#include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/detail/call_frame.hpp>
 #include <blink/collectives/detail/shown_inputs.hpp>
 #include <blink/collectives/detail/steps_of_calls.hpp>
@@ -153,6 +154,12 @@ class basic_mpi_session {
     }
     next_tag_ += tags;
     return prepared_.emplace_back(std::move(fresh))->plan;
+  }
+
+  /// Of barriers without a schedule: a binomial tree.
+  [[nodiscard]] prepared_schedule& barrier_plan() {
+    if (barrier_plan_ == nullptr) barrier_plan_ = &prepare(binomial_schedule(rank_count(), 0));
+    return *barrier_plan_;
   }
 
   /// Throws: precondition_error unless MPI was initialised for calls from any thread at any time.
@@ -363,6 +370,7 @@ class basic_mpi_session {
   std::unique_ptr<mpi_times<Link>> times_;
   std::vector<std::unique_ptr<prepared_wires>> prepared_;
   prepared_wires* current_ = nullptr;
+  prepared_schedule* barrier_plan_ = nullptr;
   Link link_;
   int next_tag_ = mpi_notices::first_free_tag;
 };
