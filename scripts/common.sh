@@ -15,12 +15,12 @@ step() {
 }
 
 # quietly TITLE COMMAND...: runs a command with its output in a log; after two seconds a terminal sees
-# a line that counts; a failure shows the end of the log.
+# a line that counts; the seconds it took; a failure shows the end of the log.
 quietly() {
   local title=$1 log start=$SECONDS code=0
   shift
   log=build/log-$(printf '%s' "$title" | tr -c 'a-zA-Z0-9' '-').txt
-  [ -t 1 ] || say "$title"
+  [ -t 1 ] || printf '%s: ' "$title"
   "$@" >"$log" 2>&1 </dev/null &
   local job=$!
   trap 'kill "$job" 2>/dev/null; exit 130' INT TERM
@@ -35,10 +35,12 @@ quietly() {
   wait "$job" || code=$?
   trap - INT TERM
   if [ "$code" -ne 0 ]; then
+    [ -t 1 ] || say failed
     tail -n 60 "$log" >&2
     die "$title failed (exit status $code); the whole log is $log"
   fi
-  [ ! -t 1 ] || say "$title: $((SECONDS - start)) s"
+  [ ! -t 1 ] || printf '%s: ' "$title"
+  say "$((SECONDS - start)) s"
 }
 
 # need PACKAGE...: installs the Debian packages that are missing, without questions.

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -235,7 +236,9 @@ class launcher {
     setenv("BLINK_RANK_COUNT", std::to_string(request_.rank_count).c_str(), 1);
     setenv("BLINK_SEGMENT", segment_path_.c_str(), 1);
     if (request_.deadline_seconds) {
-      setenv("BLINK_DEADLINE", std::to_string(*request_.deadline_seconds).c_str(), 1);
+      std::array<char, 32> text{};  // the shortest text that is read as the same number
+      std::to_chars(text.data(), text.data() + text.size() - 1, *request_.deadline_seconds);
+      setenv("BLINK_DEADLINE", text.data(), 1);
     }
     std::vector<char*> arguments;
     for (auto const& argument : request_.program) {

@@ -180,6 +180,7 @@ for number in abc 0 -1 nan inf 1x; do
   refused "deadline $number" "^blink: --deadline: found '$number', expected a positive number$" \
     "$blink" run -n 2 "--deadline=$number" -- true
 done
+ok "a short deadline" "1e-07$" "$blink" run -n 1 --deadline 1e-7 -- sh -c 'echo "$BLINK_DEADLINE"'
 refused "step" "^blink: --step-us: found '-1', expected a number that is not negative$" \
   "$blink" plan dgx1v --step-us=-1
 

@@ -50,7 +50,7 @@ namespace detail {
 
 /// BLINK_DEADLINE, in seconds; may be missing.
 ///
-/// Throws: input_error if it is no positive number.
+/// Throws: input_error if it is no positive number, or above 1e9.
 [[nodiscard]] inline std::optional<std::chrono::nanoseconds> environment_deadline() {
   char const* const text = std::getenv("BLINK_DEADLINE");
   if (text == nullptr) return std::nullopt;
@@ -58,7 +58,7 @@ namespace detail {
   double const seconds = std::strtod(text, &end);
   if (end == text || *end != '\0' || !(seconds > 0) || seconds > 1e9) {
     throw input_error("BLINK_DEADLINE is '" + std::string(text) +
-                      "', expected a positive number of seconds");
+                      "', expected a positive number of seconds, at most 1e9");
   }
   return std::chrono::nanoseconds(static_cast<long long>(seconds * 1e9) + 1);
 }
