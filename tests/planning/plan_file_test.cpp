@@ -82,6 +82,7 @@ TEST(PlanFile, SaysWhereAndWhatWasExpected) {
   EXPECT_NE(error_of("").find("p.json:1: malformed"), std::string::npos);
   EXPECT_NE(error_of("[]").find("expected an object"), std::string::npos);
   EXPECT_THROW((void)read_plan_file("/does/not/exist"), input_error);
+  EXPECT_THROW((void)read_plan_file("/tmp"), input_error);  // opens, and cannot be read
 }
 
 TEST(PlanFile, KeepsMembersAndDestinations) {
