@@ -93,4 +93,18 @@ TEST(wire_tables, a_line_is_what_one_rank_tells_one_other) {
   EXPECT_GT(edges_both_ways, 100);
 }
 
+TEST(wire_tables, have_the_links_of_a_schedule_that_needs_no_wires) {
+  for (int const ranks : {1, 3}) {  // a rank alone, and ranks that keep what they have
+    blink::schedule plan;
+    plan.rank_count = ranks;
+    plan.link_bytes_per_second = {1e9, 2e9};
+    plan.trees.push_back({.root = 0,
+                          .broadcast_parent = std::vector<int>(static_cast<std::size_t>(ranks), -1),
+                          .receivers = {0}});
+    blink::validate(plan);
+    blink::wire_layout layout;
+    EXPECT_EQ(blink::wire_tables(plan, layout).wire_count(), 0U);
+  }
+}
+
 }  // namespace wire_tables_test

@@ -173,7 +173,7 @@ wire_tables::wire_tables(schedule const& plan, wire_layout const& layout)
 }
 
 /// Deals `memory` out to the wires and returns how much there must be. Nothing is dealt out if
-/// `wires` is null.
+/// `memory`, `wires` and `link_free_at` are null.
 template <class>
 std::size_t wire_tables::share(schedule const& plan, std::vector<wire_place> const& places,
                                wire_layout const& layout, std::byte* memory, shared_wire* wires,
@@ -192,7 +192,8 @@ std::size_t wire_tables::share(schedule const& plan, std::vector<wire_place> con
     return std::exchange(next_time, next_time + whole_lines(bytes));
   };
   auto* const free_at = deal_times(plan.link_bytes_per_second.size());
-  if (wires != nullptr) *link_free_at = reinterpret_cast<std::uint64_t*>(free_at);
+  // Also where there are no wires, as for one rank: the links of the schedule are there.
+  if (link_free_at != nullptr) *link_free_at = reinterpret_cast<std::uint64_t*>(free_at);
   bool const all = layout.only_rank < 0 || layout.ranks_share != nullptr;
   // Both wires of an edge have their counters in the same lines: one fetch tells what the other end has done on both.
   // By child: its last reduce wire.
