@@ -41,11 +41,12 @@ BLINK_HOST_DEVICE inline std::uint64_t occupy(std::uint64_t& free_at, std::uint6
 BLINK_HOST_DEVICE inline void stamp_message(shared_wire const& wire, std::uint64_t message,
                                             std::size_t bytes, std::uint64_t now,
                                             std::uint64_t latency) {
+  constexpr double longest = 0x1p56;  // two years: longer than who waits, and sums of it fit
   std::uint64_t arrival = now;
   for (std::uint32_t hop = 0; hop < wire.route_length; ++hop) {
     route_link const& over = wire.route[hop];
     double const exact = static_cast<double>(bytes) * over.nanoseconds_per_byte;
-    auto whole = static_cast<std::uint64_t>(exact);
+    auto whole = static_cast<std::uint64_t>(exact < longest ? exact : longest);
     if (static_cast<double>(whole) < exact) ++whole;
     std::uint64_t const done = detail::occupy(*over.free_at, now, whole);
     if (done > arrival) arrival = done;
