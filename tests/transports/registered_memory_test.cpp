@@ -290,6 +290,21 @@ TEST(registered_memory, vectors_have_pages_in_common_with_the_allocator) {
   EXPECT_EQ(wrong, 0U);
 }
 
+// Checkers of addresses and of threads, which this runs under, have it that nobody may read what was freed.
+TEST(registered_memory, vectors_have_pages_in_common_with_what_was_freed) {
+  auto const segment = blink::shared_segment::create(1);
+  blink::direct_process_world me(segment.path(), 0, options());
+  std::vector<std::unique_ptr<std::vector<int>>> blocks(60);
+  for (auto& block : blocks) block = std::make_unique<std::vector<int>>(100, 7);
+  for (std::size_t k = 0; k < blocks.size(); k += 2) blocks[k].reset();
+  auto& some = *blocks[31];
+  {
+    blink::registered_memory const registered(me, some.data(), some.size());
+    EXPECT_EQ(std::count(some.begin(), some.end(), 7), 100);
+  }
+  EXPECT_EQ(std::count(some.begin(), some.end(), 7), 100);
+}
+
 // Sizes that differ by little use the same memory again.
 TEST(registered_memory, shared_memory_is_used_again_for_other_sizes) {
   auto const segment = blink::shared_segment::create(1, std::size_t{64} << 20);

@@ -64,10 +64,10 @@ class registered_memory {
     return (bytes + step - 1) / step * step;
   }
 
-  /// What lies beside the elements, too, of which a checker of addresses may think that nobody should read it.
-  __attribute__((no_sanitize("address"))) static void copy_pages(std::byte* to,
-                                                                 std::byte const* from,
-                                                                 std::size_t bytes) {
+  /// What lies beside the elements, too, of which checkers of addresses and of threads may think that nobody should read
+  /// it: some of it has been freed.
+  __attribute__((no_sanitize("address"), no_sanitize("thread"))) static void copy_pages(
+      std::byte* to, std::byte const* from, std::size_t bytes) {
     for (std::size_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
       *reinterpret_cast<std::uint64_t*>(to + at) =
           *reinterpret_cast<std::uint64_t const*>(from + at);
