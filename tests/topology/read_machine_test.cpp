@@ -56,6 +56,13 @@ TEST(ReadMachine, UnknownNamesGetTheNearestOneAndTheList) {
   EXPECT_NE(far.find(".json"), std::string::npos) << far;
 }
 
+TEST(ReadMachine, NamesThatGoOnAndOnAreRefused) {
+  std::string name = "dgx2";
+  for (int k = 0; k < 100'000; ++k) name += "+copying";
+  EXPECT_NE(fault_of(name).find("expected a shorter name"), std::string::npos);
+  EXPECT_EQ(fault_of("dgx2+copying+copying"), "accepted");
+}
+
 TEST(ReadMachine, TheHostIsOneSwitchWithEqualPortsOrSeveralMemories) {
   auto const machine = read_machine("host:12.5");
   EXPECT_EQ(machine.name, "host");

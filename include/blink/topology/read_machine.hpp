@@ -85,6 +85,10 @@ inline topology read_machine(std::string const& name_or_path) {
   if (auto const mark = asked.rfind("+copying"); mark != std::string_view::npos) {
     auto const which = asked.substr(mark + std::string_view("+copying").size());
     if (which.empty() || which.front() == '=') {
+      constexpr std::size_t longest = 4096;  // as of a path; each "+copying" calls this once more
+      if (asked.size() > longest) {
+        throw input_error("machine " + detail::in_quotes(asked) + ": expected a shorter name");
+      }
       return with_copying_switches(read_machine(name_or_path.substr(0, mark)),
                                    which.empty() ? "all" : which.substr(1));
     }
