@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -175,6 +176,29 @@ TEST(RestrictedPlan, KnownValuesOfDgx1) {
   EXPECT_EQ(integral.trees.size(), 3U);
   whole.weight_unit = rational(25, 3);
   EXPECT_EQ(rate_of(machine, collective::all_reduce, {}, whole), rational(250, 3));  // 97.2 %
+}
+
+// Under a limit another root may be the best one, and its bound is proven by another cut.
+TEST(RestrictedPlan, TheBoundIsThatOfTheRootThatIsTaken) {
+  int others = 0;
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    auto const machine = test::make_random_machine(seed, 4, 0, 6, 9);
+    for (auto const kind : {collective::broadcast, collective::reduce}) {
+      plan_options low;
+      low.max_height = 2;
+      std::optional<plan> found;
+      try {
+        found = plan_with_options(machine, {kind, {}, "exact"}, low).plan;
+      } catch (planning_error const&) {  // no rank reaches all, or none so low
+        continue;
+      }
+      EXPECT_EQ(check_plan(machine, *found).fault.value_or(""), "");
+      auto const free = make_plan(machine, {kind, {}, "exact"});
+      others += found->trees.front().root != free.trees.front().root ? 1 : 0;
+    }
+  }
+  EXPECT_GT(others, 0);
 }
 
 TEST(RestrictedPlan, FiveTreesOfDgx1ReduceAt95Percent) {

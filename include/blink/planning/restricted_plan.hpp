@@ -138,9 +138,15 @@ namespace detail {
   if (auto const words = shape_in_words(options); !words.empty()) {
     steps.push_back({words, best->rate, steps.back().bound});
   }
+  if (wanted.request.collective == collective::broadcast &&
+      best->trees.front().root != free.trees.front().root) {  // bound and proof are of one root
+    auto from_there = wanted;
+    from_there.request.root = best->trees.front().root;
+    free = free_plan(machine, from_there);
+  }
   free.trees = best->trees;
   free.rate = best->rate;
-  return free;  // with its bound and proof, which hold for every plan
+  return free;  // with its bound and proof, which hold for every plan from that root
 }
 
 }  // namespace detail
