@@ -201,6 +201,15 @@ TEST(RestrictedPlan, TheBoundIsThatOfTheRootThatIsTaken) {
   EXPECT_GT(others, 0);
 }
 
+TEST(RestrictedPlan, UnitsMayBeMuchFinerThanWhatIsGained) {
+  auto const machine = machines::ring(4);
+  plan_options fine;
+  fine.weight_unit = rational(1, 1'000'000'000);
+  auto const result = plan_with_options(machine, {collective::all_reduce, {}, "exact"}, fine);
+  EXPECT_EQ(check_plan(machine, result.plan).fault.value_or(""), "");
+  EXPECT_GE(result.plan.rate, result.plan.bound * rational(9, 10));
+}
+
 TEST(RestrictedPlan, FiveTreesOfDgx1ReduceAt95Percent) {
   plan_options few;
   few.max_trees = 5;

@@ -127,7 +127,10 @@ class bundle_selection {
     auto const ceiling = (whole_.bound > rational(0) ? whole_.bound : whole_.rate) / unit;
     auto const highest = ceiling.numerator() / ceiling.denominator();
     auto const pool = pool_set();
-    for (auto wanted = highest; unit * wanted >= best_.rate && wanted > 0; --wanted) {
+    // Where the unit is small beside what may still be gained, not every number of units is tried.
+    auto const now = best_.rate / unit;
+    auto const step = 1 + (highest - now.numerator() / now.denominator()) / most_tries;
+    for (auto wanted = highest; unit * wanted >= best_.rate && wanted > 0; wanted -= step) {
       tree_selection_search search(pool, room, prices(), false);
       auto const limit = best_.rate < unit * wanted ? most : best_.columns.size() - 1;
       auto found = search.run(wanted, std::min(limit, pool.size()) + 1, node_limit);
@@ -144,6 +147,7 @@ class bundle_selection {
  private:
   static constexpr int starts = 6;
   static constexpr std::int64_t largest_parts = 4;  // of a capacity step, as unit of weights
+  static constexpr std::int64_t most_tries = 64;    // of searches, each with this limit:
   static constexpr std::size_t node_limit = 8'000;
   static constexpr std::size_t largest_pool = 400;
 
