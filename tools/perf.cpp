@@ -86,10 +86,6 @@ std::vector<std::string> split_list(std::string const& text) {
 contender contend(topology const& machine, plan const& planned, perf_options const& options) {
   contender result;
   result.name = planned.planner;
-  if (planned.trees.empty()) {  // a single rank
-    result.methods = only_method(planned.collective, result.name, flat_schedule(1, 0));
-    return result;
-  }
   double const scale = options.shaped > 0 ? options.shaped : 1;
   auto plan = make_schedule(machine, planned);
   for (auto& rate : plan.link_bytes_per_second) rate *= scale;

@@ -138,6 +138,8 @@ for collective in gather scatter all_to_all send_to_next; do
 done
 ok "permutation among threads" "^ *[0-9].* 0$" "$blink" perf -c permute -g 3 --to 2,0,1 -b 8K -e 8K -n 3 --in-place
 ok "planned permutation" "^ *[0-9].* 0$" "$blink" perf dgx1v --ranks 0,1,4,6 -c permute --to 4,6,1,0 -b 64K -e 64K -n 2
+ok "planned permutation that moves nothing" "^ *[0-9].* 0$" "$blink" perf dgx1v --ranks 0,1 -c permute --to 0,1 -b 64 -e 64 -n 2
+ok "planned gather of one rank" "^ *[0-9].* 0$" "$blink" perf dgx2 --ranks 3 --links nvlink -c gather -b 64 -e 64 -n 2
 ok "barrier among threads" "barrier, 3 ranks" "$blink" perf -c barrier -g 3 -n 3
 ok "planned barrier" "barrier, 8 ranks" "$blink" perf dgx1v -c barrier -n 3
 ok "unequal shares are named" "blocks in proportion to the plan's shares" "$blink" perf dgx1v -c all_gather --plan hinted.json -b 64K -e 64K -n 2 --in-place
