@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <string>
 #include <utility>
@@ -249,6 +250,14 @@ TEST(method_files, come_back_as_they_were) {
     }
     EXPECT_EQ(blink::read_methods(blink::write_methods(tables), "m.json"), tables);
   }
+}
+
+TEST(method_files, hold_the_largest_weights) {
+  auto star = blink::star_schedule(2);
+  star.trees[0].weight = std::numeric_limits<std::int64_t>::max();
+  star.trees[1].weight = 0;
+  blink::method_table const table{collective::all_reduce, {{"star", star}}, {{0, 0, 0}}};
+  EXPECT_EQ(blink::read_methods(blink::write_methods({table}), "m.json"), std::vector{table});
 }
 
 TEST(method_files, that_are_damaged_say_where) {

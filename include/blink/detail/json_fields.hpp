@@ -68,7 +68,7 @@ class json_fields {
   }
   /// Up to 2^63 - 1.
   std::uint64_t size(json const& value, std::string const& where) const {
-    if (!value.is_number_integer() || value.get<double>() < 0 || value.get<double>() >= 0x1p63) {
+    if (!value.is_number_unsigned() || value.get<std::uint64_t>() > INT64_MAX) {
       fail(where, "found " + shown(value) + ", expected an integer from 0 on");
     }
     return value.get<std::uint64_t>();
