@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/error.hpp>
+#include <blink/transports/process_environment.hpp>
 
 #include "arguments.hpp"
 #include "commands.hpp"
@@ -51,7 +52,7 @@ void add_run_command(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 14))
       ->capture_default_str();
   command->add_option("--deadline", options->deadline, "seconds that a rank waits for the others")
-      ->check(positive_number());
+      ->check(positive_number(longest_deadline_seconds));
   command->add_option("--memory", options->memory,
                       "limit of the shared memory, such as 512M; default: half of the machine's");
   command->add_flag("--no-labels", options->no_labels,

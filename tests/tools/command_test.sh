@@ -178,8 +178,9 @@ refused "wrong rate" "claims a rate of 99" "$blink" check dgx1v wrong.json
 refused "plan of another machine" "plan.json" "$blink" check dgx1p plan.json
 head -c 300 "$data/dgx1v.xml" >cut.xml
 refused "truncated XML" "cut.xml" "$blink" topo cut.xml
-for number in abc 0 -1 nan inf 1x; do
-  refused "deadline $number" "^blink: --deadline: found '$number', expected a positive number$" \
+for number in abc 0 -1 nan inf 1x 1e10; do
+  refused "deadline $number" \
+    "^blink: --deadline: found '$number', expected a positive number, at most 1e+09$" \
     "$blink" run -n 2 "--deadline=$number" -- true
 done
 ok "a short deadline" "1e-07$" "$blink" run -n 1 --deadline 1e-7 -- sh -c 'echo "$BLINK_DEADLINE"'

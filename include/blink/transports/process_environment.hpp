@@ -23,6 +23,9 @@ struct process_environment {
       deadline{};  ///< BLINK_DEADLINE, in seconds; may be missing
 };
 
+/// Seconds of the longest deadline that a process takes from its environment: 30 years.
+inline constexpr double longest_deadline_seconds = 1e9;
+
 namespace detail {
 
 /// Throws: input_error if the variable is not set.
@@ -50,13 +53,13 @@ namespace detail {
 
 /// BLINK_DEADLINE, in seconds; may be missing.
 ///
-/// Throws: input_error if it is no positive number, or above 1e9.
+/// Throws: input_error if it is no positive number, or above `longest_deadline_seconds`.
 [[nodiscard]] inline std::optional<std::chrono::nanoseconds> environment_deadline() {
   char const* const text = std::getenv("BLINK_DEADLINE");
   if (text == nullptr) return std::nullopt;
   char* end = nullptr;
   double const seconds = std::strtod(text, &end);
-  if (end == text || *end != '\0' || !(seconds > 0) || seconds > 1e9) {
+  if (end == text || *end != '\0' || !(seconds > 0) || seconds > longest_deadline_seconds) {
     throw input_error("BLINK_DEADLINE is '" + std::string(text) +
                       "', expected a positive number of seconds, at most 1e9");
   }
