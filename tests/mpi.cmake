@@ -44,8 +44,8 @@ mpi_lent_buffers.*:mpi_faults.*:mpi_shrink.*:mpi_split.*")
   add_dependencies(blink_mpi_tests blink_pmpi_${name})
   set(all_calls "Allgather Allgatherv Allreduce Alltoall Alltoallv Barrier Bcast Gather Gatherv \
 Reduce Reduce_scatter Reduce_scatter_block Scatter Scatterv")
-  set(habits "Allgather Allreduce Alltoall Alltoallv Barrier Bcast Gather Reduce Reduce_scatter \
-Reduce_scatter_block")
+  set(habits "Allgather Allgatherv Allreduce Alltoall Alltoallv Barrier Bcast Gather Gatherv Reduce \
+Reduce_scatter Reduce_scatter_block Scatterv")
   foreach(program IN ITEMS program sweep habits)
     add_executable(pmpi_${program}_${name} pmpi/${program}.cpp)
     target_link_libraries(pmpi_${program}_${name} PRIVATE blink_development mpi_${name})

@@ -5,6 +5,8 @@
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_to_all_v.hpp>
+#include <blink/collectives/block.hpp>
+#include <blink/collectives/detail/memory_range.hpp>
 #include <blink/error.hpp>
 
 #include "communicators.hpp"
@@ -26,6 +28,21 @@ struct own_blocks {
   std::byte* output = nullptr;
   std::vector<blink::block> receives{};  ///< by rank, in `output`
 };
+
+/// The same, but what it sends stands in `copy`, one block behind the other.
+inline own_blocks with_a_copy(own_blocks own, std::vector<std::byte>& copy) {
+  std::vector<std::size_t> counts;
+  for (auto const& block : own.sends) counts.push_back(block.count);
+  auto const row = blink::consecutive_blocks(counts);
+  copy.resize(row.back().begin + row.back().count);
+  for (std::size_t peer = 0; peer < row.size(); ++peer) {
+    if (row[peer].count == 0) continue;
+    std::memcpy(copy.data() + row[peer].begin, own.input + own.sends[peer].begin, row[peer].count);
+  }
+  own.input = copy.data();
+  own.sends = row;
+  return own;
+}
 
 /// Hands each rank the others' blocks for it. First each shows all others the sizes, and with them its
 /// bytes, if they are few: then that was all. Returns false on all ranks if any has odd arguments.
@@ -87,8 +104,14 @@ inline bool exchange_blocks(attached& here, own_blocks const& own) {
   here.room().report(most_sent);
   if (most_sent > room) {
     auto& flows = here.plan(blink::collective::all_to_all);
+    // MPI wants blocks to be apart, blink buffers: what is sent may lie between what is received.
+    using blink::detail::end_of;
+    bool const are_mixed = blink::detail::overlap_where_written(
+        {{own.input, end_of(own.sends), false}, {own.output, end_of(own.receives), true}});
+    std::vector<std::byte> copy;
+    auto const apart = are_mixed ? with_a_copy(own, copy) : own;
     here.with_session([&](auto& session) {
-      blink::all_to_all_v(session, flows, own.input, own.sends, own.output, own.receives);
+      blink::all_to_all_v(session, flows, apart.input, apart.sends, apart.output, apart.receives);
     });
     return true;
   }

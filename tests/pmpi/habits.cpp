@@ -247,6 +247,46 @@ void types() {
   MPI_Type_free(&turned);
 }
 
+// What a rank sends lies between what it receives, in one buffer.
+void blocks_side_by_side() {
+  int const ranks = size_of(MPI_COMM_WORLD);
+  int const rank = world_rank();
+  for (int const count : {3, 30000}) {
+    std::vector<int> const counts(static_cast<std::size_t>(ranks), count);
+    std::vector<int> even;
+    for (int peer = 0; peer < ranks; ++peer) even.push_back(2 * peer * count);
+    auto const length = static_cast<std::size_t>(2 * ranks * count);
+    std::vector<int> data(length);
+    auto const restart = [&] {
+      for (std::size_t k = 0; k < length; ++k) data[k] = rank * 7 + static_cast<int>(k) % 1001;
+    };
+    auto const say_all = [&](char const* what) {
+      unsigned sum = 0;
+      for (std::size_t k = 0; k < length; ++k) {
+        sum = sum * 31 + static_cast<unsigned>(data[k]);
+      }
+      say(what, static_cast<int>(sum % 1000003));
+    };
+    int* const own = data.data() + count;  // MPICH refuses two buffers that begin at one place
+    restart();
+    MPI_Alltoallv(data.data(), counts.data(), even.data(), MPI_INT, own, counts.data(), even.data(),
+                  MPI_INT, MPI_COMM_WORLD);
+    say_all("all to all, side by side");
+    restart();
+    MPI_Gatherv(own, count, MPI_INT, data.data(), counts.data(), even.data(), MPI_INT, 0,
+                MPI_COMM_WORLD);
+    say_all("gathered beside");
+    restart();
+    MPI_Scatterv(data.data(), counts.data(), even.data(), MPI_INT, own, count, MPI_INT, 0,
+                 MPI_COMM_WORLD);
+    say_all("scattered beside");
+    restart();
+    MPI_Allgatherv(own, count, MPI_INT, data.data(), counts.data(), even.data(), MPI_INT,
+                   MPI_COMM_WORLD);
+    say_all("all gathered beside");
+  }
+}
+
 void nothing() {
   int data[2] = {world_rank(), 5};
   MPI_Bcast(nullptr, 0, MPI_INT, 0, MPI_COMM_WORLD);
@@ -390,6 +430,7 @@ int main(int count, char** texts) {
   two_groups();
   neighbours();
   types();
+  blocks_side_by_side();
   nothing();
   operation_on_a_derived_type();
   operations_see_what_there_is_alone();
