@@ -34,6 +34,10 @@ struct part {
 using small_part = part<48>;
 using large_part = part<sizeof(block)>;
 
+template <class Handle>
+bool is_one_of(Handle one, std::initializer_list<Handle> all) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
 /// Applies an MPI operation to blocks or parts, in the order of the ranks.
 struct mpi_operation {
   static constexpr bool is_commutative = false;
@@ -41,6 +45,14 @@ struct mpi_operation {
   MPI_Datatype type = MPI_DATATYPE_NULL;
   int elements = 0;  ///< of a block
   int* code = nullptr;
+
+  /// Ranks compare the library's operations. Those of the program are handles of one process.
+  [[nodiscard]] std::uint64_t common_state() const {
+    bool const is_of_library =
+        is_one_of(op, {MPI_MAX, MPI_MIN, MPI_SUM, MPI_PROD, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_BAND,
+                       MPI_BOR, MPI_BXOR, MPI_MAXLOC, MPI_MINLOC});
+    return is_of_library ? static_cast<std::uint64_t>(PMPI_Op_c2f(op)) : 0;
+  }
 
   block operator()(block const& a, block const& b) const { return combined(a, b, elements); }
   template <std::size_t Room>
@@ -58,10 +70,6 @@ struct mpi_operation {
   }
 };
 
-template <class Handle>
-bool is_one_of(Handle one, std::initializer_list<Handle> all) {
-  return std::find(all.begin(), all.end(), one) != all.end();
-}
 inline bool is_integer(MPI_Datatype type) {
   return is_one_of(type, {MPI_INT,           MPI_LONG,           MPI_SHORT,
                           MPI_LONG_LONG,     MPI_SIGNED_CHAR,    MPI_UNSIGNED,

@@ -385,6 +385,24 @@ void mistakes() {
   MPI_Comm_free(&copy);
 }
 
+// Libraries may say nothing where ranks call different things. Blink says so of types; then of operations, too.
+void calls_that_differ() {
+  auto const is_told = [](MPI_Datatype type, MPI_Op op) {
+    MPI_Comm copy = MPI_COMM_NULL;
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
+    int const mine = world_rank() + 1;
+    int result = 0;
+    bool const has_failed = MPI_Allreduce(&mine, &result, 1, type, op, copy) != MPI_SUCCESS;
+    MPI_Comm_free(&copy);
+    return has_failed;
+  };
+  bool const is_first = world_rank() == 0;
+  bool const of_types = is_told(is_first ? MPI_FLOAT : MPI_INT, MPI_SUM);
+  bool const of_operations = is_told(MPI_INT, is_first ? MPI_MAX : MPI_MIN);
+  say("told of operations as of types", of_operations == of_types ? 1 : 0);
+}
+
 void many_at_once(std::size_t how_many) {
   std::vector<MPI_Comm> copies;
   int total = 0;
@@ -435,6 +453,7 @@ int main(int count, char** texts) {
   operation_on_a_derived_type();
   operations_see_what_there_is_alone();
   mistakes();
+  calls_that_differ();
   many_at_once(12);
   if (world_rank() % 2 != 0) MPI_Comm_set_attr(MPI_COMM_SELF, keyval, nullptr);
   MPI_Comm leaked = MPI_COMM_NULL;  // as many programs do
