@@ -135,6 +135,16 @@ int MPI_Init_thread(int* count, char*** texts, int wanted, int* level) {
   return code;
 }
 
+int MPI_Comm_free(MPI_Comm* comm) {
+  blink_pmpi::freeing const guard(comm == nullptr ? MPI_COMM_NULL : *comm);
+  return PMPI_Comm_free(comm);
+}
+
+int MPI_Comm_disconnect(MPI_Comm* comm) {
+  blink_pmpi::freeing const guard(comm == nullptr ? MPI_COMM_NULL : *comm);
+  return PMPI_Comm_disconnect(comm);
+}
+
 int MPI_Allreduce(void const* input, void* output, int count, MPI_Datatype type, MPI_Op op,
                   MPI_Comm comm) {
   int code = MPI_SUCCESS;

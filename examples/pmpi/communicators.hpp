@@ -359,6 +359,23 @@ class inside {
   }
 };
 
+/// While one of these lives this thread frees a communicator. Blink's session of it goes with the program's
+/// attributes, in whatever order, so what these call on it when they go is the library's.
+class freeing {
+ public:
+  explicit freeing(MPI_Comm comm) : outer_(std::exchange(present(), comm)) {}
+  freeing(freeing const&) = delete;
+  freeing& operator=(freeing const&) = delete;
+  ~freeing() { present() = outer_; }
+  [[nodiscard]] static MPI_Comm& present() {
+    thread_local MPI_Comm result = MPI_COMM_NULL;
+    return result;
+  }
+
+ private:
+  MPI_Comm outer_;  // an attribute may free another one
+};
+
 inline int shim::on_finalize(MPI_Comm, int, void*, void*) {
   inside const guard;
   auto& me = the();
@@ -394,7 +411,7 @@ inline int shim::on_finalize(MPI_Comm, int, void*, void*) {
 template <class Call>
 bool take(entry what, MPI_Comm comm, int& code, Call const& call) {
   // The library is to say what is wrong with no communicator.
-  if (inside::is_inside() || comm == MPI_COMM_NULL) return false;
+  if (inside::is_inside() || comm == MPI_COMM_NULL || comm == freeing::present()) return false;
   inside const guard;
   code = MPI_SUCCESS;
   try {

@@ -62,6 +62,35 @@ void each_rank_frees_in_an_order_of_its_own() {
   say("freed", total);
 }
 
+int sums_when_it_goes(MPI_Comm comm, int, void* value, void*) {
+  *static_cast<int*>(value) += sum_over(comm, world_rank() + 1);
+  return MPI_SUCCESS;
+}
+// The next communicator may have the same handle, and others as its ranks.
+void attributes_call_when_they_go() {
+  int keyval = MPI_KEYVAL_INVALID;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, sums_when_it_goes, &keyval, nullptr);
+  int total = 0;
+  for (int round = 0; round < 8; ++round) {
+    MPI_Comm part = MPI_COMM_NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, 0, round % 2 == 0 ? world_rank() : -world_rank(), &part);
+    if (round % 3 == 0) total += sum_over(part, 1);
+    MPI_Comm_set_attr(part, keyval, &total);
+    int rank = 0;
+    MPI_Comm_rank(part, &rank);
+    int told = rank == 0 ? round : -1;
+    MPI_Bcast(&told, 1, MPI_INT, 0, part);
+    total += 100 * told;
+    if (round < 6) {
+      MPI_Comm_free(&part);
+    } else {
+      MPI_Comm_disconnect(&part);
+    }
+  }
+  MPI_Comm_free_keyval(&keyval);
+  say("attributes", total);
+}
+
 void freed_while_something_is_under_way() {
   MPI_Comm copy = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
@@ -441,6 +470,7 @@ int main(int count, char** texts) {
   if (world_rank() % 2 == 0) MPI_Comm_set_attr(MPI_COMM_SELF, keyval, nullptr);
   communicators_come_and_go();
   each_rank_frees_in_an_order_of_its_own();
+  attributes_call_when_they_go();
   freed_while_something_is_under_way();
   pending_while_others_are_called();
   if (provided == MPI_THREAD_MULTIPLE) threads_with_communicators_of_their_own();
