@@ -99,7 +99,11 @@ class call_list {
       std::lock_guard const lock(mutex_);
       (void)advance_all();
     }
-    if (call.now.load(std::memory_order_acquire) != listed_call::state::ended) return false;
+    if (call.now.load(std::memory_order_acquire) != listed_call::state::ended) {
+      // Who tests in a loop has the core that the list's own thread may need: that one yields, too, while it waits.
+      if (has_thread_) std::this_thread::yield();
+      return false;
+    }
     tell(call);
     return true;
   }
