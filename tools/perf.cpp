@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/collectives/call_records.hpp>
 #include <blink/collectives/default_methods.hpp>
-#include <blink/collectives/default_schedules.hpp>
 #include <blink/collectives/flow_schedules.hpp>
 #include <blink/collectives/method_file.hpp>
 #include <blink/collectives/method_table.hpp>
@@ -88,6 +87,10 @@ contender contend(topology const& machine, plan const& planned, perf_options con
   result.name = planned.planner;
   double const scale = options.shaped > 0 ? options.shaped : 1;
   auto plan = make_schedule(machine, planned);
+  if (plan.trees.empty()) {
+    throw input_error(std::string(to_text(planned.collective)) +
+                      ": one rank has nothing to send, expected two at least");
+  }
   for (auto& rate : plan.link_bytes_per_second) rate *= scale;
   validate(plan);
   if (options.shaped > 0) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much of an all-reduce of 4 MiB among two threads is hidden behind what its ranks do between its start and
-// the wait for it, which takes four times as long as the call alone. Either they compute, on their own
-// cores, or they wait for something that computes elsewhere, as a GPU does.
+// the wait for it, which takes four times as long as the call alone. They compute, each on a core of its own (`work` 0); or
+// wait for something that computes elsewhere, as a GPU does (1); or compute in turn on one core, and another one is left for
+// their progress threads (2), as on a machine that has more cores than its ranks compute on.
 //
 // `hidden` = (work + call - both together) / call, medians of this run: 1 if the call costs nothing more, 0 if it costs as
 // much as a blocking one. `tests` is how often each rank tests meanwhile. A progress thread of each rank
@@ -10,10 +11,12 @@
 #include <blink/collectives.hpp>
 #include <blink/collectives/call_queue.hpp>
 
+#include "bind_to_core.hpp"
 #include "median.hpp"
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -45,28 +48,36 @@ double steps_per_second() {
   return static_cast<double>(steps) / seconds(clock_type::now() - start).count();
 }
 
-/// On this core, or elsewhere.
-void work(double of_seconds, bool elsewhere, double speed) {
-  if (elsewhere) {
+enum class place { own_core, elsewhere, shared_core };
+
+void work(double of_seconds, place where, double speed) {
+  if (where == place::elsewhere) {
     std::this_thread::sleep_for(seconds(of_seconds));
   } else {
     compute(static_cast<std::uint64_t>(of_seconds * speed));
   }
 }
 
-// Arguments: a progress thread; work elsewhere; how often each rank tests while it works.
+// Arguments: a progress thread; where the work is done; how often each rank tests while it works.
 void overlap(benchmark::State& state) {
   auto const how = state.range(0) != 0 ? blink::progress::thread : blink::progress::in_waits;
-  bool const elsewhere = state.range(1) != 0;
+  auto const where = static_cast<place>(state.range(1));
   auto const tests = static_cast<int>(state.range(2));
   double const speed = steps_per_second();
-  blink::thread_world world(ranks);
+  auto const cores = blink_bench::allowed_cores();
+  blink::world_options options;
+  if (where == place::shared_core) options.waits.spins = 2;  // the progress threads share one, too
+  blink::thread_world world(ranks, options);
   auto& plan = world.prepare(blink::star_schedule(ranks));
   std::vector<double> alone, worked, together;
+  std::array<clock_type::time_point, ranks>
+      begun;  // by rank: on one core one may be done before the other begins
   for (auto _ : state) {
     world.run([&](auto& me) {
       std::vector<float> data(elements), sum(elements);
-      blink::call_queue queue(me, how);
+      if (where == place::shared_core) blink_bench::bind_to_core(1, cores);
+      blink::call_queue queue(me, how);  // its thread is bound as this one is
+      if (where == place::shared_core) blink_bench::bind_to_core(me.rank(), cores);
       auto call =
           queue.make(blink::collective::all_reduce, plan, static_cast<float const*>(data.data()),
                      sum.data(), elements, blink::sum{});
@@ -74,10 +85,11 @@ void overlap(benchmark::State& state) {
         for (int round = 0; round < rounds; ++round) {
           std::fill(data.begin(), data.end(), static_cast<float>(round));
           blink::barrier(me);
-          auto const start = clock_type::now();
+          begun[static_cast<std::size_t>(me.rank())] = clock_type::now();
           body();
           blink::barrier(me);
-          if (me.rank() == 0) into.push_back(seconds(clock_type::now() - start).count());
+          if (me.rank() != 0) continue;
+          into.push_back(seconds(clock_type::now() - std::min(begun[0], begun[1])).count());
         }
       };
       time(alone, [&] {
@@ -85,16 +97,19 @@ void overlap(benchmark::State& state) {
                           blink::sum{});
       });
       blink::barrier(me);
-      double const length = 4 * blink_bench::median(alone);
+      int const in_turn = where == place::shared_core ? ranks : 1;
+      double const length = 4 * blink_bench::median(alone) / in_turn;
+      if (where == place::shared_core) blink_bench::bind_to_core(0, cores);
       auto const all_of_it = [&](auto const& between) {
         for (int part = 0; part <= tests; ++part) {
-          work(length / (tests + 1), elsewhere, speed);
+          work(length / (tests + 1), where, speed);
           between();
         }
       };
       time(worked, [&] { all_of_it([] {}); });
       time(together, [&] {
         call.start();
+        if (where == place::shared_core) std::this_thread::yield();  // the other rank starts, too
         all_of_it([&] {
           if (tests > 0) (void)call.test();
         });
@@ -112,8 +127,8 @@ void overlap(benchmark::State& state) {
 }
 
 BENCHMARK(overlap)
-    ->ArgNames({"thread", "elsewhere", "tests"})
-    ->ArgsProduct({{1, 0}, {0, 1}, {0}})
+    ->ArgNames({"thread", "work", "tests"})
+    ->ArgsProduct({{1, 0}, {0, 1, 2}, {0}})
     ->Args({0, 0, 100})
     ->Args({0, 1, 100})
     ->UseManualTime()

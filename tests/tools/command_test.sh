@@ -184,6 +184,8 @@ for number in abc 0 -1 nan inf 1x 1e10; do
     "$blink" run -n 2 "--deadline=$number" -- true
 done
 ok "a short deadline" "1e-07$" "$blink" run -n 1 --deadline 1e-7 -- sh -c 'echo "$BLINK_DEADLINE"'
+refused "one rank that sends" "^blink: send_to_next: one rank has nothing to send" \
+  "$blink" perf dgx1v --ranks 0 -c send_to_next
 refused "step" "^blink: --step-us: found '-1', expected a number that is not negative$" \
   "$blink" plan dgx1v --step-us=-1
 

@@ -187,7 +187,7 @@ TEST(SurvivorAgreement, WhoDoesNotAskOrHasLeftIsOut) {
 // first group that is agreed goes on, the others are told that they came too late, and there is such a group.
 TEST(SurvivorAgreement, WhoComesAsOthersProposeIsInOrTooLate) {
   int both = 0, late = 0;
-  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     network all(seed, 3 + static_cast<int>(seed % 5), milliseconds(20));
     std::vector<rank_under_test> ranks(all.gone.size());
     for (auto& one : ranks) one.begins = all.below(milliseconds(10));
@@ -205,8 +205,8 @@ TEST(SurvivorAgreement, WhoComesAsOthersProposeIsInOrTooLate) {
     (in_groups == ranks.size() - 1 ? both : late) += 1;
     EXPECT_GE(in_groups, ranks.size() - 2) << seed;
   }
-  EXPECT_GT(both, 100);  // else no case is what it is to be
-  EXPECT_GT(late, 100);
+  EXPECT_GT(both, 50);  // else no case is what it is to be
+  EXPECT_GT(late, 50);
 }
 
 // Two of them that know of each other late: both propose, neither hinders the other for good.
@@ -249,7 +249,7 @@ TEST(SurvivorAgreement, AProposerThatHangsIsReplaced) {
 // Who has accepted and gives up says so: the others go on without it, instead of with it.
 TEST(SurvivorAgreement, WhoGivesUpIsRarelyInAGroup) {
   int with = 0, without = 0;
-  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     network all(seed, 4, milliseconds(3));
     std::vector<rank_under_test> ranks(4);
     for (auto& one : ranks) one.begins = all.below(deadline);
@@ -286,7 +286,7 @@ TEST(SurvivorAgreement, AMemberThatHangsIsLeftOut) {
 // stopped at any moment and go on, or not.
 TEST(SurvivorAgreement, NoRankIsInTwoGroups) {
   int agreed = 0;
-  for (std::uint64_t seed = 0; seed < 20000; ++seed) {
+  for (std::uint64_t seed = 0; seed < 5000; ++seed) {
     network all(seed, 3 + static_cast<int>(seed % 4), milliseconds(1));
     for (auto& from : all.ways) {
       for (auto& way : from) way.slowest = milliseconds(1) * (1 << all.random() % 12);
@@ -302,7 +302,7 @@ TEST(SurvivorAgreement, NoRankIsInTwoGroups) {
     expect_consistent(ranks);
     for (auto const& one : ranks) agreed += one.group ? 1 : 0;
   }
-  EXPECT_GT(agreed, 10000);
+  EXPECT_GT(agreed, 2500);
 }
 
 }  // namespace

@@ -9,10 +9,10 @@
 // of the time: repeating a call on data that already lies in the right caches flatters 1 KiB to
 // 512 KiB by up to ten times.
 
+#include "../bind_to_core.hpp"
 #include "../ceiling.hpp"
 #include "../median.hpp"
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -216,22 +216,6 @@ struct peer_call {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
-}
-
-/// Binds the calling thread to a core, ranks going round over those that the process may use: where the system
-/// places ranks itself it may leave three of four on one core, or two on one and another core idle.
-inline void bind_to_core(int rank) {
-  cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  int position = rank % CPU_COUNT(&allowed);
-  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(core, &allowed) || position-- > 0) continue;
-    cpu_set_t own;
-    CPU_ZERO(&own);
-    CPU_SET(core, &own);
-    ::sched_setaffinity(0, sizeof own, &own);
-    return;
-  }
 }
 
 /// Runs all sizes on one rank; rank 0 prints one line of JSON for each.

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sched.h>
+
+#include <cstddef>
+
+namespace blink_bench {
+
+/// Those that the calling thread may use.
+[[nodiscard]] inline cpu_set_t allowed_cores() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  ::sched_getaffinity(0, sizeof allowed, &allowed);
+  return allowed;
+}
+
+/// Binds the calling thread to a core, ranks going round over those that are allowed: where the system places ranks
+/// itself it may leave three of four on one core, or two on one and another core idle. A thread that is
+/// bound leaves the others to those that it starts only if it says so: `allowed` of before.
+inline void bind_to_core(int rank, cpu_set_t const& allowed = allowed_cores()) {
+  if (CPU_COUNT(&allowed) == 0) return;
+  int position = rank % CPU_COUNT(&allowed);
+  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &allowed) || position-- > 0) continue;
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET(core, &own);
+    ::sched_setaffinity(0, sizeof own, &own);
+    return;
+  }
+}
+
+}  // namespace blink_bench
