@@ -224,7 +224,7 @@ inline void require_limits(step_program const& program, step_program_limits cons
 /// output. Where more blocks come out than fit, connections that forward nothing to each other are paired
 /// too. The result is one that `check_program` accepts, with a single slot in each queue.
 ///
-/// machine: where the plan's links are; for the rate with whole chunks.
+/// machine: where the plan's links are (the plan must have passed `check_plan`); for the rate with whole chunks.
 /// Time:    O(steps log steps), plus most_chunks * links of trees where weights must be rounded.
 /// Throws:  planning_error with the numbers, for what does not fit: limits, collectives that step
 ///          programs do not have, unequal shares, relays and switches as tree nodes.
