@@ -16,8 +16,9 @@ namespace blink_bench {
 }
 
 /// Binds the calling thread to a core, ranks going round over those that are allowed: where the system places ranks
-/// itself it may leave three of four on one core, or two on one and another core idle. A thread that is
-/// bound leaves the others to those that it starts only if it says so: `allowed` of before.
+/// itself it may leave three of four on one core, or two on one and another core idle.
+///
+/// allowed: to be asked for before any thread is bound, if threads are bound more than once
 inline void bind_to_core(int rank, cpu_set_t const& allowed = allowed_cores()) {
   if (CPU_COUNT(&allowed) == 0) return;
   int position = rank % CPU_COUNT(&allowed);

@@ -18,7 +18,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <stdexcept>
 #include <string_view>
 #include <vector>
 
@@ -94,6 +93,11 @@ void compare(blink::mpi_session& me, operation what, bool in_place, std::size_t 
               blink_bench::median(blinks) * 1e-3, blink_bench::median(ratios));
 }
 
+[[nodiscard]] bool is_operation(std::string_view text) {
+  auto const& names = blink_bench::operation_names;
+  return std::find(names.begin(), names.end(), text) != names.end();
+}
+
 }  // namespace
 
 int main(int count, char** texts) {
@@ -106,14 +110,15 @@ int main(int count, char** texts) {
     bool in_place = false;
     for (int k = 1; k < count; ++k) {
       std::string_view const text = texts[k];
-      sizes.push_back(std::strtoull(texts[k], nullptr, 10));
-      if (sizes.back() > 0) continue;
-      sizes.pop_back();
-      in_place = text == "in_place";
-      try {
-        if (!in_place) what = blink_bench::operation_of(text);
-      } catch (std::invalid_argument const& problem) {
-        std::fprintf(stderr, "%s: %s, nor a number of bytes\n", texts[0], problem.what());
+      if (auto const bytes = std::strtoull(texts[k], nullptr, 10); bytes > 0) {
+        sizes.push_back(bytes);
+      } else if (k == 1 && text == "in_place") {
+        in_place = true;
+      } else if (k == 1 && is_operation(text)) {
+        what = blink_bench::operation_of(text);
+      } else {
+        std::fprintf(stderr, "%s: found '%s', expected [in_place | OPERATION] [BYTES...]\n",
+                     texts[0], texts[k]);
         MPI_Abort(MPI_COMM_WORLD, 2);
       }
     }

@@ -47,7 +47,8 @@ class queued_call {
   void start() { list_->start(call_); }
   /// Has it ended? Moves data on if the queue has no thread. Tested in a loop, a call gives up when a peer
   /// has died or left, and when nothing has moved for the deadline. What the caller computes between two
-  /// tests counts little: of each such while at most a sixteenth of the deadline.
+  /// tests counts little: of each such while at most a sixteenth of the deadline. If the queue has a thread and it has
+  /// not ended the call, the caller yields its core.
   ///
   /// Throws: what the call would have thrown, each time; precondition_error if it was never started.
   [[nodiscard]] bool test() { return list_->test(*call_); }

@@ -5,6 +5,7 @@
 #include <blink/collectives/method_table.hpp>
 #include <blink/collectives/schedule.hpp>
 #include <blink/config.hpp>
+#include <blink/detail/file_text.hpp>
 #include <blink/detail/json_fields.hpp>
 #include <blink/error.hpp>
 
@@ -179,7 +180,7 @@ class methods_reader : public json_fields {
 
 /// Reads tables from a file. Throws: input_error.
 [[nodiscard]] inline std::vector<method_table> read_methods_file(std::string const& file) {
-  return read_methods(detail::text_of_file(file, "methods"), file);
+  return read_methods(detail::file_text(file, "methods"), file);
 }
 
 }  // namespace blink::inline BLINK_ABI

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -120,22 +119,5 @@ class json_fields {
  private:
   std::string file_;
 };
-
-/// kind: what the file should hold, for errors
-/// Throws: input_error if it cannot be opened or read, or has more than 1 GiB.
-[[nodiscard]] inline std::string text_of_file(std::string const& file, std::string const& kind) {
-  constexpr std::size_t most = std::size_t{1} << 30;  // far above every plan; devices have no end
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw input_error(file + ": cannot be opened, expected " + kind);
-  std::string text;
-  char buffer[1 << 14];
-  // Not by iterators: what they throw where a folder was opened is no error of blink.
-  while (stream.read(buffer, sizeof buffer) || stream.gcount() > 0) {
-    text.append(buffer, static_cast<std::size_t>(stream.gcount()));
-    if (text.size() > most) throw input_error(file + ": more than 1 GiB, expected " + kind);
-  }
-  if (stream.bad()) throw input_error(file + ": cannot be read, expected " + kind);
-  return text;
-}
 
 }  // namespace blink::inline BLINK_ABI::detail

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/config.hpp>
+#include <blink/detail/file_text.hpp>
 #include <blink/detail/json_fields.hpp>
 #include <blink/error.hpp>
 #include <blink/planning/forest.hpp>
@@ -184,7 +185,7 @@ class plan_reader : public json_fields {
 
 /// Reads a plan from a file. Throws: input_error.
 [[nodiscard]] inline plan read_plan_file(std::string const& file) {
-  return read_plan(detail::text_of_file(file, "a plan file"), file);
+  return read_plan(detail::file_text(file, "a plan file"), file);
 }
 
 /// Writes a plan to a file. Throws: input_error if that is not possible.

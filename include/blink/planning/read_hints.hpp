@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/config.hpp>
+#include <blink/detail/file_text.hpp>
 #include <blink/detail/json_fields.hpp>
 #include <blink/error.hpp>
 #include <blink/planning/plan_file.hpp>
@@ -98,7 +99,7 @@ namespace detail {
 
 /// Reads hints from a file. Throws: input_error.
 [[nodiscard]] inline plan_options read_hints_file(std::string const& file) {
-  return read_hints(detail::text_of_file(file, "hints"), file);
+  return read_hints(detail::file_text(file, "hints"), file);
 }
 
 }  // namespace blink::inline BLINK_ABI

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/config.hpp>
+#include <blink/detail/file_text.hpp>
 #include <blink/error.hpp>
 #include <blink/planning/detail/msccl_names.hpp>
 #include <blink/planning/step_program.hpp>
@@ -269,7 +270,7 @@ namespace blink::inline BLINK_ABI {
 
 /// Reads the file at `path`. Throws: input_error as `read_msccl_xml`, or if it cannot be read.
 [[nodiscard]] inline step_program read_msccl_xml_file(std::string const& path) {
-  return read_msccl_xml(detail::read_input_file(path, {}), path);
+  return read_msccl_xml(detail::file_text(path, "an MSCCL program", input_limits{}.bytes), path);
 }
 
 }  // namespace blink::inline BLINK_ABI

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/config.hpp>
+#include <blink/detail/file_text.hpp>
 #include <blink/error.hpp>
 #include <blink/rational.hpp>
 #include <blink/topology/detail/input_text.hpp>
@@ -44,7 +45,7 @@ namespace blink::inline BLINK_ABI {
 /// The machine in this file. Throws: input_error.
 [[nodiscard]] inline topology read_json_file(std::string const& path,
                                              input_limits const& limits = {}) {
-  return read_json(detail::read_input_file(path, limits), path, limits);
+  return read_json(detail::file_text(path, "a machine description", limits.bytes), path, limits);
 }
 
 namespace detail {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/config.hpp>
+#include <blink/detail/file_text.hpp>
 #include <blink/error.hpp>
 #include <blink/topology/detail/input_text.hpp>
 #include <blink/topology/detail/nccl_devices.hpp>
@@ -86,7 +87,8 @@ namespace blink::inline BLINK_ABI {
 /// Throws: input_error as `read_nccl_xml`, or if the file cannot be read.
 [[nodiscard]] inline topology read_nccl_xml_file(std::string const& path,
                                                  nccl_xml_options const& options = {}) {
-  return read_nccl_xml(detail::read_input_file(path, options.limits), path, options);
+  return read_nccl_xml(detail::file_text(path, "a machine description", options.limits.bytes), path,
+                       options);
 }
 
 }  // namespace blink::inline BLINK_ABI

@@ -7,8 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -39,22 +37,6 @@ inline std::string in_quotes(std::string_view text, std::size_t longest = 40) {
     result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
   }
   return result + (text.size() > longest ? "...'" : "'");
-}
-
-inline std::string read_input_file(std::string const& path, input_limits const& limits) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) throw input_error(path + ": cannot be opened, expected a readable file");
-  std::string text;
-  char buffer[1 << 14];
-  while (stream.read(buffer, sizeof buffer) || stream.gcount() > 0) {
-    text.append(buffer, static_cast<std::size_t>(stream.gcount()));
-    if (text.size() > limits.bytes) {
-      throw input_error(path + ": more than " + std::to_string(limits.bytes) +
-                        " bytes, expected a machine description");
-    }
-  }
-  if (stream.bad()) throw input_error(path + ": cannot be read, expected a regular file");
-  return text;
 }
 
 /// A number in decimal notation ("12.5", "1e3") as an exact fraction with at most `max_decimals`
