@@ -31,7 +31,8 @@ void barrier(Me& me, Plan&& plan) {
 
 namespace detail {
 
-/// A session whose ranks share a number that they can raise together.
+/// A session whose ranks share a number that they can raise together. Others keep a prepared schedule for barriers,
+/// `barrier_plan()`.
 template <class S>
 concept counting_session = session<S> && requires(S& me) {
   { me.wait_for_all() } -> std::same_as<status>;
