@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small buffers go another way than large ones: measured once, kept in a file, used by calls.
 #include <blink/collectives.hpp>
-#include <blink/collectives/default_methods.hpp>
-#include <blink/collectives/method_file.hpp>
 #include <blink/collectives/prepared_methods.hpp>
 #include <blink/collectives/tune.hpp>
+#include <blink/schedule/default_methods.hpp>
+#include <blink/schedule/method_file.hpp>
 
 #include <cstdio>
 #include <vector>

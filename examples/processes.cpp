@@ -2,7 +2,7 @@
 // Ranks that are processes: start it with `blink run -n 4 -- example_processes`. Without a launcher
 // it says what is missing.
 #include <blink/collectives.hpp>
-#include <blink/transports/processes.hpp>
+#include <blink/transports/host/processes.hpp>
 
 #include <cstdio>
 #include <vector>

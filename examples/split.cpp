@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows and columns of a grid of ranks: each is a world of its own, with a plan of its own.
 #include <blink/collectives.hpp>
-#include <blink/transports/split.hpp>
+#include <blink/transports/host/split.hpp>
 
 #include <cstdio>
 

@@ -3,7 +3,7 @@
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_gather_v.hpp>
 #include <blink/planning.hpp>
-#include <blink/planning/plan_shares.hpp>
+#include <blink/planning/constraints/plan_shares.hpp>
 
 #include <cstdio>
 #include <vector>

@@ -68,7 +68,7 @@ test_packages=(libgtest-dev)
 # Two MPI libraries side by side, for what runs on MPI.
 mpi_packages=(openmpi-bin libopenmpi-dev mpich libmpich-dev)
 gate_packages=(clang-19 libclang-rt-19-dev clang-format-19 libbenchmark-dev libgloo-dev doxygen git
-  valgrind iproute2)
+  valgrind iproute2 python3 universal-ctags)
 
 # configure PRESET [OPTION...]: once, and again for options; ninja sees later changes itself.
 configure() {

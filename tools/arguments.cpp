@@ -2,7 +2,7 @@
 #include "arguments.hpp"
 
 #include <blink/topology/connectivity.hpp>
-#include <blink/topology/read_machine.hpp>
+#include <blink/topology/readers/read_machine.hpp>
 #include <blink/topology/subset.hpp>
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/error.hpp>
-#include <blink/planning/forest.hpp>
-#include <blink/planning/plan_request.hpp>
-#include <blink/rational.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <blink/planning/check_plan.hpp>
-#include <blink/planning/plan_file.hpp>
+#include <blink/planning/check/check_plan.hpp>
+#include <blink/planning/plan/plan_file.hpp>
 
 #include "arguments.hpp"
 #include "check_program.hpp"

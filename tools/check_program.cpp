@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check_program.hpp"
 
-#include <blink/planning/check_program.hpp>
+#include <blink/interop/check_program.hpp>
+#include <blink/interop/program_load.hpp>
+#include <blink/interop/read_msccl_xml.hpp>
 #include <blink/planning/make_plan.hpp>
-#include <blink/planning/program_load.hpp>
-#include <blink/planning/read_msccl_xml.hpp>
 
 #include "arguments.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checked_plan.hpp"
 
-#include <blink/planning/check_plan.hpp>
+#include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/make_plan.hpp>
 
 #include <stdexcept>

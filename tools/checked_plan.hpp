@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/planning/forest.hpp>
-#include <blink/planning/plan_request.hpp>
+#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <string>

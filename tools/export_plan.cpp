@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "export_plan.hpp"
 
-#include <blink/error.hpp>
-#include <blink/planning/check_program.hpp>
-#include <blink/planning/make_mscclpp_program.hpp>
-#include <blink/planning/make_step_program.hpp>
-#include <blink/planning/msccl_limits.hpp>
-#include <blink/planning/write_msccl_xml.hpp>
-#include <blink/planning/write_mscclpp_json.hpp>
+#include <blink/core/error.hpp>
+#include <blink/interop/check_program.hpp>
+#include <blink/interop/make_mscclpp_program.hpp>
+#include <blink/interop/make_step_program.hpp>
+#include <blink/interop/msccl_limits.hpp>
+#include <blink/interop/write_msccl_xml.hpp>
+#include <blink/interop/write_mscclpp_json.hpp>
 
 #include <CLI/CLI.hpp>
 

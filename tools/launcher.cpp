@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher.hpp"
 
-#include <blink/error.hpp>
-#include <blink/transports/shared_segment.hpp>
+#include <blink/core/error.hpp>
+#include <blink/transports/host/shared_segment.hpp>
 
 #include <fcntl.h>
 #include <poll.h>

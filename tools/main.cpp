@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <blink/error.hpp>
-#include <blink/version.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/version.hpp>
 
 #include "commands.hpp"
 #include <CLI/CLI.hpp>

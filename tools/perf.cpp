@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/collectives/call_records.hpp>
-#include <blink/collectives/default_methods.hpp>
-#include <blink/collectives/flow_schedules.hpp>
-#include <blink/collectives/method_file.hpp>
-#include <blink/collectives/method_table.hpp>
-#include <blink/collectives/schedule.hpp>
-#include <blink/collectives/schedule_blocks.hpp>
-#include <blink/error.hpp>
-#include <blink/planning/check_plan.hpp>
-#include <blink/planning/make_schedule.hpp>
-#include <blink/planning/plan_file.hpp>
+#include <blink/core/error.hpp>
+#include <blink/planning/check/check_plan.hpp>
+#include <blink/planning/plan/make_schedule.hpp>
+#include <blink/planning/plan/plan_file.hpp>
+#include <blink/schedule/default_methods.hpp>
+#include <blink/schedule/flow_schedules.hpp>
+#include <blink/schedule/method_file.hpp>
+#include <blink/schedule/method_table.hpp>
+#include <blink/schedule/schedule.hpp>
+#include <blink/schedule/schedule_blocks.hpp>
 #include <blink/topology/topology.hpp>
 
 #include "arguments.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "perf_engine.hpp"
 
-#include <blink/error.hpp>
+#include <blink/core/error.hpp>
 
 #include <cstdint>
 #include <string>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
-#include <blink/collectives/method_table.hpp>
-#include <blink/transports/world.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/schedule/method_table.hpp>
+#include <blink/transports/host/world.hpp>
 
 #include <cstddef>
 #include <cstdint>

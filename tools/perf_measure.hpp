@@ -3,9 +3,9 @@
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_gather_v.hpp>
-#include <blink/collectives/block.hpp>
 #include <blink/collectives/prepared_methods.hpp>
-#include <blink/error.hpp>
+#include <blink/core/error.hpp>
+#include <blink/schedule/block.hpp>
 
 #include "perf_engine.hpp"
 

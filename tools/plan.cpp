@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <blink/planning/check_plan.hpp>
-#include <blink/planning/make_schedule.hpp>
-#include <blink/planning/picture.hpp>
-#include <blink/planning/plan_file.hpp>
+#include <blink/drawing/picture.hpp>
+#include <blink/planning/check/check_plan.hpp>
+#include <blink/planning/plan/make_schedule.hpp>
+#include <blink/planning/plan/plan_file.hpp>
 
 #include "arguments.hpp"
 #include "checked_plan.hpp"

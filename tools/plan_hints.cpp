@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan_hints.hpp"
 
-#include <blink/planning/check_plan.hpp>
-#include <blink/planning/plan_fixed_trees.hpp>
-#include <blink/planning/read_hints.hpp>
-#include <blink/planning/restricted_plan.hpp>
+#include <blink/planning/check/check_plan.hpp>
+#include <blink/planning/constraints/plan_fixed_trees.hpp>
+#include <blink/planning/constraints/read_hints.hpp>
+#include <blink/planning/constraints/restricted_plan.hpp>
 
 #include "arguments.hpp"
 #include "number_checks.hpp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan_repair.hpp"
 
-#include <blink/planning/check_plan.hpp>
-#include <blink/planning/plan_file.hpp>
-#include <blink/planning/repair_plan.hpp>
+#include <blink/planning/check/check_plan.hpp>
+#include <blink/planning/constraints/repair_plan.hpp>
+#include <blink/planning/plan/plan_file.hpp>
 
 #include "arguments.hpp"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan_sizes.hpp"
 
-#include <blink/collectives/method_file.hpp>
-#include <blink/planning/check_plan.hpp>
+#include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/choose_methods.hpp>
+#include <blink/schedule/method_file.hpp>
 
 #include "arguments.hpp"
 #include "number_checks.hpp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/method_table.hpp>
-#include <blink/planning/cost_model.hpp>
-#include <blink/planning/plan_request.hpp>
+#include <blink/planning/cost/cost_model.hpp>
+#include <blink/planning/plan/plan_request.hpp>
+#include <blink/schedule/method_table.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <string>

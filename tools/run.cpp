@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <blink/error.hpp>
-#include <blink/transports/process_environment.hpp>
+#include <blink/core/error.hpp>
+#include <blink/transports/host/process_environment.hpp>
 
 #include "arguments.hpp"
 #include "commands.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <blink/planning/check_plan.hpp>
-#include <blink/planning/cost_model.hpp>
-#include <blink/planning/plan_file.hpp>
+#include <blink/planning/check/check_plan.hpp>
+#include <blink/planning/cost/cost_model.hpp>
+#include <blink/planning/plan/plan_file.hpp>
 #include <blink/simulation/simulate.hpp>
 
 #include "arguments.hpp"

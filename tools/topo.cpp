@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <blink/planning/picture.hpp>
+#include <blink/drawing/picture.hpp>
 #include <blink/topology/built_in_machines.hpp>
 #include <blink/topology/canonical.hpp>
 #include <blink/topology/connectivity.hpp>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <blink/collectives/default_methods.hpp>
-#include <blink/collectives/method_file.hpp>
-#include <blink/collectives/method_table.hpp>
 #include <blink/collectives/tune.hpp>
-#include <blink/error.hpp>
-#include <blink/transports/processes.hpp>
-#include <blink/transports/threads.hpp>
+#include <blink/core/error.hpp>
+#include <blink/schedule/default_methods.hpp>
+#include <blink/schedule/method_file.hpp>
+#include <blink/schedule/method_table.hpp>
+#include <blink/transports/host/processes.hpp>
+#include <blink/transports/host/threads.hpp>
 
 #include "arguments.hpp"
 #include "commands.hpp"

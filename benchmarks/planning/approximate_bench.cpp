@@ -3,7 +3,7 @@
 // plans are made for, and beside them exact plans where those are found. All in cpu time of the
 // planner alone; rate over the proven bound, trees, height.
 #include <blink/planning/make_plan.hpp>
-#include <blink/topology/read_machine.hpp>
+#include <blink/topology/readers/read_machine.hpp>
 
 #include "planning/machine_rows.hpp"
 #include <benchmark/benchmark.h>

@@ -2,7 +2,7 @@
 // Makes one plan, for scripts/check_instructions to count its instructions: the growing of trees, the
 // splitting of switches, the linear program of the joint packing.
 #include <blink/planning/make_plan.hpp>
-#include <blink/topology/read_machine.hpp>
+#include <blink/topology/readers/read_machine.hpp>
 
 #include "planning/machine_rows.hpp"
 

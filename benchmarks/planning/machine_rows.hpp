@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/planning/plan_request.hpp>
-#include <blink/topology/read_machine.hpp>
+#include <blink/planning/plan/plan_request.hpp>
+#include <blink/topology/readers/read_machine.hpp>
 
 #include "support/random_machines.hpp"
 

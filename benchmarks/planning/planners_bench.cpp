@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // All planners beside each other on a few machines: time of the planner alone, rate over the best
 // bound, trees, height. `planners_bench --table` prints the table without timing loops.
-#include <blink/planning/check_plan.hpp>
+#include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/make_plan.hpp>
-#include <blink/topology/read_machine.hpp>
+#include <blink/topology/readers/read_machine.hpp>
 #include <blink/topology/subset.hpp>
 
 #include <benchmark/benchmark.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All-reduce on GPUs with a reducer of one's own: the kernel is compiled here, in the user's own
 // translation unit. With one GPU four virtual ranks share it.
-#include <blink/collectives/default_schedules.hpp>
+#include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/cuda.cuh>
 
 #include <cuda_runtime.h>

@@ -4,11 +4,11 @@
 // Ranks whose blocks are host threads: how the examples run, without a GPU, what they compile into kernels.
 // Theirs are two.
 
-#include <blink/collectives/default_schedules.hpp>
-#include <blink/collectives/schedule.hpp>
-#include <blink/transports/cuda/block_work.hpp>
-#include <blink/transports/cuda/peer_memory.hpp>
-#include <blink/transports/prepared_schedule.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/schedule/default_schedules.hpp>
+#include <blink/schedule/schedule.hpp>
+#include <blink/transports/cuda/kernels/block_work.hpp>
+#include <blink/transports/cuda/runtime/peer_memory.hpp>
 
 #include <cmath>
 #include <cstddef>

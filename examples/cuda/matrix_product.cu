@@ -2,7 +2,7 @@
 // A collective inside one's own kernel: each rank multiplies its share of the inner dimension, and each
 // block all-reduces its tiles of the product, while other blocks still multiply (tile_product.hpp). With one GPU
 // four virtual ranks share it.
-#include <blink/collectives/default_schedules.hpp>
+#include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/cuda.cuh>
 
 #include "tile_product.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // An all-reduce along blink's trees whose edges are NCCL's sends and receives. Here the ranks are GPUs of one
 // process; with a process for each, on one machine or several, make one communicator each by ncclCommInitRank.
-#include <blink/collectives/default_schedules.hpp>
 #include <blink/reducers/arithmetic.hpp>
+#include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/nccl.cuh>
 
 #include <cuda_runtime.h>

@@ -2,10 +2,10 @@
 // An epilogue that is a step of an optimiser: weights and momenta are updated where the averages of the
 // gradients arrive, in the kernel that adds the gradients.
 
-#include <blink/collectives/epilogue.hpp>
 #include <blink/reducers/arithmetic.hpp>
-#include <blink/transports/cuda/peer_memory.hpp>
-#include <blink/transports/cuda/walk_kernel.cuh>
+#include <blink/reducers/epilogue.hpp>
+#include <blink/transports/cuda/kernels/walk_kernel.cuh>
+#include <blink/transports/cuda/runtime/peer_memory.hpp>
 
 #include "host_ranks.hpp"
 #include "momentum_step.hpp"

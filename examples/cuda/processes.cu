@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A process for each GPU, as MPI programs and PyTorch run: start it with
 // `blink run -n 2 -- example_cuda_processes`. With one GPU the processes take turns on it.
-#include <blink/collectives/default_schedules.hpp>
 #include <blink/reducers/arithmetic.hpp>
+#include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/cuda.cuh>
-#include <blink/transports/launcher_bootstrap.hpp>
+#include <blink/transports/host/launcher_bootstrap.hpp>
 
 #include <cuda_runtime.h>
 

@@ -2,10 +2,10 @@
 // An epilogue that quantises: the sums also leave the kernel as 8-bit integers with a scale for each
 // block of 32, ready for whoever multiplies in 8 bits.
 
-#include <blink/collectives/epilogue.hpp>
 #include <blink/reducers/arithmetic.hpp>
-#include <blink/transports/cuda/peer_memory.hpp>
-#include <blink/transports/cuda/walk_kernel.cuh>
+#include <blink/reducers/epilogue.hpp>
+#include <blink/transports/cuda/kernels/walk_kernel.cuh>
+#include <blink/transports/cuda/runtime/peer_memory.hpp>
 
 #include "host_ranks.hpp"
 #include "quantise.hpp"

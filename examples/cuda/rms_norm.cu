@@ -2,10 +2,10 @@
 // An epilogue over rows: the sum of all ranks' partial results, plus the residual, normalised by its
 // root mean square, in the kernel that adds the partial results.
 
-#include <blink/collectives/epilogue.hpp>
 #include <blink/reducers/arithmetic.hpp>
-#include <blink/transports/cuda/peer_memory.hpp>
-#include <blink/transports/cuda/walk_kernel.cuh>
+#include <blink/reducers/epilogue.hpp>
+#include <blink/transports/cuda/kernels/walk_kernel.cuh>
+#include <blink/transports/cuda/runtime/peer_memory.hpp>
 
 #include "host_ranks.hpp"
 #include "residual_rms_norm.hpp"

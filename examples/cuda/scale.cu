@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A prologue: gradients are unscaled on their way into the sum, in the kernel that adds them.
 
-#include <blink/transports/cuda/peer_memory.hpp>
-#include <blink/transports/cuda/walk_kernel.cuh>
+#include <blink/transports/cuda/kernels/walk_kernel.cuh>
+#include <blink/transports/cuda/runtime/peer_memory.hpp>
 
 #include "host_ranks.hpp"
 #include "unscaled_sum.hpp"

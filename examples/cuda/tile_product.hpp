@@ -3,9 +3,9 @@
 
 // The kernel of matrix_product.cu, which blocks of devices run and, in tests, threads of the host.
 
-#include <blink/collectives/status.hpp>
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
 #include <blink/reducers/arithmetic.hpp>
+#include <blink/running/walk/status.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
 
 namespace example {
 

@@ -3,12 +3,12 @@
 
 // The planning side in one include: machines in, plans out.
 
-#include <blink/planning/check_plan.hpp>
+#include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/choose_plan.hpp>
-#include <blink/planning/forest.hpp>
 #include <blink/planning/make_plan.hpp>
-#include <blink/planning/make_schedule.hpp>
-#include <blink/planning/plan_file.hpp>
+#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/make_schedule.hpp>
+#include <blink/planning/plan/plan_file.hpp>
 #include <blink/topology/machines.hpp>
-#include <blink/topology/read_machine.hpp>
+#include <blink/topology/readers/read_machine.hpp>
 #include <blink/topology/subset.hpp>

@@ -2,7 +2,7 @@
 // Barriers, with and without a schedule.
 
 #include <blink/collectives.hpp>
-#include <blink/transports/slots.hpp>
+#include <blink/transports/host/slots.hpp>
 
 #include <gtest/gtest.h>
 
@@ -15,9 +15,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace barrier_test {
-
-namespace {
+namespace barrier_test { namespace {
 
 template <class World>
 class barrier : public testing::Test {};
@@ -95,6 +93,4 @@ TYPED_TEST(barrier, after_a_failure_nobody_passes) {
   });
 }
 
-}  // namespace
-
-}  // namespace barrier_test
+}}  // namespace barrier_test

@@ -3,8 +3,8 @@
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/call_queue.hpp>
-#include <blink/collectives/detail/idle_tests.hpp>
-#include <blink/transports/slots.hpp>
+#include <blink/running/call/detail/idle_tests.hpp>
+#include <blink/transports/host/slots.hpp>
 
 #include "support/collective_case.hpp"
 #include "support/expect_error.hpp"
@@ -23,9 +23,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace call_queue_test {
-
-namespace {
+namespace call_queue_test { namespace {
 
 using blink_test::below;
 using blink_test::collective_case;
@@ -548,6 +546,4 @@ TEST(idle_tests, each_while_between_two_tests_counts_up_to_a_sixteenth_of_the_de
   EXPECT_EQ(tests.waited(), 0U);
 }
 
-}  // namespace
-
-}  // namespace call_queue_test
+}}  // namespace call_queue_test

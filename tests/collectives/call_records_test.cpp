@@ -25,9 +25,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace call_records_test {
-
-namespace {
+namespace call_records_test { namespace {
 
 using blink::collective;
 using nlohmann::json;
@@ -230,6 +228,4 @@ TEST(call_records, the_environment_is_read_with_care) {
   EXPECT_THROW(blink::call_records{nowhere}, blink::input_error);
 }
 
-}  // namespace
-
-}  // namespace call_records_test
+}}  // namespace call_records_test

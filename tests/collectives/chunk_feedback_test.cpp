@@ -9,9 +9,7 @@
 #include <random>
 
 // Rooms may be compiled as one source.
-namespace chunk_feedback_test {
-
-namespace {
+namespace chunk_feedback_test { namespace {
 
 using namespace blink;
 
@@ -147,6 +145,4 @@ TEST(BestChunkBytes, IsTheOptimumOfThePipeline) {
   EXPECT_EQ(best_chunk_bytes(0, 1e9, 5000, 3), 1);
 }
 
-}  // namespace
-
-}  // namespace chunk_feedback_test
+}}  // namespace chunk_feedback_test

@@ -4,7 +4,7 @@
 #include <blink/collectives.hpp>
 #include <blink/collectives/call_queue.hpp>
 #include <blink/reducers/accumulate_in.hpp>
-#include <blink/transports/slots.hpp>
+#include <blink/transports/host/slots.hpp>
 
 #include "support/expect_error.hpp"
 #include <gtest/gtest.h>
@@ -23,9 +23,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace faults_test {
-
-namespace {
+namespace faults_test { namespace {
 
 using std::chrono::milliseconds;
 
@@ -542,6 +540,4 @@ TEST(preconditions, order_that_a_schedule_cannot_keep) {
   });
 }
 
-}  // namespace
-
-}  // namespace faults_test
+}}  // namespace faults_test

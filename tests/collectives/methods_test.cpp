@@ -3,12 +3,12 @@
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/call_queue.hpp>
-#include <blink/collectives/default_methods.hpp>
-#include <blink/collectives/method_file.hpp>
-#include <blink/collectives/method_table.hpp>
 #include <blink/collectives/prepared_methods.hpp>
 #include <blink/collectives/tune.hpp>
-#include <blink/transports/slots.hpp>
+#include <blink/schedule/default_methods.hpp>
+#include <blink/schedule/method_file.hpp>
+#include <blink/schedule/method_table.hpp>
+#include <blink/transports/host/slots.hpp>
 
 #include "support/expect_error.hpp"
 #include "support/random_schedules.hpp"
@@ -25,9 +25,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace methods_test {
-
-namespace {
+namespace methods_test { namespace {
 
 using blink_test::error_of;
 
@@ -375,6 +373,4 @@ TEST(tune, refuses_what_it_cannot_measure) {
             std::string::npos);
 }
 
-}  // namespace
-
-}  // namespace methods_test
+}}  // namespace methods_test

@@ -5,8 +5,8 @@
 // BLINK_CASES=10000 runs about as many calls instead of the 800 of every day.
 
 #include <blink/collectives.hpp>
-#include <blink/collectives/team_group.hpp>
-#include <blink/transports/slots.hpp>
+#include <blink/running/walk/team_group.hpp>
+#include <blink/transports/host/slots.hpp>
 
 #include "support/collective_case.hpp"
 #include "support/random_schedules.hpp"
@@ -21,9 +21,7 @@
 #include <string>
 
 // Rooms may be compiled as one source.
-namespace random_cases_test {
-
-namespace {
+namespace random_cases_test { namespace {
 
 using blink::order_promise;
 using blink_test::below;
@@ -141,6 +139,4 @@ TEST(random_cases, teams_of_three_with_slots) {
   run_random_cases<blink::basic_world<blink::slot_link, blink::team_group>>(5000, 20, 4, 3);
 }
 
-}  // namespace
-
-}  // namespace random_cases_test
+}}  // namespace random_cases_test

@@ -3,7 +3,7 @@
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_reduce_sparse.hpp>
 #include <blink/collectives/call_queue.hpp>
-#include <blink/transports/slots.hpp>
+#include <blink/transports/host/slots.hpp>
 
 #include "support/expect_error.hpp"
 #include "support/random_schedules.hpp"
@@ -18,9 +18,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace sparse_test {
-
-namespace {
+namespace sparse_test { namespace {
 
 using blink_test::below;
 
@@ -168,6 +166,4 @@ TYPED_TEST(sparse, mistakes_are_told) {
   });
 }
 
-}  // namespace
-
-}  // namespace sparse_test
+}}  // namespace sparse_test

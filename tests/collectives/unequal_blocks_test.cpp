@@ -8,7 +8,7 @@
 #include <blink/collectives/call_queue.hpp>
 #include <blink/collectives/exchange.hpp>
 #include <blink/collectives/grouped.hpp>
-#include <blink/transports/slots.hpp>
+#include <blink/transports/host/slots.hpp>
 
 #include "support/collective_case.hpp"
 #include "support/random_schedules.hpp"
@@ -26,9 +26,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace unequal_blocks_test {
-
-namespace {
+namespace unequal_blocks_test { namespace {
 
 using blink::collective;
 using blink_test::below;
@@ -342,6 +340,4 @@ TYPED_TEST(unequal_blocks, parts_of_a_group_in_another_order_are_told_by_all) {
             }));
 }
 
-}  // namespace
-
-}  // namespace unequal_blocks_test
+}}  // namespace unequal_blocks_test

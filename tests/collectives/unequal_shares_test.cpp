@@ -4,11 +4,11 @@
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_gather_v.hpp>
-#include <blink/collectives/method_file.hpp>
 #include <blink/collectives/prepared_methods.hpp>
-#include <blink/collectives/team_group.hpp>
 #include <blink/reducers/accumulate_in.hpp>
-#include <blink/transports/slots.hpp>
+#include <blink/running/walk/team_group.hpp>
+#include <blink/schedule/method_file.hpp>
+#include <blink/transports/host/slots.hpp>
 
 #include "support/collective_case.hpp"
 #include "support/expect_error.hpp"
@@ -25,9 +25,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace unequal_shares_test {
-
-namespace {
+namespace unequal_shares_test { namespace {
 
 using blink::collective;
 using blink::order_promise;
@@ -245,6 +243,4 @@ TEST(unequal_shares, methods_and_their_file) {
   EXPECT_EQ(carried(shared), 2 * 13 * sizeof(int));
 }
 
-}  // namespace
-
-}  // namespace unequal_shares_test
+}}  // namespace unequal_shares_test

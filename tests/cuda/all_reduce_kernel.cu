@@ -2,10 +2,10 @@
 // A communicator of virtual ranks on one GPU: calls, replays of a graph, refusals. Compiled wherever
 // nvcc is; exits with 77, "skipped", without a GPU. `./check --gpu` runs far more (gpu_suite.cu).
 
-#include <blink/collectives/default_schedules.hpp>
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/small_float.hpp>
+#include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/cuda.cuh>
 
 #include "on_gpu.cuh"

@@ -2,9 +2,9 @@
 // All-gather and reduce-scatter with a block of any size for each rank, on virtual ranks of one GPU; small ones as
 // packets, large ones as chunks. Exits with 77, "skipped", without a GPU.
 
-#include <blink/collectives/block.hpp>
-#include <blink/collectives/default_schedules.hpp>
 #include <blink/reducers/arithmetic.hpp>
+#include <blink/schedule/block.hpp>
+#include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/cuda.cuh>
 
 #include "on_gpu.cuh"

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that a communicator of devices launches, for `inspect_kernel.cmake`; see also walk_kernels.cu.
 
-#include <blink/collectives/detail/no_reducer.hpp>
-#include <blink/collectives/warps.cuh>
-#include <blink/collectives/wire_protocol.hpp>
 #include <blink/reducers/accumulate_in.hpp>
-#include <blink/transports/cuda/channel_launch.hpp>
-#include <blink/transports/cuda/copy_step.hpp>
-#include <blink/transports/cuda/cuda_devices.cuh>
-#include <blink/transports/cuda/device_call.hpp>
-#include <blink/transports/cuda/list_batch.hpp>
-#include <blink/transports/cuda/peer_memory.hpp>
-#include <blink/transports/cuda/piece_call.hpp>
-#include <blink/transports/cuda/shaped_peer_link.hpp>
-#include <blink/transports/cuda/step_kernel.cuh>
-#include <blink/transports/cuda/work_kernel.cuh>
+#include <blink/running/call/detail/no_reducer.hpp>
+#include <blink/running/walk/warps.cuh>
+#include <blink/running/walk/wire_protocol.hpp>
+#include <blink/transports/cuda/channels/channel_launch.hpp>
+#include <blink/transports/cuda/kernels/copy_step.hpp>
+#include <blink/transports/cuda/kernels/device_call.hpp>
+#include <blink/transports/cuda/kernels/step_kernel.cuh>
+#include <blink/transports/cuda/kernels/work_kernel.cuh>
+#include <blink/transports/cuda/p2p/list_batch.hpp>
+#include <blink/transports/cuda/p2p/piece_call.hpp>
+#include <blink/transports/cuda/runtime/peer_memory.hpp>
+#include <blink/transports/cuda/runtime/shaped_peer_link.hpp>
+#include <blink/transports/cuda/world/cuda_devices.cuh>
 
 #include <cuda/functional>
 #include <cuda/std/functional>

@@ -2,10 +2,10 @@
 // Collectives called from a kernel of one's own, on virtual ranks of one GPU: by blocks and by parts of four warps,
 // by chunks and by packets, again and again; and a block that does not call. Exits with 77, "skipped", without a GPU.
 
-#include <blink/collectives/default_schedules.hpp>
-#include <blink/collectives/status.hpp>
-#include <blink/collectives/warps.cuh>
 #include <blink/reducers/arithmetic.hpp>
+#include <blink/running/walk/status.hpp>
+#include <blink/running/walk/warps.cuh>
+#include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/cuda.cuh>
 
 #include "on_gpu.cuh"

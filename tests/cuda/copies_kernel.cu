@@ -2,11 +2,11 @@
 // Copy engines as the transport of virtual ranks of one GPU, and probes of the ways between all GPUs. Exits with 77,
 // "skipped", without a GPU.
 
-#include <blink/collectives/default_schedules.hpp>
 #include <blink/reducers/arithmetic.hpp>
+#include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/cuda.cuh>
-#include <blink/transports/cuda/copy_world.hpp>
-#include <blink/transports/cuda/probe_links.hpp>
+#include <blink/transports/cuda/copy/copy_world.hpp>
+#include <blink/transports/cuda/runtime/probe_links.hpp>
 
 #include "on_gpu.cuh"
 

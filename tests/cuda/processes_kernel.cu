@@ -2,11 +2,11 @@
 // Two processes on one GPU, whose kernels hand each other chunks through memory that the other has laid
 // open (CUDA IPC): the driver lets them take turns. Exits with 77, "skipped", without a GPU.
 
-#include <blink/collectives/default_schedules.hpp>
 #include <blink/reducers/arithmetic.hpp>
+#include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/cuda.cuh>
-#include <blink/transports/launcher_bootstrap.hpp>
-#include <blink/transports/shared_segment.hpp>
+#include <blink/transports/host/launcher_bootstrap.hpp>
+#include <blink/transports/host/shared_segment.hpp>
 
 #include <cuda_runtime.h>
 #include <sys/wait.h>

@@ -4,10 +4,10 @@
 // Exits with 77, "skipped", if that went well and there is no GPU.
 
 #include <blink/collectives.hpp>
-#include <blink/collectives/default_schedules.hpp>
-#include <blink/collectives/reducer.hpp>
 #include <blink/reducers.hpp>
-#include <blink/transports/threads.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/schedule/default_schedules.hpp>
+#include <blink/transports/host/threads.hpp>
 
 #include "../../examples/cuda/host_ranks.hpp"
 #include "on_gpu.cuh"

@@ -3,11 +3,11 @@
 // are listed in docs/kernel_table.md. One kernel carries every collective that reduces, along every
 // schedule; a second one all that only copy.
 
-#include <blink/collectives/detail/no_reducer.hpp>
 #include <blink/reducers.hpp>
-#include <blink/transports/cuda/peer_memory.hpp>
-#include <blink/transports/cuda/shaped_peer_link.hpp>
-#include <blink/transports/cuda/walk_kernel.cuh>
+#include <blink/running/call/detail/no_reducer.hpp>
+#include <blink/transports/cuda/kernels/walk_kernel.cuh>
+#include <blink/transports/cuda/runtime/peer_memory.hpp>
+#include <blink/transports/cuda/runtime/shaped_peer_link.hpp>
 
 #include <cstdint>
 

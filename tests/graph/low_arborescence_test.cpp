@@ -9,9 +9,7 @@
 #include <random>
 
 // Rooms may be compiled as one source.
-namespace low_arborescence_test {
-
-namespace {
+namespace low_arborescence_test { namespace {
 
 using namespace blink;
 using matrix = cost_matrix<std::int64_t>;
@@ -122,6 +120,4 @@ TEST(LowArborescences, LargeOnesStayLow) {
   }
 }
 
-}  // namespace
-
-}  // namespace low_arborescence_test
+}}  // namespace low_arborescence_test

@@ -19,9 +19,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace max_flow_test {
-
-namespace {
+namespace max_flow_test { namespace {
 
 using namespace blink;
 
@@ -150,6 +148,4 @@ TEST(RootedConnectivity, TowardsTheRootOnTheReversedGraph) {
   }
 }
 
-}  // namespace
-
-}  // namespace max_flow_test
+}}  // namespace max_flow_test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <blink/core/rational.hpp>
 #include <blink/graph/min_cost_arborescence.hpp>
-#include <blink/rational.hpp>
 
 #include <gtest/gtest.h>
 #include <support/all_trees.hpp>
@@ -16,9 +16,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace min_cost_arborescence_test {
-
-namespace {
+namespace min_cost_arborescence_test { namespace {
 
 using namespace blink;
 using blink::test::for_each_arborescence;
@@ -224,6 +222,4 @@ TEST(MinCostArborescenceCases, SaysWhatIsWrong) {
   EXPECT_EQ(min_cost_arborescence(arc_list{1, {{0, 0}}}, 0, std::vector<int>{-1}).cost, 0);
 }
 
-}  // namespace
-
-}  // namespace min_cost_arborescence_test
+}}  // namespace min_cost_arborescence_test

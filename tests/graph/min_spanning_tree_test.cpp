@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <blink/core/rational.hpp>
 #include <blink/graph/min_spanning_tree.hpp>
-#include <blink/rational.hpp>
 
 #include <gtest/gtest.h>
 #include <support/all_trees.hpp>
@@ -13,9 +13,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace min_spanning_tree_test {
-
-namespace {
+namespace min_spanning_tree_test { namespace {
 
 using namespace blink;
 using blink::test::for_each_spanning_tree;
@@ -102,6 +100,4 @@ TEST(MinSpanningTree, SaysWhatIsWrong) {
   EXPECT_TRUE(min_spanning_tree(arc_list{1, {}}, std::vector<int>{}).edges.empty());
 }
 
-}  // namespace
-
-}  // namespace min_spanning_tree_test
+}}  // namespace min_spanning_tree_test

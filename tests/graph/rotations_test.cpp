@@ -11,9 +11,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace rotations_test {
-
-namespace {
+namespace rotations_test { namespace {
 
 using namespace blink;
 
@@ -77,6 +75,4 @@ TEST(rotations, none_where_ranks_differ) {
   }
 }
 
-}  // namespace
-
-}  // namespace rotations_test
+}}  // namespace rotations_test

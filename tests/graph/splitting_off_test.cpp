@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/graph/max_flow.hpp>
 #include <blink/graph/splitting_off.hpp>
-#include <blink/packing/equal_root_rate.hpp>
+#include <blink/packing/trees/equal_root_rate.hpp>
 #include <blink/topology/machines.hpp>
 
 #include "support/random_machines.hpp"
@@ -13,9 +13,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace splitting_off_test {
-
-namespace {
+namespace splitting_off_test { namespace {
 
 using namespace blink;
 
@@ -154,6 +152,4 @@ TEST(splitting_off, preconditions) {
                overflow_error);
 }
 
-}  // namespace
-
-}  // namespace splitting_off_test
+}}  // namespace splitting_off_test

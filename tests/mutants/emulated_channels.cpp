@@ -3,12 +3,12 @@
 // under ThreadSanitizer, which fill the input, call and look at the output in turn with no barrier of their own, in
 // two channels, more chunks than slots, several launches. 0: nothing was noticed.
 
-#include <blink/collectives/choose_protocol.hpp>
-#include <blink/collectives/counter.hpp>
-#include <blink/collectives/default_schedules.hpp>
 #include <blink/reducers/arithmetic.hpp>
-#include <blink/transports/cuda/device_world.hpp>
-#include <blink/transports/cuda/peer_memory.hpp>
+#include <blink/running/walk/choose_protocol.hpp>
+#include <blink/running/walk/counter.hpp>
+#include <blink/schedule/default_schedules.hpp>
+#include <blink/transports/cuda/runtime/peer_memory.hpp>
+#include <blink/transports/cuda/world/device_world.hpp>
 
 #include "support/device_case.hpp"
 #include "support/emulated_devices.hpp"

@@ -3,9 +3,9 @@
 // ThreadSanitizer, several pieces of each wire, wires in turns, more messages than slots; every byte is compared, and a
 // sender that has ended writes over what it has sent. 0: nothing was noticed.
 
-#include <blink/collectives/counter.hpp>
-#include <blink/transports/cuda/peer_memory.hpp>
-#include <blink/transports/cuda/piece_call.hpp>
+#include <blink/running/walk/counter.hpp>
+#include <blink/transports/cuda/p2p/piece_call.hpp>
+#include <blink/transports/cuda/runtime/peer_memory.hpp>
 
 #include "support/emulated_block.hpp"
 

@@ -3,7 +3,7 @@
 // slots, by packets and in peers' buffers, many chunks through few slots, in place or not; every
 // element is compared, and a rank that has ended writes over its input. 0: nothing was noticed.
 
-#include <blink/collectives/epilogue.hpp>
+#include <blink/reducers/epilogue.hpp>
 
 #include "support/emulated_blocks.hpp"
 

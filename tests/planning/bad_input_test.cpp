@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <blink/planning/check_plan.hpp>
+#include <blink/planning/check/check_plan.hpp>
+#include <blink/planning/constraints/restricted_plan.hpp>
 #include <blink/planning/make_plan.hpp>
-#include <blink/planning/restricted_plan.hpp>
 
 #include "support/brute_force.hpp"
 #include "support/random_machines.hpp"

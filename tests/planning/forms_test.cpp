@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The forms of the Blink paper beside the single packing: servers in three phases, two kinds of link
 // at once, its speed-up over rings.
-#include <blink/planning/check_plan.hpp>
+#include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/make_plan.hpp>
 #include <blink/topology/machines.hpp>
-#include <blink/topology/read_json.hpp>
+#include <blink/topology/readers/read_json.hpp>
 #include <blink/topology/subset.hpp>
 
 #include "support/dgx1_classes.hpp"
@@ -20,9 +20,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace forms_test {
-
-namespace {
+namespace forms_test { namespace {
 
 using namespace blink;
 
@@ -323,6 +321,4 @@ TEST(Blink, SpeedUpOverRingsOnDgx1Allocations) {
   }
 }
 
-}  // namespace
-
-}  // namespace forms_test
+}}  // namespace forms_test

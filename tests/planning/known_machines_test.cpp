@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exact planner on machines with published or independently computed optima. The tables are not
 // part of the project; without them these tests are skipped.
-#include <blink/planning/check_plan.hpp>
+#include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/make_plan.hpp>
 #include <blink/planning/prove_bound.hpp>
 #include <blink/topology/copying_switches.hpp>
-#include <blink/topology/read_json.hpp>
-#include <blink/topology/read_machine.hpp>
+#include <blink/topology/readers/read_json.hpp>
+#include <blink/topology/readers/read_machine.hpp>
 #include <blink/topology/subset.hpp>
 
 #include <gtest/gtest.h>
@@ -18,9 +18,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace known_machines_test {
-
-namespace {
+namespace known_machines_test { namespace {
 
 using namespace blink;
 using nlohmann::json;
@@ -168,6 +166,4 @@ TEST(KnownMachines, AllReduceWithSwitchesThatCopyAndReduce) {
   EXPECT_EQ(planned, 8);
 }
 
-}  // namespace
-
-}  // namespace known_machines_test
+}}  // namespace known_machines_test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <blink/planning/check_plan.hpp>
+#include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/make_plan.hpp>
 #include <blink/topology/machines.hpp>
 #include <blink/topology/subset.hpp>
@@ -15,9 +15,7 @@
 #include <string>
 
 // Rooms may be compiled as one source.
-namespace make_plan_test {
-
-namespace {
+namespace make_plan_test { namespace {
 
 using namespace blink;
 
@@ -271,6 +269,4 @@ TEST(MakePlan, LargeCapacitiesAreExactOrRefused) {
   EXPECT_EQ(sound_plan(machine, {collective::all_reduce, {}, "exact"}).rate, rational(large));
 }
 
-}  // namespace
-
-}  // namespace make_plan_test
+}}  // namespace make_plan_test

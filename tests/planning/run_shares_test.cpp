@@ -3,15 +3,15 @@
 // results are exact for blocks of any sizes.
 
 #include <blink/collectives/all_gather_v.hpp>
-#include <blink/collectives/block.hpp>
-#include <blink/collectives/schedule_blocks.hpp>
-#include <blink/planning/check_plan.hpp>
-#include <blink/planning/make_schedule.hpp>
-#include <blink/planning/plan_fixed_trees.hpp>
-#include <blink/planning/plan_shares.hpp>
-#include <blink/planning/restricted_plan.hpp>
-#include <blink/transports/slots.hpp>
-#include <blink/transports/threads.hpp>
+#include <blink/planning/check/check_plan.hpp>
+#include <blink/planning/constraints/plan_fixed_trees.hpp>
+#include <blink/planning/constraints/plan_shares.hpp>
+#include <blink/planning/constraints/restricted_plan.hpp>
+#include <blink/planning/plan/make_schedule.hpp>
+#include <blink/schedule/block.hpp>
+#include <blink/schedule/schedule_blocks.hpp>
+#include <blink/transports/host/slots.hpp>
+#include <blink/transports/host/threads.hpp>
 
 #include "support/random_machines.hpp"
 #include "support/small_machines.hpp"
@@ -28,9 +28,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace run_shares_test {
-
-namespace {
+namespace run_shares_test { namespace {
 
 using blink::collective;
 using blink::rational;
@@ -214,6 +212,4 @@ TEST(run_shares, who_cannot_send_has_no_elements) {
   });
 }
 
-}  // namespace
-
-}  // namespace run_shares_test
+}}  // namespace run_shares_test

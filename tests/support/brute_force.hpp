@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/rational.hpp>
+#include <blink/core/rational.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -3,10 +3,10 @@
 
 // Calls of collectives from within kernels, in several channels, and what they should come to.
 
-#include <blink/collective.hpp>
-#include <blink/collectives/schedule.hpp>
-#include <blink/collectives/status.hpp>
-#include <blink/config.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/running/walk/status.hpp>
+#include <blink/schedule/schedule.hpp>
 
 #include "collective_case.hpp"
 

@@ -3,12 +3,12 @@
 
 // The least models of the running side's concepts: what algorithms may use, and no more.
 
-#include <blink/collectives/chunking.hpp>
-#include <blink/collectives/reducer.hpp>
-#include <blink/collectives/status.hpp>
-#include <blink/collectives/thread_group.hpp>
-#include <blink/collectives/transport.hpp>
-#include <blink/collectives/tree_walk.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/walk/status.hpp>
+#include <blink/running/walk/thread_group.hpp>
+#include <blink/running/walk/transport.hpp>
+#include <blink/running/walk/tree_walk.hpp>
+#include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -3,12 +3,12 @@
 
 // Runs one collective on a communicator of devices and compares every element with a serial loop.
 
-#include <blink/collective.hpp>
-#include <blink/collectives/choose_protocol.hpp>
-#include <blink/collectives/schedule.hpp>
-#include <blink/transports/cuda/device_collectives.hpp>
-#include <blink/transports/cuda/device_world_options.hpp>
-#include <blink/transports/cuda/rank_buffers.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/running/walk/choose_protocol.hpp>
+#include <blink/schedule/schedule.hpp>
+#include <blink/transports/cuda/calls/device_collectives.hpp>
+#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/cuda/calls/rank_buffers.hpp>
 
 #include "collective_case.hpp"
 

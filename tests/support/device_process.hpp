@@ -3,9 +3,9 @@
 
 // Communicators of emulated devices in forked processes.
 
-#include <blink/transports/cuda/device_world_options.hpp>
-#include <blink/transports/processes.hpp>
-#include <blink/transports/session_bootstrap.hpp>
+#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/host/processes.hpp>
+#include <blink/transports/host/session_bootstrap.hpp>
 
 #include "emulated_devices.hpp"
 #include "forked_ranks.hpp"

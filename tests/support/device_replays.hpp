@@ -3,7 +3,7 @@
 
 // Calls in graphs of emulated devices.
 
-#include <blink/collectives/reducer.hpp>
+#include <blink/reducers/reducer.hpp>
 
 #include "device_case.hpp"
 #include "emulated_devices.hpp"

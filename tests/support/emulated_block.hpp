@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/team_group.hpp>
-#include <blink/collectives/thread_group.hpp>
+#include <blink/running/walk/team_group.hpp>
+#include <blink/running/walk/thread_group.hpp>
 
 #include <cstddef>
 #include <cstdint>

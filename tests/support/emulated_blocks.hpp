@@ -4,9 +4,9 @@
 // A kernel's blocks as teams of host threads: every lane of every rank at once, each thread of a block
 // a thread. They walk and move chunks by the code of kernels (`emulated_block`), compiled for a host.
 
-#include <blink/transports/cuda/block_work.hpp>
-#include <blink/transports/cuda/peer_memory.hpp>
-#include <blink/transports/prepared_schedule.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/transports/cuda/kernels/block_work.hpp>
+#include <blink/transports/cuda/runtime/peer_memory.hpp>
 
 #include "support/collective_case.hpp"
 #include "support/emulated_block.hpp"

@@ -4,14 +4,13 @@
 // Devices whose blocks are threads of the host, for the host side of CUDA communicators: streams run
 // by themselves, kernels get room for all their blocks or wait, events and graphs obey CUDA's rules.
 
-#include <blink/collectives/counter.hpp>
-#include <blink/collectives/thread_group.hpp>
-#include <blink/collectives/wire_protocol.hpp>
-#include <blink/transports/cuda/copy_step.hpp>
-#include <blink/transports/cuda/device_call.hpp>
-#include <blink/transports/cuda/device_order.hpp>
-#include <blink/transports/cuda/device_runtime.hpp>
-#include <blink/transports/cuda/sharing_runtime.hpp>
+#include <blink/running/walk/counter.hpp>
+#include <blink/running/walk/thread_group.hpp>
+#include <blink/running/walk/wire_protocol.hpp>
+#include <blink/transports/cuda/calls/device_order.hpp>
+#include <blink/transports/cuda/kernels/copy_step.hpp>
+#include <blink/transports/cuda/kernels/device_call.hpp>
+#include <blink/transports/cuda/runtime/device_runtime.hpp>
 
 #include "support/emulated_block.hpp"
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 
 // What an error says, by a part of its text.
 
-#include <blink/error.hpp>
+#include <blink/core/error.hpp>
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,9 @@
 
 // A transport of which something happens to the rank at the n-th operation on a wire.
 
-#include <blink/collectives/transport.hpp>
-#include <blink/transports/direct.hpp>
-#include <blink/transports/slots.hpp>
+#include <blink/running/walk/transport.hpp>
+#include <blink/transports/host/direct.hpp>
+#include <blink/transports/host/slots.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -3,9 +3,9 @@
 
 // Processes that agree through memory of the host, each with its `host_processes`.
 
-#include <blink/collectives/call_signature.hpp>
-#include <blink/transports/host_processes.hpp>
-#include <blink/transports/launcher_bootstrap.hpp>
+#include <blink/running/call/call_signature.hpp>
+#include <blink/transports/host/host_processes.hpp>
+#include <blink/transports/host/launcher_bootstrap.hpp>
 
 #include "support/forked_ranks.hpp"
 

@@ -3,8 +3,8 @@
 
 // Runs a function in processes of its own, one for each rank of a world, and says how each ended.
 
-#include <blink/transports/processes.hpp>
-#include <blink/transports/shared_segment.hpp>
+#include <blink/transports/host/processes.hpp>
+#include <blink/transports/host/shared_segment.hpp>
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -3,9 +3,9 @@
 
 // Random calls along random schedules on communicators of emulated devices.
 
-#include <blink/collective.hpp>
-#include <blink/transports/cuda/device_world_options.hpp>
-#include <blink/transports/cuda/parallel_trees.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/cuda/world/parallel_trees.hpp>
 
 #include "collective_case.hpp"
 #include "device_case.hpp"

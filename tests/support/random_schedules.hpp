@@ -3,8 +3,8 @@
 
 // Random schedules for the tests of the running side.
 
-#include <blink/collectives/schedule.hpp>
-#include <blink/collectives/schedule_blocks.hpp>
+#include <blink/schedule/schedule.hpp>
+#include <blink/schedule/schedule_blocks.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -9,7 +9,7 @@
 // `is_exact`, whether every order must give the same bits. `neutral()` is optional.
 
 #include <blink/collectives.hpp>
-#include <blink/transports/slots.hpp>
+#include <blink/transports/host/slots.hpp>
 
 #include "support/emulated_blocks.hpp"
 #include "support/random_schedules.hpp"

@@ -4,7 +4,7 @@
 // Random ways to split a world, for ranks of any kind.
 
 #include <blink/collectives.hpp>
-#include <blink/transports/split.hpp>
+#include <blink/transports/host/split.hpp>
 
 #include "support/random_schedules.hpp"
 

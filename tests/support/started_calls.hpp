@@ -5,7 +5,7 @@
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/call_queue.hpp>
-#include <blink/collectives/detail/session_buffer.hpp>
+#include <blink/running/call/detail/session_buffer.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/planning/step_program.hpp>
+#include <blink/interop/step_program.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -4,21 +4,21 @@
 // Calls of kernels with shaped links in the time that their messages take, and no other: one thread does
 // what the blocks of a device do, and the clock jumps to the next arrival when none of them can go on.
 
-#include <blink/collective.hpp>
-#include <blink/collectives/chunking.hpp>
-#include <blink/collectives/counter.hpp>
-#include <blink/collectives/order.hpp>
-#include <blink/collectives/reducer.hpp>
-#include <blink/collectives/schedule.hpp>
-#include <blink/collectives/tree_walk.hpp>
-#include <blink/transports/cuda/device_call.hpp>
-#include <blink/transports/cuda/device_memory.hpp>
-#include <blink/transports/cuda/device_schedule.hpp>
-#include <blink/transports/cuda/device_tables.hpp>
-#include <blink/transports/cuda/device_world_options.hpp>
-#include <blink/transports/cuda/rank_placement.hpp>
-#include <blink/transports/cuda/shaped_peer_link.hpp>
-#include <blink/transports/wire_tables.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/reducers/order.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/connections/wire_tables.hpp>
+#include <blink/running/walk/counter.hpp>
+#include <blink/running/walk/tree_walk.hpp>
+#include <blink/schedule/chunking.hpp>
+#include <blink/schedule/schedule.hpp>
+#include <blink/transports/cuda/calls/device_schedule.hpp>
+#include <blink/transports/cuda/calls/device_tables.hpp>
+#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/cuda/kernels/device_call.hpp>
+#include <blink/transports/cuda/runtime/device_memory.hpp>
+#include <blink/transports/cuda/runtime/rank_placement.hpp>
+#include <blink/transports/cuda/runtime/shaped_peer_link.hpp>
 
 #include "collective_case.hpp"
 #include "emulated_block.hpp"

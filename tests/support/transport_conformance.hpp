@@ -14,7 +14,7 @@
 //   std::uint64_t window();
 //   void abort();
 
-#include <blink/collectives/transport.hpp>
+#include <blink/running/walk/transport.hpp>
 
 #include <gtest/gtest.h>
 

@@ -3,11 +3,11 @@
 
 // Runs an all-gather or a reduce-scatter with blocks of any sizes and compares every element with a serial loop.
 
-#include <blink/collective.hpp>
 #include <blink/collectives/all_gather_v.hpp>
-#include <blink/collectives/block.hpp>
-#include <blink/collectives/chunking.hpp>
-#include <blink/collectives/schedule.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/schedule/block.hpp>
+#include <blink/schedule/chunking.hpp>
+#include <blink/schedule/schedule.hpp>
 
 #include "collective_case.hpp"
 #include "random_schedules.hpp"

@@ -16,9 +16,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace boost_graph_test {
-
-namespace {
+namespace boost_graph_test { namespace {
 
 using blink::topology;
 
@@ -125,6 +123,4 @@ TEST(boost_graph, a_switch_machine_is_one_strong_component) {
   EXPECT_EQ(count(), 2);
 }
 
-}  // namespace
-
-}  // namespace boost_graph_test
+}}  // namespace boost_graph_test

@@ -17,9 +17,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace canonical_test {
-
-namespace {
+namespace canonical_test { namespace {
 
 using blink::canonical;
 using blink::link_kind;
@@ -308,6 +306,4 @@ TEST(canonical, the_limit_is_reported) {
   EXPECT_THROW((void)canonical(topology{}), blink::input_error);
 }
 
-}  // namespace
-
-}  // namespace canonical_test
+}}  // namespace canonical_test

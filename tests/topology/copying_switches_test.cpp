@@ -2,8 +2,8 @@
 #include <blink/topology/canonical.hpp>
 #include <blink/topology/copying_switches.hpp>
 #include <blink/topology/machines.hpp>
-#include <blink/topology/read_json.hpp>
-#include <blink/topology/read_machine.hpp>
+#include <blink/topology/readers/read_json.hpp>
+#include <blink/topology/readers/read_machine.hpp>
 #include <blink/topology/subset.hpp>
 #include <blink/topology/write_json.hpp>
 
@@ -13,9 +13,7 @@
 #include <string>
 
 // Rooms may be compiled as one source.
-namespace copying_switches_test {
-
-namespace {
+namespace copying_switches_test { namespace {
 
 using namespace blink;
 
@@ -91,6 +89,4 @@ TEST(CopyingSwitches, ChangeTheCanonicalForm) {
   EXPECT_NE(canonical(only).key, canonical(copying).key);
 }
 
-}  // namespace
-
-}  // namespace copying_switches_test
+}}  // namespace copying_switches_test

@@ -13,8 +13,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace blink::host_test {
-namespace {
+namespace blink::host_test { namespace {
 
 /// A folder as Linux has it, with one file tree for each NUMA node.
 class system_folder {
@@ -123,5 +122,4 @@ TEST(Host, CoreLists) {
   }
 }
 
-}  // namespace
-}  // namespace blink::host_test
+}}  // namespace blink::host_test

@@ -2,7 +2,7 @@
 #include <blink/topology/built_in_machines.hpp>
 #include <blink/topology/connectivity.hpp>
 #include <blink/topology/machines.hpp>
-#include <blink/topology/read_json.hpp>
+#include <blink/topology/readers/read_json.hpp>
 
 #include <gtest/gtest.h>
 
@@ -18,8 +18,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace blink::machines_test {
-namespace {
+namespace blink::machines_test { namespace {
 
 topology made(std::string const& name) {
   return make_built_in_machine(name).value();
@@ -235,5 +234,4 @@ TEST(Machines, SizesOutOfRangeAreRefused) {
   EXPECT_THROW((void)machines::mi250(1 << 30), input_error);
 }
 
-}  // namespace
-}  // namespace blink::machines_test
+}}  // namespace blink::machines_test

@@ -12,8 +12,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace blink::subset_test {
-namespace {
+namespace blink::subset_test { namespace {
 
 /// Ranks and relays at random, with one-way and two-way links; ids are 10 times the position.
 topology random_machine(std::mt19937& random) {
@@ -275,5 +274,4 @@ TEST(ReadLinkKind, KnowsEveryNameAndListsThem) {
             std::string::npos);
 }
 
-}  // namespace
-}  // namespace blink::subset_test
+}}  // namespace blink::subset_test

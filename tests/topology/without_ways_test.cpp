@@ -16,8 +16,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace blink::without_ways_test {
-namespace {
+namespace blink::without_ways_test { namespace {
 
 using pairs = std::vector<std::pair<int, int>>;
 
@@ -139,5 +138,4 @@ TEST(without_ways, ranks_that_are_not_there) {
   EXPECT_ERROR((void)without_ways(machine, {{1, 1}}), "rank 1 is to be apart from itself");
 }
 
-}  // namespace
-}  // namespace blink::without_ways_test
+}}  // namespace blink::without_ways_test

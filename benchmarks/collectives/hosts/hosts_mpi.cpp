@@ -3,9 +3,9 @@
 // usage: hosts_NAME METHODS CALLS BYTES…   under its launcher; the first rank prints a line for each size:
 // bytes, median microseconds of the library, of blink, and how many times as fast blink is.
 #include <blink/collectives.hpp>
-#include <blink/collectives/method_file.hpp>
 #include <blink/collectives/prepared_methods.hpp>
-#include <blink/transports/mpi.hpp>
+#include <blink/schedule/method_file.hpp>
+#include <blink/transports/mpi/mpi_session.hpp>
 
 #include <mpi.h>
 

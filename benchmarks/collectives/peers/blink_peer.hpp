@@ -2,9 +2,9 @@
 #pragma once
 
 #include <blink/collectives.hpp>
-#include <blink/collectives/default_methods.hpp>
 #include <blink/collectives/prepared_methods.hpp>
 #include <blink/collectives/tune.hpp>
+#include <blink/schedule/default_methods.hpp>
 
 #include "peer_loop.hpp"
 

@@ -6,7 +6,7 @@
 // every call, and results checked. Prints medians in microseconds and the median of the ratios of neighbouring calls.
 
 #include <blink/collectives.hpp>
-#include <blink/transports/mpi.hpp>
+#include <blink/transports/mpi/mpi_session.hpp>
 
 #include "blink_peer.hpp"
 #include "library_peer.hpp"

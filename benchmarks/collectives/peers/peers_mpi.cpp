@@ -2,7 +2,7 @@
 // An MPI library's own collectives, by the name it was built with (BLINK_MPI_NAME), and blink's over
 // its point-to-point messages.
 
-#include <blink/transports/mpi.hpp>
+#include <blink/transports/mpi/mpi_session.hpp>
 
 #include "blink_peer.hpp"
 #include "library_peer.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // blink with ranks that are processes: through slots, and directly in memory that they share, or that was registered.
 
-#include <blink/transports/processes.hpp>
-#include <blink/transports/registered_memory.hpp>
+#include <blink/transports/host/processes.hpp>
+#include <blink/transports/host/registered_memory.hpp>
 
 #include "blink_peer.hpp"
 #include "peer_loop.hpp"

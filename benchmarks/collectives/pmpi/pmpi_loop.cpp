@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An MPI program that knows nothing of blink and times collectives: lines of name, bytes, microseconds. A call is
 // timed from the entry of the last rank to the return of the last one, after a barrier, and inputs are rewritten
-// before each call. scripts/bench_pmpi runs it with and without examples/pmpi.
+// before each call. scripts/bench_pmpi runs it with and without shims/pmpi.
 //
 //   pmpi_loop [LARGEST BYTES [SECONDS FOR EACH SIZE]]
 

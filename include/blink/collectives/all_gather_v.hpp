@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
-#include <blink/collectives/block.hpp>
-#include <blink/collectives/chunking.hpp>
-#include <blink/collectives/detail/collective_call.hpp>
-#include <blink/collectives/detail/no_reducer.hpp>
-#include <blink/collectives/detail/run_to_end.hpp>
 #include <blink/collectives/detail/unequal_blocks.hpp>
-#include <blink/collectives/schedule_source.hpp>
-#include <blink/collectives/session.hpp>
-#include <blink/config.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/running/call/detail/collective_call.hpp>
+#include <blink/running/call/detail/no_reducer.hpp>
+#include <blink/running/call/detail/run_to_end.hpp>
+#include <blink/running/call/schedule_source.hpp>
+#include <blink/running/call/session.hpp>
+#include <blink/schedule/block.hpp>
+#include <blink/schedule/chunking.hpp>
 
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
@@ -99,4 +99,4 @@ void reduce_scatter_v(Me& me, Plan&& plan, T const* input, T* output,
                                      input, output, blocks, reduce);
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
 #include <blink/collectives/block_mask.hpp>
-#include <blink/collectives/chunking.hpp>
-#include <blink/collectives/detail/any_call.hpp>
-#include <blink/collectives/detail/call_description.hpp>
-#include <blink/collectives/detail/collective_call.hpp>
-#include <blink/collectives/detail/may_move_elements.hpp>
-#include <blink/collectives/detail/run_to_end.hpp>
-#include <blink/collectives/reducer.hpp>
-#include <blink/collectives/schedule_source.hpp>
-#include <blink/collectives/session.hpp>
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
 #include <blink/reducers/bitwise.hpp>
-#include <blink/transports/prepared_schedule.hpp>
+#include <blink/reducers/order.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/call/detail/any_call.hpp>
+#include <blink/running/call/detail/call_description.hpp>
+#include <blink/running/call/detail/collective_call.hpp>
+#include <blink/running/call/detail/run_to_end.hpp>
+#include <blink/running/call/schedule_source.hpp>
+#include <blink/running/call/session.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/schedule/chunking.hpp>
 
 #include <algorithm>
 #include <array>
@@ -27,7 +27,7 @@
 #include <string>
 #include <utility>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// What a sparse all-reduce did.
 struct sparse_report {
@@ -232,4 +232,4 @@ sparse_report all_reduce_sparse(Me& me, Plan&& plan, T* data, std::size_t count,
   return all_reduce_sparse<Chunks>(me, std::forward<Plan>(plan), data, mask, reduce, pays_below);
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

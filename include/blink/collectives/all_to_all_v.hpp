@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
-#include <blink/collectives/block.hpp>
-#include <blink/collectives/chunking.hpp>
-#include <blink/collectives/detail/check_buffers.hpp>
-#include <blink/collectives/detail/run_to_end.hpp>
 #include <blink/collectives/detail/unequal_flows.hpp>
-#include <blink/collectives/lane.hpp>
-#include <blink/collectives/schedule.hpp>
-#include <blink/collectives/session.hpp>
-#include <blink/config.hpp>
-#include <blink/transports/prepared_schedule.hpp>
-#include <blink/transports/scratch.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/running/call/detail/check_buffers.hpp>
+#include <blink/running/call/detail/run_to_end.hpp>
+#include <blink/running/call/session.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/connections/scratch.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/schedule/block.hpp>
+#include <blink/schedule/chunking.hpp>
+#include <blink/schedule/schedule.hpp>
 
 #include <cstddef>
 #include <cstring>
 #include <string>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
@@ -97,4 +97,4 @@ void all_to_all_v(Me& me, schedule const& plan, T const* input, std::vector<bloc
   all_to_all_v<Chunks>(me, me.prepare(plan), input, sends, output, receives);
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
-#include <blink/collectives/chunking.hpp>
-#include <blink/collectives/detail/collective_call.hpp>
-#include <blink/collectives/detail/run_collective.hpp>
-#include <blink/collectives/detail/steps_of_calls.hpp>
-#include <blink/collectives/schedule_source.hpp>
-#include <blink/collectives/session.hpp>
-#include <blink/collectives/status.hpp>
-#include <blink/config.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/running/call/detail/collective_call.hpp>
+#include <blink/running/call/detail/run_collective.hpp>
+#include <blink/running/call/detail/steps_of_calls.hpp>
+#include <blink/running/call/schedule_source.hpp>
+#include <blink/running/call/session.hpp>
+#include <blink/running/walk/status.hpp>
+#include <blink/schedule/chunking.hpp>
 
 #include <concepts>
 #include <utility>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// Returns when all ranks have come: signals go up the schedule's trees and down again, or all see
 /// each other enter where small inputs are shown (`world_options::shown_bytes`).
@@ -56,4 +56,4 @@ void barrier(Me& me) {
   }
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

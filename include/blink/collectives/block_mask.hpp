@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
 
 #include <bit>
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include <cstring>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// Which blocks of a buffer hold anything: blocks of equal length, a bit for each; the last block may
 /// be shorter.
@@ -96,4 +96,4 @@ class block_mask {
   std::vector<std::uint64_t> words_;
 };
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
-#include <blink/collectives/chunking.hpp>
-#include <blink/collectives/detail/run_collective.hpp>
-#include <blink/collectives/reducer.hpp>
-#include <blink/collectives/schedule_source.hpp>
-#include <blink/collectives/session.hpp>
-#include <blink/config.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/call/detail/run_collective.hpp>
+#include <blink/running/call/schedule_source.hpp>
+#include <blink/running/call/session.hpp>
+#include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
 #include <utility>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// Copies `count` elements of the root of the trees to every rank.
 ///
@@ -28,4 +28,4 @@ void broadcast(Me& me, Plan&& plan, T const* input, T* output, std::size_t count
                                  count, detail::no_reducer{});
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
 #include <blink/collectives/all_gather_v.hpp>
 #include <blink/collectives/all_reduce_sparse.hpp>
 #include <blink/collectives/all_to_all_v.hpp>
-#include <blink/collectives/block.hpp>
 #include <blink/collectives/block_mask.hpp>
-#include <blink/collectives/chunking.hpp>
-#include <blink/collectives/detail/any_call.hpp>
-#include <blink/collectives/detail/call_list.hpp>
-#include <blink/collectives/detail/collective_call.hpp>
 #include <blink/collectives/exchange.hpp>
 #include <blink/collectives/grouped.hpp>
-#include <blink/collectives/schedule.hpp>
-#include <blink/collectives/schedule_source.hpp>
-#include <blink/collectives/session.hpp>
-#include <blink/config.hpp>
-#include <blink/error.hpp>
-#include <blink/transports/prepared_schedule.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/call/detail/any_call.hpp>
+#include <blink/running/call/detail/call_list.hpp>
+#include <blink/running/call/detail/collective_call.hpp>
+#include <blink/running/call/schedule_source.hpp>
+#include <blink/running/call/session.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/schedule/block.hpp>
+#include <blink/schedule/chunking.hpp>
+#include <blink/schedule/schedule.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -28,7 +28,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// Who moves the data of calls that are started and not yet waited for.
 enum class progress : std::uint8_t {
@@ -212,4 +212,4 @@ class call_queue {
   std::shared_ptr<detail::call_list> list_;
 };
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
-#include <blink/collectives/call_event.hpp>
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/call/call_event.hpp>
 
 #include <unistd.h>
 
@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// What is written of calls, and where to. Files are appended to, a line at a time; `%p` in a name is
 /// the number of the process, `%h` the name of the host and `%%` a percent sign.
@@ -279,4 +279,4 @@ inline void record_calls_as_environment_says() {
   static_cast<void>(records);
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 
 // Chunk sizes from a formula or from measurements. Stands alone: nothing else of the library.
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// The chunk size with which a pipeline over a tree ends first.
 ///
@@ -171,4 +171,4 @@ class chunk_feedback {
   std::vector<double> samples_;
 };
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

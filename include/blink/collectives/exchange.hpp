@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
-#include <blink/collectives/block.hpp>
-#include <blink/collectives/chunking.hpp>
-#include <blink/collectives/detail/call_description.hpp>
-#include <blink/collectives/detail/fingerprint.hpp>
-#include <blink/collectives/detail/memory_range.hpp>
-#include <blink/collectives/detail/run_to_end.hpp>
 #include <blink/collectives/detail/unequal_flows.hpp>
-#include <blink/collectives/lane.hpp>
-#include <blink/collectives/schedule.hpp>
-#include <blink/collectives/session.hpp>
-#include <blink/config.hpp>
-#include <blink/error.hpp>
-#include <blink/transports/memory_source.hpp>
-#include <blink/transports/prepared_schedule.hpp>
-#include <blink/transports/scratch.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/detail/fingerprint.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/call/detail/call_description.hpp>
+#include <blink/running/call/detail/memory_range.hpp>
+#include <blink/running/call/detail/run_to_end.hpp>
+#include <blink/running/call/session.hpp>
+#include <blink/running/connections/memory_source.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/connections/scratch.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/schedule/block.hpp>
+#include <blink/schedule/chunking.hpp>
+#include <blink/schedule/schedule.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -28,7 +28,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// What one rank sends to others and receives from them, all at once: in whatever order it is
 /// listed, nothing waits for anything else in the list. The k-th piece that a rank sends another is
@@ -242,4 +242,4 @@ void exchange(Me& me, schedule const& plan, transfers const& list) {
   exchange(me, me.prepare(plan), list);
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
-#include <blink/collectives/chunking.hpp>
-#include <blink/collectives/detail/any_call.hpp>
-#include <blink/collectives/detail/call_description.hpp>
-#include <blink/collectives/detail/check_buffers.hpp>
-#include <blink/collectives/detail/collective_call.hpp>
-#include <blink/collectives/detail/fingerprint.hpp>
-#include <blink/collectives/detail/may_move_elements.hpp>
-#include <blink/collectives/detail/memory_range.hpp>
-#include <blink/collectives/detail/no_reducer.hpp>
-#include <blink/collectives/detail/run_to_end.hpp>
-#include <blink/collectives/reducer.hpp>
-#include <blink/collectives/session.hpp>
-#include <blink/config.hpp>
-#include <blink/error.hpp>
-#include <blink/transports/prepared_schedule.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/detail/fingerprint.hpp>
+#include <blink/core/error.hpp>
+#include <blink/reducers/order.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/call/detail/any_call.hpp>
+#include <blink/running/call/detail/call_description.hpp>
+#include <blink/running/call/detail/check_buffers.hpp>
+#include <blink/running/call/detail/collective_call.hpp>
+#include <blink/running/call/detail/memory_range.hpp>
+#include <blink/running/call/detail/no_reducer.hpp>
+#include <blink/running/call/detail/run_to_end.hpp>
+#include <blink/running/call/session.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// One of several buffers that are collected, reduced or spread together.
 template <class T>
@@ -207,4 +207,4 @@ void grouped(Me& me, schedule const& plan, collective kind,
   grouped<Chunks>(me, me.prepare(plan), kind, parts, reduce, pack_below);
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

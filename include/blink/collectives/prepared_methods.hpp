@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
-#include <blink/collectives/method_table.hpp>
-#include <blink/collectives/schedule.hpp>
-#include <blink/collectives/schedule_source.hpp>
-#include <blink/config.hpp>
-#include <blink/error.hpp>
-#include <blink/transports/prepared_schedule.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/call/schedule_source.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/schedule/method_table.hpp>
+#include <blink/schedule/schedule.hpp>
 
 #include <array>
 #include <concepts>
@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// Makes of a schedule what its calls need, and keeps it: a rank's session, a communicator of devices.
 template <class Me, class Prepared>
@@ -77,4 +77,4 @@ static_assert(schedule_chooser<prepared_methods>);
 static_assert(schedule_source<prepared_methods const&>);
 static_assert(!single_schedule<prepared_methods const&>);
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
 #include <blink/collectives/chunk_feedback.hpp>
 #include <blink/collectives/detail/call_timer.hpp>
-#include <blink/collectives/method_table.hpp>
-#include <blink/collectives/schedule.hpp>
-#include <blink/collectives/session.hpp>
-#include <blink/config.hpp>
-#include <blink/error.hpp>
-#include <blink/transports/prepared_schedule.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/call/session.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/schedule/method_table.hpp>
+#include <blink/schedule/schedule.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// How `tune` searches. Equal on all ranks.
 struct tuning_options {
@@ -138,4 +138,4 @@ template <session Me>
   return result;
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

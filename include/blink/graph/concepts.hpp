@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -15,7 +15,7 @@
 // list graph whose vertices are 0 … n-1), so `boost::adjacency_list<vecS, vecS, directedS>` is a
 // model; no header of Boost is needed for it here.
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// A directed edge: from `tail` to `head`.
 struct arc {
@@ -103,4 +103,4 @@ template <directed_edge_list Graph>
   return result;
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

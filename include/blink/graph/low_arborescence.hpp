@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
 #include <blink/graph/concepts.hpp>
 #include <blink/graph/detail/arborescence_search.hpp>
 
@@ -14,7 +14,7 @@
 #include <optional>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// Costs between all pairs of n vertices; `none` where there is no edge.
 template <class Cost>
@@ -274,4 +274,4 @@ template <class Cost>
   return result;
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
 #include <blink/graph/concepts.hpp>
 #include <blink/graph/detail/flow_network.hpp>
 
@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// A maximum flow and the cut that proves it maximum.
 struct max_flow_result {
@@ -73,4 +73,4 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   return result;
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

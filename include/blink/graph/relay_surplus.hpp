@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
 #include <blink/graph/concepts.hpp>
 #include <blink/graph/detail/flow_network.hpp>
 #include <blink/graph/splitting_off.hpp>
@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// What flows into and out of a vertex at most.
 struct relay_balance {
@@ -184,4 +184,4 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   return detail::surplus_remover(arcs, std::move(capacity), is_relay, supplies).run();
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

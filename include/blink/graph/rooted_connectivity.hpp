@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
 #include <blink/graph/concepts.hpp>
 #include <blink/graph/max_flow.hpp>
 
@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// How much can reach every terminal from a root, and the cut that allows no more.
 struct rooted_connectivity_result {
@@ -53,4 +53,4 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   return result;
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

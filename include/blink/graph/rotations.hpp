@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
 #include <blink/graph/concepts.hpp>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// Symmetries of a graph, one for each of some vertices: symmetry number k takes the first of them
 /// to number k. Together they are a group, as the rotations of a clock are.
@@ -157,4 +157,4 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   return result;
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
-#include <blink/collectives/method_table.hpp>
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
 #include <blink/planning/choose_plan.hpp>
-#include <blink/planning/cost_model.hpp>
-#include <blink/planning/make_schedule.hpp>
-#include <blink/planning/plan_request.hpp>
+#include <blink/planning/cost/cost_model.hpp>
+#include <blink/planning/plan/make_schedule.hpp>
+#include <blink/planning/plan/plan_request.hpp>
+#include <blink/schedule/method_table.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// The plans of all planners, and for an all-reduce their one-shot forms: the trees of a
 /// reduce-scatter, each with the whole buffer.
@@ -84,4 +84,4 @@ namespace blink::inline BLINK_ABI {
   return choose_methods(machine, all_methods(machine, request, parameters), unit, first, last);
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
-#include <blink/planning/cost_model.hpp>
-#include <blink/planning/forest.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/planning/cost/cost_model.hpp>
 #include <blink/planning/make_plan.hpp>
-#include <blink/planning/plan_request.hpp>
+#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <cmath>
@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// One way to do a collective, and what it costs.
 struct plan_candidate {
@@ -145,4 +145,4 @@ struct plan_crossover {
   return std::move(candidates.plans[fastest(candidates, bytes).candidate].plan);
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
-#include <blink/config.hpp>
-#include <blink/error.hpp>
-#include <blink/planning/detail/rank_graph.hpp>
-#include <blink/planning/forest.hpp>
-#include <blink/planning/plan_barrier.hpp>
-#include <blink/planning/plan_binomial.hpp>
-#include <blink/planning/plan_blink.hpp>
-#include <blink/planning/plan_butterfly.hpp>
-#include <blink/planning/plan_direct.hpp>
-#include <blink/planning/plan_double_tree.hpp>
-#include <blink/planning/plan_flows.hpp>
-#include <blink/planning/plan_gather.hpp>
-#include <blink/planning/plan_hierarchical_ring.hpp>
-#include <blink/planning/plan_hybrid.hpp>
-#include <blink/planning/plan_joint.hpp>
-#include <blink/planning/plan_one_hop.hpp>
-#include <blink/planning/plan_pcie_ring.hpp>
-#include <blink/planning/plan_request.hpp>
-#include <blink/planning/plan_ring.hpp>
-#include <blink/planning/plan_switch.hpp>
-#include <blink/planning/plan_three_phase.hpp>
-#include <blink/planning/plan_two_phases.hpp>
-#include <blink/planning/planner.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/planning/plan/detail/rank_graph.hpp>
+#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan_request.hpp>
+#include <blink/planning/plan/planner.hpp>
+#include <blink/planning/planners/plan_barrier.hpp>
+#include <blink/planning/planners/plan_binomial.hpp>
+#include <blink/planning/planners/plan_blink.hpp>
+#include <blink/planning/planners/plan_butterfly.hpp>
+#include <blink/planning/planners/plan_direct.hpp>
+#include <blink/planning/planners/plan_double_tree.hpp>
+#include <blink/planning/planners/plan_flows.hpp>
+#include <blink/planning/planners/plan_gather.hpp>
+#include <blink/planning/planners/plan_hierarchical_ring.hpp>
+#include <blink/planning/planners/plan_hybrid.hpp>
+#include <blink/planning/planners/plan_joint.hpp>
+#include <blink/planning/planners/plan_one_hop.hpp>
+#include <blink/planning/planners/plan_pcie_ring.hpp>
+#include <blink/planning/planners/plan_ring.hpp>
+#include <blink/planning/planners/plan_switch.hpp>
+#include <blink/planning/planners/plan_three_phase.hpp>
+#include <blink/planning/planners/plan_two_phases.hpp>
+#include <blink/planning/planners/without_surplus.hpp>
 #include <blink/planning/prove_bound.hpp>
-#include <blink/planning/without_surplus.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <array>
@@ -35,7 +35,7 @@
 #include <string_view>
 #include <utility>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
@@ -154,4 +154,4 @@ inline constexpr auto planner_names = [] {
   return result;
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

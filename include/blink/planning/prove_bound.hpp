@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
 #include <blink/graph/rooted_connectivity.hpp>
-#include <blink/packing/equal_root_rate.hpp>
-#include <blink/planning/detail/rank_graph.hpp>
-#include <blink/planning/forest.hpp>
-#include <blink/planning/plan_direct.hpp>
-#include <blink/planning/plan_joint.hpp>
-#include <blink/planning/plan_switch.hpp>
-#include <blink/rational.hpp>
+#include <blink/packing/trees/equal_root_rate.hpp>
+#include <blink/planning/plan/detail/rank_graph.hpp>
+#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/planners/plan_direct.hpp>
+#include <blink/planning/planners/plan_joint.hpp>
+#include <blink/planning/planners/plan_switch.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// A rate that no plan exceeds, and the proof.
 struct proven_bound {
@@ -104,4 +104,4 @@ struct proven_bound {
   return {machine.in_units(back.value), ids_where(other)};
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/order.hpp>
-#include <blink/collectives/reducer.hpp>
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
 #include <blink/reducers/arithmetic.hpp>
+#include <blink/reducers/order.hpp>
+#include <blink/reducers/reducer.hpp>
 #include <blink/reducers/small_float.hpp>
 
 #include <cstdint>
 #include <type_traits>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
@@ -86,4 +86,4 @@ static_assert(reducer_for<decltype(accumulate_in<std::int64_t>(sum{})), std::int
 static_assert(!reducer_for<sum, bfloat16>, "16 bits are for storage; say what to add in");
 static_assert(reducer_for<max, float8_e5m2>, "the largest needs no arithmetic");
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/reducer.hpp>
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
 
 #include <concepts>
 #include <cstdint>
 #include <type_traits>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
@@ -131,4 +131,4 @@ BLINK_MODELS(!reducer_for<sum, void*>);  // addresses have no sum
 BLINK_MODELS(combines_elements<prod, int> && !combines_elements<scaled_sum<float>, float>);
 BLINK_MODELS(!reducer_for<scaled_sum<float>, int>);  // the factor would lose its fraction
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/reducer.hpp>
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
 
 #include <concepts>
 #include <cstdint>
 #include <type_traits>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// The bits that both have.
 struct bit_and {
@@ -49,4 +49,4 @@ struct bit_xor {
 BLINK_MODELS(reducer_for<bit_xor, std::uint8_t>);
 BLINK_MODELS(!reducer_for<bit_xor, float>);  // floats have no bits to combine
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/reducer.hpp>
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
 
 #include <type_traits>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// A sum and what rounding took from it.
 template <class T>
@@ -48,4 +48,4 @@ static_assert(reducer_for<compensated_sum, float> && reducer_for<compensated_sum
 static_assert(sizeof(wire_t<compensated_sum, float>) == 8);
 static_assert(!reducer_for<compensated_sum, int>, "integers lose nothing: `sum` is for them");
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/reducer.hpp>
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
 
 #include <cstdint>
 #include <limits>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// A value and where it is: what the reducers below choose among.
 template <class Value, class Index = std::int64_t>
@@ -82,4 +82,4 @@ static_assert(combines_elements<min_location<>, located<float>>);
 static_assert(reducer_for<max_location<tie::highest_index>, located<int, int>>);
 static_assert(!reducer_for<min_location<>, float>, "a place is found among located values");
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

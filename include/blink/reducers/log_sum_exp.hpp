@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/reducer.hpp>
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
 
 #include <cmath>
 #include <type_traits>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// A sum of exponentials: scale * exp(largest), 1 <= scale unless there was none.
 template <class T>
@@ -62,4 +62,4 @@ struct log_sum_exp {
 static_assert(reducer_for<log_sum_exp, float> && reducer_for<log_sum_exp, double>);
 static_assert(!reducer_for<log_sum_exp, int>, "logarithms of integers are no integers");
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

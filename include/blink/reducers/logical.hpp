@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/reducer.hpp>
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
 
 #include <type_traits>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
@@ -53,4 +53,4 @@ struct logical_xor : detail::truth_reducer {
 static_assert(reducer_for<logical_or, bool>);
 static_assert(!reducer_for<logical_and, float>, "a rounded number is neither true nor false");
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

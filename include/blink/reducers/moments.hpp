@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/reducer.hpp>
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
 
 #include <concepts>
 #include <type_traits>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// How many numbers there were, their mean, and the sum of the squared distances from it.
 template <class T>
@@ -92,4 +92,4 @@ static_assert(combines_elements<merge_moments, moments<double>>);
 static_assert(reducer_for<variance_of_ranks, float> && !combines_elements<mean_of_ranks, float>);
 static_assert(!reducer_for<variance_of_ranks, int>, "variances of integers are no integers");
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

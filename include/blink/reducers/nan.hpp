@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/reducer.hpp>
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
 
 #include <cstdint>
 #include <type_traits>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
@@ -77,4 +77,4 @@ struct maximum_number : detail::extreme_number<detail::extreme::larger> {};
 static_assert(combines_elements<minimum, float> && combines_elements<maximum_number, double>);
 static_assert(!reducer_for<minimum, int>, "integers have no NaN: `min` and `max` are for them");
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/reducer.hpp>
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
 
 #include <cstddef>
 #include <cstdint>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// Floats that share a scale when they are quantised: the element of such a collective. A buffer of
 /// N * count floats is a buffer of `count` blocks.
@@ -85,4 +85,4 @@ static_assert(reducer_for<quantised_sum, int8_block<32>>);
 static_assert(sizeof(wire_t<quantised_sum, float_block<32>>) == 36);
 static_assert(!reducer_for<quantised_sum, float>, "a number alone has no scale to share");
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/reducer.hpp>
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
 
 #include <cstdint>
 #include <type_traits>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// A sum of numbers that does not depend on their order: the binary digits of all numbers are cut
 /// at the same places, every 40 digits, and the pieces, whole numbers, are added for each place.
@@ -202,4 +202,4 @@ static_assert(sizeof(binned<float>) == 24 && sizeof(binned<double>) == 32);
 static_assert(combines_elements<merge_binned, binned<double>>);
 static_assert(!reducer_for<reproducible_sum, int>, "integers are reproducible: `sum` is for them");
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

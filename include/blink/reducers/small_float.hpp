@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
 
 #include <cstdint>
 #include <type_traits>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// A floating-point number of 8 or 16 bits, for storage: it turns into `float`, which loses
 /// nothing, and is made from `float` explicitly, which rounds to the nearest, ties to even. It has
@@ -127,4 +127,4 @@ using float8_e4m3 = small_float<4, 3, false>;
 static_assert(std::is_trivially_copyable_v<bfloat16> && sizeof(float16) == 2);
 static_assert(sizeof(float8_e4m3) == 1 && float(float8_e4m3(448.0F)) == 448.0F);
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/reducer.hpp>
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
 #include <blink/reducers/small_float.hpp>
 
 #include <cstdint>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
@@ -69,4 +69,4 @@ static_assert(reducer_for<stochastic_wire_sum<bfloat16>, float>);
 static_assert(reducer_for<stochastic_storage_sum<float8_e5m2>, float8_e5m2>);
 static_assert(!reducer_for<stochastic_wire_sum<bfloat16>, float16*>);
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/reducer.hpp>
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
 #include <blink/reducers/located.hpp>
+#include <blink/reducers/reducer.hpp>
 
 #include <cstddef>
 #include <cstdint>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// The k largest values so far and where they are: the larger first, of equal values the lower
 /// index first. Entries beyond `size` mean nothing.
@@ -84,4 +84,4 @@ struct merge_largest {
 static_assert(combines_elements<merge_largest, largest_values<float, 8>>);
 static_assert(!reducer_for<merge_largest, float>, "lists are merged, not numbers");
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
-#include <blink/planning/detail/timed_links.hpp>
-#include <blink/planning/forest.hpp>
-#include <blink/planning/make_schedule.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/planning/cost/detail/timed_links.hpp>
+#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/make_schedule.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// What a simulated machine does beside moving bytes.
 struct simulation_options {
@@ -201,4 +201,4 @@ inline void add_lanes(std::vector<simulated_lane>& lanes, tree const& t, double 
                   options);
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <boost/graph/graph_traits.hpp>
@@ -21,7 +21,7 @@
 //
 //     boost::make_iterator_property_map(costs.begin(), get(boost::edge_index, machine))
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// A link as Boost.Graph names it: by identity, so that parallel links differ. Valid as long as
 /// the machine's links are not moved.
@@ -40,9 +40,9 @@ class link_edge {
   struct link const* link_ = nullptr;
 };
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI
 
-namespace blink::inline BLINK_ABI::detail {
+namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 enum class link_end : std::uint8_t { tail, head };
 
@@ -96,9 +96,9 @@ template <link_end End>
           link_iterator<End>(machine, vertex, machine.links.size())};
 }
 
-}  // namespace blink::inline BLINK_ABI::detail
+}}}  // namespace blink::BLINK_ABI::detail
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 [[nodiscard]] inline auto vertices(topology const& machine) {
   using iterator = boost::counting_iterator<int>;
@@ -145,7 +145,7 @@ struct link_index_map {
   return {};
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI
 
 namespace boost {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
-#include <blink/topology/detail/input_text.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/detail/input_text.hpp>
+#include <blink/core/error.hpp>
 #include <blink/topology/machines.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -20,7 +20,7 @@
 
 // The machines of `machines.hpp` by name, for people who type.
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// A machine that has a name.
 struct built_in_machine {
@@ -116,4 +116,4 @@ inline std::optional<topology> make_built_in_machine(std::string_view text) {
   return std::nullopt;
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/rational.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/rational.hpp>
 #include <blink/topology/detail/canonical_search.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// A machine without its numbering.
 struct canonical_form {
@@ -105,4 +105,4 @@ struct canonical_form {
   return result;
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

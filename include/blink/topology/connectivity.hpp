@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 // Which ranks of a machine can reach each other, and through which kind of link.
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
@@ -131,4 +131,4 @@ inline void require_connected(topology const& machine) {
   return kind;
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

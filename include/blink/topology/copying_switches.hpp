@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 namespace detail {
 
 /// Relays all of whose links are of this kind.
@@ -71,4 +71,4 @@ namespace detail {
   return machine;
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

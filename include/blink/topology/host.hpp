@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
-#include <blink/rational.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
 #include <blink/topology/detail/host_probe.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 struct host_options {
   std::optional<rational> copy_rate;                ///< GB/s of one core; measured if not given
@@ -86,4 +86,4 @@ inline topology this_machine(host_options const& options) {
   return machine;
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

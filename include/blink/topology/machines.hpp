@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <array>
@@ -15,7 +15,7 @@
 // Machines that need no file. Real ones have GB/s of one direction, and GPU b * (GPUs in a box) + i
 // is GPU i of box b; the regular graphs have links of capacity 1.
 
-namespace blink::inline BLINK_ABI::machines {
+namespace blink { inline namespace BLINK_ABI { namespace machines {
 
 /// The most ranks that a builder makes. Throws input_error above.
 inline constexpr std::int64_t most_ranks = 4096;
@@ -284,4 +284,4 @@ inline std::string dimensions(std::vector<int> const& extents) {
   return machine;
 }
 
-}  // namespace blink::inline BLINK_ABI::machines
+}}}  // namespace blink::BLINK_ABI::machines

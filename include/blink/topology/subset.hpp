@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
 #include <blink/topology/connectivity.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -14,7 +14,7 @@
 
 // Parts of a machine: some of its ranks, or one kind of its links.
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// The machine with these ranks only: an allocation.
 ///
@@ -146,4 +146,4 @@ inline topology only_links(topology const& machine, link_kind kind) {
   return detail::without_idle_relays(detail::kept_part(machine, all_nodes, keep_link));
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/rational.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/rational.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <nlohmann/json.hpp>
@@ -12,7 +12,7 @@
 #include <numeric>
 #include <string>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// A machine as JSON text that `read_json` reads back into an equal machine; one node or link a
 /// line.
@@ -94,4 +94,4 @@ inline std::string write_json(topology const& machine) {
   return result + "\n  ]\n}\n";
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/choose_protocol.hpp>
-#include <blink/collectives/wire_protocol.hpp>
-#include <blink/config.hpp>
-#include <blink/transports/cuda/cuda_devices.cuh>
-#include <blink/transports/cuda/device_blocks.hpp>
-#include <blink/transports/cuda/device_collectives.hpp>
-#include <blink/transports/cuda/device_exchange.hpp>
-#include <blink/transports/cuda/device_world.hpp>
-#include <blink/transports/cuda/device_world_options.hpp>
-#include <blink/transports/cuda/peer_memory.hpp>
-#include <blink/transports/cuda/shaped_peer_link.hpp>
-#include <blink/transports/process_bootstrap.hpp>
+#include <blink/core/config.hpp>
+#include <blink/running/walk/choose_protocol.hpp>
+#include <blink/running/walk/wire_protocol.hpp>
+#include <blink/transports/cuda/calls/device_collectives.hpp>
+#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/cuda/p2p/device_exchange.hpp>
+#include <blink/transports/cuda/runtime/peer_memory.hpp>
+#include <blink/transports/cuda/runtime/shaped_peer_link.hpp>
+#include <blink/transports/cuda/world/cuda_devices.cuh>
+#include <blink/transports/cuda/world/device_blocks.hpp>
+#include <blink/transports/cuda/world/device_world.hpp>
+#include <blink/transports/host/meet_on_host.hpp>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// Ranks that are GPUs of this process, or several ranks on one GPU:
 ///
@@ -70,4 +70,4 @@ class shaped_device_world
       : shaped_device_world::basic_device_world(cuda_devices::of_process(), options) {}
 };
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/transports/cuda/cuda_devices.cuh>
-#include <blink/transports/cuda/device_blocks.hpp>
-#include <blink/transports/cuda/device_collectives.hpp>
-#include <blink/transports/cuda/device_exchange.hpp>
+#include <blink/core/config.hpp>
+#include <blink/transports/cuda/calls/device_collectives.hpp>
+#include <blink/transports/cuda/p2p/device_exchange.hpp>
+#include <blink/transports/cuda/world/cuda_devices.cuh>
+#include <blink/transports/cuda/world/device_blocks.hpp>
 #include <blink/transports/nccl/nccl_calls.hpp>
 #include <blink/transports/nccl/nccl_world.hpp>
 #include <blink/transports/nccl/nccl_world_options.hpp>
@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// NCCL, 2.7 or newer, whichever library the program is linked with or has loaded.
 class nccl_library {
@@ -83,4 +83,4 @@ class nccl_world : public basic_nccl_world<cuda_devices, nccl_library> {
   }
 };
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A user's program: ranks of MPI, all of them and halves, in two translation units.
 #include <blink/collectives.hpp>
-#include <blink/transports/mpi.hpp>
+#include <blink/transports/mpi/mpi_session.hpp>
 
 #include <mpi.h>
 

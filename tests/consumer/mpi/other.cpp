@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/collectives.hpp>
-#include <blink/transports/mpi.hpp>
-#include <blink/transports/split.hpp>
+#include <blink/transports/host/split.hpp>
+#include <blink/transports/mpi/mpi_session.hpp>
 
 int ranks_of_half(blink::mpi_session& all) {
   auto half = blink::split(all, all.rank() % 2, 0);

@@ -3,12 +3,12 @@
 
 // Inputs that device and host compute from places, and comparison on the device.
 
-#include <blink/collective.hpp>
-#include <blink/collectives/reducer.hpp>
-#include <blink/collectives/schedule.hpp>
-#include <blink/collectives/schedule_blocks.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/reducers/reducer.hpp>
 #include <blink/reducers/small_float.hpp>
-#include <blink/transports/cuda/rank_buffers.hpp>
+#include <blink/schedule/schedule.hpp>
+#include <blink/schedule/schedule_blocks.hpp>
+#include <blink/transports/cuda/calls/rank_buffers.hpp>
 
 #include "../on_gpu.cuh"
 #include <cuda_runtime.h>

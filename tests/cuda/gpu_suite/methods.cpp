@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "methods.hpp"
 
-#include <blink/collectives/method_file.hpp>
+#include <blink/schedule/method_file.hpp>
 
 namespace gpu_suite {
 

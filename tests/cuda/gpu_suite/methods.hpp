@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/method_table.hpp>
+#include <blink/schedule/method_table.hpp>
 
 #include <string>
 #include <vector>

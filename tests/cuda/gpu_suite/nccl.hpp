@@ -4,7 +4,7 @@
 // NCCL with several ranks on one GPU, which it takes from 2.30.3 on if it is told so. Loaded when it is
 // there; the few functions that are needed are declared here.
 
-#include <blink/transports/cuda/rank_buffers.hpp>
+#include <blink/transports/cuda/calls/rank_buffers.hpp>
 
 #include <cuda_runtime.h>
 #include <dlfcn.h>

@@ -6,9 +6,7 @@
 //
 //   gpu_suite [--seconds S] [--quick] [--json FILE] [--shaped METHODS.json]... [METHODS.json ...]
 
-#include <blink/collectives/default_schedules.hpp>
-#include <blink/collectives/flow_schedules.hpp>
-#include <blink/collectives/schedule_blocks.hpp>
+#include <blink/core/version.hpp>
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/bitwise.hpp>
@@ -17,9 +15,11 @@
 #include <blink/reducers/logical.hpp>
 #include <blink/reducers/reproducible_sum.hpp>
 #include <blink/reducers/small_float.hpp>
+#include <blink/schedule/default_schedules.hpp>
+#include <blink/schedule/flow_schedules.hpp>
+#include <blink/schedule/schedule_blocks.hpp>
 #include <blink/transports/cuda.cuh>
-#include <blink/transports/cuda/copy_world.hpp>
-#include <blink/version.hpp>
+#include <blink/transports/cuda/copy/copy_world.hpp>
 
 #include "buffers.cuh"
 #include "methods.hpp"

@@ -3,12 +3,12 @@
 
 // Kernels that `defining.cu` compiles and `launching.cu` only launches.
 
-#include <blink/collectives/detail/no_reducer.hpp>
-#include <blink/collectives/wire_protocol.hpp>
 #include <blink/reducers/arithmetic.hpp>
-#include <blink/transports/cuda/call_kernel.cuh>
-#include <blink/transports/cuda/peer_memory.hpp>
-#include <blink/transports/cuda/walk_kernel.cuh>
+#include <blink/running/call/detail/no_reducer.hpp>
+#include <blink/running/walk/wire_protocol.hpp>
+#include <blink/transports/cuda/kernels/call_kernel.cuh>
+#include <blink/transports/cuda/kernels/walk_kernel.cuh>
+#include <blink/transports/cuda/runtime/peer_memory.hpp>
 
 // A `device_world` chooses between chunks and packets, so each of its calls has two kernels.
 #ifdef BLINK_TEST_DEFINES_KERNELS

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
 #include <blink/collectives/all_reduce.hpp>
 #include <blink/collectives/barrier.hpp>
-#include <blink/collectives/chunking.hpp>
-#include <blink/collectives/default_schedules.hpp>
-#include <blink/collectives/detail/collective_call.hpp>
-#include <blink/collectives/detail/run_to_end.hpp>
-#include <blink/collectives/detail/session_buffer.hpp>
-#include <blink/collectives/session.hpp>
-#include <blink/config.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
 #include <blink/reducers/arithmetic.hpp>
-#include <blink/transports/prepared_schedule.hpp>
+#include <blink/running/call/detail/collective_call.hpp>
+#include <blink/running/call/detail/run_to_end.hpp>
+#include <blink/running/call/detail/session_buffer.hpp>
+#include <blink/running/call/session.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/schedule/chunking.hpp>
+#include <blink/schedule/default_schedules.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI::detail {
+namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// Measures calls of one collective on buffers of its own.
 template <session Me>
@@ -131,4 +131,4 @@ class call_timer {
   float volatile has_read_ = 0;
 };
 
-}  // namespace blink::inline BLINK_ABI::detail
+}}}  // namespace blink::BLINK_ABI::detail

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
-#include <blink/collectives/block.hpp>
-#include <blink/collectives/detail/call_description.hpp>
-#include <blink/collectives/detail/check_buffers.hpp>
-#include <blink/collectives/detail/fingerprint.hpp>
-#include <blink/config.hpp>
-#include <blink/error.hpp>
-#include <blink/transports/tree_parts.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/detail/fingerprint.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/call/detail/call_description.hpp>
+#include <blink/running/call/detail/check_buffers.hpp>
+#include <blink/running/connections/tree_parts.hpp>
+#include <blink/schedule/block.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
-namespace blink::inline BLINK_ABI::detail {
+namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// A block for each rank, of any size, as an all-gather or a reduce-scatter takes it.
 class unequal_blocks {
@@ -88,4 +88,4 @@ class unequal_blocks {
   call_size size_;
 };
 
-}  // namespace blink::inline BLINK_ABI::detail
+}}}  // namespace blink::BLINK_ABI::detail

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
-#include <blink/collectives/block.hpp>
-#include <blink/collectives/chunking.hpp>
-#include <blink/collectives/detail/any_call.hpp>
-#include <blink/collectives/detail/collective_call.hpp>
-#include <blink/collectives/detail/no_reducer.hpp>
-#include <blink/collectives/lane.hpp>
-#include <blink/collectives/session.hpp>
-#include <blink/config.hpp>
-#include <blink/error.hpp>
-#include <blink/transports/prepared_schedule.hpp>
-#include <blink/transports/scratch.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/call/detail/any_call.hpp>
+#include <blink/running/call/detail/collective_call.hpp>
+#include <blink/running/call/detail/no_reducer.hpp>
+#include <blink/running/call/session.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/connections/scratch.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/schedule/block.hpp>
+#include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@
 #include <string_view>
 #include <vector>
 
-namespace blink::inline BLINK_ABI::detail {
+namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// What one rank sends and receives, by rank.
 struct flow_sizes {
@@ -149,4 +149,4 @@ class flow_call : public staged_call {
   std::optional<call_of<collective_call<Chunks, Me, T, no_reducer>>> moving_;
 };
 
-}  // namespace blink::inline BLINK_ABI::detail
+}}}  // namespace blink::BLINK_ABI::detail

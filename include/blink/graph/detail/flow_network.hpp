@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-namespace blink::inline BLINK_ABI::detail {
+namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// A residual network for maximum flows by blocking flows (Dinitz 1970). Built once, run many
 /// times: a run allocates nothing.
@@ -150,4 +150,4 @@ class flow_network {
   int sink_ = 0;
 };
 
-}  // namespace blink::inline BLINK_ABI::detail
+}}}  // namespace blink::BLINK_ABI::detail

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
 #include <blink/graph/detail/flow_network.hpp>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI::detail {
+namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// Flows of the same value from one source to many sinks, each by itself within the same capacities,
 /// that are mended rather than found anew as capacities change. Most changes touch few of them.
@@ -200,4 +200,4 @@ class kept_flows {
   std::vector<int> queue_;
 };
 
-}  // namespace blink::inline BLINK_ABI::detail
+}}}  // namespace blink::BLINK_ABI::detail

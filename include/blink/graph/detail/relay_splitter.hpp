@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
 #include <blink/graph/detail/flow_network.hpp>
 #include <blink/graph/detail/kept_flows.hpp>
 #include <blink/graph/detail/port_stars.hpp>
@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// A relay has more capacity out than in, and without the surplus the supplies do not reach every
 /// rank: the cuts promise more than forwarding can do.
@@ -372,4 +372,4 @@ class relay_splitter {
 };
 
 }  // namespace detail
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
 #include <blink/graph/concepts.hpp>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI::detail {
+namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// Finds cheapest ways from one vertex to all (Dijkstra 1959); of equally cheap ones those with the
 /// smaller sum of steps. Built once, run many times: a run allocates nothing.
@@ -102,4 +102,4 @@ class route_search {
   std::vector<entry> heap_;
 };
 
-}  // namespace blink::inline BLINK_ABI::detail
+}}}  // namespace blink::BLINK_ABI::detail

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
 
 #include <algorithm>
 #include <compare>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI::detail {
+namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// A directed graph whose vertices and edges carry labels; labels are numbers that mean the same in
 /// every graph that is compared.
@@ -210,4 +210,4 @@ class canonical_search {
   std::vector<std::vector<int>> automorphisms_;  ///< image of each vertex
 };
 
-}  // namespace blink::inline BLINK_ABI::detail
+}}}  // namespace blink::BLINK_ABI::detail

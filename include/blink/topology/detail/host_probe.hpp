@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
 
 #include <sched.h>
 
@@ -24,7 +24,7 @@
 
 // What Linux says about cores and memories, and how fast one core copies.
 
-namespace blink::inline BLINK_ABI::detail {
+namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 struct numa_node {
   int number = 0;
@@ -132,4 +132,4 @@ inline double copy_rate(std::size_t bytes, double seconds) {
   return static_cast<double>(bytes) / *middle * 1e-9;
 }
 
-}  // namespace blink::inline BLINK_ABI::detail
+}}}  // namespace blink::BLINK_ABI::detail

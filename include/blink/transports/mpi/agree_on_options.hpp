@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/call/world_options.hpp>
 #include <blink/transports/mpi/channel.hpp>
-#include <blink/transports/world_options.hpp>
 
 #include <array>
 #include <bit>
@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <string>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
@@ -71,4 +71,4 @@ inline void agree_on_options(mpi_channel const& channel, world_options const& op
   }
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/call_signature.hpp>
-#include <blink/config.hpp>
-#include <blink/transports/memory_source.hpp>
+#include <blink/core/config.hpp>
+#include <blink/running/call/call_signature.hpp>
+#include <blink/running/call/shown_bytes.hpp>
+#include <blink/running/connections/memory_source.hpp>
 #include <blink/transports/mpi/channel.hpp>
-#include <blink/transports/shown_bytes.hpp>
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// What ranks of an MPI communicator tell each other about the calls that they enter: one letter from each rank to each
 /// of its neighbours, with what it shows of its input.
@@ -281,4 +281,4 @@ class mpi_announcements {
   call_signature signature_;  // whose fingerprint stands in `mine_`
 };
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

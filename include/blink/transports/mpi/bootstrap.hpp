@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/transports/host/meet_on_host.hpp>
 #include <blink/transports/mpi/channel.hpp>
-#include <blink/transports/process_bootstrap.hpp>
 
 #include <cstddef>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// The processes of an MPI communicator, of which all are on one host. MPI's own errors and waits
 /// apply.
@@ -35,4 +35,4 @@ class mpi_bootstrap {
 };
 static_assert(process_bootstrap<mpi_bootstrap>);
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
-#include <blink/transports/rank_selection.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/call/rank_selection.hpp>
 
 // The C++ bindings that these libraries once had are no part of MPI any more.
 #if !defined(OMPI_SKIP_MPICXX)
@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// What an MPI library says about an error code.
 [[nodiscard]] inline std::string mpi_error_text(int code) {
@@ -215,4 +215,4 @@ class mpi_channel {
   std::string problem_;
 };
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
-#include <blink/collectives/collective_error.hpp>
-#include <blink/collectives/stall.hpp>
-#include <blink/config.hpp>
-#include <blink/transports/follow_waits.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/running/call/collective_error.hpp>
+#include <blink/running/call/follow_waits.hpp>
+#include <blink/running/walk/stall.hpp>
 #include <blink/transports/mpi/notices.hpp>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// What a rank says that gave up waiting: who is the cause, as far as can be known, and who waits for
 /// whom on the way there.
@@ -75,4 +75,4 @@ namespace blink::inline BLINK_ABI {
   return cause(culprit, "waits for " + way.text + "; " + name(culprit) + " has come last" + waited);
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

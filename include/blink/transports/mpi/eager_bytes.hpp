@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
 #include <blink/transports/mpi/channel.hpp>
 
 #include <array>
 #include <cstddef>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// Bytes of the largest message that the library carries to the next rank before anyone receives it ("eagerly"), of
 /// 1000, 2000, 4000, … 32000; 0 if none. A larger one begins with a question and an answer, which takes several times as
@@ -59,4 +59,4 @@ namespace blink::inline BLINK_ABI {
   return static_cast<std::size_t>(least);
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
-#include <blink/collectives/transport.hpp>
-#include <blink/collectives/zero_copy.hpp>
-#include <blink/config.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/connections/wire.hpp>
+#include <blink/running/walk/transport.hpp>
+#include <blink/running/walk/zero_copy.hpp>
 #include <blink/transports/mpi/channel.hpp>
 #include <blink/transports/mpi/eager_bytes.hpp>
 #include <blink/transports/mpi/notices.hpp>
 #include <blink/transports/mpi/wires.hpp>
-#include <blink/transports/prepared_schedule.hpp>
-#include <blink/transports/wire.hpp>
 
 #include <algorithm>
 #include <array>
@@ -19,7 +19,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
@@ -122,4 +122,4 @@ class mpi_link {
 };
 static_assert(zero_copy_transport<mpi_link> && !reaching_transport<mpi_link>);
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

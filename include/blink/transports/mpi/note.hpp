@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/collective_error.hpp>
-#include <blink/config.hpp>
-#include <blink/error.hpp>
-#include <blink/transports/survivor_agreement.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/call/collective_error.hpp>
+#include <blink/running/call/survivor_agreement.hpp>
 
 #include <array>
 #include <cstddef>
@@ -14,9 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
-
-namespace detail {
+namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// A message from a rank of an MPI communicator to another one beside calls: plain bytes, the same in every
 /// process.
@@ -82,6 +80,4 @@ struct mpi_note {
   }
 };
 
-}  // namespace detail
-
-}  // namespace blink::inline BLINK_ABI
+}}}  // namespace blink::BLINK_ABI::detail

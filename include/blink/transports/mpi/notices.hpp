@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
-#include <blink/collectives/call_signature.hpp>
-#include <blink/collectives/collective_error.hpp>
-#include <blink/collectives/detail/host_clock.hpp>
-#include <blink/collectives/lane.hpp>
-#include <blink/collectives/stall.hpp>
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/call/call_signature.hpp>
+#include <blink/running/call/collective_error.hpp>
+#include <blink/running/call/shown_bytes.hpp>
+#include <blink/running/walk/detail/host_clock.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/stall.hpp>
+#include <blink/transports/host/patience.hpp>
 #include <blink/transports/mpi/announcements.hpp>
 #include <blink/transports/mpi/channel.hpp>
 #include <blink/transports/mpi/note.hpp>
-#include <blink/transports/patience.hpp>
-#include <blink/transports/shown_bytes.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// What the ranks of an MPI communicator tell each other beside the data: which call they enter (`mpi_announcements`), and in
 /// notes, which may come at any time, that something failed, for whom they wait, that they leave.
@@ -332,4 +332,4 @@ class mpi_notices {
   unsigned asked_ = 0;
 };
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

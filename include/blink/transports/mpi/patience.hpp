@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/status.hpp>
-#include <blink/collectives/tree_walk.hpp>
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
+#include <blink/running/call/world_options.hpp>
+#include <blink/running/walk/status.hpp>
+#include <blink/running/walk/tree_walk.hpp>
+#include <blink/transports/host/patience.hpp>
 #include <blink/transports/mpi/notices.hpp>
-#include <blink/transports/patience.hpp>
-#include <blink/transports/world_options.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <thread>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// Waits of a rank of an MPI communicator: spin, then yield, then sleep for an eighth of the time waited so
 /// far, as no message wakes a rank up, nor moves while it sleeps; until the deadline, until a note says
@@ -76,4 +76,4 @@ class mpi_patience {
 };
 static_assert(tested_patience<mpi_patience>);
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

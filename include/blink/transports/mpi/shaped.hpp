@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/schedule.hpp>
-#include <blink/collectives/transport.hpp>
-#include <blink/config.hpp>
-#include <blink/transports/host_processes.hpp>
-#include <blink/transports/mpi.hpp>
+#include <blink/core/config.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/connections/wire_tables.hpp>
+#include <blink/running/walk/transport.hpp>
+#include <blink/schedule/pipeline.hpp>
+#include <blink/schedule/schedule.hpp>
+#include <blink/transports/host/host_processes.hpp>
+#include <blink/transports/host/shaped.hpp>
 #include <blink/transports/mpi/bootstrap.hpp>
 #include <blink/transports/mpi/channel.hpp>
-#include <blink/transports/pipeline.hpp>
-#include <blink/transports/prepared_schedule.hpp>
-#include <blink/transports/shaped.hpp>
-#include <blink/transports/wire_tables.hpp>
+#include <blink/transports/mpi/mpi_session.hpp>
 
 #include <chrono>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// Messages that arrive as late as over the physical links that a schedule names.
 using shaped_mpi_link = shaped<mpi_link>;
@@ -51,4 +51,4 @@ class mpi_times<shaped_mpi_link> {
 /// name: `shaped_mpi_session me(MPI_COMM_WORLD);` Small inputs are not shown, but follow the links.
 using shaped_mpi_session = basic_mpi_session<shaped_mpi_link>;
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
+#include <blink/core/config.hpp>
+#include <blink/running/call/survivor_agreement.hpp>
 #include <blink/transports/mpi/notices.hpp>
-#include <blink/transports/survivor_agreement.hpp>
 
 #include <chrono>
 #include <thread>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 BLINK_MODELS(survivor_words<mpi_notices>);
 
@@ -35,4 +35,4 @@ BLINK_MODELS(survivor_words<mpi_notices>);
   return agreement.group();
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

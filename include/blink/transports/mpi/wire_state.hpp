@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/lane.hpp>
-#include <blink/collectives/zero_copy.hpp>
-#include <blink/config.hpp>
-#include <blink/transports/memory_source.hpp>
+#include <blink/core/config.hpp>
+#include <blink/running/connections/memory_source.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/zero_copy.hpp>
+#include <blink/schedule/wire_place.hpp>
 #include <blink/transports/mpi/channel.hpp>
-#include <blink/transports/wire_place.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// One end of a wire of `mpi_wires`: where its messages lie, how far both ends are, and whose turn comes before its own.
 struct mpi_wire_state {
@@ -79,4 +79,4 @@ struct mpi_wire_state {
   }
 };
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

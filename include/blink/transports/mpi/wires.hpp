@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/lane.hpp>
-#include <blink/collectives/zero_copy.hpp>
-#include <blink/config.hpp>
-#include <blink/error.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/zero_copy.hpp>
 #include <blink/transports/mpi/channel.hpp>
 #include <blink/transports/mpi/notices.hpp>
 #include <blink/transports/mpi/wire_state.hpp>
-#include <blink/transports/prepared_schedule.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// The wires of one rank along one schedule as MPI messages with credits: for every slot of a wire
 /// its receiver has posted a receive before the sender may use it, so that no message that passes through slots is
@@ -332,4 +332,4 @@ class mpi_wires {
   std::vector<int> neighbours_;
 };
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

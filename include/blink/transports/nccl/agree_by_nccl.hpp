@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
-#include <blink/transports/cuda/device_allocation.hpp>
-#include <blink/transports/cuda/device_runtime.hpp>
-#include <blink/transports/cuda/device_world_options.hpp>
-#include <blink/transports/cuda/rank_placement.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/cuda/runtime/device_allocation.hpp>
+#include <blink/transports/cuda/runtime/device_runtime.hpp>
+#include <blink/transports/cuda/runtime/rank_placement.hpp>
 #include <blink/transports/nccl/nccl_calls.hpp>
 #include <blink/transports/nccl/nccl_team.hpp>
 #include <blink/transports/nccl/nccl_world_options.hpp>
@@ -19,7 +19,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// What each rank has given, by rank. All processes call it together; records go around in a ring, so that each rank
 /// has two neighbours and no more. A process that has all ranks asks nobody.
@@ -154,4 +154,4 @@ template <class Team>
   return {by_process, own};
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
-#include <blink/collectives/chunking.hpp>
-#include <blink/collectives/detail/call_description.hpp>
-#include <blink/collectives/lane.hpp>
-#include <blink/config.hpp>
-#include <blink/transports/cuda/copy_call.hpp>
-#include <blink/transports/cuda/copy_step.hpp>
-#include <blink/transports/cuda/device_runtime.hpp>
-#include <blink/transports/cuda/rank_buffers.hpp>
-#include <blink/transports/cuda/step_lanes.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/running/call/detail/call_description.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/schedule/chunking.hpp>
+#include <blink/transports/cuda/calls/rank_buffers.hpp>
+#include <blink/transports/cuda/copy/copy_call.hpp>
+#include <blink/transports/cuda/kernels/copy_step.hpp>
+#include <blink/transports/cuda/kernels/step_lanes.hpp>
+#include <blink/transports/cuda/runtime/device_runtime.hpp>
 #include <blink/transports/nccl/nccl_schedule.hpp>
 #include <blink/transports/nccl/nccl_team.hpp>
 #include <blink/transports/nccl/transfer_rounds.hpp>
@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// One call on the ranks of this process: what each round of it combines and sends (`transfer_rounds.hpp`).
 template <device_runtime Devices>
@@ -98,4 +98,4 @@ class nccl_call {
   std::vector<timed_end> ends_;
 };
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/transports/cuda/device_runtime.hpp>
+#include <blink/core/config.hpp>
+#include <blink/transports/cuda/runtime/device_runtime.hpp>
 
 #include <concepts>
 #include <cstddef>
 #include <string>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// What functions of NCCL return, of the values that matter here.
 inline constexpr int nccl_success = 0;
@@ -55,4 +55,4 @@ struct nccl_error : device_error {
   int code;  ///< what NCCL returned
 };
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

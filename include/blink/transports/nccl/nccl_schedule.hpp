@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
-#include <blink/collectives/schedule.hpp>
-#include <blink/config.hpp>
-#include <blink/transports/cuda/device_allocation.hpp>
-#include <blink/transports/cuda/device_memory.hpp>
-#include <blink/transports/cuda/device_runtime.hpp>
-#include <blink/transports/cuda/rank_placement.hpp>
-#include <blink/transports/cuda/step_lanes.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/connections/wire_tables.hpp>
+#include <blink/schedule/schedule.hpp>
+#include <blink/schedule/wire_place.hpp>
+#include <blink/transports/cuda/kernels/step_lanes.hpp>
+#include <blink/transports/cuda/runtime/device_allocation.hpp>
+#include <blink/transports/cuda/runtime/device_memory.hpp>
+#include <blink/transports/cuda/runtime/device_runtime.hpp>
+#include <blink/transports/cuda/runtime/rank_placement.hpp>
 #include <blink/transports/nccl/transfer_rounds.hpp>
-#include <blink/transports/prepared_schedule.hpp>
-#include <blink/transports/wire_place.hpp>
-#include <blink/transports/wire_tables.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// A schedule for sends and receives: at the ranks of this process, slots for what is to be combined when it has
 /// arrived, for what is only passed on, and for partial results that leave. What ends where it arrives has none.
@@ -145,4 +145,4 @@ class nccl_schedule {
   std::vector<slot_range> outboxes_, inboxes_;  // by wire
 };
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/collective_error.hpp>
-#include <blink/config.hpp>
-#include <blink/error.hpp>
-#include <blink/transports/cuda/device_handles.hpp>
-#include <blink/transports/cuda/device_runtime.hpp>
-#include <blink/transports/cuda/stream_ends.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/call/collective_error.hpp>
+#include <blink/transports/cuda/runtime/device_handles.hpp>
+#include <blink/transports/cuda/runtime/device_runtime.hpp>
+#include <blink/transports/cuda/runtime/stream_ends.hpp>
 #include <blink/transports/nccl/nccl_calls.hpp>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// One send or receive of a rank of this process.
 struct nccl_transfer {
@@ -258,4 +258,4 @@ class nccl_team {
   std::optional<collective_error> failure_;
 };
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

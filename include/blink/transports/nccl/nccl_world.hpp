@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collective.hpp>
-#include <blink/collectives/call_signature.hpp>
-#include <blink/collectives/chunking.hpp>
-#include <blink/collectives/collective_error.hpp>
-#include <blink/collectives/detail/call_description.hpp>
-#include <blink/collectives/detail/fingerprint.hpp>
-#include <blink/collectives/epilogue.hpp>
-#include <blink/collectives/schedule.hpp>
-#include <blink/config.hpp>
-#include <blink/error.hpp>
-#include <blink/transports/cuda/checked_calls.hpp>
-#include <blink/transports/cuda/copy_pieces.hpp>
-#include <blink/transports/cuda/copy_step.hpp>
-#include <blink/transports/cuda/device_order.hpp>
-#include <blink/transports/cuda/device_runtime.hpp>
-#include <blink/transports/cuda/rank_buffers.hpp>
-#include <blink/transports/cuda/running_calls.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/detail/fingerprint.hpp>
+#include <blink/core/error.hpp>
+#include <blink/reducers/epilogue.hpp>
+#include <blink/running/call/call_signature.hpp>
+#include <blink/running/call/collective_error.hpp>
+#include <blink/running/call/detail/call_description.hpp>
+#include <blink/schedule/chunking.hpp>
+#include <blink/schedule/schedule.hpp>
+#include <blink/transports/cuda/calls/checked_calls.hpp>
+#include <blink/transports/cuda/calls/device_order.hpp>
+#include <blink/transports/cuda/calls/rank_buffers.hpp>
+#include <blink/transports/cuda/calls/running_calls.hpp>
+#include <blink/transports/cuda/kernels/copy_step.hpp>
+#include <blink/transports/cuda/runtime/copy_pieces.hpp>
+#include <blink/transports/cuda/runtime/device_runtime.hpp>
 #include <blink/transports/nccl/agree_by_nccl.hpp>
 #include <blink/transports/nccl/nccl_call.hpp>
 #include <blink/transports/nccl/nccl_calls.hpp>
@@ -37,7 +37,7 @@
 #include <utility>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// Ranks that are devices of any machines that NCCL reaches, joined by its sends and receives: schedules, elements,
 /// reducers and memory are blink's, and NCCL carries the bytes. A step of a call is a small kernel where elements
@@ -307,4 +307,4 @@ class basic_nccl_world : public checked_calls<basic_nccl_world<Devices, Calls>, 
   call_signature last_call_{};
 };
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

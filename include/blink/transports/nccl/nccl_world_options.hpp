@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/config.hpp>
-#include <blink/error.hpp>
-#include <blink/transports/cuda/device_memory.hpp>
-#include <blink/transports/cuda/device_world_options.hpp>
-#include <blink/transports/pipeline.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/schedule/pipeline.hpp>
+#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/cuda/runtime/device_memory.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// How a communicator over NCCL runs its calls.
 struct nccl_world_options {
@@ -47,4 +47,4 @@ inline void validate(nccl_world_options const& options) {
           "nccl_world_options: costs of chunks are >= 0, of bytes > 0");
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

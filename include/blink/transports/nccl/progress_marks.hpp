@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/counter.hpp>
-#include <blink/config.hpp>
-#include <blink/transports/cuda/device_allocation.hpp>
-#include <blink/transports/cuda/device_memory.hpp>
-#include <blink/transports/cuda/device_runtime.hpp>
+#include <blink/core/config.hpp>
+#include <blink/running/walk/counter.hpp>
+#include <blink/transports/cuda/runtime/device_allocation.hpp>
+#include <blink/transports/cuda/runtime/device_memory.hpp>
+#include <blink/transports/cuda/runtime/device_runtime.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 /// Words by which the host sees how far streams have come, also within a graph that is replayed: a mark in a
 /// stream copies the next of some numbers to memory of the host.
@@ -67,4 +67,4 @@ class progress_marks {
   counter* words_ = nullptr;  // by position of the device, in memory of the host
 };
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

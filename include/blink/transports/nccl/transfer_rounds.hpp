@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/lane.hpp>
-#include <blink/collectives/schedule.hpp>
-#include <blink/config.hpp>
-#include <blink/transports/cuda/step_lanes.hpp>
+#include <blink/core/config.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/schedule/schedule.hpp>
+#include <blink/transports/cuda/kernels/step_lanes.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-namespace blink::inline BLINK_ABI {
+namespace blink { inline namespace BLINK_ABI {
 
 // A call in rounds: in each, every rank combines what it has, then does its sends and receives of the round as
 // one group. Chunk c of a lane that begins in round b is combined at the begin of round b + c and sent in it; so
@@ -103,4 +103,4 @@ struct timed_end {
   return result;
 }
 
-}  // namespace blink::inline BLINK_ABI
+}}  // namespace blink::BLINK_ABI

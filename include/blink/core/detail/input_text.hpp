@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// How large and how nested a machine file may be. Far above every machine that exists.
+struct input_limits {
+  std::size_t bytes = std::size_t{64} << 20;
+  int depth = 100;         ///< elements or values inside each other
+  std::size_t keys = 100;  ///< of one JSON object
+};
+
+}}  // namespace blink::BLINK_ABI
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+[[noreturn]] inline void fail_at(std::string const& file, int line, std::string const& what) {
+  throw input_error(file + ":" + std::to_string(line) + ": " + what);
+}
+
+/// Text from outside inside an error message: short, one line, quoted.
+inline std::string in_quotes(std::string_view text, std::size_t longest = 40) {
+  std::string result = "'";
+  for (char const c : text.substr(0, longest)) {
+    result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  }
+  return result + (text.size() > longest ? "...'" : "'");
+}
+
+/// A number in decimal notation ("12.5", "1e3") as an exact fraction with at most `max_decimals`
+/// decimals; nothing for any other text and for numbers of more than 18 digits.
+inline std::optional<rational> read_decimal(std::string_view text, int max_decimals) {
+  bool const negative = !text.empty() && text.front() == '-';
+  if (negative) text.remove_prefix(1);
+  std::int64_t mantissa = 0;
+  int decimals = 0;
+  bool seen_point = false;
+  bool seen_digit = false;
+  std::size_t i = 0;
+  for (; i < text.size() && text[i] != 'e' && text[i] != 'E'; ++i) {
+    if (text[i] == '.' && !seen_point) {
+      seen_point = true;
+      continue;
+    }
+    if (text[i] < '0' || text[i] > '9') return std::nullopt;
+    if (mantissa > std::numeric_limits<std::int64_t>::max() / 10 - 1) return std::nullopt;
+    mantissa = mantissa * 10 + (text[i] - '0');
+    seen_digit = true;
+    if (seen_point) ++decimals;
+  }
+  if (!seen_digit) return std::nullopt;
+  if (i < text.size()) {  // an exponent
+    auto exponent = text.substr(i + 1);
+    bool const down = !exponent.empty() && exponent.front() == '-';
+    if (down || (!exponent.empty() && exponent.front() == '+')) exponent.remove_prefix(1);
+    if (exponent.empty() || exponent.size() > 2) return std::nullopt;
+    int value = 0;
+    for (char const c : exponent) {
+      if (c < '0' || c > '9') return std::nullopt;
+      value = value * 10 + (c - '0');
+    }
+    decimals += down ? value : -value;
+  }
+  for (; decimals > 0 && mantissa % 10 == 0 && mantissa != 0; --decimals) mantissa /= 10;
+  if (mantissa == 0) return rational(0);
+  if (decimals > max_decimals) return std::nullopt;
+  std::int64_t scale = 1;
+  for (; decimals > 0; --decimals) scale *= 10;
+  for (; decimals < 0; ++decimals) {
+    if (mantissa > std::numeric_limits<std::int64_t>::max() / 10) return std::nullopt;
+    mantissa *= 10;
+  }
+  return rational(negative ? -mantissa : mantissa, scale);
+}
+
+/// The least common multiple, or nothing above `most`.
+inline std::optional<std::int64_t> common_steps(std::int64_t a, std::int64_t b, std::int64_t most) {
+  std::int64_t const factor = b / std::gcd(a, b);
+  if (a > most / factor) return std::nullopt;
+  return a * factor;
+}
+
+}}}  // namespace blink::BLINK_ABI::detail

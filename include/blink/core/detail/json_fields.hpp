@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// Reads typed fields of JSON and says where it stopped: "FILE: trees[2].root: …, expected …".
+///
+/// Throws: input_error, all of it.
+class json_fields {
+ public:
+  using json = nlohmann::json;
+  explicit json_fields(std::string file) : file_(std::move(file)) {}
+
+  /// The document in `text`.
+  ///
+  /// kind: what the text should hold, for errors, such as "a plan file"
+  /// key:  of the field that has the version of the format
+  [[nodiscard]] json document(std::string_view text, std::string const& kind, char const* key,
+                              int format) const {
+    json result;
+    try {
+      result = json::parse(text);
+    } catch (json::parse_error const& failure) {
+      auto const end =
+          text.begin() + static_cast<std::ptrdiff_t>(std::min(failure.byte, text.size()));
+      throw input_error(file_ + ":" + std::to_string(1 + std::count(text.begin(), end, '\n')) +
+                        ": malformed JSON, expected " + kind + " (\"" + key +
+                        "\": " + std::to_string(format) + ")");
+    } catch (json::exception const& failure) {
+      throw input_error(file_ + ": " + failure.what());
+    }
+    int const found = integer(field(result, "", key), key);
+    if (found != format) {
+      fail(key, "found format " + std::to_string(found) + ", expected " + std::to_string(format));
+    }
+    return result;
+  }
+
+  [[noreturn]] void fail(std::string const& where, std::string const& what) const {
+    throw input_error(file_ + ": " + where + ": " + what);
+  }
+  json const& field(json const& object, std::string const& where, char const* key) const {
+    if (!object.is_object()) fail(where, "expected an object");
+    auto const found = object.find(key);
+    if (found == object.end()) fail(where.empty() ? key : where + "." + key, "missing");
+    return *found;
+  }
+  int integer(json const& value, std::string const& where) const {
+    if (!value.is_number_integer() || value.get<double>() < -1e9 || value.get<double>() > 1e9) {
+      fail(where, "found " + shown(value) + ", expected an integer");
+    }
+    return value.get<int>();
+  }
+  /// Up to 2^63 - 1.
+  std::uint64_t size(json const& value, std::string const& where) const {
+    if (!value.is_number_unsigned() || value.get<std::uint64_t>() > INT64_MAX) {
+      fail(where, "found " + shown(value) + ", expected an integer from 0 on");
+    }
+    return value.get<std::uint64_t>();
+  }
+  double number(json const& value, std::string const& where) const {
+    if (!value.is_number()) fail(where, "found " + shown(value) + ", expected a number");
+    return value.get<double>();
+  }
+  std::string text(json const& value, std::string const& where) const {
+    if (!value.is_string()) fail(where, "found " + shown(value) + ", expected text");
+    return value.get<std::string>();
+  }
+  json const& array(json const& value, std::string const& where) const {
+    if (!value.is_array()) fail(where, "found " + shown(value) + ", expected a list");
+    return value;
+  }
+  std::vector<int> integers(json const& value, std::string const& where) const {
+    std::vector<int> result;
+    for (auto const& entry : array(value, where)) {
+      result.push_back(integer(entry, where + at(result.size())));
+    }
+    return result;
+  }
+  /// The name of a collective.
+  collective kind(json const& value, std::string const& where) const {
+    auto const name = text(value, where);
+    auto const known = std::find(collective_names.begin(), collective_names.end(), name);
+    if (known == collective_names.end()) {
+      std::string all;
+      for (auto const each : collective_names) {
+        all += (all.empty() ? "" : ", ") + std::string(each);
+      }
+      fail(where, "found \"" + name.substr(0, 40) + "\", expected one of " + all);
+    }
+    return static_cast<collective>(known - collective_names.begin());
+  }
+  static std::string at(std::size_t i) { return "[" + std::to_string(i) + "]"; }
+
+ protected:
+  static std::string shown(json const& value) {
+    if (value.is_array()) return "a list";  // not printed: it may be nested without end
+    if (value.is_object()) return "an object";
+    auto text = value.dump(-1, ' ', true, json::error_handler_t::replace);
+    constexpr std::size_t longest = 40;
+    if (text.size() > longest) text = text.substr(0, longest) + "...";
+    return text;
+  }
+
+ private:
+  std::string file_;
+};
+
+}}}  // namespace blink::BLINK_ABI::detail

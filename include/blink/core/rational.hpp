@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+
+#include <charconv>
+#include <compare>
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// An exact fraction of two 64-bit integers, in lowest terms, with a positive denominator.
+///
+/// Weights, rates and bounds are fractions: 24/7 is not 3.4286. Every operation is exact; one whose
+/// result does not fit throws `overflow_error` instead of wrapping (the reason why
+/// `boost::rational<std::int64_t>` does not serve). Intermediate values have 128 bits.
+class rational {
+ public:
+  constexpr rational() = default;
+
+  template <std::integral I>
+  constexpr rational(I value) : numerator_(static_cast<std::int64_t>(value)) {  // NOLINT: a number
+    if (!std::in_range<std::int64_t>(value)) throw overflow_error("rational: value over 64 bits");
+  }
+
+  /// Pre: denominator != 0.
+  constexpr rational(std::int64_t numerator, std::int64_t denominator)
+      : rational(reduced(numerator, denominator)) {}
+
+  [[nodiscard]] constexpr std::int64_t numerator() const { return numerator_; }
+  [[nodiscard]] constexpr std::int64_t denominator() const { return denominator_; }
+  [[nodiscard]] constexpr double to_double() const {
+    return static_cast<double>(numerator_) / static_cast<double>(denominator_);
+  }
+  /// "24/7", or "6" for an integer.
+  [[nodiscard]] std::string to_text() const {
+    return denominator_ == 1 ? std::to_string(numerator_)
+                             : std::to_string(numerator_) + "/" + std::to_string(denominator_);
+  }
+
+  /// Reads what `to_text` writes, and plain decimals such as "12.5"; nothing for any other text.
+  [[nodiscard]] static std::optional<rational> from_text(std::string_view text);
+
+  friend constexpr rational operator+(rational const& a, rational const& b) {
+    return reduced(wide{a.numerator_} * b.denominator_ + wide{b.numerator_} * a.denominator_,
+                   wide{a.denominator_} * b.denominator_);
+  }
+  friend constexpr rational operator-(rational const& a) { return rational{} - a; }
+  friend constexpr rational operator-(rational const& a, rational const& b) {
+    return reduced(wide{a.numerator_} * b.denominator_ - wide{b.numerator_} * a.denominator_,
+                   wide{a.denominator_} * b.denominator_);
+  }
+  friend constexpr rational operator*(rational const& a, rational const& b) {
+    return reduced(wide{a.numerator_} * b.numerator_, wide{a.denominator_} * b.denominator_);
+  }
+  /// Pre: b != 0.
+  friend constexpr rational operator/(rational const& a, rational const& b) {
+    return reduced(wide{a.numerator_} * b.denominator_, wide{a.denominator_} * b.numerator_);
+  }
+  constexpr rational& operator+=(rational const& b) { return *this = *this + b; }
+  constexpr rational& operator-=(rational const& b) { return *this = *this - b; }
+  constexpr rational& operator*=(rational const& b) { return *this = *this * b; }
+  constexpr rational& operator/=(rational const& b) { return *this = *this / b; }
+
+  friend constexpr bool operator==(rational const&, rational const&) = default;
+  friend constexpr std::strong_ordering operator<=>(rational const& a, rational const& b) {
+    return wide{a.numerator_} * b.denominator_ <=> wide{b.numerator_} * a.denominator_;
+  }
+
+ private:
+  __extension__ typedef __int128 wide;
+
+  static constexpr rational reduced(wide numerator, wide denominator) {
+    expects(denominator != 0, "rational: the denominator is zero");
+    if (denominator < 0) {
+      numerator = -numerator;
+      denominator = -denominator;
+    }
+    wide divisor = denominator;
+    for (wide rest = numerator < 0 ? -numerator : numerator; rest != 0;) {
+      wide const next = divisor % rest;
+      divisor = rest;
+      rest = next;
+    }
+    numerator /= divisor;
+    denominator /= divisor;
+    constexpr wide largest = INT64_MAX;
+    if (numerator > largest || numerator < -largest || denominator > largest) {
+      throw overflow_error("rational: result over 64 bits");
+    }
+    rational result;
+    result.numerator_ = static_cast<std::int64_t>(numerator);
+    result.denominator_ = static_cast<std::int64_t>(denominator);
+    return result;
+  }
+
+  std::int64_t numerator_ = 0;
+  std::int64_t denominator_ = 1;
+};
+
+inline std::optional<rational> rational::from_text(std::string_view text) {
+  auto const integer = [](std::string_view digits) -> std::optional<std::int64_t> {
+    std::int64_t value = 0;
+    auto const [end, failure] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (failure != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
+    return value;
+  };
+  auto const all_digits = [](std::string_view digits) {
+    return digits.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  try {
+    if (auto const slash = text.find('/'); slash != std::string_view::npos) {
+      auto const below = text.substr(slash + 1);
+      auto const top = integer(text.substr(0, slash));
+      auto const bottom = integer(below);
+      if (!top || !bottom || !all_digits(below) || *bottom == 0) return std::nullopt;
+      return rational(*top, *bottom);
+    }
+    if (auto const point = text.find('.'); point != std::string_view::npos) {
+      auto const whole = text.substr(0, point);
+      auto const decimals = text.substr(point + 1);
+      if (decimals.empty() || decimals.size() > 15 || !all_digits(decimals)) return std::nullopt;
+      auto const front = integer(whole);
+      auto const behind = integer(decimals);
+      if (!front || !behind) return std::nullopt;
+      std::int64_t scale = 1;
+      for (std::size_t i = 0; i < decimals.size(); ++i) scale *= 10;
+      rational const fraction(*behind, scale);
+      return whole.front() == '-' ? rational(*front) - fraction : rational(*front) + fraction;
+    }
+    if (auto const value = integer(text)) return rational(*value);
+  } catch (overflow_error const&) {  // a number that does not fit is not a number we can read
+  }
+  return std::nullopt;
+}
+
+}}  // namespace blink::BLINK_ABI

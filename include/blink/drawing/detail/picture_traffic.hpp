@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/planning/plan/forest.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// One tree on one connection.
+struct strand {
+  std::size_t tree = 0;
+  bool is_forth = false;      ///< does it carry data from the lower to the higher position?
+  bool is_back = false;       ///< and the other way?
+  bool only_reduces = false;  ///< drawn dashed
+};
+
+/// What joins two nodes, both directions together.
+struct connection {
+  rational capacity_forth, capacity_back;  ///< in units; from the lower to the higher position
+  rational load_forth, load_back;
+  link_kind kind = link_kind::unknown;  ///< of one of its links
+  std::vector<strand> strands;
+};
+
+struct picture_traffic {
+  topology shown;                                     ///< the part of the machine that is drawn
+  std::map<std::pair<int, int>, connection> between;  ///< by positions in `shown`, lower first
+};
+
+/// Leaves out the links that the plan was not made on, and relays that it does not use.
+[[nodiscard]] inline topology shown_part(topology const& machine, plan const& what,
+                                         bool with_unused_relays) {
+  std::set<int> used;
+  for (auto const& t : what.trees) {
+    for (auto const* phase : {&t.reduce, &t.broadcast}) {
+      for (auto const& edge : *phase) used.insert(edge.path.begin(), edge.path.end());
+    }
+  }
+  topology shown = machine;
+  shown.nodes.clear();
+  shown.links.clear();
+  std::vector<int> position(machine.nodes.size(), -1);
+  for (std::size_t i = 0; i < machine.nodes.size(); ++i) {
+    auto const& here = machine.nodes[i];
+    bool const is_shown = here.kind == node_kind::rank || with_unused_relays ||
+                          what.trees.empty() || used.contains(here.id);
+    if (!is_shown) continue;
+    position[i] = static_cast<int>(shown.nodes.size());
+    shown.nodes.push_back(here);
+  }
+  for (auto link : machine.links) {
+    link.tail = position[static_cast<std::size_t>(link.tail)];
+    link.head = position[static_cast<std::size_t>(link.head)];
+    if (link.tail < 0 || link.head < 0) continue;
+    if (!what.links.empty() && what.links != to_text(link.kind)) continue;
+    shown.links.push_back(link);
+  }
+  return shown;
+}
+
+/// Which trees use which connection, and how much they carry there.
+///
+/// Throws: precondition_error if a path visits a node that the machine lacks.
+[[nodiscard]] inline picture_traffic traffic_of(topology const& machine, plan const& what,
+                                                bool with_unused_relays) {
+  picture_traffic result{shown_part(machine, what, with_unused_relays), {}};
+  for (auto const& link : result.shown.links) {
+    auto& here = result.between[std::minmax(link.tail, link.head)];
+    auto const capacity = result.shown.in_units(link.capacity);
+    here.kind = link.kind;
+    (link.tail < link.head ? here.capacity_forth : here.capacity_back) += capacity;
+  }
+  for (std::size_t i = 0; i < what.trees.size(); ++i) {
+    auto const& t = what.trees[i];
+    for (auto const* phase : {&t.reduce, &t.broadcast}) {
+      bool const is_reduce = phase == &t.reduce;
+      for (auto const& edge : *phase) {
+        for (std::size_t hop = 0; hop + 1 < edge.path.size(); ++hop) {
+          int const tail = result.shown.position_of(edge.path[hop]);
+          int const head = result.shown.position_of(edge.path[hop + 1]);
+          expects(tail >= 0 && head >= 0, "draw_svg: the plan names a node that the machine lacks");
+          bool const is_forth = tail < head;
+          auto& here = result.between[std::minmax(tail, head)];
+          (is_forth ? here.load_forth : here.load_back) += t.weight;
+          auto mine = std::find_if(here.strands.begin(), here.strands.end(),
+                                   [&](strand const& other) { return other.tree == i; });
+          if (mine == here.strands.end()) {
+            mine = here.strands.insert(mine, {i, false, false, true});
+          }
+          (is_forth ? mine->is_forth : mine->is_back) = true;
+          mine->only_reduces = mine->only_reduces && is_reduce;
+        }
+      }
+    }
+  }
+  return result;
+}
+
+}}}  // namespace blink::BLINK_ABI::detail

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/interop/detail/check_program_structure.hpp>
+#include <blink/interop/detail/program_fault.hpp>
+#include <blink/interop/detail/program_run.hpp>
+#include <blink/interop/step_program.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// How a step program is tried.
+struct program_check_options {
+  int slots = 0;       ///< chunks on the way between two blocks; 0: as the protocol has it
+  int iterations = 3;  ///< times that every block repeats its steps
+};
+
+/// Chunks that fit into the queue between two blocks, when messages are large: of the 8 slots of a
+/// connection, Simple takes 4 for each chunk, LL and LL128 one.
+[[nodiscard]] inline int queue_slots(step_program const& program) {
+  return program.protocol == "Simple" ? 2 : 8;
+}
+
+/// What `check_program` found: the first fault, in words and by place, and what else is worth saying.
+struct program_report {
+  std::optional<std::string> fault;  ///< nothing if the program is sound
+  program_place at;                  ///< where the fault is
+  std::vector<std::string> notes;    ///< no faults
+  std::optional<int> root;           ///< rank, for collectives that have one
+  explicit operator bool() const { return !fault.has_value(); }
+};
+
+namespace detail {
+
+/// One run in one of the two call shapes. Returns a note, if there is one.
+/// Throws: program_fault.
+[[nodiscard]] inline std::optional<std::string> try_program(step_program const& program,
+                                                            bool in_place, int root,
+                                                            queue_room const& room,
+                                                            int iterations) {
+  auto const shape = std::string(in_place ? " (in place)" : " (out of place)");
+  try {
+    program_run run(program, in_place, root, room, iterations);
+    run.run();
+    run.check_results();
+    auto const changed = run.rank_with_changed_input();
+    if (in_place || !changed) return std::nullopt;
+    return "out of place, the input of rank " + std::to_string(*changed) + " is overwritten";
+  } catch (program_fault const& fault) {
+    if (!fault.is_stuck || room.counts_steps) throw program_fault(fault, shape);
+    auto whole = room;
+    whole.counts_steps = true;
+    (void)try_program(program, in_place, root, whole, iterations);
+    return "hangs when messages are so large that each chunk takes a slot by itself: " +
+           std::string(fault.what()) + shape;
+  }
+}
+
+}  // namespace detail
+
+/// Checks a step program, from whomever it is, from the definitions of the collective and of the
+/// steps. Shares no code with what makes programs.
+///
+/// Checked: blocks, peers, channels, offsets and dependencies exist; each block that sends has one
+/// that receives, as often and as many chunks. Then a run with symbols, in place and out of place as
+/// the program claims to serve: nobody waits for ever; nothing is read before it is written; any two
+/// accesses to one chunk, one of them a write, have an order, so that no timing changes the result;
+/// no contribution is added twice; every output chunk ends with what the collective wants. A
+/// collective that is not known is run without the last. A program that only gets stuck when each chunk
+/// of a step takes a slot is sound, with a note: files for short messages rely on it.
+/// The root of a broadcast or reduce that does not name it is the rank that receives or sends nothing.
+///
+/// Time:   O(chunks moved * blocks that exchange data) with B blocks; space O(awaited steps * B).
+/// Throws: nothing but precondition_error for options that make no sense.
+[[nodiscard]] inline program_report check_program(step_program const& program,
+                                                  program_check_options const& options = {}) {
+  expects(options.slots >= 0 && options.iterations > 0, "check_program: slots and iterations");
+  program_report report;
+  try {
+    detail::program_structure(program).check();
+    int root = -1;
+    if (program.collective && has_root(*program.collective)) {
+      root = detail::root_of(program);
+      report.root = root;
+    }
+    int const slots = options.slots > 0 ? options.slots : queue_slots(program);
+    bool const neither = !program.runs_in_place && !program.runs_out_of_place;
+    if (neither) report.notes.emplace_back("never chosen: neither in place nor out of place");
+    for (bool const in_place : {true, false}) {
+      if (!(in_place ? program.runs_in_place : program.runs_out_of_place || neither)) continue;
+      auto const note = detail::try_program(program, in_place, root, {slots}, options.iterations);
+      if (note) report.notes.push_back(*note);
+    }
+  } catch (detail::program_fault const& fault) {
+    report.fault = fault.what();
+    report.at = fault.at;
+  }
+  return report;
+}
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/interop/step_program.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+// What the chunks of a step program hold, in symbols: which rank's which input chunks are summed up.
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// One rank's input chunk.
+struct chunk_origin {
+  int rank = 0;
+  int chunk = 0;  ///< of the input buffer
+  friend auto operator<=>(chunk_origin const&, chunk_origin const&) = default;
+};
+
+/// A sum of input chunks, each once, in order. Shared, never changed; none: nothing was written yet.
+using chunk_value = std::shared_ptr<std::vector<chunk_origin> const>;
+
+[[nodiscard]] inline chunk_value value_of(std::vector<chunk_origin> origins) {
+  return std::make_shared<std::vector<chunk_origin> const>(std::move(origins));
+}
+
+/// A step's event on a chunk: the `position`-th chunk that a block has handled.
+struct chunk_access {
+  int block = -1;  ///< of all blocks of all ranks; -1: before the program
+  std::uint32_t position = 0;
+  int step = -1;
+};
+
+/// One chunk of memory.
+struct chunk_cell {
+  chunk_value value;
+  chunk_access written;
+  std::vector<chunk_access> read;  ///< since then, the last of each block
+};
+
+/// One rank's buffers. In place, input and output share cells.
+class rank_memory {
+ public:
+  rank_memory(step_program const& program, int rank, bool in_place, int root) {
+    auto const& here = program.ranks[static_cast<std::size_t>(rank)];
+    int const ranks = static_cast<int>(program.ranks.size());
+    counts_ = program.collective
+                  ? chunks_of(*program.collective, program.chunk_count, ranks, rank == root)
+                  : chunk_counts{here.input_chunks, here.output_chunks};
+    output_start_ = counts_.input;
+    if (in_place && program.collective) overlap(*program.collective, rank, root);
+    scratch_start_ = std::max(input_start_ + counts_.input, output_start_ + counts_.output);
+    cells_.resize(static_cast<std::size_t>(scratch_start_) +
+                  static_cast<std::size_t>(here.scratch_chunks));
+    for (int c = 0; c < counts_.input; ++c) {
+      cell({step_buffer::input, c}).value = value_of({{rank, c}});
+    }
+  }
+
+  [[nodiscard]] chunk_counts counts() const { return counts_; }
+  [[nodiscard]] chunk_cell& cell(chunk_place const& place) { return cells_[index(place)]; }
+  [[nodiscard]] std::size_t index(chunk_place const& place) const {
+    int const start = place.buffer == step_buffer::input    ? input_start_
+                      : place.buffer == step_buffer::output ? output_start_
+                                                            : scratch_start_;
+    return static_cast<std::size_t>(start + place.chunk);
+  }
+
+ private:
+  /// The small buffer is the rank's part of the large one.
+  void overlap(collective kind, int rank, int root) {
+    switch (kind) {
+      case collective::all_gather:
+        output_start_ = 0;
+        input_start_ = rank * counts_.input;
+        break;
+      case collective::reduce_scatter:
+        output_start_ = rank * counts_.output;
+        break;
+      case collective::gather:
+        if (rank != root) break;
+        output_start_ = 0;
+        input_start_ = rank * counts_.input;
+        break;
+      case collective::scatter:
+        if (rank == root) output_start_ = rank * counts_.output;
+        break;
+      default:
+        output_start_ = 0;
+    }
+  }
+
+  chunk_counts counts_;
+  int input_start_ = 0;
+  int output_start_ = 0;
+  int scratch_start_ = 0;
+  std::vector<chunk_cell> cells_;
+};
+
+/// What an output chunk must hold in the end; nothing where it does not matter.
+[[nodiscard]] inline std::optional<std::vector<chunk_origin>> wanted_value(
+    collective kind, int rank, int chunk, int rank_count, int chunk_count, int root) {
+  auto const sum = [&](int of_chunk) {
+    std::vector<chunk_origin> result;
+    for (int from = 0; from < rank_count; ++from) result.push_back({from, of_chunk});
+    return result;
+  };
+  int const part = chunk_count / rank_count;
+  using origins = std::vector<chunk_origin>;
+  switch (kind) {
+    case collective::all_reduce:
+      return sum(chunk);
+    case collective::reduce:
+      return rank == root ? std::optional(sum(chunk)) : std::nullopt;
+    case collective::broadcast:
+      return origins{{root, chunk}};
+    case collective::all_gather:
+      return origins{{chunk / part, chunk % part}};
+    case collective::reduce_scatter:
+      return sum(rank * part + chunk);
+    case collective::all_to_all:
+      return origins{{chunk / part, rank * part + chunk % part}};
+    case collective::gather:
+      return origins{{chunk / chunk_count, chunk % chunk_count}};
+    case collective::scatter:
+      return origins{{root, rank * chunk_count + chunk}};
+    default:
+      return std::nullopt;
+  }
+}
+
+}}}  // namespace blink::BLINK_ABI::detail

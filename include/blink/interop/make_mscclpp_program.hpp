@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/interop/detail/mscclpp_blocks.hpp>
+#include <blink/interop/detail/mscclpp_jobs.hpp>
+#include <blink/interop/detail/program_writer.hpp>
+#include <blink/interop/make_step_program.hpp>
+#include <blink/interop/mscclpp_program.hpp>
+#include <blink/planning/cost/detail/chunk_shares.hpp>
+#include <blink/planning/plan/forest.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// How a plan becomes an execution plan.
+struct mscclpp_options {
+  bool in_place = true;   ///< for which calls; all_to_all is out of place always
+  int instances = 1;      ///< copies, each with thread blocks and a slice of the buffer of its own
+  int most_chunks = 512;  ///< that one instance cuts the buffer into; weights are rounded to it
+  int unit_bytes = 1 << 18;  ///< that a thread block passes on at a time; a multiple of 16
+  mscclpp_limits limits = {};
+};
+
+/// An execution plan and what it cost to make one.
+struct mscclpp_result {
+  mscclpp_program program;
+  rational rate;        ///< with whole chunks: bytes of the whole buffer in time one, by the links
+  rational loss;        ///< share of the plan's rate that rounding costs, 0 if it is exact
+  int most_blocks = 0;  ///< of a rank
+  int most_operations = 0;  ///< of a block
+};
+
+/// A plan as an execution plan of MSCCL++: at each rank a thread block for each tree and direction, which
+/// waits for a unit of the tree's chunks, adds it up where trees reduce, puts it to the next ranks, and
+/// signals. Partial sums go to scratch memory of their own, so nobody waits for room. Leaves only wait;
+/// the leaves of several trees share a block. Where more blocks come out than fit, those of trees with
+/// equally many chunks take turns in one.
+///
+/// Ranks in one box reach each other's memory, others go through ports.
+/// Throws: planning_error with the numbers, for what does not fit: limits, gather and scatter (the format
+///         wants chunks in every buffer), and what step programs cannot say either.
+[[nodiscard]] inline mscclpp_result make_mscclpp_program(topology const& machine, plan const& plan,
+                                                         mscclpp_options const& options = {}) {
+  expects(options.instances > 0 && options.most_chunks > 0,
+          "make_mscclpp_program: instances and chunks must be positive");
+  expects(options.unit_bytes > 0 && options.unit_bytes % 16 == 0,
+          "make_mscclpp_program: units must be multiples of 16 bytes");
+  detail::require_writable(machine, plan);
+  if (plan.collective == collective::gather || plan.collective == collective::scatter) {
+    throw planning_error("MSCCL++ has no " + std::string(to_text(plan.collective)) +
+                         ": every rank's input and output must have chunks");
+  }
+  int const ranks = static_cast<int>(plan.ranks.size());
+  detail::chunk_rounding const rounding(machine, plan);
+  bool const cut_by_ranks = has_equal_roots(plan.collective) || is_flow(plan.collective);
+  auto const shares = rounding(std::max(1, options.most_chunks / (cut_by_ranks ? ranks : 1)));
+  auto const part = shares.of_part * options.instances;
+  if (part * ranks > std::numeric_limits<int>::max()) {
+    throw planning_error(std::to_string(options.instances) + " instances are too many");
+  }
+  mscclpp_result result;
+  result.rate = shares.rate;
+  if (shares.rate < plan.rate) result.loss = rational(1) - shares.rate / plan.rate;
+  auto& program = result.program;
+  program.name = "blink " + std::string(to_text(plan.collective)) + " " + plan.planner;
+  program.collective = plan.collective;
+  program.in_place = options.in_place && plan.collective != collective::all_to_all;
+  program.unit_bytes = options.unit_bytes;
+  program.ranks.resize(static_cast<std::size_t>(ranks));
+
+  std::vector<int> boxes;
+  for (int const id : plan.ranks) {
+    boxes.push_back(machine.nodes[static_cast<std::size_t>(machine.position_of(id))].box);
+  }
+  auto const over_network = [&](int a, int b) {
+    auto const box = boxes[static_cast<std::size_t>(a)];
+    return box < 0 || box != boxes[static_cast<std::size_t>(b)];
+  };
+  detail::program_layout const layout(plan, static_cast<int>(part));
+  detail::mscclpp_jobs jobs(program, over_network,
+                            static_cast<std::size_t>(options.limits.channels));
+  for (int instance = 0; instance < options.instances; ++instance) {
+    for (auto const& each : rounding.parts()) {
+      int chunk = instance * static_cast<int>(shares.of_part);
+      for (auto const t : each.trees) {
+        auto const count = static_cast<int>(shares.count[t]);
+        if (count > 0) jobs.add(layout.place(each, plan.trees[t], chunk, count));
+        chunk += count;
+      }
+    }
+  }
+  std::optional<int> root;
+  if (plan.collective == collective::broadcast) root = layout.rank_of(plan.trees.front().root);
+  for (int r = 0; r < ranks; ++r) {
+    auto& rank = program.ranks[static_cast<std::size_t>(r)];
+    auto const chunks = static_cast<int>(cut_by_ranks ? part * ranks : part);
+    auto const sizes = chunks_of(plan.collective, chunks, ranks, false);
+    rank.input_chunks = sizes.input;
+    rank.output_chunks = sizes.output;
+    auto const stays = layout.stays(r, root);
+    std::optional<mscclpp_operation> copy;
+    if (stays && !program.in_place) {
+      copy = mscclpp_operation{mscclpp_kind::copy};
+      copy->sources = {{-1, step_buffer::input, stays->first}};
+      copy->destinations = {{-1, step_buffer::output, stays->second}};
+      copy->count = static_cast<int>(part);
+    }
+    detail::write_mscclpp_blocks(rank, jobs.by_rank()[static_cast<std::size_t>(r)], copy,
+                                 "rank " + std::to_string(r), options.limits);
+    result.most_blocks = std::max(result.most_blocks, static_cast<int>(rank.blocks.size()));
+    for (auto const& block : rank.blocks) {
+      result.most_operations = std::max(result.most_operations, detail::operation_count(block));
+    }
+  }
+  return result;
+}
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/interop/detail/program_writer.hpp>
+#include <blink/interop/step_program.hpp>
+#include <blink/planning/cost/detail/chunk_shares.hpp>
+#include <blink/planning/plan/forest.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// What the runtimes of step programs hold.
+struct step_program_limits {
+  int channels = 32;
+  int blocks = 108;             ///< of a rank: one for each multiprocessor of an A100
+  int blocks_per_channel = 32;  ///< of a rank, in one direction
+  int steps = 256;              ///< of a block
+  int chunks_per_step = 71;
+  int chunks = 32767;   ///< of the buffer
+  int elements = 4096;  ///< of the file, for one rank: algo, gpu, blocks, steps
+};
+
+/// How a plan becomes a step program.
+struct step_program_options {
+  int instances =
+      1;  ///< copies of the program, each on channels and a slice of the buffer of its own
+  int most_chunks = 512;  ///< that one instance cuts the buffer into; weights are rounded to it
+  step_program_limits limits = {};
+};
+
+/// A step program and what it cost to make one.
+struct step_program_result {
+  step_program program;
+  rational rate;        ///< with whole chunks: bytes of the whole buffer in time one, by the links
+  rational loss;        ///< share of the plan's rate that rounding costs, 0 if it is exact
+  int most_blocks = 0;  ///< of a rank
+  int most_steps = 0;   ///< of a block
+};
+
+namespace detail {
+
+/// Where each tree's chunks are, by what the collective means.
+class program_layout {
+ public:
+  program_layout(plan const& plan, int chunks_of_part) : plan_(&plan), part_(chunks_of_part) {
+    for (std::size_t i = 0; i < plan.ranks.size(); ++i) {
+      rank_[plan.ranks[i]] = static_cast<int>(i);
+    }
+  }
+
+  [[nodiscard]] int rank_of(int node) const {
+    auto const found = rank_.find(node);
+    if (found == rank_.end()) {
+      throw planning_error("node " + std::to_string(node) +
+                           " is an end of a tree edge and no rank of the plan: step programs know "
+                           "neither switches that copy or reduce nor relays");
+    }
+    return found->second;
+  }
+
+  /// `chunk` to `chunk + count` of the part.
+  [[nodiscard]] carried_tree place(chunk_part const& part, tree const& t, int chunk,
+                                   int count) const {
+    carried_tree result{rank_of(t.root), count, {}, {}};
+    for (auto const& e : t.reduce) result.up.emplace_back(rank_of(e.from), rank_of(e.to));
+    for (auto const& e : t.broadcast) result.down.emplace_back(rank_of(e.from), rank_of(e.to));
+    int const ranks = static_cast<int>(plan_->ranks.size());
+    auto const input = [](int at) { return chunk_place{step_buffer::input, at}; };
+    auto const output = [](int at) { return chunk_place{step_buffer::output, at}; };
+    int const root = result.root;
+    int const to = part.to < 0 ? -1 : rank_of(part.to);
+    for (int rank = 0; rank < ranks; ++rank) {
+      switch (plan_->collective) {
+        case collective::all_reduce:
+          result.own[rank] = input(chunk);
+          result.store[rank] = output(chunk);
+          break;
+        case collective::broadcast:
+          result.store[rank] = output(chunk);
+          break;
+        case collective::reduce:
+          result.own[rank] = input(chunk);
+          break;
+        case collective::all_gather:
+          result.store[rank] = output(root * part_ + chunk);
+          break;
+        case collective::reduce_scatter:
+          result.own[rank] = input(root * part_ + chunk);
+          break;
+        default:
+          break;
+      }
+    }
+    switch (plan_->collective) {
+      case collective::broadcast:
+      case collective::all_gather:
+        result.own[root] = input(chunk);
+        break;
+      case collective::reduce:
+      case collective::reduce_scatter:
+        result.store[root] = output(chunk);
+        break;
+      case collective::gather:
+        result.own[root] = input(chunk);
+        result.store[to] = output(root * part_ + chunk);
+        break;
+      case collective::scatter:
+        result.own[root] = input(to * part_ + chunk);
+        result.store[to] = output(chunk);
+        break;
+      case collective::all_to_all:
+        result.own[root] = input(to * part_ + chunk);
+        result.store[to] = output(root * part_ + chunk);
+        break;
+      default:
+        break;
+    }
+    return result;
+  }
+
+  /// What stays on its rank: input to output chunk.
+  [[nodiscard]] std::optional<std::pair<int, int>> stays(int rank, std::optional<int> root) const {
+    switch (plan_->collective) {
+      case collective::all_gather:
+        return std::pair(0, rank * part_);
+      case collective::all_to_all:
+        return std::pair(rank * part_, rank * part_);
+      case collective::broadcast:
+        return rank == root ? std::optional(std::pair(0, 0)) : std::nullopt;
+      case collective::gather:
+        return rank == root ? std::optional(std::pair(0, rank * part_)) : std::nullopt;
+      case collective::scatter:
+        return rank == root ? std::optional(std::pair(rank * part_, 0)) : std::nullopt;
+      default:
+        return std::nullopt;
+    }
+  }
+
+ private:
+  plan const* plan_;
+  int part_;
+  std::map<int, int> rank_;  // by node id
+};
+
+/// Throws planning_error, with the numbers, for what step programs cannot say.
+inline void require_writable(topology const& machine, plan const& plan) {
+  if (plan.ranks.size() < 2 || plan.trees.empty()) {
+    throw planning_error("a step program needs two ranks and a tree, the plan has " +
+                         std::to_string(plan.ranks.size()) + " and " +
+                         std::to_string(plan.trees.size()));
+  }
+  if (plan.collective == collective::barrier || plan.collective == collective::permute ||
+      plan.collective == collective::send_to_next) {
+    throw planning_error("step programs have no " + std::string(to_text(plan.collective)));
+  }
+  if (!plan.shares.empty()) {
+    throw planning_error("the plan has unequal shares, and step programs cut the buffer equally");
+  }
+  for (auto const& t : plan.trees) {
+    for (auto const* phase : {&t.reduce, &t.broadcast}) {
+      for (auto const& e : *phase) {
+        for (std::size_t i = 1; i + 1 < e.path.size(); ++i) {
+          int const at = machine.position_of(e.path[i]);
+          if (at >= 0 && machine.nodes[static_cast<std::size_t>(at)].kind == node_kind::rank) {
+            throw planning_error("the way from rank " + std::to_string(e.from) + " to rank " +
+                                 std::to_string(e.to) + " leads through rank " +
+                                 std::to_string(e.path[i]) +
+                                 ", and step programs forward on ranks that take part only");
+          }
+        }
+      }
+    }
+  }
+}
+
+inline void require_limits(step_program const& program, step_program_limits const& limits) {
+  auto const require = [](std::int64_t found, int most, std::string const& what) {
+    if (found > most) {
+      throw planning_error(what + " " + std::to_string(found) + ", at most " +
+                           std::to_string(most) + " fit into the runtime");
+    }
+  };
+  require(program.channel_count, limits.channels, "channels:");
+  require(program.chunk_count, limits.chunks, "chunks of the buffer:");
+  for (std::size_t r = 0; r < program.ranks.size(); ++r) {
+    auto const& rank = program.ranks[r];
+    auto const name = "rank " + std::to_string(r);
+    require(std::ssize(rank.blocks), limits.blocks, name + " needs thread blocks:");
+    require(rank.scratch_chunks, limits.chunks, name + " needs chunks of scratch memory:");
+    require(std::max(rank.input_chunks, rank.output_chunks), limits.chunks,
+            name + " needs chunks of buffer:");
+    std::int64_t elements = 2 + std::ssize(rank.blocks);
+    for (std::size_t b = 0; b < rank.blocks.size(); ++b) {
+      elements += std::ssize(rank.blocks[b].steps);
+      require(std::ssize(rank.blocks[b].steps), limits.steps,
+              name + ", block " + std::to_string(b) + " needs steps:");
+    }
+    require(elements, limits.elements, name + " needs XML elements:");
+  }
+}
+
+}  // namespace detail
+
+/// A plan as a step program: trees that share an edge share its two thread blocks and send their
+/// chunks one after the other, so that the number of blocks follows the number of neighbours, not of
+/// trees.
+///
+/// Works in place and out of place alike (all_to_all: out of place). Own contributions are read from the
+/// input, results and partial sums go to the output, or to scratch where the collective gives a rank no
+/// output. Where more blocks come out than fit, connections that forward nothing to each other are paired
+/// too. The result is one that `check_program` accepts, with a single slot in each queue.
+///
+/// machine: where the plan's links are (the plan must have passed `check_plan`); for the rate with whole chunks.
+/// Time:    O(steps log steps), plus most_chunks * links of trees where weights must be rounded.
+/// Throws:  planning_error with the numbers, for what does not fit: limits, collectives that step
+///          programs do not have, unequal shares, relays and switches as tree nodes.
+[[nodiscard]] inline step_program_result make_step_program(
+    topology const& machine, plan const& plan, step_program_options const& options = {}) {
+  expects(options.instances > 0 && options.most_chunks > 0,
+          "make_step_program: instances and chunks must be positive");
+  detail::require_writable(machine, plan);
+  int const ranks = static_cast<int>(plan.ranks.size());
+  detail::chunk_rounding const rounding(machine, plan);
+  bool const cut_by_ranks = has_equal_roots(plan.collective) || is_flow(plan.collective);
+  auto const most = std::max(1, options.most_chunks / (cut_by_ranks ? ranks : 1));
+  auto const shares = rounding(most);
+
+  step_program_result result;
+  result.rate = shares.rate;
+  if (shares.rate < plan.rate) result.loss = rational(1) - shares.rate / plan.rate;
+  auto const part = shares.of_part * options.instances;
+  // Gather and scatter count the chunks of one rank, all others those of the whole buffer.
+  bool const counts_all = cut_by_ranks && plan.collective != collective::gather &&
+                          plan.collective != collective::scatter;
+  if (part * ranks > std::numeric_limits<int>::max()) {
+    throw planning_error(std::to_string(options.instances) + " instances are too many");
+  }
+  auto& program = result.program;
+  program.name = "blink " + std::string(to_text(plan.collective)) + " " + plan.planner;
+  program.collective = plan.collective;
+  program.chunk_count = static_cast<int>(counts_all ? part * ranks : part);
+  program.runs_in_place = plan.collective != collective::all_to_all;
+
+  detail::program_layout const layout(plan, static_cast<int>(part));
+  auto const& first = plan.trees.front();
+  if (plan.collective == collective::broadcast || plan.collective == collective::reduce ||
+      plan.collective == collective::scatter) {
+    program.root = layout.rank_of(first.root);
+  } else if (plan.collective == collective::gather) {
+    program.root = layout.rank_of(rounding.parts().front().to);
+  }
+  auto const trees_of = [&](int instance) {
+    std::vector<detail::carried_tree> trees;
+    for (auto const& each : rounding.parts()) {
+      int chunk = instance * static_cast<int>(shares.of_part);
+      for (auto const t : each.trees) {
+        for (auto left = static_cast<int>(shares.count[t]); left > 0;) {
+          int const count = std::min(left, options.limits.chunks_per_step);
+          trees.push_back(layout.place(each, plan.trees[t], chunk, count));
+          chunk += count;
+          left -= count;
+        }
+      }
+    }
+    return trees;
+  };
+  auto const write = [&](bool pairs_all) {
+    auto const pairing =
+        detail::pair_blocks(trees_of(0), ranks, options.limits.blocks_per_channel, pairs_all);
+    program.channel_count = pairing.channel_count * options.instances;
+    program.ranks.assign(static_cast<std::size_t>(ranks), {});
+    result.most_blocks = result.most_steps = 0;
+    for (int instance = 0; instance < options.instances; ++instance) {
+      auto const trees = trees_of(instance);
+      detail::program_writer(trees, pairing, instance * pairing.channel_count, program).write();
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      auto& here = program.ranks[static_cast<std::size_t>(rank)];
+      auto const sizes =
+          chunks_of(plan.collective, program.chunk_count, ranks, program.root == rank);
+      here.input_chunks = sizes.input;
+      here.output_chunks = sizes.output;
+      if (auto const own = layout.stays(rank, program.root)) {
+        program_block local;
+        for (int done = 0; done < static_cast<int>(part);) {
+          int const count = std::min(static_cast<int>(part) - done, options.limits.chunks_per_step);
+          local.steps.push_back({step_kind::copy,
+                                 {step_buffer::input, own->first + done},
+                                 {step_buffer::output, own->second + done},
+                                 count});
+          done += count;
+        }
+        here.blocks.push_back(std::move(local));
+      }
+      result.most_blocks = std::max(result.most_blocks, static_cast<int>(here.blocks.size()));
+      for (auto const& block : here.blocks) {
+        result.most_steps = std::max(result.most_steps, static_cast<int>(block.steps.size()));
+      }
+    }
+  };
+  write(false);
+  if (result.most_blocks > options.limits.blocks) write(true);
+  detail::require_limits(program, options.limits);
+  return result;
+}
+
+}}  // namespace blink::BLINK_ABI

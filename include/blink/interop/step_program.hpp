@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+// A collective as what each thread block of each rank does, step by step: the form of MSCCL's algorithm
+// files. A plan says which trees carry which share, a step program says who moves which chunk when.
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// Which of a rank's three buffers.
+enum class step_buffer : std::uint8_t { input, output, scratch };
+
+[[nodiscard]] constexpr std::string_view to_text(step_buffer buffer) {
+  constexpr std::string_view names[] = {"input", "output", "scratch"};
+  return names[static_cast<std::size_t>(buffer)];
+}
+
+/// What a step does with one chunk after the other.
+enum class step_kind : std::uint8_t {
+  send,                      ///< source to the send peer
+  receive,                   ///< from the receive peer to destination
+  receive_copy_send,         ///< received to destination and to the send peer
+  receive_reduce_send,       ///< received + source to the send peer; nothing is stored
+  receive_reduce_copy,       ///< received + source to destination
+  receive_reduce_copy_send,  ///< received + source to destination and to the send peer
+  copy,                      ///< source to destination
+  reduce,                    ///< destination + source to destination
+  nothing,                   ///< waits for its dependency
+};
+
+/// The short names of the steps in MSCCL's files.
+inline constexpr std::array<std::string_view, 9> step_names{"s",    "r",   "rcs", "rrs", "rrc",
+                                                            "rrcs", "cpy", "re",  "nop"};
+
+[[nodiscard]] constexpr std::string_view to_text(step_kind kind) {
+  return step_names[static_cast<std::size_t>(kind)];
+}
+[[nodiscard]] constexpr bool sends(step_kind kind) {
+  return kind == step_kind::send || kind == step_kind::receive_copy_send ||
+         kind == step_kind::receive_reduce_send || kind == step_kind::receive_reduce_copy_send;
+}
+[[nodiscard]] constexpr bool receives(step_kind kind) {
+  return kind == step_kind::receive || kind == step_kind::receive_copy_send ||
+         kind == step_kind::receive_reduce_send || kind == step_kind::receive_reduce_copy ||
+         kind == step_kind::receive_reduce_copy_send;
+}
+/// Does the step read its source?
+[[nodiscard]] constexpr bool reads_source(step_kind kind) {
+  return kind == step_kind::send || kind == step_kind::receive_reduce_send ||
+         kind == step_kind::receive_reduce_copy || kind == step_kind::receive_reduce_copy_send ||
+         kind == step_kind::copy || kind == step_kind::reduce;
+}
+/// Does the step write its destination?
+[[nodiscard]] constexpr bool writes_destination(step_kind kind) {
+  return kind == step_kind::receive || kind == step_kind::receive_copy_send ||
+         kind == step_kind::receive_reduce_copy || kind == step_kind::receive_reduce_copy_send ||
+         kind == step_kind::copy || kind == step_kind::reduce;
+}
+
+/// The first of some consecutive chunks of a buffer.
+struct chunk_place {
+  step_buffer buffer = step_buffer::input;
+  int chunk = -1;  ///< -1: the step does not use it
+  friend bool operator==(chunk_place const&, chunk_place const&) = default;
+};
+
+/// One step of a thread block.
+struct program_step {
+  step_kind kind = step_kind::nothing;
+  chunk_place source;
+  chunk_place destination;
+  int count = 1;           ///< consecutive chunks
+  int depends_block = -1;  ///< of the same rank; waits until that block's `depends_step` is done
+  int depends_step = -1;
+  bool is_awaited = false;  ///< some other step waits for this one, so it publishes its end
+  friend bool operator==(program_step const&, program_step const&) = default;
+};
+
+/// Steps in a row, with at most one rank to send to and one to receive from, on one channel.
+struct program_block {
+  int send_peer = -1;     ///< rank; -1: none
+  int receive_peer = -1;  ///< rank; -1: none
+  int channel = 0;
+  std::vector<program_step> steps;
+  friend bool operator==(program_block const&, program_block const&) = default;
+};
+
+/// What one rank does: its blocks run side by side.
+struct rank_program {
+  int input_chunks = 0;    ///< offsets into the buffer stay below
+  int output_chunks = 0;   ///< the same
+  int scratch_chunks = 0;  ///< the same; the runtime allocates them
+  std::vector<program_block> blocks;
+  std::vector<std::pair<int, int>> copies = {};  ///< input to output chunk, before all steps
+  friend bool operator==(rank_program const&, rank_program const&) = default;
+};
+
+/// A collective step by step. The buffer is cut into `chunk_count` equal chunks; each block repeats its
+/// steps for one slice of the chunks after the other (iterations), and a dependency means the same
+/// iteration.
+///
+/// The k-th send of a block arrives at the k-th receive of the peer's block on the same channel.
+/// Chunks of the buffers, with C chunks and N ranks:
+///   all_reduce, broadcast, reduce   input C, output C
+///   all_gather                      input C/N, output C          (rank r's are at r C/N)
+///   reduce_scatter                  input C, output C/N
+///   all_to_all                      input C, output C            (for or from rank r: at r C/N)
+///   gather, scatter                 C for each rank, N C at the root
+/// Called in place, input and output are the same memory where they overlap in MPI's sense: the small
+/// buffer is the rank's part of the large one.
+struct step_program {
+  std::string name;
+  std::optional<blink::collective>
+      collective;                   ///< nothing: another one, whose meaning is not known
+  std::string collective_name;      ///< as the file says it
+  std::string protocol = "Simple";  ///< Simple, LL or LL128
+  int channel_count = 0;
+  int chunk_count = 0;
+  bool runs_in_place = true;      ///< may be chosen for calls in place
+  bool runs_out_of_place = true;  ///< may be chosen for calls with two buffers
+  std::int64_t least_bytes = 0;   ///< of the messages that it may be chosen for
+  std::int64_t most_bytes = 0;    ///< 0: no limit
+  std::optional<int> root = {};   ///< rank; nothing: not said, or the collective has none
+  std::vector<rank_program> ranks = {};
+  friend bool operator==(step_program const&, step_program const&) = default;
+};
+
+/// Number of chunks of a rank's input and output, as the collective defines them.
+struct chunk_counts {
+  int input = 0;
+  int output = 0;
+};
+
+/// Pre: the chunks divide by the ranks where the collective cuts the buffer by ranks.
+[[nodiscard]] constexpr chunk_counts chunks_of(collective kind, int chunk_count, int rank_count,
+                                               bool is_root) {
+  switch (kind) {
+    case collective::all_gather:
+      return {chunk_count / rank_count, chunk_count};
+    case collective::reduce_scatter:
+      return {chunk_count, chunk_count / rank_count};
+    case collective::gather:
+      return {chunk_count, is_root ? chunk_count * rank_count : 0};
+    case collective::scatter:
+      return {is_root ? chunk_count * rank_count : 0, chunk_count};
+    default:
+      return {chunk_count, chunk_count};
+  }
+}
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/interop/mscclpp_program.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+using mscclpp_json = nlohmann::ordered_json;
+
+/// Positions in a list of different values, in the order in which they are first asked for.
+template <class T>
+struct position_list {
+  std::vector<T> values;
+  int of(T const& value) {
+    auto const at = std::find(values.begin(), values.end(), value) - values.begin();
+    if (at == std::ssize(values)) values.push_back(value);
+    return static_cast<int>(at);
+  }
+};
+
+/// Writes the blocks of one rank: operations count channels and remote buffers in the block's own lists.
+class mscclpp_rank_writer {
+ public:
+  explicit mscclpp_rank_writer(int unit_bytes) : unit_bytes_(unit_bytes) {}
+
+  [[nodiscard]] mscclpp_json write(mscclpp_rank const& rank, std::size_t id) {
+    auto blocks = mscclpp_json::array();
+    for (auto const& block : rank.blocks) {
+      blocks.push_back(write(block, blocks.size()));
+    }
+    auto channels = mscclpp_json::array();
+    auto const connect = [&](mscclpp_way way, std::vector<int> const& peers) {
+      if (peers.empty()) return;
+      channels.push_back({{"channel_type", to_text(way)}, {"connected_to", peers}});
+    };
+    connect(mscclpp_way::memory, rank.memory_peers);
+    connect(mscclpp_way::port, rank.port_peers);
+    auto buffers = mscclpp_json::array();
+    for (auto const& [way, place] : remote_.values) {
+      buffers.push_back({{"rank", place.first},
+                         {"type", name_of(place.second)},
+                         {"access_channel_types", {to_text(way)}}});
+    }
+    auto semaphores = mscclpp_json::array();
+    for (int s = 0; s < rank.semaphores; ++s) semaphores.push_back({{"init_value", 0}});
+    return {{"id", id},
+            {"input_chunks", rank.input_chunks},
+            {"output_chunks", rank.output_chunks},
+            {"scratch_chunks", rank.scratch_chunks},
+            {"threadblocks", std::move(blocks)},
+            {"channels", std::move(channels)},
+            {"remote_buffers", std::move(buffers)},
+            {"semaphores", std::move(semaphores)}};
+  }
+
+ private:
+  using buffer_key = std::pair<mscclpp_way, std::pair<int, step_buffer>>;
+
+  [[nodiscard]] static std::string_view name_of(step_buffer buffer) {
+    constexpr std::string_view names[] = {"i", "o", "s"};
+    return names[static_cast<std::size_t>(buffer)];
+  }
+
+  [[nodiscard]] mscclpp_json write(mscclpp_block const& block, std::size_t id) {
+    channels_.clear();
+    buffers_.clear();
+    auto operations = mscclpp_json::array();
+    for (auto const& segment : block.segments) {
+      auto inside = mscclpp_json::array();
+      for (auto const& op : segment.operations) inside.push_back(write(op));
+      if (segment.loop_chunks == 0) {
+        for (auto& op : inside) operations.push_back(std::move(op));
+      } else {
+        operations.push_back(
+            {{"name", "pipeline"},
+             {"iter_context", {{"unit_size", unit_bytes_}, {"num_chunks", segment.loop_chunks}}},
+             {"ops", std::move(inside)}});
+      }
+    }
+    auto channels = mscclpp_json::array();
+    for (auto const& [way, list] : channels_) {
+      channels.push_back({{"channel_type", to_text(way)}, {"channel_ids", list.values}});
+    }
+    auto buffers = mscclpp_json::array();
+    for (auto const& [way, list] : buffers_) {
+      buffers.push_back(
+          {{"access_channel_type", to_text(way)}, {"remote_buffer_ids", list.values}});
+    }
+    return {{"id", id},
+            {"ops", std::move(operations)},
+            {"channels", std::move(channels)},
+            {"remote_buffer_refs", std::move(buffers)}};
+  }
+
+  [[nodiscard]] mscclpp_json write(mscclpp_operation const& op) {
+    mscclpp_json result{{"name", to_text(op.kind)}};
+    auto const way = op.channels.empty() ? mscclpp_way::memory : op.channels.front().way;
+    auto const places = [&](char const* key, std::vector<mscclpp_place> const& list) {
+      if (list.empty()) return;
+      auto& to = result[key] = mscclpp_json::array();
+      for (auto const& place : list) {
+        mscclpp_json one;
+        if (place.rank < 0) {
+          one["type"] = name_of(place.buffer);
+        } else {
+          int const known = remote_.of({way, {place.rank, place.buffer}});
+          one["buffer_id"] = buffers_[way].of(known);
+        }
+        one["index"] = place.chunk;
+        one["size"] = op.count;
+        to.push_back(std::move(one));
+      }
+    };
+    places("src_buff", op.sources);
+    places("dst_buff", op.destinations);
+    if (!op.channels.empty()) {
+      auto& ids = result["channel_ids"] = mscclpp_json::array();
+      for (auto const& c : op.channels) ids.push_back(channels_[way].of(c.id));
+      result["channel_type"] = to_text(way);
+    }
+    if (!op.semaphores.empty()) result["semaphore_ids"] = op.semaphores;
+    if (op.kind == mscclpp_kind::reduce) result["reduce_op"] = "sum";
+    return result;
+  }
+
+  position_list<buffer_key> remote_;
+  std::map<mscclpp_way, position_list<int>> channels_;  // of the block
+  std::map<mscclpp_way, position_list<int>> buffers_;   // the same
+  int unit_bytes_;
+};
+
+[[nodiscard]] inline std::string_view mscclpp_name(collective kind) {
+  switch (kind) {
+    case collective::all_reduce:
+      return "allreduce";
+    case collective::all_gather:
+      return "allgather";
+    case collective::reduce_scatter:
+      return "reducescatter";
+    case collective::all_to_all:
+      return "alltoall";
+    default:
+      return to_text(kind);
+  }
+}
+
+}}}  // namespace blink::BLINK_ABI::detail
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// An execution plan as MSCCL++'s executor reads it (JSON, as of MSCCL++ 0.9).
+[[nodiscard]] inline std::string write_mscclpp_json(mscclpp_program const& program) {
+  auto ranks = nlohmann::ordered_json::array();
+  for (auto const& rank : program.ranks) {
+    ranks.push_back(detail::mscclpp_rank_writer(program.unit_bytes).write(rank, ranks.size()));
+  }
+  nlohmann::ordered_json const result{
+      {"name", program.name},
+      {"collective", detail::mscclpp_name(program.collective)},
+      {"protocol", "Simple"},
+      {"inplace", program.in_place},
+      {"reuse_resources", false},
+      {"gpus", std::move(ranks)},
+      {"num_threads_per_block", 1024},
+      {"use_double_scratch_buffer", false},
+      {"buffer_alignment", 16},
+      {"min_message_size", 0},
+      {"max_message_size", std::numeric_limits<std::uint64_t>::max()}};
+  return result.dump(1) + "\n";
+}
+
+/// Writes the file. Throws: input_error if that is not possible.
+inline void write_mscclpp_json_file(mscclpp_program const& program, std::string const& file) {
+  std::ofstream stream(file, std::ios::binary);
+  stream << write_mscclpp_json(program) << std::flush;
+  if (!stream) throw input_error(file + ": cannot be written");
+}
+
+}}  // namespace blink::BLINK_ABI

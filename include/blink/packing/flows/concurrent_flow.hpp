@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/graph/concepts.hpp>
+#include <blink/packing/flows/detail/balanced_routing.hpp>
+#include <blink/packing/flows/detail/flow_problem.hpp>
+#include <blink/packing/flows/detail/flow_program.hpp>
+#include <blink/packing/flows/detail/flow_weights.hpp>
+#include <blink/packing/flows/detail/simple_flows.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// One source and the sinks that it has something for, as much for each as every other pair has.
+struct flow_demand {
+  int source = 0;
+  std::vector<int> sinks;  ///< distinct, the source not among them
+};
+
+struct concurrent_flow_options {
+  double gap = 0.01;            ///< bound / rate - 1 that is good enough where exact takes long
+  std::size_t few_pairs = 300;  ///< up to here the program is over the ways of each pair
+  std::size_t few_rows = 420;   ///< up to here (edges + sources) it is over trees, else comes
+                                ///< after multiplicative weights
+  std::size_t max_exact_pairs = 1300;  ///< up to here pairs are tried where trees are not exact
+  std::size_t max_exact_rows = 700;    ///< beyond, there is no program
+  std::size_t max_pivots = 6000;       ///< of each program
+  std::size_t few_equations = 60;      ///< that are solved without rounding at once
+  std::size_t max_equations = 300;     ///< that are solved without rounding at last
+  std::size_t routing_rounds = 40;
+  std::size_t weight_rounds = 2000;
+  std::uint64_t seed = 1;
+};
+
+/// Equal flows for all pairs, and the prices that bound them.
+struct concurrent_flow_result {
+  rational rate;                 ///< of each pair, in the unit of the capacities
+  rational bound;                ///< no flows give each pair more
+  std::vector<rational> prices;  ///< by edge; the cheapest ways of all pairs cost 1 together, and
+                                 ///< price * capacity sums to `bound`
+  std::int64_t per_sink = 0;     ///< parts that each sink receives from its source
+  std::vector<std::vector<std::int64_t>> flow;  ///< by demand and edge, in parts
+  std::string found_by;                         ///< "spread", "routing", "program" or "weights"
+};
+
+namespace detail {
+
+/// Keeps the best flows and the best bound; says when they meet.
+class flow_race {
+ public:
+  explicit flow_race(flow_problem const& problem) : problem_(problem) {}
+
+  void offer(std::optional<whole_flows> flows, char const* found_by) {
+    auto const rate = flows ? rate_of(problem_, *flows) : std::nullopt;
+    if (!rate || *rate <= rate_) return;
+    rate_ = *rate;
+    flows_ = std::move(*flows);
+    found_by_ = found_by;
+  }
+  void offer(std::optional<proven_flow_bound> bound) {
+    if (bound && (!bound_ || bound->bound < bound_->bound)) bound_ = std::move(bound);
+  }
+  [[nodiscard]] bool is_won() const { return bound_ && rate_ == bound_->bound; }
+  [[nodiscard]] bool is_within(double gap) const {
+    return bound_ && rate_ > rational(0) &&
+           bound_->bound.to_double() <= rate_.to_double() * (1 + gap);
+  }
+  [[nodiscard]] proven_flow_bound const& bound() const { return *bound_; }
+  [[nodiscard]] whole_flows const& flows() const { return flows_; }
+  [[nodiscard]] rational const& rate() const { return rate_; }
+  [[nodiscard]] char const* found_by() const { return found_by_; }
+
+ private:
+  flow_problem const& problem_;
+  rational rate_;
+  whole_flows flows_;
+  char const* found_by_ = "";
+  std::optional<proven_flow_bound> bound_;
+};
+
+/// Offers prices as they are, if they are near fractions with a small denominator, and rounded in a
+/// few ways.
+inline void offer_prices(flow_problem const& problem, std::vector<double> prices, flow_race& race) {
+  double const largest = *std::max_element(prices.begin(), prices.end());
+  if (!(largest > 0)) return;
+  for (double& p : prices) p = p < 1e-9 * largest ? 0 : p / largest;
+  if (auto const steps = common_denominator(prices, 1, 100'000)) {
+    race.offer(bound_of_rounded_prices(problem, prices, static_cast<double>(*steps)));
+  }
+  race.offer(bound_of_rounded_prices(problem, prices, 1e8));
+  for (double const least : {0.5, 0.2, 0.05}) {  // scarce edges all alike, the others free
+    auto alike = prices;
+    for (double& p : alike) p = p > least ? 1 : 0;
+    race.offer(bound_of_rounded_prices(problem, alike, 1));
+  }
+}
+
+/// The flows of `parts` as flows of `problem`. Parts are the same pairs, in order.
+[[nodiscard]] inline std::optional<whole_flows> joined_flows(flow_problem const& problem,
+                                                             flow_problem const& parts,
+                                                             std::optional<whole_flows> flows) {
+  if (!flows) return flows;
+  whole_flows result{flows->per_sink, {}};
+  std::size_t part = 0;
+  for (auto const& from : problem.sources) {
+    auto& sum = result.flow.emplace_back(problem.capacity.size(), 0);
+    for (std::size_t left = from.sinks.size(); left > 0; ++part) {
+      for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += flows->flow[part][e];
+      left -= parts.sources[part].sinks.size();
+    }
+  }
+  return result;
+}
+
+/// Solves the program for the sources of `problem` and offers what comes out. `parts`: the same
+/// pairs, one source for each of them or of `problem`. patient: also tries several optima, each
+/// without rounding.
+inline void offer_program(flow_problem const& problem, flow_problem const& parts,
+                          concurrent_flow_options const& options, bool patient, flow_race& race) {
+  constexpr std::int64_t rounded = std::int64_t{1} << 20;
+  // Any way for each pair allows as much.
+  double const least = static_cast<double>(*std::ranges::min_element(problem.capacity)) /
+                       static_cast<double>(problem.pair_count());
+  constexpr double tolls[] = {0, 1e-8, 1e-6};  // which of many optima the basis is
+  for (std::size_t attempt = 0, rounds = 0;
+       attempt < (patient ? std::size(tolls) : 1) && rounds < 8; ++rounds) {
+    double const unit = race.bound().bound.to_double();
+    flow_program program(parts, unit, std::max(race.rate().to_double(), least), tolls[attempt],
+                         options.seed);
+    bool const solved = program.solve(options.max_pivots);
+    offer_prices(problem, program.best_prices(), race);
+    if (solved) {
+      offer_prices(problem, program.prices(), race);
+      auto const steps = program.guessed_steps(100'000);
+      for (auto const each : {steps.value_or(rounded), rounded}) {
+        race.offer(joined_flows(problem, parts, program.flows(each)), "program");
+        if (race.is_won()) return;
+      }
+      auto const most = patient ? options.max_equations : options.few_equations;
+      if (auto const prices = program.exact_prices(most)) {
+        race.offer(bound_of_prices(problem, *prices));
+      }
+      race.offer(joined_flows(problem, parts, program.exact_flows(most)), "program");
+      if (race.is_won()) return;
+    }
+    // Rounding hurts if the bound, by which the program measures, was far from the optimum.
+    if (race.bound().bound.to_double() * 2 > unit) ++attempt;
+  }
+}
+
+/// Runs from the quick methods to the slow ones until the best flows meet the best bound.
+inline void run_flow_race(flow_problem const& problem, concurrent_flow_options const& options,
+                          flow_race& race) {
+  auto const edges = problem.capacity.size();
+  auto const pairs = static_cast<std::size_t>(problem.pair_count());
+  race.offer(simple_bound(problem));
+  // All cheapest ways alike: by the number of edges, and by what they cost where narrow is dear.
+  std::vector<std::int64_t> const ones(edges, 1);
+  auto const largest = *std::max_element(problem.capacity.begin(), problem.capacity.end());
+  std::vector<std::int64_t> narrow;
+  for (auto const c : problem.capacity) narrow.push_back(std::max<std::int64_t>(1, largest / c));
+  for (auto const& costs : {ones, narrow}) {
+    auto flows = spread_flows(problem, costs);
+    if (flows) race.offer(bound_of_full_edges(problem, *flows));
+    race.offer(std::move(flows), "spread");
+    if (race.is_won()) return;
+  }
+  auto const route = [&] {
+    if (pairs > 10'000) return;
+    std::vector<double> prices;
+    for (auto const p : race.bound().numerators) prices.push_back(static_cast<double>(p));
+    balanced_routing routing(problem, race.bound().bound, prices);
+    if (routing.run(options.routing_rounds)) race.offer(routing.flows(), "routing");
+  };
+  auto const by_way = [&] {
+    auto single = problem;
+    single.sources.clear();
+    for (auto const& from : problem.sources) {
+      for (int const sink : from.sinks) single.sources.push_back({from.vertex, {sink}});
+    }
+    offer_program(problem, single, options, false, race);
+  };
+  auto const by_tree = [&](bool patient) {
+    offer_program(problem, problem, options, patient, race);
+  };
+  auto const by_weights = [&] {
+    auto weighed = weigh_flows(problem, options.gap, options.weight_rounds);
+    offer_prices(problem, weighed.prices, race);
+    race.offer(std::move(weighed.flows), "weights");
+  };
+  auto const rows = edges + problem.sources.size();
+  bool const small = pairs <= options.few_pairs;
+  bool const large = !small && rows > options.few_rows;
+  if (small) by_way();
+  if (!small && !large) by_tree(false);
+  if (large) by_weights();
+  if (race.is_won()) return;
+  route();
+  if (race.is_won()) return;
+  if (small) {
+    by_tree(true);
+    return;
+  }
+  if (large && rows <= options.max_exact_rows) {
+    by_tree(false);
+    if (!race.is_won()) route();
+  } else if (!large && pairs <= options.max_exact_pairs) {
+    by_way();
+  }
+  if (!large && !race.is_won()) by_tree(true);
+  if (!large && !race.is_within(1e-5)) by_weights();
+}
+
+}  // namespace detail
+
+/// Sends the same amount from every source to each of its sinks at the same time, as much as the
+/// capacities allow: a maximum concurrent flow. All vertices forward.
+///
+/// In order, until flows and bound meet: simple prices, and flows over all cheapest ways at once,
+/// which are optimal on many symmetric machines; a linear program over ways (or, for many pairs, over
+/// trees of ways), priced by cheapest ways, which is exact wherever its weights have small
+/// denominators, and within a millionth otherwise; a search for one way for each pair that reaches the
+/// bound; multiplicative weights, which end within `gap`.
+///
+/// Source: F. Shahrokhi and D. Matula, "The maximum concurrent flow problem", J. ACM 37, 1990 (prices
+///         as the dual); see `detail/flow_program.hpp`, `detail/flow_weights.hpp`.
+/// Time:   milliseconds for 16 sources and sinks, about a second for 64: see the benchmark.
+/// Pre:    capacities are not negative; there is a pair; sources and sinks are vertices.
+/// Post:   each sink receives rate = rate * flow / per_sink; those flows keep to the capacities; by
+///         `prices`, none negative, the cheapest ways of all pairs cost 1 together; bound = sum of price
+///         * capacity; rate <= bound, mostly equal.
+/// Throws: precondition_error if a precondition does not hold; planning_error naming a pair without a
+///         way; overflow_error if capacities times pairs exceed 61 bits.
+template <directed_edge_list Graph, edge_weights<Graph> Capacities>
+[[nodiscard]] concurrent_flow_result concurrent_flow(Graph const& graph,
+                                                     Capacities const& capacities,
+                                                     std::vector<flow_demand> const& demands,
+                                                     concurrent_flow_options const& options = {}) {
+  arc_list const plain = to_arc_list(graph);
+  expects(static_cast<std::size_t>(capacities.size()) == plain.arcs.size(),
+          "concurrent_flow: one capacity for each edge");
+  detail::flow_problem problem;
+  problem.graph.vertex_count = plain.vertex_count;
+  std::vector<std::size_t> edge;  // by edge of the problem
+  std::int64_t divisor = 0;
+  for (std::size_t e = 0; e < plain.arcs.size(); ++e) {
+    auto const c = static_cast<std::int64_t>(capacities[e]);
+    expects(c >= 0, "concurrent_flow: a capacity is negative");
+    if (c == 0 || plain.arcs[e].tail == plain.arcs[e].head) continue;
+    problem.graph.arcs.push_back(plain.arcs[e]);
+    problem.capacity.push_back(c);
+    edge.push_back(e);
+    divisor = std::gcd(divisor, c);
+  }
+  for (auto& c : problem.capacity) c /= divisor;
+  auto const is_vertex = [&](int v) { return 0 <= v && v < plain.vertex_count; };
+  std::vector<std::size_t> position;  // in `demands`, by source of the problem
+  for (std::size_t d = 0; d < demands.size(); ++d) {
+    auto sorted = demands[d].sinks;
+    std::sort(sorted.begin(), sorted.end());
+    expects(is_vertex(demands[d].source) && std::all_of(sorted.begin(), sorted.end(), is_vertex),
+            "concurrent_flow: a source or sink is not a vertex");
+    expects(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end() &&
+                !std::binary_search(sorted.begin(), sorted.end(), demands[d].source),
+            "concurrent_flow: a sink is its source, or named twice");
+    if (sorted.empty()) continue;
+    position.push_back(d);
+    problem.sources.push_back({demands[d].source, demands[d].sinks});
+  }
+  expects(!problem.sources.empty(), "concurrent_flow: at least one pair");
+  detail::route_search<std::int64_t> search(problem.graph);
+  std::vector<std::int64_t> const ones(problem.capacity.size(), 1);
+  for (auto const& from : problem.sources) {
+    search.run(from.vertex, ones);
+    for (int const sink : from.sinks) {
+      if (search.is_reached(sink)) continue;
+      throw planning_error("concurrent_flow: no way leads from vertex " +
+                           std::to_string(from.vertex) + " to vertex " + std::to_string(sink));
+    }
+  }
+
+  detail::flow_race race(problem);
+  detail::run_flow_race(problem, options, race);
+  concurrent_flow_result result;
+  result.rate = race.rate() * divisor;
+  result.bound = race.bound().bound * divisor;
+  result.found_by = race.found_by();
+  result.per_sink = race.flows().per_sink;
+  result.prices.resize(plain.arcs.size());
+  result.flow.assign(demands.size(), std::vector<std::int64_t>(plain.arcs.size(), 0));
+  for (std::size_t e = 0; e < edge.size(); ++e) {
+    result.prices[edge[e]] = rational(race.bound().numerators[e], race.bound().denominator);
+    for (std::size_t s = 0; s < position.size(); ++s) {
+      result.flow[position[s]][edge[e]] = race.flows().flow[s][e];
+    }
+  }
+  return result;
+}
+
+}}  // namespace blink::BLINK_ABI

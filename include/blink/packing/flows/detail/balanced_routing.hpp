@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/graph/detail/route_search.hpp>
+#include <blink/packing/flows/detail/flow_problem.hpp>
+#include <blink/packing/lp/detail/exact_solve.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// Looks for one way for each pair such that no edge carries more ways than the target rate allows.
+///
+/// Every round takes up the ways over edges that carry too many and routes them anew, where such
+/// edges are dear: the more ways too many now, and the longer they have had too many, the dearer.
+///
+/// Source: L. McMurchie and C. Ebeling, "PathFinder: A negotiation-based performance-driven router for
+///         FPGAs", FPGA 1995.
+/// Time:   a search for each way that is taken up.
+class balanced_routing {
+ public:
+  /// target: what each pair is to have. prices: by edge, of the edges that are scarce, or none.
+  balanced_routing(flow_problem const& problem, rational const& target,
+                   std::span<double const> prices)
+      : problem_(problem),
+        search_(problem.graph),
+        load_(problem.capacity.size(), 0),
+        history_(load_.size(), 0.0),
+        base_(load_.size(), 1.0),
+        costs_(load_.size()) {
+    for (std::size_t s = 0; s < problem.sources.size(); ++s) {
+      for (int const sink : problem.sources[s].sinks) ways_.push_back({s, sink, {}});
+    }
+    for (auto const c : problem.capacity) {
+      auto const room = wide_integer{c} * target.denominator() / target.numerator();
+      limit_.push_back(static_cast<std::int64_t>(std::min<wide_integer>(room, ways_.size())));
+    }
+    double most = 0;
+    for (double const p : prices) most = std::max(most, p);
+    for (std::size_t e = 0; e < prices.size() && most > 0; ++e) {
+      base_[e] += static_cast<double>(problem.graph.vertex_count) * prices[e] / most;
+    }
+  }
+
+  /// True if it succeeds within these rounds.
+  bool run(std::size_t rounds) {
+    double penalty = 0.5;
+    for (std::size_t round = 0; round < rounds; ++round, penalty *= 1.4) {
+      for (auto& w : ways_) {
+        bool const stays =
+            !w.edges.empty() && std::none_of(w.edges.begin(), w.edges.end(), [&](int e) {
+              return excess(static_cast<std::size_t>(e), 0) > 0;
+            });
+        if (stays) continue;
+        for (int const e : w.edges) --load_[static_cast<std::size_t>(e)];
+        for (std::size_t e = 0; e < costs_.size(); ++e) {
+          costs_[e] = (base_[e] + history_[e]) * (1 + penalty * static_cast<double>(excess(e, 1)));
+        }
+        find_way(w);
+        for (int const e : w.edges) ++load_[static_cast<std::size_t>(e)];
+      }
+      bool fits = true;
+      for (std::size_t e = 0; e < load_.size(); ++e) {
+        auto const over = excess(e, 0);
+        fits = fits && over == 0;
+        history_[e] += 0.2 * static_cast<double>(over > 0 ? 1 : 0);
+      }
+      if (fits) return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] whole_flows flows() const {
+    whole_flows result{1, {problem_.sources.size(), std::vector<std::int64_t>(load_.size(), 0)}};
+    for (auto const& w : ways_) {
+      for (int const e : w.edges) ++result.flow[w.source][static_cast<std::size_t>(e)];
+    }
+    return result;
+  }
+
+ private:
+  struct way {
+    std::size_t source;
+    int sink;
+    std::vector<int> edges;
+  };
+
+  [[nodiscard]] std::int64_t excess(std::size_t e, std::int64_t more) const {
+    return std::max<std::int64_t>(0, load_[e] + more - limit_[e]);
+  }
+
+  void find_way(way& w) {
+    int const from = problem_.sources[w.source].vertex;
+    search_.run(from, costs_, w.sink);
+    w.edges.clear();
+    for (int v = w.sink; v != from;) {
+      int const e = search_.edge_into(v);
+      w.edges.push_back(e);
+      v = problem_.graph.arcs[static_cast<std::size_t>(e)].tail;
+    }
+  }
+
+  flow_problem const& problem_;
+  route_search<double> search_;
+  std::vector<way> ways_;
+  std::vector<std::int64_t> load_, limit_;  // by edge: ways over it
+  std::vector<double> history_, base_, costs_;
+};
+
+}}}  // namespace blink::BLINK_ABI::detail

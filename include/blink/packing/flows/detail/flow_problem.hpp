@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/graph/concepts.hpp>
+#include <blink/graph/detail/route_search.hpp>
+#include <blink/packing/lp/detail/exact_solve.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <vector>
+
+// Many flows at once: what is given, what is loaded, and what prices prove.
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// The sinks of one source; each is to receive the same amount as all others.
+struct flow_source {
+  int vertex = 0;
+  std::vector<int> sinks;  ///< distinct, without `vertex`
+};
+
+/// Edges with capacity only.
+struct flow_problem {
+  arc_list graph;
+  std::vector<std::int64_t> capacity;  ///< positive
+  std::vector<flow_source> sources;
+
+  [[nodiscard]] std::int64_t pair_count() const {
+    std::int64_t result = 0;
+    for (auto const& s : sources) result += static_cast<std::int64_t>(s.sinks.size());
+    return result;
+  }
+};
+
+/// Whole flows: into each sink of each source flows `per_sink`. Scaled by a factor they fit.
+struct whole_flows {
+  std::int64_t per_sink = 0;
+  std::vector<std::vector<std::int64_t>> flow;  ///< by source and edge
+};
+
+/// How much each sink may receive if the flows are scaled so that they just fit; nothing if the
+/// fraction has over 61 bits.
+[[nodiscard]] inline std::optional<rational> rate_of(flow_problem const& problem,
+                                                     whole_flows const& flows) {
+  std::optional<rational> least;  // capacity / load
+  for (std::size_t e = 0; e < problem.capacity.size(); ++e) {
+    std::int64_t load = 0;
+    for (auto const& flow : flows.flow) load += flow[e];
+    if (load == 0) continue;
+    rational const room(problem.capacity[e], load);
+    if (!least || room < *least) least = room;
+  }
+  if (!least) return std::nullopt;
+  auto const common = std::gcd(flows.per_sink, least->denominator());
+  auto const numerator = wide_integer{least->numerator()} * (flows.per_sink / common);
+  if (numerator >= wide_integer{1} << 61) return std::nullopt;
+  return rational(static_cast<std::int64_t>(numerator), least->denominator() / common);
+}
+
+/// What all sinks behind a search load if each receives 1: calls `add(edge, sinks behind it)`.
+/// Pre: the search ran from the source and reached the sinks.
+template <class Search, class Add>
+void for_each_load(flow_problem const& problem, flow_source const& from, Search const& search,
+                   std::vector<std::int64_t>& behind, Add add) {
+  behind.assign(static_cast<std::size_t>(problem.graph.vertex_count), 0);
+  for (int const sink : from.sinks) behind[static_cast<std::size_t>(sink)] = 1;
+  auto const order = search.order();
+  for (auto i = order.rbegin(); i != order.rend(); ++i) {
+    int const e = search.edge_into(*i);
+    auto const count = behind[static_cast<std::size_t>(*i)];
+    if (e < 0 || count == 0) continue;
+    add(static_cast<std::size_t>(e), count);
+    behind[static_cast<std::size_t>(problem.graph.arcs[static_cast<std::size_t>(e)].tail)] += count;
+  }
+}
+
+/// Prices of the edges under which the cheapest ways of all pairs cost 1 together.
+struct proven_flow_bound {
+  rational bound;                        ///< of what each sink receives: sum of price * capacity
+  std::vector<std::int64_t> numerators;  ///< of the prices, by edge
+  std::int64_t denominator = 1;
+};
+
+/// The bound that whole prices prove; nothing if its numbers exceed 61 bits or no way costs
+/// anything.
+[[nodiscard]] inline std::optional<proven_flow_bound> bound_of_prices(
+    flow_problem const& problem, std::vector<std::int64_t> const& prices) {
+  constexpr wide_integer largest = wide_integer{1} << 61;
+  wide_integer value = 0, sum = 0;
+  for (std::size_t e = 0; e < prices.size(); ++e) {
+    value += wide_integer{prices[e]} * problem.capacity[e];
+    sum += prices[e];
+  }
+  if (value >= largest || sum * problem.pair_count() >= largest) return std::nullopt;
+  route_search<std::int64_t> search(problem.graph);
+  std::int64_t cost = 0;
+  for (auto const& from : problem.sources) {
+    search.run(from.vertex, prices);
+    for (int const sink : from.sinks) cost += search.cost(sink);
+  }
+  if (cost == 0) return std::nullopt;
+  return proven_flow_bound{rational(static_cast<std::int64_t>(value), cost), prices, cost};
+}
+
+/// The same for prices that are rounded to whole steps first, which keeps them proofs.
+[[nodiscard]] inline std::optional<proven_flow_bound> bound_of_rounded_prices(
+    flow_problem const& problem, std::span<double const> prices, double largest_step) {
+  double largest = 0;
+  for (double const p : prices) largest = std::max(largest, p);
+  if (!(largest > 0)) return std::nullopt;
+  std::vector<std::int64_t> rounded;
+  for (double const p : prices)
+    rounded.push_back(std::llround(std::max(p, 0.0) / largest * largest_step));
+  return bound_of_prices(problem, rounded);
+}
+
+}}}  // namespace blink::BLINK_ABI::detail

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/graph/detail/route_search.hpp>
+#include <blink/packing/flows/detail/flow_problem.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+// Flows and bounds without any search, which meet on symmetric machines.
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// Every flow over all cheapest ways at once: what comes to a vertex comes in equal parts over all
+/// edges that are last on a cheapest way. Equal for vertices that a symmetry of the graph exchanges.
+///
+/// costs: by edge, positive.
+/// Returns nothing if the parts have no common denominator of 40 bits.
+[[nodiscard]] inline std::optional<whole_flows> spread_flows(flow_problem const& problem,
+                                                             std::span<std::int64_t const> costs) {
+  constexpr std::int64_t largest = std::int64_t{1} << 40;
+  auto const edges = problem.capacity.size();
+  std::vector<std::vector<int>> into(static_cast<std::size_t>(problem.graph.vertex_count));
+  for (std::size_t e = 0; e < edges; ++e) {
+    into[static_cast<std::size_t>(problem.graph.arcs[e].head)].push_back(static_cast<int>(e));
+  }
+  route_search<std::int64_t> search(problem.graph);
+  std::vector<std::vector<rational>> parts;
+  std::int64_t denominator = 1;
+  std::vector<int> last;
+  for (auto const& from : problem.sources) {
+    search.run(from.vertex, costs);
+    auto& part = parts.emplace_back(edges);
+    std::vector<rational> comes(into.size());
+    for (int const sink : from.sinks) comes[static_cast<std::size_t>(sink)] = 1;
+    auto const order = search.order();
+    for (auto i = order.rbegin(); i != order.rend(); ++i) {
+      auto const v = static_cast<std::size_t>(*i);
+      if (*i == from.vertex || comes[v] == rational(0)) continue;
+      last.clear();
+      for (int const e : into[v]) {
+        int const tail = problem.graph.arcs[static_cast<std::size_t>(e)].tail;
+        if (search.is_reached(tail) &&
+            search.cost(tail) + costs[static_cast<std::size_t>(e)] == search.cost(*i)) {
+          last.push_back(e);
+        }
+      }
+      auto const each = comes[v] / static_cast<std::int64_t>(last.size());
+      denominator = std::lcm(denominator, each.denominator());
+      if (denominator > largest) return std::nullopt;
+      for (int const e : last) {
+        part[static_cast<std::size_t>(e)] = each;
+        comes[static_cast<std::size_t>(problem.graph.arcs[static_cast<std::size_t>(e)].tail)] +=
+            each;
+      }
+    }
+  }
+  whole_flows result{denominator, {}};
+  for (auto const& part : parts) {
+    auto& flow = result.flow.emplace_back();
+    for (auto const& amount : part) flow.push_back((amount * denominator).numerator());
+  }
+  return result;
+}
+
+/// The best bound of a few simple prices: all edges alike; all capacities alike; the edges out of or
+/// into one vertex.
+[[nodiscard]] inline proven_flow_bound simple_bound(flow_problem const& problem) {
+  auto const edges = problem.capacity.size();
+  std::optional<proven_flow_bound> best;
+  auto const consider = [&](std::vector<std::int64_t> const& prices) {
+    auto found = bound_of_prices(problem, prices);
+    if (found && (!best || found->bound < best->bound)) best = std::move(found);
+  };
+  consider(std::vector<std::int64_t>(edges, 1));
+  auto const largest = *std::max_element(problem.capacity.begin(), problem.capacity.end());
+  std::vector<std::int64_t> prices;
+  for (auto const c : problem.capacity) prices.push_back(std::max<std::int64_t>(1, largest / c));
+  consider(prices);
+
+  // What crosses the edges around a vertex, of which the narrowest place is priced.
+  std::vector<std::int64_t> out(static_cast<std::size_t>(problem.graph.vertex_count), 0);
+  auto in = out, sends = out, receives = out;
+  for (std::size_t e = 0; e < edges; ++e) {
+    out[static_cast<std::size_t>(problem.graph.arcs[e].tail)] += problem.capacity[e];
+    in[static_cast<std::size_t>(problem.graph.arcs[e].head)] += problem.capacity[e];
+  }
+  for (auto const& from : problem.sources) {
+    sends[static_cast<std::size_t>(from.vertex)] += static_cast<std::int64_t>(from.sinks.size());
+    for (int const sink : from.sinks) ++receives[static_cast<std::size_t>(sink)];
+  }
+  std::optional<rational> least;
+  std::pair<int, bool> around{-1, false};  // a vertex; its edges out?
+  for (int v = 0; v < problem.graph.vertex_count; ++v) {
+    auto const i = static_cast<std::size_t>(v);
+    for (bool const leaving : {true, false}) {
+      auto const pairs = leaving ? sends[i] : receives[i];
+      if (pairs == 0) continue;
+      rational const ratio(leaving ? out[i] : in[i], pairs);
+      if (least && ratio >= *least) continue;
+      least = ratio;
+      around = {v, leaving};
+    }
+  }
+  for (std::size_t e = 0; e < edges; ++e) {
+    auto const& a = problem.graph.arcs[e];
+    prices[e] = (around.second ? a.tail : a.head) == around.first ? 1 : 0;
+  }
+  consider(prices);
+  if (!best) throw overflow_error("concurrent flows: capacities times pairs exceed 61 bits");
+  return *best;
+}
+
+/// The bound by a price of 1 on the edges that flows fill, if the flows are scaled to fit.
+[[nodiscard]] inline std::optional<proven_flow_bound> bound_of_full_edges(
+    flow_problem const& problem, whole_flows const& flows) {
+  std::vector<rational> room;  // by edge; 0: not loaded
+  rational least;
+  for (std::size_t e = 0; e < problem.capacity.size(); ++e) {
+    std::int64_t load = 0;
+    for (auto const& flow : flows.flow) load += flow[e];
+    room.push_back(load > 0 ? rational(problem.capacity[e], load) : rational(0));
+    if (load > 0 && (least == rational(0) || room[e] < least)) least = room[e];
+  }
+  std::vector<std::int64_t> prices;
+  for (auto const& r : room) prices.push_back(r == least ? 1 : 0);
+  return bound_of_prices(problem, prices);
+}
+
+}}}  // namespace blink::BLINK_ABI::detail

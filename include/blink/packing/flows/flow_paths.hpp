@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/graph/concepts.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// A way from the source of a flow to one of its sinks, and how much flows there.
+struct flow_path {
+  int sink = 0;
+  std::int64_t amount = 0;
+  std::vector<int> edges;  ///< positions in `edges(graph)`, from the source to the sink
+};
+
+namespace detail {
+
+/// Finds ways in what is left of a flow.
+class flow_peeler {
+ public:
+  flow_peeler(arc_list const& graph, std::vector<std::int64_t> flow)
+      : graph_(graph),
+        flow_(std::move(flow)),
+        out_(static_cast<std::size_t>(graph.vertex_count)),
+        into_(out_.size()),
+        width_(out_.size()) {
+    for (std::size_t e = 0; e < graph.arcs.size(); ++e) {
+      if (flow_[e] > 0) out_[at(graph.arcs[e].tail)].push_back(static_cast<int>(e));
+    }
+  }
+
+  /// The way with the fewest edges that carries `wanted`, or else the widest; nothing if none is
+  /// left. Takes its amount out of the flow.
+  flow_path take(int source, int sink, std::int64_t wanted) {
+    if (!search(source, sink, wanted)) {
+      auto const widest = widest_way(source, sink);
+      if (widest == 0) return {sink, 0, {}};
+      search(source, sink, std::min(widest, wanted));
+      wanted = std::min(widest, wanted);
+    }
+    flow_path result{sink, wanted, {}};
+    for (int v = sink; v != source;) {
+      int const e = into_[at(v)];
+      result.edges.push_back(e);
+      flow_[at(e)] -= wanted;
+      v = graph_.arcs[at(e)].tail;
+    }
+    std::reverse(result.edges.begin(), result.edges.end());
+    return result;
+  }
+
+ private:
+  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+  /// Breadth first over edges that carry at least `least`.
+  bool search(int source, int sink, std::int64_t least) {
+    std::fill(into_.begin(), into_.end(), -1);
+    queue_.assign(1, source);
+    for (std::size_t next = 0; next < queue_.size(); ++next) {
+      for (int const e : out_[at(queue_[next])]) {
+        int const head = graph_.arcs[at(e)].head;
+        if (flow_[at(e)] < least || head == source || into_[at(head)] >= 0) continue;
+        into_[at(head)] = e;
+        if (head == sink) return true;
+        queue_.push_back(head);
+      }
+    }
+    return false;
+  }
+
+  /// The largest least flow of a way, by taking the widest vertex next.
+  std::int64_t widest_way(int source, int sink) {
+    std::fill(width_.begin(), width_.end(), 0);
+    std::vector<bool> done(out_.size(), false);
+    width_[at(source)] = INT64_MAX;
+    for (;;) {
+      int here = -1;
+      for (int v = 0; v < graph_.vertex_count; ++v) {
+        if (!done[at(v)] && width_[at(v)] > 0 && (here < 0 || width_[at(v)] > width_[at(here)])) {
+          here = v;
+        }
+      }
+      if (here < 0 || here == sink) return here < 0 ? 0 : width_[at(sink)];
+      done[at(here)] = true;
+      for (int const e : out_[at(here)]) {
+        auto& width = width_[at(graph_.arcs[at(e)].head)];
+        width = std::max(width, std::min(width_[at(here)], flow_[at(e)]));
+      }
+    }
+  }
+
+  arc_list const& graph_;
+  std::vector<std::int64_t> flow_;
+  std::vector<std::vector<int>> out_;  // by vertex: edges with flow
+  std::vector<int> into_;              // by vertex: edge that found it
+  std::vector<std::int64_t> width_;
+  std::vector<int> queue_;
+};
+
+}  // namespace detail
+
+/// Takes a flow from one source apart into ways to its sinks, few and short ones: to each sink the
+/// shortest that carries all of its demand, or the widest that is left. Circles in the flow are
+/// dropped.
+///
+/// flow:   by edge. demand: by vertex, what flows into it and not on; that of the source is not
+///         looked at.
+/// Time:   O(paths * (V^2 + E)).  Space: O(V + E + lengths of the paths).
+/// Pre:    at each vertex but the source what flows in less what flows out is the demand; no flow or
+///         demand is negative.
+/// Post:   the amounts of each sink sum to its demand, those over each edge to at most its flow; at
+///         most E + sinks paths; no path visits a vertex twice.
+/// Throws: precondition_error if a precondition does not hold.
+template <directed_edge_list Graph>
+[[nodiscard]] std::vector<flow_path> flow_paths(Graph const& graph, int source_vertex,
+                                                std::vector<std::int64_t> const& flow,
+                                                std::vector<std::int64_t> const& demand) {
+  arc_list const arcs = to_arc_list(graph);
+  expects(0 <= source_vertex && source_vertex < arcs.vertex_count,
+          "flow_paths: the source is not a vertex");
+  expects(flow.size() == arcs.arcs.size(), "flow_paths: one flow for each edge");
+  expects(demand.size() == static_cast<std::size_t>(arcs.vertex_count),
+          "flow_paths: one demand for each vertex");
+  auto stays = demand;
+  for (std::size_t e = 0; e < flow.size(); ++e) {
+    expects(flow[e] >= 0, "flow_paths: a flow is negative");
+    stays[static_cast<std::size_t>(arcs.arcs[e].tail)] += flow[e];
+    stays[static_cast<std::size_t>(arcs.arcs[e].head)] -= flow[e];
+  }
+  detail::flow_peeler peeler(arcs, flow);
+  std::vector<flow_path> result;
+  for (int sink = 0; sink < arcs.vertex_count; ++sink) {
+    if (sink == source_vertex) continue;
+    auto wanted = demand[static_cast<std::size_t>(sink)];
+    expects(wanted >= 0 && stays[static_cast<std::size_t>(sink)] == 0,
+            "flow_paths: what flows into a vertex is not its demand and what flows on");
+    while (wanted > 0) {
+      result.push_back(peeler.take(source_vertex, sink, wanted));
+      expects(result.back().amount > 0, "flow_paths: the flow does not reach a sink");
+      wanted -= result.back().amount;
+    }
+  }
+  return result;
+}
+
+}}  // namespace blink::BLINK_ABI

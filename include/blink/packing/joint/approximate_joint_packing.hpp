@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/graph/concepts.hpp>
+#include <blink/packing/joint/detail/joint_assembly.hpp>
+#include <blink/packing/joint/detail/joint_columns.hpp>
+#include <blink/packing/joint/detail/joint_rounding.hpp>
+#include <blink/packing/joint/joint_routing.hpp>
+#include <blink/packing/lp/detail/exact_solve.hpp>
+#include <blink/packing/lp/simplex.hpp>
+#include <blink/packing/trees/detail/fewer_columns.hpp>
+#include <blink/packing/trees/multiplicative_weights.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+struct approximate_joint_options {
+  double gap = 0.01;                        ///< wanted: bound / rate - 1
+  std::size_t max_rows = 800;               ///< links for which linear programming is tried first
+  std::size_t max_pivots = 40'000;          ///< of that
+  std::vector<double> epsilons{0.1, 0.05};  ///< steps of the prices, one try after the other
+  std::size_t max_iterations = 100'000;     ///< of all tries
+  std::uint64_t seed = 1;                   ///< for which trees to keep
+};
+
+namespace detail {
+
+/// The same edges, each below the ones above it.
+[[nodiscard]] inline path_list root_first(int root, path_list const& edges) {
+  path_list result;
+  std::vector<int> order{root};
+  for (std::size_t next = 0; next < order.size(); ++next) {
+    for (auto const& path : edges) {
+      if (path.front() != order[next]) continue;
+      order.push_back(path.back());
+      result.push_back(path);
+    }
+  }
+  return result;
+}
+
+/// How often a column, at most `wished` times, fits into the room that is left, which it takes.
+/// column: ascending
+[[nodiscard]] inline std::int64_t what_fits(packing_column const& column, std::int64_t wished,
+                                            std::vector<wide_integer>& room) {
+  auto const each_row = [&](auto const& visit) {
+    for (auto from = column.begin(); from != column.end();) {
+      auto const to = std::upper_bound(from, column.end(), *from);
+      visit(room[static_cast<std::size_t>(*from)], wide_integer{to - from});
+      from = to;
+    }
+  };
+  wide_integer times = wished;
+  each_row([&](wide_integer& left, wide_integer uses) { times = std::min(times, left / uses); });
+  each_row([&](wide_integer& left, wide_integer uses) { left -= times * uses; });
+  return static_cast<std::int64_t>(times);
+}
+
+/// Weighted columns, and prices by which no column costs less than 1.
+struct column_packing {
+  std::vector<weighted_column> columns;
+  std::vector<double> prices;
+  std::size_t steps = 0;  ///< pivots and iterations
+};
+
+/// By linear programming over columns that are found as prices ask for them. No columns if the pivots
+/// were not enough.
+[[nodiscard]] inline column_packing pack_by_pivots(joint_problem const& problem,
+                                                   joint_columns& columns, double gap,
+                                                   std::size_t max_pivots) {
+  simplex_options search;
+  search.gap = gap;
+  search.max_pivots = max_pivots;
+  auto found = simplex(
+      problem.capacity,
+      [&](auto asked, std::vector<packing_column>& result) {
+        columns.restart();
+        std::vector<double> const prices(asked.begin(), asked.end());
+        auto const column = columns(prices);
+        result.emplace_back(column.begin(), column.end());
+      },
+      search);
+  if (found.stopped_because != simplex_stop::gap_reached) return {{}, {}, found.pivots};
+  return {std::move(found.columns), std::move(found.approximate_prices), found.pivots};
+}
+
+/// By multiplicative weights, with smaller and smaller steps until the gap is reached or the
+/// iterations are used up.
+[[nodiscard]] inline column_packing pack_by_weights(joint_problem const& problem,
+                                                    joint_columns& columns,
+                                                    approximate_joint_options const& options) {
+  constexpr double for_search = 0.7, for_columns = 0.2;  // of the gap
+  column_packing result;
+  packing_solution best;
+  double bound = 0;
+  for (double const epsilon : options.epsilons) {
+    if (result.steps >= options.max_iterations) break;
+    columns.restart();
+    auto found = multiplicative_weights(
+        columns, problem.capacity,
+        {epsilon, for_search * options.gap, options.max_iterations - result.steps});
+    result.steps += found.iterations;
+    if (result.prices.empty() || found.bound < bound) {
+      bound = found.bound;
+      result.prices = found.prices;
+    }
+    if (found.rate > best.rate) best = std::move(found);
+    if (bound <= (1 + for_search * options.gap) * best.rate) break;
+  }
+  result.columns = fewer_columns(problem.capacity, best, for_columns * options.gap, options.seed);
+  return result;
+}
+
+}  // namespace detail
+
+/// Packs pairs of an in-tree and an out-tree like `pack_joint_routes`, but to within a gap of the
+/// optimum: for machines so large or so uneven that an optimum takes too long or needs very many trees.
+///
+/// Pairs are found one by one, by price: for up to `max_rows` links by linear programming, which ends
+/// when the best bound seen is near; for more by multiplicative weights, after which some of the pairs
+/// are packed anew, so that there is at most one for each link if that loses little. Weights are
+/// rounded down, so that loads stay within the capacities.
+///
+/// Source: `simplex` and `multiplicative_weights` over `detail::joint_columns`.
+/// Time:   O(rows^2) a pivot, and for each pair that is found see `detail::joint_columns`.
+/// Pre:    as `pack_joint_routes`.
+/// Post:   for each edge the weights of the routes over it sum to at most its capacity, exactly; by
+///         `prices`, none negative, every pair costs at least 1; bound = sum of price * capacity >=
+///         rate. The gap is reached unless the iterations came to an end before: compare both.
+/// Throws: as `pack_joint_routes`; planning_error if relays copy or reduce; overflow_error if a weight
+///         or the bound exceeds 61 bits.
+template <directed_edge_list Graph, edge_weights<Graph> Capacities>
+[[nodiscard]] routed_joint_packing pack_joint_routes_approximately(
+    Graph const& graph, Capacities const& capacities, routed_network const& network,
+    approximate_joint_options const& options = {}) {
+  expects(options.gap > 0, "pack_joint_routes_approximately: the gap is not positive");
+  detail::routed_problem const problem(to_arc_list(graph), capacities, network);
+  if (!problem.copying.empty() || !problem.reducing.empty()) {
+    throw planning_error("approximate packing: relays that copy or reduce need the exact planner");
+  }
+  constexpr double for_rounding = 0.05;  // of the gap
+  detail::joint_columns columns(problem);
+  detail::column_packing found;
+  routed_joint_packing result;
+  if (problem.capacity.size() <= options.max_rows) {
+    found = detail::pack_by_pivots(problem, columns, (1 - for_rounding) * options.gap,
+                                   options.max_pivots);
+    result.pivots = found.steps;
+  }
+  if (found.columns.empty()) {
+    found = detail::pack_by_weights(problem, columns, options);
+    result.pivots += found.steps;
+  }
+  auto const proven = detail::bound_near(problem, found.prices);
+  if (!proven) throw overflow_error("approximate packing: the bound exceeds 61 bits");
+
+  // Rounding takes less than a step from each pair.
+  double rate = 0;
+  for (auto const& c : found.columns) rate += c.approximate_weight;
+  double const wanted = static_cast<double>(found.columns.size()) / (for_rounding * options.gap);
+  std::int64_t steps = 1;
+  while (static_cast<double>(steps) * rate < wanted) steps *= 2;
+  auto const divisor = problem.edges.divisor;
+  result.bound = proven->value * divisor;
+  std::vector<detail::wide_integer> room;  // by resource, in steps
+  for (auto const c : problem.capacity) room.push_back(detail::wide_integer{c} * steps);
+  for (auto const& c : found.columns) {
+    double const wished = std::floor(c.approximate_weight * static_cast<double>(steps));
+    if (wished > 0x1p60) throw overflow_error("approximate packing: a weight exceeds 60 bits");
+    auto const times = detail::what_fits(c.rows, static_cast<std::int64_t>(wished), room);
+    if (times <= 0) continue;
+    auto [root, in, out] = columns.pair_of(c.rows);
+    if (problem.mirrored) {
+      std::tie(root, out) = detail::rooted_lowest(std::move(out), problem.is_relay);
+      in = detail::turned_round(out);
+    } else {
+      out = detail::root_first(root, out);
+      in = detail::turned_round(detail::root_first(root, detail::turned_round(std::move(in))));
+    }
+    result.pairs.push_back(
+        {root, rational(divisor) * times / steps, std::move(in), std::move(out)});
+    result.rate += result.pairs.back().weight;
+  }
+  result.prices = problem.prices_of(proven->prices, static_cast<std::size_t>(capacities.size()));
+  std::sort(result.pairs.begin(), result.pairs.end(),
+            [](routed_tree_pair const& a, routed_tree_pair const& b) {
+              return std::pair(b.weight, a.root) < std::pair(a.weight, b.root);
+            });
+  return result;
+}
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/graph/concepts.hpp>
+#include <blink/packing/joint/detail/joint_assembly.hpp>
+#include <blink/packing/joint/detail/joint_optimum.hpp>
+#include <blink/packing/joint/detail/joint_program.hpp>
+#include <blink/packing/joint/joint_packing.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// An in-tree and an out-tree with the same root whose edges are routes over relays.
+struct routed_tree_pair {
+  int root = 0;
+  rational weight;
+  std::vector<std::vector<int>>
+      in;  ///< paths of vertices, from a child to its parent; leaves first
+  std::vector<std::vector<int>> out;  ///< from a parent to its child; root first
+};
+
+/// A maximum packing of pairs of trees over relays, and the prices that prove it maximum.
+struct routed_joint_packing {
+  rational rate;                        ///< sum of the weights
+  rational bound;                       ///< sum of price * capacity; the rate, if that is optimal
+  std::vector<routed_tree_pair> pairs;  ///< heaviest first
+  std::vector<rational> prices;         ///< by edge; every pair costs at least 1
+  std::size_t pivots = 0;
+};
+
+/// What the vertices of a graph do. By vertex; empty: none does.
+struct routed_network {
+  std::vector<bool> is_relay;      ///< all others are ranks
+  std::vector<bool> copies = {};   ///< relays that out-trees may branch at
+  std::vector<bool> reduces = {};  ///< relays that in-trees may join at
+  std::vector<int> group = {};     ///< see `split_off_relays`
+};
+
+namespace detail {
+
+/// Throws planning_error naming two ranks unless every rank reaches every other.
+inline void expects_connected(arc_list const& graph, std::vector<bool> const& is_relay) {
+  auto const first = static_cast<std::size_t>(std::find(is_relay.begin(), is_relay.end(), false) -
+                                              is_relay.begin());
+  for (bool const turned : {false, true}) {
+    std::vector<bool> reached(is_relay.size(), false);
+    reached[first] = true;
+    for (bool more = true; more;) {
+      more = false;
+      for (auto [tail, head] : graph.arcs) {
+        if (turned) std::swap(tail, head);
+        if (!reached[static_cast<std::size_t>(tail)] || reached[static_cast<std::size_t>(head)]) {
+          continue;
+        }
+        reached[static_cast<std::size_t>(head)] = more = true;
+      }
+    }
+    for (std::size_t v = 0; v < reached.size(); ++v) {
+      if (reached[v] || is_relay[v]) continue;
+      throw planning_error("pack_joint_routes: vertex " + std::to_string(turned ? first : v) +
+                           " cannot be reached from " + std::to_string(turned ? v : first));
+    }
+  }
+}
+
+/// A problem, and how its edges are named outside.
+struct routed_problem : joint_problem {
+  edges_with_capacity edges;
+
+  template <class Capacities>
+  routed_problem(arc_list const& plain, Capacities const& capacities,
+                 routed_network const& network) {
+    constexpr std::size_t most = 10;
+    expects(static_cast<std::size_t>(capacities.size()) == plain.arcs.size(),
+            "pack_joint_routes: one capacity for each edge");
+    auto const vertices = static_cast<std::size_t>(plain.vertex_count);
+    expects(network.is_relay.size() == vertices,
+            "pack_joint_routes: is_relay has one entry for each vertex");
+    edges = usable_edges(plain, capacities, *this);
+    is_relay = network.is_relay;
+    for (std::size_t v = 0; v < vertices; ++v) {
+      if (!is_relay[v]) roots.push_back(static_cast<int>(v));
+    }
+    expects(roots.size() >= 2, "pack_joint_routes: at least two ranks");
+    for (auto const& [able, relays] :
+         {std::pair(&network.copies, &copying), std::pair(&network.reduces, &reducing)}) {
+      expects(able->empty() || able->size() == vertices,
+              "pack_joint_routes: copies and reduces have one entry for each vertex, or none");
+      for (std::size_t v = 0; v < able->size(); ++v) {
+        if (!(*able)[v]) continue;
+        expects(is_relay[v], "pack_joint_routes: only relays copy or reduce");
+        relays->push_back(static_cast<int>(v));
+      }
+      if (relays->size() > most) {
+        throw planning_error("pack_joint_routes: " + std::to_string(relays->size()) +
+                             " relays copy or reduce, at most " + std::to_string(most) +
+                             " can be planned with");
+      }
+    }
+    expects_connected(graph, is_relay);
+    if (copying == reducing) mirror();
+  }
+
+  /// Prices by resource as prices by edge of the graph outside, which has `count`.
+  [[nodiscard]] std::vector<rational> prices_of(std::vector<rational> const& by_resource,
+                                                std::size_t count) const {
+    std::vector<rational> result(count);
+    for (std::size_t i = 0; i < edges.name.size(); ++i) {
+      auto const& price = by_resource[static_cast<std::size_t>(resource[i])];
+      result[static_cast<std::size_t>(edges.name[i])] = mirrored ? price / 2 : price;
+    }
+    return result;
+  }
+
+ private:
+  /// If every link has the same capacity in its other direction, an optimal packing and itself turned
+  /// round are half each of one whose pairs are a tree and itself turned round. Such trees may have
+  /// any root.
+  void mirror() {
+    std::map<std::pair<int, int>, std::size_t> position;
+    for (std::size_t e = 0; e < graph.arcs.size(); ++e) {
+      if (!position.emplace(std::pair(graph.arcs[e].tail, graph.arcs[e].head), e).second) return;
+    }
+    std::vector<int> shared(graph.arcs.size(), -1);
+    std::vector<std::int64_t> both;
+    for (std::size_t e = 0; e < graph.arcs.size(); ++e) {
+      auto const other = position.find({graph.arcs[e].head, graph.arcs[e].tail});
+      if (other == position.end() || capacity[other->second] != capacity[e]) return;
+      if (shared[e] >= 0) continue;
+      shared[e] = shared[other->second] = static_cast<int>(both.size());
+      both.push_back(capacity[e]);
+    }
+    resource = std::move(shared);
+    capacity = std::move(both);
+    roots.resize(1);
+    mirrored = true;
+  }
+};
+
+}  // namespace detail
+
+/// Packs pairs of an in-tree and an out-tree with a common root, whose edges are routes over relays,
+/// into shared capacities, at the highest rate: all-reduce on any machine.
+///
+/// As `pack_joint_trees`, where relays let no more out than comes in; the loads of each direction are
+/// then split into routes, which is always possible. A relay that copies or reduces may also be a
+/// vertex of an out-tree or in-tree: loads are then kept apart by which of these their trees span.
+/// Where all links are alike both ways, each pair is one tree there and back, rooted where it is
+/// lowest.
+///
+/// Source: linear programming over loads and cuts (`detail::joint_program`); J. Bang-Jensen,
+///         A. Frank, B. Jackson, "Preserving and increasing local edge-connectivity in mixed graphs",
+///         1995 (relays).
+/// Time:   as `pack_joint_trees`, and `split_off_relays` twice; with k relays that copy or reduce, also
+///         2^k cheapest trees a root and direction.
+/// Pre:    at least two ranks; one integer capacity for each edge, none negative; only relays copy or
+///         reduce.
+/// Post:   for each edge the weights of the routes over it sum to at most its capacity; by `prices`,
+///         none negative, every pair costs at least 1; rate = sum of price * capacity = sum of the
+///         weights. Exact.
+/// Throws: precondition_error if a precondition does not hold; planning_error that names two ranks
+///         between which there is no way, or if more than 10 relays copy, or reduce; overflow_error if
+///         no optimum with 61-bit numbers is found, the pivot limit was hit, or the trees take more
+///         than `max_growth_work`.
+template <directed_edge_list Graph, edge_weights<Graph> Capacities>
+[[nodiscard]] routed_joint_packing pack_joint_routes(Graph const& graph,
+                                                     Capacities const& capacities,
+                                                     routed_network const& network,
+                                                     joint_packing_options const& options = {}) {
+  detail::routed_problem problem(to_arc_list(graph), capacities, network);
+  auto const optimum = detail::find_joint_optimum(
+      problem, {options.tolls, options.largest_denominator, options.max_pivots, options.max_work,
+                options.gap, options.seed});
+  std::vector<detail::layer_trees> layers;
+  std::int64_t common = 1;
+  for (auto const& loads : optimum.layers) {
+    layers.emplace_back(problem, loads, network.group, options.max_growth_work);
+    common = std::lcm(common, layers.back().scale);
+  }
+  auto const divisor = problem.edges.divisor;
+  auto const unit = rational(divisor) / optimum.denominator / common;
+  routed_joint_packing result{
+      optimum.rate * divisor, optimum.bound * divisor, {}, {}, optimum.pivots};
+  std::vector<detail::multiple_tree<detail::path_list>> in, out;
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    for (auto& [root, multiplicity, paths] : layers[l].trees) {
+      multiplicity *= common / layers[l].scale;
+      if (problem.mirrored) {
+        std::tie(root, paths) = detail::rooted_lowest(std::move(paths), problem.is_relay);
+        result.pairs.push_back(
+            {root, unit * multiplicity, detail::turned_round(paths), std::move(paths)});
+      } else if (optimum.layers[l].layer.inward) {
+        in.push_back({root, multiplicity, detail::turned_round(std::move(paths))});
+      } else {
+        out.push_back({root, multiplicity, std::move(paths)});
+      }
+    }
+  }
+  for (auto& pair : detail::paired_trees(std::move(in), std::move(out))) {
+    result.pairs.push_back(
+        {pair.root, unit * pair.multiplicity, std::move(pair.in), std::move(pair.out)});
+  }
+  result.prices = problem.prices_of(optimum.prices, capacities.size());
+  std::sort(result.pairs.begin(), result.pairs.end(),
+            [](routed_tree_pair const& a, routed_tree_pair const& b) {
+              return std::pair(b.weight, a.root) < std::pair(a.weight, b.root);
+            });
+  return result;
+}
+
+/// The highest rate and its prices alone, without trees: see `pack_joint_routes`.
+template <directed_edge_list Graph, edge_weights<Graph> Capacities>
+[[nodiscard]] routed_joint_packing find_joint_rate(Graph const& graph, Capacities const& capacities,
+                                                   routed_network const& network,
+                                                   joint_packing_options const& options = {}) {
+  detail::routed_problem const problem(to_arc_list(graph), capacities, network);
+  auto const optimum = detail::find_joint_optimum(
+      problem, {options.tolls, options.largest_denominator, options.max_pivots, options.max_work,
+                options.gap, options.seed});
+  return {optimum.rate * problem.edges.divisor,
+          optimum.bound * problem.edges.divisor,
+          {},
+          problem.prices_of(optimum.prices, capacities.size()),
+          optimum.pivots};
+}
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/graph/concepts.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// An edge that may join a tree.
+struct joining_edge {
+  int edge = 0;
+  std::int64_t most = 0;   // at most so often
+  bool is_answer = false;  // so often
+};
+
+/// A partial arborescence.
+struct growing_tree {
+  int root = 0;
+  std::int64_t multiplicity = 0;
+  std::vector<int> edges;              // each after the one above it
+  std::vector<int> depth;              // by vertex; -1: not reached
+  std::vector<joining_edge> frontier;  // by the level of their tails
+  std::size_t reached = 1;
+  int height = 0;
+};
+
+/// Partial arborescences, the room that they leave on the edges, and the question that growing
+/// asks: how often may an edge join a tree so that all trees can still be finished?
+///
+/// All trees can be finished exactly if into every vertex y, the trees that miss y could flow
+/// together from whatever they have reached (Edmonds 1973, in its form for branchings that have
+/// started). An edge e into y takes room from the sets that hold y and not its tail. So it may be
+/// taken as often as the flow of the other trees into y does not depend on it: one flow without e,
+/// and what that flow falls short by must keep its place on e.
+class forest_state {
+ public:
+  forest_state(arc_list const& graph, std::vector<std::int64_t> const& capacity)
+      : graph_(&graph), vertices_(static_cast<std::size_t>(graph.vertex_count)), room(capacity) {
+    std::vector<std::size_t> begin(vertices_ + 1, 0);
+    for (auto const& a : graph.arcs) ++begin[static_cast<std::size_t>(a.head) + 1];
+    for (std::size_t v = 0; v < vertices_; ++v) begin[v + 1] += begin[v];
+    into_begin_ = begin;
+    into_.resize(graph.arcs.size());
+    out_begin_.assign(vertices_ + 1, 0);
+    for (std::size_t e = 0; e < graph.arcs.size(); ++e) {
+      into_[begin[static_cast<std::size_t>(graph.arcs[e].head)]++] = static_cast<int>(e);
+      ++out_begin_[static_cast<std::size_t>(graph.arcs[e].tail) + 1];
+    }
+    for (std::size_t v = 0; v < vertices_; ++v) out_begin_[v + 1] += out_begin_[v];
+    out_.resize(graph.arcs.size());
+    auto place = out_begin_;
+    for (std::size_t e = 0; e < graph.arcs.size(); ++e) {
+      out_[place[static_cast<std::size_t>(graph.arcs[e].tail)]++] = static_cast<int>(e);
+    }
+    to_vertex_.resize(vertices_);
+  }
+
+  /// Returns the tree's position.
+  std::size_t add(growing_tree tree) {
+    auto const position = trees.size();
+    trees.push_back(std::move(tree));
+    if (words_ * 64 < trees.size()) widen();
+    at_.resize(trees.size());
+    left_.resize(trees.size());
+    to_tree_.resize(trees.size());
+    sent_.resize(trees.size() * vertices_);
+    for (std::size_t v = 0; v < vertices_; ++v) {
+      if (trees[position].depth[v] >= 0) reach(position, v);
+    }
+    return position;
+  }
+
+  /// Lets an edge join a tree with its whole multiplicity.
+  void join(std::size_t position, int edge) {
+    auto& t = trees[position];
+    auto const& a = arc_of(edge);
+    room[static_cast<std::size_t>(edge)] -= t.multiplicity;
+    int const depth = t.depth[static_cast<std::size_t>(a.tail)] + 1;
+    t.depth[static_cast<std::size_t>(a.head)] = depth;
+    t.height = std::max(t.height, depth);
+    t.edges.push_back(edge);
+    ++t.reached;
+    reach(position, static_cast<std::size_t>(a.head));
+  }
+
+  /// Leaves `multiplicity` to a tree and makes another of what is above it.
+  void split(std::size_t position, std::int64_t multiplicity) {
+    auto rest = trees[position];
+    rest.multiplicity -= multiplicity;
+    trees[position].multiplicity = multiplicity;
+    add(std::move(rest));
+  }
+
+  /// How often an edge may join a tree. Exact up to the tree's multiplicity.
+  /// Pre: the tree reached the edge's tail and not its head.
+  [[nodiscard]] std::int64_t largest_multiplicity(std::size_t position, int edge) {
+    auto const e = static_cast<std::size_t>(edge);
+    auto const wanted = std::min(trees[position].multiplicity, room[e]);
+    if (wanted <= 0) return 0;
+    auto const short_by =
+        shortage(static_cast<std::size_t>(arc_of(edge).head), position, edge, room[e] - wanted);
+    return std::min(wanted, room[e] - short_by);
+  }
+
+  /// What the trees that miss `y`, but `without`, cannot bring there while `closed` is not used; 0
+  /// for all that is at most `allowed`.
+  [[nodiscard]] std::int64_t shortage(std::size_t y, std::size_t without, int closed,
+                                      std::int64_t allowed) {
+    std::int64_t open = begin_flow(y, without, closed);
+    if (open <= allowed) return 0;
+    open -= send_directly(y);
+    while (open > allowed) {
+      auto const sent = augment(y);
+      if (sent == 0) return open;
+      open -= sent;
+    }
+    return 0;
+  }
+
+  /// Edges, trees and sets of 64 trees that all questions so far looked at.
+  [[nodiscard]] std::size_t work() const { return work_; }
+
+  /// After a shortage: the vertices that the missing flow cannot leave; they hold `y`.
+  [[nodiscard]] std::vector<int> short_set() const { return queue_; }
+
+  [[nodiscard]] std::vector<std::vector<int>> edges_by_tail() const {
+    std::vector<std::vector<int>> result(vertices_);
+    for (std::size_t v = 0; v < vertices_; ++v) {
+      for (auto i = out_begin_[v]; i < out_begin_[v + 1]; ++i) {
+        if (arc_of(out_[i]).head != static_cast<int>(v)) result[v].push_back(out_[i]);
+      }
+    }
+    return result;
+  }
+
+ private:
+  enum class step : signed char { none, over, back, tree };
+  struct hop {
+    step kind = step::none;
+    int by = 0;  // edge or tree
+  };
+
+  [[nodiscard]] arc const& arc_of(int edge) const {
+    return graph_->arcs[static_cast<std::size_t>(edge)];
+  }
+
+  void reach(std::size_t tree, std::size_t vertex) {
+    member_[vertex * words_ + tree / 64] |= std::uint64_t{1} << (tree % 64);
+  }
+
+  // Room for more trees in the sets of trees.
+  void widen() {
+    auto const words = std::max<std::size_t>(1, 2 * words_);
+    std::vector<std::uint64_t> wider(vertices_ * words, 0);
+    for (std::size_t v = 0; v < vertices_; ++v) {
+      std::copy_n(member_.begin() + static_cast<std::ptrdiff_t>(v * words_), words_,
+                  wider.begin() + static_cast<std::ptrdiff_t>(v * words));
+    }
+    member_ = std::move(wider);
+    words_ = words;
+    missing_.resize(words);
+    unseen_.resize(words);
+  }
+
+  /// Clears the flow; returns what the trees that miss `y` have to bring.
+  std::int64_t begin_flow(std::size_t y, std::size_t without, int closed) {
+    for (auto const tree : used_) {
+      for (auto const v : at_[tree]) sent_[tree * vertices_ + v] = 0;
+      at_[tree].clear();
+    }
+    used_.clear();
+    residual_ = room;
+    flow_.assign(room.size(), 0);
+    work_ += room.size() + words_ * (1 + into_begin_[y + 1] - into_begin_[y]);
+    if (closed >= 0) residual_[static_cast<std::size_t>(closed)] = 0;
+    std::int64_t open = 0;
+    for (std::size_t w = 0; w < words_; ++w) {
+      auto const first = w * 64;
+      auto const count = trees.size() > first ? trees.size() - first : 0;
+      auto const all = count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
+      missing_[w] = all & ~member_[y * words_ + w];
+      if (without / 64 == w) missing_[w] &= ~(std::uint64_t{1} << (without % 64));
+      for (auto bits = missing_[w]; bits != 0; bits &= bits - 1) {
+        auto const tree = first + static_cast<std::size_t>(std::countr_zero(bits));
+        left_[tree] = trees[tree].multiplicity;
+        open += left_[tree];
+      }
+    }
+    return open;
+  }
+
+  void send_from(std::size_t tree, std::size_t vertex, std::int64_t amount) {
+    auto& sent = sent_[tree * vertices_ + vertex];
+    if (sent == 0) {
+      if (at_[tree].empty()) used_.push_back(tree);
+      at_[tree].push_back(vertex);
+    }
+    sent += amount;
+  }
+
+  /// The flow over single edges into `y`.
+  std::int64_t send_directly(std::size_t y) {
+    std::int64_t total = 0;
+    for (auto i = into_begin_[y]; i < into_begin_[y + 1]; ++i) {
+      auto const e = static_cast<std::size_t>(into_[i]);
+      auto const x = static_cast<std::size_t>(arc_of(into_[i]).tail);
+      for (std::size_t w = 0; w < words_ && residual_[e] > 0; ++w) {
+        for (auto bits = missing_[w] & member_[x * words_ + w]; bits != 0 && residual_[e] > 0;
+             bits &= bits - 1) {
+          auto const tree = w * 64 + static_cast<std::size_t>(std::countr_zero(bits));
+          auto const amount = std::min(left_[tree], residual_[e]);
+          if (amount == 0) continue;
+          left_[tree] -= amount;
+          residual_[e] -= amount;
+          flow_[e] += amount;
+          send_from(tree, x, amount);
+          total += amount;
+        }
+      }
+    }
+    return total;
+  }
+
+  /// One shortest augmenting path, searched from `y` backwards; 0 if there is none.
+  std::int64_t augment(std::size_t y) {
+    std::fill(to_vertex_.begin(), to_vertex_.end(), hop{});
+    std::copy(missing_.begin(), missing_.end(), unseen_.begin());
+    queue_.assign(1, static_cast<int>(y));
+    to_vertex_[y].kind = step::tree;  // seen
+    for (std::size_t i = 0; i < queue_.size(); ++i) {
+      auto const v = static_cast<std::size_t>(queue_[i]);
+      work_ += words_ + into_begin_[v + 1] - into_begin_[v] + out_begin_[v + 1] - out_begin_[v];
+      for (std::size_t w = 0; w < words_; ++w) {
+        for (auto bits = unseen_[w] & member_[v * words_ + w]; bits != 0; bits &= bits - 1) {
+          auto const tree = w * 64 + static_cast<std::size_t>(std::countr_zero(bits));
+          unseen_[w] &= ~(bits & -bits);
+          to_tree_[tree] = v;
+          if (left_[tree] > 0) return send_along(tree, y);
+          work_ += at_[tree].size();
+          for (auto const u : at_[tree]) {
+            if (sent_[tree * vertices_ + u] > 0) see(u, {step::tree, static_cast<int>(tree)});
+          }
+        }
+      }
+      for (auto j = into_begin_[v]; j < into_begin_[v + 1]; ++j) {
+        if (residual_[static_cast<std::size_t>(into_[j])] > 0) {
+          see(static_cast<std::size_t>(arc_of(into_[j]).tail), {step::over, into_[j]});
+        }
+      }
+      for (auto j = out_begin_[v]; j < out_begin_[v + 1]; ++j) {
+        if (flow_[static_cast<std::size_t>(out_[j])] > 0) {
+          see(static_cast<std::size_t>(arc_of(out_[j]).head), {step::back, out_[j]});
+        }
+      }
+    }
+    return 0;
+  }
+
+  void see(std::size_t vertex, hop next) {
+    if (to_vertex_[vertex].kind != step::none) return;
+    to_vertex_[vertex] = next;
+    queue_.push_back(static_cast<int>(vertex));
+  }
+
+  /// Sends what fits from a tree to `y` along the hops found.
+  std::int64_t send_along(std::size_t tree, std::size_t y) {
+    auto amount = left_[tree];
+    for (auto v = to_tree_[tree]; v != y;) {
+      auto const [kind, by] = to_vertex_[v];
+      auto const i = static_cast<std::size_t>(by);
+      if (kind == step::tree) {
+        amount = std::min(amount, sent_[i * vertices_ + v]);
+        v = to_tree_[i];
+      } else {
+        amount = std::min(amount, kind == step::over ? residual_[i] : flow_[i]);
+        v = static_cast<std::size_t>(kind == step::over ? arc_of(by).head : arc_of(by).tail);
+      }
+    }
+    left_[tree] -= amount;
+    auto v = to_tree_[tree];
+    send_from(tree, v, amount);
+    while (v != y) {
+      auto const [kind, by] = to_vertex_[v];
+      auto const i = static_cast<std::size_t>(by);
+      if (kind == step::tree) {
+        sent_[i * vertices_ + v] -= amount;
+        if (sent_[i * vertices_ + v] == 0) std::erase(at_[i], v);
+        v = to_tree_[i];
+        send_from(i, v, amount);
+      } else {
+        auto const sign = kind == step::over ? 1 : -1;
+        residual_[i] -= sign * amount;
+        flow_[i] += sign * amount;
+        v = static_cast<std::size_t>(kind == step::over ? arc_of(by).head : arc_of(by).tail);
+      }
+    }
+    return amount;
+  }
+
+  arc_list const* graph_;
+  std::size_t vertices_ = 0;
+  std::vector<std::size_t> into_begin_, out_begin_;  // edges by head and by tail, as CSR
+  std::vector<int> into_, out_;
+  std::size_t words_ = 0;
+  std::vector<std::uint64_t> member_;  // rows: vertices; bits: the trees that reached them
+
+  // The flow under way: trees send from vertices that they reached, over edges, into one vertex.
+  std::vector<std::int64_t> residual_, flow_;    // by edge
+  std::vector<std::int64_t> left_;               // by tree: not sent yet
+  std::vector<std::int64_t> sent_;               // rows: trees, columns: vertices
+  std::vector<std::vector<std::size_t>> at_;     // by tree: where it sends from
+  std::vector<std::size_t> used_;                // trees that send
+  std::vector<std::uint64_t> missing_, unseen_;  // sets of trees
+  std::vector<hop> to_vertex_;                   // first hop of the path from a vertex to y
+  std::vector<std::size_t> to_tree_;             // the vertex at which a tree's path to y begins
+  std::vector<int> queue_;
+  std::size_t work_ = 0;
+
+ public:
+  std::vector<growing_tree> trees;
+  std::vector<std::int64_t> room;  // by edge
+};
+
+}}}  // namespace blink::BLINK_ABI::detail

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/graph/concepts.hpp>
+#include <blink/packing/trees/detail/tree_set.hpp>
+#include <blink/packing/trees/tree_oracle.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// When `multiplicative_weights` ends.
+struct multiplicative_weights_options {
+  double epsilon = 0.1;  ///< step of the prices, in (0, 1): smaller is slower and closer
+  double gap = 0;        ///< end once bound / rate - 1 is at most this
+  std::size_t max_iterations = 10'000'000;
+};
+
+enum class packing_stop : std::uint8_t {
+  gap_reached,      ///< the gap asked for is proven
+  prices_grown,     ///< the method has run its course: the rate is near (1 - epsilon) optimal or
+                    ///< better
+  iteration_limit,  ///< `max_iterations` were not enough
+};
+
+/// Edges of one tree, and how much of it is packed.
+struct packed_tree {
+  double weight = 0;
+  std::vector<int> edges;  ///< positions in `edges(graph)`, ascending
+};
+
+/// A fractional packing of trees, and the prices that bound every packing.
+struct packing_solution {
+  double rate = 0;                 ///< sum of the weights
+  std::vector<packed_tree> trees;  ///< distinct, heaviest first
+  double bound = 0;                ///< no packing has a higher rate
+  std::vector<double> prices;  ///< by edge: each tree costs at least 1, price * capacity sums to
+                               ///< `bound`
+  double gap = 0;              ///< bound / rate - 1
+  std::size_t iterations = 0;  ///< trees found, repetitions included: the calls of the oracle
+  packing_stop stopped_because = packing_stop::prices_grown;
+};
+
+namespace detail {
+
+/// An oracle whose trees are only nearly cheapest says what every tree costs at least.
+template <class Oracle>
+[[nodiscard]] double cost_of_cheapest(Oracle const& oracle, double cost_of_found) {
+  if constexpr (requires { oracle.least_cost(); }) return oracle.least_cost();
+  return cost_of_found;
+}
+
+}  // namespace detail
+
+/// Packs trees into capacities, approximately and with a proven gap, by multiplicative weights.
+///
+/// Every edge has a price, at first 1 / capacity. The oracle's cheapest tree is packed up to its
+/// smallest capacity, its edges become dearer in proportion to the share of their capacity that was
+/// packed, and so on. The sum is scaled down by the congestion that it really has in the end, which
+/// is much better than the worst case that the theory divides by.
+///
+/// Source: N. Garg and J. Koenemann, "Faster and simpler algorithms for multicommodity flow and
+///         other fractional packing problems", SIAM J. Computing 37, 2007. C. Chekuri and K.
+///         Quanrud, "Near-linear time approximation schemes for some implicit fractional packing
+///         problems", SODA 2017, make its steps cheaper on large graphs.
+/// Time:   O(E log(E) / epsilon^2) calls of the oracle at most.  Space: O(V) for each distinct
+///         tree.
+/// Pre:    0 < epsilon < 1; no capacity is negative; the trees of the oracle are not empty and use
+///         only edges with capacity.
+/// Post:   for each edge, the weights of the trees that use it sum to at most its capacity (up to
+///         rounding); rate <= optimum <= bound, and `prices` prove the bound.
+/// Throws: precondition_error if a precondition does not hold.
+template <tree_oracle Oracle, class Capacities>
+[[nodiscard]] packing_solution multiplicative_weights(
+    Oracle&& cheapest_tree, Capacities const& capacities,
+    multiplicative_weights_options const& options = {}) {
+  expects(0 < options.epsilon && options.epsilon < 1,
+          "multiplicative_weights: epsilon is not between 0 and 1");
+  auto const edge_count = static_cast<std::size_t>(capacities.size());
+  std::vector<double> capacity(edge_count), price(edge_count, 0.0), load(edge_count, 0.0);
+  std::vector<int> uses(edge_count, 0);  // by the tree at hand
+  std::size_t used_edges = 0;
+  for (std::size_t e = 0; e < edge_count; ++e) {
+    capacity[e] = static_cast<double>(capacities[e]);
+    expects(capacity[e] >= 0 && std::isfinite(capacity[e]),
+            "multiplicative_weights: a capacity is negative or not finite");
+    if (capacity[e] == 0) continue;
+    price[e] = 1 / capacity[e];
+    ++used_edges;
+  }
+  // price * capacity sums to E at first; the method ends when it has grown by this factor.
+  double const log_growth =
+      std::log((1 + options.epsilon) * static_cast<double>(used_edges)) / options.epsilon -
+      std::log(1 + options.epsilon) - std::log(static_cast<double>(used_edges));
+  double value = static_cast<double>(used_edges);  // sum of price * capacity
+  double log_scale = -std::log(value);             // what rescaling took off, less the start
+  double total = 0;                                // of the weights, before scaling
+  double congestion = 0;                           // largest load / capacity
+  packing_solution result;
+  result.bound = std::numeric_limits<double>::infinity();
+  detail::tree_set trees;
+  std::vector<double> weights;
+
+  result.stopped_because = packing_stop::iteration_limit;
+  while (result.iterations < options.max_iterations) {
+    std::span<int const> const tree = cheapest_tree(std::span<double const>(price));
+    ++result.iterations;
+    expects(!tree.empty(), "multiplicative_weights: the oracle found a tree without edges");
+    double cost = 0;
+    double smallest = std::numeric_limits<double>::infinity();
+    for (int const edge : tree) {
+      auto const e = static_cast<std::size_t>(edge);
+      cost += price[e];
+      smallest = std::min(smallest, capacity[e] / ++uses[e]);
+    }
+    expects(smallest > 0, "multiplicative_weights: the oracle used an edge without capacity");
+    // These prices, scaled so that the cheapest tree costs 1, bound every packing.
+    double const least = detail::cost_of_cheapest(cheapest_tree, cost);
+    if (least > 0 && value / least < result.bound) {
+      result.bound = value / least;
+      result.prices.assign(price.begin(), price.end());
+      for (double& p : result.prices) p /= least;
+    }
+    // Pack the tree.
+    auto const position = trees.insert(tree);
+    if (position == weights.size()) weights.push_back(0);
+    weights[position] += smallest;
+    total += smallest;
+    for (int const edge : tree) {
+      auto const e = static_cast<std::size_t>(edge);
+      if (uses[e] == 0) continue;
+      double const packed = smallest * std::exchange(uses[e], 0);
+      load[e] += packed;
+      congestion = std::max(congestion, load[e] / capacity[e]);
+      // Dearer in proportion to the share packed.
+      double const raise = price[e] * options.epsilon * packed / capacity[e];
+      price[e] += raise;
+      value += raise * capacity[e];
+    }
+    if (result.bound <= (1 + options.gap) * total / congestion) {
+      result.stopped_because = packing_stop::gap_reached;
+      break;
+    }
+    if (std::log(value) + log_scale >= log_growth) {
+      result.stopped_because = packing_stop::prices_grown;
+      break;
+    }
+    if (value > 1e100) {  // only the ratios of the prices matter: keep them in range
+      for (double& p : price) p /= value;
+      log_scale += std::log(value);
+      value = 0;
+      for (std::size_t e = 0; e < edge_count; ++e) value += price[e] * capacity[e];
+    }
+  }
+
+  for (std::size_t t = 0; t < weights.size(); ++t) {
+    auto const members = trees[t];
+    result.trees.push_back({weights[t] / congestion, {members.begin(), members.end()}});
+  }
+  std::ranges::sort(result.trees, [](auto const& a, auto const& b) {
+    return a.weight != b.weight ? b.weight < a.weight : a.edges < b.edges;
+  });
+  result.rate = congestion > 0 ? total / congestion : 0;
+  result.gap = result.bound / result.rate - 1;
+  return result;
+}
+
+/// Packs spanning arborescences out of `root`, approximately: see `multiplicative_weights`.
+///
+/// Pre:    also, the graph has two vertices or more.
+/// Throws: also planning_error if a vertex cannot be reached over edges with capacity.
+template <directed_edge_list Graph, edge_weights<Graph> Capacities>
+[[nodiscard]] packing_solution pack_arborescences_approximately(
+    Graph const& graph, int root, Capacities const& capacities,
+    multiplicative_weights_options const& options = {}) {
+  return multiplicative_weights(arborescence_oracle(graph, root, capacities), capacities, options);
+}
+
+/// Packs spanning trees of edges that can be walked both ways, approximately: see
+/// `multiplicative_weights`.
+///
+/// Pre:    also, the graph has two vertices or more.
+/// Throws: also planning_error if the edges with capacity do not join all vertices.
+template <directed_edge_list Graph, edge_weights<Graph> Capacities>
+[[nodiscard]] packing_solution pack_spanning_trees_approximately(
+    Graph const& graph, Capacities const& capacities,
+    multiplicative_weights_options const& options = {}) {
+  return multiplicative_weights(spanning_tree_oracle(graph, capacities), capacities, options);
+}
+
+}}  // namespace blink::BLINK_ABI

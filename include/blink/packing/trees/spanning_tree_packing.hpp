@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/graph/concepts.hpp>
+#include <blink/packing/lp/simplex.hpp>
+#include <blink/packing/trees/detail/tree_assembly.hpp>
+#include <blink/packing/trees/detail/tree_peeling.hpp>
+#include <blink/packing/trees/detail/undirected_edges.hpp>
+#include <blink/packing/trees/weighted_tree.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// A maximum fractional packing of spanning trees, and the partition that proves it maximum.
+struct spanning_tree_packing {
+  rational rate;                     ///< sum of the weights
+  std::vector<weighted_tree> trees;  ///< heaviest first
+  std::vector<int> part;             ///< by vertex: parts 0, 1, … of a tight partition
+};
+
+struct spanning_tree_packing_options {
+  int peeling_vertices =
+      9;  ///< up to so many (20 at most), trees are chosen with all vertex sets in view
+  std::size_t max_tries = 8;  ///< random decompositions, of which the one with fewest trees wins
+  std::uint64_t seed = 1;     ///< of the choices
+  // for larger graphs
+  double toll = 1e-4;                         ///< largest of a tree; picks one of many optima
+  std::int64_t largest_denominator = 10'000;  ///< of the loads that are guessed
+  simplex_options simplex{};                  ///< its `exact_weights` is not looked at
+};
+
+/// Packs spanning trees into the capacities of a graph whose edges can be walked both ways, at the
+/// highest rate, with few trees.
+///
+/// Small graphs: the rate by repeated greedy filling, then trees are peeled off, each as heavy as
+/// what is left over stays fully packable; among several tries the one with fewest trees, then
+/// with the lowest trees, is returned. Larger graphs: linear programming with trees by price,
+/// whose loads are then split into whole trees.
+///
+/// Source: W. Tutte, "On the problem of decomposing a graph into n connected factors", J. London
+///         Math. Soc. 36, 1961; C. Nash-Williams, "Edge-disjoint spanning trees of finite graphs",
+///         ibid. (the partition); W. Cunningham, "Optimal attack and reinforcement of a network",
+///         J. ACM 32, 1985 (greedy filling).
+/// Time:   O(max_tries * E * 2^V) up to `peeling_vertices`; a few times E pivots of `simplex` else.
+/// Pre:    at least two vertices; one integer capacity for each edge, none negative.
+/// Post:   for each edge the weights of the trees that use it sum to at most its capacity; rate =
+///         sum of the weights = capacity between the parts of `part` / (parts - 1). Exact. Every
+///         tree crosses at least parts - 1 times, so no packing has a higher rate.
+/// Throws: precondition_error if a precondition does not hold; planning_error that names two
+///         unconnected vertices; overflow_error if the exact result needs more than 61 bits.
+template <directed_edge_list Graph, edge_weights<Graph> Capacities>
+[[nodiscard]] spanning_tree_packing pack_spanning_trees(
+    Graph const& graph, Capacities const& capacities,
+    spanning_tree_packing_options const& options = {}) {
+  expects(static_cast<std::size_t>(capacities.size()) == static_cast<std::size_t>(num_edges(graph)),
+          "pack_spanning_trees: one capacity for each edge");
+  detail::undirected_edges const plain(to_arc_list(graph), capacities);
+  spanning_tree_packing result;
+  auto const keep = [&](rational const& weight, std::span<int const> edges) {
+    weighted_tree tree{weight * plain.divisor, {}};
+    for (int const e : edges) tree.edges.push_back(plain.name[static_cast<std::size_t>(e)]);
+    std::ranges::sort(tree.edges);
+    result.trees.push_back(std::move(tree));
+  };
+  if (plain.graph.vertex_count <= options.peeling_vertices) {
+    detail::tree_peeling peeling(plain.graph, plain.capacity, options.seed);
+    result.rate = peeling.rate() * plain.divisor;
+    result.part = peeling.part();
+    for (auto const& [weight, edges] : peeling.fewest(options.max_tries)) keep(weight, edges);
+  } else {
+    detail::priced_spanning_trees oracle(plain.graph, options.toll, options.seed);
+    auto simplex_choice = options.simplex;
+    simplex_choice.exact_weights = false;
+    auto solution = simplex(plain.capacity, oracle, simplex_choice);
+    auto const require = [&](bool possible) {
+      if (!possible) throw overflow_error("pack_spanning_trees: no exact optimum in 61 bits found");
+    };
+    require(solution.stopped_because == simplex_stop::optimal_prices);
+    result.rate = solution.rate * plain.divisor;
+    result.part = detail::tight_partition(plain.graph, plain.capacity, solution.prices);
+    std::vector<double> loads(plain.capacity.size(), 0.0);
+    for (auto const& column : solution.columns) {
+      for (int const e : column.rows) {
+        loads[static_cast<std::size_t>(e)] += column.approximate_weight;
+      }
+    }
+    auto const exact = detail::exact_loads(loads, plain.graph.vertex_count, plain.capacity,
+                                           solution.rate, options.largest_denominator);
+    if (auto const trees = exact ? detail::split_into_trees(plain.graph, *exact) : std::nullopt) {
+      for (auto const& tree : *trees) {
+        keep(rational(tree.multiplicity, exact->denominator), tree.edges);
+      }
+    } else {  // the weights of the basis may still be exact in 61 bits
+      simplex_choice.exact_weights = true;
+      solution = simplex(plain.capacity, oracle, simplex_choice);
+      require(solution.stopped_because == simplex_stop::optimal);
+      for (auto const& column : solution.columns) keep(column.weight, column.rows);
+    }
+  }
+  std::sort(result.trees.begin(), result.trees.end(),
+            [](weighted_tree const& a, weighted_tree const& b) {
+              return a.weight != b.weight ? a.weight > b.weight : a.edges < b.edges;
+            });
+  return result;
+}
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/planning/check/detail/check_bound.hpp>
+#include <blink/planning/check/detail/check_walk.hpp>
+#include <blink/planning/plan/forest.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// What a checker found: the first fault in words, or the facts that it recomputed.
+struct check_report {
+  std::optional<std::string> fault;  ///< nothing if the plan is sound
+  rational rate;                     ///< recomputed from the weights
+  std::optional<rational> bound;     ///< from the certificate alone; nothing without one
+  std::map<std::pair<int, int>, rational> load;  ///< by (from, to) node ids, in the plan's unit
+  explicit operator bool() const { return !fault.has_value(); }
+};
+
+/// Checks a plan against a machine, from nothing but their definitions. Shares no code with any
+/// planner, so that neither can hide the other's mistake.
+///
+/// Checked: the ranks exist; every path runs over links of the machine, through relays and member
+/// ranks; each phase of each tree spans all ranks, or its members, without a cycle; run chunk by chunk with a
+/// bounded window, every contribution arrives exactly once where it is wanted and nobody waits for
+/// ever
+/// (`window` chunks in flight on an edge); loads stay within capacities; rate and root shares are
+/// what they claim; the certificate is valid, yields the stated bound, and rate <= bound.
+///
+/// machine: the whole machine or the allocation. Only the plan's ranks, the relays, and links of
+/// the
+///          kind `plan.links` (all if empty) count.
+/// Time: O(trees * ranks * (path length + ranks)), plus O(ranks^2 * nodes * links) for prices.
+[[nodiscard]] inline check_report check_plan(topology const& machine, plan const& plan,
+                                             int window = 2) {
+  check_report report;
+  try {
+    expects(window > 0, "check_plan: the window must hold a chunk");
+    auto const view = detail::member_view(machine, plan);
+    detail::check_trees(view, plan);
+    for (std::size_t i = 0; i < plan.trees.size(); ++i) {
+      detail::check_walk(plan, i, window);
+    }
+    for (auto const& t : plan.trees) {
+      report.rate += t.weight;
+      for (auto const* phase : {&t.reduce, &t.broadcast}) {
+        for (auto const& edge : *phase) {
+          for (std::size_t i = 0; i + 1 < edge.path.size(); ++i) {
+            report.load[{edge.path[i], edge.path[i + 1]}] += t.weight;
+          }
+        }
+      }
+    }
+    for (auto const& [ends, load] : report.load) {
+      auto const capacity = view.capacity.at(ends);
+      if (load > capacity) {
+        throw detail::plan_fault("link " + std::to_string(ends.first) + " -> " +
+                                 std::to_string(ends.second) + " carries " + load.to_text() +
+                                 " of a capacity of " + capacity.to_text());
+      }
+    }
+    report.rate = detail::check_shares(plan, report.rate);
+    report.bound = detail::bound_of(view, plan);
+    if (report.bound && *report.bound != plan.bound) {
+      throw detail::plan_fault("the certificate proves a bound of " + report.bound->to_text() +
+                               ", the plan claims " + plan.bound.to_text());
+    }
+    if (report.bound && report.rate > *report.bound) {
+      throw detail::plan_fault("the rate " + report.rate.to_text() + " is above the bound " +
+                               report.bound->to_text());
+    }
+  } catch (error const& fault) {
+    report.fault = fault.what();
+  }
+  return report;
+}
+
+}}  // namespace blink::BLINK_ABI

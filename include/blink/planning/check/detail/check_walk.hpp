@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/planning/check/detail/check_flows.hpp>
+#include <blink/planning/plan/detail/member_view.hpp>
+#include <blink/planning/plan/forest.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+// What check_plan knows about trees: their shape, their shares, and a symbolic run.
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+inline std::string tree_name(std::size_t i) {
+  return "tree " + std::to_string(i) + ": ";
+}
+
+/// The members of a tree: distinct ranks of the plan, the root among them; all if none are named.
+[[nodiscard]] inline std::set<int> members_of(plan_view const& view, tree const& t,
+                                              std::string const& where) {
+  if (t.members.empty()) return view.ranks;
+  std::set<int> result;
+  for (int const member : t.members) {
+    if (!view.ranks.contains(member) || !result.insert(member).second) {
+      throw plan_fault(where + "member " + std::to_string(member) +
+                       " is not a rank of the plan, or named twice");
+    }
+  }
+  if (!result.contains(t.root)) throw plan_fault(where + "the root is not a member");
+  return result;
+}
+
+/// Each phase has an edge out of (reduce) or into (broadcast) every member but the root, and every
+/// relay that is a node of the tree, over real links. Ranks that are no members forward. A relay in a
+/// reduction has something to send; one with several neighbours below it must be able to reduce, or
+/// copy.
+inline void check_phase(plan_view const& view, tree const& t, bool towards_root,
+                        std::string const& where) {
+  auto const& phase = towards_root ? t.reduce : t.broadcast;
+  std::set<int> moved;       // nodes that have sent (reduce) or received (broadcast)
+  std::map<int, int> below;  // relays: edges on the side away from the root
+  auto const is_relay = [&](int id) { return view.nodes.contains(id) && !view.ranks.contains(id); };
+  for (auto const& edge : phase) {
+    auto const name = where + (towards_root ? "reduce" : "broadcast") + " edge " +
+                      std::to_string(edge.from) + " -> " + std::to_string(edge.to) + ": ";
+    if (!view.nodes.contains(edge.from) || !view.nodes.contains(edge.to)) {
+      throw plan_fault(name + "an end is not a rank of the plan");
+    }
+    int const mover = towards_root ? edge.from : edge.to;
+    int const upper = towards_root ? edge.to : edge.from;
+    if (mover == t.root || !moved.insert(mover).second) {
+      throw plan_fault(name + (is_relay(mover) ? "relay " : "rank ") + std::to_string(mover) +
+                       (mover == t.root ? " is the root"
+                        : towards_root  ? " sends twice"
+                                        : " receives twice"));
+    }
+    if (is_relay(upper) && ++below[upper] == 2 &&
+        !(towards_root ? view.reducing : view.copying).contains(upper)) {
+      throw plan_fault(name + "relay " + std::to_string(upper) + " cannot " +
+                       (towards_root ? "reduce" : "copy"));
+    }
+    if (edge.path.size() < 2 || edge.path.front() != edge.from || edge.path.back() != edge.to) {
+      throw plan_fault(name + "the path does not lead from one end to the other");
+    }
+    for (std::size_t i = 0; i + 1 < edge.path.size(); ++i) {
+      if (!view.capacity.contains({edge.path[i], edge.path[i + 1]})) {
+        throw plan_fault(name + "no usable link " + std::to_string(edge.path[i]) + " -> " +
+                         std::to_string(edge.path[i + 1]));
+      }
+    }
+  }
+  std::size_t relays = 0;
+  for (int const id : moved) {
+    if (!is_relay(id)) continue;
+    ++relays;
+    if (towards_root && below[id] == 0) {
+      throw plan_fault(where + "relay " + std::to_string(id) + " has nothing to send");
+    }
+  }
+  for (auto const& entry : below) {
+    if (!moved.contains(entry.first)) {
+      throw plan_fault(where + "relay " + std::to_string(entry.first) +
+                       (towards_root ? " sends to nobody" : " receives from nobody"));
+    }
+  }
+  auto const members = members_of(view, t, where);
+  auto const name = where + (towards_root ? "reduce" : "broadcast");
+  if (t.members.empty() && moved.size() - relays + 1 != members.size()) {
+    throw plan_fault(name + " has " + std::to_string(moved.size()) + " edges, expected " +
+                     std::to_string(members.size() - 1 + relays));
+  }
+  for (int const member : members) {
+    if (member != t.root && !moved.contains(member)) {
+      throw plan_fault(name + " misses member " + std::to_string(member));
+    }
+  }
+  for (int const rank : moved) {
+    bool const forwards = std::any_of(phase.begin(), phase.end(), [&](tree_edge const& e) {
+      return (towards_root ? e.to : e.from) == rank;
+    });
+    if (!forwards && !members.contains(rank) && !is_relay(rank)) {
+      throw plan_fault(name + ": rank " + std::to_string(rank) +
+                       " is no member and forwards nothing");
+    }
+  }
+}
+
+inline void check_trees(plan_view const& view, plan const& plan) {
+  for (std::size_t i = 0; i < plan.trees.size(); ++i) {
+    auto const& t = plan.trees[i];
+    auto const where = tree_name(i);
+    bool const signals = plan.collective == collective::barrier;
+    if (t.weight < rational(0) || (t.weight == rational(0)) != signals) {
+      throw plan_fault(where + "weight " + t.weight.to_text());
+    }
+    if (signals && i > 0) throw plan_fault(where + "a barrier has one tree");
+    if (!t.members.empty() && !is_flow(plan.collective)) {
+      throw plan_fault(where + "members in a " + std::string(to_text(plan.collective)) +
+                       ", which spans all ranks");
+    }
+    if (!view.ranks.contains(t.root)) {
+      throw plan_fault(where + "root " + std::to_string(t.root) + " is not a rank of the plan");
+    }
+    if (has_reduce_phase(plan.collective)) {
+      check_phase(view, t, true, where);
+    } else if (!t.reduce.empty()) {
+      throw plan_fault(where + "reduce edges in a " + std::string(to_text(plan.collective)));
+    }
+    if (has_broadcast_phase(plan.collective)) {
+      check_phase(view, t, false, where);
+    } else if (!t.broadcast.empty()) {
+      throw plan_fault(where + "broadcast edges in a " + std::string(to_text(plan.collective)));
+    }
+  }
+}
+
+/// The rate follows from the weights; one root for broadcast and reduce, equal shares of all ranks
+/// for all-gather and reduce-scatter, or the shares that the plan names; equal shares of all pairs for
+/// flows.
+///
+/// sum: of the weights. Returns the rate.
+inline rational check_shares(plan const& plan, rational const& sum) {
+  bool const idle = plan.collective == collective::permute && plan.destinations == plan.ranks;
+  if (plan.ranks.size() > 1 && plan.trees.empty() && !idle) {
+    throw plan_fault("the plan has no trees");
+  }
+  auto const rate = is_flow(plan.collective) ? check_flow_shares(plan) : sum;
+  if (rate != plan.rate) {
+    throw plan_fault("the weights sum to " + sum.to_text() +
+                     (rate == sum ? "" : ", which is a rate of " + rate.to_text()) +
+                     ", the plan claims a rate of " + plan.rate.to_text());
+  }
+  if (!is_flow(plan.collective) && !plan.destinations.empty()) {
+    throw plan_fault("destinations belong to a permute only");
+  }
+  std::map<int, rational> share;
+  for (auto const& t : plan.trees) share[t.root] += t.weight;
+  if (plan.collective == collective::broadcast || plan.collective == collective::reduce) {
+    if (share.size() > 1) throw plan_fault("the trees have different roots");
+  }
+  if (!plan.shares.empty()) {
+    if (!has_equal_roots(plan.collective)) {
+      throw plan_fault("shares in a " + std::string(to_text(plan.collective)));
+    }
+    if (plan.shares.size() != plan.ranks.size()) {
+      throw plan_fault(std::to_string(plan.shares.size()) + " shares for " +
+                       std::to_string(plan.ranks.size()) + " ranks");
+    }
+  }
+  if (has_equal_roots(plan.collective) && !plan.trees.empty()) {
+    rational all;
+    for (auto const part : plan.shares) {
+      if (part < 0) throw plan_fault("a share of " + std::to_string(part));
+      all += part;
+    }
+    if (plan.shares.empty()) all = static_cast<std::int64_t>(plan.ranks.size());
+    if (all == rational(0)) throw plan_fault("all shares are 0");
+    for (std::size_t i = 0; i < plan.ranks.size(); ++i) {
+      auto const expected = rate * (plan.shares.empty() ? 1 : plan.shares[i]) / all;
+      if (share[plan.ranks[i]] != expected) {
+        throw plan_fault("rank " + std::to_string(plan.ranks[i]) + " roots " +
+                         share[plan.ranks[i]].to_text() + ", expected the " +
+                         (plan.shares.empty() ? "equal " : "") + "share " + expected.to_text());
+      }
+    }
+  }
+  return rate;
+}
+
+/// Runs one tree with symbolic data: `window + 2` chunks, at most `window` of them on the way over
+/// any edge, each step as early as it can. A value is how often each rank's contribution is in it. Only
+/// the ranks that the tree visits take part.
+inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
+  auto const& t = plan.trees[tree_index];
+  auto const where = tree_name(tree_index);
+  std::vector<int> ranks = plan.ranks;
+  if (!t.members.empty()) {
+    std::set<int> visited(t.members.begin(), t.members.end());
+    for (auto const* phase : {&t.reduce, &t.broadcast}) {
+      for (auto const& e : *phase) visited.insert({e.from, e.to});
+    }
+    std::erase_if(ranks, [&](int id) { return !visited.contains(id); });
+  }
+  auto const n = ranks.size();
+  int const chunks = window + 2;
+  using value = std::vector<int>;  // by rank: times that its contribution is contained
+
+  // Ranks first, then relays of the tree, which contribute nothing.
+  std::map<int, std::size_t> index;
+  for (std::size_t i = 0; i < n; ++i) index[ranks[i]] = i;
+  for (auto const* phase : {&t.reduce, &t.broadcast}) {
+    for (auto const& e : *phase) {
+      for (int const end : {e.from, e.to}) index.emplace(end, index.size());
+    }
+  }
+  auto const nodes = index.size();
+
+  struct edge_state {
+    std::size_t from, to;
+    std::vector<value> sent;  // chunks in order
+    int taken = 0;
+  };
+  auto const states = [&](std::vector<tree_edge> const& phase) {
+    std::vector<edge_state> result;
+    for (auto const& e : phase) result.push_back({index.at(e.from), index.at(e.to), {}, 0});
+    return result;
+  };
+  auto up = states(t.reduce);
+  auto down = states(t.broadcast);
+  auto const root = index.at(t.root);
+  std::vector<int> reduced(nodes, 0), received(nodes, 0);
+  std::vector<value> at_root;                     // chunks that the root has complete
+  std::vector<std::vector<value>> result(nodes);  // chunks that each node ends with
+  bool const reduces = has_reduce_phase(plan.collective);
+  bool const spreads = has_broadcast_phase(plan.collective);
+
+  // Where a chunk of the up lane of `rank` can go on: all children's have come, the parent has
+  // room.
+  auto const advance_up = [&](std::size_t rank) {
+    if (reduced[rank] == chunks) return false;
+    edge_state* out = nullptr;
+    for (auto& e : up) {
+      if (e.to == rank && static_cast<int>(e.sent.size()) <= reduced[rank]) return false;
+      if (e.from == rank) out = &e;
+    }
+    if (out != nullptr && static_cast<int>(out->sent.size()) - out->taken >= window) return false;
+    value sum(n, 0);
+    if (rank < n) sum[rank] = 1;
+    for (auto& e : up) {
+      if (e.to != rank) continue;
+      for (std::size_t i = 0; i < n; ++i) sum[i] += e.sent[static_cast<std::size_t>(e.taken)][i];
+      ++e.taken;
+    }
+    if (out != nullptr) {
+      out->sent.push_back(sum);
+    } else if (rank == root) {
+      at_root.push_back(sum);
+    }
+    ++reduced[rank];
+    return true;
+  };
+  auto const advance_down = [&](std::size_t rank) {
+    if (received[rank] == chunks) return false;
+    value chunk(n, 0);
+    edge_state* in = nullptr;
+    for (auto& e : down) {
+      if (e.to == rank) in = &e;
+      if (e.from == rank && static_cast<int>(e.sent.size()) - e.taken >= window) return false;
+    }
+    if (in != nullptr) {
+      if (static_cast<int>(in->sent.size()) <= in->taken) return false;
+      chunk = in->sent[static_cast<std::size_t>(in->taken++)];
+    } else if (rank != root) {
+      return false;  // nobody sends to it: reported as a wait that never ends
+    } else if (reduces) {
+      if (static_cast<int>(at_root.size()) <= received[rank]) return false;
+      chunk = at_root[static_cast<std::size_t>(received[rank])];
+    } else {
+      chunk[root] = 1;
+    }
+    for (auto& e : down) {
+      if (e.from == rank) e.sent.push_back(chunk);
+    }
+    result[rank].push_back(chunk);
+    ++received[rank];
+    return true;
+  };
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (std::size_t rank = 0; rank < nodes; ++rank) {
+      if (reduces) progress = advance_up(rank) || progress;
+      if (spreads) progress = advance_down(rank) || progress;
+    }
+  }
+
+  value const all(n, 1);
+  value only_root(n, 0);
+  only_root[root] = 1;
+  value const& wanted = reduces ? all : only_root;
+  for (std::size_t rank = 0; rank < n; ++rank) {
+    auto const name = where + "rank " + std::to_string(ranks[rank]);
+    if (reduces && reduced[rank] != chunks) {
+      throw plan_fault(name + " waits for ever for chunk " + std::to_string(reduced[rank]) +
+                       " of the reduction");
+    }
+    if (spreads && received[rank] != chunks) {
+      throw plan_fault(name + " waits for ever for chunk " + std::to_string(received[rank]) +
+                       " of the broadcast");
+    }
+  }
+  for (std::size_t rank = 0; rank < n; ++rank) {
+    auto const name = where + "rank " + std::to_string(ranks[rank]);
+    auto const& values = spreads ? result[rank] : (rank == root ? at_root : result[rank]);
+    for (std::size_t chunk = 0; chunk < values.size(); ++chunk) {
+      if (values[chunk] == wanted) continue;
+      for (std::size_t i = 0; i < n; ++i) {
+        if (values[chunk][i] == wanted[i]) continue;
+        throw plan_fault(name + ", chunk " + std::to_string(chunk) + ": the contribution of rank " +
+                         std::to_string(ranks[i]) + " arrives " + std::to_string(values[chunk][i]) +
+                         " times, expected " + std::to_string(wanted[i]));
+      }
+    }
+  }
+}
+
+}}}  // namespace blink::BLINK_ABI::detail

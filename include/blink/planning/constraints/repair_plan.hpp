@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/packing/trees/arborescence_packing.hpp>
+#include <blink/packing/trees/equal_root_rate.hpp>
+#include <blink/planning/constraints/detail/kept_trees.hpp>
+#include <blink/planning/constraints/detail/reweighted_trees.hpp>
+#include <blink/planning/constraints/plan_shares.hpp>
+#include <blink/planning/make_plan.hpp>
+#include <blink/planning/plan/detail/rank_graph.hpp>
+#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan_difference.hpp>
+#include <blink/planning/plan/plan_request.hpp>
+#include <blink/planning/planners/plan_direct.hpp>
+#include <blink/planning/prove_bound.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// How a plan was repaired.
+enum class repair_method : std::uint8_t {
+  reweighted,  ///< the old trees with other weights; the old certificate still proves the rate
+  mended,      ///< most old trees, and new ones in the room that they leave
+  anew,        ///< planned from the start
+};
+
+[[nodiscard]] constexpr char const* to_text(repair_method method) {
+  return method == repair_method::reweighted ? "reweighted"
+         : method == repair_method::mended   ? "mended"
+                                             : "planned anew";
+}
+
+/// A plan for a changed machine, as good as a fresh one, and how it differs from the old one.
+struct repaired_plan {
+  blink::plan plan;
+  plan_difference difference;
+  repair_method method = repair_method::anew;
+  std::string reason;  ///< why it was planned anew
+};
+
+namespace detail {
+
+/// Keeps what fits of the out-trees and packs the rest of the demand into the rest of the room, at
+/// the rate of `target`. Nothing if the kept trees stand in the way of too much.
+[[nodiscard]] inline std::optional<plan> mended_plan(topology const& machine, plan const& old,
+                                                     plan target, std::map<int, rational> demand) {
+  constexpr int most_rounds = 8;  // then a fresh plan is no slower
+  kept_trees kept(machine, std::move(demand));
+  kept.take(old.trees);
+  for (int round = 0; round < most_rounds; ++round) {
+    if (kept.trees().empty()) return std::nullopt;
+    auto const rest = kept.routes(old.trees);
+    std::vector<int> everyone;
+    std::vector<std::int64_t> wanted;
+    std::vector<root_demand> demands;
+    for (std::size_t v = 0; v < rest.ids.size(); ++v) {
+      auto const d = kept.demand().find(rest.ids[v]);
+      everyone.push_back(static_cast<int>(v));
+      wanted.push_back(d == kept.demand().end() ? 0 : (d->second / rest.step).numerator());
+      if (wanted.back() > 0) demands.push_back({everyone.back(), wanted.back()});
+    }
+    if (!demands.empty()) {
+      auto const optimum = equal_root_rate(rest.graph, rest.capacity, everyone, wanted);
+      if (optimum.rate_per_root < rational(1)) {
+        std::set<int> inside;
+        rational leaving;
+        for (std::size_t v = 0; v < optimum.cut.size(); ++v) {
+          if (!optimum.cut[v]) continue;
+          inside.insert(rest.ids[v]);
+          leaving += rest.step * wanted[v];
+        }
+        if (!kept.relieve(inside, leaving * optimum.rate_per_root)) return std::nullopt;
+        continue;
+      }
+      for (auto const& packed :
+           pack_arborescences(rest.graph, rest.capacity, demands, {.tries = 1, .kicks = 0})) {
+        tree t{rest.ids[static_cast<std::size_t>(packed.root)],
+               rest.step * packed.multiplicity,
+               {},
+               {}};
+        for (int const e : packed.edges) {
+          t.broadcast.push_back(rest.edge(static_cast<std::size_t>(e)));
+        }
+        target.trees.push_back(std::move(t));
+      }
+    }
+    target.trees.insert(target.trees.begin(), kept.trees().begin(), kept.trees().end());
+    target.rate = 0;
+    for (auto const& t : target.trees) target.rate += t.weight;
+    return target;
+  }
+  return std::nullopt;
+}
+
+/// The demand of each root at the bound.
+[[nodiscard]] inline std::map<int, rational> demand_at_bound(plan const& target, int root) {
+  std::map<int, rational> result;
+  if (!has_equal_roots(target.collective)) {
+    result[root] = target.bound;
+    return result;
+  }
+  rational all;
+  for (std::size_t i = 0; i < target.ranks.size(); ++i) {
+    all += target.shares.empty() ? 1 : target.shares[i];
+  }
+  for (std::size_t i = 0; i < target.ranks.size(); ++i) {
+    result[target.ranks[i]] = target.bound * (target.shares.empty() ? 1 : target.shares[i]) / all;
+  }
+  return result;
+}
+
+/// Trees turned round: towards the root becomes away from it.
+[[nodiscard]] inline plan turned_trees(plan p) {
+  for (auto& t : p.trees) {
+    std::swap(t.reduce, t.broadcast);
+    for (auto* phase : {&t.reduce, &t.broadcast}) {
+      for (auto& e : *phase) {
+        std::swap(e.from, e.to);
+        std::reverse(e.path.begin(), e.path.end());
+      }
+    }
+  }
+  return p;
+}
+
+}  // namespace detail
+
+/// Plans again after a link changed its capacity or went, or a rank was lost or added: as good as a
+/// fresh plan, with as many of the old trees as may stay.
+///
+/// If the old trees with other weights reach the bound that the old certificate proves on the changed
+/// machine, that is all. Broadcast, reduce, all-gather and reduce-scatter keep the trees that still
+/// fit, mend those that lost a link or a rank, give up trees that cross a cut too often, and pack
+/// what is missing into the room that is left: the cut condition of Edmonds' theorem for the rest
+/// says whether that works. All-reduce, and what remains, is planned anew.
+///
+/// machine: the changed one; all its ranks take part, but for the plan's relays.
+/// old:     a plan that was sound on the machine before the change; shares of ranks are kept, those
+///          of new ranks are 1.
+/// Time:    reweighting: a linear program over the old trees; mending: O(N) maximum flows a round,
+///          few rounds, and growing the trees that are missing.
+/// Post:    rate = bound, proven, if the planner `exact` reaches its bound, with surplus cut if the
+///          old plan stayed below its bound; passes `check_plan`.
+/// Throws:  as `make_plan`; input_error for plans of few-member trees.
+[[nodiscard]] inline repaired_plan repair_plan(topology machine, plan const& old) {
+  validate(machine);
+  if (is_flow(old.collective) || old.collective == collective::barrier) {
+    throw input_error("repair: expected a plan of spanning trees, found " +
+                      std::string(to_text(old.collective)));
+  }
+  auto const whole = machine;
+  std::erase_if(machine.links, [&](link const& l) {
+    return std::ranges::count(old.forbidden_links,
+                              std::pair(machine.nodes[static_cast<std::size_t>(l.tail)].id,
+                                        machine.nodes[static_cast<std::size_t>(l.head)].id)) != 0;
+  });
+  for (auto& n : machine.nodes) {
+    if (std::ranges::count(old.relays, n.id) != 0) n.kind = node_kind::relay;
+  }
+  plan_request request{old.collective, {}, "exact"};
+  bool const one_root =
+      old.collective == collective::broadcast || old.collective == collective::reduce;
+  std::vector<std::int64_t> shares;
+  if (!old.shares.empty()) {
+    for (int const at : machine.rank_positions()) {
+      auto const found =
+          std::ranges::find(old.ranks, machine.nodes[static_cast<std::size_t>(at)].id);
+      shares.push_back(found == old.ranks.end()
+                           ? 1
+                           : old.shares[static_cast<std::size_t>(found - old.ranks.begin())]);
+    }
+  }
+  repaired_plan result;
+  bool root_lost = false;
+  if (one_root && !old.trees.empty()) {
+    int const at = machine.position_of(old.trees.front().root);
+    root_lost = at < 0 || machine.nodes[static_cast<std::size_t>(at)].kind != node_kind::rank;
+    if (!root_lost) request.root = old.trees.front().root;
+  }
+  auto const finish = [&](plan p, repair_method method) {
+    p.links = old.links;
+    for (int const id : old.relays) {
+      if (whole.position_of(id) >= 0) p.relays.push_back(id);
+    }
+    p.forbidden_links = old.forbidden_links;
+    result.difference = difference(old, p);
+    result.plan = std::move(p);
+    result.method = method;
+    return std::move(result);
+  };
+  auto const anew = [&](std::string reason) {
+    result.reason = std::move(reason);
+    // A plan that lost some rate to unbalanced switches may lose some again.
+    request.cut_surplus = shares.empty() && old.rate < old.bound;
+    return finish(
+        shares.empty() ? make_plan(machine, request) : plan_shares(machine, request, shares),
+        repair_method::anew);
+  };
+  if (machine.rank_positions().size() < 2 || old.trees.empty()) return anew("one rank");
+  if (root_lost) return anew("the root is lost");
+
+  if (shares.empty()) {
+    if (auto p = detail::reweighted_plan(machine, old)) {
+      return finish(std::move(*p), repair_method::reweighted);
+    }
+  }
+  if (old.collective == collective::all_reduce) {
+    return anew("other weights of the old trees do not reach the optimum");
+  }
+  bool const turned = has_reduce_phase(old.collective);
+  auto const forward = turned ? detail::turned_round(machine) : machine;
+  auto const kind =
+      has_equal_roots(old.collective) ? collective::all_gather : collective::broadcast;
+  auto target = detail::empty_plan(forward, kind, "exact");
+  if (has_equal_roots(kind)) {
+    target = bound_of_shares(forward, kind, shares);
+  } else {
+    auto proven = prove_bound(forward, kind, *request.root);
+    target.bound = proven.bound;
+    target.proof = std::move(proven.proof);
+    if (target.bound == rational(0)) return anew("the ranks are not connected");
+  }
+  auto demand = detail::demand_at_bound(target, request.root.value_or(0));
+  auto p = detail::mended_plan(forward, turned ? detail::turned_trees(old) : old, std::move(target),
+                               std::move(demand));
+  if (!p) return anew("the old trees stand in the way of the optimum");
+  if (turned) p = detail::mirrored(std::move(*p), machine);
+  return finish(std::move(*p), repair_method::mended);
+}
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/planning/constraints/detail/shaped_candidates.hpp>
+#include <blink/planning/constraints/plan_options.hpp>
+#include <blink/planning/constraints/plan_shares.hpp>
+#include <blink/planning/make_plan.hpp>
+#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan_request.hpp>
+#include <blink/planning/planners/detail/symmetric_plan.hpp>
+#include <blink/planning/planners/without_surplus.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// What remains of the rate with a restriction and all before it.
+struct restriction_step {
+  std::string restriction;  ///< in words; "none" for the first
+  rational rate;            ///< of the best plan found
+  rational bound;           ///< no plan with these restrictions is faster; proven
+};
+
+/// A plan that respects options, and what each of them cost.
+struct restricted_plan {
+  blink::plan plan;
+  std::vector<restriction_step> steps;  ///< the first without restrictions, the last the plan's
+};
+
+namespace detail {
+
+/// The best plan without a shape.
+[[nodiscard]] inline plan free_plan(topology const& machine, shaped_request const& wanted) {
+  if (wanted.shares.empty()) return make_plan(machine, wanted.request);
+  if (!wanted.request.cut_surplus) return plan_shares(machine, wanted.request, wanted.shares);
+  auto result = plan_shares(without_surplus(machine, wanted.request, wanted.shares), wanted.request,
+                            wanted.shares);
+  auto const proven = bound_of_shares(machine, wanted.request.collective, wanted.shares);
+  result.bound = proven.bound;
+  result.proof = proven.proof;
+  return result;
+}
+
+/// In words, but for the height.
+[[nodiscard]] inline std::string shape_in_words(plan_options const& options) {
+  std::vector<std::string> parts;
+  if (options.weight_unit) parts.push_back("weight_unit " + options.weight_unit->to_text());
+  if (options.trees_per_root) {
+    parts.push_back("trees_per_root " + std::to_string(*options.trees_per_root));
+  }
+  if (options.max_trees) parts.push_back("max_trees " + std::to_string(*options.max_trees));
+  if (!options.required_links.empty()) parts.emplace_back("required_links");
+  std::string result;
+  for (auto const& part : parts) result += (result.empty() ? "" : ", ") + part;
+  return result;
+}
+
+/// The best plan with a shape; adds to `steps`. `splittable`: the machine, or as much of it as
+/// makes its switches split.
+[[nodiscard]] inline plan shaped_plan(topology const& machine, topology const& splittable,
+                                      shaped_request const& wanted, plan free,
+                                      std::vector<restriction_step>& steps) {
+  auto const& options = wanted.options;
+  if (free.trees.empty() || has_shape(free, options)) {
+    if (options.max_height) {
+      steps.push_back({"max_height " + std::to_string(*options.max_height), free.rate, free.bound});
+    }
+    if (auto const words = shape_in_words(options); !words.empty()) {
+      steps.push_back({words, free.rate, free.bound});
+    }
+    return free;
+  }
+  std::vector<plan> candidates;
+  add_whole_tree_plans(splittable, wanted, free, candidates);
+  add_low_packings(splittable, wanted, free, candidates);
+  bool const done = std::ranges::any_of(candidates, [&](plan const& p) {
+    return has_shape(p, options) && (p.rate == free.bound || options.trees_per_root ||
+                                     (options.weight_unit && !options.max_trees));
+  });
+  if (!done && wanted.shares.empty() && !has_equal_roots(wanted.request.collective)) {
+    auto other = wanted.request;
+    other.planner = "blink";
+    if (!other.root && other.collective == collective::broadcast) {
+      other.root = free.trees.front().root;
+    }
+    try {
+      candidates.push_back(make_plan(machine, other));
+    } catch (planning_error const&) {  // it plans direct links only
+    }
+  }
+  if (!done) {
+    auto const reached = add_packed_plan(machine, wanted, free, candidates);
+    if (options.max_height) {
+      auto bound = steps.back().bound;
+      if (reached.bound && *reached.bound > 0) bound = std::min(bound, *reached.bound);
+      steps.push_back({"max_height " + std::to_string(*options.max_height), reached.rate, bound});
+    } else {  // lower trees, if they are as good
+      auto lower = wanted;
+      lower.options.max_height = max_height(free);
+      add_packed_plan(machine, lower, free, candidates);
+    }
+  }
+  plan const* best = nullptr;
+  auto const merit = [](plan const& p) {
+    return std::tuple(-p.rate, p.trees.size(), max_height(p));
+  };
+  for (auto const& p : candidates) {
+    if (has_shape(p, options) && (best == nullptr || merit(p) < merit(*best))) best = &p;
+  }
+  if (best == nullptr) {
+    throw planning_error("options: no plan found with " +
+                         (options.max_height
+                              ? "max_height " + std::to_string(*options.max_height) + " "
+                              : std::string()) +
+                         shape_in_words(options));
+  }
+  if (options.max_height && steps.back().restriction.rfind("max_height", 0) == 0) {
+    for (auto const& p : candidates) {
+      if (max_height(p) <= *options.max_height) {
+        steps.back().rate = std::max(steps.back().rate, p.rate);
+      }
+    }
+  }
+  if (auto const words = shape_in_words(options); !words.empty()) {
+    steps.push_back({words, best->rate, steps.back().bound});
+  }
+  if (wanted.request.collective == collective::broadcast &&
+      best->trees.front().root != free.trees.front().root) {  // bound and proof are of one root
+    auto from_there = wanted;
+    from_there.request.root = best->trees.front().root;
+    free = free_plan(machine, from_there);
+  }
+  free.trees = best->trees;
+  free.rate = best->rate;
+  return free;  // with its bound and proof, which hold for every plan from that root
+}
+
+}  // namespace detail
+
+/// Plans a collective with options: limits on trees, heights and weights, forbidden and required
+/// links, ranks that only forward, unequal shares, k trees a root, symmetries.
+///
+/// Forbidden links and relays change the machine, and the plan is as good as without options on that
+/// one. Shares and k trees a root are optimal. So are whole weights of broadcast, reduce, all-gather
+/// and reduce-scatter, if heights do not matter. For a bounded height, a linear program over trees of
+/// that height gives the best rate, proven for up to `low_arborescences_exact` ranks. Few trees, and
+/// all else together, are searched: the plan is the best found, its distance from `bound` is at most
+/// what the restriction costs.
+///
+/// Source: column generation over trees: F. Barahona, "Packing spanning trees", Math. of Operations
+///         Research 20, 1995; few trees by relaxation: Wang et al., "Blink", MLSys 2020.
+/// Time:   milliseconds to a second for 8 ranks.
+/// Post:   the plan passes `check_plan` on `machine`, names its relays, forbidden links and shares;
+///         its bound is the one without options for the shape of trees.
+/// Throws: input_error for options that contradict each other, the request or the machine;
+///         planning_error if no plan was found.
+[[nodiscard]] inline restricted_plan plan_with_options(topology const& machine,
+                                                       plan_request const& request,
+                                                       plan_options const& options) {
+  validate(machine);
+  auto given = restricted_machine(machine, request, options);
+  detail::shaped_request wanted{request, options, {}};
+  bool const cuts_surplus = request.cut_surplus || options.cut_surplus;
+  wanted.request.cut_surplus = cuts_surplus;
+  if (!options.shares.empty()) {
+    for (int const at : given.rank_positions()) {
+      auto const found = options.shares.find(given.nodes[static_cast<std::size_t>(at)].id);
+      wanted.shares.push_back(found == options.shares.end() ? 1 : found->second);
+    }
+  }
+  bool const shaped = options.max_trees || options.max_height || options.weight_unit ||
+                      options.trees_per_root || !options.required_links.empty();
+  if ((is_flow(request.collective) || request.collective == collective::barrier) && shaped) {
+    throw input_error("options: limits on trees are for collectives over spanning trees, not for " +
+                      std::string(to_text(request.collective)));
+  }
+  if (request.planner != "exact" && (shaped || !options.shares.empty())) {
+    throw input_error("options: planner " + request.planner +
+                      " has its own trees; limits on trees and shares need the planner exact");
+  }
+  restricted_plan result;
+  if (!options.forbidden_links.empty()) {
+    auto without = options;
+    without.forbidden_links.clear();
+    without.required_links.clear();
+    without.symmetries.clear();
+    auto const whole = restricted_machine(machine, request, without);
+    auto const p = detail::free_plan(whole, wanted);
+    result.steps.push_back({"none", p.rate, p.bound});
+  }
+  bool const turned =
+      request.collective == collective::reduce || request.collective == collective::reduce_scatter;
+  if (turned && request.planner == "exact") {
+    given = detail::turned_round(std::move(given));
+    wanted.request.collective =
+        request.collective == collective::reduce ? collective::broadcast : collective::all_gather;
+    for (auto& link : wanted.options.required_links) std::swap(link.first, link.second);
+  }
+  auto const free_plan = [&] {
+    try {
+      if (!turned) return detail::free_plan(given, wanted);
+      return detail::planned_turned_round(given, [&] { return detail::free_plan(given, wanted); });
+    } catch (unbalanced_switch const&) {
+      throw;
+    } catch (planning_error const& reason) {
+      if (options.forbidden_links.empty() && options.relays.empty()) throw;
+      throw planning_error(
+          std::string("options: with ") +
+          (options.forbidden_links.empty() ? "" : "forbidden_links") +
+          (options.forbidden_links.empty() || options.relays.empty() ? "" : " and ") +
+          (options.relays.empty() ? "" : "relays") + ": " + reason.what());
+    }
+  };
+  auto p = free_plan();
+  result.steps.push_back(
+      {options.forbidden_links.empty() ? "none" : "forbidden_links", p.rate, p.bound});
+  if (shaped && cuts_surplus) {
+    p = detail::shaped_plan(given, without_surplus(given, wanted.request, wanted.shares), wanted,
+                            std::move(p), result.steps);
+  } else if (shaped) {
+    p = detail::shaped_plan(given, given, wanted, std::move(p), result.steps);
+  }
+  if (turned && request.planner == "exact") {
+    given = detail::turned_round(std::move(given));
+    p = detail::mirrored(std::move(p), given);
+  }
+  p.relays = options.relays;
+  p.forbidden_links = options.forbidden_links;
+  if (!options.symmetries.empty()) {
+    p = detail::symmetric_plan(std::move(p), options.symmetries);
+    if (options.max_trees && p.trees.size() > static_cast<std::size_t>(*options.max_trees)) {
+      throw planning_error("options: the symmetries make " + std::to_string(p.trees.size()) +
+                           " trees, more than max_trees " + std::to_string(*options.max_trees));
+    }
+    if (!detail::has_shape(p, options)) {
+      throw planning_error("options: the symmetries make more trees, or of other weights, than " +
+                           detail::shape_in_words(options) + " allows");
+    }
+    result.steps.push_back({"symmetries", p.rate, result.steps.back().bound});
+  }
+  result.plan = std::move(p);
+  return result;
+}
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/planning/cost/detail/timed_links.hpp>
+#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/make_schedule.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// What time depends on beside the links. The defaults are of the order of GPUs that reach each
+/// other's memory; measure your own.
+struct cost_parameters {
+  double start_seconds = 5e-6;        ///< once: to launch
+  double step_seconds = 2e-6;         ///< for each chunk and tree edge: to wait, signal and begin
+  double smallest_chunk_bytes = 512;  ///< no smaller chunk is worth a step
+  double largest_chunk_bytes = 1 << 24;  ///< what an inbox holds
+  double bytes_per_unit = 0;  ///< rate of one unit of capacity, bytes per second; 0: by its name
+};
+
+/// What the first chunk needs on one way to and from the root: `seconds` and, for each byte of the
+/// chunk, `seconds_per_byte`.
+struct path_cost {
+  double seconds = 0;
+  double seconds_per_byte = 0;
+};
+
+/// The costs of one tree.
+struct tree_cost {
+  double share = 0;                    ///< of the buffer
+  std::vector<path_cost> paths;        ///< none is dominated by another
+  double edge_seconds_per_byte = 0;    ///< of its slowest edge, alone
+  double shared_seconds_per_byte = 0;  ///< while all trees are busy
+};
+
+/// All that the predicted time of a plan depends on, ready to be asked for many sizes.
+struct plan_cost {
+  cost_parameters parameters;
+  std::vector<tree_cost> trees;
+  double seconds_per_byte = 0;  ///< of the busiest link, for a byte of the buffer
+};
+
+/// How long a collective takes, and the chunks with which it does.
+struct predicted_time {
+  double seconds = 0;
+  std::vector<double> chunk_bytes;  ///< by tree
+};
+
+namespace detail {
+
+/// Drops the paths that are shorter than another in both respects.
+inline void keep_longest(std::vector<path_cost>& paths) {
+  std::sort(paths.begin(), paths.end(), [](path_cost const& a, path_cost const& b) {
+    return std::pair(b.seconds, b.seconds_per_byte) < std::pair(a.seconds, a.seconds_per_byte);
+  });
+  std::vector<path_cost> kept;
+  for (auto const& p : paths) {
+    if (kept.empty() || p.seconds_per_byte > kept.back().seconds_per_byte) kept.push_back(p);
+  }
+  paths = std::move(kept);
+}
+
+/// A tree edge crosses a link. Those that leave (reduce: enter) the same rank over the same link at
+/// the same depth compete for it, with their first chunks at about the same time.
+struct crossing {
+  std::size_t link = 0;
+  int near = 0;
+  int depth = 0;
+  int height = 0;
+  std::size_t hop = 0;  ///< position in a list of all edges
+  double share = 0;     ///< of the tree, of the buffer
+};
+
+/// The time that the first chunk needs for each edge of one phase of all trees: the highest subtrees
+/// are served first. Adds to `load` the bytes that each link carries for a byte of the buffer.
+[[nodiscard]] inline std::vector<path_cost> hops_of(
+    std::vector<std::vector<phase_edge>> const& phases, std::vector<double> const& shares,
+    timed_links const& links, double step_seconds, std::map<std::pair<int, int>, double>& load) {
+  std::vector<path_cost> hops;
+  std::vector<crossing> crossings;
+  std::map<std::pair<int, int>, std::size_t> number;
+  std::vector<double> rate;
+  for (std::size_t tree = 0; tree < phases.size(); ++tree) {
+    for (auto const& e : phases[tree]) {
+      auto& hop = hops.emplace_back(path_cost{step_seconds, 0});
+      for (std::size_t i = 0; i + 1 < e.edge->path.size(); ++i) {
+        std::pair const ends(e.edge->path[i], e.edge->path[i + 1]);
+        auto const& link = link_between(links, ends.first, ends.second);
+        auto const [known, fresh] = number.emplace(ends, rate.size());
+        if (fresh) rate.push_back(link.bytes_per_second);
+        hop.seconds += link.latency_seconds;
+        load[ends] += shares[tree];
+        crossings.push_back(
+            {known->second, e.near, e.depth, e.height, hops.size() - 1, shares[tree]});
+      }
+    }
+  }
+  std::sort(crossings.begin(), crossings.end(), [](crossing const& a, crossing const& b) {
+    return std::tie(a.link, a.near, a.depth, b.height, a.hop) <
+           std::tie(b.link, b.near, b.depth, a.height, b.hop);
+  });
+  double before = 0;
+  for (std::size_t i = 0; i < crossings.size(); ++i) {
+    auto const& c = crossings[i];
+    bool const first = i == 0 || std::tie(c.link, c.near, c.depth) !=
+                                     std::tie(crossings[i - 1].link, crossings[i - 1].near,
+                                              crossings[i - 1].depth);
+    before = first ? c.share : before + c.share;
+    auto& hop = hops[c.hop];
+    hop.seconds_per_byte = std::max(hop.seconds_per_byte, before / c.share / rate[c.link]);
+  }
+  return hops;
+}
+
+/// Sums of hops on the ways between the root and the leaves. `hop` is the first of the tree's.
+[[nodiscard]] inline std::vector<path_cost> ways_of(std::vector<phase_edge> const& edges,
+                                                    path_cost const* hop) {
+  std::map<int, path_cost> way;  // by far end; nearer edges come first
+  std::vector<path_cost> result;
+  for (std::size_t i = 0; i < edges.size(); ++i) {
+    auto here = hop[i];
+    if (auto const above = way.find(edges[i].near); above != way.end()) {
+      here.seconds += above->second.seconds;
+      here.seconds_per_byte += above->second.seconds_per_byte;
+    }
+    way[edges[i].far] = here;
+    if (edges[i].height == 0) result.push_back(here);
+  }
+  if (result.empty()) result.push_back({});
+  keep_longest(result);
+  return result;
+}
+
+/// Time of one tree with a buffer part of `bytes` in so many equal chunks.
+[[nodiscard]] inline double seconds_of(tree_cost const& tree, cost_parameters const& parameters,
+                                       double bytes, double chunks) {
+  double const chunk = bytes / chunks;
+  double fill = 0;
+  for (auto const& p : tree.paths) fill = std::max(fill, p.seconds + chunk * p.seconds_per_byte);
+  double const interval = std::max(parameters.step_seconds + chunk * tree.edge_seconds_per_byte,
+                                   chunk * tree.shared_seconds_per_byte);
+  return fill + (chunks - 1) * interval;
+}
+
+/// The numbers of chunks among which the best for one tree is, up to rounding: where the derivative
+/// of `seconds_of` vanishes, and where the interval changes from one edge's to all trees'.
+[[nodiscard]] inline std::vector<double> good_chunk_counts(tree_cost const& tree,
+                                                           cost_parameters const& parameters,
+                                                           double bytes) {
+  std::vector<double> result;
+  double const slack = tree.shared_seconds_per_byte - tree.edge_seconds_per_byte;
+  if (slack > 0) result.push_back(bytes * slack / parameters.step_seconds);
+  for (auto const& p : tree.paths) {
+    double const more = p.seconds_per_byte - tree.edge_seconds_per_byte;
+    if (more > 0) result.push_back(std::sqrt(bytes * more / parameters.step_seconds));
+  }
+  return result;
+}
+
+}  // namespace detail
+
+/// Reads the costs of a plan off the machine that it is to run on.
+///
+/// The model. A tree carries its share of the buffer in chunks. A chunk of c bytes takes
+/// `step_seconds` + latency + c / b over an edge whose narrowest link has the rate b; where a rank
+/// sends first chunks of several edges over one link, each waits for those before it (the highest
+/// subtrees go first). The way of the first chunk is the sum over the edges to the farthest leaf, of
+/// both phases. The other chunks follow at intervals of `step_seconds` + c / b of its slowest edge, or of c / (the tree's rate
+/// while all trees are busy), whichever is longer. On a chain of h edges this is the well-known
+///
+///     T(c) = (ceil(S / c) + h - 1) (a + c / b),   best c = sqrt(a b S / (h - 1)).
+///
+/// The plan ends with its last tree, and no earlier than the busiest link is done. Small messages
+/// are one chunk: latency, then height, decides; large ones approach size / rate.
+///
+/// Source: the alpha-beta model: R. Hockney, "The communication challenge for MPP", Parallel
+///         Computing 20, 1994.
+/// Time:   O(trees * ranks * (path length + log ranks)).
+/// Pre:    the plan passes `check_plan` on this machine.
+/// Throws: input_error if `bytes_per_unit` is 0 and the machine's unit has no known rate;
+///         planning_error if an edge runs where there is no link.
+[[nodiscard]] inline plan_cost cost_of(topology const& machine, plan const& plan,
+                                       cost_parameters const& parameters = {}) {
+  double const unit =
+      parameters.bytes_per_unit > 0 ? parameters.bytes_per_unit : bytes_per_second(machine.unit);
+  auto const links = detail::links_in_seconds(machine, plan.links, unit);
+  plan_cost result{parameters, {}, 0};
+  std::vector<double> shares;
+  std::array<std::vector<std::vector<detail::phase_edge>>, 2> phases;  // by tree: up, down
+  for (auto const& t : plan.trees) {
+    // A barrier carries nothing at no rate: all of it is the way of its one message.
+    shares.push_back(plan.rate == rational(0) ? 1 : (t.weight / plan.rate).to_double());
+    phases[0].push_back(detail::edges_from_root(t.reduce, t.root, true));
+    phases[1].push_back(detail::edges_from_root(t.broadcast, t.root, false));
+  }
+  std::map<std::pair<int, int>, double> load;  // bytes for each byte of the buffer
+  std::array<std::vector<path_cost>, 2> hops;
+  for (std::size_t i = 0; i < 2; ++i) {
+    hops[i] = detail::hops_of(phases[i], shares, links, parameters.step_seconds, load);
+  }
+  for (auto const& [ends, bytes] : load) {
+    result.seconds_per_byte =
+        std::max(result.seconds_per_byte, bytes / links.at(ends).bytes_per_second);
+  }
+  std::array<std::size_t, 2> first{0, 0};
+  for (std::size_t t = 0; t < shares.size(); ++t) {
+    auto& tree = result.trees.emplace_back();
+    tree.share = shares[t];
+    tree.shared_seconds_per_byte = result.seconds_per_byte / tree.share;
+    std::array<std::vector<path_cost>, 2> ways;
+    for (std::size_t i = 0; i < 2; ++i) {
+      ways[i] = detail::ways_of(phases[i][t], hops[i].data() + first[i]);
+      first[i] += phases[i][t].size();
+      for (auto const& e : phases[i][t]) {
+        for (std::size_t k = 0; k + 1 < e.edge->path.size(); ++k) {
+          auto const& link = links.at({e.edge->path[k], e.edge->path[k + 1]});
+          tree.edge_seconds_per_byte =
+              std::max(tree.edge_seconds_per_byte, 1 / link.bytes_per_second);
+        }
+      }
+    }
+    for (auto const& up : ways[0]) {
+      for (auto const& down : ways[1]) {
+        tree.paths.push_back(
+            {up.seconds + down.seconds, up.seconds_per_byte + down.seconds_per_byte});
+      }
+    }
+    detail::keep_longest(tree.paths);
+  }
+  return result;
+}
+
+/// Predicts how long a buffer takes with the best chunks for it.
+///
+/// All trees have the same number of chunks, so that links which serve one chunk of each in turn
+/// serve trees in proportion to their weights.
+///
+/// bytes: of the whole buffer; for all-gather and reduce-scatter of the gathered one.
+/// Time:  O(trees * candidates * paths), a few candidates and paths.
+/// Pre:   bytes >= 0.
+[[nodiscard]] inline predicted_time predict(plan_cost const& cost, double bytes) {
+  expects(bytes >= 0, "predict: bytes must not be negative");
+  auto const& parameters = cost.parameters;
+  predicted_time result{parameters.start_seconds, {}};
+  if (cost.trees.empty()) return result;
+  auto const slowest_of = [&](double chunks) {
+    double seconds = 0;
+    for (auto const& tree : cost.trees) {
+      seconds = std::max(seconds, detail::seconds_of(tree, parameters, bytes * tree.share, chunks));
+    }
+    return seconds;
+  };
+  double largest_part = 0;
+  tree_cost const* longest = &cost.trees.front();  // the one that ends last if there is one chunk
+  double longest_seconds = 0;
+  for (auto const& tree : cost.trees) {
+    largest_part = std::max(largest_part, bytes * tree.share);
+    double const seconds = detail::seconds_of(tree, parameters, bytes * tree.share, 1);
+    if (seconds > longest_seconds) longest = &tree;
+    longest_seconds = std::max(longest_seconds, seconds);
+  }
+  double const least = std::max(1.0, std::ceil(largest_part / parameters.largest_chunk_bytes));
+  double const most = std::max(least, std::floor(largest_part / parameters.smallest_chunk_bytes));
+  double chunks = least;
+  double seconds = slowest_of(chunks);
+  auto const consider = [&](double count) {
+    count = std::clamp(std::round(count), least, most);
+    if (count == chunks) return;
+    if (double const other = slowest_of(count); other < seconds) {
+      seconds = other;
+      chunks = count;
+    }
+  };
+  // The best for the slowest tree may make another one the slowest; then its best is tried too.
+  std::vector<tree_cost const*> tried;
+  for (tree_cost const* tree = longest; std::ranges::count(tried, tree) == 0;) {
+    tried.push_back(tree);
+    for (double const count : detail::good_chunk_counts(*tree, parameters, bytes * tree->share)) {
+      consider(std::floor(count));
+      consider(std::ceil(count));
+    }
+    for (auto const& other : cost.trees) {
+      if (detail::seconds_of(other, parameters, bytes * other.share, chunks) >= seconds) {
+        tree = &other;
+      }
+    }
+  }
+  // What is left is a matter of more or fewer chunks for all trees together.
+  for (double const factor : {4.0, 2.0, 1.4, 1.1, 1.03}) {
+    for (double before = 0; before != chunks;) {
+      before = chunks;
+      consider(before * factor);
+      consider(before / factor);
+    }
+  }
+  result.seconds += std::max(seconds, parameters.step_seconds + bytes * cost.seconds_per_byte);
+  for (auto const& tree : cost.trees) {
+    result.chunk_bytes.push_back(std::max(1.0, bytes * tree.share / chunks));
+  }
+  return result;
+}
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/graph/concepts.hpp>
+#include <blink/planning/plan/forest.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+// A machine as the planners see it.
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// The ranks of a machine as a graph: vertices are rank numbers, edges are links, or routes over
+/// relays. Edges of equal paths are one.
+struct rank_graph {
+  arc_list graph;
+  std::vector<std::int64_t> capacity;   ///< by edge
+  rational step;                        ///< the machine's unit that one capacity step stands for
+  std::vector<int> ids;                 ///< node id by vertex
+  std::vector<std::vector<int>> paths;  ///< node ids by edge; none: all edges are links
+
+  [[nodiscard]] tree_edge edge(std::size_t position) const {
+    auto const& a = graph.arcs[position];
+    int const from = ids[static_cast<std::size_t>(a.tail)];
+    int const to = ids[static_cast<std::size_t>(a.head)];
+    if (paths.empty()) return {from, to, {from, to}};
+    return {from, to, paths[position]};
+  }
+  [[nodiscard]] std::vector<int> ids_where(std::vector<bool> const& inside) const {
+    std::vector<int> result;
+    for (std::size_t v = 0; v < ids.size(); ++v) {
+      if (inside[v]) result.push_back(ids[v]);
+    }
+    return result;
+  }
+  [[nodiscard]] int vertex_of(int id) const {
+    auto const found = std::find(ids.begin(), ids.end(), id);
+    return found == ids.end() ? -1 : static_cast<int>(found - ids.begin());
+  }
+};
+
+/// Relays that some link touches.
+[[nodiscard]] inline std::vector<int> used_relays(topology const& machine) {
+  std::vector<bool> touched(machine.nodes.size());
+  for (auto const& l : machine.links) {
+    touched[static_cast<std::size_t>(l.tail)] = touched[static_cast<std::size_t>(l.head)] = true;
+  }
+  std::vector<int> result;
+  for (std::size_t i = 0; i < machine.nodes.size(); ++i) {
+    if (touched[i] && machine.nodes[i].kind == node_kind::relay) {
+      result.push_back(static_cast<int>(i));
+    }
+  }
+  return result;
+}
+
+/// Capacities are divided by their greatest common divisor.
+/// Pre: no used relay.
+[[nodiscard]] inline rank_graph to_rank_graph(topology const& machine) {
+  rank_graph result;
+  std::vector<int> vertex(machine.nodes.size(), -1);
+  for (std::size_t i = 0; i < machine.nodes.size(); ++i) {
+    if (machine.nodes[i].kind != node_kind::rank) continue;
+    vertex[i] = static_cast<int>(result.ids.size());
+    result.ids.push_back(machine.nodes[i].id);
+  }
+  auto const n = result.ids.size();
+  std::vector<std::int64_t> matrix(n * n, 0);
+  for (auto const& l : machine.links) {
+    int const tail = vertex[static_cast<std::size_t>(l.tail)];
+    int const head = vertex[static_cast<std::size_t>(l.head)];
+    expects(tail >= 0 && head >= 0, "to_rank_graph: a link ends at a relay");
+    matrix[static_cast<std::size_t>(tail) * n + static_cast<std::size_t>(head)] += l.capacity;
+  }
+  std::int64_t divisor = 0;
+  for (auto const c : matrix) divisor = std::gcd(divisor, c);
+  result.graph.vertex_count = static_cast<int>(n);
+  for (std::size_t i = 0; i < matrix.size(); ++i) {
+    if (matrix[i] == 0) continue;
+    result.graph.arcs.push_back({static_cast<int>(i / n), static_cast<int>(i % n)});
+    result.capacity.push_back(matrix[i] / divisor);
+  }
+  result.step = rational(divisor == 0 ? 1 : divisor, machine.steps_per_unit);
+  return result;
+}
+
+/// A machine whose only connection is one switch with equal ports, both ways, and no link beside
+/// it.
+struct star {
+  int center = 0;        ///< node id of the switch
+  rational port;         ///< capacity of each port and direction, in the machine's unit
+  std::vector<int> ids;  ///< node id by rank number
+};
+
+/// The machine as a star, or nothing if it is none.
+[[nodiscard]] inline std::optional<star> to_star(topology const& machine) {
+  auto const relays = used_relays(machine);
+  if (relays.size() != 1) return std::nullopt;
+  star result;
+  result.center = machine.nodes[static_cast<std::size_t>(relays.front())].id;
+  std::map<std::pair<int, bool>, std::int64_t> port;  // (rank position, towards the switch)
+  for (auto const& l : machine.links) {
+    if (l.head == relays.front()) {
+      port[{l.tail, true}] += l.capacity;
+    } else if (l.tail == relays.front()) {
+      port[{l.head, false}] += l.capacity;
+    } else {
+      return std::nullopt;
+    }
+  }
+  auto const ranks = machine.rank_positions();
+  for (int const rank : ranks) {
+    result.ids.push_back(machine.nodes[static_cast<std::size_t>(rank)].id);
+    for (bool const up : {true, false}) {
+      auto const found = port.find({rank, up});
+      if (found == port.end() || found->second != port.begin()->second) return std::nullopt;
+    }
+  }
+  if (ranks.empty()) return std::nullopt;
+  result.port = machine.in_units(port.begin()->second);
+  return result;
+}
+
+/// The machine with every link turned round.
+[[nodiscard]] inline topology turned_round(topology machine) {
+  for (auto& l : machine.links) std::swap(l.tail, l.head);
+  return machine;
+}
+
+/// A plan for the machine turned round as a plan for the machine: broadcast becomes reduce and
+/// all-gather reduce-scatter; every edge runs the other way; the cut is seen from its other side.
+[[nodiscard]] inline plan mirrored(plan p, topology const& machine) {
+  p.collective =
+      p.collective == collective::broadcast ? collective::reduce : collective::reduce_scatter;
+  for (auto& t : p.trees) {
+    t.reduce = std::move(t.broadcast);
+    t.broadcast.clear();
+    for (auto& e : t.reduce) {
+      std::swap(e.from, e.to);
+      std::reverse(e.path.begin(), e.path.end());
+    }
+  }
+  if (auto* cut = std::get_if<cut_certificate>(&p.proof)) {
+    std::vector<int> other;
+    for (auto const& n : machine.nodes) {
+      if (std::find(cut->nodes.begin(), cut->nodes.end(), n.id) == cut->nodes.end()) {
+        other.push_back(n.id);
+      }
+    }
+    cut->nodes = std::move(other);
+  }
+  return p;
+}
+
+/// The fields of a plan that every planner fills in alike.
+[[nodiscard]] inline plan empty_plan(topology const& machine, collective kind,
+                                     std::string planner) {
+  plan result;
+  result.collective = kind;
+  result.planner = std::move(planner);
+  result.unit = machine.unit;
+  for (int const at : machine.rank_positions()) {
+    result.ranks.push_back(machine.nodes[static_cast<std::size_t>(at)].id);
+  }
+  return result;
+}
+
+}}}  // namespace blink::BLINK_ABI::detail

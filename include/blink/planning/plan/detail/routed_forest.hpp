@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/planning/plan/detail/rank_graph.hpp>
+#include <blink/planning/plan/detail/route.hpp>
+#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan_request.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// Edges of a tree over ranks, (parent, child) by node id, parents before children.
+using tree_hops = std::vector<std::pair<int, int>>;
+
+/// The ranks on a chain, from its root on.
+[[nodiscard]] inline tree_hops chain_of(std::vector<int> const& ids) {
+  tree_hops result;
+  for (std::size_t i = 0; i + 1 < ids.size(); ++i) result.emplace_back(ids[i], ids[i + 1]);
+  return result;
+}
+
+/// The same edges, parents before children.
+[[nodiscard]] inline tree_hops from_root(tree_hops const& hops, int root) {
+  std::multimap<int, int> children(hops.begin(), hops.end());
+  tree_hops result;
+  std::vector<int> open{root};
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    auto const [first, last] = children.equal_range(open[i]);
+    for (auto child = first; child != last; ++child) {
+      result.push_back(*child);
+      open.push_back(child->second);
+    }
+  }
+  return result;
+}
+
+/// By link (from, to) and group: what one unit of the group puts on the link.
+using group_loads = std::map<std::pair<int, int>, std::map<int, rational>>;
+
+inline void add_load(group_loads& load, tree_edge const& edge, int group, rational const& amount) {
+  for (std::size_t i = 0; i + 1 < edge.path.size(); ++i) {
+    load[{edge.path[i], edge.path[i + 1]}][group] += amount;
+  }
+}
+
+/// By group, how many units it may have: all grow at the same pace until a link is full; the groups
+/// on it stop, the others grow on (max-min fair rates).
+///
+/// Source: Bertsekas, Gallager, "Data networks", 1992, section 6.5.2 (progressive filling).
+/// Time:   O(groups * entries of `load`).
+/// Throws: overflow_error if a rate leaves 64 bits.
+[[nodiscard]] inline std::map<int, rational> fair_paces(group_loads const& load,
+                                                        router const& route) {
+  std::map<int, rational> stopped;  // with their paces
+  std::set<int> growing;
+  for (auto const& [ends, groups] : load) {
+    for (auto const& [group, amount] : groups) growing.insert(group);
+  }
+  while (!growing.empty()) {
+    std::optional<rational> pace;  // at which the next link is full
+    std::set<int> full;            // the groups on it
+    for (auto const& [ends, groups] : load) {
+      rational room = route.capacity(ends.first, ends.second);
+      rational growth;
+      for (auto const& [group, amount] : groups) {
+        if (growing.contains(group)) {
+          growth += amount;
+        } else {
+          room -= amount * stopped.at(group);
+        }
+      }
+      if (growth == rational(0)) continue;
+      auto const full_at = room / growth;
+      if (pace && full_at > *pace) continue;
+      if (!pace || full_at < *pace) full.clear();
+      pace = full_at;
+      for (auto const& [group, amount] : groups) {
+        if (growing.contains(group)) full.insert(group);
+      }
+    }
+    for (int const group : full) {
+      growing.erase(group);
+      stopped[group] = *pace;
+    }
+  }
+  return stopped;
+}
+
+/// Collects trees whose shape does not come from the links: routes their edges over the machine,
+/// adds up the loads, and gives the weights at which links are full.
+class routed_forest {
+ public:
+  routed_forest(topology const& machine, plan_request const& request, std::string planner)
+      : result_(empty_plan(machine, request.collective, std::move(planner))), route_(machine) {}
+
+  [[nodiscard]] std::vector<int> const& ranks() const { return result_.ranks; }
+  [[nodiscard]] router& route() { return route_; }
+
+  /// A tree with the phases that the collective has, both over the same hops.
+  ///
+  /// share: the weight in proportion to the other trees of the group. Trees of one group keep their
+  ///        proportions; each group by itself becomes as heavy as the links allow.
+  void add(int root, tree_hops const& hops, rational const& share = 1, int group = 0) {
+    tree t{root, share, {}, {}};
+    if (has_reduce_phase(result_.collective)) {
+      for (auto hop = hops.rbegin(); hop != hops.rend(); ++hop) {
+        t.reduce.push_back(route_(hop->second, hop->first));
+      }
+    }
+    if (has_broadcast_phase(result_.collective)) {
+      for (auto const& [parent, child] : hops) t.broadcast.push_back(route_(parent, child));
+    }
+    add(std::move(t), group);
+  }
+
+  /// A tree with routes; its weight is its share.
+  void add(tree t, int group = 0) {
+    result_.trees.push_back(std::move(t));
+    group_.push_back(group);
+  }
+
+  /// The plan: groups have `fair_paces`, or where their fractions get too long, all the same pace.
+  ///
+  /// Time:   O(edges * path length * log links), and see `fair_paces`.
+  /// Throws: overflow_error if a weight leaves 64 bits.
+  [[nodiscard]] plan finish() && {
+    std::map<int, rational> pace;
+    try {
+      pace = paces();
+    } catch (overflow_error const&) {
+      std::fill(group_.begin(), group_.end(), 0);  // simpler weights
+      pace = paces();
+    }
+    for (std::size_t i = 0; i < result_.trees.size(); ++i) {
+      auto& weight = result_.trees[i].weight;
+      weight *= pace.at(group_[i]);
+      result_.rate += weight;
+    }
+    std::erase_if(result_.trees, [](tree const& t) { return t.weight == rational(0); });
+    return std::move(result_);
+  }
+
+ private:
+  /// By group: the factor from shares to weights.
+  [[nodiscard]] std::map<int, rational> paces() const {
+    group_loads load;
+    for (std::size_t i = 0; i < result_.trees.size(); ++i) {
+      auto const& t = result_.trees[i];
+      for (auto const* phase : {&t.reduce, &t.broadcast}) {
+        for (auto const& edge : *phase) add_load(load, edge, group_[i], t.weight);
+      }
+    }
+    return fair_paces(load, route_);
+  }
+
+  plan result_;
+  router route_;
+  std::vector<int> group_;  ///< by tree
+};
+
+}}}  // namespace blink::BLINK_ABI::detail

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/graph/relay_surplus.hpp>
+#include <blink/graph/splitting_off.hpp>
+#include <blink/packing/trees/arborescence_packing.hpp>
+#include <blink/planning/plan/detail/rank_graph.hpp>
+#include <blink/planning/plan/forest.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// A switch lets more out than in, needs all of it for the rate that the cuts promise, and cannot
+/// copy; for reduce and reduce-scatter: more in than out, and it cannot add up.
+struct unbalanced_switch : planning_error {
+  unbalanced_switch(topology const& machine, int position, bool turned)
+      : planning_error(message(machine, position, turned)), at(position) {}
+
+  int at;  ///< position of the node
+
+ private:
+  static std::string message(topology const& machine, int position, bool turned) {
+    std::int64_t in = 0, out = 0;
+    for (auto const& l : machine.links) {
+      if (l.head == position) in += l.capacity;
+      if (l.tail == position) out += l.capacity;
+    }
+    if (turned) std::swap(in, out);
+    auto const& n = machine.nodes[static_cast<std::size_t>(position)];
+    return "machine '" + machine.name + "': switch " + std::to_string(n.id) +
+           (n.label.empty() ? "" : " (" + n.label + ")") + " has " +
+           machine.in_units(in).to_text() + " " + machine.unit + " in and " +
+           machine.in_units(out).to_text() + " out, and forwards without " +
+           (turned ? "adding up" : "copying") +
+           ": the rate that the cuts allow cannot be split into routes through it; ask to cut the "
+           "surplus (--cut-surplus, plan_request::cut_surplus) for a plan that may lose some rate";
+  }
+};
+
+namespace detail {
+
+/// Plans on the machine turned round; a switch that it names is named for the machine itself.
+template <class Make>
+[[nodiscard]] auto planned_turned_round(topology const& turned, Make&& make) {
+  try {
+    return make();
+  } catch (unbalanced_switch const& fault) {
+    throw unbalanced_switch(turned, fault.at, true);
+  }
+}
+
+/// The switch to name: the one that could not be split, or the one whose surplus unbalanced it.
+[[nodiscard]] inline int switch_to_blame(topology const& machine,
+                                         std::vector<std::int64_t> const& capacity,
+                                         std::vector<bool> const& is_relay, int unsplittable) {
+  auto const unbalanced = unbalanced_relays(machine, capacity, is_relay);
+  for (auto const& each : unbalanced) {
+    if (each.relay == unsplittable) return unsplittable;
+  }
+  return unbalanced.empty() ? unsplittable : unbalanced.front().relay;
+}
+
+/// What a rank sends to all others.
+struct rank_supply {
+  int position = 0;  ///< of the node
+  rational rate;     ///< in capacity steps of the machine
+};
+
+/// A graph of ranks that can carry the supplies, and how many trees of one capacity step each root
+/// needs.
+struct supplied_graph {
+  rank_graph ranks;
+  std::vector<root_demand> demands;
+};
+
+/// The machine's links, or routes over its relays, as a graph of ranks in which trees for all
+/// supplies fit. In steps small enough for every rate to be whole.
+///
+/// Pre:    the supplies flow into every rank of the machine.
+/// Throws: unbalanced_switch if a relay has more capacity out than in and cannot be split.
+[[nodiscard]] inline supplied_graph to_supplied_graph(topology const& machine,
+                                                      std::vector<rank_supply> const& supplies) {
+  std::int64_t steps = 1;  // to one capacity step of the machine
+  for (auto const& s : supplies) {
+    steps = (rational(steps) * s.rate.denominator() / std::gcd(steps, s.rate.denominator()))
+                .numerator();
+  }
+  std::vector<int> vertex(machine.nodes.size(), -1);
+  std::vector<bool> is_relay;
+  std::vector<int> box;
+  supplied_graph result;
+  for (std::size_t i = 0; i < machine.nodes.size(); ++i) {
+    auto const& n = machine.nodes[i];
+    is_relay.push_back(n.kind == node_kind::relay);
+    box.push_back(n.box);
+    if (is_relay.back()) continue;
+    vertex[i] = static_cast<int>(result.ranks.ids.size());
+    result.ranks.ids.push_back(n.id);
+  }
+  result.ranks.graph.vertex_count = static_cast<int>(result.ranks.ids.size());
+  std::vector<std::int64_t> capacity;
+  for (auto const& l : machine.links) {
+    capacity.push_back((rational(l.capacity) * steps).numerator());
+  }
+  std::vector<root_supply> amounts;
+  for (auto const& s : supplies) amounts.push_back({s.position, (s.rate * steps).numerator()});
+  auto split = [&] {
+    try {
+      return split_off_relays(machine, capacity, is_relay, amounts, box);
+    } catch (unsplittable_relay const& fault) {
+      throw unbalanced_switch(machine, switch_to_blame(machine, capacity, is_relay, fault.vertex),
+                              false);
+    }
+  }();
+  std::int64_t divisor = 0;
+  for (auto const& r : split.routes) divisor = std::gcd(divisor, r.capacity);
+  for (auto const& s : amounts) divisor = std::gcd(divisor, s.amount * split.scale);
+  if (divisor == 0) divisor = 1;
+  for (auto& r : split.routes) {
+    result.ranks.graph.arcs.push_back(
+        {vertex[static_cast<std::size_t>(r.tail)], vertex[static_cast<std::size_t>(r.head)]});
+    result.ranks.capacity.push_back(r.capacity / divisor);
+    for (int& v : r.path) v = machine.nodes[static_cast<std::size_t>(v)].id;
+    result.ranks.paths.push_back(std::move(r.path));
+  }
+  for (auto const& s : amounts) {
+    result.demands.push_back(
+        {vertex[static_cast<std::size_t>(s.root)], s.amount * split.scale / divisor});
+  }
+  result.ranks.step = rational(divisor, machine.steps_per_unit) / steps / split.scale;
+  return result;
+}
+
+}  // namespace detail
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/planning/plan/detail/rank_graph.hpp>
+#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/make_schedule.hpp>
+#include <blink/planning/plan/plan_request.hpp>
+#include <blink/planning/plan/planner.hpp>
+#include <blink/planning/planners/plan_direct.hpp>
+#include <blink/planning/planners/plan_joint.hpp>
+#include <blink/planning/planners/plan_switch.hpp>
+#include <blink/topology/connectivity.hpp>
+#include <blink/topology/subset.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// How a buffer is split over a fast and a slow kind of link so that both end together.
+///
+/// bytes:         of the buffer, D.
+/// fast, slow:    rates B_f and B_s, in bytes for each unit of time.
+/// start:         T, by how much the slow kind starts later, in units of time.
+/// Returns:       the bytes for the slow kind, D B_s / (B_s + B_f) - T B_s B_f / (B_s + B_f); 0 if
+///                that is negative, that is for D <= T B_f.
+/// Source:        Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020,
+///                section 3.4.
+[[nodiscard]] inline rational slow_part(rational const& bytes, rational const& fast,
+                                        rational const& slow, rational const& start) {
+  if (bytes <= start * fast) return 0;
+  return (bytes - start * fast) * slow / (slow + fast);
+}
+
+namespace detail {
+
+/// The machine without the links of one kind.
+[[nodiscard]] inline topology without_links(topology const& machine, link_kind kind) {
+  std::vector<bool> keep;
+  for (auto const& l : machine.links) keep.push_back(l.kind != kind);
+  return without_idle_relays(
+      kept_part(machine, std::vector<bool>(machine.nodes.size(), true), keep));
+}
+
+/// The optimum on one part of the links.
+[[nodiscard]] inline plan plan_part(topology const& part, plan_request const& request,
+                                    std::string const& which) {
+  try {
+    if (to_star(part)) return plan_switch(part, request);
+    if (request.collective == collective::all_reduce && !used_relays(part).empty()) {
+      return plan_joint(part, request);
+    }
+    return plan_direct(part, request);
+  } catch (planning_error const& reason) {
+    throw planning_error("hybrid: the links " + which + ": " + reason.what());
+  }
+}
+
+}  // namespace detail
+
+/// Plans a collective over two kinds of link at once: the optimum on the fastest kind that joins all
+/// ranks, the optimum on all other links, and a split of the buffer by which both end together.
+///
+/// request.bytes and request.slow_start_seconds: the size, and how much later the slow kind starts
+/// (to switch peer access, to go through the host). With a size, the trees of the slow kind get the
+/// weights that make their share of the buffer `slow_part` (to 1/65536), so that size / rate is the time that the
+/// plan takes, the slow start included; without, all links are full and the rate is the sum of both.
+/// Where the slow kind would only lose time it gets no trees.
+///
+/// Source: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020,
+///         section 3.4.
+/// Time:   that of the exact planner on both parts.
+/// Post:   `bound` is 0 and there is no certificate: `make_plan` adds the machine's own.
+/// Throws: planning_error if no kind joins all ranks, if the other links do not, or if there are
+///         none; input_error for a negative size or start, or a unit without a known rate.
+[[nodiscard]] inline plan plan_hybrid(topology const& machine, plan_request const& request) {
+  require_planned("hybrid", spanning_collectives, request);
+  if (request.bytes < 0 || !(request.slow_start_seconds >= 0)) {
+    throw input_error("hybrid: bytes and slow_start_seconds must not be negative");
+  }
+  plan result = detail::empty_plan(machine, request.collective, "hybrid");
+  if (result.ranks.size() == 1) return result;
+  auto const kind = fastest_connecting_kind(machine);
+  if (!kind) {
+    throw planning_error("hybrid: machine '" + machine.name +
+                         "' does not have two kinds of link, the faster of which joins all ranks");
+  }
+  auto const rest = detail::without_links(machine, *kind);
+  std::string const name(to_text(*kind));
+  if (rest.links.empty()) {
+    throw planning_error("hybrid: machine '" + machine.name + "' has only links of kind " + name +
+                         ", expected two kinds");
+  }
+  auto fast = detail::plan_part(only_links(machine, *kind), request, "of kind " + name);
+  auto same_root = request;  // one root for both parts
+  if (!has_equal_roots(request.collective) && request.collective != collective::all_reduce) {
+    same_root.root = fast.trees.front().root;
+  }
+  auto slow = detail::plan_part(rest, same_root, "beside " + name);
+  if (slow.rate > fast.rate) std::swap(slow, fast);
+
+  rational slow_scale = 1;
+  if (request.bytes > 0 && request.slow_start_seconds > 0) {
+    // Bytes for each picosecond, so that the start is a fraction.
+    constexpr double picoseconds = 1e12;
+    double const start = std::round(request.slow_start_seconds * picoseconds);
+    if (start >= static_cast<double>(std::numeric_limits<std::int64_t>::max())) {
+      throw input_error("hybrid: slow_start_seconds is too large");
+    }
+    double const unit_rate = bytes_per_second(machine.unit);
+    rational const unit(static_cast<std::int64_t>(unit_rate),
+                        static_cast<std::int64_t>(picoseconds));
+    auto const part = slow_part(request.bytes, fast.rate * unit, slow.rate * unit,
+                                rational(static_cast<std::int64_t>(start)));
+    // The fast trees are full; the slow ones carry as much of the buffer as their part of it.
+    // Rounded to a fraction that keeps weights short.
+    slow_scale = part / (rational(request.bytes) - part) * fast.rate / slow.rate;
+    constexpr std::int64_t steps = 1 << 16;
+    slow_scale = rational(std::llround(slow_scale.to_double() * steps), steps);
+  }
+  result.trees = std::move(fast.trees);
+  if (slow_scale > rational(0)) {
+    for (auto& t : slow.trees) {
+      t.weight *= slow_scale;
+      result.trees.push_back(std::move(t));
+    }
+  }
+  for (auto const& t : result.trees) result.rate += t.weight;
+  return result;
+}
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/graph/concepts.hpp>
+#include <blink/packing/joint/approximate_joint_packing.hpp>
+#include <blink/packing/joint/joint_routing.hpp>
+#include <blink/planning/plan/detail/rank_graph.hpp>
+#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan_request.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+namespace detail {
+
+/// All nodes of a machine and its links, parallel ones added up.
+struct node_graph {
+  arc_list graph;                      ///< vertices are positions of nodes
+  std::vector<std::int64_t> capacity;  ///< by edge, in capacity steps of the machine
+  routed_network network;              ///< what the nodes do; boxes are groups
+};
+
+[[nodiscard]] inline node_graph to_node_graph(topology const& machine) {
+  node_graph result;
+  result.graph.vertex_count = static_cast<int>(machine.nodes.size());
+  for (auto const& n : machine.nodes) {
+    result.network.is_relay.push_back(n.kind == node_kind::relay);
+    result.network.copies.push_back(n.copies);
+    result.network.reduces.push_back(n.reduces);
+    result.network.group.push_back(n.box);
+  }
+  std::map<std::pair<int, int>, std::int64_t> total;
+  for (auto const& l : machine.links) total[{l.tail, l.head}] += l.capacity;
+  for (auto const& [ends, capacity] : total) {
+    result.graph.arcs.push_back({ends.first, ends.second});
+    result.capacity.push_back(capacity);
+  }
+  return result;
+}
+
+[[nodiscard]] inline bool has_copying_switches(topology const& machine) {
+  return std::ranges::any_of(machine.nodes, [](node const& n) { return n.copies || n.reduces; });
+}
+
+[[nodiscard]] inline price_certificate to_certificate(topology const& machine,
+                                                      node_graph const& nodes,
+                                                      std::vector<rational> const& prices) {
+  price_certificate result;
+  for (std::size_t e = 0; e < prices.size(); ++e) {
+    if (prices[e] == rational(0)) continue;
+    auto const& a = nodes.graph.arcs[e];
+    result.prices.push_back({machine.nodes[static_cast<std::size_t>(a.tail)].id,
+                             machine.nodes[static_cast<std::size_t>(a.head)].id, prices[e]});
+  }
+  return result;
+}
+
+/// Ranks behind one switch that copies and reduces, and no link beside it: everything goes up, the sum
+/// to the first rank and back, over each port once. So the poorest port is the rate.
+[[nodiscard]] inline std::optional<plan> plan_copying_star(topology const& machine) {
+  auto const relays = used_relays(machine);
+  if (relays.size() != 1) return std::nullopt;
+  auto const& center = machine.nodes[static_cast<std::size_t>(relays.front())];
+  if (!center.copies || !center.reduces) return std::nullopt;
+  std::map<int, std::int64_t> up, down;  // capacity by rank
+  for (auto const& l : machine.links) {
+    if (l.head == relays.front()) {
+      up[l.tail] += l.capacity;
+    } else if (l.tail == relays.front()) {
+      down[l.head] += l.capacity;
+    } else {
+      return std::nullopt;
+    }
+  }
+  plan result = empty_plan(machine, collective::all_reduce, "exact");
+  auto const ranks = machine.rank_positions();
+  std::int64_t least = -1;
+  for (int const rank : ranks) {
+    for (auto* port : {&up, &down}) {
+      auto const capacity = (*port)[rank];
+      if (least >= 0 && capacity >= least) continue;
+      least = capacity;
+      cut_certificate cut;
+      for (auto const& n : machine.nodes) {
+        bool const alone = &n == &machine.nodes[static_cast<std::size_t>(rank)];
+        if (alone == (port == &up)) cut.nodes.push_back(n.id);
+      }
+      result.proof = std::move(cut);
+    }
+  }
+  if (least <= 0) return std::nullopt;
+  result.rate = result.bound = machine.in_units(least);
+  tree t{result.ranks.front(), result.rate, {}, {}};
+  auto const hop = [](int from, int to) { return tree_edge{from, to, {from, to}}; };
+  t.broadcast.push_back(hop(t.root, center.id));
+  for (int const rank : result.ranks) {
+    if (rank == t.root) continue;
+    t.reduce.push_back(hop(rank, center.id));
+    t.broadcast.push_back(hop(center.id, rank));
+  }
+  t.reduce.push_back(hop(center.id, t.root));
+  result.trees.push_back(std::move(t));
+  return result;
+}
+
+/// Pairs over nodes as trees of a plan.
+inline void take_pairs(topology const& machine, node_graph const& nodes,
+                       routed_joint_packing const& packed, plan& result) {
+  auto const id = [&](int at) { return machine.nodes[static_cast<std::size_t>(at)].id; };
+  auto const edge_over = [&](std::vector<int> path) {
+    for (int& at : path) at = id(at);
+    return tree_edge{path.front(), path.back(), std::move(path)};
+  };
+  for (auto const& pair : packed.pairs) {
+    tree t{id(pair.root), machine.in_units(pair.weight), {}, {}};
+    for (auto const& path : pair.in) t.reduce.push_back(edge_over(path));
+    for (auto const& path : pair.out) t.broadcast.push_back(edge_over(path));
+    result.trees.push_back(std::move(t));
+  }
+  result.rate = machine.in_units(packed.rate);
+  result.bound = machine.in_units(packed.bound);
+  result.proof = to_certificate(machine, nodes, packed.prices);
+}
+
+}  // namespace detail
+
+/// Plans all-reduce near the optimum on machines so large or so uneven that the exact planner takes too
+/// long or needs hundreds of trees: within 1 % unless the search comes to its end before.
+///
+/// Source: `pack_joint_routes_approximately`.
+/// Time:   see there; figures: `approximate_bench`.
+/// Post:   bound is proven by prices; rate / bound says how near the plan is.
+/// Throws: planning_error if the collective is another one, the ranks are not connected, or switches
+///         copy or reduce.
+[[nodiscard]] inline plan plan_approximate(topology const& machine, plan_request const& request) {
+  if (request.collective != collective::all_reduce) {
+    throw planning_error("approximate packing plans all_reduce, not " +
+                         std::string(to_text(request.collective)));
+  }
+  plan result = detail::empty_plan(machine, request.collective, "approximate");
+  if (result.ranks.size() == 1) return result;
+  auto const nodes = detail::to_node_graph(machine);
+  detail::take_pairs(machine, nodes,
+                     pack_joint_routes_approximately(nodes.graph, nodes.capacity, nodes.network),
+                     result);
+  return result;
+}
+
+/// When `plan_joint` gives up the exact optimum.
+struct joint_plan_limits {
+  double gap = 0.01;       ///< of rate and bound, as a share, if the optimum itself is not found
+  double max_work = 3e10;  ///< of pivots (`joint_packing_options`): about twenty seconds
+  double max_growth_work = 3.5e9;  ///< of trees, the same: about eight
+};
+
+/// Plans all-reduce optimally on any machine: pairs of an in-tree and an out-tree, packed jointly.
+/// Switches that copy or reduce may be nodes of out-trees or in-trees.
+///
+/// Source: `pack_joint_routes`; a closed form for ranks behind one switch that copies and reduces.
+/// Time:   see there; milliseconds for 16 ranks.
+/// Post:   bound is proven by prices, or a cut for the closed form; rate = bound, or, where the exact
+///         optimum takes too long or needs more than 61 bits, rate >= (1 - gap) * bound. Where that
+///         fails too, or takes more trees than can be grown within the limit, the plan of
+///         `plan_approximate`: `planner` says so, and rate / bound how near. If switches copy or
+///         reduce, trees are grown without a limit: nobody else plans there.
+/// Throws: planning_error if the collective is another one, the ranks are not connected, or more than
+///         10 switches copy, or reduce; overflow_error if switches copy or reduce and the optimum has
+///         no 61-bit numbers.
+[[nodiscard]] inline plan plan_joint(topology const& machine, plan_request const& request,
+                                     joint_plan_limits const& limits = {}) {
+  if (request.collective != collective::all_reduce) {
+    throw planning_error("joint packing plans all_reduce, not " +
+                         std::string(to_text(request.collective)));
+  }
+  plan result = detail::empty_plan(machine, request.collective, "exact");
+  if (result.ranks.size() == 1) return result;
+  if (auto star = detail::plan_copying_star(machine)) return *std::move(star);
+  auto const nodes = detail::to_node_graph(machine);
+  joint_packing_options options;
+  options.gap = limits.gap;
+  options.max_work = limits.max_work;
+  bool const may_approximate = !detail::has_copying_switches(machine);
+  if (may_approximate) options.max_growth_work = limits.max_growth_work;
+  try {
+    detail::take_pairs(machine, nodes,
+                       pack_joint_routes(nodes.graph, nodes.capacity, nodes.network, options),
+                       result);
+  } catch (overflow_error const&) {
+    if (!may_approximate) throw;
+    return plan_approximate(machine, request);
+  }
+  return result;
+}
+
+}}  // namespace blink::BLINK_ABI

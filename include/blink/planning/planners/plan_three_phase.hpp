@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/planning/plan/detail/boxes.hpp>
+#include <blink/planning/plan/detail/rank_graph.hpp>
+#include <blink/planning/plan/detail/routed_forest.hpp>
+#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan_request.hpp>
+#include <blink/planning/plan/planner.hpp>
+#include <blink/planning/planners/plan_direct.hpp>
+#include <blink/planning/planners/plan_switch.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+namespace detail {
+
+/// What one server does with a part of the buffer: its sum goes to the gate, or its copies come from
+/// there. In the server of a broadcast's root they come from the root.
+struct server_piece {
+  rational end;  ///< the part reaches from the piece before up to here, of 1
+  int gate = 0;  ///< node id: the rank that speaks with other servers
+  std::vector<tree_edge> reduce;
+  std::vector<tree_edge> broadcast;
+};
+using server_pieces = std::vector<server_piece>;
+
+/// The piece that holds what lies just behind `start`.
+[[nodiscard]] inline server_piece const& piece_behind(server_pieces const& pieces,
+                                                      rational const& start) {
+  return *std::find_if(pieces.begin(), pieces.end(),
+                       [&](server_piece const& p) { return p.end > start; });
+}
+
+/// Two lists of pieces laid over each other: ends of both; gates and reduce edges of the first,
+/// broadcast edges of the second.
+[[nodiscard]] inline server_pieces overlay(server_pieces const& first,
+                                           server_pieces const& second) {
+  std::set<rational> ends;
+  for (auto const* pieces : {&first, &second}) {
+    for (auto const& p : *pieces) ends.insert(p.end);
+  }
+  server_pieces result;
+  rational start;
+  for (auto const& end : ends) {
+    auto const& a = piece_behind(first, start);
+    result.push_back({end, a.gate, a.reduce, piece_behind(second, start).broadcast});
+    start = end;
+  }
+  return result;
+}
+
+/// The trees of a plan as pieces of a buffer, in the order of their roots as given.
+[[nodiscard]] inline server_pieces pieces_of(plan p, std::vector<int> const& roots) {
+  server_pieces result;
+  rational end;
+  for (int const root : roots) {
+    for (auto& t : p.trees) {
+      if (t.root != root) continue;
+      end += t.weight / p.rate;
+      result.push_back({end, root, std::move(t.reduce), std::move(t.broadcast)});
+    }
+  }
+  return result;
+}
+
+/// Every rank is the gate of an equal piece, and its own only member as yet.
+[[nodiscard]] inline server_pieces equal_gates(std::vector<int> const& ids) {
+  server_pieces result;
+  auto const count = static_cast<std::int64_t>(ids.size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    result.push_back({rational(i + 1, count), ids[static_cast<std::size_t>(i)], {}, {}});
+  }
+  return result;
+}
+
+/// How a server spreads (and sums, for all-reduce) what its gates receive; for a broadcast's `root`,
+/// how it spreads what that has. Packed optimally for the inside of the server.
+/// Throws: planning_error naming the server, if its ranks are not connected inside.
+[[nodiscard]] inline server_pieces inside_pieces(topology const& machine, server const& where,
+                                                 collective kind, std::optional<int> root,
+                                                 bool orders_by_rail) {
+  if (where.ids.size() == 1) return equal_gates(where.ids);
+  auto const gates = orders_by_rail ? by_rail(machine, where.ids) : where.ids;
+  auto const part = inside_of(machine, where);
+  auto const packed = [&](collective local) {
+    plan_request const request{local, root, "exact", {}};
+    return to_star(part) ? plan_switch(part, request) : plan_direct(part, request);
+  };
+  try {
+    if (root) return overlay(equal_gates(gates), pieces_of(packed(collective::broadcast), {*root}));
+    auto spread = pieces_of(packed(collective::all_gather), gates);
+    if (kind != collective::all_reduce) return spread;
+    return overlay(pieces_of(packed(collective::reduce_scatter), gates), spread);
+  } catch (planning_error const& reason) {
+    throw planning_error("three_phase: inside box " + std::to_string(where.box) + ": " +
+                         reason.what());
+  }
+}
+
+inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& more) {
+  edges.insert(edges.end(), more.begin(), more.end());
+}
+
+/// What leaves each server for others at most.
+[[nodiscard]] inline std::vector<rational> ways_out(topology const& machine,
+                                                    std::vector<server> const& servers) {
+  std::vector<rational> result;
+  for (auto const& s : servers) {
+    auto const is_inside = [&](int at) {
+      auto const& n = machine.nodes[static_cast<std::size_t>(at)];
+      return s.box >= 0 ? n.box == s.box : n.id == s.ids.front();
+    };
+    rational sum;
+    for (auto const& l : machine.links) {
+      if (is_inside(l.tail) && !is_inside(l.head)) sum += machine.in_units(l.capacity);
+    }
+    result.push_back(sum);
+  }
+  return result;
+}
+
+/// Of how much of an all-reduce each server is the center, when all are to end together: with M servers a
+/// center of a share w moves 1 + (M - 2) w of the buffer each way, and the narrowest are center of nothing.
+[[nodiscard]] inline std::vector<rational> center_shares(std::vector<rational> const& ways) {
+  auto const count = static_cast<std::int64_t>(ways.size());
+  std::vector<rational> result(ways.size(), rational(1, count));
+  if (count == 2) return result;
+  auto widest = ways;
+  std::sort(widest.begin(), widest.end(), [](auto const& a, auto const& b) { return b < a; });
+  rational sum;
+  rational time;  // the first that leaves nothing to gain from one center more
+  for (std::int64_t centers = 1; centers <= count; ++centers) {
+    sum += widest[static_cast<std::size_t>(centers - 1)];
+    time = rational(count - 2 + centers) / sum;
+    if (centers == count || time * widest[static_cast<std::size_t>(centers)] <= rational(1)) break;
+  }
+  for (std::size_t s = 0; s < ways.size(); ++s) {
+    auto const rest = time * ways[s] - rational(1);
+    result[s] = rest > rational(0) ? rest / (count - 2) : rational(0);
+  }
+  return result;
+}
+
+/// How the phases meet.
+struct phase_choice {
+  bool orders_by_rail = false;   ///< else the gates of a server are in the order of their ids
+  bool shares_by_width = false;  ///< all_reduce: else every server is center of an equal share
+};
+
+/// The plan with one choice. Not for reduce and reduce_scatter.
+[[nodiscard]] inline plan glued_phases(topology const& machine, plan_request const& request,
+                                       phase_choice const& choice) {
+  routed_forest forest(machine, request, "three_phase");
+  auto const total = static_cast<std::int64_t>(forest.ranks().size());
+  if (total == 1) return std::move(forest).finish();
+  auto const servers = several_servers(machine, "three_phase");
+  auto const count = servers.size();
+  auto const one = static_cast<std::int64_t>(count);
+  bool const is_broadcast = request.collective == collective::broadcast;
+  bool const both_ways = request.collective == collective::all_reduce;
+  int const root = request.root.value_or(forest.ranks().front());
+
+  std::vector<server_pieces> pieces;
+  std::set<rational> ends;
+  std::size_t root_server = 0;
+  for (auto const& s : servers) {
+    bool const at_root = is_broadcast && std::find(s.ids.begin(), s.ids.end(), root) != s.ids.end();
+    if (at_root) root_server = pieces.size();
+    pieces.push_back(inside_pieces(machine, s, request.collective,
+                                   at_root ? std::optional(root) : std::nullopt,
+                                   choice.orders_by_rail));
+    for (auto const& p : pieces.back()) ends.insert(p.end);
+  }
+
+  auto const shares = choice.shares_by_width ? center_shares(ways_out(machine, servers))
+                                             : std::vector<rational>(count, rational(1, one));
+  auto& route = forest.route();
+  rational start;
+  for (auto const& end : ends) {
+    std::vector<server_piece const*> here;
+    for (auto const& p : pieces) here.push_back(&piece_behind(p, start));
+    auto const length = end - start;
+    start = end;
+    for (std::size_t center = 0; center < count; ++center) {
+      // A broadcast reaches the center from the root's server first; of two servers it is the other.
+      if (is_broadcast && center == root_server) continue;
+      if (both_ways && shares[center] == rational(0)) continue;
+      int const hub = here[center]->gate;
+      tree t{is_broadcast ? root : hub, length * shares[center], {}, {}};
+      if (is_broadcast) {
+        t.weight = length / (one - 1);
+        append(t.broadcast, here[root_server]->broadcast);
+        t.broadcast.push_back(route(here[root_server]->gate, hub));
+      } else if (!both_ways) {
+        t.weight = length * static_cast<std::int64_t>(servers[center].ids.size()) / total;
+      }
+      for (std::size_t s = 0; s < count; ++s) {
+        append(t.reduce, here[s]->reduce);
+        bool const reached = s == center || (is_broadcast && s == root_server);
+        if (!reached && both_ways) t.reduce.push_back(route(here[s]->gate, hub));
+        if (!reached) t.broadcast.push_back(route(hub, here[s]->gate));
+        if (!(is_broadcast && s == root_server)) append(t.broadcast, here[s]->broadcast);
+      }
+      forest.add(std::move(t));
+    }
+  }
+  return std::move(forest).finish();
+}
+
+}  // namespace detail
+
+/// Plans a collective over several servers in three phases: inside each server over trees that are
+/// optimal there, among the servers in one hop, and inside again.
+///
+/// The buffer is cut into pieces; in each server every rank is the gate of an equal part of them, so
+/// servers with different numbers of ranks have the same pieces and all NICs are in use; gates meet in
+/// the order of their ids or of their rails, whatever is faster. The trees of a piece are the local
+/// ones, glued to a star among the gates:
+/// all_reduce:                 every server is the center of a share of each piece, equal ones or such
+///                             that all end together.
+/// all_gather, reduce_scatter: every server is the center for what its ranks root.
+/// broadcast, reduce:          from the root's server to another and from there to the rest, in turn.
+///
+/// Source: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020,
+///         section 3.5.
+/// Time:   a few times that of `plan_direct` for each server, and O(pieces * servers * N) edges.
+/// Post:   `bound` is 0 and there is no certificate: `make_plan` adds the machine's own.
+/// Throws: planning_error on a single server, and if a server's ranks are not connected inside or
+///         servers not with each other.
+[[nodiscard]] inline plan plan_three_phase(topology const& machine, plan_request const& request) {
+  require_planned("three_phase", spanning_collectives, request);
+  if (request.collective == collective::reduce ||
+      request.collective == collective::reduce_scatter) {
+    auto turned = request;
+    turned.collective =
+        request.collective == collective::reduce ? collective::broadcast : collective::all_gather;
+    return detail::mirrored(plan_three_phase(detail::turned_round(machine), turned), machine);
+  }
+  auto best = detail::glued_phases(machine, request, {});
+  if (best.trees.empty()) return best;
+  auto const servers = detail::servers_of(machine);
+  auto const shares = detail::center_shares(detail::ways_out(machine, servers));
+  bool const has_narrow = request.collective == collective::all_reduce &&
+                          std::any_of(shares.begin(), shares.end(),
+                                      [&](rational const& w) { return w != shares.front(); });
+  bool const has_rails = std::any_of(servers.begin(), servers.end(), [&](auto const& s) {
+    return detail::by_rail(machine, s.ids) != s.ids;
+  });
+  for (auto const& choice : {detail::phase_choice{false, true}, detail::phase_choice{true, false},
+                             detail::phase_choice{true, true}}) {
+    if ((choice.orders_by_rail && !has_rails) || (choice.shares_by_width && !has_narrow)) continue;
+    auto candidate = detail::glued_phases(machine, request, choice);
+    if (candidate.rate > best.rate) best = std::move(candidate);
+  }
+  return best;
+}
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/reducers/order.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/call/detail/call_description.hpp>
+#include <blink/running/call/detail/call_frame.hpp>
+#include <blink/running/call/detail/no_reducer.hpp>
+#include <blink/running/call/detail/shown_inputs.hpp>
+#include <blink/running/call/detail/steps_of_calls.hpp>
+#include <blink/running/call/session.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/walk/detail/no_patience.hpp>
+#include <blink/running/walk/status.hpp>
+#include <blink/running/walk/tree_walk.hpp>
+#include <blink/schedule/chunking.hpp>
+#include <blink/schedule/schedule_blocks.hpp>
+
+#include <type_traits>
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// One call on host threads: agree, cut, walk, and turn failure into an exception. It can begin anew
+/// when it has ended. What does not depend on types is in `call_steps`.
+///
+/// Pre: buffers and what is referred to outlive it; all threads of the group do the same.
+template <chunking Chunks, session Me, class T, class Reducer>
+class collective_call {
+  static_assert(is_element<T>, "blink: elements of collectives are trivially copyable types");
+  static_assert(combines<Reducer, T>,
+                "blink: this reducer cannot combine two elements of this type into a third");
+  static_assert(comes_back_from_wires<Reducer, T>,
+                "blink: a reducer that sends needs recv(wire), which gives the accumulator back");
+  static_assert(ends_as_an_element<Reducer, T>,
+                "blink: what this reducer's finish returns does not convert to this element type");
+  static_assert(reducer_for<Reducer, T>,
+                "blink: reducers are copied; accumulators and what is sent are copied as bytes");
+  static_assert(is_commutative<Reducer> || order_of<Reducer> != order_promise::any,
+                "blink: a reducer that is not commutative cannot combine in order of arrival");
+  static_assert(!lifts_at_home<Reducer> || !Me::link_type::reaches,
+                "blink: a reducer that lifts at home needs links over which ranks send; here they "
+                "read the buffers of others");
+  static_assert(alignof(T) <= 128, "blink: elements need an alignment of at most 128 bytes");
+
+ public:
+  /// Throws: precondition_error for what this rank can know to be wrong; nobody else is concerned
+  ///         then.
+  collective_call(Me& me, prepared_schedule& plan, collective kind, T const* input, T* output,
+                  call_size const& size, Reducer const& reduce)
+      : steps_(steps_of(me)),
+        frame_{me,    plan,  kind, size, types_of_call<T, Reducer, Chunks>, common_state_of(reduce),
+               input, output},
+        reduce_(reduce) {
+    steps_.check(frame_);
+  }
+
+  /// Enters the call.
+  void begin() { steps_.begin(frame_); }
+
+  /// Goes on as far as it can without waiting; has the call ended? Tested again and again while nothing
+  /// moves, it gives up as `complete` does: when a peer is lost, or at the deadline as `idle_tests` counts.
+  ///
+  /// Pre: it has begun and not ended; the group is a lone thread.
+  [[nodiscard]] bool advance() {
+    steps_.go_on(frame_, false);
+    no_patience wait;
+    bool has_moved = false;
+    while (frame_.is_walking) {
+      auto const round = guarded(frame_, steps_.give_up, [&] {
+        return walk_round(frame_.me.group(), frame_.me.link(), frame_.lanes.first,
+                          frame_.lanes.count, frame_.template buffers<T>(), reduce_, wait);
+      });
+      frame_.is_walking = round.is_open;
+      has_moved = has_moved || round.moved || !round.is_open;
+      if (round.is_open && !round.moved) {
+        steps_.rest(frame_, has_moved);
+        return false;
+      }
+    }
+    if (!steps_.meet_now(frame_, has_moved)) return false;
+    combine_shown();
+    steps_.end(frame_, status::ok);
+    return true;
+  }
+
+  /// Waits for the end.
+  ///
+  /// Pre: it has begun and not ended.
+  void complete() {
+    if (frame_.is_resting) steps_.go_on(frame_, true);
+    call_patience<Me> wait(frame_, steps_);
+    status result = status::ok;
+    if (frame_.is_walking) {
+      result = guarded(frame_, steps_.give_up, [&] {
+        return walk(frame_.me.group(), frame_.me.link(), frame_.lanes.first, frame_.lanes.count,
+                    frame_.template buffers<T>(), reduce_, wait);
+      });
+    }
+    result = steps_.meet(frame_, wait, result);
+    if (result == status::ok) combine_shown();
+    steps_.end(frame_, result);
+  }
+
+ private:
+  void combine_shown() {
+    if constexpr (showing_session<Me> && may_show) {
+      if (!frame_.shows || !frame_.leads() || !has_reduce_phase(frame_.kind)) return;
+      guarded(frame_, steps_.give_up, [&] {
+        auto const to = frame_.template buffers<T>();
+        combine_shown_inputs(frame_.me, frame_.kind, root_of(frame_.plan.source(), frame_.kind),
+                             to.input, to.output, frame_.size.count, reduce_);
+      });
+    }
+  }
+
+  static constexpr bool may_show =
+      shows_inputs(types_of_call<T, Reducer, Chunks>) && !std::is_same_v<Reducer, no_reducer>;
+
+  call_steps<Me> const& steps_;
+  call_frame<Me> frame_;
+  Reducer reduce_;
+};
+
+}}}  // namespace blink::BLINK_ABI::detail

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/running/call/session.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/schedule/schedule.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// Along which schedule a call goes, and in which chunks.
+///
+/// Prepared: what a world makes of a schedule
+template <class Prepared>
+struct chosen_from {
+  Prepared* plan = nullptr;
+  std::size_t chunk_bytes = 0;  ///< 0: as the schedule says
+};
+using chosen_schedule = chosen_from<prepared_schedule>;
+
+/// Something that looks at a call and says along which schedule it goes, such as `prepared_methods`.
+///
+/// Semantics beyond the syntax: `bytes` is of the whole buffer, all ranks' blocks together where the
+/// collective has blocks. Equal arguments give equal schedules on all ranks.
+template <class S>
+concept schedule_chooser = requires(S& choice, collective kind, std::size_t bytes) {
+  { choice.choose(kind, bytes) } -> std::same_as<chosen_schedule>;
+};
+
+/// A prepared schedule; or a schedule, which is looked up or prepared first. What calls take whose
+/// sizes differ from rank to rank, so that ranks might choose differently.
+template <class S>
+concept single_schedule =
+    std::same_as<S, prepared_schedule&> || std::same_as<std::remove_cvref_t<S>, schedule>;
+
+/// What other collectives take as their plan: one of these, or a chooser.
+template <class S>
+concept schedule_source = single_schedule<S> || schedule_chooser<std::remove_reference_t<S>>;
+
+namespace detail {
+
+/// The prepared schedule of a call along `plan`. Throws: as `prepare`.
+template <session Me, single_schedule Plan>
+[[nodiscard]] prepared_schedule& prepared_from(Me& me, Plan&& plan) {
+  if constexpr (std::same_as<Plan, prepared_schedule&>) {
+    return plan;
+  } else {
+    return me.prepare(plan);
+  }
+}
+
+template <session Me, schedule_source Plan>
+[[nodiscard]] chosen_schedule choose_schedule(Me& me, Plan&& plan, collective kind,
+                                              std::size_t bytes) {
+  if constexpr (single_schedule<Plan>) {
+    return {&prepared_from(me, std::forward<Plan>(plan)), 0};
+  } else {
+    return plan.choose(kind, bytes);
+  }
+}
+
+}  // namespace detail
+
+}}  // namespace blink::BLINK_ABI

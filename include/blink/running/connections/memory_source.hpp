@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+
+#include <cstddef>
+#include <new>
+#include <utility>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// Where a transport's own memory comes from: the heap unless said otherwise, memory that processes
+/// share, or memory that a GPU reaches.
+struct memory_source {
+  void* owner = nullptr;  ///< passed to both functions; outlives all blocks
+  void* (*allocate)(void* owner, std::size_t bytes) = from_heap;  ///< aligned to 128; may throw
+  void (*release)(void* owner, void* memory, std::size_t bytes) noexcept = to_heap;
+
+ private:
+  static constexpr std::size_t line = 128;
+  static constexpr std::align_val_t alignment{line};
+  // Whole lines: what lies behind may be another rank's.
+  static void* from_heap(void*, std::size_t bytes) {
+    return ::operator new((bytes + line - 1) / line * line, alignment);
+  }
+  static void to_heap(void*, void* memory, std::size_t) noexcept {
+    ::operator delete(memory, alignment);
+  }
+};
+
+/// Memory of a source, given back at the end.
+class memory_block {
+ public:
+  memory_block() = default;
+  memory_block(memory_source const& source, std::size_t bytes)
+      : source_(source), memory_(source.allocate(source.owner, bytes)), bytes_(bytes) {}
+  memory_block(memory_block&& other) noexcept
+      : source_(other.source_),
+        memory_(std::exchange(other.memory_, nullptr)),
+        bytes_(std::exchange(other.bytes_, 0)) {}
+  memory_block& operator=(memory_block&& other) noexcept {
+    std::swap(source_, other.source_);
+    std::swap(memory_, other.memory_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~memory_block() {
+    if (memory_ != nullptr) source_.release(source_.owner, memory_, bytes_);
+  }
+
+  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(memory_); }
+  [[nodiscard]] std::size_t size() const { return bytes_; }
+
+ private:
+  memory_source source_;
+  void* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+namespace detail {
+
+/// Touches each page of memory that nobody uses yet, so that the system maps it now: the first calls do not wait for it,
+/// and no way of writing that meets new pages is taken for slow.
+///
+/// Time: one page fault for 4 KiB at most.
+inline void map_now(std::byte* memory, std::size_t bytes) {
+  constexpr std::size_t page = 4096;
+  for (std::size_t at = 0; at < bytes; at += page) {
+    const_cast<std::byte volatile&>(memory[at]) = std::byte{0};
+  }
+}
+
+}  // namespace detail
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/running/connections/wire.hpp>
+#include <blink/running/walk/counter.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+// When messages arrive over wires that are as slow as the physical links they stand for: one rule for
+// threads, processes and kernels, which differ in their clocks.
+
+namespace blink { inline namespace BLINK_ABI {
+
+namespace detail {
+
+/// Hands a link a message `now` that takes so many nanoseconds. Returns when the link is done with it:
+/// messages that are handed over at once, whoever does so, follow each other.
+BLINK_HOST_DEVICE inline std::uint64_t occupy(std::uint64_t& free_at, std::uint64_t now,
+                                              std::uint64_t nanoseconds) {
+  counter_reference const word(free_at);
+  std::uint64_t busy_until = word.load(relaxed_order);
+  std::uint64_t done = 0;
+  do {
+    done = (busy_until < now ? now : busy_until) + nanoseconds;
+  } while (!word.compare_exchange_weak(busy_until, done, relaxed_order));
+  return done;
+}
+
+}  // namespace detail
+
+/// Stamps a message with the time of its arrival. It occupies every link of its route for bytes / rate,
+/// in whole nanoseconds, rounded up so that no link is faster than it is; one after the other with all
+/// other messages over that link, whichever tree they belong to. It arrives when the last of its links is
+/// done, and the latency later. Edges without a route take nothing but the latency.
+///
+/// now, latency: in nanoseconds of the clock that the receiver looks at, too
+/// Time: O(links of the route).
+/// Pre:  the wire is shaped; called by the sender before it posts the message.
+BLINK_HOST_DEVICE inline void stamp_message(shared_wire const& wire, std::uint64_t message,
+                                            std::size_t bytes, std::uint64_t now,
+                                            std::uint64_t latency) {
+  constexpr double longest = 0x1p56;  // two years: longer than who waits, and sums of it fit
+  std::uint64_t arrival = now;
+  for (std::uint32_t hop = 0; hop < wire.route_length; ++hop) {
+    route_link const& over = wire.route[hop];
+    double const exact = static_cast<double>(bytes) * over.nanoseconds_per_byte;
+    auto whole = static_cast<std::uint64_t>(exact < longest ? exact : longest);
+    if (static_cast<double>(whole) < exact) ++whole;
+    std::uint64_t const done = detail::occupy(*over.free_at, now, whole);
+    if (done > arrival) arrival = done;
+  }
+  wire.due[message % wire.window] = arrival + latency;
+}
+
+/// Has the time of its arrival come? Pre: the message has been posted and not been taken.
+[[nodiscard]] BLINK_HOST_DEVICE inline bool is_due(shared_wire const& wire, std::uint64_t message,
+                                                   std::uint64_t now) {
+  return now >= wire.due[message % wire.window];
+}
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/detail/fingerprint.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/text.hpp>
+#include <blink/reducers/order.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/connections/detail/write_search.hpp>
+#include <blink/running/connections/memory_source.hpp>
+#include <blink/running/connections/scratch.hpp>
+#include <blink/running/connections/slot_turns.hpp>
+#include <blink/running/connections/tree_parts.hpp>
+#include <blink/running/connections/wire_tables.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/set_passages.hpp>
+#include <blink/schedule/chunking.hpp>
+#include <blink/schedule/default_schedules.hpp>
+#include <blink/schedule/pipeline.hpp>
+#include <blink/schedule/schedule.hpp>
+#include <blink/schedule/schedule_blocks.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// What carried how much: one direction of one tree edge, since the schedule was prepared.
+struct edge_report {
+  int tree = 0;
+  bool is_reduce = false;  ///< towards the root
+  int from = 0;
+  int to = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t chunks = 0;     ///< messages
+  double sender_seconds = 0;    ///< how long the sender could not go on because of it
+  double receiver_seconds = 0;  ///< how long the receiver could not go on because of it
+};
+
+/// The same in every process for equal schedules, layouts and costs, and for no others.
+template <class = when_used>
+[[nodiscard]] std::uint64_t fingerprint(schedule const& plan, wire_layout const& layout,
+                                        pipeline_costs const& costs) {
+  detail::fingerprint all;
+  all.add(static_cast<std::uint64_t>(plan.rank_count));
+  all.add(std::uint64_t{plan.is_one_shot});
+  for (auto const& tree : plan.trees) {
+    for (std::uint64_t const number :
+         {static_cast<std::uint64_t>(tree.root), tree.weight, std::uint64_t{tree.chunk_bytes}}) {
+      all.add(number);
+    }
+    all.add(tree.reduce_parent);
+    all.add(tree.broadcast_parent);
+    all.add(tree.receivers);
+    all.add(tree.reduce_route);
+    all.add(tree.broadcast_route);
+  }
+  for (double const rate : plan.link_bytes_per_second) all.add(rate);
+  for (auto const share : plan.shares) all.add(share);
+  for (std::uint64_t const number :
+       {std::uint64_t{layout.window}, std::uint64_t{layout.slot_bytes},
+        std::uint64_t{layout.reaches}, std::uint64_t{layout.is_shaped},
+        std::uint64_t{layout.has_packets}, std::uint64_t{layout.shares_memory}}) {
+    all.add(number);
+  }
+  for (double const cost : {costs.chunk_seconds, costs.bytes_per_second, costs.latency_seconds}) {
+    all.add(cost);
+  }
+  return all.value();
+}
+
+/// A schedule with everything allocated that its calls need. Made by a world, shared by its ranks.
+class prepared_schedule {
+ public:
+  /// memory: where calls take what they need beside the caller's buffers
+  /// Throws: precondition_error if `plan` is not a schedule (`validate`).
+  template <class = when_used>
+  prepared_schedule(schedule plan, wire_layout const& layout, pipeline_costs const& costs,
+                    memory_source const& memory = {})
+      : plan_((validate(plan), std::move(plan))),
+        tables_(plan_, layout),
+        costs_(costs),
+        fingerprint_(blink::fingerprint(plan_, layout, costs)),
+        in_order_(reduces_in_order(plan_)),
+        treeless_(ranks_without_trees(plan_)),
+        refusals_(refusals_of(plan_)),
+        parts_(plan_, carries(), tables_.layout(), costs),
+        memory_(memory) {
+    for (int rank = 0; rank < plan_.rank_count; ++rank) {
+      copies_.emplace_back(memory_);
+      packed_.emplace_back(memory_);
+      sums_.emplace_back(memory_source{});
+      writing_.emplace_back();
+    }
+  }
+
+  [[nodiscard]] schedule const& source() const { return plan_; }
+  [[nodiscard]] wire_tables const& tables() const { return tables_; }
+
+  /// Equal on ranks whose wires fit together and whose chunks agree.
+  [[nodiscard]] std::uint64_t fingerprint() const { return fingerprint_; }
+
+  /// Do reducers that are not commutative get their operands in the order of the ranks?
+  [[nodiscard]] bool keeps_order() const { return in_order_; }
+
+  /// Throws: precondition_error if the schedule does not carry this collective.
+  void expect_carries(collective kind) const {
+    auto const& refusal = refusals_[static_cast<std::size_t>(kind)];
+    if (!refusal.empty()) throw precondition_error(refusal);
+  }
+
+  /// All that it carries.
+  template <class = when_used>
+  [[nodiscard]] std::vector<collective> carries() const {
+    std::vector<collective> result;
+    for (std::size_t kind = 0; kind < refusals_.size(); ++kind) {
+      if (refusals_[kind].empty()) result.push_back(static_cast<collective>(kind));
+    }
+    return result;
+  }
+
+  /// Throws: precondition_error if a block has elements and its rank, one with the share 0, roots no tree.
+  ///
+  /// count_of: elements of the block of a rank
+  template <class CountOf>
+  void expect_carries_blocks(collective kind, CountOf const& count_of) const {
+    if (!blink::has_equal_roots(plan_, kind)) return;
+    for (auto const rank : treeless_) {
+      if (count_of(rank) == 0) continue;
+      throw precondition_error(
+          detail::text_of({to_text(kind), ": the block of rank ", rank,
+                           " has elements, expected none: its share is 0, and it roots no tree"}));
+    }
+  }
+
+  /// Where the block that a lane's tree carries a part of begins, in elements, if all are of `count`.
+  [[nodiscard]] block_range equal_block(lane const& here, collective kind,
+                                        std::size_t count) const {
+    auto const at = block_position_of(plan_.trees[here.tree], kind);
+    return {at.input * count, at.output * count, count};
+  }
+
+  /// For what a rank sends, where its output is in its input's place.
+  [[nodiscard]] detail::scratch& copy_of(int rank) {
+    return copies_[static_cast<std::size_t>(rank)];
+  }
+
+  /// Where a call finds memory that its peers reach.
+  [[nodiscard]] memory_source const& call_memory() const { return memory_; }
+
+  /// For small buffers that a rank packs together, or for the blocks that are not zero.
+  [[nodiscard]] detail::scratch& packed_at(int rank) {
+    return packed_[static_cast<std::size_t>(rank)];
+  }
+
+  /// For what a rank combines before all has arrived.
+  [[nodiscard]] detail::scratch& sums_of(int rank) { return sums_[static_cast<std::size_t>(rank)]; }
+
+  /// How a rank writes large results.
+  [[nodiscard]] detail::write_search& writing_of(int rank) {
+    return writing_[static_cast<std::size_t>(rank)];
+  }
+
+  /// Sets the fields of `here` that depend on the call: which elements, in which chunks, and how
+  /// they pass. All ranks of a tree compute the same for it.
+  ///
+  /// block: of which the tree carries a part
+  /// sizes: of elements, and of partial results on wires (`sizes_of`)
+  /// order: with `shape` the chunks are the tree's shares of the periods
+  /// cut:   the chunking policy (`cut_by`)
+  /// chunk_bytes: instead of what the schedule says; 0: that
+  /// Time:  O(wires of the lane).
+  template <class = when_used>
+  void set_call(lane& here, collective kind, block_range const& block, element_sizes const& sizes,
+                order_promise order, chunk_cutter cut, std::size_t chunk_bytes = 0) const {
+    parts_.set(here, kind, block, sizes, order, cut, chunk_bytes);
+    if (kind == collective::barrier) here.chunks = 1;  // a message without elements
+    set_passages(here, tables_.layout().reaches, has_reduce_phase(kind), sizes);
+    if (tables_.layout().shares_memory) {
+      take_slots_in_turn(here, tables_.layout().slot_bytes, sizes);
+    }
+  }
+
+  /// What each edge carried so far; with tables for one rank only that rank's edges, each with one
+  /// side's time. Pre: no call is running.
+  template <class = when_used>
+  [[nodiscard]] std::vector<edge_report> edges() const {
+    std::vector<edge_report> result;
+    for (auto const& place : tables_.places()) {
+      auto& edge = result.emplace_back();
+      edge.tree = static_cast<int>(place.tree);
+      edge.is_reduce = place.is_reduce;
+      edge.from = place.from;
+      edge.to = place.to;
+    }
+    for (int rank = 0; rank < plan_.rank_count; ++rank) {
+      auto const [ends, count] = tables_.ends(rank);
+      for (std::size_t k = 0; k < count; ++k) {
+        auto const& end = ends[k];
+        auto& edge = result[end.wire];
+        edge.bytes = end.bytes;  // both ends count the same
+        edge.chunks = end.first;
+        (end.sends ? edge.sender_seconds : edge.receiver_seconds) =
+            static_cast<double>(end.waited) * 1e-9;
+      }
+    }
+    return result;
+  }
+
+  /// Bytes that each physical link carried so far; with tables for one rank only what that rank
+  /// sent. Pre: no call is running.
+  template <class = when_used>
+  [[nodiscard]] std::vector<std::uint64_t> link_bytes() const {
+    std::vector<std::uint64_t> result(plan_.link_bytes_per_second.size(), 0);
+    for (int rank = 0; rank < plan_.rank_count; ++rank) {
+      auto const [ends, count] = tables_.ends(rank);
+      for (std::size_t k = 0; k < count; ++k) {
+        if (!ends[k].sends) continue;
+        auto const& wire = tables_.wires()[ends[k].wire];
+        for (std::uint32_t hop = 0; hop < wire.route_length; ++hop) {
+          result[static_cast<std::size_t>(wire.route[hop].link)] += ends[k].bytes;
+        }
+      }
+    }
+    return result;
+  }
+
+  /// From the end of sending to the arrival. For shaped transports.
+  [[nodiscard]] std::uint64_t latency_nanoseconds() const {
+    return static_cast<std::uint64_t>(costs_.latency_seconds * 1e9);
+  }
+
+ private:
+  using texts = std::array<std::string, collective_names.size()>;
+
+  template <class = when_used>
+  [[nodiscard]] static texts refusals_of(schedule const& plan) {
+    texts result;
+    for (std::size_t kind = 0; kind < result.size(); ++kind) {
+      try {
+        validate_for(plan, static_cast<collective>(kind));
+      } catch (precondition_error const& refusal) {
+        result[kind] = refusal.what();
+      }
+    }
+    return result;
+  }
+
+  schedule plan_;
+  wire_tables tables_;
+  pipeline_costs costs_;
+  std::uint64_t fingerprint_;
+  bool in_order_;
+  std::vector<std::size_t> treeless_;
+  texts refusals_;  // by collective
+  tree_parts parts_;
+  memory_source memory_;
+  std::vector<detail::scratch> copies_;  // by rank
+  std::vector<detail::scratch> packed_;
+  std::vector<detail::scratch> sums_;
+  std::vector<detail::write_search> writing_;
+};
+
+}}  // namespace blink::BLINK_ABI

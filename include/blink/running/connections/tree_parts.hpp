@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/reducers/order.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/connections/wire_tables.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/tree_share.hpp>
+#include <blink/schedule/chunking.hpp>
+#include <blink/schedule/pipeline.hpp>
+#include <blink/schedule/schedule.hpp>
+#include <blink/schedule/schedule_blocks.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// A block of a buffer: where it begins in the input of who sends it and in the output of who gets
+/// it, in elements.
+struct block_range {
+  std::size_t input_begin = 0;
+  std::size_t output_begin = 0;
+  std::size_t count = 0;
+};
+
+/// Which part of a buffer each tree of a schedule carries, and in which chunks: its share among the
+/// trees that carry parts of the same block, and the pipeline that its edges are.
+class tree_parts {
+ public:
+  /// carries: the collectives that the schedule carries (`validate_for`)
+  /// Time:    O(T V h) for T trees of V ranks and height h, and each collective.
+  template <class = when_used>
+  tree_parts(schedule const& plan, std::vector<collective> const& carries,
+             wire_layout const& layout, pipeline_costs const& costs)
+      : trees_(plan.trees.size()),
+        is_one_shot_(plan.is_one_shot),
+        room_{layout.slot_bytes, layout.has_packets},
+        chunk_seconds_(costs.chunk_seconds + costs.latency_seconds) {
+    bool flows = true;
+    for (auto const& tree : plan.trees) flows = flows && tree.receivers.size() == 1;
+    if (!is_one_shot_) measure_shares(plan, collective::broadcast, &tree_numbers::of_buffer);
+    measure_shares(plan, collective::all_gather, &tree_numbers::of_root);
+    if (flows) measure_shares(plan, collective::all_to_all, &tree_numbers::of_flow);
+    for (std::size_t tree = 0; tree < trees_.size(); ++tree) {
+      trees_[tree].chunk_bytes = plan.trees[tree].chunk_bytes;
+    }
+    for (auto const kind : carries) measure_pipelines(plan, kind, layout, costs);
+  }
+
+  /// Sets which elements a lane carries in a call, and in which chunks; see
+  /// `prepared_schedule::set_call`.
+  template <class = when_used>
+  void set(lane& here, collective kind, block_range const& block, element_sizes const& sizes,
+           order_promise order, chunk_cutter cut, std::size_t chunk_bytes) const {
+    auto const& share = share_of(trees_[here.tree], kind);
+    std::size_t const begin =
+        order == order_promise::shape
+            ? take_periods(here, share, room_, block.count, sizes)
+            : set_chunks(here, share, kind, block.count, sizes, cut, chunk_bytes);
+    here.input_begin = block.input_begin + begin;
+    here.output_begin = block.output_begin + begin;
+    here.chunks = (here.count + here.chunk - 1) / here.chunk;
+  }
+
+  /// Of a tree, among those that carry parts of the same block.
+  [[nodiscard]] tree_share const& share_of(std::size_t tree, collective kind) const {
+    return share_of(trees_[tree], kind);
+  }
+  /// The chunk that the schedule asks for, or else the one with which the tree as a pipeline is done soonest.
+  [[nodiscard]] std::size_t scheduled_bytes(std::size_t tree, collective kind,
+                                            std::size_t part_bytes) const {
+    if (trees_[tree].chunk_bytes != 0) return trees_[tree].chunk_bytes;
+    auto const& pipeline = trees_[tree].pipelines[static_cast<std::size_t>(kind)];
+    return pipeline_chunk_bytes(part_bytes, pipeline.steps, chunk_seconds_,
+                                pipeline.bytes_per_second);
+  }
+
+ private:
+  struct tree_pipeline {
+    int steps = 1;
+    double bytes_per_second = 0;
+  };
+  struct tree_numbers {
+    tree_share of_buffer;  // among all trees
+    tree_share of_root;    // among the trees with the same root
+    tree_share of_flow;    // among the trees with the same root and receiver
+    std::array<tree_pipeline, collective_names.size()> pipelines;
+    std::size_t chunk_bytes = 0;  // that the schedule asks for
+  };
+
+  [[nodiscard]] tree_share const& share_of(tree_numbers const& tree, collective kind) const {
+    if (is_flow(kind)) return tree.of_flow;
+    return is_one_shot_ || has_equal_roots(kind) ? tree.of_root : tree.of_buffer;
+  }
+
+  /// One part of the buffer in chunks. Returns where it begins.
+  template <class = when_used>
+  std::size_t set_chunks(lane& here, tree_share const& share, collective kind, std::size_t count,
+                         element_sizes const& sizes, chunk_cutter cut,
+                         std::size_t chunk_bytes) const {
+    std::size_t const begin = take_part(here, share, count, sizes);
+    // Chunks are as large as they are on the wires that carry the larger of both.
+    std::size_t const element_bytes = sizes.largest();
+    std::size_t const scheduled =
+        chunk_bytes != 0 ? chunk_bytes
+                         : scheduled_bytes(here.tree, kind, here.count * element_bytes);
+    cut_part(here, room_, sizes, cut({here.count, element_bytes, scheduled}));
+    return begin;
+  }
+
+  // The shares of all trees in the blocks that they carry parts of, for one way to number blocks.
+  template <class = when_used>
+  void measure_shares(schedule const& plan, collective kind, tree_share tree_numbers::* share) {
+    struct block_weights {
+      std::uint64_t total = 0;
+      std::uint64_t heaviest = 1;
+    };
+    std::vector<block_weights> weights(block_numbers(plan, kind));
+    for (std::size_t index = 0; index < trees_.size(); ++index) {
+      auto const& tree = plan.trees[index];
+      auto& of_block = weights[block_number(plan, tree, kind)];
+      trees_[index].*share = {of_block.total, tree.weight, 0, 0};
+      of_block.total += tree.weight;
+      if (tree.weight > of_block.heaviest) of_block.heaviest = tree.weight;
+    }
+    for (std::size_t index = 0; index < trees_.size(); ++index) {
+      auto const& of_block = weights[block_number(plan, plan.trees[index], kind)];
+      auto& own = trees_[index].*share;
+      own.total = of_block.total == 0 ? 1 : of_block.total;  // 0 is refused for such calls
+      own.heaviest = of_block.heaviest;
+    }
+  }
+
+  // How the trees are as pipelines in a collective that the schedule carries.
+  template <class = when_used>
+  void measure_pipelines(schedule const& plan, collective kind, wire_layout const& layout,
+                         pipeline_costs const& costs) {
+    bool const is_cut = has_input_blocks(kind) || has_output_blocks(kind);
+    double const rate = predicted_bytes_per_second(plan, kind) / (is_cut ? plan.rank_count : 1);
+    auto const size = planned_sizes(plan, kind);
+    for (std::size_t index = 0; index < trees_.size(); ++index) {
+      auto const& tree = plan.trees[index];
+      auto& pipeline = trees_[index].pipelines[static_cast<std::size_t>(kind)];
+      int steps = 0;
+      if (has_reduce_phase(kind)) steps += tree_height(tree.reduce_parent);
+      bool const spreads = has_broadcast_phase(plan, tree, kind);
+      if (spreads) steps += tree_height(tree.broadcast_parent);
+      // With reach the root combines and spreads in one step.
+      if (layout.reaches && has_reduce_phase(kind) && spreads) --steps;
+      // Into slots and out of them, which two cores do at a time. Where links are shaped, they are what takes time.
+      if (layout.shares_memory && !layout.reaches && !layout.is_shaped) ++steps;
+      pipeline.steps = steps < 1 ? 1 : steps;
+      auto const& share = share_of(trees_[index], kind);
+      double const planned = rate * size[block_number(plan, tree, kind)];
+      pipeline.bytes_per_second = planned == 0 ? costs.bytes_per_second
+                                               : planned * static_cast<double>(share.weight) /
+                                                     static_cast<double>(share.total);
+    }
+  }
+
+  std::vector<tree_numbers> trees_;
+  bool is_one_shot_;
+  slot_room room_;
+  double chunk_seconds_;  // of each chunk in each step, beside its bytes
+};
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+
+#include <cstdint>
+
+#if defined(__CUDACC__)
+#include <cuda/atomic>
+#else
+#include <atomic>
+#endif
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// A 64-bit word that only grows and has one writer, so that a plain store publishes it: links
+/// such as PCIe carry no read-modify-write. Everything that ranks tell each other is one of these.
+/// There are no separate fences: ThreadSanitizer does not understand them.
+using counter = std::uint64_t;
+
+namespace detail {
+
+#if defined(__CUDACC__)
+using counter_reference = cuda::atomic_ref<counter, cuda::thread_scope_system>;
+inline constexpr auto relaxed_order = cuda::std::memory_order_relaxed;
+inline constexpr auto acquire_order = cuda::std::memory_order_acquire;
+inline constexpr auto release_order = cuda::std::memory_order_release;
+#else
+using counter_reference = std::atomic_ref<counter>;
+inline constexpr auto relaxed_order = std::memory_order_relaxed;
+inline constexpr auto acquire_order = std::memory_order_acquire;
+inline constexpr auto release_order = std::memory_order_release;
+#endif
+
+}  // namespace detail
+
+/// The value, and everything that its writer wrote before it published this value.
+[[nodiscard]] BLINK_HOST_DEVICE inline counter observe(counter const& word) {
+  return detail::counter_reference(const_cast<counter&>(word)).load(detail::acquire_order);
+}
+
+/// Publishes `value` and everything that this thread wrote or observed before.
+BLINK_HOST_DEVICE inline void publish(counter& word, counter value) {
+  detail::counter_reference(word).store(value, detail::release_order);
+}
+
+}}  // namespace blink::BLINK_ABI

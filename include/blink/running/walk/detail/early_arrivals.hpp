@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/reducers/order.hpp>
+#include <blink/running/walk/detail/chunk_address.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/transport.hpp>
+
+#include <bit>
+#include <cstdint>
+
+// Order `any`: while a rank waits for some of the arrivals of a chunk it combines the others, in the
+// order in which they came, and hands back the slots that they lie in. What is left for the last
+// arrival is one combination.
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// Does a rank combine before all has arrived? On a GPU it does not: a block has no memory for sums.
+#if BLINK_DEVICE_PASS
+template <class Reducer>
+inline constexpr bool combines_on_arrival = false;
+#else
+template <class Reducer>
+inline constexpr bool combines_on_arrival = order_of<Reducer> == order_promise::any;
+#endif
+
+/// Can the chunk that `here` works on be read from this wire?
+BLINK_EITHER_SIDE
+template <transport Link>
+[[nodiscard]] BLINK_HOST_DEVICE bool has_come(Link const link, lane const& here,
+                                              wire_end const& end) {
+  if (!link.is_present(end.peer)) return false;
+  if (presence_offers_input<Link> && end.way == passage::pull_input) return true;
+  return link.has_arrived(end.wire, end.first + here.done);
+}
+
+/// The arrivals, by their bits, that can be combined while another one is awaited; 0: none, or
+/// nothing is awaited any more.
+template <transport Link>
+[[nodiscard]] std::uint64_t combinable_arrivals(Link const link, lane const& here) {
+  if (here.early.sums == nullptr || here.done == here.chunks) return 0;
+  std::uint64_t arrivals = 0;
+  std::uint32_t awaited = 0;
+  for (std::uint32_t k = 0; k < here.in_count; ++k) {
+    std::uint64_t const bit = std::uint64_t{1} << k;
+    wire_end const& end = here.in[k];
+    if (is_combined(here, k)) continue;
+    if (has_come(link, here, end)) {
+      arrivals |= bit;
+    } else {
+      ++awaited;
+    }
+  }
+  return awaited == 0 ? 0 : arrivals;
+}
+
+/// How many sources the next combination has: the sums so far or the own input, and the arrivals of
+/// `bits`.
+[[nodiscard]] inline std::uint32_t early_source_count(lane const& here, std::uint64_t bits) {
+  bool const has_first = here.early.combined != 0 || here.reads_input;
+  return static_cast<std::uint32_t>(std::popcount(bits)) + (has_first ? 1 : 0);
+}
+
+/// Source `k` of that combination.
+template <class T, transport Link>
+[[nodiscard]] chunk_source early_source(Link const link, lane const& here,
+                                        call_buffers<T> const& buffers, std::uint64_t bits,
+                                        std::uint32_t k) {
+  bool const has_sums = here.early.combined != 0;
+  if (has_sums || here.reads_input) {
+    if (k == 0 && has_sums) return {here.early.sums, source_kind::sums, link.rank(), false, 0};
+    if (k == 0) return input_of_chunk(link, here, buffers);
+    --k;
+  }
+  for (; k > 0; --k) bits &= bits - 1;
+  return arrival_of_chunk<T>(link, here, static_cast<std::uint32_t>(std::countr_zero(bits)));
+}
+
+/// The arrivals that are not in the sums yet.
+[[nodiscard]] inline std::uint64_t late_arrivals(lane const& here) {
+  std::uint64_t const all =
+      here.in_count == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << here.in_count) - 1;
+  return all & ~here.early.combined;
+}
+
+}}}  // namespace blink::BLINK_ABI::detail

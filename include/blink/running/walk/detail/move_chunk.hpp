@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/reducers/epilogue.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/walk/detail/move_chunk_device.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/thread_group.hpp>
+#include <blink/running/walk/transport.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+#if !BLINK_DEVICE_PASS
+#include <blink/running/walk/detail/host_clock.hpp>
+#include <blink/running/walk/detail/move_chunk_host.hpp>
+#endif
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// After the lane's next chunk was moved, by all threads of the group: its epilogue, if it has one.
+template <class Group, class T, class Reducer>
+BLINK_HOST_DEVICE void run_epilogue(Group const group, lane const& here,
+                                    call_buffers<T> const& buffers, Reducer const& reduce) {
+  if constexpr (has_epilogue<Reducer, Group, T>) {
+    if (!here.writes_output) return;
+    group.sync();  // what other threads have written
+    std::size_t const begin = here.output_begin + chunk_offset(here);
+    reduce.epilogue(group, buffers.output + begin, std::uint64_t{begin},
+                    chunk_count(here, here.done));
+    group.sync();  // the leader goes on to the next chunk
+  }
+}
+
+/// The lane's next chunk: own input and arrivals, combined in that order, to output and peers; and
+/// the epilogue of the results.
+/// The one step of the walk that knows how a machine likes to touch memory.
+template <thread_group Group, transport Link, class T, reducer_for<T> Reducer>
+BLINK_HOST_DEVICE void move_chunk(Group const group, Link const link, lane const& here,
+                                  call_buffers<T> const& buffers, Reducer const& reduce) {
+#if BLINK_DEVICE_PASS
+  move_chunk_on_device(group, link, here, buffers, reduce);
+#else
+  if constexpr (device_like_group<Group>) {
+    move_chunk_on_device(group, link, here, buffers, reduce);
+  } else {
+    time_span const span(buffers.moving);
+    move_chunk_on_host(group, link, here, buffers, reduce);
+  }
+#endif
+  run_epilogue(group, here, buffers, reduce);
+}
+
+/// Adds the arrivals `here.early.next` to the sums of the chunk that waits for others; not on devices
+/// (`combines_on_arrival`).
+template <thread_group Group, transport Link, class T, reducer_for<T> Reducer>
+BLINK_HOST_DEVICE void combine_early([[maybe_unused]] Group const group,
+                                     [[maybe_unused]] Link const link,
+                                     [[maybe_unused]] lane const& here,
+                                     [[maybe_unused]] call_buffers<T> const& buffers,
+                                     [[maybe_unused]] Reducer const& reduce) {
+#if !BLINK_DEVICE_PASS
+  combine_early_on_host(group, link, here, buffers, reduce);
+#endif
+}
+
+}}}  // namespace blink::BLINK_ABI::detail

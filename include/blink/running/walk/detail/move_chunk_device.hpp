@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/walk/detail/chunk_address.hpp>
+#include <blink/running/walk/detail/move_row.hpp>
+#include <blink/running/walk/detail/tile.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/thread_group.hpp>
+#include <blink/running/walk/transport.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// What one thread loads and stores at once.
+struct pack {
+  static constexpr std::size_t bytes = 16;
+  std::uint32_t words[4];
+};
+
+[[nodiscard]] BLINK_HOST_DEVICE inline bool is_pack_aligned(void const* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % pack::bytes == 0;
+}
+
+#if BLINK_DEVICE_PASS
+// Explicitly global: pointers out of tables would otherwise be generic. Never the read-only path
+// (ld.global.nc), which may return what a peer has overwritten during this kernel.
+__device__ inline pack load_pack(void const* from) {
+  pack p;
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(p.words[0]), "=r"(p.words[1]), "=r"(p.words[2]), "=r"(p.words[3])
+               : "l"(__cvta_generic_to_global(from))
+               : "memory");
+  return p;
+}
+__device__ inline void store_pack(void* to, pack const& p) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),
+               "r"(p.words[0]), "r"(p.words[1]), "r"(p.words[2]), "r"(p.words[3])
+               : "memory");
+}
+#else
+// An address that a device would not take ends emulated kernels, too.
+inline pack load_pack(void const* from) {
+  if (!is_pack_aligned(from)) std::abort();
+  pack p;
+  std::memcpy(&p, from, pack::bytes);
+  return p;
+}
+inline void store_pack(void* to, pack const& p) {
+  if (!is_pack_aligned(to)) std::abort();
+  std::memcpy(to, &p, pack::bytes);
+}
+#endif
+
+/// Bytes of elements or accumulators that one thread holds in registers for one tile.
+inline constexpr std::size_t most_tile_bytes = 128;
+
+/// How many elements of `value` bytes make whole packs, also as partial results of `partial` bytes
+/// on wires, while their accumulators fit into registers; 0: no number does.
+[[nodiscard]] BLINK_HOST_DEVICE constexpr std::size_t elements_of_tile(std::size_t value,
+                                                                       std::size_t partial,
+                                                                       std::size_t accumulator) {
+  std::size_t const n = pack::bytes / (value < partial ? value : partial);
+  bool const fits = n > 0 && n * value % pack::bytes == 0 && n * partial % pack::bytes == 0 &&
+                    n * accumulator <= most_tile_bytes && n * value <= most_tile_bytes;
+  return fits ? n : 0;
+}
+
+/// The tiles of a chunk `at`, `at + stride`, …, those below `end`: as whole packs, or
+/// element by element.
+template <std::size_t N, std::size_t Flight, bool Packed>
+struct tile_row {
+  static constexpr std::size_t elements = N;     ///< of each tile
+  static constexpr std::size_t flight = Flight;  ///< hides the latency of memory, costs registers
+
+  std::size_t first;  ///< element of the chunk where tile 0 begins
+  std::size_t at;
+  std::size_t stride;
+  std::size_t end;
+
+  [[nodiscard]] BLINK_HOST_DEVICE bool has(std::size_t u) const { return at + u * stride < end; }
+  [[nodiscard]] BLINK_HOST_DEVICE std::size_t element(std::size_t u) const {
+    return first + (at + u * stride) * N;
+  }
+
+  template <class E>
+  BLINK_HOST_DEVICE void load(tile<E, N> (&to)[Flight], void const* from) const {
+    BLINK_UNROLL
+    for (std::size_t u = 0; u < Flight; ++u) {
+      if (!has(u)) continue;
+      auto const* const begin = static_cast<E const*>(from) + element(u);
+      if constexpr (Packed) {
+        BLINK_UNROLL
+        for (std::size_t p = 0; p < tile<E, N>::bytes; p += pack::bytes) {
+          pack const words = load_pack(reinterpret_cast<std::byte const*>(begin) + p);
+          std::memcpy(reinterpret_cast<std::byte*>(to[u].values) + p, &words, pack::bytes);
+        }
+      } else {
+        BLINK_UNROLL
+        for (std::size_t i = 0; i < N; ++i) set(to[u].values[i], begin[i]);
+      }
+    }
+  }
+  template <class E>
+  BLINK_HOST_DEVICE void store(void* to, tile<E, N> const (&from)[Flight]) const {
+    BLINK_UNROLL
+    for (std::size_t u = 0; u < Flight; ++u) {
+      if (!has(u)) continue;
+      auto* const begin = static_cast<E*>(to) + element(u);
+      if constexpr (Packed) {
+        BLINK_UNROLL
+        for (std::size_t p = 0; p < tile<E, N>::bytes; p += pack::bytes) {
+          pack words;
+          std::memcpy(&words, reinterpret_cast<std::byte const*>(from[u].values) + p, pack::bytes);
+          store_pack(reinterpret_cast<std::byte*>(begin) + p, words);
+        }
+      } else {
+        BLINK_UNROLL
+        for (std::size_t i = 0; i < N; ++i) set(begin[i], from[u].values[i]);
+      }
+    }
+  }
+  // Whole chunks are announced: what is on a wire is memory like any other.
+  template <class E>
+  BLINK_HOST_DEVICE void receive(tile<E, N> (&to)[Flight], void const* from, std::uint64_t) const {
+    load(to, from);
+  }
+  template <class E>
+  BLINK_HOST_DEVICE void send(void* to, tile<E, N> const (&from)[Flight], std::uint64_t) const {
+    store<E>(to, from);
+  }
+  template <class Use>
+  BLINK_HOST_DEVICE void each(Use const& use) const {
+    BLINK_UNROLL
+    for (std::size_t u = 0; u < Flight; ++u) {
+      if (!has(u)) continue;
+      BLINK_UNROLL
+      for (std::size_t i = 0; i < N; ++i) use(u, i, element(u) + i);
+    }
+  }
+};
+
+/// Are all addresses of the lane's next chunk those of packs?
+template <class T, transport Link>
+BLINK_HOST_DEVICE bool has_pack_addresses(Link const link, lane const& here,
+                                          call_buffers<T> const& buffers) {
+  bool aligned = !writes_output(here) ||
+                 is_pack_aligned(buffers.output + here.output_begin + chunk_offset(here));
+  std::uint32_t const sources = here.in_count + (here.reads_input ? 1 : 0);
+  BLINK_ROLLED
+  for (std::uint32_t k = 0; k < sources; ++k) {
+    aligned = aligned && is_pack_aligned(source_of_chunk<T>(link, here, buffers, k).data);
+  }
+  BLINK_ROLLED
+  for (std::uint32_t k = 0; k < here.out_count; ++k) {
+    if (writes(here.out[k])) {
+      aligned = aligned && is_pack_aligned(leaving<T>(link, here, here.out[k]));
+    }
+  }
+  return aligned;
+}
+
+/// The lane's next chunk, by all threads of the group: 16 bytes at a time where types and all
+/// addresses allow it, element by element otherwise and at the end.
+BLINK_EITHER_SIDE
+template <thread_group Group, transport Link, class T, reducer_for<T> Reducer>
+BLINK_HOST_DEVICE void move_chunk_on_device(Group const group, Link const link, lane const& here,
+                                            call_buffers<T> const& buffers, Reducer const& reduce) {
+  using A = accumulator_t<Reducer, T>;
+  std::size_t const count = chunk_count(here, here.done);
+  std::size_t done = 0;
+  bool const stays = chunk_stays(link, here, buffers);
+  // Outside of the lambda, in which nvcc would warn of it where hosts' groups run.
+  std::uint32_t const thread = group.thread_rank(), threads = group.size();
+  auto const move = [&](auto row) {
+    BLINK_ROLLED
+    for (row.at = thread; row.at < row.end; row.at += threads * row.flight) {
+      move_row(link, here, buffers, row, reduce, stays);
+    }
+  };
+  constexpr std::size_t n = elements_of_tile(sizeof(T), sizeof(wire_t<Reducer, T>), sizeof(A));
+  if constexpr (n > 0) {
+    constexpr std::size_t budget = combines_elements<Reducer, T> ? 64 : 32;
+    constexpr std::size_t flight = n * sizeof(A) < budget ? budget / (n * sizeof(A)) : 1;
+    if (has_pack_addresses(link, here, buffers)) {
+      move(tile_row<n, flight, true>{0, 0, threads, count / n});
+      done = count / n * n;
+    }
+  }
+  move(tile_row<1, 1, false>{done, 0, threads, count - done});
+}
+
+}}}  // namespace blink::BLINK_ABI::detail

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/walk/detail/chunk_address.hpp>
+#include <blink/running/walk/detail/early_arrivals.hpp>
+#include <blink/running/walk/detail/slot_copy.hpp>
+#include <blink/running/walk/detail/stream_copy.hpp>
+#include <blink/running/walk/detail/streamed_sum.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/thread_group.hpp>
+#include <blink/running/walk/transport.hpp>
+#include <blink/running/walk/zero_copy.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <type_traits>
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// Bytes that are combined at a time: together with its sources it fits into a first-level cache.
+inline constexpr std::size_t block_bytes = 2048;
+
+/// The same where outputs get the result past the caches and it is no `streamed_sum`: little, as memory is read for the next
+/// block while the stores of this one are on their way. With 4096 an all-reduce of 32 MiB among two threads took 1.13 times as long.
+inline constexpr std::size_t streamed_block_bytes = 512;
+
+/// Elements that are combined at a time, by the largest of the types involved.
+template <class T, class A = T>
+inline constexpr std::size_t block_elements =
+    block_bytes / (sizeof(T) < sizeof(A) ? sizeof(A) : sizeof(T)) +
+    (block_bytes < sizeof(T) || block_bytes < sizeof(A) ? 1 : 0);
+
+/// Memory for the elements of a block, which come to life when they are written.
+template <class T, std::size_t Count>
+struct block_storage {
+  alignas(T) alignas(64) std::byte bytes[Count * sizeof(T)];
+  [[nodiscard]] T* elements() { return reinterpret_cast<T*>(bytes); }
+};
+
+/// result[i] = make(i), made in place: g++ does not vectorise copies of classes. `make` must not
+/// refer to the result while it makes it. Copies of it go to `more`.
+///
+/// In runs of a length that compilers know: that, and independent iterations, let g++ vectorise at
+/// -O2.
+template <class T, class Make, class... More>
+void fill(T* result, std::size_t count, Make const& make, More*... more) {
+  constexpr std::size_t run = 256 / sizeof(T) + (256 < sizeof(T) ? 1 : 0);
+  auto const each = [&](std::size_t first, std::size_t n) {
+    BLINK_INDEPENDENT
+    for (std::size_t i = first; i < first + n; ++i) {
+      T const& made = *::new (static_cast<void*>(result + i)) T(static_cast<T>(make(i)));
+      (..., ::new (static_cast<void*>(more + i)) T(made));
+    }
+  };
+  std::size_t first = 0;
+  for (; first + run <= count; first += run) each(first, run);
+  each(first, count - first);
+}
+
+/// Calls `use(read)` where `read(i)` is what element `first + i` of a source adds to the total.
+template <class T, class Reducer, class Use>
+void read_source(chunk_source const& source, std::size_t first, std::uint64_t index,
+                 Reducer const& reduce, Use const& use) {
+  auto const* const values = static_cast<T const*>(source.data) + first;
+  if constexpr (combines_elements<Reducer, T>) {
+    use([=](std::size_t i) -> T const& { return values[i]; });
+  } else if (source.kind == source_kind::sums) {
+    auto const* const sums = static_cast<accumulator_t<Reducer, T> const*>(source.data) + first;
+    use([=](std::size_t i) -> accumulator_t<Reducer, T> const& { return sums[i]; });
+  } else if (source.kind == source_kind::partials) {
+    auto const* const partials = static_cast<wire_t<Reducer, T> const*>(source.data) + first;
+    use([=, &reduce](std::size_t i) { return detail::receive<T>(reduce, partials[i]); });
+  } else {
+    use([=, &reduce, rank = source.rank](std::size_t i) {
+      return detail::lift(reduce, values[i], element_place{index + i, rank});
+    });
+  }
+}
+
+/// total[i] = what `source(k)` hold for element `first + i`, combined in the order of k.
+template <class T, class Source, class A, class Reducer>
+void combine_sources(Source const& source, std::uint32_t sources, std::size_t first,
+                     std::size_t count, std::uint64_t index, A* total, Reducer const& reduce) {
+  std::uint32_t next = 1;
+  if constexpr (combines_elements<Reducer, T>) {
+    if (sources > 1) {  // two at once saves writing and reading the total
+      auto const* const a = static_cast<T const*>(source(0).data) + first;
+      auto const* const b = static_cast<T const*>(source(1).data) + first;
+      fill(total, count, [=, &reduce](std::size_t i) { return reduce(a[i], b[i]); });
+      next = 2;
+    }
+  }
+  if (next == 1) {
+    read_source<T>(source(0), first, index, reduce,
+                   [&](auto const& read) { fill(total, count, read); });
+  }
+  A const* const before = total;
+  for (; next < sources; ++next) {
+    read_source<T>(source(next), first, index, reduce, [&](auto const& read) {
+      fill(total, count, [=, &reduce](std::size_t i) {
+        A const own = before[i];  // a copy: the result takes its place
+        return reduce(own, read(i));
+      });
+    });
+  }
+}
+
+/// Is the own output written past the caches? Who reads it from there should find it in them.
+template <class T>
+[[nodiscard]] bool streams_output(lane const& here, call_buffers<T> const& buffers) {
+  bool const streams = buffers.writes == write_way::streams && !buffers.keeps_own;
+  if (!streams || here.out_count == 0) return streams;
+  auto const way = here.out[0].way;
+  return way != passage::pull_output && way != passage::from_output;
+}
+
+/// Is the message of a chunk written past the caches?
+template <class T>
+[[nodiscard]] bool streams_message(wire_end const& out, call_buffers<T> const& buffers) {
+  return (buffers.writes == write_way::streams && out.way == passage::push) ||
+         (buffers.writes == write_way::slots && out.way == passage::slots);
+}
+
+/// Calls `use(place, streams)` for each place where the chunk at hand belongs, the own output first; streams: is it
+/// written past the caches?
+template <class T, transport Link, class Use>
+void for_each_place(Link const link, lane const& here, call_buffers<T> const& buffers,
+                    Use const& use) {
+  if (writes_output(here)) {
+    use(buffers.output + here.output_begin + chunk_offset(here), streams_output(here, buffers));
+  }
+  for (std::uint32_t k = 0; k < here.out_count; ++k) {
+    auto const& out = here.out[k];
+    if (!writes(out)) continue;
+    use(static_cast<T*>(leaving<T>(link, here, out)), streams_message(out, buffers));
+  }
+}
+
+/// streams: past the caches?
+template <transport Link>
+void copy_bytes(std::byte* to, std::byte const* from, std::size_t bytes, bool streams) {
+  if (streams) {
+    stream_copy(to, from, bytes);
+  } else if constexpr (passes_by_slots<Link>) {
+    copy_by_slots(to, from, bytes);
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
+/// Writes elements of a chunk everywhere where they belong.
+template <class T, transport Link>
+void scatter_piece(Link const link, lane const& here, call_buffers<T> const& buffers,
+                   std::size_t first, std::size_t count, T const* result) {
+  for_each_place(link, here, buffers, [&](T* place, bool streams) {
+    T* const to = place + first;
+    if (to == result) return;  // it was made there
+    copy_bytes<Link>(reinterpret_cast<std::byte*>(to), reinterpret_cast<std::byte const*>(result),
+                     count * sizeof(T), streams);
+  });
+}
+
+/// Where the sum of a chunk is made if that may be in the own output or, without one, where it goes to the only peer; else null.
+/// A source may lie there, too: it has to be read before, which is so with two of plain numbers alone.
+template <class T, transport Link>
+[[nodiscard]] T* place_for_sum(Link const link, lane const& here, call_buffers<T> const& buffers,
+                               std::uint32_t sources) {
+  bool const may_be_source = sources == 2 && std::is_scalar_v<T>;
+  if (!writes_output(here)) {
+    bool const has_one = here.out_count == 1 && writes(here.out[0]);
+    if (!has_one || !may_be_source || streams_message(here.out[0], buffers)) return nullptr;
+    return static_cast<T*>(leaving<T>(link, here, here.out[0]));
+  }
+  if (streams_output(here, buffers)) return nullptr;
+  T* const to = buffers.output + here.output_begin + chunk_offset(here);
+  bool is_source = here.reads_input && input_of_chunk(link, here, buffers).data == to;
+  if constexpr (zero_copy_transport<Link>) {
+    for (std::uint32_t k = 0; k < here.in_count; ++k) {
+      is_source = is_source || arriving<T>(link, here, here.in[k]) == to;
+    }
+  }
+  return is_source && !may_be_source ? nullptr : to;
+}
+
+/// The output of a peer that gets a chunk's sum of two numbers in the same pass as the own one; else null.
+template <class T, transport Link>
+[[nodiscard]] T* twin_of_sum(Link const link, lane const& here, call_buffers<T> const& buffers) {
+  bool const has_both =
+      writes_output(here) && here.out_count == 1 && here.out[0].way == passage::push;
+  if (buffers.writes != write_way::pairs || !has_both) return nullptr;
+  return static_cast<T*>(leaving<T>(link, here, here.out[0]));
+}
+
+/// A chunk's sum that goes past the caches to the outputs of peers, and to the own one if nobody reads that soon.
+template <class T, transport Link, class Source>
+[[nodiscard]] streamed_sum<T> streamed_sum_of(Link const link, lane const& here,
+                                              call_buffers<T> const& buffers, Source const& source,
+                                              std::uint32_t sources) {
+  streamed_sum<T> result;
+  bool const is_cached = here.count * sizeof(T) < streamed_sum<T>::uncached_bytes;
+  for (std::uint32_t k = 0; k < sources; ++k) {
+    auto const from = source(k);
+    result.add_source(from.data, from.is_wire && is_cached);
+  }
+  for_each_place(link, here, buffers,
+                 [&](T* place, bool streams) { result.add_place(place, streams); });
+  return result;
+}
+
+/// Elements that the first place past the caches has of a line before it begins; 0 if no place is.
+template <class T, transport Link>
+[[nodiscard]] std::size_t begun_line(Link const link, lane const& here,
+                                     call_buffers<T> const& buffers) {
+  T const* first = nullptr;
+  for_each_place(link, here, buffers, [&](T const* place, bool streams) {
+    if (streams && first == nullptr) first = place;
+  });
+  return reinterpret_cast<std::uintptr_t>(first) % streamed_line / sizeof(T);
+}
+
+/// Adds the arrivals `here.early.next` to the sums of the chunk that waits for others.
+template <thread_group Group, transport Link, class T, reducer_for<T> Reducer>
+void combine_early_on_host(Group const group, Link const link, lane const& here,
+                           call_buffers<T> const& buffers, Reducer const& reduce) {
+  using A = accumulator_t<Reducer, T>;
+  constexpr std::size_t most = block_elements<T, A>;
+  std::size_t const count = chunk_count(here, here.done);
+  auto const source = [&](std::uint32_t k) {
+    return early_source(link, here, buffers, here.early.next, k);
+  };
+  std::uint32_t const sources = early_source_count(here, here.early.next);
+  for (std::size_t first = group.thread_rank() * most; first < count;
+       first += group.size() * most) {
+    std::size_t const n = most < count - first ? most : count - first;
+    block_storage<A, most> storage;
+    combine_sources<T>(source, sources, first, n, chunk_index(here) + first, storage.elements(),
+                       reduce);
+    std::memcpy(here.early.sums + first * sizeof(A), storage.bytes, n * sizeof(A));
+  }
+}
+
+/// The lane's next chunk: own input and arrivals, combined in the order of the ranks, to output and
+/// peers. The threads of the group share the blocks of the chunk.
+template <thread_group Group, transport Link, class T, reducer_for<T> Reducer>
+void move_chunk_on_host(Group const group, Link const link, lane const& here,
+                        call_buffers<T> const& buffers, Reducer const& reduce) {
+  using A = accumulator_t<Reducer, T>;
+  using W = wire_t<Reducer, T>;
+  constexpr bool has_last_step = finishes<Reducer, A> || !combines_elements<Reducer, T>;
+  std::size_t const count = chunk_count(here, here.done);
+  bool const has_sums = combines_on_arrival<Reducer> && here.early.combined != 0;
+  std::uint32_t const sources = has_sums ? early_source_count(here, late_arrivals(here))
+                                         : here.in_count + (here.reads_input ? 1 : 0);
+  auto const source = [&](std::uint32_t k) {
+    return has_sums ? early_source(link, here, buffers, late_arrivals(here), k)
+                    : source_of_chunk(link, here, buffers, k);
+  };
+  bool const is_last = has_last_step && here.is_root && here.is_reduce;
+  bool const hands_partial = !combines_elements<Reducer, T> && sends_partial(here);
+  bool const copies = sources == 1 && !is_last && !hands_partial;
+  constexpr std::size_t most = block_elements<T, A>;
+  [[maybe_unused]] int const rank = link.rank();
+  [[maybe_unused]] int const ranks = link.rank_count();
+  A* place = nullptr;
+  T* twin = nullptr;
+  if constexpr (std::is_same_v<A, T>) {
+    if (!copies && !is_last && !hands_partial) place = place_for_sum(link, here, buffers, sources);
+    if (place != nullptr && sources == 2) twin = twin_of_sum(link, here, buffers);
+  }
+  bool const streams = buffers.writes == write_way::streams;
+  constexpr bool may_streamed_sum =
+      std::is_same_v<A, T> && combines_elements<Reducer, T> && streamed_sum<T>::suits;
+  bool streams_sum = false;
+  [[maybe_unused]] streamed_sum<T> past_caches;
+  if constexpr (may_streamed_sum) {
+    if (streams && !copies && !is_last && !hands_partial) {
+      past_caches = streamed_sum_of(link, here, buffers, source, sources);
+      streams_sum = past_caches.fits();
+    }
+  }
+  // One copy, maybe two, or one sum: no need to stay in the cache.
+  bool const has_one_place = here.out_count == (writes_output(here) ? 0U : 1U);
+  bool const is_one_pass = copies ? here.out_count <= 1
+                                  : streams_sum || (place != nullptr && sources == 2 &&
+                                                    (has_one_place || twin != nullptr));
+  constexpr std::size_t streamed = (most * streamed_block_bytes + block_bytes - 1) / block_bytes;
+  bool const is_whole = is_one_pass && group.size() == 1;
+  std::size_t const block = is_whole ? count : streams ? streamed : most;
+  // Blocks end where lines do: a line that is written in two parts goes through the caches.
+  std::size_t const begun = is_whole || !streams ? 0 : begun_line(link, here, buffers) % block;
+  for (std::size_t at = group.thread_rank() * block; at < begun + count;
+       at += group.size() * block) {
+    std::size_t const first = at < begun ? 0 : at - begun;
+    std::size_t const end = at + block < begun + count ? at + block - begun : count;
+    std::size_t const n = end - first;
+    if (copies) {
+      scatter_piece(link, here, buffers, first, n, static_cast<T const*>(source(0).data) + first);
+      continue;
+    }
+    if constexpr (may_streamed_sum) {
+      if (streams_sum) {
+        past_caches.make(first, n, reduce);
+        continue;
+      }
+    }
+    if constexpr (std::is_same_v<A, T> && combines_elements<Reducer, T>) {
+      if (twin != nullptr) {
+        auto const* const a = static_cast<T const*>(source(0).data) + first;
+        auto const* const b = static_cast<T const*>(source(1).data) + first;
+        fill(
+            place + first, n, [=, &reduce](std::size_t i) { return reduce(a[i], b[i]); },
+            twin + first);
+        continue;
+      }
+    }
+    std::uint64_t const index = chunk_index(here) + first;
+    block_storage<A, most> storage;
+    A* const total = place == nullptr ? storage.elements() : place + first;
+    combine_sources<T>(source, sources, first, n, index, total, reduce);
+    A const* const partial = total;
+    if constexpr (!combines_elements<Reducer, T>) {
+      if (hands_partial) {
+        W* const to = static_cast<W*>(leaving<T>(link, here, here.out[0])) + first;
+        fill(to, n, [=, &reduce](std::size_t i) {
+          return detail::send(reduce, partial[i], element_place{index + i, rank});
+        });
+        continue;
+      }
+    }
+    if constexpr (has_last_step) {
+      if (is_last) {
+        block_storage<T, most> finished;
+        T* const result = finished.elements();
+        fill(result, n, [=, &reduce](std::size_t i) {
+          return detail::finish(reduce, partial[i], ranks, element_place{index + i, rank});
+        });
+        scatter_piece(link, here, buffers, first, n, static_cast<T const*>(result));
+        continue;
+      }
+    }
+    if constexpr (std::is_same_v<A, T>) {
+      scatter_piece(link, here, buffers, first, n, partial);
+    }
+  }
+  if (streams || buffers.writes == write_way::slots) finish_streaming();
+}
+
+}}}  // namespace blink::BLINK_ABI::detail

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/walk/detail/chunk_address.hpp>
+#include <blink/running/walk/detail/tile.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/transport.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+// A *row* is what one thread handles at once of a chunk: `flight` tiles of `elements` each. It knows
+// how they are loaded, stored, sent and received:
+//
+//     load<E>(tiles, from)                   from a buffer
+//     store<E>(to, tiles)                    to a buffer
+//     receive<E>(tiles, from, message)       from a wire
+//     send<E>(to, tiles, message)            to a wire
+//     each(use)                              use(tile, index in it, element of the chunk)
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// Writes elements everywhere where the lane's next chunk belongs.
+///
+/// stays: it is in the own output already, where peers may be reading it
+template <class T, transport Link, class Row>
+BLINK_HOST_DEVICE void scatter_row(Link const link, lane const& here,
+                                   call_buffers<T> const& buffers, Row& row,
+                                   tile<T, Row::elements> const (&result)[Row::flight],
+                                   bool stays) {
+  if (writes_output(here) && !stays) {
+    row.template store<T>(buffers.output + here.output_begin + chunk_offset(here), result);
+  }
+  BLINK_ROLLED
+  for (std::uint32_t k = 0; k < here.out_count; ++k) {
+    auto const& end = here.out[k];
+    if (writes(end)) {
+      row.template send<T>(leaving<T>(link, here, end), result, end.first + here.done);
+    }
+  }
+}
+
+template <class E, class Row>
+BLINK_HOST_DEVICE void take_source(chunk_source const& source, Row& row,
+                                   tile<E, Row::elements> (&values)[Row::flight]) {
+  if (source.is_wire) {
+    row.template receive<E>(values, source.data, source.message);
+  } else {
+    row.template load<E>(values, source.data);
+  }
+}
+
+/// Combines one of the sources into the totals; the first source is what they begin with.
+template <class T, class Row, class A, class Reducer>
+BLINK_HOST_DEVICE void add_source(chunk_source const& source, bool is_first, Row& row,
+                                  std::uint64_t index, tile<A, Row::elements> (&total)[Row::flight],
+                                  Reducer const& reduce) {
+  auto const add = [&](std::size_t u, std::size_t i, A const& value) {
+    A& own = total[u].values[i];
+    if (is_first) {
+      set(own, value);
+    } else {
+      A const before = own;  // a copy: the result takes its place
+      set(own, reduce(before, value));
+    }
+  };
+  if constexpr (!combines_elements<Reducer, T>) {
+    if (source.kind == source_kind::partials) {
+      tile<wire_t<Reducer, T>, Row::elements> sent[Row::flight];
+      take_source(source, row, sent);
+      row.each([&](std::size_t u, std::size_t i, std::size_t) {
+        add(u, i, static_cast<A>(detail::receive<T>(reduce, sent[u].values[i])));
+      });
+      return;
+    }
+  }
+  tile<T, Row::elements> values[Row::flight];
+  take_source(source, row, values);
+  row.each([&](std::size_t u, std::size_t i, std::size_t element) {
+    element_place const place{index + element, source.rank};
+    add(u, i, static_cast<A>(detail::lift(reduce, values[u].values[i], place)));
+  });
+}
+
+/// Does the lane's next chunk only pass on what lies in the own output already, where peers may be reading it?
+template <class T, transport Link>
+[[nodiscard]] BLINK_HOST_DEVICE bool chunk_stays(Link const link, lane const& here,
+                                                 call_buffers<T> const& buffers) {
+  bool const ends_here = here.is_root && here.is_reduce;
+  return writes_output(here) && !ends_here && here.in_count + (here.reads_input ? 1 : 0) == 1 &&
+         source_of_chunk<T>(link, here, buffers, 0).data ==
+             buffers.output + here.output_begin + chunk_offset(here);
+}
+
+/// A row of the lane's next chunk: own input and arrivals, combined in that order, to output and
+/// peers.
+///
+/// stays: `chunk_stays`
+///
+/// Addresses are computed anew for each source instead of being kept in an array: an array that is
+/// indexed at run time would live in a device's local memory.
+///
+/// Pre: the lane has a source: it reads its input, or something arrives.
+BLINK_EITHER_SIDE
+template <transport Link, class T, class Row, class Reducer>
+BLINK_HOST_DEVICE void move_row(Link const link, lane const& here, call_buffers<T> const& buffers,
+                                Row& row, Reducer const& reduce, bool stays) {
+  using A = accumulator_t<Reducer, T>;
+  std::uint32_t const sources = here.in_count + (here.reads_input ? 1 : 0);
+  BLINK_HOST_ASSUME(sources > 0);
+  bool const ends_here = here.is_root && here.is_reduce;
+  if constexpr (!combines_elements<Reducer, T>) {
+    if (sources == 1 && !ends_here && !sends_partial(here)) {
+      tile<T, Row::elements> values[Row::flight];
+      take_source(source_of_chunk<T>(link, here, buffers, 0), row, values);
+      scatter_row(link, here, buffers, row, values, stays);
+      return;
+    }
+  }
+  std::uint64_t const index = chunk_index(here);
+  tile<A, Row::elements> total[Row::flight];
+  BLINK_ROLLED
+  for (std::uint32_t k = 0; k < sources; ++k) {
+    add_source<T>(source_of_chunk<T>(link, here, buffers, k), k == 0, row, index, total, reduce);
+  }
+  // Outside of the lambdas, in which nvcc would warn of it where hosts' links run.
+  [[maybe_unused]] int const rank = link.rank();
+  [[maybe_unused]] auto const place = [&](std::size_t element) {
+    return element_place{index + element, rank};
+  };
+  if constexpr (!combines_elements<Reducer, T>) {
+    if (sends_partial(here)) {
+      using W = wire_t<Reducer, T>;
+      tile<W, Row::elements> sent[Row::flight];
+      row.each([&](std::size_t u, std::size_t i, std::size_t element) {
+        set(sent[u].values[i], detail::send(reduce, total[u].values[i], place(element)));
+      });
+      auto const& end = here.out[0];
+      row.template send<W>(leaving<T>(link, here, end), sent, end.first + here.done);
+      return;
+    }
+  }
+  if constexpr (combines_elements<Reducer, T> && !has_finish<Reducer, T>) {
+    scatter_row(link, here, buffers, row, total, stays);
+  } else {
+    int const rank_count = link.rank_count();
+    tile<T, Row::elements> result[Row::flight];
+    row.each([&](std::size_t u, std::size_t i, std::size_t element) {
+      A const& own = total[u].values[i];
+      if constexpr (combines_elements<Reducer, T>) {
+        if (!ends_here) {
+          set(result[u].values[i], own);
+          return;
+        }
+      }
+      set(result[u].values[i], detail::finish(reduce, own, rank_count, place(element)));
+    });
+    scatter_row(link, here, buffers, row, result, stays);
+  }
+}
+
+}}}  // namespace blink::BLINK_ABI::detail

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/walk/detail/move_chunk.hpp>
+#include <blink/running/walk/detail/move_row.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/packet.hpp>
+#include <blink/running/walk/status.hpp>
+#include <blink/running/walk/thread_group.hpp>
+#include <blink/running/walk/transport.hpp>
+#include <blink/running/walk/tree_walk.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace blink { inline namespace BLINK_ABI {
+
+namespace detail {
+
+/// The units of a chunk that one thread handles, one after the other; see `move_row.hpp`. What is
+/// received after a wait was given up is 0.
+template <std::size_t N, class Wait>
+struct packet_row {
+  static constexpr std::size_t elements = N;
+  static constexpr std::size_t flight = 1;
+  static constexpr int spins_between_looks = 64;  ///< at the clock and whether others gave up
+
+  std::size_t unit;
+  std::size_t count;  ///< elements of the chunk; the last unit may have fewer than N
+  Wait* wait;
+  status result = status::ok;
+
+  // No index and no length that is computed: on a device tiles stay in registers.
+  template <class E>
+  BLINK_HOST_DEVICE void load(tile<E, N> (&to)[1], void const* from) const {
+    each([&](std::size_t, std::size_t i, std::size_t element) {
+      set(to[0].values[i], static_cast<E const*>(from)[element]);
+    });
+  }
+  template <class E>
+  BLINK_HOST_DEVICE void store(void* to, tile<E, N> const (&from)[1]) const {
+    each([&](std::size_t, std::size_t i, std::size_t element) {
+      set(static_cast<E*>(to)[element], from[0].values[i]);
+    });
+  }
+  template <class E>
+  BLINK_HOST_DEVICE void receive(tile<E, N> (&to)[1], void const* from, std::uint64_t message) {
+    constexpr std::size_t words = N * sizeof(E) / 4;
+    auto const* const packets = static_cast<packet const*>(from) + unit * words;
+    BLINK_UNROLL
+    for (std::size_t w = 0; w < words; ++w) {
+      std::uint32_t const data = await(packets[w], packets_of::flag(message));
+      std::memcpy(reinterpret_cast<std::byte*>(to[0].values) + w * 4, &data, 4);
+    }
+  }
+  template <class E>
+  BLINK_HOST_DEVICE void send(void* to, tile<E, N> const (&from)[1], std::uint64_t message) const {
+    if (result != status::ok) return;  // whoever got it would take it for data
+    constexpr std::size_t words = N * sizeof(E) / 4;
+    auto* const packets = static_cast<packet*>(to) + unit * words;
+    std::uint32_t data[words] = {};
+    each([&](std::size_t, std::size_t i, std::size_t) {
+      std::memcpy(reinterpret_cast<std::byte*>(data) + i * sizeof(E), &from[0].values[i],
+                  sizeof(E));
+    });
+    BLINK_UNROLL
+    for (std::size_t w = 0; w < words; ++w) {
+      store_packet(packets[w], data[w], packets_of::flag(message));
+    }
+  }
+  template <class Use>
+  BLINK_HOST_DEVICE void each(Use const& use) const {
+    BLINK_UNROLL
+    for (std::size_t i = 0; i < N; ++i) {
+      if (unit * N + i < count) use(std::size_t{0}, i, unit * N + i);
+    }
+  }
+
+ private:
+  [[nodiscard]] BLINK_HOST_DEVICE std::uint32_t await(packet const& at, std::uint32_t flag) {
+    for (int spins = 0; result == status::ok; ++spins) {
+      packet const found = load_packet(at);
+      if (static_cast<std::uint32_t>(found >> 32) == flag) {
+        if (spins >= spins_between_looks) result = wait->after_progress();
+        return static_cast<std::uint32_t>(found);
+      }
+      if (spins % spins_between_looks == spins_between_looks - 1) result = wait->after_none();
+    }
+    return 0;
+  }
+};
+
+/// The leader waits until all wires that the lane's next chunk leaves on have room.
+template <transport Link, patience Wait>
+BLINK_HOST_DEVICE status await_room(Link const link, lane& here, Wait& wait) {
+  for (;;) {
+    wire_end* full = nullptr;
+    for (std::uint32_t k = 0; k < here.out_count; ++k) {
+      if (!link.has_room(here.out[k].wire, here.out[k].first + here.done)) full = &here.out[k];
+    }
+    here.blocked_on = full;
+    status const result = full == nullptr ? wait.after_progress() : wait.after_none();
+    if (full == nullptr || result != status::ok) return result;
+  }
+}
+
+/// The wire on which a part of the lane's next chunk is missing, or nothing.
+template <transport Link>
+[[nodiscard]] BLINK_HOST_DEVICE wire_end* missing_packets(Link const link, lane const& here,
+                                                          std::size_t units,
+                                                          element_sizes const& unit) {
+  for (std::uint32_t k = 0; k < here.in_count; ++k) {
+    auto& end = here.in[k];
+    std::uint64_t const message = end.first + here.done;
+    auto const* const packets = reinterpret_cast<packet const*>(link.inbox(end.wire, message));
+    std::size_t const words = units * (end.is_partial ? unit.wire : unit.value) / 4;
+    for (std::size_t w = 0; w < words; ++w) {
+      if (load_packet(packets[w]) >> 32 != packets_of::flag(message)) return &end;
+    }
+  }
+  return nullptr;
+}
+
+/// Tells the peers which slots are free again.
+template <transport Link>
+BLINK_HOST_DEVICE void hand_over_packets(Link const link, lane& here, element_sizes const& sizes) {
+  std::uint64_t const count = chunk_count(here, here.done);
+  for (std::uint32_t k = 0; k < here.out_count; ++k) {
+    here.out[k].bytes += count * (here.out[k].is_partial ? sizes.wire : sizes.value);
+  }
+  for (std::uint32_t k = 0; k < here.in_count; ++k) {
+    here.in[k].bytes += count * (here.in[k].is_partial ? sizes.wire : sizes.value);
+    link.take(here.in[k].wire, here.in[k].first + here.done);
+  }
+  ++here.done;
+}
+
+/// Fills what the chunk left of its slots, if it is time for that.
+template <thread_group Group, transport Link>
+BLINK_HOST_DEVICE void fill_slots(Group const group, Link const link, lane const& here,
+                                  std::size_t units, element_sizes const& unit) {
+  std::size_t const slot = link.slot_bytes() / sizeof(packet);
+  for (std::uint32_t k = 0; k < here.out_count; ++k) {
+    auto const& end = here.out[k];
+    std::uint64_t const message = end.first + here.done;
+    if (!packets_of::fills_slot(message)) continue;
+    auto* const packets = reinterpret_cast<packet*>(link.outbox(end.wire, message));
+    std::size_t const used = units * (end.is_partial ? unit.wire : unit.value) / 4;
+    for (std::size_t w = used + group.thread_rank(); w < slot; w += group.size()) {
+      store_packet(packets[w], 0, packets_of::flag(message));
+    }
+  }
+}
+
+}  // namespace detail
+
+/// Walks one lane whose wires carry packets: each thread sends its elements as soon as it has them
+/// and receives them by looking at their flags, without a barrier before or after. For messages so
+/// small that latency is all that counts: the wires carry twice the bytes.
+///
+/// Time:   one write and one read of a word for each step, if it is a single chunk.
+/// Pre:    as for `walk`, and: all wires of the lane pass by slots (`passage::slots`), which were 0
+///         before their first message and carry packets ever since (`wire_layout::has_packets`);
+///         `packets_of::carries` these sizes; the groups of a rank's other lanes walk at the same time.
+/// Post:   as for `walk`. If a thread gives up a wait all return why, and `blocked_on` is the wire that
+///         it waited for; only where there was no room the leader alone knows, others return `aborted`.
+template <voting_group Group, transport Link, patience Wait, class T, reducer_for<T> Reducer>
+BLINK_HOST_DEVICE status walk_packets(Group const group, Link const link, lane& here,
+                                      call_buffers<T> const& buffers, Reducer const& reduce,
+                                      Wait& wait) {
+  constexpr element_sizes sizes = sizes_of<Reducer, T>();
+  constexpr std::size_t n = packets_of::unit_elements(sizes);
+  bool const leads = group.thread_rank() == 0;
+  status result = status::ok;
+  while (here.done < here.chunks) {
+    if (leads) result = detail::await_room(link, here, wait);
+    if (!group.from_leader(result == status::ok)) return leads ? result : status::aborted;
+    std::size_t const count = chunk_count(here, here.done);
+    // A message without elements, of a barrier, is a unit that means nothing.
+    std::size_t const units = count == 0 ? 1 : (count + n - 1) / n;
+    constexpr element_sizes unit{n * sizes.value, n * sizes.wire};
+    detail::packet_row<n, Wait> row{0, count, &wait};
+    bool const stays = detail::chunk_stays(link, here, buffers);
+    for (row.unit = group.thread_rank(); row.unit < units; row.unit += group.size()) {
+      detail::move_row(link, here, buffers, row, reduce, stays);
+    }
+    detail::fill_slots(group, link, here, units, unit);
+    // From here on all have read what the slots held.
+    if (group.any(row.result != status::ok)) {
+      if (leads) here.blocked_on = detail::missing_packets(link, here, units, unit);
+      return group.any(row.result == status::timed_out) ? status::timed_out : status::aborted;
+    }
+    detail::run_epilogue(group, here, buffers, reduce);
+    if (leads) detail::hand_over_packets(link, here, sizes);
+    group.sync();
+  }
+  if (leads) here.is_finished = true;
+  return status::ok;
+}
+
+}}  // namespace blink::BLINK_ABI

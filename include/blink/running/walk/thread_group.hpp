@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+
+#include <concepts>
+#include <cstdint>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// The threads that execute one call together: a CUDA block, or one host thread.
+///
+/// Semantics beyond the syntax: `thread_rank()` is below `size()` and different for each thread;
+/// thread 0 is the leader. `sync` and `from_leader` are called by all threads together and are
+/// barriers: what a thread wrote before is visible to the others afterwards. `from_leader` returns
+/// to everyone what the leader passed.
+template <class G>
+concept thread_group = requires(G const group, bool said) {
+  { group.thread_rank() } -> std::same_as<std::uint32_t>;
+  { group.size() } -> std::same_as<std::uint32_t>;
+  { group.sync() } -> std::same_as<void>;
+  { group.from_leader(said) } -> std::same_as<bool>;
+};
+
+/// A group whose threads can also ask whether any of them says yes.
+///
+/// Semantics beyond the syntax: `any` is called by all threads together, is a barrier, and returns
+/// to everyone whether one passed true.
+template <class G>
+concept voting_group = thread_group<G> && requires(G const group, bool said) {
+  { group.any(said) } -> std::same_as<bool>;
+};
+
+/// One of the groups that the threads of a block are divided into, each with a barrier of its own: `warps<4>`.
+///
+/// Semantics beyond the syntax: `index()` is below `count()`, and different for each group of the block.
+template <class G>
+concept block_part = thread_group<G> && requires(G const group) {
+  { group.index() } -> std::same_as<std::uint32_t>;
+  { group.count() } -> std::same_as<std::uint32_t>;
+};
+
+/// A group of host threads that moves data as a device does, 16 bytes for each access: what kernels are
+/// tested by where there is no GPU.
+template <class G>
+concept device_like_group = thread_group<G> && G::moves_as_device;
+
+/// A single host thread.
+struct lone_thread {
+  [[nodiscard]] BLINK_HOST_DEVICE constexpr std::uint32_t thread_rank() const { return 0; }
+  [[nodiscard]] BLINK_HOST_DEVICE constexpr std::uint32_t size() const { return 1; }
+  BLINK_HOST_DEVICE constexpr void sync() const {}
+  [[nodiscard]] BLINK_HOST_DEVICE constexpr bool from_leader(bool said) const { return said; }
+  [[nodiscard]] BLINK_HOST_DEVICE constexpr bool any(bool said) const { return said; }
+};
+static_assert(voting_group<lone_thread> && !device_like_group<lone_thread>);
+static_assert(!block_part<lone_thread>);
+static_assert(!thread_group<int>);
+
+}}  // namespace blink::BLINK_ABI

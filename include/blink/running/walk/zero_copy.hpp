@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/transport.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+// Messages that leave from the buffers of the caller and arrive in them, without a copy in a slot: for
+// transports that move memory by themselves, such as an MPI library.
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// The chunks that a lane has of a buffer.
+struct chunk_run {
+  std::byte* first = nullptr;  ///< null: no buffer, slots; what follows is told all the same
+  std::size_t stride = 0;      ///< bytes from the begin of a chunk to that of the next
+  std::size_t chunk = 0;       ///< bytes of each but the last
+  std::size_t bytes = 0;       ///< of all
+  std::uint64_t message = 0;   ///< number of the first chunk's message
+
+  [[nodiscard]] std::byte* place(std::uint64_t of_message) const {
+    return first + (of_message - message) * stride;
+  }
+  [[nodiscard]] std::uint64_t chunks() const {
+    return chunk == 0 ? 0 : (bytes + chunk - 1) / chunk;
+  }
+};
+
+/// A transport to which buffers can be lent for a call.
+///
+/// Semantics beyond the syntax:
+/// - `lend_to_send(wire, run, lands)`: the sender's messages of this call lie in `run`, which does not change
+///   between `post` and `has_left`; a run without a buffer: in slots. `lands`: at the other end somebody calls
+///   `lend_to_receive`.
+/// - `lend_to_receive(wire, run, is_input)`: messages of this call arrive in `run`, where `inbox` finds them; a run
+///   without a buffer: in slots, which the sender cannot know.
+///   `is_input`: what this rank sends along the same tree lies there, too; each chunk is received once that has left.
+/// - `has_left(wire, m)`: message m and all before it are read from the sender's buffer no more.
+/// - All ranks lend for messages of at least `least_lent()` bytes and for no others.
+template <class L>
+concept zero_copy_transport =
+    transport<L> && requires(L const link, std::uint32_t wire, std::uint64_t message,
+                             chunk_run const& run, bool is) {
+      { link.least_lent() } -> std::same_as<std::size_t>;
+      { link.lend_to_send(wire, run, is) } -> std::same_as<void>;
+      { link.lend_to_receive(wire, run, is) } -> std::same_as<void>;
+      { link.has_left(wire, message) } -> std::same_as<bool>;
+    };
+
+/// Lends the buffers of a call to the wires of a lane whose call fields are set, where a chunk lies in one as it
+/// is sent, or is to lie there as it arrives. Elements that a root combines arrive where their sum is to be, which is
+/// memory less that passes its caches: over Open MPI all-reduces of 4 MiB take 0.68 to 0.74 times as long as the library's
+/// own so and 0.85 to 0.95 times in place, where they need slots (`mpi_in_turn_openmpi`, and with `in_place`).
+///
+/// reduces:         does the call combine?
+/// changes_results: are results changed on this rank, so that they are not what it hands on?
+/// buffers:         as bytes, of elements of `element_bytes`
+/// Time:            O(wires of the lane).
+template <zero_copy_transport Link>
+void lend_buffers(Link const link, lane& here, bool reduces, bool changes_results,
+                  call_buffers<std::byte> const& buffers, std::size_t element_bytes) {
+  std::size_t const bytes = (here.chunk < here.count ? here.chunk : here.count) * element_bytes;
+  if (bytes == 0 || bytes < link.least_lent()) {
+    return;
+  }
+  auto const run_of = [&](std::byte const* buffer, std::size_t begin, wire_end const& end) {
+    // Outputs are written and inputs are not; which of both it is says the passage.
+    auto* const first = const_cast<std::byte*>(buffer + begin * element_bytes);
+    return chunk_run{first, here.stride * element_bytes, here.chunk * element_bytes,
+                     here.count * element_bytes, end.first};
+  };
+  auto const input = [&](auto const& end) { return run_of(buffers.input, here.input_begin, end); };
+  auto const output = [&](auto const& end) {
+    return run_of(buffers.output, here.output_begin, end);
+  };
+  // Both ends know it; whether a root has room for elements does it alone, as only its own buffers may be one place.
+  auto const lands = [](wire_end const& end, bool is_reduce) {
+    return is_reduce ? !end.is_partial : end.receiver_keeps;
+  };
+  // Where there is an own input.
+  auto const is_one_place = [&] {
+    return buffers.input + here.input_begin * element_bytes ==
+           buffers.output + here.output_begin * element_bytes;
+  };
+  bool is_output_free = here.is_reduce && here.writes_output && !is_one_place();
+  for (std::uint32_t k = 0; k < here.in_count; ++k) {
+    auto& end = here.in[k];
+    if (!lands(end, here.is_reduce)) continue;
+    auto run = output(end);
+    if (!here.is_reduce) {
+      end.way = passage::into_output;
+    } else if (!std::exchange(is_output_free, false)) {
+      run.first = nullptr;
+    }
+    link.lend_to_receive(end.wire, run, !here.is_reduce && reduces && is_one_place());
+  }
+  bool const leads_up = here.is_reduce && !here.is_root;
+  for (std::uint32_t k = 0; k < here.out_count; ++k) {
+    auto& end = here.out[k];
+    bool const sends_input = end.sender_is_source && (leads_up ? !end.is_partial : !reduces);
+    bool const sends_output =
+        !leads_up && !sends_input && end.sender_keeps && here.writes_output && !changes_results;
+    if (sends_input) {
+      end.way = passage::from_input;
+    } else if (sends_output) {
+      end.way = passage::from_output;
+    }
+    auto const run = sends_input ? input(end) : sends_output ? output(end) : chunk_run{};
+    link.lend_to_send(end.wire, run, lands(end, leads_up));
+  }
+}
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/schedule/schedule.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+namespace detail {
+
+template <class = when_used>
+schedule_tree both_phases(int root, std::vector<int> parents) {
+  schedule_tree result;
+  result.root = root;
+  result.reduce_parent = parents;
+  result.broadcast_parent = std::move(parents);
+  return result;
+}
+
+template <class = when_used>
+std::vector<int> star_parents(int rank_count, int root) {
+  std::vector<int> parents(static_cast<std::size_t>(rank_count), root);
+  parents[static_cast<std::size_t>(root)] = -1;
+  return parents;
+}
+
+}  // namespace detail
+
+/// Every rank roots an equal share and all others are its children: two steps for an all-reduce,
+/// one for all-gather and reduce-scatter. Best where every pair of ranks is joined equally well,
+/// as behind a switch or in one memory.
+///
+/// Pre: rank_count >= 1.
+template <class = when_used>
+[[nodiscard]] schedule star_schedule(int rank_count) {
+  expects(rank_count >= 1, "star_schedule: rank_count >= 1");
+  schedule result;
+  result.rank_count = rank_count;
+  for (int root = 0; root < rank_count; ++root) {
+    result.trees.push_back(detail::both_phases(root, detail::star_parents(rank_count, root)));
+  }
+  return result;
+}
+
+/// Every rank takes the whole buffer of every other and computes the result for itself: an
+/// all-reduce in one step, for small buffers. Inputs stay in place until all have read them, so that
+/// a call in place copies its input first.
+///
+/// Pre: rank_count >= 1.
+template <class = when_used>
+[[nodiscard]] schedule one_shot_schedule(int rank_count) {
+  auto result = star_schedule(rank_count);
+  result.is_one_shot = true;
+  for (auto& tree : result.trees) tree.broadcast_parent.clear();
+  return result;
+}
+
+/// A reduce to `root` of which every rank combines an equal share and hands it there, for large
+/// buffers: the work of combining is shared, and what `root` does not combine travels once more.
+///
+/// Pre: 0 <= root < rank_count.
+template <class = when_used>
+[[nodiscard]] schedule shared_reduce_schedule(int rank_count, int root) {
+  detail::expect_root("shared_reduce_schedule", rank_count, root);
+  auto result = star_schedule(rank_count);
+  for (auto& tree : result.trees) {
+    tree.broadcast_parent.assign(static_cast<std::size_t>(rank_count), -1);
+    if (tree.root != root) tree.broadcast_parent[static_cast<std::size_t>(root)] = tree.root;
+    tree.receivers = {root};
+  }
+  return result;
+}
+
+/// One tree in which all ranks are children of `root`.
+///
+/// Pre: 0 <= root < rank_count.
+template <class = when_used>
+[[nodiscard]] schedule flat_schedule(int rank_count, int root) {
+  detail::expect_root("flat_schedule", rank_count, root);
+  schedule result;
+  result.rank_count = rank_count;
+  result.trees.push_back(detail::both_phases(root, detail::star_parents(rank_count, root)));
+  return result;
+}
+
+/// One chain: rank root, root+1, … around to root-1. With root 0 it keeps the order of the ranks.
+///
+/// Pre: 0 <= root < rank_count.
+template <class = when_used>
+[[nodiscard]] schedule chain_schedule(int rank_count, int root) {
+  detail::expect_root("chain_schedule", rank_count, root);
+  std::vector<int> parents(static_cast<std::size_t>(rank_count));
+  for (int rank = 0; rank < rank_count; ++rank) {
+    parents[static_cast<std::size_t>(rank)] =
+        rank == root ? -1 : (rank + rank_count - 1) % rank_count;
+  }
+  schedule result;
+  result.rank_count = rank_count;
+  result.trees.push_back(detail::both_phases(root, std::move(parents)));
+  return result;
+}
+
+/// A chain from every rank around, with equal shares: what travels over a ring.
+///
+/// Pre: rank_count >= 1.
+template <class = when_used>
+[[nodiscard]] schedule ring_schedule(int rank_count) {
+  expects(rank_count >= 1, "ring_schedule: rank_count >= 1");
+  schedule result;
+  result.rank_count = rank_count;
+  for (int root = 0; root < rank_count; ++root) {
+    result.trees.push_back(chain_schedule(rank_count, root).trees[0]);
+  }
+  return result;
+}
+
+/// One binomial tree: the parent of a rank, counted from the root, lacks its lowest set bit. Of
+/// height ceil(log2 rank_count); with root 0 it keeps the order of the ranks.
+///
+/// Pre: 0 <= root < rank_count.
+template <class = when_used>
+[[nodiscard]] schedule binomial_schedule(int rank_count, int root) {
+  detail::expect_root("binomial_schedule", rank_count, root);
+  std::vector<int> parents(static_cast<std::size_t>(rank_count));
+  for (int distance = 0; distance < rank_count; ++distance) {
+    auto const rank = static_cast<std::size_t>((root + distance) % rank_count);
+    parents[rank] = distance == 0 ? -1 : (root + (distance & (distance - 1))) % rank_count;
+  }
+  schedule result;
+  result.rank_count = rank_count;
+  result.trees.push_back(detail::both_phases(root, std::move(parents)));
+  return result;
+}
+
+/// Do trees combine in the order of the ranks, so that reducers that are not commutative give the
+/// right result? At every rank the children stand by rising rank, the rank itself among them; so
+/// true if below every rank of every tree that reduces there are ranks of a row without a gap.
+///
+/// Time: O(T V h) for trees of height h.
+/// Pre:  `validate(plan)` passed.
+template <class = when_used>
+[[nodiscard]] bool reduces_in_order(schedule const& plan) {
+  auto const ranks = static_cast<std::size_t>(plan.rank_count);
+  for (auto const& tree : plan.trees) {
+    if (tree.reduce_parent.empty()) continue;
+    struct subtree {
+      std::size_t lowest = SIZE_MAX, highest = 0, size = 0;
+    };
+    std::vector<subtree> below(ranks);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      for (int at = static_cast<int>(rank); at >= 0;
+           at = tree.reduce_parent[static_cast<std::size_t>(at)]) {
+        auto& above = below[static_cast<std::size_t>(at)];
+        if (rank < above.lowest) above.lowest = rank;
+        above.highest = rank;
+        ++above.size;
+      }
+    }
+    for (auto const& row : below) {
+      if (row.highest - row.lowest + 1 != row.size) return false;
+    }
+  }
+  return true;
+}
+
+}}  // namespace blink::BLINK_ABI

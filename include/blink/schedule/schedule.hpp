@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/text.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// One tree of a schedule, by rank index 0 .. n-1. The trees of the two phases may differ; they
+/// share the root.
+struct schedule_tree {
+  int root = 0;
+  std::uint64_t weight = 1;             ///< share of the buffer, relative to the other trees
+  std::vector<int> reduce_parent{};     ///< by rank, -1 at the root; empty: no phase to the root
+  std::vector<int> broadcast_parent{};  ///< by rank, -1 at the root; empty: no phase from the root
+  /// The ranks that keep what the root sends; empty: all, the root included. Otherwise the phase from
+  /// the root need not span all ranks: those that it leaves out have parent -1, and those on the way
+  /// that do not keep the data forward it. A root alone keeps its own.
+  std::vector<int> receivers{};
+  /// By rank: the indices into `schedule::link_bytes_per_second` that the edge between this rank
+  /// and its parent uses, in that phase's direction. Empty (also as a whole): not known.
+  std::vector<std::vector<int>> reduce_route{};
+  std::vector<std::vector<int>> broadcast_route{};
+  std::size_t chunk_bytes = 0;  ///< size of a chunk; 0: the runtime chooses
+
+  friend bool operator==(schedule_tree const&, schedule_tree const&) = default;
+};
+
+/// Who hands which share of a buffer to whom: what the runtime executes. Plain tables, so that they
+/// can come from a planner, from a file or from a user.
+///
+/// How a buffer is split over the trees: see `split.hpp`. How a tree's part is cut into chunks: see
+/// `chunking.hpp`.
+struct schedule {
+  int rank_count = 0;
+  std::vector<schedule_tree> trees{};
+  std::vector<double> link_bytes_per_second{};  ///< physical links, each of one direction
+  /// Every tree carries the whole of its root's block, for an all-reduce the whole buffer, to a root
+  /// that keeps the result for itself: one step for an all-reduce instead of two, and as many times
+  /// the traffic as there are ranks. See `one_shot_schedule`.
+  bool is_one_shot = false;
+  /// By rank, for all-gather and reduce-scatter: how large its block is in the calls that the trees are
+  /// for, in proportion. Calls may have blocks of any other sizes. A rank with 0 may root no tree; then
+  /// its block has no elements. Empty: blocks of one size.
+  std::vector<std::uint64_t> shares{};
+
+  friend bool operator==(schedule const&, schedule const&) = default;
+};
+
+/// Number of edges on the longest way from a rank to the root.
+///
+/// Time: O(V h) for V ranks and the height h.
+/// Pre:  `parents` is a tree (`validate` says so).
+[[nodiscard]] inline int tree_height(std::vector<int> const& parents) {
+  int result = 0;
+  for (int const start : parents) {
+    int depth = 0;
+    for (int at = start; at >= 0; at = parents[static_cast<std::size_t>(at)]) ++depth;
+    if (depth > result) result = depth;
+  }
+  return result;
+}
+
+namespace detail {
+
+/// Throws: precondition_error unless 0 <= root < rank_count.
+template <class = when_used>
+BLINK_COLD void expect_root(char const* where, int rank_count, int root) {
+  if (0 <= root && root < rank_count) return;
+  throw precondition_error(text_of({where, ": root ", root, " of ", rank_count, " ranks"}));
+}
+
+template <class = when_used>
+BLINK_COLD void validate_phase(schedule const& plan, std::size_t tree, bool is_reduce) {
+  auto const& own = plan.trees[tree];
+  auto const& parents = is_reduce ? own.reduce_parent : own.broadcast_parent;
+  auto const& routes = is_reduce ? own.reduce_route : own.broadcast_route;
+  if (parents.empty() && routes.empty()) return;
+  auto const fail = [&](std::initializer_list<text_piece> what) {
+    throw precondition_error(text_of(
+        {"schedule: tree ", tree, is_reduce ? ", reduce: " : ", broadcast: ", text_of(what)}));
+  };
+  auto const ranks = static_cast<std::size_t>(plan.rank_count);
+  int const root = plan.trees[tree].root;
+  bool const spans = is_reduce || plan.trees[tree].receivers.empty();
+  if (parents.size() != ranks) {
+    fail({parents.size(), " parents, expected one for each of ", ranks, " ranks"});
+  }
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    bool const is_root = static_cast<int>(rank) == root;
+    if (!spans && parents[rank] == -1) continue;
+    if (is_root ? parents[rank] != -1 : (parents[rank] < 0 || parents[rank] >= plan.rank_count)) {
+      fail({"the parent of rank ", rank, " is ", parents[rank],
+            is_root ? ", expected -1 at the root" : ", expected another rank"});
+    }
+  }
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    if (!spans && parents[rank] == -1) continue;
+    int steps = 0;
+    for (int at = static_cast<int>(rank); at != root; at = parents[static_cast<std::size_t>(at)]) {
+      if (at < 0) {
+        fail({"the way from rank ", rank, " ends before the root ", root});
+      }
+      if (++steps > plan.rank_count) {
+        fail({"rank ", rank, " lies on a cycle, expected a way to the root ", root});
+      }
+    }
+  }
+  if (!routes.empty() && routes.size() != ranks) {
+    fail({routes.size(), " routes, expected none or one for each of ", ranks, " ranks"});
+  }
+  for (auto const& route : routes) {
+    for (int const link : route) {
+      if (link < 0 || static_cast<std::size_t>(link) >= plan.link_bytes_per_second.size()) {
+        fail({"a route names link ", link, " of ", plan.link_bytes_per_second.size(), " links"});
+      }
+    }
+  }
+}
+
+template <class = when_used>
+BLINK_COLD void validate_receivers(schedule const& plan, std::size_t index) {
+  auto const& tree = plan.trees[index];
+  if (tree.receivers.empty()) return;
+  auto const fail = [&](std::initializer_list<text_piece> what) {
+    throw precondition_error(text_of({"schedule: tree ", index, ", receivers: ", text_of(what)}));
+  };
+  if (tree.broadcast_parent.empty()) fail({"no phase leads to them from the root"});
+  std::vector<int> keeps(static_cast<std::size_t>(plan.rank_count), 0);
+  for (int const rank : tree.receivers) {
+    if (rank < 0 || rank >= plan.rank_count) {
+      fail({"rank ", rank, " of ", plan.rank_count, " ranks"});
+    }
+    auto const at = static_cast<std::size_t>(rank);
+    if (keeps[at] != 0) fail({"rank ", rank, " twice"});
+    keeps[at] = 1;
+    if (rank != tree.root && tree.broadcast_parent[at] < 0) {
+      fail({"no way leads to rank ", rank});
+    }
+  }
+  std::vector<int> sends(keeps.size(), 0);
+  for (int const parent : tree.broadcast_parent) {
+    if (parent >= 0) sends[static_cast<std::size_t>(parent)] = 1;
+  }
+  for (std::size_t rank = 0; rank < keeps.size(); ++rank) {
+    if (tree.broadcast_parent[rank] >= 0 && sends[rank] == 0 && keeps[rank] == 0) {
+      fail({"rank ", rank, " is the end of a way and keeps nothing"});
+    }
+  }
+}
+
+template <class = when_used>
+BLINK_COLD void validate_shares(schedule const& plan) {
+  if (plan.shares.empty()) return;
+  auto const fail = [](std::initializer_list<text_piece> what) {
+    throw precondition_error(text_of({"schedule: ", text_of(what)}));
+  };
+  if (plan.is_one_shot) fail({"shares, and one-shot: then each tree carries the whole buffer"});
+  if (plan.shares.size() != static_cast<std::size_t>(plan.rank_count)) {
+    fail({plan.shares.size(), " shares, expected none or one for each of ", plan.rank_count,
+          " ranks"});
+  }
+  constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  std::uint64_t sum = 0;
+  for (auto const share : plan.shares) {
+    if (share > most - sum) fail({"the shares sum to 2^63 or more"});
+    sum += share;
+  }
+  if (sum == 0) fail({"all shares are 0"});
+}
+
+}  // namespace detail
+
+/// Checks that the tables are a schedule.
+///
+/// Time:   O(T V h) for T trees of V ranks and height h.
+/// Post:   every phase of every tree spans all ranks, or its receivers, and has no cycle; the weights sum to less than
+///         2^63 and not to 0; routes name links that exist; links have finite positive rates; shares are none,
+///         or one for each rank, not all 0.
+/// Throws: precondition_error that names tree, phase and rank if one of these does not hold.
+template <class = when_used>
+BLINK_COLD void validate(schedule const& plan) {
+  auto const fail = [](std::initializer_list<detail::text_piece> what) {
+    throw precondition_error(detail::text_of({"schedule: ", detail::text_of(what)}));
+  };
+  if (plan.rank_count < 1) fail({plan.rank_count, " ranks, expected at least one"});
+  if (plan.trees.empty()) fail({"no trees, expected at least one"});
+  std::uint64_t sum = 0;
+  for (std::size_t index = 0; index < plan.trees.size(); ++index) {
+    auto const& tree = plan.trees[index];
+    if (tree.root < 0 || tree.root >= plan.rank_count) {
+      fail({"tree ", index, ": root ", tree.root, " of ", plan.rank_count, " ranks"});
+    }
+    constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    if (tree.weight > most - sum) fail({"the weights sum to 2^63 or more"});
+    sum += tree.weight;
+    if (tree.reduce_parent.empty() && tree.broadcast_parent.empty()) {
+      fail({"tree ", index, ": no parents in either phase"});
+    }
+    detail::validate_phase(plan, index, true);
+    detail::validate_phase(plan, index, false);
+    detail::validate_receivers(plan, index);
+  }
+  if (sum == 0) fail({"the weights sum to 0"});
+  detail::validate_shares(plan);
+  for (std::size_t link = 0; link < plan.link_bytes_per_second.size(); ++link) {
+    double const rate = plan.link_bytes_per_second[link];
+    if (!(rate > 0) || rate > std::numeric_limits<double>::max()) {
+      fail({"link ", link, ": rate ", rate,
+            ", expected a positive number of bytes for each second"});
+    }
+  }
+}
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/topology/readers/detail/nccl_devices.hpp>
+#include <blink/topology/readers/detail/nccl_rates.hpp>
+#include <blink/topology/readers/detail/xml_element.hpp>
+#include <blink/topology/readers/nccl_xml_options.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// Turns the devices of a system file into nodes and links.
+class nccl_link_builder {
+ public:
+  nccl_link_builder(nccl_devices const& devices, nccl_xml_options const& options)
+      : devices_(devices), options_(options), position_(devices.all.size(), -1) {}
+
+  [[nodiscard]] topology build() {
+    for (int const gpu : devices_.gpus) add_device(gpu, node_kind::rank);
+    for (std::size_t i = 0; i < devices_.all.size(); ++i) {
+      auto const& here = devices_.all[i];
+      if (here.is_used && !here.is_merged && here.is != type::gpu) {
+        add_device(static_cast<int>(i), node_kind::relay);
+      }
+    }
+    for (int const gpu : devices_.gpus) link_gpu(gpu);
+    refuse_one_sided_links();
+    link_tree();
+    link_processors();
+    quantise();
+    return std::move(machine_);
+  }
+
+ private:
+  using type = nccl_device::type;
+  struct exact_link {
+    int tail, head;
+    rational rate;
+    link_kind kind;
+    double latency_seconds;
+  };
+  struct link_count {
+    std::int64_t count = 0;
+    std::optional<xml_element> element;
+  };
+
+  [[nodiscard]] nccl_device const& device(int at) const {
+    return devices_.all[static_cast<std::size_t>(at)];
+  }
+  [[nodiscard]] int position(int at) const { return position_[static_cast<std::size_t>(at)]; }
+
+  int add_node(node_kind kind, std::string label, int box) {
+    int const id = static_cast<int>(machine_.nodes.size());
+    machine_.nodes.push_back({id, kind, std::move(label), box});
+    return id;
+  }
+  void add_device(int at, node_kind kind) {
+    auto const& what = device(at);
+    auto label = what.is == type::gpu
+                     ? "gpu" + std::string(what.dev.empty() ? what.element.text("rank") : what.dev)
+                     : what.label;
+    position_[static_cast<std::size_t>(at)] = add_node(kind, std::move(label), what.host);
+  }
+  void add_link(int tail, int head, rational const& rate, link_kind kind, double latency = 0) {
+    links_.push_back({tail, head, rate, kind, latency});
+  }
+  void add_both_ways(int a, int b, rational const& rate, link_kind kind, double latency = 0) {
+    add_link(a, b, rate, kind, latency);
+    add_link(b, a, rate, kind, latency);
+  }
+
+  /// NVLinks, XGMI links and C2C of one GPU. Parallel links become one with the sum of their rates.
+  void link_gpu(int gpu) {
+    std::map<int, std::int64_t> to_node;  // relays: how many links
+    std::int64_t sum = 0;
+    for (auto const child : device(gpu).element.node().children()) {
+      xml_element const element(device(gpu).element.from(), child);
+      if (element.name() == "c2c") {
+        auto const speed = element.required_integer("bw", 1, options_.largest_c2c_speed);
+        auto const count = element.required_integer("count", 1, options_.largest_link_count);
+        add_both_ways(position(gpu), position(processor_of(gpu)), rational(speed * count, 1'000),
+                      link_kind::c2c);
+      }
+      if (element.name() != "nvlink" && element.name() != "xgmi") continue;
+      auto const count = element.required_integer("count", 1, options_.largest_link_count);
+      if ((sum += count) > options_.largest_link_count) {
+        element.fail("the GPU has more than " + std::to_string(options_.largest_link_count) +
+                     " links");
+      }
+      auto const target = target_of(gpu, element);
+      if (!target) continue;  // a GPU that the machine does not include
+      if (*target < 0 || device(*target).is == type::processor) {
+        to_node[*target < 0 ? nvswitch() : position(*target)] += count;
+      } else {
+        auto& pair = direct_[{gpu, *target}];
+        pair.count += count;
+        pair.element = element;
+      }
+    }
+    for (auto const& [relay, count] : to_node) {
+      add_both_ways(position(gpu), relay, link_rate(gpu, "nvlink") * count, link_kind::nvlink);
+    }
+    for (auto it = direct_.lower_bound({gpu, -1}); it != direct_.end() && it->first.first == gpu;
+         ++it) {
+      auto const name = it->second.element->name();
+      add_link(position(gpu), position(it->first.second), link_rate(gpu, name) * it->second.count,
+               name == "xgmi" ? link_kind::xgmi : link_kind::nvlink);
+    }
+  }
+
+  /// Where the link ends: a GPU, a processor, -1 for the switch, or nothing outside the machine.
+  [[nodiscard]] std::optional<int> target_of(int gpu, xml_element const& element) const {
+    auto const target = element.required_text("target");
+    auto const bus = bus_number(target);
+    if (!bus) element.fail("target=" + in_quotes(target) + ", expected such as \"0000:06:00.0\"");
+    auto const found = devices_.by_bus.find({device(gpu).host, *bus});
+    bool const is_in_file = found != devices_.by_bus.end();
+    bool const is_gpu = is_in_file && device(found->second).is == type::gpu;
+    bool const is_hidden = target.starts_with("fffffff:");
+    bool const is_xgmi = element.name() == "xgmi";
+    auto const far = element.text("tclass");
+
+    if (is_gpu && found->second == gpu)
+      element.fail("target " + in_quotes(target) + " is the GPU itself");
+    if (far.empty()) {
+      if (is_gpu) return found->second;
+      if (is_xgmi) return std::nullopt;
+      if (is_hidden) return -1;
+      element.fail("without tclass, and target " + in_quotes(target) +
+                   " is no GPU of this file: a GPU or a switch?");
+    }
+    if (is_gpu_class(far)) {
+      if (is_in_file && !is_gpu && !is_gpu_class(device(found->second).element.text("class"))) {
+        element.fail("target " + in_quotes(target) + " is no GPU, as its tclass says");
+      }
+      return is_gpu ? std::optional(found->second) : std::nullopt;
+    }
+    if (!is_xgmi && far.starts_with("0x068000")) {
+      if (is_gpu)
+        element.fail("target " + in_quotes(target) + " is a GPU, its tclass says a switch");
+      return -1;
+    }
+    if (!is_xgmi && far.starts_with("0x068001")) return processor_of(gpu);
+    element.fail("tclass=" + in_quotes(far) +
+                 ", expected 0x03… or 0x12… (GPU), 0x068000 (switch) or 0x068001 (processor)");
+  }
+
+  /// NCCL joins all switches into one, which changes no bandwidth between GPUs.
+  int nvswitch() {
+    if (nvswitch_ < 0) {
+      nvswitch_ = add_node(node_kind::relay, "nvswitch", devices_.host_count == 1 ? 0 : -1);
+    }
+    return nvswitch_;
+  }
+
+  [[nodiscard]] int processor_of(int at) const {
+    while (device(at).parent >= 0) at = device(at).parent;
+    return at;
+  }
+
+  [[nodiscard]] rational link_rate(int gpu, std::string_view name) const {
+    auto const& element = device(gpu).element;
+    bool const by_line = options_.rate == nccl_link_rate::line_rate;
+    if (name == "xgmi") {
+      auto const gcn = element.required_text("gcn");
+      auto const rate = by_line ? xgmi_line_rate(gcn) : xgmi_effective_rate(gcn);
+      if (!rate)
+        element.fail("gcn=" + in_quotes(gcn) + " with XGMI, expected 906, 908, 90a, 94x, 950");
+      return *rate;
+    }
+    auto const sm = element.required_integer("sm", 1, 999);
+    auto const rate = by_line ? nvlink_line_rate(sm) : nvlink_effective_rate(sm);
+    if (!rate) {
+      element.fail("sm=" + in_quotes(element.text("sm")) +
+                   " has no NVLink, expected 60 or more, not 89");
+    }
+    return *rate;
+  }
+
+  void refuse_one_sided_links() const {
+    for (auto const& [ends, here] : direct_) {
+      auto const back = direct_.find({ends.second, ends.first});
+      auto const count = back == direct_.end() ? 0 : back->second.count;
+      if (count != here.count) {
+        here.element->fail(std::to_string(here.count) + " links to " +
+                           in_quotes(here.element->text("target")) + ", which lists " +
+                           std::to_string(count) + " back");
+      }
+      if (back->second.element->name() != here.element->name()) {
+        here.element->fail("the way back is <" + std::string(back->second.element->name()) + ">");
+      }
+    }
+  }
+
+  /// Each device to what it hangs on; a merged switch level is passed over.
+  void link_tree() {
+    for (std::size_t i = 0; i < devices_.all.size(); ++i) {
+      auto const& here = devices_.all[i];
+      if (here.parent < 0 || !here.is_used || here.is_merged) continue;
+      int const parent = device(here.parent).is_merged ? device(here.parent).parent : here.parent;
+      add_both_ways(position_[i], position(parent), here.rate, here.kind, here.latency_seconds);
+    }
+    std::map<std::pair<int, int>, int> seen;
+    for (std::size_t i = 0; i < devices_.all.size(); ++i) {
+      auto const& here = devices_.all[i];
+      if (here.is != type::bridge) continue;
+      for (auto const child : here.element.node().children("pcilink")) {
+        link_bridges(static_cast<int>(i), xml_element(here.element.from(), child), seen);
+      }
+    }
+  }
+
+  /// Broadcom switches that are joined chip to chip.
+  void link_bridges(int at, xml_element const& element, std::map<std::pair<int, int>, int>& seen) {
+    auto const target = element.required_text("target");
+    auto const bus = bus_number(target);
+    if (!bus) element.fail("target=" + in_quotes(target) + ", expected such as \"0000:06:00.0\"");
+    auto const found = devices_.by_bus.find({device(at).host, *bus});
+    if (found == devices_.by_bus.end()) return;  // the other switch serves no device of the file
+    auto const top = [&](int where) {
+      return position(device(where).is_merged ? device(where).parent : where);
+    };
+    int const a = top(at);
+    int const b = top(found->second);
+    if (a == b) element.fail("target " + in_quotes(target) + " is the switch itself");
+    if (a < 0 || b < 0 || !seen.insert({std::minmax(a, b), 0}).second) return;
+    add_both_ways(a, b, unlimited_rate, link_kind::pcie);
+  }
+
+  /// Processors of one host are joined pairwise.
+  void link_processors() {
+    for (std::size_t i = 0; i < devices_.all.size(); ++i) {
+      for (std::size_t j = 0; j < devices_.all.size(); ++j) {
+        auto const& from = devices_.all[i];
+        auto const& to = devices_.all[j];
+        if (i == j || from.host != to.host || from.is != type::processor ||
+            to.is != type::processor || !from.is_used || !to.is_used) {
+          continue;
+        }
+        add_link(position_[i], position_[j], between_processors(from.element), link_kind::socket);
+      }
+    }
+  }
+
+  [[nodiscard]] rational between_processors(xml_element const& cpu) const {
+    processor const what{cpu.text("arch"), cpu.text("vendor"),
+                         cpu.integer("familyid", 0, INT32_MAX),
+                         cpu.integer("modelid", 0, INT32_MAX)};
+    if (auto const rate = between_processors_rate(what)) return *rate;
+    if (options_.between_processors) return *options_.between_processors;
+    cpu.fail("arch=" + in_quotes(what.arch) + " vendor=" + in_quotes(what.vendor) +
+             (what.model ? "" : " without modelid") +
+             " says no bandwidth between processors, expected one that NCCL knows or the option "
+             "between_processors");
+  }
+
+  void quantise() {
+    for (auto const& link : links_) {
+      auto const steps = common_steps(machine_.steps_per_unit, link.rate.denominator(),
+                                      options_.largest_step_count);
+      if (!steps) {
+        devices_.all.front().element.fail("rates such as " + link.rate.to_text() +
+                                          " GB/s have no common unit");
+      }
+      machine_.steps_per_unit = *steps;
+    }
+    for (auto const& link : links_) {
+      auto const capacity = link.rate * machine_.steps_per_unit;
+      machine_.links.push_back(
+          {link.tail, link.head, capacity.numerator(), link.latency_seconds, link.kind});
+    }
+  }
+
+  nccl_devices const& devices_;
+  nccl_xml_options const& options_;
+  std::vector<int> position_;  ///< of each device in the machine, or -1
+  topology machine_;
+  std::vector<exact_link> links_;
+  std::map<std::pair<int, int>, link_count> direct_;  ///< by GPUs, one direction
+  int nvswitch_ = -1;
+};
+
+}}}  // namespace blink::BLINK_ABI::detail

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/rational.hpp>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+// Bandwidths in GB/s of one direction. NCCL's are facts of its source, release 2.30 (graph/topo.h,
+// graph/topo.cc); RCCL's of its repository of October 2024; line rates of the makers' data sheets.
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// One NVLink of a GPU of compute capability `sm` (70 for 7.0), as NCCL counts it; nothing for GPUs
+/// without NVLink.
+[[nodiscard]] constexpr std::optional<rational> nvlink_effective_rate(std::int64_t sm) {
+  if (sm < 60 || sm == 89) return std::nullopt;
+  if (sm >= 100) return rational(401, 10);
+  if (sm >= 90) return rational(206, 10);
+  if (sm == 86) return rational(12);
+  return sm >= 70 ? rational(20) : rational(18);
+}
+
+/// One NVLink of such a GPU by its data sheet.
+[[nodiscard]] constexpr std::optional<rational> nvlink_line_rate(std::int64_t sm) {
+  if (sm < 60 || sm == 89) return std::nullopt;
+  if (sm >= 100) return rational(50);
+  if (sm == 86) return rational(225, 16);  // four links make 56.25
+  return sm >= 70 ? rational(25) : rational(20);
+}
+
+/// One XGMI link of a GPU, as RCCL counts it. `gcn` is "906", "gfx942", …; 910 is RCCL's decimal
+/// for gfx90a.
+[[nodiscard]] constexpr std::optional<rational> xgmi_effective_rate(std::string_view gcn) {
+  if (gcn.starts_with("gfx")) gcn.remove_prefix(3);
+  if (gcn == "906" || gcn == "908") return rational(24);
+  if (gcn == "90a" || gcn == "910") return rational(36);
+  if (gcn == "940" || gcn == "941" || gcn == "942" || gcn == "950") return rational(48);
+  return std::nullopt;
+}
+
+/// One XGMI link by the data sheet: 92 both ways on gfx906 and gfx908, then 100, 128, 153.
+[[nodiscard]] constexpr std::optional<rational> xgmi_line_rate(std::string_view gcn) {
+  if (gcn.starts_with("gfx")) gcn.remove_prefix(3);
+  if (gcn == "906" || gcn == "908") return rational(46);
+  if (gcn == "90a" || gcn == "910") return rational(50);
+  if (gcn == "940" || gcn == "941" || gcn == "942") return rational(64);
+  if (gcn == "950") return rational(153, 2);
+  return std::nullopt;
+}
+
+/// PCIe: lanes times NCCL's rate of one lane. A speed that is not in NCCL's table counts as 8 GT/s.
+[[nodiscard]] constexpr rational pcie_rate(std::int64_t lanes, std::string_view speed) {
+  struct row {
+    std::string_view prefix;
+    int rate;  // 100 Mb/s
+  };
+  constexpr std::array<row, 10> rows{{{"2.5 GT/s", 15},
+                                      {"5 GT/s", 30},
+                                      {"8 GT/s", 60},
+                                      {"16 GT/s", 120},
+                                      {"32 GT/s", 240},
+                                      {"5.0 GT/s PCIe", 30},
+                                      {"8.0 GT/s PCIe", 60},
+                                      {"16.0 GT/s PCIe", 120},
+                                      {"32.0 GT/s PCIe", 240},
+                                      {"64.0 GT/s PCIe", 480}}};
+  int rate = 60;
+  for (auto const& [prefix, known] : rows) {
+    if (speed.starts_with(prefix)) rate = known;
+  }
+  return rational(lanes * rate, 80);
+}
+
+/// What tells one processor's inter-socket links from another's.
+struct processor {
+  std::string_view arch;
+  std::string_view vendor;
+  std::optional<std::int64_t> family;
+  std::optional<std::int64_t> model;
+};
+
+/// Between two NUMA nodes of a host; nothing for a processor that NCCL does not know.
+[[nodiscard]] constexpr std::optional<rational> between_processors_rate(processor const& cpu) {
+  if (cpu.arch == "ppc64" || cpu.arch == "ppc64le") return rational(32);
+  if (cpu.arch == "arm64" || cpu.arch == "aarch64") return rational(6);
+  if (cpu.arch != "x86_64") return std::nullopt;
+  if (cpu.vendor == "AuthenticAMD") return rational(16);
+  if (cpu.vendor == "GenuineIntel") {
+    if (!cpu.model) return std::nullopt;
+    if (*cpu.model >= 0xCF) return rational(40);  // Emerald Rapids, Granite Rapids
+    if (*cpu.model >= 0x8F) return rational(22);  // Sapphire Rapids
+    return *cpu.model >= 0x55 ? rational(10) : rational(6);
+  }
+  if (cpu.vendor == "CentaurHauls" || cpu.vendor == "  Shanghai  ") {
+    return cpu.family == 7 && cpu.model == 0x5B ? rational(9) : rational(6);
+  }
+  return std::nullopt;
+}
+
+/// What NCCL takes for a connection inside a chip: no limit in practice.
+inline constexpr int unlimited_rate = 5000;
+
+}}}  // namespace blink::BLINK_ABI::detail

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/detail/input_text.hpp>
+#include <blink/core/error.hpp>
+
+#include <pugixml.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// Where errors of one XML text point to.
+struct xml_source {
+  std::string_view text;
+  std::string file;
+
+  [[nodiscard]] int line_of(std::ptrdiff_t offset) const {
+    auto const end = std::clamp<std::ptrdiff_t>(offset, 0, std::ssize(text));
+    return static_cast<int>(1 + std::count(text.begin(), text.begin() + end, '\n'));
+  }
+};
+
+/// An integer as C reads it with base 0: decimal or 0x…; nothing if anything else stands there.
+[[nodiscard]] inline std::optional<std::int64_t> integer_from(std::string_view text) {
+  bool const is_negative = text.starts_with('-');
+  if (is_negative) text.remove_prefix(1);
+  bool const is_hex = text.starts_with("0x") || text.starts_with("0X");
+  if (is_hex) text.remove_prefix(2);
+  std::int64_t value = 0;
+  auto const [end, failure] =
+      std::from_chars(text.data(), text.data() + text.size(), value, is_hex ? 16 : 10);
+  if (failure != std::errc{} || end != text.data() + text.size() || text.starts_with('-')) {
+    return std::nullopt;
+  }
+  return is_negative ? -value : value;
+}
+
+/// One element, with its attributes as checked values.
+class xml_element {
+ public:
+  xml_element(xml_source const& from, pugi::xml_node element) : from_(&from), element_(element) {}
+
+  [[nodiscard]] std::string_view name() const { return element_.name(); }
+  [[nodiscard]] pugi::xml_node node() const { return element_; }
+  [[nodiscard]] xml_source const& from() const { return *from_; }
+  [[nodiscard]] int line() const { return from_->line_of(element_.offset_debug()); }
+
+  [[noreturn]] void fail(std::string const& what) const {
+    fail_at(from_->file, line(), "<" + std::string(name()) + ">: " + what);
+  }
+
+  [[nodiscard]] bool has(char const* attribute) const {
+    return !element_.attribute(attribute).empty();
+  }
+  /// Empty where it is absent.
+  [[nodiscard]] std::string_view text(char const* attribute) const {
+    return element_.attribute(attribute).value();
+  }
+  [[nodiscard]] std::string_view required_text(char const* attribute) const {
+    if (!has(attribute)) fail("attribute " + std::string(attribute) + " is missing");
+    return text(attribute);
+  }
+  /// Nothing where it is absent.
+  [[nodiscard]] std::optional<std::int64_t> integer(char const* attribute, std::int64_t least,
+                                                    std::int64_t most) const {
+    if (!has(attribute)) return std::nullopt;
+    auto const value = integer_from(text(attribute));
+    if (!value || *value < least || *value > most) {
+      fail(std::string(attribute) + "=" + in_quotes(text(attribute)) +
+           ", expected an integer from " + std::to_string(least) + " to " + std::to_string(most));
+    }
+    return value;
+  }
+  [[nodiscard]] std::int64_t required_integer(char const* attribute, std::int64_t least,
+                                              std::int64_t most) const {
+    (void)required_text(attribute);
+    return *integer(attribute, least, most);
+  }
+
+  /// Fails if an attribute stands twice, is not printable ASCII, or is not in `known` (an empty
+  /// list knows all).
+  void check_attributes(std::initializer_list<std::string_view> known) const {
+    for (auto const attribute : element_.attributes()) {
+      std::string_view const its_name = attribute.name();
+      std::string_view const value = attribute.value();
+      auto const same =
+          std::count_if(element_.attributes_begin(), element_.attributes_end(),
+                        [&](pugi::xml_attribute const& other) { return its_name == other.name(); });
+      if (same > 1)
+        fail("attribute " + in_quotes(its_name) + " stands " + std::to_string(same) + " times");
+      if (!std::all_of(value.begin(), value.end(), [](char c) { return c >= ' ' && c <= '~'; })) {
+        fail("attribute " + in_quotes(its_name) + " holds " + in_quotes(value) +
+             ", expected printable ASCII");
+      }
+      if (known.size() != 0 && std::find(known.begin(), known.end(), its_name) == known.end()) {
+        fail("unknown attribute " + in_quotes(its_name));
+      }
+    }
+  }
+
+ private:
+  xml_source const* from_;
+  pugi::xml_node element_;
+};
+
+}}}  // namespace blink::BLINK_ABI::detail

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/detail/input_text.hpp>
+#include <blink/core/rational.hpp>
+
+#include <cstdint>
+#include <optional>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// What a count of NVLinks or XGMI links is worth.
+enum class nccl_link_rate : std::uint8_t {
+  line_rate,  ///< by the data sheet: 25 GB/s a link of a V100
+  effective,  ///< by NCCL's and RCCL's own constants, what their kernels reach: 20 GB/s there
+};
+
+/// How to read NCCL's system XML: choices, and the limits above which a number is a mistake.
+struct nccl_xml_options {
+  nccl_link_rate rate = nccl_link_rate::line_rate;
+  std::optional<rational> between_processors;  ///< GB/s, for processors that NCCL does not know
+  bool with_networks = true;                   ///< read `<nic>` and `<net>`, or pass over them
+  bool accept_unknown = false;  ///< pass over unknown elements and attributes, as NCCL does
+  std::int64_t largest_link_count = 36;           ///< NVLinks or XGMI links of one GPU
+  std::int64_t largest_net_speed = 2'000'000;     ///< Mb/s of one `<net>`
+  std::int64_t largest_c2c_speed = 1'000'000;     ///< MB/s of one chip-to-chip link
+  std::int64_t largest_element_count = 65'536;    ///< as many as NCCL reads
+  std::int64_t largest_step_count = 100'000'000;  ///< of `topology::steps_per_unit`
+  input_limits limits;
+};
+
+}}  // namespace blink::BLINK_ABI

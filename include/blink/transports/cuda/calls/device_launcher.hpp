@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/call/collective_error.hpp>
+#include <blink/running/walk/counter.hpp>
+#include <blink/transports/cuda/calls/device_order.hpp>
+#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/cuda/calls/plan_blocks.hpp>
+#include <blink/transports/cuda/calls/running_calls.hpp>
+#include <blink/transports/cuda/kernels/call_watch.hpp>
+#include <blink/transports/cuda/runtime/abort_flags.hpp>
+#include <blink/transports/cuda/runtime/device_memory.hpp>
+#include <blink/transports/cuda/runtime/device_runtime.hpp>
+#include <blink/transports/cuda/runtime/rank_placement.hpp>
+#include <blink/transports/host/host_processes.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// Launches the kernels of a communicator, whose blocks wait for those of other devices: all or none of
+/// them, in the order of `device_order`; and ends them when one has failed.
+template <polled_runtime Devices>
+class device_launcher {
+ public:
+  using streams = std::vector<typename Devices::stream>;  // one for each device of this process
+
+  /// Called by all processes together.
+  ///
+  /// others: null if all devices are of this process
+  /// Throws: precondition_error, on all processes, if a device cannot do this; what `abort_flags` throws.
+  device_launcher(Devices& driver, rank_placement const& where, device_memory_budget& budget,
+                  device_world_options const& options, host_processes* others)
+      : driver_(driver),
+        where_(where),
+        options_(options),
+        others_(others),
+        flags_((agree(others, "construction: devices", [&] { expect_cooperation(); }), driver),
+               where, budget, others),
+        calls_(driver, where.devices),
+        failed_(static_cast<counter*>(driver.allocate_pinned(sizeof(counter)))) {
+    publish(*failed_, 0);
+  }
+  device_launcher(device_launcher const&) = delete;
+  device_launcher& operator=(device_launcher const&) = delete;
+  ~device_launcher() {
+    if (!is_kept_) driver_.release_pinned(failed_);
+  }
+  /// Somebody may still use the memory.
+  void keep_memory_for_ever() {
+    flags_.keep_memory_for_ever();
+    is_kept_ = true;
+  }
+
+  // --- launches ---
+
+  /// Blocks that all run at once; see `plan_blocks`.
+  template <class Capacity>
+  [[nodiscard]] block_plan plan(std::vector<device_lanes> const& lanes,
+                                Capacity const& capacity) const {
+    std::vector<std::uint32_t> allowed{512, 256, 128};
+    if (options_.threads != 0) allowed = {options_.threads};
+    return plan_blocks(lanes, allowed, capacity);
+  }
+  [[nodiscard]] call_watch watch(std::size_t position) const {
+    auto result = flags_.watch(position);
+    result.failed = failed_;
+    result.deadline_nanoseconds = static_cast<std::uint64_t>(options_.deadline.count());
+    return result;
+  }
+  /// A call on the devices for which `takes_part(position)`. If something is refused all that was launched is
+  /// ended, since it would wait for what was not.
+  ///
+  /// before: puts what the kernels need into the streams
+  /// launch: `launch(position)` puts the kernel of a device into its stream
+  template <class TakesPart, class Before, class Launch>
+  void run(streams const& on, TakesPart const& takes_part, Before const& before,
+           Launch const& launch) {
+    typename device_order<Devices>::turn turn(driver_.order(), driver_, where_.devices);
+    auto const each = [&](auto const& use) {
+      for (std::size_t k = 0; k < on.size(); ++k) {
+        if (takes_part(k)) use(k);
+      }
+    };
+    each([&](std::size_t k) { turn.begin(where_.devices[k], on[k]); });
+    auto const add = [&] { each([&](std::size_t k) { calls_.add(k, on[k]); }); };
+    try {
+      before();
+      each(launch);
+      add();
+    } catch (std::exception const& failure) {
+      try {
+        add();
+      } catch (device_error const&) {  // a device that is lost runs nothing
+      }
+      abort({own_name() + ": " + failure.what(), -1, -1, -1, -1});
+      throw;
+    }
+    each([&](std::size_t k) { turn.end(where_.devices[k], on[k]); });
+  }
+
+  // --- failures ---
+
+  /// Has a call failed? Does not wait for calls that run.
+  [[nodiscard]] bool has_failed() const {
+    return observe(*failed_) != 0 || (others_ != nullptr && others_->has_failed());
+  }
+  [[nodiscard]] std::string own_name() const { return "process " + std::to_string(where_.process); }
+  /// Says so to everyone, and lets all kernels end that this process reaches.
+  void abort(collective_error const& why) {
+    if (others_ != nullptr) others_->fail(why);
+    flags_.raise();
+    publish(*failed_, 1);
+  }
+  /// After a failure: returns when the kernels of this process that have begun have ended.
+  ///
+  /// limit: for those of the user's own, which may do something else for long before they call again
+  void let_end(std::chrono::nanoseconds limit) {
+    flags_.raise();  // not all kernels reach all others
+    // What has not begun may never do so.
+    for (int const device : where_.devices) driver_.let_end(device);
+    (void)poll_until(std::chrono::steady_clock::now() + limit, [&] { return calls_.are_over(); });
+  }
+  /// See `running_calls::settle`.
+  [[nodiscard]] std::optional<std::size_t> settle(std::chrono::nanoseconds limit) {
+    return calls_.settle(limit);
+  }
+  /// Begins anew. Pre: nothing runs.
+  void restart() {
+    flags_.clear();
+    publish(*failed_, 0);
+  }
+
+ private:
+  void expect_cooperation() const {
+    for (int const device : where_.devices) {
+      auto const properties = driver_.properties(device);
+      if (properties.launches_cooperatively) continue;
+      throw precondition_error("device_world: device " + std::to_string(device) + " (" +
+                               properties.name + ") has no cooperative launches");
+    }
+    expects(where_.devices.size() == 1 || !driver_.launches_block(),
+            "device_world: several devices need launches that return at once, and "
+            "CUDA_LAUNCH_BLOCKING is set");
+  }
+
+  Devices& driver_;
+  rank_placement const& where_;
+  device_world_options const& options_;
+  host_processes* others_;
+  abort_flags<Devices> flags_;
+  running_calls<Devices> calls_;
+  counter* failed_;
+  bool is_kept_ = false;
+};
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/running/connections/wire.hpp>
+#include <blink/running/connections/wire_tables.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/schedule/schedule.hpp>
+#include <blink/transports/cuda/kernels/device_call.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// Which lists of lanes a collective walks.
+[[nodiscard]] constexpr lane_phases phases_of(collective kind) {
+  if (!has_broadcast_phase(kind)) return lane_phases::reducing;
+  return has_reduce_phase(kind) ? lane_phases::both : lane_phases::spreading;
+}
+
+/// What the kernels of one device read and write of a schedule, as one piece of its memory: all
+/// wires, the lanes of the ranks there with their ends, the states of blocks, room for the trees
+/// of a call, and for shaped wires their routes and the times of their messages. Made as an image in
+/// memory of the host, and read back as one.
+///
+/// Memory: the image; three times the lanes of each rank.
+class device_tables {
+ public:
+  /// Where the tables are, in memory of the device.
+  struct addresses {
+    shared_wire* wires = nullptr;
+    device_rank* ranks = nullptr;
+    block_state* states = nullptr;
+    tree_call* trees = nullptr;  ///< null if the trees of a call fit into the argument of a kernel
+  };
+
+  /// Sets the places of all tables.
+  ///
+  /// ranks: those of the device
+  /// plan: that of the tables
+  device_tables(wire_tables const& tables, std::vector<int> const& ranks, schedule const& plan) {
+    std::size_t used = 0;
+    auto const deal = [&](std::size_t bytes) {
+      std::size_t const first = used;
+      used += (bytes + line - 1) / line * line;
+      return first;
+    };
+    (void)deal(tables.wire_count() * sizeof(shared_wire));
+    ranks_at_ = deal(ranks.size() * sizeof(device_rank));
+    std::array<std::size_t, 3> lanes_of{};
+    for (int const rank : ranks) {
+      auto& here = ranks_.emplace_back();
+      here.rank = rank;
+      ends_at_.push_back(deal(tables.ends(rank).second * sizeof(wire_end)));
+      for (std::size_t list = 0; list < 3; ++list) {
+        auto const lanes = tables.lanes(rank, kind_with(list));
+        here.lane_count[list] = static_cast<std::uint32_t>(lanes.count);
+        lanes_of[list] += lanes.count;
+        // An offset for now; an address once there is memory.
+        here.lanes[list] = reinterpret_cast<lane*>(deal(lanes.count * sizeof(lane)));
+      }
+    }
+    most_lanes_ = *std::max_element(lanes_of.begin(), lanes_of.end());
+    states_at_ = deal(most_lanes_ * sizeof(block_state));
+    if (plan.trees.size() > device_call::most_trees) {
+      trees_at_ = deal(plan.trees.size() * sizeof(tree_call));
+    }
+    if (tables.layout().is_shaped) {
+      free_at_ = deal(plan.link_bytes_per_second.size() * sizeof(std::uint64_t));
+      due_at_ = deal(tables.wire_count() * tables.layout().window * sizeof(std::uint64_t));
+      std::size_t hops = 0;
+      for (std::uint32_t number = 0; number < tables.wire_count(); ++number) {
+        hops += tables.wires()[number].route_length;
+      }
+      routes_at_ = deal(hops * sizeof(route_link));
+    }
+    image_.assign(used, std::byte{0});
+  }
+
+  /// Fills the image, as it is before the first call.
+  ///
+  /// base: where it will be in memory of the device; `wires`: with counters and slots there
+  void make_image(wire_tables const& tables, std::vector<shared_wire> wires, std::byte* base) {
+    base_ = base;
+    put_routes(tables, wires);
+    put(0, wires.data(), wires.size());
+    for (std::size_t k = 0; k < ranks_.size(); ++k) {
+      auto& here = ranks_[k];
+      auto const [ends, end_count] = tables.ends(here.rank);
+      auto* const ends_there = reinterpret_cast<wire_end*>(base + ends_at_[k]);
+      put(ends_at_[k], ends, end_count);
+      for (std::size_t list = 0; list < 3; ++list) {
+        auto const at = reinterpret_cast<std::size_t>(here.lanes[list]);
+        auto const lanes = tables.lanes(here.rank, kind_with(list));
+        std::vector<lane> copies(lanes.first, lanes.first + lanes.count);
+        for (auto& copy : copies) {
+          copy.in = ends_there + (copy.in - ends);
+          copy.out = ends_there + (copy.out - ends);
+        }
+        put(at, copies.data(), copies.size());
+        here.lanes[list] = reinterpret_cast<lane*>(base + at);
+      }
+    }
+    put(ranks_at_, ranks_.data(), ranks_.size());
+    std::vector<block_state> const states(most_lanes_);
+    put(states_at_, states.data(), states.size());
+  }
+
+  [[nodiscard]] std::vector<std::byte> const& image() const { return image_; }
+  /// Those of the device, with where their lanes are there.
+  [[nodiscard]] std::vector<device_rank> const& ranks() const { return ranks_; }
+  /// Pre: the image has been made.
+  [[nodiscard]] addresses where() const {
+    return {reinterpret_cast<shared_wire*>(base_),
+            reinterpret_cast<device_rank*>(base_ + ranks_at_),
+            reinterpret_cast<block_state*>(base_ + states_at_),
+            trees_at_ == 0 ? nullptr : reinterpret_cast<tree_call*>(base_ + trees_at_)};
+  }
+
+  /// Brings what calls changed into the host's tables. `now`: the memory of the device
+  void read_back(wire_tables const& tables, std::vector<std::byte> const& now) const {
+    for (std::size_t k = 0; k < ranks_.size(); ++k) {
+      auto const& here = ranks_[k];
+      auto const [ends, end_count] = tables.ends(here.rank);
+      auto const* const ends_there = reinterpret_cast<wire_end const*>(base_ + ends_at_[k]);
+      for (std::size_t end = 0; end < end_count; ++end) {
+        ends[end] = from<wire_end>(now, ends_at_[k] + end * sizeof(wire_end));
+      }
+      for (std::size_t list = 0; list < 3; ++list) {
+        auto const lanes = tables.lanes(here.rank, kind_with(list));
+        auto const at =
+            static_cast<std::size_t>(reinterpret_cast<std::byte const*>(here.lanes[list]) - base_);
+        for (std::size_t index = 0; index < lanes.count; ++index) {
+          auto there = from<lane>(now, at + index * sizeof(lane));
+          auto& own = lanes.first[index];
+          there.in = own.in;
+          there.out = own.out;
+          if (there.blocked_on != nullptr)
+            there.blocked_on = ends + (there.blocked_on - ends_there);
+          own = there;
+        }
+      }
+    }
+  }
+  /// Of the rank with this number on the device, as calls have left it. `now`: as in `read_back`
+  [[nodiscard]] device_rank rank_in(std::vector<std::byte> const& now, std::size_t number) const {
+    return from<device_rank>(now, ranks_at_ + number * sizeof(device_rank));
+  }
+  /// One for each block that a call may have.
+  [[nodiscard]] std::vector<block_state> states_in(std::vector<std::byte> const& now) const {
+    std::vector<block_state> result;
+    for (std::size_t block = 0; block < most_lanes_; ++block) {
+      result.push_back(from<block_state>(now, states_at_ + block * sizeof(block_state)));
+    }
+    return result;
+  }
+
+ private:
+  static constexpr std::size_t line = 128;
+
+  [[nodiscard]] static collective kind_with(std::size_t list) {
+    constexpr collective kinds[] = {collective::reduce, collective::broadcast,
+                                    collective::all_reduce};
+    static_assert(phases_of(kinds[0]) == lane_phases::reducing &&
+                  phases_of(kinds[1]) == lane_phases::spreading &&
+                  phases_of(kinds[2]) == lane_phases::both);
+    return kinds[list];
+  }
+
+  // What wires have in memory of the host is of no use to a device.
+  void put_routes(wire_tables const& tables, std::vector<shared_wire>& wires) {
+    std::size_t next_route = routes_at_;
+    std::size_t next_due = due_at_;
+    for (auto& wire : wires) {
+      auto const* const route = std::exchange(wire.route, nullptr);
+      auto const length = std::exchange(wire.route_length, 0U);
+      wire.due = nullptr;
+      if (!tables.layout().is_shaped) continue;
+      wire.due = reinterpret_cast<std::uint64_t*>(base_ + next_due);
+      next_due += wire.window * sizeof(std::uint64_t);
+      if (length == 0) continue;
+      std::vector<route_link> copies(route, route + length);
+      for (auto& over : copies) {
+        over.free_at = reinterpret_cast<std::uint64_t*>(base_ + free_at_) + over.link;
+      }
+      put(next_route, copies.data(), copies.size());
+      wire.route = reinterpret_cast<route_link const*>(base_ + next_route);
+      wire.route_length = length;
+      next_route += length * sizeof(route_link);
+    }
+  }
+
+  template <class T>
+  void put(std::size_t at, T const* first, std::size_t count) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    if (count > 0) std::memcpy(image_.data() + at, first, count * sizeof(T));
+  }
+  template <class T>
+  [[nodiscard]] static T from(std::vector<std::byte> const& image, std::size_t at) {
+    T result;
+    std::memcpy(&result, image.data() + at, sizeof(T));
+    return result;
+  }
+
+  std::vector<device_rank> ranks_;
+  std::vector<std::byte> image_;
+  std::byte* base_ = nullptr;
+  std::vector<std::size_t> ends_at_;  // by rank here, in the image
+  std::size_t ranks_at_ = 0, states_at_ = 0;
+  std::size_t trees_at_ = 0;                              // 0: there is none
+  std::size_t most_lanes_ = 0;                            // of all phases
+  std::size_t free_at_ = 0, due_at_ = 0, routes_at_ = 0;  // of shaped wires
+};
+
+}}  // namespace blink::BLINK_ABI

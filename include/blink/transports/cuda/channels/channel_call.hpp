@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/reducers/order.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/call/detail/no_reducer.hpp>
+#include <blink/running/connections/wire.hpp>
+#include <blink/running/walk/counter.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/packet.hpp>
+#include <blink/running/walk/set_passages.hpp>
+#include <blink/running/walk/status.hpp>
+#include <blink/running/walk/thread_group.hpp>
+#include <blink/running/walk/tree_share.hpp>
+#include <blink/running/walk/wire_protocol.hpp>
+#include <blink/transports/cuda/kernels/block_work.hpp>
+#include <blink/transports/cuda/kernels/call_watch.hpp>
+#include <blink/transports/cuda/kernels/device_call.hpp>
+#include <blink/transports/cuda/runtime/peer_memory.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// What the calls of a channel need to know of a tree; equal on all ranks and in all channels.
+struct channel_tree {
+  tree_share share{};
+  std::size_t input_block = 0;  ///< which of the blocks of an input it carries a part of
+  std::size_t output_block = 0;
+  std::size_t chunk_bytes = 1;  ///< as a call of the largest count is cut
+};
+
+/// Why a call of a channel was refused by the rank that made it.
+enum class channel_refusal : std::uint32_t {
+  none,
+  count,     ///< more elements than the channel was made for
+  in_place,  ///< the output is the input, which is sent while others write there
+  order,     ///< the reducer is not commutative, and the schedule mixes the ranks
+  element,   ///< what the reducer sends does not fit into the slots
+  reducer,   ///< there is none, and the collective combines elements
+};
+
+/// What one rank has done in one channel; written by whoever leads the group that calls there.
+struct alignas(64) channel_state {
+  std::uint64_t calls = 0;  ///< that it has begun
+  std::uint64_t count = 0;  ///< elements of the last one
+  status result = status::ok;
+  channel_refusal refusal = channel_refusal::none;
+};
+
+/// The channels of one device, as kernels get them: what all its ranks and all calls have in common. What goes on
+/// from call to call, the numbers of messages, is in the lanes.
+struct channel_table {
+  device_rank* ranks = nullptr;  ///< those of the device; the lanes of each one channel by channel
+  shared_wire* wires = nullptr;
+  channel_tree const* trees = nullptr;  ///< of one channel
+  channel_state* states = nullptr;      ///< by rank of the device and channel
+  counter* no_channel = nullptr;        ///< 1 + a channel that was asked for and does not exist
+  call_watch watch{};
+  std::size_t slot_bytes = 0;  ///< for data
+  std::size_t most_count = 0;
+  std::size_t element_bytes = 0;
+  std::uint32_t tree_count = 0;
+  std::uint32_t channels = 0;
+  std::uint32_t rank_count = 0;  ///< of all devices
+  lane_phases phases = lane_phases::both;
+  collective kind = collective::broadcast;
+  bool reduces = false;      ///< has a phase towards the roots
+  bool keeps_order = false;  ///< may reducers be not commutative?
+  bool keeps_input = false;  ///< is the input sent while others write to the output?
+};
+static_assert(std::is_trivially_copyable_v<channel_table>);
+
+/// Sets the fields of a lane that depend on the call, for a block of `count` elements.
+template <class T, wire_protocol Protocol, reducer_for<T> Reducer>
+BLINK_HOST_DEVICE void set_call(lane& here, channel_table const& all, std::size_t count) {
+  constexpr element_sizes sizes = sizes_of<Reducer, T>();
+  channel_tree const& tree = all.trees[here.tree % all.tree_count];
+  slot_room const room{all.slot_bytes, std::is_same_v<Protocol, small_packets>};
+  std::size_t begin = 0;
+  if constexpr (order_of<Reducer> == order_promise::shape) {
+    begin = take_periods(here, tree.share, room, count, sizes);
+  } else {
+    begin = take_part(here, tree.share, count, sizes);
+    cut_part(here, room, sizes, tree.chunk_bytes / sizes.largest());
+  }
+  here.input_begin = tree.input_block * count + begin;
+  here.output_begin = tree.output_block * count + begin;
+  here.chunks = (here.count + here.chunk - 1) / here.chunk;
+  if (all.kind == collective::barrier) here.chunks = 1;  // a message without elements
+  set_passages(here, false, all.reduces, sizes);
+}
+
+/// A rank's channels, as its kernel gets them: independent ways to make one collective with all other ranks, from
+/// within the kernel. Each belongs to one group of threads at a time, a block or a part of one.
+///
+/// The k-th call of a rank in a channel meets the k-th of all others there, in whatever kernels and launches
+/// they are. Data goes through slots: peers do not reach the buffers, which may lie anywhere in global memory that the
+/// group reads and writes; not in memory that a block shares.
+template <class T, wire_protocol Protocol = whole_chunks>
+class rank_channels {
+ public:
+  /// number: of the rank, on its device
+  BLINK_HOST_DEVICE rank_channels(channel_table const& all, std::uint32_t number)
+      : all_(&all), number_(number) {}
+
+  [[nodiscard]] BLINK_HOST_DEVICE int rank() const { return all_->ranks[number_].rank; }
+  [[nodiscard]] BLINK_HOST_DEVICE int rank_count() const {
+    return static_cast<int>(all_->rank_count);
+  }
+  [[nodiscard]] BLINK_HOST_DEVICE std::uint32_t channel_count() const { return all_->channels; }
+  /// The largest count of a call.
+  [[nodiscard]] BLINK_HOST_DEVICE std::size_t most_count() const { return all_->most_count; }
+
+  /// The collective that the channels are for, in one of them.
+  ///
+  /// count:   elements of the buffer, or of a block where the collective has blocks; equal on all ranks: otherwise
+  ///          chunks do not arrive, packets may
+  /// Pre:     all threads of the group call together with equal arguments; no other group uses the channel
+  ///          before a barrier that both take part in, or the end of the kernel; input and output are the same
+  ///          place, or the one that the collective says in place, or do not overlap.
+  /// Post:    if `ok`, all threads see the result in the output, and nobody reads the input any more. No thread needs
+  ///          a barrier of its own between what it does with the buffers and the call, before or after it.
+  /// Returns: the same to all threads. If it is not `ok` no later call succeeds on any rank: the kernel ends, and
+  ///          `wait` of the communicator says why. Others may have got `ok` in this one.
+  template <thread_group Group, reducer_for<T> Reducer>
+  BLINK_HOST_DEVICE status run(Group const group, std::uint32_t channel, T const* input, T* output,
+                               std::size_t count, Reducer const& reduce) const {
+    constexpr bool has_packets = std::is_same_v<Protocol, small_packets>;
+    static_assert(
+        !has_packets || (packets_of::carries(sizes_of<Reducer, T>()) &&
+                         order_of<Reducer> != order_promise::shape),
+        "blink: elements, or what the reducer sends, are too large for packets, or the reducer "
+        "promises the same bits for any length: take whole_chunks");
+    channel_table const& all = *all_;
+    if (!all.watch.lets_begin(group)) return status::aborted;
+    bool const leads = group.thread_rank() == 0;
+    if (channel >= all.channels) {
+      if (leads) {
+        publish(*all.no_channel, std::uint64_t{1} + channel);
+        all.watch.give_up();
+      }
+      return status::aborted;
+    }
+    channel_state& state = all.states[std::size_t{number_} * all.channels + channel];
+    if (leads) {
+      ++state.calls;
+      state.count = count;
+    }
+    auto const refusal = refusal_of<Reducer>(input, output, count);
+    if (refusal != channel_refusal::none) {
+      if (leads) fail(state, status::aborted, refusal);
+      return status::aborted;
+    }
+    device_rank const& own = all.ranks[number_];
+    auto const list = static_cast<std::uint32_t>(all.phases);
+    std::uint32_t const lanes = own.lane_count[list] / all.channels;
+    call_buffers<T> const buffers{input, output};
+    std::size_t const elements = all.kind == collective::barrier ? 0 : count;
+    status result = walk_whole_lanes<Protocol>(
+        group, link(elements), own.lanes[list] + std::size_t{channel} * lanes, lanes, buffers,
+        reduce, all.watch.patience(),
+        [&](lane& here) { set_call<T, Protocol, Reducer>(here, all, elements); });
+    if (group.from_leader(result == status::ok)) return status::ok;
+    if (leads) fail(state, result, channel_refusal::none);
+    bool const is_late = group.from_leader(result == status::timed_out);
+    return is_late ? status::timed_out : status::aborted;
+  }
+  /// Of a collective that moves elements and combines none.
+  template <thread_group Group>
+  BLINK_HOST_DEVICE status run(Group const group, std::uint32_t channel, T const* input, T* output,
+                               std::size_t count) const {
+    return run(group, channel, input, output, count, detail::no_reducer{});
+  }
+  /// Of a barrier.
+  template <thread_group Group>
+  BLINK_HOST_DEVICE status run(Group const group, std::uint32_t channel) const {
+    return run(group, channel, nullptr, nullptr, 0);
+  }
+
+ private:
+  template <class Reducer>
+  [[nodiscard]] BLINK_HOST_DEVICE channel_refusal refusal_of(T const* input, T const* output,
+                                                             std::size_t count) const {
+    constexpr element_sizes sizes = sizes_of<Reducer, T>();
+    constexpr bool has_packets = std::is_same_v<Protocol, small_packets>;
+    // Packets of a lane have to fit into its window, which was compared with the elements.
+    std::size_t const most_bytes = has_packets ? all_->element_bytes : all_->slot_bytes;
+    if (std::is_same_v<Reducer, detail::no_reducer> && all_->reduces &&
+        all_->kind != collective::barrier) {
+      return channel_refusal::reducer;
+    }
+    if (count > all_->most_count) return channel_refusal::count;
+    if (all_->keeps_input && input == output && count > 0) return channel_refusal::in_place;
+    if (!is_commutative<Reducer> && all_->reduces && !all_->keeps_order) {
+      return channel_refusal::order;
+    }
+    return sizes.largest() > most_bytes ? channel_refusal::element : channel_refusal::none;
+  }
+  BLINK_HOST_DEVICE void fail(channel_state& state, status result, channel_refusal why) const {
+    state.result = result;
+    state.refusal = why;
+    all_->watch.give_up();
+  }
+  [[nodiscard]] BLINK_HOST_DEVICE sized_peer_link link(std::size_t count) const {
+    sized_peer_link result{};
+    result.wires = all_->wires;
+    result.abort = all_->watch.abort;
+    result.bytes_of_slot = all_->slot_bytes;
+    result.own_rank = rank();
+    result.ranks = rank_count();
+    result.whole = count;
+    return result;
+  }
+
+  channel_table const* all_;
+  std::uint32_t number_;
+};
+
+}}  // namespace blink::BLINK_ABI

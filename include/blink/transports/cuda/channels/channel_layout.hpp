@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/connections/tree_parts.hpp>
+#include <blink/running/connections/wire_tables.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/packet.hpp>
+#include <blink/running/walk/tree_share.hpp>
+#include <blink/schedule/default_schedules.hpp>
+#include <blink/schedule/schedule.hpp>
+#include <blink/schedule/schedule_blocks.hpp>
+#include <blink/schedule/split.hpp>
+#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/cuda/channels/channel_call.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// What kernels are to call, and how often at once.
+struct channel_options {
+  collective kind = collective::all_reduce;
+  std::size_t most_count =
+      0;  ///< elements of a call: of the buffer, or of one block where there are blocks
+  std::uint32_t channels = 1;  ///< calls that may run at the same time
+};
+
+/// What calls move.
+struct channel_elements {
+  std::size_t bytes = 1;  ///< of an element
+  bool has_packets = false;
+};
+
+/// How a schedule is laid out for calls from kernels of any count up to a largest one: what can be computed before
+/// the count is known.
+class channel_layout {
+ public:
+  /// Throws: precondition_error if it is not a schedule, does not carry the collective, or for options that are out
+  ///         of range.
+  channel_layout(schedule const& plan, channel_options const& wanted,
+                 channel_elements const& elements, device_world_options const& options)
+      : plan_((check(plan, wanted), plan)), wanted_(wanted) {
+    wires_.window = options.window;
+    wires_.has_packets = elements.has_packets;
+    wires_.slot_bytes = elements.has_packets ? options.packet_slot_bytes : options.slot_bytes;
+    if (elements.has_packets) {
+      wires_.window = static_cast<std::uint32_t>(
+          std::min<std::uint64_t>(options.window, packets_of::most_window));
+    }
+    if (elements.bytes > wires_.slot_bytes) {
+      throw precondition_error("prepare_channels: elements have " + std::to_string(elements.bytes) +
+                               " bytes, expected at most those of a slot, " +
+                               std::to_string(wires_.slot_bytes));
+    }
+    make_trees(tree_parts(plan, {wanted.kind}, wires_, options.costs), elements);
+    if (elements.has_packets) expect_fit(elements);
+    if (!elements.has_packets) wires_.slot_bytes = needed_slot_bytes(elements);
+  }
+
+  [[nodiscard]] channel_options const& options() const { return wanted_; }
+  [[nodiscard]] std::vector<channel_tree> const& trees() const { return trees_; }
+  /// Of a slot, for data.
+  [[nodiscard]] std::size_t slot_bytes() const { return wires_.slot_bytes; }
+  /// With room for what `sized_peer_link` announces.
+  [[nodiscard]] wire_layout wires() const {
+    wire_layout result = wires_;
+    if (!result.has_packets) result.slot_bytes += sizeof(std::uint64_t);
+    return result;
+  }
+  [[nodiscard]] bool keeps_order() const { return reduces_in_order(plan_); }
+  /// Its trees once for each channel, channel by channel: so are then the lanes of each rank.
+  [[nodiscard]] schedule repeated() const {
+    schedule result = plan_;
+    for (std::uint32_t channel = 1; channel < wanted_.channels; ++channel) {
+      result.trees.insert(result.trees.end(), plan_.trees.begin(), plan_.trees.end());
+    }
+    return result;
+  }
+
+  /// Why a call was refused.
+  [[nodiscard]] std::string describe(channel_state const& state) const {
+    switch (state.refusal) {
+      case channel_refusal::count:
+        return "count " + std::to_string(state.count) + ", expected at most " +
+               std::to_string(wanted_.most_count) + " (channel_options::most_count)";
+      case channel_refusal::in_place:
+        return "the output is the input, expected another place: it is sent while others write "
+               "there";
+      case channel_refusal::order:
+        return "a reducer that is not commutative needs a schedule that keeps the order of the "
+               "ranks";
+      case channel_refusal::element:
+        return "what the reducer sends is larger than " +
+               (wires_.has_packets
+                    ? "an element, and goes by packets"
+                    : "the " + std::to_string(wires_.slot_bytes) +
+                          " bytes of a slot: the largest chunk, at least 4096 bytes if "
+                          "device_world_options::slot_bytes allows");
+      case channel_refusal::reducer:
+        return "it combines elements, expected a reducer";
+      case channel_refusal::none:
+        break;
+    }
+    return "";
+  }
+
+ private:
+  static constexpr std::size_t most_elements = std::size_t{1} << 40;  // far from what 64 bits count
+
+  static void check(schedule const& plan, channel_options const& wanted) {
+    validate(plan);
+    validate_for(plan, wanted.kind);
+    expects(wanted.channels >= 1, "channel_options: channels >= 1");
+    expects(wanted.most_count <= most_elements, "channel_options: most_count <= 2^40");
+    for (auto const rank : ranks_without_trees(plan)) {
+      if (wanted.most_count == 0 || !blink::has_equal_roots(plan, wanted.kind)) break;
+      throw precondition_error("prepare_channels: rank " + std::to_string(rank) +
+                               " roots no tree, expected one: calls have blocks of one size");
+    }
+    constexpr auto most = std::numeric_limits<std::uint32_t>::max();
+    if (plan.trees.size() > most / 2 / wanted.channels) {
+      throw precondition_error("channel_options: " + std::to_string(wanted.channels) +
+                               " channels of " + std::to_string(plan.trees.size()) +
+                               " trees, expected fewer");
+    }
+  }
+
+  void make_trees(tree_parts const& parts, channel_elements const& elements) {
+    element_sizes const sizes{elements.bytes, elements.bytes};
+    for (std::size_t index = 0; index < plan_.trees.size(); ++index) {
+      auto& made = trees_.emplace_back();
+      made.share = in_lowest_terms(parts.share_of(index, wanted_.kind));
+      // Periods of reducers that promise an order have more elements than a slot.
+      std::uint64_t const slots = made.share.total / made.share.heaviest + 1;
+      std::uint64_t const most =
+          std::max({std::uint64_t{1}, std::uint64_t{wanted_.most_count},
+                    slots > most_elements ? ~std::uint64_t{0} : slots * wires_.slot_bytes});
+      if (made.share.total > (std::uint64_t{1} << 63) / most) {
+        throw precondition_error("prepare_channels: weights of trees sum to " +
+                                 std::to_string(made.share.total) +
+                                 ", expected less for counts of " + std::to_string(most));
+      }
+      auto const at = block_position_of(plan_.trees[index], wanted_.kind);
+      made.input_block = at.input;
+      made.output_block = at.output;
+      lane largest;
+      take_part(largest, made.share, wanted_.most_count, sizes);
+      made.chunk_bytes =
+          std::clamp(parts.scheduled_bytes(index, wanted_.kind, largest.count * elements.bytes),
+                     elements.bytes, std::max(elements.bytes, wires_.slot_bytes));
+    }
+  }
+  // The same parts, by smaller numbers: kernels compute with 64 bits.
+  [[nodiscard]] static tree_share in_lowest_terms(tree_share share) {
+    auto const common =
+        std::gcd(std::gcd(share.before, share.weight), std::gcd(share.total, share.heaviest));
+    return {share.before / common, share.weight / common, share.total / common,
+            share.heaviest / common};
+  }
+  [[nodiscard]] std::size_t needed_slot_bytes(channel_elements const& elements) const {
+    constexpr std::size_t least = 4096;  // what reducers send may be larger than elements
+    std::size_t needed = std::max(least, elements.bytes);
+    for (auto const& tree : trees_) needed = std::max(needed, tree.chunk_bytes);
+    constexpr std::size_t word =
+        16;  // what is announced is aligned, and so are the next slot's accesses
+    return (std::min(wires_.slot_bytes, needed) + word - 1) / word * word;
+  }
+  // The lanes of a channel are walked one after the other: what each has to send has to fit into its window.
+  void expect_fit(channel_elements const& elements) const {
+    constexpr std::size_t rounding = 2 * part_alignment_bytes;  // of parts to lines
+    element_sizes const sizes{elements.bytes, elements.bytes};
+    std::size_t const slot = slot_room{wires_.slot_bytes, true}.bytes(sizes);
+    std::size_t const unit = packets_of::most_unit_bytes;  // whatever the reducer sends
+    std::size_t const room = slot < unit ? 0 : wires_.window * (slot - unit);
+    for (std::size_t index = 0; index < trees_.size(); ++index) {
+      auto const& share = trees_[index].share;
+      std::size_t const part =
+          (wanted_.most_count * share.weight / share.total + 1) * elements.bytes + rounding;
+      if (part <= room || wanted_.most_count == 0) continue;
+      throw precondition_error("prepare_channels: tree " + std::to_string(index) +
+                               " carries up to " + std::to_string(part) +
+                               " bytes as packets, expected at most the " + std::to_string(room) +
+                               " of its window (device_world_options::packet_slot_bytes)");
+    }
+  }
+
+  schedule plan_;
+  channel_options wanted_;
+  wire_layout wires_;
+  std::vector<channel_tree> trees_;
+};
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/detail/fingerprint.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/call/detail/call_description.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/walk/counter.hpp>
+#include <blink/running/walk/stall.hpp>
+#include <blink/running/walk/status.hpp>
+#include <blink/schedule/schedule.hpp>
+#include <blink/schedule/schedule_blocks.hpp>
+#include <blink/transports/cuda/calls/device_schedule.hpp>
+#include <blink/transports/cuda/calls/device_stall.hpp>
+#include <blink/transports/cuda/calls/device_tables.hpp>
+#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/cuda/channels/channel_call.hpp>
+#include <blink/transports/cuda/channels/channel_layout.hpp>
+#include <blink/transports/cuda/runtime/device_allocation.hpp>
+#include <blink/transports/cuda/runtime/device_memory.hpp>
+#include <blink/transports/cuda/runtime/device_runtime.hpp>
+#include <blink/transports/cuda/runtime/rank_placement.hpp>
+#include <blink/transports/host/host_processes.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// Channels in the memory of devices: a schedule as many times as there are channels, each with wires and lanes
+/// of its own, and what their calls from kernels need besides.
+///
+/// Memory: as `device_schedule` for so many times the trees, with slots for chunks of the largest call; a line for
+///         each rank and channel.
+template <device_runtime Devices>
+class device_channels {
+ public:
+  /// Called by all processes together.
+  ///
+  /// others: null if all devices are of this process
+  /// number: among those of the communicator, equal in all processes
+  /// Throws: precondition_error if the schedule does not carry the collective, for options that are out of
+  ///         range or differ between processes; resource_error if the budget does not suffice, device_error;
+  ///         what `host_processes` throws.
+  device_channels(Devices& driver, rank_placement const& where, device_memory_budget& budget,
+                  schedule const& plan, channel_options const& wanted,
+                  channel_elements const& elements, device_world_options const& options,
+                  host_processes* others, std::size_t number)
+      : driver_(driver),
+        where_(where),
+        number_(number),
+        elements_(elements),
+        layout_(agreed_layout(plan, wanted, elements, options, others)),
+        wires_(driver, where, budget, layout_.repeated(), layout_.wires(), options.costs, others,
+               "channels") {
+    agree(others, "channels: states", [&] {
+      for (std::size_t k = 0; k < where.devices.size(); ++k) {
+        device_memory_use const use{bytes_on(k), 0, 0};
+        memory_.emplace_back(driver, budget, where.devices[k], use, "channels");
+      }
+      for (std::size_t k = 0; k < memory_.size(); ++k) write_tables(k);
+    });
+  }
+  device_channels(device_channels const&) = delete;
+  device_channels& operator=(device_channels const&) = delete;
+
+  [[nodiscard]] std::size_t number() const { return number_; }
+  /// Equal in all processes, and different for each of a communicator.
+  [[nodiscard]] std::uint64_t identity() const {
+    detail::fingerprint all;
+    all.add(prepared().fingerprint());
+    all.add(number_);
+    return all.value();
+  }
+  [[nodiscard]] channel_options const& options() const { return layout_.options(); }
+  [[nodiscard]] channel_elements const& elements() const { return elements_; }
+  /// Of all channels together.
+  [[nodiscard]] prepared_schedule const& prepared() const { return wires_.prepared(); }
+
+  /// What kernels of a device get, but for `watch`. `position`: in `rank_placement::devices`
+  [[nodiscard]] channel_table table(std::size_t position) const {
+    auto const there = wires_.tables(position);
+    channel_table result;
+    result.ranks = there.ranks;
+    result.wires = there.wires;
+    std::byte* const own = memory_[position].get();
+    result.no_channel = reinterpret_cast<counter*>(own);
+    result.states = reinterpret_cast<channel_state*>(own + states_at);
+    result.trees = reinterpret_cast<channel_tree const*>(own + trees_at(position));
+    result.slot_bytes = layout_.slot_bytes();
+    result.most_count = options().most_count;
+    result.element_bytes = elements_.bytes;
+    result.tree_count = static_cast<std::uint32_t>(layout_.trees().size());
+    result.channels = options().channels;
+    result.rank_count = static_cast<std::uint32_t>(prepared().source().rank_count);
+    result.phases = phases_of(options().kind);
+    result.kind = options().kind;
+    result.reduces = has_reduce_phase(options().kind);
+    result.keeps_order = layout_.keeps_order();
+    result.keeps_input =
+        detail::sends_and_receives(options().kind) || prepared().source().is_one_shot;
+    return result;
+  }
+
+  /// Begins anew. Pre: no kernel is running.
+  void restart() {
+    wires_.restart();
+    for (std::size_t k = 0; k < memory_.size(); ++k) write_tables(k);
+  }
+  /// Somebody may still use the memory.
+  void keep_memory_for_ever() {
+    wires_.keep_memory_for_ever();
+    for (auto& each : memory_) each.keep_for_ever();
+  }
+
+  /// How a call that failed has ended, by rank of this process.
+  struct failed_call {
+    bool is_here = false;
+    std::string refusal{};  ///< what a rank was refused, if that is why
+    int rank = -1;          ///< which one; -1: it is not known
+    std::uint32_t channel = 0;
+    std::vector<device_rank_report> ranks{};
+  };
+  /// Of several channels one that was waited for too long, or else the first. Pre: no kernel is running.
+  [[nodiscard]] failed_call find_failure() {
+    failed_call result;
+    auto const states = read_states(result);
+    if (!result.refusal.empty()) return result;
+    bool is_late = false;
+    for (std::uint32_t channel = 0; channel < options().channels && !is_late; ++channel) {
+      for (auto const& of_rank : states) {
+        auto const& state = of_rank[channel];
+        if (state.result == status::ok) continue;
+        is_late = state.result == status::timed_out;
+        if (result.is_here && !is_late) continue;
+        result.is_here = true;
+        result.channel = channel;
+      }
+    }
+    if (!result.is_here) return result;
+    wires_.read_back();
+    for (std::size_t k = 0; k < states.size(); ++k) {
+      int const rank = where_.first_rank + static_cast<int>(k);
+      result.ranks.push_back(report_of(rank, result.channel, states[k][result.channel]));
+    }
+    return result;
+  }
+
+ private:
+  static constexpr std::size_t states_at = 64;  // behind `no_channel`, which is alone
+
+  [[nodiscard]] static channel_layout agreed_layout(schedule const& plan,
+                                                    channel_options const& wanted,
+                                                    channel_elements const& elements,
+                                                    device_world_options const& options,
+                                                    host_processes* others) {
+    if (others != nullptr) {
+      others->agree("channels", [&] { (void)channel_layout(plan, wanted, elements, options); });
+      detail::fingerprint mine;
+      for (std::uint64_t const number :
+           {static_cast<std::uint64_t>(wanted.kind), std::uint64_t{wanted.most_count},
+            std::uint64_t{wanted.channels}, std::uint64_t{elements.bytes},
+            std::uint64_t{elements.has_packets}}) {
+        mine.add(number);
+      }
+      for (auto const theirs : others->gather("channels: options", mine.value())) {
+        expects(theirs == mine.value(),
+                "channel_options, element type and protocol: the same in all processes");
+      }
+    }
+    return channel_layout(plan, wanted, elements, options);
+  }
+
+  [[nodiscard]] std::size_t states_on(std::size_t position) const {
+    return where_.here(position).ranks.size() * options().channels;
+  }
+  [[nodiscard]] std::size_t trees_at(std::size_t position) const {
+    return states_at + states_on(position) * sizeof(channel_state);
+  }
+  [[nodiscard]] std::size_t bytes_on(std::size_t position) const {
+    return trees_at(position) + layout_.trees().size() * sizeof(channel_tree);
+  }
+  void write_tables(std::size_t position) {
+    std::vector<std::byte> image(bytes_on(position));
+    counter const none = 0;
+    std::vector<channel_state> const states(states_on(position));
+    auto const& trees = layout_.trees();
+    std::memcpy(image.data(), &none, sizeof none);
+    std::memcpy(image.data() + states_at, states.data(), states.size() * sizeof(channel_state));
+    std::memcpy(image.data() + trees_at(position), trees.data(),
+                trees.size() * sizeof(channel_tree));
+    driver_.write(where_.devices[position], memory_[position].get(), image.data(), image.size());
+  }
+
+  // By rank of this process and channel. Notes what was refused.
+  [[nodiscard]] std::vector<std::vector<channel_state>> read_states(failed_call& failed) {
+    std::vector<std::vector<channel_state>> result(static_cast<std::size_t>(where_.ranks_here));
+    for (std::size_t k = 0; k < memory_.size(); ++k) {
+      std::vector<std::byte> image(trees_at(k));
+      driver_.read(where_.devices[k], image.data(), memory_[k].get(), image.size());
+      counter asked = 0;
+      std::memcpy(&asked, image.data(), sizeof asked);
+      if (asked != 0) {
+        failed.is_here = true;
+        failed.refusal = "a kernel on device " + std::to_string(where_.devices[k]) +
+                         " has called channel " + std::to_string(asked - 1) + " of " +
+                         std::to_string(options().channels);
+      }
+      auto const& ranks = where_.here(k).ranks;
+      for (std::size_t number = 0; number < ranks.size(); ++number) {
+        auto& states = result[static_cast<std::size_t>(ranks[number] - where_.first_rank)];
+        states.resize(options().channels);
+        std::memcpy(states.data(),
+                    image.data() + states_at + number * states.size() * sizeof(channel_state),
+                    states.size() * sizeof(channel_state));
+        for (std::uint32_t channel = 0; channel < states.size(); ++channel) {
+          if (states[channel].refusal == channel_refusal::none) continue;
+          failed.is_here = true;
+          failed.rank = ranks[number];
+          failed.channel = channel;
+          failed.refusal = where_.name(failed.rank) + ", " + std::string(to_text(options().kind)) +
+                           " in channel " + std::to_string(channel) + ": " +
+                           layout_.describe(states[channel]);
+        }
+      }
+    }
+    return result;
+  }
+  [[nodiscard]] device_rank_report report_of(int rank, std::uint32_t channel,
+                                             channel_state const& state) const {
+    auto const all = prepared().tables().lanes(rank, options().kind);
+    std::size_t const lanes = all.count / options().channels;
+    device_rank_report result;
+    result.rank = rank;
+    result.has_lanes = lanes > 0;
+    result.gave_up = state.result == status::timed_out;
+    result.is_inside = state.result != status::ok;
+    result.calls = state.calls;
+    result.count = state.count;
+    result.where = find_stall(options().kind, all.first + channel * lanes, lanes);
+    if (result.where.tree >= 0) {
+      result.where.tree %= static_cast<int>(layout_.trees().size());
+    }
+    return result;
+  }
+
+  Devices& driver_;
+  rank_placement const& where_;
+  std::size_t number_;
+  channel_elements elements_;
+  channel_layout layout_;
+  device_schedule<Devices> wires_;
+  std::vector<device_allocation<Devices>> memory_;  // by device of this process: states, trees
+};
+
+/// Channels as their communicator hands them out, which owns what they refer to: see
+/// `basic_device_world::prepare_channels`.
+template <device_runtime Devices, class T, wire_protocol Protocol>
+class prepared_channels {
+ public:
+  explicit prepared_channels(device_channels<Devices>& all) : all_(&all) {}
+  [[nodiscard]] device_channels<Devices>& get() const { return *all_; }
+
+ private:
+  device_channels<Devices>* all_;
+};
+
+}}  // namespace blink::BLINK_ABI

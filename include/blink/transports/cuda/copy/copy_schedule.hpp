@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/connections/wire_tables.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/schedule/schedule.hpp>
+#include <blink/transports/cuda/kernels/step_lanes.hpp>
+#include <blink/transports/cuda/runtime/device_allocation.hpp>
+#include <blink/transports/cuda/runtime/device_handles.hpp>
+#include <blink/transports/cuda/runtime/device_memory.hpp>
+#include <blink/transports/cuda/runtime/device_runtime.hpp>
+#include <blink/transports/cuda/runtime/rank_placement.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// The lanes of all ranks, each behind those that hand it something.
+///
+/// Time: O(lanes + wires).
+[[nodiscard]] inline std::vector<placed_lane> lanes_in_order(wire_tables const& tables,
+                                                             int rank_count, collective kind) {
+  std::vector<placed_lane> all;
+  std::vector<std::size_t> receiver(tables.wire_count(), 0);  // by wire: position in `all`
+  for (int rank = 0; rank < rank_count; ++rank) {
+    auto const lanes = tables.lanes(rank, kind);
+    for (std::size_t k = 0; k < lanes.count; ++k) {
+      for (std::uint32_t end = 0; end < lanes.first[k].in_count; ++end) {
+        receiver[lanes.first[k].in[end].wire] = all.size();
+      }
+      all.push_back({lanes.first + k, rank});
+    }
+  }
+  std::vector<std::uint32_t> missing;
+  std::vector<std::size_t> ready;
+  for (auto const& each : all) {
+    if (each.here->in_count == 0) ready.push_back(missing.size());
+    missing.push_back(each.here->in_count);
+  }
+  std::vector<placed_lane> result;
+  for (std::size_t next = 0; next < ready.size(); ++next) {  // grows
+    auto const& placed = result.emplace_back(all[ready[next]]);
+    for (std::uint32_t end = 0; end < placed.here->out_count; ++end) {
+      std::size_t const to = receiver[placed.here->out[end].wire];
+      if (--missing[to] == 0) ready.push_back(to);
+    }
+  }
+  return result;
+}
+
+/// A schedule for copy engines: slots for what is not delivered at its last place at once, and the
+/// events by which streams wait for each other.
+template <device_runtime Devices>
+class copy_schedule {
+ public:
+  /// Throws: precondition_error if `plan` is not a schedule, or a rank has more children than one
+  ///         kernel combines; resource_error if the budget does not suffice; device_error.
+  copy_schedule(Devices& driver, rank_placement const& where, device_memory_budget& budget,
+                schedule const& plan, wire_layout const& layout, pipeline_costs const& costs)
+      : prepared_(plan, detail::without_slots(layout), costs) {
+    auto const& tables = prepared_.tables();
+    std::map<int, std::size_t> bytes;
+    std::size_t const slots = tables.layout().window * tables.layout().slot_bytes;
+    for (auto const& place : tables.places()) {
+      bytes[where.device_of[static_cast<std::size_t>(place.from)]] += slots;  // before it leaves
+      bytes[where.device_of[static_cast<std::size_t>(place.to)]] += slots;    // where it arrives
+    }
+    detail::expect_few_sources(prepared_);
+    std::map<int, std::byte*> next;
+    for (auto const& [device, sum] : bytes) {
+      device_memory_use const use{0, sum, 0};
+      next[device] = memory_.emplace_back(driver, budget, device, use, "the schedule").get();
+    }
+    for (auto const& place : tables.places()) {
+      auto& from = next[where.device_of[static_cast<std::size_t>(place.from)]];
+      outboxes_.push_back(from);
+      from += slots;
+      auto& to = next[where.device_of[static_cast<std::size_t>(place.to)]];
+      inboxes_.push_back(to);
+      to += slots;
+    }
+    // One event for each message that may be under way.
+    for (std::size_t k = 0; k < tables.places().size() * tables.layout().window; ++k) {
+      auto const& place = tables.places()[k / tables.layout().window];
+      int const device = where.device_of[static_cast<std::size_t>(place.from)];
+      ready_.emplace_back(driver, device);
+      arrived_.emplace_back(driver, device);
+      int const receiver = where.device_of[static_cast<std::size_t>(place.to)];
+      taken_.emplace_back(driver, receiver);
+    }
+  }
+  copy_schedule(copy_schedule const&) = delete;
+  copy_schedule& operator=(copy_schedule const&) = delete;
+
+  [[nodiscard]] prepared_schedule& prepared() { return prepared_; }
+  [[nodiscard]] prepared_schedule const& prepared() const { return prepared_; }
+
+  [[nodiscard]] std::byte* outbox(std::uint32_t wire, std::uint64_t chunk) const {
+    return outboxes_[wire] + slot_of(chunk) * prepared_.tables().layout().slot_bytes;
+  }
+  [[nodiscard]] std::byte* inbox(std::uint32_t wire, std::uint64_t chunk) const {
+    return inboxes_[wire] + slot_of(chunk) * prepared_.tables().layout().slot_bytes;
+  }
+  /// The chunk is complete at the sender.
+  [[nodiscard]] typename Devices::event ready(std::uint32_t wire, std::uint64_t chunk) const {
+    return ready_[wire * prepared_.tables().layout().window + slot_of(chunk)].get();
+  }
+  /// The chunk has been copied to the receiver.
+  [[nodiscard]] typename Devices::event arrived(std::uint32_t wire, std::uint64_t chunk) const {
+    return arrived_[wire * prepared_.tables().layout().window + slot_of(chunk)].get();
+  }
+  /// The receiver has done with the chunk.
+  [[nodiscard]] typename Devices::event taken(std::uint32_t wire, std::uint64_t chunk) const {
+    return taken_[wire * prepared_.tables().layout().window + slot_of(chunk)].get();
+  }
+  /// Somebody may still use the slots.
+  void keep_memory_for_ever() {
+    for (auto& each : memory_) each.keep_for_ever();
+  }
+
+ private:
+  [[nodiscard]] std::size_t slot_of(std::uint64_t chunk) const {
+    return static_cast<std::size_t>(chunk % prepared_.tables().layout().window);
+  }
+  prepared_schedule prepared_;
+  std::vector<device_allocation<Devices>> memory_;
+  std::vector<std::byte*> outboxes_, inboxes_;                  // by wire
+  std::vector<device_event<Devices>> ready_, arrived_, taken_;  // by wire and slot
+};
+
+}}  // namespace blink::BLINK_ABI

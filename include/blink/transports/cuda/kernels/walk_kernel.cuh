@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/walk/thread_block.cuh>
+#include <blink/running/walk/transport.hpp>
+#include <blink/running/walk/warps.cuh>
+#include <blink/running/walk/wire_protocol.hpp>
+#include <blink/transports/cuda/kernels/block_work.hpp>
+
+#include <cstdint>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// The most threads of a block that kernels are compiled for.
+inline constexpr int most_block_threads = 512;
+
+/// One block for each lane of one or more ranks: any collective, along any schedule.
+///
+/// Pre: launched cooperatively, so that all blocks run at once: a lane that waits for one that is
+///      not resident would wait for ever.
+template <transport Link, class T, reducer_for<T> Reducer, wire_protocol Protocol = whole_chunks>
+__global__ void __launch_bounds__(most_block_threads, 1)
+    walk_kernel(block_work<Link, T>* work, std::uint64_t deadline_nanoseconds,
+                Reducer const reduce) {
+  walk_block<Protocol>(thread_block{}, work[blockIdx.x], deadline_nanoseconds, reduce);
+}
+
+/// The same with `Warps` warps for each lane: several lanes share a block, so that more of them run
+/// at once. Blocks are of whole groups of warps, at most `warps<Warps>::most_groups`.
+template <std::uint32_t Warps, transport Link, class T, reducer_for<T> Reducer,
+          wire_protocol Protocol = whole_chunks>
+__global__ void __launch_bounds__(most_block_threads, 1)
+    walk_warps_kernel(block_work<Link, T>* work, std::uint32_t work_count,
+                      std::uint64_t deadline_nanoseconds, Reducer const reduce) {
+  walk_part<Protocol>(warps<Warps>{}, blockIdx.x, work, work_count, deadline_nanoseconds, reduce);
+}
+
+/// The address of `walk_kernel` for `cudaLaunchCooperativeKernel`. It is a function of its own so
+/// that one translation unit may hold the kernel and others launch it (see the macros below).
+template <transport Link, class T, reducer_for<T> Reducer, wire_protocol Protocol = whole_chunks>
+void const* walk_kernel_address() {
+  return reinterpret_cast<void const*>(&walk_kernel<Link, T, Reducer, Protocol>);
+}
+template <std::uint32_t Warps, transport Link, class T, reducer_for<T> Reducer,
+          wire_protocol Protocol = whole_chunks>
+void const* walk_warps_kernel_address() {
+  return reinterpret_cast<void const*>(&walk_warps_kernel<Warps, Link, T, Reducer, Protocol>);
+}
+
+}}  // namespace blink::BLINK_ABI
+
+/// `BLINK_DECLARE_WALK_KERNEL(Link, T, Reducer);`, with a protocol if wanted, in a header: the kernel is
+/// compiled elsewhere.
+#define BLINK_DECLARE_WALK_KERNEL(...) \
+  extern template void const* blink::walk_kernel_address<__VA_ARGS__>()
+/// `BLINK_DEFINE_WALK_KERNEL(Link, T, Reducer);` in one source: the kernel is compiled here.
+#define BLINK_DEFINE_WALK_KERNEL(...) template void const* blink::walk_kernel_address<__VA_ARGS__>()

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/exchange.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/transports/cuda/calls/device_collectives.hpp>
+#include <blink/transports/cuda/calls/rank_buffers.hpp>
+#include <blink/transports/cuda/runtime/copy_pieces.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+namespace detail {
+
+/// What the ranks of this process have listed, by the pairs of them; what goes to ranks of other processes, or
+/// comes from them, apart.
+class listed_pieces {
+ public:
+  using pieces = std::vector<transfers::piece>;
+
+  /// list:   by rank of this process
+  /// Throws: precondition_error if what a rank sends is not what another one here receives (it names
+  ///         both), for pieces that are null, overlap, name no rank or are of another device.
+  template <class World>
+  listed_pieces(World& world, std::vector<transfers> const& list)
+      : first_(world.first_rank()),
+        ranks_(static_cast<std::size_t>(world.ranks_here())),
+        sent_(ranks_ * ranks_),
+        received_(ranks_ * ranks_) {
+    if (list.size() != ranks_) {
+      throw precondition_error("exchange: lists of " + std::to_string(list.size()) +
+                               " ranks, expected those of " + std::to_string(ranks_));
+    }
+    transfers all;  // ranks may share memory: pieces of all of them are looked at together
+    for (std::size_t k = 0; k < ranks_; ++k) {
+      int const rank = first_ + static_cast<int>(k);
+      check_transfers("exchange on rank " + std::to_string(rank), list[k], world.rank_count());
+      for (bool const sends : {true, false}) {
+        for (auto const& piece : sends ? list[k].sends() : list[k].receives()) {
+          add(rank, sends, piece);
+          if (piece.bytes == 0) continue;
+          world.expect_place("exchange", static_cast<std::size_t>(rank),
+                             sends ? "piece that is sent" : "piece that is received", piece.data);
+          auto* const data = static_cast<std::byte*>(piece.data);
+          if (sends) all.send(piece.peer, static_cast<std::byte const*>(data), piece.bytes);
+          if (!sends) all.receive(piece.peer, data, piece.bytes);
+        }
+      }
+    }
+    check_transfers("exchange", all, world.rank_count());
+    for (std::size_t pair = 0; pair < sent_.size(); ++pair) expect_equal(pair);
+  }
+
+  /// By sender and receiver, counted from the first rank of this process: `sender * ranks + receiver`.
+  [[nodiscard]] std::vector<pieces> const& sent() const { return sent_; }
+  [[nodiscard]] std::vector<pieces> const& received() const { return received_; }
+  /// The most that a rank sends another one here.
+  [[nodiscard]] std::size_t rounds() const {
+    std::size_t most = 0;
+    for (auto const& one : sent_) most = std::max(most, one.size());
+    return most;
+  }
+  [[nodiscard]] std::vector<device_piece> const& distant() const { return distant_; }
+
+ private:
+  void add(int rank, bool sends, transfers::piece const& piece) {
+    int const own = rank - first_, peer = piece.peer - first_;
+    if (peer < 0 || peer >= static_cast<int>(ranks_)) {
+      distant_.push_back(
+          {rank, piece.peer, sends, static_cast<std::byte*>(piece.data), piece.bytes});
+      return;
+    }
+    auto const from = static_cast<std::size_t>(sends ? own : peer);
+    auto const to = static_cast<std::size_t>(sends ? peer : own);
+    (sends ? sent_ : received_)[from * ranks_ + to].push_back(piece);
+  }
+  void expect_equal(std::size_t pair) const {
+    auto const rank = [&](std::size_t own) {
+      return std::to_string(first_ + static_cast<int>(own)) + " ";
+    };
+    auto const text = "exchange: rank " + rank(pair / ranks_) + "sends rank " + rank(pair % ranks_);
+    auto const &sent = sent_[pair], &received = received_[pair];
+    if (sent.size() != received.size()) {
+      throw precondition_error(text + std::to_string(sent.size()) + " pieces, which expects " +
+                               std::to_string(received.size()));
+    }
+    for (std::size_t k = 0; k < sent.size(); ++k) {
+      if (sent[k].bytes == received[k].bytes) continue;
+      throw precondition_error(text + std::to_string(sent[k].bytes) + " bytes as piece " +
+                               std::to_string(k) + ", which expects " +
+                               std::to_string(received[k].bytes));
+    }
+  }
+
+  int first_;
+  std::size_t ranks_;
+  std::vector<pieces> sent_, received_;
+  std::vector<device_piece> distant_;
+};
+
+}  // namespace detail
+
+/// Sends and receives what all ranks have listed, all at once: no order of them can block. The k-th
+/// piece that a rank sends another is the k-th that the other receives from it; all first pieces
+/// cross in one call, all second ones in the next.
+///
+/// plan:   carries an all-to-all
+/// list:   by rank, all of this process; in bytes of any types
+/// Throws: precondition_error if what a rank sends is not what the other receives (it names both),
+///         for pieces that are null, overlap, name no rank or are of another device.
+template <device_communicator World, device_schedule_source<World> Plan>
+void exchange(World& world, Plan&& plan, std::vector<transfers> const& list,
+              typename World::streams const& on = {}) {
+  expects(world.ranks_here() == world.rank_count(),
+          "exchange: along a schedule all ranks are of one process; without one they need not be");
+  detail::listed_pieces const all(world, list);
+  auto const ranks = list.size();
+  std::vector<detail::plain_buffers> buffers(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {  // the lowest address of a rank
+    for (auto const& piece : list[rank].sends()) {
+      auto& base = buffers[rank].input;
+      if (piece.bytes > 0 && (base == nullptr || piece.data < base)) base = piece.data;
+    }
+    for (auto const& piece : list[rank].receives()) {
+      auto& base = buffers[rank].output;
+      if (piece.bytes > 0 && (base == nullptr || piece.data < base)) base = piece.data;
+    }
+  }
+  auto const from_base = [](void const* base, void const* at) {
+    return static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(at) -
+                                    reinterpret_cast<std::uintptr_t>(base));
+  };
+  for (std::size_t round = 0; round < all.rounds(); ++round) {
+    std::vector<block_range> blocks(ranks * ranks);
+    std::size_t largest = 0;
+    for (std::size_t pair = 0; pair < blocks.size(); ++pair) {
+      auto const &sent = all.sent()[pair], &received = all.received()[pair];
+      if (round >= sent.size() || sent[round].bytes == 0) continue;
+      blocks[pair] = {from_base(buffers[pair / ranks].input, sent[round].data),
+                      from_base(buffers[pair % ranks].output, received[round].data),
+                      sent[round].bytes};
+      largest = std::max(largest, sent[round].bytes);
+    }
+    auto const chosen = detail::choose_on(world, plan, collective::all_to_all, largest, 1);
+    world.move_blocks(*chosen.plan, buffers, blocks, on);
+  }
+}
+
+/// A communicator whose ranks also send to those of other processes, and receive from them.
+template <class W>
+concept pairing_communicator =
+    device_communicator<W> &&
+    requires(W& world, std::vector<piece_copy> const& copies,
+             std::vector<device_piece> const& pieces,
+             typename W::streams const& on) { world.send_and_receive(copies, pieces, on); };
+
+/// The same without a schedule, for ranks of any processes, as `World::send_and_receive` does it. Devices of one
+/// host: what stays in this process is copied by engines, the rest goes by wires of its two ranks
+/// (`prepare_pairs` comes first), which alone call. Over NCCL: all goes as one group.
+///
+/// list:   by rank of this process
+/// Throws: as above, but not for what ranks of different processes disagree about; what `send_and_receive`
+///         throws.
+template <pairing_communicator World>
+void exchange(World& world, std::vector<transfers> const& list,
+              typename World::streams const& on = {}) {
+  detail::listed_pieces const all(world, list);
+  auto const ranks = list.size();
+  std::vector<piece_copy> copies;
+  for (std::size_t pair = 0; pair < all.sent().size(); ++pair) {
+    for (std::size_t k = 0; k < all.sent()[pair].size(); ++k) {
+      auto const& sent = all.sent()[pair][k];
+      if (sent.bytes == 0) continue;
+      copies.push_back({world.first_rank() + static_cast<int>(pair / ranks),
+                        world.first_rank() + static_cast<int>(pair % ranks), sent.data,
+                        all.received()[pair][k].data, sent.bytes});
+    }
+  }
+  world.send_and_receive(copies, all.distant(), on);
+}
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/running/call/detail/no_reducer.hpp>
+#include <blink/running/connections/wire.hpp>
+#include <blink/running/walk/counter.hpp>
+#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/status.hpp>
+#include <blink/running/walk/thread_group.hpp>
+#include <blink/running/walk/tree_walk.hpp>
+#include <blink/transports/cuda/kernels/block_patience.hpp>
+#include <blink/transports/cuda/kernels/call_watch.hpp>
+#include <blink/transports/cuda/runtime/peer_memory.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// What both ends of a wire between two ranks see besides its slots; all 0 at first.
+struct pair_head {
+  wire_counters counters;
+  alignas(128) counter is_refused = 0;  ///< written by the receiver: the sizes of a piece differ
+  std::uint64_t sent = 0;               ///< then: bytes of the piece that was sent
+  std::uint64_t expected = 0;           ///< and of the one that was to be received
+};
+
+/// One part of a piece, which goes along one wire.
+struct piece_part {
+  std::byte* data = nullptr;  ///< in the buffer that it is read from, or written to
+  std::uint64_t bytes = 0;
+  std::uint64_t whole = 0;  ///< bytes of the piece
+  std::uint32_t end = 0;    ///< the end of the wire, by number on its device
+  std::uint32_t next =
+      0;  ///< the part that follows on the same wire; 0: none, as part 0 is a first one
+};
+
+/// A message of a part: whole slots for long ones, a quarter of the part for short ones, so that they overlap.
+/// Both ends find the same.
+[[nodiscard]] BLINK_HOST_DEVICE constexpr std::uint64_t message_bytes(std::uint64_t part_bytes,
+                                                                      std::uint64_t slot_bytes) {
+  constexpr std::uint64_t least = 1 << 14, line = 128;
+  std::uint64_t const quarter = (part_bytes / 4 + line) / line * line;
+  std::uint64_t const wanted = quarter < least ? least : quarter;
+  return wanted < slot_bytes ? wanted : slot_bytes;
+}
+
+/// One end of a wire between two ranks of different processes, in memory of the device of that rank. What
+/// goes on from call to call, the numbers of messages, is here.
+struct alignas(128) pair_end {
+  shared_wire wire{};
+  wire_end end{};
+  lane work{};  ///< the present part
+  pair_head* head = nullptr;
+  bool judges = false;  ///< is it the first of its pair? There each piece has a message.
+
+  std::byte* data = nullptr;
+  std::uint64_t whole = 0;
+  std::uint32_t next = 0;
+  bool is_open = false;        ///< is there a part that is not done?
+  std::uint64_t done = 0;      ///< parts
+  status result = status::ok;  ///< how the last call ended here
+};
+static_assert(std::is_trivially_copyable_v<pair_end>);
+
+/// The sends and receives of one batch on one device, as its blocks get them: by value, so that a launch in
+/// a CUDA graph does the same each time.
+struct piece_call {
+  static constexpr std::uint32_t most_parts = 96;  // below the 4 KiB that arguments may take
+
+  piece_part parts[most_parts] = {};  ///< the first of each wire, then those that follow
+  piece_part const* more_parts =
+      nullptr;               ///< all of them, in memory of the device, if they are more
+  pair_end* ends = nullptr;  ///< of the device
+  call_watch watch{};
+  std::size_t slot_bytes = 0;
+  std::uint32_t wires = 0;  ///< that have a part
+  std::uint32_t wires_per_block = 1;
+
+  [[nodiscard]] BLINK_HOST_DEVICE piece_part const& part(std::uint32_t number) const {
+    return more_parts == nullptr ? parts[number] : more_parts[number];
+  }
+  /// What block number `block` does; see `run_pieces`.
+  template <thread_group Group>
+  BLINK_HOST_DEVICE void operator()(Group const group, std::uint32_t block) const;
+};
+static_assert(std::is_trivially_copyable_v<piece_call> && sizeof(piece_call) <= 4096);
+
+namespace detail {
+
+[[nodiscard]] BLINK_HOST_DEVICE inline sized_peer_link link_of(pair_end& here,
+                                                               piece_call const& call) {
+  sized_peer_link link{};
+  link.wires = &here.wire;
+  link.abort = call.watch.abort;
+  link.bytes_of_slot = call.slot_bytes;
+  link.own_rank = here.end.sends ? here.wire.sender : here.wire.receiver;
+  link.whole = here.whole;
+  return link;
+}
+
+/// A piece without bytes has one message, too: it takes its turn, and its size is compared.
+BLINK_HOST_DEVICE inline void open_part(pair_end& here, piece_call const& call,
+                                        piece_part const& part) {
+  here.data = part.data;
+  here.whole = part.whole;
+  here.next = part.next;
+  here.is_open = true;
+  here.result = status::ok;
+  here.work.count = part.bytes;
+  here.work.chunk = message_bytes(part.bytes, call.slot_bytes);
+  here.work.stride = here.work.chunk;
+  here.work.chunks = part.bytes == 0 ? 1 : (part.bytes + here.work.chunk - 1) / here.work.chunk;
+  open_lane(link_of(here, call), here.work, 1);
+}
+/// Goes on to the next part if the present one is done. Was it?
+BLINK_HOST_DEVICE inline bool advance(pair_end& here, piece_call const& call) {
+  if (!here.is_open || !here.work.is_finished) return false;
+  close_lane(here.work);
+  ++here.done;
+  here.is_open = false;
+  if (here.next != 0) open_part(here, call, call.part(here.next));
+  return true;
+}
+
+/// Has a piece of another size come than the one that is to be received? Then both ends are told.
+BLINK_HOST_DEVICE inline bool refuses(pair_end& here, piece_call const& call) {
+  if (!here.judges || here.end.sends || !here.is_open || here.work.done == here.work.chunks) {
+    return false;
+  }
+  auto const link = link_of(here, call);
+  std::uint64_t const message = here.end.first + here.work.done;
+  slot_peer_link const& wire = link;
+  if (!wire.has_arrived(0, message) || link.announced(0, message) == here.whole) return false;
+  here.head->sent = link.announced(0, message);
+  here.head->expected = here.whole;
+  publish(here.head->is_refused, 1);
+  return true;
+}
+
+}  // namespace detail
+
+/// What one block does for sends and receives: its wires in turns, each part after part, none of them waited
+/// for alone. So all pieces of a batch go on at once, whatever their order.
+///
+/// Pre: all blocks of the call on this device run at once.
+template <thread_group Group>
+BLINK_HOST_DEVICE void run_pieces(Group const group, piece_call const& call, std::uint32_t block) {
+  std::uint32_t const first = block * call.wires_per_block;
+  std::uint32_t const rest = call.wires - first;
+  std::uint32_t const count = rest < call.wires_per_block ? rest : call.wires_per_block;
+  auto const end_of = [&](std::uint32_t k) -> pair_end& {
+    return call.ends[call.part(first + k).end];
+  };
+  bool const leads = group.thread_rank() == 0;
+  if (!call.watch.lets_begin(group)) return;
+  for (std::uint32_t k = 0; leads && k < count; ++k) {
+    detail::open_part(end_of(k), call, call.part(first + k));
+  }
+  group.sync();
+  block_patience wait = call.watch.patience();
+  status result = status::ok;
+  for (;;) {
+    bool goes_on = false;  // known to the leader, as all that follows from it
+    bool is_open = false;
+    for (std::uint32_t k = 0; k < count; ++k) {
+      pair_end& here = end_of(k);
+      auto* const data = reinterpret_cast<unsigned char*>(here.data);
+      call_buffers<unsigned char> const buffers{data, data};
+      auto const round = walk_round(group, detail::link_of(here, call), &here.work, 1, buffers,
+                                    detail::no_reducer{}, wait);
+      if (!leads) continue;
+      goes_on = detail::advance(here, call) || round.moved || goes_on;
+      is_open = is_open || here.is_open;
+      if (!round.moved && detail::refuses(here, call)) result = status::aborted;
+    }
+    if (leads && is_open && result == status::ok) {
+      result = goes_on ? wait.after_progress() : wait.after_none();
+    }
+    if (!group.from_leader(is_open && result == status::ok)) break;
+  }
+  if (!leads || result == status::ok) return;
+  for (std::uint32_t k = 0; k < count; ++k) {
+    if (end_of(k).is_open) end_of(k).result = result;
+  }
+  call.watch.give_up();
+}
+
+template <thread_group Group>
+BLINK_HOST_DEVICE void piece_call::operator()(Group const group, std::uint32_t block) const {
+  run_pieces(group, *this, block);
+}
+
+}}  // namespace blink::BLINK_ABI

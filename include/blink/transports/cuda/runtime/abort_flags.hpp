@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/running/connections/wire.hpp>
+#include <blink/running/walk/counter.hpp>
+#include <blink/transports/cuda/kernels/call_watch.hpp>
+#include <blink/transports/cuda/runtime/device_allocation.hpp>
+#include <blink/transports/cuda/runtime/device_memory.hpp>
+#include <blink/transports/cuda/runtime/device_runtime.hpp>
+#include <blink/transports/cuda/runtime/rank_placement.hpp>
+#include <blink/transports/cuda/runtime/reachable_memory.hpp>
+#include <blink/transports/host/host_processes.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// A flag on each device of a communicator, at which its kernels look while they wait, and on each a list of
+/// those that it reaches, which its kernels set when they give up.
+template <device_runtime Devices>
+class abort_flags {
+ public:
+  /// Called by all processes together.
+  ///
+  /// others: null if all devices are of this process
+  /// Throws: what `reachable_memory` throws.
+  abort_flags(Devices& driver, rank_placement const& where, device_memory_budget& budget,
+              host_processes* others)
+      : driver_(driver), where_(where), others_(others) {
+    std::vector<device_memory_use> const use(where.devices.size(), {sizeof(wire_counters), 0, 0});
+    flags_ = {driver, where, budget, others, use, "the communicator"};
+    agree(others, "construction: flags", [&] {
+      for (std::size_t k = 0; k < where.devices.size(); ++k) {
+        int const device = where.devices[k];
+        driver.clear(device, flags_.own(k), sizeof(wire_counters));
+        std::vector<counter*> list;
+        for (std::size_t place = 0; place < where.places.size(); ++place) {
+          if (reaches(k, place)) list.push_back(seen(k, place));
+        }
+        std::size_t const bytes = list.size() * sizeof(counter*);
+        auto const& made = lists_.emplace_back(driver, budget, device,
+                                               device_memory_use{bytes, 0, 0}, "the communicator");
+        driver.write(device, made.get(), list.data(), bytes);
+        counts_.push_back(static_cast<std::uint32_t>(list.size()));
+      }
+    });
+  }
+
+  /// Those of a device of this process, as its kernels have them.
+  [[nodiscard]] call_watch watch(std::size_t position) const {
+    call_watch result;
+    result.abort = reinterpret_cast<counter*>(flags_.own(position));
+    result.aborts = reinterpret_cast<counter* const*>(lists_[position].get());
+    result.abort_count = counts_[position];
+    return result;
+  }
+  /// Kernels end that this process reaches.
+  void raise() {
+    counter const one = 1;
+    for (std::size_t place = 0; place < where_.places.size(); ++place) {
+      auto const& there = where_.places[place];
+      for (std::size_t k = 0; k < where_.devices.size(); ++k) {
+        bool const is_own = &where_.here(k) == &there;
+        bool const is_open = !where_.is_here(there) && seen(k, place) != nullptr &&
+                             others_->loss_of(there.process).empty();
+        if (!is_own && !is_open) continue;
+        driver_.write(where_.devices[k], seen(k, place), &one, sizeof one);
+        break;
+      }
+    }
+  }
+  /// On the devices of this process. Pre: nothing runs there.
+  void clear() {
+    for (std::size_t k = 0; k < where_.devices.size(); ++k) {
+      driver_.clear(where_.devices[k], flags_.own(k), sizeof(counter));
+    }
+  }
+
+  /// Somebody may still use the memory.
+  void keep_memory_for_ever() {
+    flags_.keep_memory_for_ever();
+    for (auto& each : lists_) each.keep_for_ever();
+  }
+
+ private:
+  [[nodiscard]] counter* seen(std::size_t position, std::size_t place) const {
+    return reinterpret_cast<counter*>(flags_.seen(position, place));
+  }
+  // What a device does not reach it cannot end: that ends by its own deadline, or by its host.
+  [[nodiscard]] bool reaches(std::size_t position, std::size_t place) {
+    auto const& there = where_.places[place];
+    if (!where_.is_here(there)) return seen(position, place) != nullptr;
+    int const device = where_.devices[position];
+    try {
+      return there.device == device || driver_.reach(device, there.device);
+    } catch (device_error const&) {  // such as more peers than a device may have
+      return false;
+    }
+  }
+
+  Devices& driver_;
+  rank_placement const& where_;
+  host_processes* others_;
+  reachable_memory<Devices> flags_;
+  std::vector<device_allocation<Devices>> lists_;  // by device of this process
+  std::vector<std::uint32_t> counts_;              // of each list
+};
+
+}}  // namespace blink::BLINK_ABI

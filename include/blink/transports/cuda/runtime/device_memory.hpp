@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// What a communicator holds in the memory of one device, in bytes.
+struct device_memory_use {
+  std::size_t tables = 0;   ///< lanes, wires, states
+  std::size_t wires = 0;    ///< counters and slots
+  std::size_t scratch = 0;  ///< copies of inputs that are overwritten while they are sent
+
+  [[nodiscard]] std::size_t total() const { return tables + wires + scratch; }
+};
+
+[[nodiscard]] inline std::string to_text(device_memory_use const& use) {
+  auto const in = [](std::size_t bytes) { return std::to_string(bytes) + " bytes"; };
+  return in(use.total()) + " (tables " + in(use.tables) + ", counters and slots " + in(use.wires) +
+         ", scratch " + in(use.scratch) + ")";
+}
+
+/// Told what is going to be allocated, before the driver is asked; may throw to refuse it.
+using memory_listener = std::function<void(std::string const& what)>;
+
+/// Counts what a communicator allocates on each device, and refuses before the driver is asked.
+class device_memory_budget {
+ public:
+  /// cap: bytes on each device
+  explicit device_memory_budget(std::size_t cap, memory_listener listener = {})
+      : cap_(cap), listener_(std::move(listener)) {}
+
+  /// Throws: resource_error with what is wanted, held and allowed, if it would be too much; what the listener
+  ///         throws. Then nothing is taken.
+  void take(int device, device_memory_use const& more, std::string const& what) {
+    auto& held = held_[device];
+    auto const of_cap = [&](std::size_t bytes) {
+      return std::to_string(bytes) + " of at most " + std::to_string(cap_);
+    };
+    auto const wanted = to_text(more) + " on device " + std::to_string(device);
+    if (more.total() > cap_ || held.total() > cap_ - more.total()) {
+      throw resource_error(what + " needs " + wanted + "; the communicator holds " +
+                           of_cap(held.total()) + " there (device_world_options::memory_cap)");
+    }
+    if (listener_ && more.total() > 0) {
+      listener_(what + " takes " + wanted + "; with that the communicator holds " +
+                of_cap(held.total() + more.total()) + " there");
+    }
+    held.tables += more.tables;
+    held.wires += more.wires;
+    held.scratch += more.scratch;
+  }
+
+  /// Pre: it was taken.
+  void give_back(int device, device_memory_use const& less) noexcept {
+    auto const held = held_.find(device);
+    held->second.tables -= less.tables;
+    held->second.wires -= less.wires;
+    held->second.scratch -= less.scratch;
+  }
+
+  [[nodiscard]] std::map<int, device_memory_use> const& held() const { return held_; }
+  [[nodiscard]] std::size_t cap() const { return cap_; }
+
+ private:
+  std::size_t cap_;
+  memory_listener listener_;
+  std::map<int, device_memory_use> held_;
+};
+
+/// A line for each device.
+[[nodiscard]] inline std::string to_text(device_memory_budget const& budget) {
+  std::string result;
+  for (auto const& [device, use] : budget.held()) {
+    result += "device " + std::to_string(device) + ": " + to_text(use) + " of at most " +
+              std::to_string(budget.cap()) + "\n";
+  }
+  return result;
+}
+
+}}  // namespace blink::BLINK_ABI

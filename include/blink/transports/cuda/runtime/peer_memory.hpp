@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/running/connections/wire.hpp>
+#include <blink/running/walk/counter.hpp>
+#include <blink/running/walk/transport.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// GPUs whose kernels hand each other copies through slots in memory that both reach. The tables
+/// are `wire_tables` made with a memory source of the device.
+///
+/// The launch is the agreement: all ranks' kernels run at once (one cooperative kernel, or one for
+/// each GPU), so peers are always present.
+struct slot_peer_link {
+  static constexpr bool is_shaped = false;
+
+  shared_wire* wires = nullptr;
+  counter* abort = nullptr;  ///< other than 0: give up; may be set by the host
+  std::size_t bytes_of_slot = 0;
+  int own_rank = 0;
+  int ranks = 0;
+
+  [[nodiscard]] BLINK_HOST_DEVICE int rank() const { return own_rank; }
+  [[nodiscard]] BLINK_HOST_DEVICE int rank_count() const { return ranks; }
+  [[nodiscard]] BLINK_HOST_DEVICE std::size_t slot_bytes() const { return bytes_of_slot; }
+  [[nodiscard]] BLINK_HOST_DEVICE bool is_present(int) const { return true; }
+  [[nodiscard]] BLINK_HOST_DEVICE bool is_aborted() const { return observe(*abort) != 0; }
+  [[nodiscard]] BLINK_HOST_DEVICE bool has_room(std::uint32_t wire, std::uint64_t message) const {
+    return message < observe(*wires[wire].taken) + wires[wire].window;
+  }
+  [[nodiscard]] BLINK_HOST_DEVICE std::byte* outbox(std::uint32_t wire,
+                                                    std::uint64_t message) const {
+    return wires[wire].slots + message % wires[wire].window * wires[wire].slot_bytes;
+  }
+  BLINK_HOST_DEVICE void post(std::uint32_t wire, std::uint64_t message, std::size_t) const {
+    publish(*wires[wire].posted, message + 1);
+  }
+  [[nodiscard]] BLINK_HOST_DEVICE bool has_arrived(std::uint32_t wire,
+                                                   std::uint64_t message) const {
+    return message < observe(*wires[wire].posted);
+  }
+  [[nodiscard]] BLINK_HOST_DEVICE std::byte const* inbox(std::uint32_t wire,
+                                                         std::uint64_t message) const {
+    return outbox(wire, message);
+  }
+  BLINK_HOST_DEVICE void take(std::uint32_t wire, std::uint64_t message) const {
+    publish(*wires[wire].taken, message + 1);
+  }
+  [[nodiscard]] BLINK_HOST_DEVICE bool was_taken(std::uint32_t wire, std::uint64_t message) const {
+    return message < observe(*wires[wire].taken);
+  }
+};
+static_assert(transport<slot_peer_link> && !reaching_transport<slot_peer_link>);
+
+/// The same with messages that say how large what they are a part of is as a whole. Those of another size do not arrive.
+/// Behind the data of each slot there is room for a word.
+struct sized_peer_link : slot_peer_link {
+  std::uint64_t whole = 0;
+
+  [[nodiscard]] BLINK_HOST_DEVICE std::uint64_t& announced(std::uint32_t wire,
+                                                           std::uint64_t message) const {
+    return *reinterpret_cast<std::uint64_t*>(outbox(wire, message) + bytes_of_slot);
+  }
+  BLINK_HOST_DEVICE void post(std::uint32_t wire, std::uint64_t message, std::size_t bytes) const {
+    announced(wire, message) = whole;
+    slot_peer_link::post(wire, message, bytes);
+  }
+  [[nodiscard]] BLINK_HOST_DEVICE bool has_arrived(std::uint32_t wire,
+                                                   std::uint64_t message) const {
+    return slot_peer_link::has_arrived(wire, message) && announced(wire, message) == whole;
+  }
+};
+static_assert(transport<sized_peer_link> && !reaching_transport<sized_peer_link>);
+
+/// GPUs whose kernels read and write each other's buffers (peer access, or one GPU).
+struct reaching_peer_link : slot_peer_link {
+  void const* const* inputs = nullptr;  ///< by rank, in memory that the kernel reaches
+  void* const* outputs = nullptr;       ///< by rank
+
+  [[nodiscard]] BLINK_HOST_DEVICE void const* input_of(int peer) const { return inputs[peer]; }
+  [[nodiscard]] BLINK_HOST_DEVICE void* output_of(int peer) const { return outputs[peer]; }
+};
+static_assert(reaching_transport<reaching_peer_link>);
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/transports/cuda/runtime/device_handles.hpp>
+#include <blink/transports/cuda/runtime/device_runtime.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// Pauses between looks at something that is waited for: none at first, as most waits are short; then sleeps of a
+/// sixteenth of what has been waited so far, so that long waits take little of a core.
+class polling_pause {
+ public:
+  void operator()() const {
+    using std::chrono::microseconds;
+    auto const waited = std::chrono::steady_clock::now() - begin_;
+    if (waited < microseconds(50)) return std::this_thread::yield();
+    std::this_thread::sleep_for(
+        std::clamp<std::chrono::nanoseconds>(waited / 16, microseconds(10), microseconds(200)));
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+/// Looks until `is_over()`; false: it was not so until `end`.
+template <class IsOver>
+[[nodiscard]] bool poll_until(std::chrono::steady_clock::time_point end, IsOver const& is_over) {
+  for (polling_pause const pause; !is_over(); pause()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+  }
+  return true;
+}
+
+/// How far streams are to come, one on each of some devices, so that they can be waited for with a limit.
+template <polled_runtime Devices>
+class stream_ends {
+ public:
+  using stream = typename Devices::stream;
+
+  /// Throws: device_error.
+  stream_ends(Devices& driver, std::vector<int> const& devices)
+      : driver_(driver), devices_(devices) {
+    for (int const device : devices_) ends_.emplace_back(driver, device);
+  }
+
+  /// Up to what is in the streams now, by position of the device; forgets what was set before.
+  ///
+  /// Throws: precondition_error if one is captured, which comes to nothing before it is replayed; device_error.
+  void set(std::vector<stream> const& on) {
+    for (std::size_t k = 0; k < on.size(); ++k) {
+      if (driver_.capture(on[k]).number == 0) continue;
+      throw precondition_error("wait: the stream of device " + std::to_string(devices_[k]) +
+                               " is being captured");
+    }
+    for (std::size_t k = 0; k < on.size(); ++k) set(k, on[k]);
+  }
+  /// The same of one. Pre: it is not captured.
+  void set(std::size_t position, stream on) {
+    driver_.record(devices_[position], ends_[position].get(), on);
+  }
+
+  /// The position of a device whose stream has not come so far.
+  ///
+  /// Throws: device_error.
+  [[nodiscard]] std::optional<std::size_t> find_open() const {
+    for (std::size_t k = 0; k < ends_.size(); ++k) {
+      if (!driver_.is_reached(devices_[k], ends_[k].get())) return k;
+    }
+    return std::nullopt;
+  }
+  [[nodiscard]] bool are_reached() const { return !find_open(); }
+
+ private:
+  Devices& driver_;
+  std::vector<int> devices_;
+  std::vector<device_event<Devices>> ends_;  // by position of the device
+};
+
+}}  // namespace blink::BLINK_ABI

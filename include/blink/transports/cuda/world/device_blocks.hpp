@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/detail/unequal_blocks.hpp>
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/call/detail/no_reducer.hpp>
+#include <blink/schedule/block.hpp>
+#include <blink/schedule/chunking.hpp>
+#include <blink/transports/cuda/calls/device_collectives.hpp>
+#include <blink/transports/cuda/calls/rank_buffers.hpp>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+namespace detail {
+
+/// Elements that are not combined are bytes, so that one kernel moves them all: `T` is of the caller,
+/// `Element` what moves.
+template <chunking Chunks, class Element, class World, class Plan, class T, class Reducer>
+void run_blocks_on_devices(World& world, Plan&& plan, collective kind,
+                           std::vector<rank_buffers<T>> const& buffers,
+                           std::vector<block> const& blocks, Reducer const& reduce,
+                           typename World::streams const& on) {
+  static_assert(is_element<T>, "blink: elements of collectives are trivially copyable types");
+  unequal_blocks const all(std::string(to_text(kind)), kind, blocks, world.rank_count(), sizeof(T),
+                           sizeof(T) / sizeof(Element));
+  auto const chosen = choose_on_bytes(world, plan, kind, all.bytes());
+  world.template call_with_blocks<Chunks, Element>(*chosen.plan, kind, plain(buffers), all,
+                                                   chosen.chunk_bytes, reduce, on);
+}
+
+}  // namespace detail
+
+/// Collects a block of each rank, of any size; every rank ends with all of them.
+///
+/// buffers: by rank of this process, as of the function of the same name for ranks of a session; the count is
+///          that of the rank's block
+/// blocks:  by rank, where its block lies in the outputs; none over another, the same in all processes
+/// Throws:  as `all_reduce`.
+template <device_communicator World, class T, device_schedule_source<World> Plan>
+void all_gather_v(World& world, Plan&& plan, std::vector<rank_buffers<T>> const& buffers,
+                  std::vector<block> const& blocks, typename World::streams const& on = {}) {
+  detail::run_blocks_on_devices<scheduled_chunks, unsigned char>(
+      world, plan, collective::all_gather, buffers, blocks, detail::no_reducer{}, on);
+}
+
+/// Reduces blocks of any sizes, one for each rank; each rank ends with its own.
+///
+/// blocks: by rank, where its block lies in the inputs
+template <chunking Chunks = scheduled_chunks, device_communicator World, class T, class Reducer,
+          device_schedule_source<World> Plan>
+void reduce_scatter_v(World& world, Plan&& plan, std::vector<rank_buffers<T>> const& buffers,
+                      std::vector<block> const& blocks, Reducer const& reduce,
+                      typename World::streams const& on = {}) {
+  static_assert(reducer_for<Reducer, T>, "blink: this reducer does not combine these elements");
+  detail::run_blocks_on_devices<Chunks, T>(world, plan, collective::reduce_scatter, buffers, blocks,
+                                           reduce, on);
+}
+
+}}  // namespace blink::BLINK_ABI

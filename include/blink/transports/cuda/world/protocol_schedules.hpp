@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/connections/wire_tables.hpp>
+#include <blink/running/walk/choose_protocol.hpp>
+#include <blink/running/walk/packet.hpp>
+#include <blink/running/walk/wire_protocol.hpp>
+#include <blink/schedule/pipeline.hpp>
+#include <blink/schedule/schedule.hpp>
+#include <blink/transports/cuda/calls/device_schedule.hpp>
+#include <blink/transports/cuda/kernels/device_call.hpp>
+#include <blink/transports/cuda/runtime/device_memory.hpp>
+#include <blink/transports/cuda/runtime/device_runtime.hpp>
+#include <blink/transports/cuda/runtime/rank_placement.hpp>
+#include <blink/transports/host/host_processes.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// A schedule with what its calls need in the memory of devices, for each protocol that `Protocols` may
+/// come to: a wire carries one protocol over its whole life, so each has wires of its own.
+///
+/// Memory: as `device_schedule`, for each protocol. Packets always go through slots: of
+///         `packet_slot_bytes`, also where kernels reach buffers.
+template <device_runtime Devices, protocol_chooser Protocols>
+class protocol_schedules {
+ public:
+  static constexpr bool has_chunks = may_choose<Protocols, whole_chunks>;
+  static constexpr bool has_packets = may_choose<Protocols, small_packets>;
+
+  /// layout: of chunks
+  /// others: null if all devices are of this process; else all processes make it together
+  /// Throws: as `device_schedule`.
+  protocol_schedules(Devices& driver, rank_placement const& where, device_memory_budget& budget,
+                     schedule const& plan, wire_layout const& layout, pipeline_costs const& costs,
+                     host_processes* others, std::size_t packet_slot_bytes) {
+    if constexpr (has_chunks) chunks_.emplace(driver, where, budget, plan, layout, costs, others);
+    if constexpr (has_packets) {
+      wire_layout own = layout;
+      own.reaches = false;
+      own.has_packets = true;
+      own.slot_bytes = packet_slot_bytes;
+      own.window = static_cast<std::uint32_t>(
+          std::min<std::uint64_t>(layout.window, packets_of::most_window));
+      packets_.emplace(driver, where, budget, plan, own, costs, others);
+    }
+    for (auto const kind : prepared().carries()) {
+      steps_[static_cast<std::size_t>(kind)] = steps_of(plan, kind);
+    }
+  }
+
+  /// Of one of the protocols: what does not depend on it is asked here.
+  [[nodiscard]] prepared_schedule const& prepared() const {
+    if constexpr (has_chunks) return chunks_->prepared();
+    if constexpr (!has_chunks) return packets_->prepared();
+  }
+  /// Of this protocol. Pre: `Protocols` may come to it.
+  template <wire_protocol Protocol>
+  [[nodiscard]] device_schedule<Devices>& with() {
+    static_assert(may_choose<Protocols, Protocol>);
+    if constexpr (std::is_same_v<Protocol, small_packets>) return *packets_;
+    if constexpr (!std::is_same_v<Protocol, small_packets>) return *chunks_;
+  }
+  template <class Use>
+  void each(Use const& use) {
+    if (chunks_) use(*chunks_);
+    if (packets_) use(*packets_);
+  }
+
+  /// Is the largest message of a call to go by packets? Only if it fits into its window: then lanes
+  /// may share blocks.
+  ///
+  /// trees: of the call, whatever the protocol
+  /// Pre:   the schedule carries it, and there are both protocols.
+  [[nodiscard]] bool prefers_packets(Protocols const& choose, collective kind,
+                                     std::vector<tree_call> const& trees,
+                                     element_sizes const& sizes) const {
+    std::uint64_t most = 0;
+    for (auto const& tree : trees) most = std::max(most, tree.count);
+    auto const& layout = packets_->prepared().tables().layout();
+    std::size_t const room = packets_of::most_chunk_bytes(layout.slot_bytes, sizes);
+    if (most > layout.window * (room / sizes.largest())) return false;
+    auto const bytes = static_cast<std::size_t>(most) * sizes.largest();
+    return choose(steps_[static_cast<std::size_t>(kind)], bytes) == protocol_choice::small_packets;
+  }
+
+  /// Begins anew: every wire as if no message had passed. Pre: no call is running.
+  void restart() {
+    each([](auto& one) { one.restart(); });
+  }
+
+  /// What each edge carried so far, as chunks and as packets; how long it was waited for is known of
+  /// chunks alone. Pre: no call is running.
+  [[nodiscard]] std::vector<edge_report> edges() {
+    std::vector<edge_report> result;
+    each([&](auto& one) {
+      auto const own = one.edges();
+      if (result.empty()) {
+        result = own;
+        return;
+      }
+      for (std::size_t k = 0; k < own.size(); ++k) {
+        result[k].bytes += own[k].bytes;
+        result[k].chunks += own[k].chunks;
+        result[k].sender_seconds += own[k].sender_seconds;
+        result[k].receiver_seconds += own[k].receiver_seconds;
+      }
+    });
+    return result;
+  }
+
+ private:
+  std::optional<device_schedule<Devices>> chunks_, packets_;
+  std::array<int, collective_names.size()> steps_{};  // by collective, of those it carries
+};
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/transports/host/detail/process_mappings.hpp>
+#include <blink/transports/host/shared_segment.hpp>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// Makes memory that a program has already, from whatever allocator, reachable for peers, so that a
+/// `direct_process_world` takes it as it is:
+///
+///     std::vector<float> gradients(count);
+///     blink::registered_memory const registered(me, gradients.data(), gradients.size());
+///
+/// The pages that the elements lie in move into the memory that the processes share, and stay at their addresses. They
+/// move back at the end.
+///
+/// Pre:  while it begins and while it ends no call of this rank runs, and no other thread writes to these pages, which hold
+///       what lies beside the elements, too. In between the memory is written and read as always, but not freed or resized,
+///       and calls that are started again and again end before this does.
+/// Not:  a child that is forked in between has these pages in common with its parent, with what the allocator keeps
+///       in them: it should do nothing but start another program. What has pinned pages before (`cudaHostRegister`,
+///       network adapters) keeps the old ones; `mlock` and `madvise` are to be called again.
+/// Time: O(bytes), twice: they are copied there and back.  Memory: up to an eighth more, which is used again.
+class registered_memory {
+ public:
+  /// me: a world whose ranks are processes of one host
+  ///
+  /// Throws: precondition_error for memory that cannot move (of a file, of this thread's stack, shared, not to be
+  ///         written, to be executed, or registered already); resource_error if the shared memory is used up or the system
+  ///         refuses.
+  template <class World, class T>
+  registered_memory(World const& me, T* data, std::size_t count)
+      : segment_(me.segment()), member_(me.member()) {
+    static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>,
+                  "blink: processes share bytes that may be written");
+    move_in(data, count, sizeof(T));
+  }
+  registered_memory(registered_memory const&) = delete;
+  registered_memory& operator=(registered_memory const&) = delete;
+  ~registered_memory() {
+    if (bytes_ != 0) move_back();
+  }
+
+ private:
+  using address = std::uintptr_t;
+
+  /// So many bytes or up to an eighth more: blocks are used again for others of the same size.
+  [[nodiscard]] static std::size_t reused_size(std::size_t bytes, std::size_t page) {
+    std::size_t const step = std::bit_floor(bytes) / 8 < page ? page : std::bit_floor(bytes) / 8;
+    return (bytes + step - 1) / step * step;
+  }
+
+  /// What lies beside the elements, too, of which checkers of addresses and of threads may think that nobody should read
+  /// it: some of it has been freed.
+  __attribute__((no_sanitize("address"), no_sanitize("thread"))) static void copy_pages(
+      std::byte* to, std::byte const* from, std::size_t bytes) {
+    for (std::size_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
+      *reinterpret_cast<std::uint64_t*>(to + at) =
+          *reinterpret_cast<std::uint64_t const*>(from + at);
+      __asm__ volatile("" ::: "memory");  // else it becomes a call of memcpy, which they watch
+    }
+  }
+
+  void move_in(void* data, std::size_t count, std::size_t element_bytes) {
+    auto const what = "registered_memory: " + std::to_string(count) + " elements of " +
+                      std::to_string(element_bytes) + " bytes";
+    auto const refuse = [&](std::string const& why) {
+      throw precondition_error(what + " cannot be shared: " + why);
+    };
+    auto const first = reinterpret_cast<address>(data);
+    if (count > PTRDIFF_MAX / element_bytes || count * element_bytes > UINTPTR_MAX - first) {
+      refuse("more than an address can name");
+    }
+    if (count == 0) return;
+    auto const page = static_cast<address>(sysconf(_SC_PAGESIZE));
+    address const begin = first / page * page;
+    address const end = (first + count * element_bytes + page - 1) / page * page;
+    if (end <= begin) refuse("more than an address can name");
+    if (detail::is_of_stack(begin, end)) refuse("it is of this thread's stack");
+    if (segment_->addresses().overlaps(begin, end)) {
+      refuse("some of its pages are registered, for it or what lies beside it");
+    }
+    if (segment_->contains(data, 1)) refuse("it is shared already");
+    char const* why = nullptr;
+    bool const is_whole = detail::for_each_mapping(begin, end, [&](detail::mapping const& one) {
+      why = one.file != 0 || one.rights[3] != 'p' ? "it is of a file, or shared"
+            : std::strncmp(one.rights, "rw-", 3) != 0
+                ? "it may not be read and written, or is executed"
+                : nullptr;
+      return why == nullptr;
+    });
+    if (!is_whole) {
+      refuse(why != nullptr ? why : "it is not all of this process, as /proc/self/maps has it");
+    }
+
+    bytes_taken_ = reused_size(end - begin + page, page);
+    taken_ = segment_->allocate(member_, bytes_taken_);
+    auto const home = (reinterpret_cast<address>(taken_) + page - 1) / page * page;
+    auto* const there = reinterpret_cast<std::byte*>(home);
+    try {
+      segment_->addresses().add({begin, end, home});
+      // From here on nobody allocates: the pages may hold what the allocator notes down.
+      copy_pages(there, reinterpret_cast<std::byte const*>(begin), end - begin);
+      segment_->map_again(reinterpret_cast<void*>(begin), there, end - begin);
+    } catch (...) {
+      segment_->addresses().remove(begin);
+      segment_->release(taken_, bytes_taken_);
+      throw;
+    }
+    begin_ = begin;
+    bytes_ = end - begin;
+    home_ = home;
+  }
+
+  // If the pages are still those that were moved: else somebody has freed some, and may have others there.
+  void move_back() {
+    segment_->addresses().remove(begin_);
+    auto const file = segment_->file_number();
+    address const offset = home_ - reinterpret_cast<address>(segment_->begin());
+    bool const is_ours =
+        detail::for_each_mapping(begin_, begin_ + bytes_, [&](detail::mapping const& one) {
+          // Modulo 2^64: pages may be a part of a mapping, and the other way round.
+          return one.file == file && one.offset - one.begin == offset - begin_;
+        });
+    // Or nobody can tell: they stay as they are, the shared memory is not used again.
+    if (!is_ours) return;
+    auto* const to = reinterpret_cast<void*>(begin_);
+    void* const own =
+        mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (own == MAP_FAILED) return;  // they stay where they are
+    copy_pages(static_cast<std::byte*>(own), static_cast<std::byte const*>(to), bytes_);
+    if (mremap(own, bytes_, bytes_, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED) {
+      munmap(own, bytes_);
+      return;
+    }
+    segment_->release(taken_, bytes_taken_);
+  }
+
+  std::shared_ptr<shared_segment> segment_;
+  int member_;
+  address begin_ = 0;  // of the pages
+  std::size_t bytes_ = 0;
+  address home_ = 0;  // of the same in the shared memory
+  void* taken_ = nullptr;
+  std::size_t bytes_taken_ = 0;
+};
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/detail/fingerprint.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/version.hpp>
+#include <blink/running/call/life_signs.hpp>
+#include <blink/transports/host/detail/file_claims.hpp>
+#include <blink/transports/host/shared_addresses.hpp>
+#include <blink/transports/host/world_state.hpp>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// Memory that the processes of one world share, and the signs of their lives.
+///
+/// It is a file in memory without a name (Linux: memfd), found through the file table of the process
+/// that made it: it goes when the last process goes that has it mapped, however these end, and no
+/// limit on the size of `/dev/shm` applies. Each rank holds a lock on one byte of the file, which
+/// the system releases when the process ends; no rank needs to be asked, and process numbers
+/// that are used again do no harm.
+///
+/// Everything in it is found by offsets, begins as 0 and changes by single atomic steps: a process
+/// may be killed at any instruction.
+class shared_segment final : public life_signs {
+ public:
+  /// Makes memory for a world, of which no rank has come yet. It takes up what is used of it.
+  ///
+  /// Throws: precondition_error if `rank_count < 1` or `bytes` is too few to begin with;
+  ///         resource_error if the system has no such memory.
+  [[nodiscard]] static shared_segment create(int rank_count, std::size_t bytes = default_bytes()) {
+    expects(rank_count >= 1, "shared_segment: rank_count >= 1");
+    std::size_t const first = first_block(rank_count);
+    bytes = bytes / page * page;
+    expects(bytes >= first + page, "shared_segment: too few bytes for the state of the ranks");
+    int const file = memfd_create("blink", MFD_CLOEXEC);
+    if (file < 0) refuse("shared memory", "memfd_create");
+    shared_segment result(file);
+    if (ftruncate(file, static_cast<off_t>(bytes)) != 0) {
+      refuse("shared memory of " + std::to_string(bytes) + " bytes", "ftruncate");
+    }
+    result.map(bytes);
+    result.back(0, first);
+    auto& head = result.at<segment_head>(0);
+    head.version = version();
+    head.bytes = bytes;
+    head.rank_count = rank_count;
+    head.used.store(first);
+    return result;
+  }
+
+  /// Maps memory that another process made.
+  ///
+  /// path:   what `path()` says there
+  /// Throws: input_error if there is no such file or it is none of this version of blink.
+  [[nodiscard]] static shared_segment open(std::string const& path) {
+    auto const name = "shared memory '" + path + "' (BLINK_SEGMENT where a launcher made it)";
+    int const file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (file < 0) {
+      throw input_error(name + ": cannot be opened: " + std::strerror(errno) +
+                        "; does the process live that made it?");
+    }
+    shared_segment result(file);
+    struct stat known{};
+    bool const is_sound = fstat(file, &known) == 0 && S_ISREG(known.st_mode) &&
+                          known.st_size >= static_cast<off_t>(page);
+    if (is_sound) result.map(static_cast<std::size_t>(known.st_size));
+    if (!is_sound || result.at<segment_head>(0).version != version() ||
+        result.at<segment_head>(0).bytes != result.bytes_) {
+      throw input_error(name + ": not that of a world of this version of blink (" +
+                        BLINK_VERSION_TEXT + ")");
+    }
+    return result;
+  }
+
+  shared_segment(shared_segment&& other) noexcept
+      : file_(std::exchange(other.file_, -1)),
+        memory_(std::exchange(other.memory_, nullptr)),
+        bytes_(other.bytes_),
+        claimed_(std::exchange(other.claimed_, {})) {}
+  shared_segment& operator=(shared_segment&&) = delete;
+  ~shared_segment() {
+    if (memory_ != nullptr) munmap(memory_, bytes_);
+    if (file_ < 0) return;
+    auto& claims = detail::file_claims::of_process();
+    for (int const rank : claimed_) claims.release(file_, rank);
+    claims.close(file_);  // another one of this process may be a rank in the same memory
+  }
+
+  /// Under which name other processes of the same user open it, as long as the process lives that
+  /// asks: to be asked before a fork.
+  [[nodiscard]] std::string path() const {
+    return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file_);
+  }
+  [[nodiscard]] int rank_count() const { return at<segment_head>(0).rank_count; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+  /// The state of the world of all ranks.
+  [[nodiscard]] world_state state() const {
+    return {rank_count(), memory_ + world_offset(rank_count())};
+  }
+
+  /// This process is rank `rank` from now on, until the segment is destroyed.
+  ///
+  /// Throws: input_error if there is no such rank or a process is, or was, this rank.
+  void claim(int rank) {
+    if (rank < 0 || rank >= rank_count()) {
+      throw input_error("rank " + std::to_string(rank) + ": expected 0 to " +
+                        std::to_string(rank_count() - 1));
+    }
+    auto const taken = [&] {
+      throw input_error("rank " + std::to_string(rank) + " is taken by process " +
+                        std::to_string(process_of(rank).load()));
+    };
+    std::lock_guard const lock(own_memory_);
+    auto& claims = detail::file_claims::of_process();
+    errno = claims.claim(file_, rank);
+    if (errno == EAGAIN) taken();
+    if (errno != 0) refuse("a lock on shared memory", "fcntl");
+    std::int32_t nobody = 0;
+    if (!process_of(rank).compare_exchange_strong(nobody, getpid())) {
+      claims.release(file_, rank);
+      taken();
+    }
+    claimed_.push_back(rank);
+  }
+
+  /// Memory that all who ask with the same key share; all 0 for who comes first.
+  ///
+  /// Pre:    everyone asks for as many bytes.
+  /// Throws: resource_error if the memory is used up.
+  [[nodiscard]] void* find_or_make(std::uint64_t key, std::size_t bytes) {
+    auto& head = at<segment_head>(0);
+    std::uint64_t first = head.first_block.load();
+    std::uint64_t found = find(key, first, 0);
+    if (found == 0) {
+      bool const fits = bytes <= bytes_;  // no sum below overflows then
+      std::uint64_t const whole = fits ? whole_pages(block_begin + bytes) : bytes;
+      std::uint64_t const own = fits ? head.used.fetch_add(whole) : head.used.load();
+      if (!fits || own > bytes_ || whole > bytes_ - own) {
+        if (fits) head.used.fetch_sub(whole);
+        first = head.first_block.load();
+        found = find(key, first, 0);  // by who came with it meanwhile
+        if (found != 0) return memory_at(found, bytes);
+        throw resource_error("shared memory full: " + std::to_string(whole) +
+                             " bytes more are needed, " + std::to_string(own) + " of " +
+                             std::to_string(bytes_) + " are used");
+      }
+      back(own, page);
+      at<block_head>(own).key = key;
+      at<block_head>(own).bytes = bytes;
+      std::uint64_t searched = 0;
+      while (found == 0) {  // may have come meanwhile: then ours is lost, unless it is the last
+        found = find(key, first, searched);
+        if (found != 0) {
+          std::uint64_t end = own + whole;
+          head.used.compare_exchange_strong(end, own);
+          break;
+        }
+        at<block_head>(own).next = searched = first;
+        if (head.first_block.compare_exchange_strong(first, own)) found = own;
+      }
+    }
+    return memory_at(found, bytes);
+  }
+
+  /// Memory of this process's own, for arrays that others reach; not 0 if it was released before.
+  ///
+  /// Pre:    bytes <= PTRDIFF_MAX
+  /// Throws: resource_error if the memory is used up.
+  [[nodiscard]] void* allocate(int rank, std::size_t bytes) {
+    std::size_t const whole = whole_pages(bytes);
+    std::uint64_t number = 0;
+    {
+      std::lock_guard const lock(own_memory_);
+      for (auto& block : released_) {
+        if (block.bytes != whole) continue;
+        void* const memory = block.memory;
+        block = released_.back();
+        released_.pop_back();
+        return memory;
+      }
+      number = ++allocations_;
+    }
+    detail::fingerprint key;
+    for (std::uint64_t const part :
+         {std::uint64_t{0xa110ca7e}, static_cast<std::uint64_t>(rank), number}) {
+      key.add(part);
+    }
+    return find_or_make(key.value(), whole);
+  }
+  void release(void* memory, std::size_t bytes) {
+    std::lock_guard const lock(own_memory_);
+    released_.push_back({memory, whole_pages(bytes)});
+  }
+  /// Are all of these bytes where others reach them? Pre: bytes > 0.
+  [[nodiscard]] bool contains(void const* memory, std::size_t bytes) const {
+    auto const* const at = static_cast<std::byte const*>(memory);
+    if (at < memory_ || at >= memory_ + bytes_) {
+      return addresses_.contains(reinterpret_cast<std::uintptr_t>(memory), bytes);
+    }
+    return bytes <= static_cast<std::size_t>(memory_ + bytes_ - at);
+  }
+  [[nodiscard]] void* begin() const { return memory_; }
+
+  /// Where this process has pages of this memory a second time.
+  [[nodiscard]] shared_addresses& addresses() { return addresses_; }
+  /// Maps the pages from `home` on at `to`, in place of what is there.
+  ///
+  /// Throws: resource_error if the system refuses.
+  void map_again(void* to, void const* home, std::size_t bytes) const {
+    auto const offset = static_cast<off_t>(static_cast<std::byte const*>(home) - memory_);
+    void* const got = mmap(to, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
+                           file_, offset);
+    if (got == MAP_FAILED) refuse("memory at addresses that a buffer has", "mmap");
+  }
+  /// Of the file, as the system names it.
+  [[nodiscard]] std::uint64_t file_number() const {
+    struct stat known{};
+    return fstat(file_, &known) == 0 ? known.st_ino : 0;
+  }
+
+  [[nodiscard]] bool has_died(int rank) const override {
+    std::int32_t const process = process_of(rank).load();
+    if (process == 0 || process == getpid()) return false;  // not here yet; own locks do not show
+    struct flock lock = detail::file_claims::lock_of(rank, F_WRLCK);
+    return fcntl(file_, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+  }
+  [[nodiscard]] std::string describe(int rank) const override {
+    std::int32_t const process = process_of(rank).load();
+    if (process == 0) return "not started";
+    std::string const number = std::to_string(process);
+    std::unique_ptr<std::FILE, int (*)(std::FILE*)> const file(
+        std::fopen(("/proc/" + number + "/stat").c_str(), "r"), std::fclose);
+    char state = ' ';
+    if (file && std::fscanf(file.get(), "%*d (%*[^)]) %c", &state) == 1) {
+      if (state == 'T' || state == 't') return "process " + number + ", stopped";
+    }
+    return "process " + number;
+  }
+
+  /// Half of the machine's memory: an upper limit, nothing that is taken.
+  [[nodiscard]] static std::size_t default_bytes() {
+    return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) / 2 *
+           static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  }
+
+ private:
+  static constexpr std::size_t page = 4096;
+  static constexpr std::size_t block_begin = 128;  // of a block's bytes behind its head
+
+  struct alignas(128) segment_head {
+    std::uint64_t version;
+    std::uint64_t bytes;
+    std::int32_t rank_count;
+    std::atomic<std::uint64_t> used;         // bytes dealt out, from the begin of the file
+    std::atomic<std::uint64_t> first_block;  // offset; 0: none
+  };
+  struct block_head {
+    std::uint64_t next;  // offset; 0: none
+    std::uint64_t key;
+    std::uint64_t bytes;
+  };
+  static_assert(sizeof(block_head) <= block_begin);
+
+  // The head, the process of each rank, the state of the world, then blocks.
+  [[nodiscard]] static std::size_t world_offset(int rank_count) {
+    std::size_t const ids =
+        sizeof(std::atomic<std::int32_t>) * static_cast<std::size_t>(rank_count);
+    return (sizeof(segment_head) + ids + 127) / 128 * 128;
+  }
+  [[nodiscard]] static std::size_t first_block(int rank_count) {
+    return whole_pages(world_offset(rank_count) + world_state::bytes(rank_count));
+  }
+  [[nodiscard]] static std::uint64_t version() {
+    detail::fingerprint all;
+    all.add(BLINK_VERSION_TEXT);
+    all.add(std::uint64_t{world_state::bytes(1)});
+    return all.value();
+  }
+
+  [[nodiscard]] static constexpr std::size_t whole_pages(std::size_t bytes) {
+    return (bytes + page - 1) / page * page;
+  }
+  explicit shared_segment(int file) : file_(file) {}
+
+  void map(std::size_t bytes) {
+    void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+    if (memory == MAP_FAILED) refuse(std::to_string(bytes) + " bytes of addresses", "mmap");
+    memory_ = static_cast<std::byte*>(memory);
+    bytes_ = bytes;
+  }
+  // Has the system provide the bytes now: memory that is missing later is a signal, not an error.
+  void back(std::size_t offset, std::size_t bytes) {
+    int failure = 0;
+    do {
+      failure = posix_fallocate(file_, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+    } while (failure == EINTR);
+    errno = failure;
+    if (failure != 0) refuse(std::to_string(bytes) + " bytes of shared memory", "posix_fallocate");
+  }
+  // Of a block.
+  [[nodiscard]] void* memory_at(std::uint64_t block, std::size_t bytes) {
+    expects(at<block_head>(block).bytes == bytes, "shared_segment: one key, two sizes");
+    back(block, block_begin + bytes);
+    return memory_ + block + block_begin;
+  }
+  [[nodiscard]] std::uint64_t find(std::uint64_t key, std::uint64_t from, std::uint64_t end) const {
+    for (std::uint64_t at_block = from; at_block != end; at_block = at<block_head>(at_block).next) {
+      if (at<block_head>(at_block).key == key) return at_block;
+    }
+    return 0;
+  }
+  template <class T>
+  [[nodiscard]] T& at(std::size_t offset) const {
+    return *reinterpret_cast<T*>(memory_ + offset);
+  }
+  [[nodiscard]] std::atomic<std::int32_t>& process_of(int rank) const {
+    return at<std::atomic<std::int32_t>>(sizeof(segment_head) +
+                                         sizeof(std::int32_t) * static_cast<std::size_t>(rank));
+  }
+  [[noreturn]] static void refuse(std::string const& what, char const* call) {
+    throw resource_error("the system refuses " + what + ": " + call + ": " + std::strerror(errno));
+  }
+
+  struct released_block {
+    void* memory;
+    std::size_t bytes;
+  };
+  int file_;
+  std::byte* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+  shared_addresses addresses_;
+  std::mutex own_memory_;  // a queue's thread and the caller's
+  std::uint64_t allocations_ = 0;
+  std::vector<released_block> released_;
+  std::vector<int> claimed_;  // ranks
+};
+
+}}  // namespace blink::BLINK_ABI

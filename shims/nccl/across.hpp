@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What the processes of one communicator tell each other beside the data: what they call, and what has failed.
+
+#include <blink/core/detail/fingerprint.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/call/call_signature.hpp>
+#include <blink/running/call/collective_error.hpp>
+#include <blink/transports/cuda/calls/compared_calls.hpp>
+#include <blink/transports/host/host_processes.hpp>
+#include <blink/transports/host/meet_on_host.hpp>
+
+#include "abi.hpp"
+#include "errors.hpp"
+#include "meeting.hpp"
+#include "platform.hpp"
+#include "request.hpp"
+#include "split_parts.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace blink_nccl {
+
+/// What all processes have to call alike.
+template <platform P>
+[[nodiscard]] blink::call_signature signature_of(request<P> const& one) {
+  constexpr std::uint64_t no_collective = ~std::uint64_t{0};  // named by its function
+  bool const is_split = one.what == request<P>::shape::split;
+  std::string const text = is_split ? one.name : details_of(one);
+  blink::detail::fingerprint names;
+  names.add(text);
+  return {{.kind = is_split ? no_collective : static_cast<std::uint64_t>(one.kind),
+           .count = one.count,
+           .element_bytes = is_split ? 0 : bytes_of(one.type),
+           .types = names.value()},
+          text};
+}
+
+/// The processes of one communicator. One thread at a time, besides `failure` and what follows it,
+/// which take the lock of the library.
+class across {
+ public:
+  /// counts:  of all communicators of this process
+  /// devices: of the ranks of this process
+  /// Throws:  what `host_processes` throws.
+  template <blink::process_bootstrap Bootstrap>
+  across(Bootstrap& all, std::chrono::nanoseconds deadline, blink::call_counts& counts,
+         std::vector<int> const& devices)
+      : all_(all, deadline),
+        compared_(counts, &all_, devices),
+        pieces_(static_cast<piece_counts*>(all_.common_memory(0, sizeof(piece_counts)))) {}
+
+  [[nodiscard]] std::string name() const { return all_.name(all_.process()); }
+  /// The same in all of them.
+  [[nodiscard]] std::uint64_t number() const { return all_.number(); }
+
+  /// Does `read` in all processes, which have to get the same.
+  ///
+  /// name:   of the environment's variable that it reads
+  /// Throws: what `read` throws; precondition_error if it fails in another process (its text), or gets something else
+  ///         there.
+  template <class Read>
+  void agree_about(std::string const& name, Read const& read) {
+    std::uint64_t own = 0;
+    all_.agree(name, [&] { own = read(); });
+    for (auto const theirs : all_.gather(name, own)) {
+      if (theirs != own) {
+        throw blink::precondition_error(name + ": expected the same in all processes");
+      }
+    }
+  }
+  /// Says what this process calls next.
+  ///
+  /// runs:   on the devices, now: it has a place among the calls of other communicators there
+  /// meets:  wait until all have come to it? Else whoever comes later finds a difference.
+  /// Throws: refusal if others call something else, have failed, have left, or do not come: the
+  ///         communicator is of no use any more.
+  void enter(blink::call_signature const& call, bool runs, bool meets) {
+    auto const before = all_.calls(all_.process());
+    auto difference = compared_.enter(call, !runs);
+    expect_well(failure());
+    bool const has_entered = all_.calls(all_.process()) > before;
+    if (!has_entered) throw refusal(result::remote_error, difference);  // somebody is far behind
+    if (difference.empty() && meets) difference = compared_.meet();
+    if (!difference.empty()) refuse_usage("processes disagree: " + difference);
+    expect_well(failure_or(loss()));
+  }
+  // After an `enter` that meets. Both throw what `host_processes::gather` throws.
+
+  /// own: of the ranks of this process. Returns those of all ranks.
+  [[nodiscard]] std::vector<split_wish> gather_wishes(std::vector<split_wish> const& own) {
+    struct letter {
+      std::size_t count = 0;
+      std::array<split_wish, most_ranks> of_rank{};
+    };
+    letter mine;
+    mine.count = own.size();
+    std::copy(own.begin(), own.end(), mine.of_rank.begin());
+    std::vector<split_wish> all;
+    for (auto const& theirs : all_.gather("colors and keys of a split", mine)) {
+      all.insert(all.end(), theirs.of_rank.begin(),
+                 theirs.of_rank.begin() + static_cast<std::ptrdiff_t>(theirs.count));
+    }
+    return all;
+  }
+  /// Each is set by one process, and 0 in all others.
+  [[nodiscard]] std::array<unique_id, most_ranks> gather_ids(
+      std::array<unique_id, most_ranks> const& own) {
+    auto all = own;
+    for (auto const& theirs : all_.gather("unique ids of a split", own)) {
+      for (std::size_t k = 0; k < all.size(); ++k) {
+        bool const is_set = std::any_of(std::begin(theirs[k].bytes), std::end(theirs[k].bytes),
+                                        [](char byte) { return byte != 0; });
+        if (is_set) all[k] = theirs[k];
+      }
+    }
+    return all;
+  }
+
+  /// What a process has told that has failed; success: nothing.
+  [[nodiscard]] outcome failure() const {
+    if (!all_.has_failed()) return {};
+    for (int process = 0; process < all_.count(); ++process) {
+      if (auto const code = all_.report_of<result>(process)) {
+        return {*code, all_.failure().what()};
+      }
+    }
+    return {result::remote_error, all_.failure().what()};
+  }
+  /// What somebody has told, else `lost`, which was found before: who aborts tells it before he leaves, so that
+  /// what is known then is why he is missing.
+  [[nodiscard]] outcome failure_or(outcome const& lost) const {
+    auto const told = failure();
+    return told.code != result::success ? told : lost;
+  }
+  /// Who will not make a call that this process has made; success: nobody is known.
+  [[nodiscard]] outcome loss() const {
+    auto const own = all_.calls(all_.process());
+    for (int peer = 0; peer < all_.count(); ++peer) {
+      auto const calls = all_.calls(peer);
+      if (calls >= own) continue;
+      auto const lost = all_.loss_of(peer);
+      if (lost.empty() || all_.calls(peer) >= own) continue;
+      return ended(all_.name(peer), lost,
+                   std::to_string(calls) + " calls, process " + std::to_string(all_.process()) +
+                       " has made " + std::to_string(own));
+    }
+    return {};
+  }
+  /// A rank of this process calls a send to that peer, or a receive from it.
+  void count_piece(int rank, int peer, bool sends) {
+    auto& count = sends ? pieces_->sent(rank, peer) : pieces_->received(peer, rank);
+    count.store(count.load() + 1);
+  }
+  /// A peer, in that process, that will not call what a rank of this process has sent to it, or is to receive
+  /// from it; success: none is known.
+  [[nodiscard]] outcome loss_of_piece(int rank, int peer, int process) const {
+    for (bool const sends : {true, false}) {
+      auto const& own = sends ? pieces_->sent(rank, peer) : pieces_->received(peer, rank);
+      auto const& theirs = sends ? pieces_->received(rank, peer) : pieces_->sent(peer, rank);
+      auto const wanted = own.load();
+      if (theirs.load() >= wanted) continue;
+      auto const lost = all_.loss_of(process);
+      if (lost.empty() || theirs.load() >= wanted) continue;
+      std::string const what = sends ? " sends to rank " : " receives from rank ";
+      return ended("rank " + std::to_string(rank) + " has called " + std::to_string(wanted) + what +
+                       std::to_string(peer) + ", whose " + all_.name(process),
+                   lost, std::to_string(theirs.load()) + (sends ? " receives" : " sends"));
+    }
+    return {};
+  }
+  /// Tells all that nothing goes on.
+  void fail(outcome const& why) {
+    if (all_.has_failed()) return;
+    all_.report(why.code);
+    all_.fail({why.text, -1, -1, -1, -1});
+  }
+
+ private:
+  /// Who makes no more calls, `how`, and after which ones.
+  ///
+  /// how: what `host_processes::loss_of` says
+  [[nodiscard]] static outcome ended(std::string const& who, std::string const& how,
+                                     std::string const& calls) {
+    bool const has_died = how == "has died";
+    return {has_died ? result::remote_error : result::invalid_usage,
+            who + (has_died ? " has died" : " has destroyed its communicator") + " after " + calls};
+  }
+  /// How many sends and receives each rank has called, by sender and receiver: each is written by one process.
+  struct piece_counts {
+    using counts = std::array<std::atomic<std::uint64_t>, std::size_t{most_ranks} * most_ranks>;
+
+    counts sends, receives;
+
+    [[nodiscard]] std::atomic<std::uint64_t>& sent(int from, int to) {
+      return sends[static_cast<std::size_t>(from * most_ranks + to)];
+    }
+    [[nodiscard]] std::atomic<std::uint64_t>& received(int from, int to) {
+      return receives[static_cast<std::size_t>(from * most_ranks + to)];
+    }
+  };
+
+  static void expect_well(outcome const& how) {
+    if (how.code != result::success) throw refusal(how.code, how.text);
+  }
+
+  blink::host_processes all_;
+  blink::compared_calls compared_;
+  piece_counts* pieces_;
+};
+
+}  // namespace blink_nccl

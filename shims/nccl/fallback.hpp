@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Another libnccl, which BLINK_NCCL_FALLBACK names: what is not covered here goes there.
+
+#include <blink/core/error.hpp>
+
+#include "abi.hpp"
+#include "functions.hpp"
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+namespace blink_nccl {
+
+/// The functions of the other library; null where it has none of that name.
+struct other_library {
+#define BLINK_NCCL_MEMBER(name, parameters) result(*name) parameters = nullptr;
+  BLINK_NCCL_FUNCTIONS(BLINK_NCCL_MEMBER)
+#undef BLINK_NCCL_MEMBER
+  char const* (*GetLastError)(communicator*) = nullptr;
+  std::string path{};
+};
+
+/// Null unless BLINK_NCCL_FALLBACK is set. It stays loaded.
+///
+/// Throws: input_error, each time, if there is no such library, or it is this one.
+inline other_library const* fallback() {
+  static auto const load = [](char const* path) {
+    auto all = std::make_unique<other_library>();
+    all->path = path;
+    int how = RTLD_NOW | RTLD_LOCAL;
+#ifdef BLINK_NCCL_DEEPBIND  // its own calls of its functions are not to come here
+    how |= RTLD_DEEPBIND;
+#endif
+    void* const library = dlopen(path, how);
+    if (library == nullptr) {
+      throw blink::input_error("BLINK_NCCL_FALLBACK: " + std::string(dlerror()));
+    }
+#define BLINK_NCCL_FIND(name, parameters) \
+  all->name = reinterpret_cast<result(*) parameters>(dlsym(library, "nccl" #name));
+    BLINK_NCCL_FUNCTIONS(BLINK_NCCL_FIND)
+#undef BLINK_NCCL_FIND
+    all->GetLastError =
+        reinterpret_cast<char const* (*)(communicator*)>(dlsym(library, "ncclGetLastError"));
+    if (all->GetVersion == nullptr || all->GetVersion == &ncclGetVersion) {
+      throw blink::input_error("BLINK_NCCL_FALLBACK: " + all->path +
+                               " is expected to be another libnccl");
+    }
+    return all;
+  };
+  static char const* const path = std::getenv("BLINK_NCCL_FALLBACK");
+  if (path == nullptr || *path == '\0') return nullptr;
+  static std::unique_ptr<other_library> const all = load(path);
+  return all.get();
+}
+
+}  // namespace blink_nccl

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// From calls of ranks to work in their streams: what does not depend on how kernels reach other ranks.
+
+#include <blink/core/collective.hpp>
+#include <blink/transports/cuda/runtime/device_handles.hpp>
+
+#include "errors.hpp"
+#include "platform.hpp"
+#include "request.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink_nccl {
+
+/// A send and the receive that it belongs to, by ranks of this process.
+template <platform P>
+struct transfer {
+  request<P>* send;
+  request<P>* receive;
+  int sender;
+  int receiver;
+  batch<P>* sending;
+  batch<P>* receiving;
+};
+
+/// A send or a receive of a rank of this process whose other end is in another one.
+template <platform P>
+struct distant_piece {
+  request<P>* call;
+  int rank;
+  batch<P>* of;
+};
+
+/// Puts the calls of a communicator into the streams that its ranks gave. One thread at a time, besides
+/// `has_failed` and `abort`. See `issuer_over`.
+template <platform P>
+class issuer {
+ public:
+  issuer(issuer const&) = delete;
+  issuer& operator=(issuer const&) = delete;
+  virtual ~issuer() = default;
+
+  /// First of all: reads the tables that the user has given. Returns what has to be the same in all processes.
+  ///
+  /// Throws: input_error.
+  [[nodiscard]] virtual std::uint64_t take_methods() = 0;
+
+  [[nodiscard]] virtual int rank_count() const = 0;
+  [[nodiscard]] virtual int first_rank() const = 0;  ///< of this process
+  [[nodiscard]] virtual int process_of(int rank) const = 0;
+
+  // Calls: the parts of the ranks of this process, which agree.
+
+  /// Throws: precondition_error, refusal for what is wrong with the parts, before other processes hear
+  ///         of the call.
+  virtual void check(std::vector<request<P>*> const& parts) = 0;
+  /// Have other processes nothing to do before the call runs?
+  [[nodiscard]] virtual bool is_prepared(request<P> const& part) = 0;
+  /// Waits for other processes, which do the same.
+  ///
+  /// Throws: precondition_error, resource_error, device_error on all of them; collective_error.
+  virtual void prepare(request<P> const& part) = 0;
+  /// Waits for nobody once it is prepared.
+  ///
+  /// Throws: precondition_error for wrong buffers; refusal, collective_error, device_error.
+  virtual void run(std::vector<request<P>*> const& parts) = 0;
+
+  /// Throws: precondition_error if memory is not of the rank's device.
+  virtual void expect_place(char const* name, int rank, void const* at) = 0;
+  [[nodiscard]] virtual bool has_failed() const = 0;
+  /// Throws: collective_error if a call has failed.
+  virtual void expect_no_failure() = 0;
+  virtual void abort() = 0;
+  /// The end waits no longer than that for other processes.
+  virtual void shorten_waits(std::chrono::nanoseconds to) = 0;
+
+  /// Pre: the streams of all parts are captured, or none is.
+  [[nodiscard]] bool is_captured(std::vector<request<P>*> const& parts) const {
+    return P::devices().capture(places_of(parts)[0].second).number != 0;
+  }
+
+  /// Copies each piece by the engine of its sender; pieces of other pairs of devices run beside it.
+  ///
+  /// all:    between ranks of this process
+  /// Throws: refusal if only some of the streams are captured into a graph; device_error.
+  void copy(std::vector<transfer<P>> const& all) {
+    auto& driver = P::devices();
+    std::vector<place> places;
+    for (auto const& one : all) {
+      places.push_back(sender_of(one));
+      places.push_back(receiver_of(one));
+    }
+    expect_one_graph("sends and receives of one group", places);
+    for (auto const& one : all) {
+      (void)begin_of(*one.sending, sender_of(one));
+      (void)begin_of(*one.receiving, receiver_of(one));
+    }
+    std::map<std::pair<int, int>, blink::device_event<devices>> ended;
+    for (auto const& one : all) {
+      if (one.send->count == 0) continue;
+      auto const from = sender_of(one), to = receiver_of(one);
+      auto const on = lane(from.first, to.first);
+      driver.wait(from.first, on, begin_of(*one.sending, from));
+      driver.wait(from.first, on, begin_of(*one.receiving, to));
+      driver.copy_between(to.first, one.receive->output, from.first, one.send->input,
+                          one.send->bytes(), on);
+      ended.try_emplace({from.first, to.first}, driver, from.first);
+    }
+    for (auto& [pair, event] : ended) {
+      driver.record(pair.first, event.get(), lane(pair.first, pair.second));
+    }
+    for (auto const& one : all) {
+      if (one.send->count == 0) continue;
+      auto const from = sender_of(one), to = receiver_of(one);
+      auto const event = ended.at({from.first, to.first}).get();
+      driver.wait(from.first, from.second, event);
+      if (to != from) driver.wait(to.first, to.second, event);
+    }
+  }
+
+  /// Throws: refusal if only some of the streams of a device are captured into a graph: before other
+  ///         processes hear of it.
+  void check_distant(std::vector<distant_piece<P>> const& all) {
+    for (int const device : each_device_) {
+      expect_one_graph("sends and receives of one group", places_on(device, all));
+    }
+  }
+  /// Runs pieces in a kernel for each device, beside what else is in the streams that was begun later: what
+  /// other processes do for them may wait for anything.
+  ///
+  /// Throws: collective_error, device_error, resource_error.
+  void run_distant(std::vector<distant_piece<P>> const& all) {
+    auto& driver = P::devices();
+    streams own;
+    for (auto const& one : all) (void)begin_of(*one.of, place_of(one));
+    for (int const device : each_device_) own.push_back(lane(device, of_kernels));
+    for (auto const& one : all) {
+      auto const at = place_of(one);
+      driver.wait(at.first, lane(at.first, of_kernels), begin_of(*one.of, at));
+    }
+    send_and_receive(all, own);
+    for (int const device : each_device_) {
+      auto const places = places_on(device, all);
+      if (places.empty()) continue;
+      blink::device_event<devices> const ended(driver, device);
+      driver.record(device, ended.get(), lane(device, of_kernels));
+      for (auto const& at : places) driver.wait(device, at.second, ended.get());
+    }
+  }
+  /// Throws: precondition_error if the other end is not reached.
+  virtual void expect_reach(int rank, request<P> const& one) = 0;
+
+ protected:
+  using devices = typename P::devices_type;
+  using place = std::pair<int, stream_t<P>>;  // device, stream
+  using streams = std::vector<stream_t<P>>;
+
+  /// on: for each device
+  virtual void send_and_receive(std::vector<distant_piece<P>> const& all, streams const& on) = 0;
+
+  /// devices_of_ranks: of those of this process
+  explicit issuer(std::vector<int> devices_of_ranks) : device_of_(std::move(devices_of_ranks)) {
+    for (int const device : device_of_) {
+      auto const found = std::find(each_device_.begin(), each_device_.end(), device);
+      if (found == each_device_.end()) each_device_.push_back(device);
+    }
+  }
+
+  [[nodiscard]] std::vector<place> places_of(std::vector<request<P>*> const& parts) const {
+    std::vector<place> places;
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      places.push_back({device_of_[k], parts[k]->stream});
+    }
+    return places;
+  }
+  static void expect_one_graph(std::string const& name, std::vector<place> const& places) {
+    auto& driver = P::devices();
+    for (auto const& one : places) {
+      if (driver.capture(one.second) == driver.capture(places[0].second)) continue;
+      refuse_usage(name +
+                   ": the streams of all ranks are expected to be captured into one graph, " +
+                   "or none of them");
+    }
+  }
+
+  /// One stream for each device: its first rank's, behind what its other ranks have in theirs.
+  [[nodiscard]] streams join(std::vector<place> const& places) {
+    streams main;
+    for (int const device : each_device_) {
+      std::size_t first = 0;
+      while (places[first].first != device) ++first;
+      main.push_back(places[first].second);
+    }
+    for_others(places, main,
+               [&](place const& other, stream_t<P> own) { order(other.first, other.second, own); });
+    return main;
+  }
+  void part(std::vector<place> const& places, streams const& main) {
+    for_others(places, main,
+               [&](place const& other, stream_t<P> own) { order(other.first, own, other.second); });
+  }
+  template <class Do>
+  void for_others(std::vector<place> const& places, streams const& main, Do const& run) {
+    for (auto const& one : places) {
+      std::size_t position = 0;
+      while (each_device_[position] != one.first) ++position;
+      if (main[position] != one.second) run(one, main[position]);
+    }
+  }
+  /// What is put into `after` from now on runs behind what is in `before`.
+  static void order(int device, stream_t<P> before, stream_t<P> after) {
+    auto& driver = P::devices();
+    blink::device_event<devices> const point(driver, device);
+    driver.record(device, point.get(), before);
+    driver.wait(device, after, point.get());
+  }
+
+ private:
+  [[nodiscard]] int device_of(int rank) const {
+    return device_of_[static_cast<std::size_t>(rank - first_rank())];
+  }
+  [[nodiscard]] place sender_of(transfer<P> const& one) const {
+    return {device_of(one.sender), one.send->stream};
+  }
+  [[nodiscard]] place receiver_of(transfer<P> const& one) const {
+    return {device_of(one.receiver), one.receive->stream};
+  }
+  [[nodiscard]] place place_of(distant_piece<P> const& one) const {
+    return {device_of(one.rank), one.call->stream};
+  }
+  /// Each once.
+  [[nodiscard]] std::vector<place> places_on(int device,
+                                             std::vector<distant_piece<P>> const& all) const {
+    std::set<place> found;
+    for (auto const& one : all) {
+      if (place_of(one).first == device) found.insert(place_of(one));
+    }
+    return {found.begin(), found.end()};
+  }
+  /// Where the sends and receives of a batch begin in a stream: the same for all of them, as those that are put
+  /// into the stream later do not wait for those before.
+  auto begin_of(batch<P>& of, place const& at) {
+    auto& driver = P::devices();
+    auto const [event, is_new] = of.starts.try_emplace(at, driver, at.first);
+    if (is_new) driver.record(at.first, event->second.get(), at.second);
+    return event->second.get();
+  }
+  stream_t<P> lane(int from, int to) {
+    auto const found = lanes_.find({from, to});
+    if (found != lanes_.end()) return found->second.get();
+    return lanes_.try_emplace({from, to}, P::devices(), from).first->second.get();
+  }
+
+  std::vector<int> device_of_;           // by rank of this process
+  std::vector<int> each_device_;         // once, in the order of their first ranks
+  static constexpr int of_kernels = -1;  // in the place of `to`
+  std::map<std::pair<int, int>, blink::device_stream<devices>> lanes_;  // by devices: from, to
+};
+
+}  // namespace blink_nccl

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What the process has one of: the lock, the communicators that live, and those that are being made.
+
+#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/host/detail/environment_flag.hpp>
+#include <blink/transports/host/process_environment.hpp>
+
+#include "abi.hpp"
+#include "errors.hpp"
+#include "fallback.hpp"
+#include "gathering.hpp"
+#include "handle.hpp"
+#include "meeting.hpp"
+#include "platform.hpp"
+#include "roll.hpp"
+#include "team.hpp"
+#include "unique_ids.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace blink_nccl {
+
+/// How long a rank waits for the others. Programs are used to wait for minutes while one of them does
+/// something else.
+inline blink::device_world_options options_wanted() {
+  blink::device_world_options options;
+  options.deadline = blink::detail::environment_deadline().value_or(std::chrono::minutes(10));
+  return options;
+}
+
+/// May ranks of one communicator be in several processes?
+///
+/// Throws: input_error for a value that is neither 0 nor 1.
+inline bool covers_processes() {
+  return blink::detail::environment_flag("BLINK_NCCL_PROCESSES", true);
+}
+
+template <platform P>
+class library {
+ public:
+  using lock_type = std::unique_lock<std::mutex>;
+
+  /// It lives for ever: programs may call while statics are destroyed.
+  static library& the() {
+    static auto* const one = new library;
+    return *one;
+  }
+
+  [[nodiscard]] lock_type lock() { return lock_type(mutex_); }
+  unique_ids ids;
+
+  /// Returns when `is_done()`, which somebody else makes true; `look()` is called now and then.
+  template <class Done, class Look>
+  void wait(lock_type& held, Done const& is_done, Look const& look) {
+    constexpr auto now_and_then = std::chrono::milliseconds(20);
+    while (!is_done()) {
+      changed_.wait_until(held, std::chrono::system_clock::now() + now_and_then);
+      look();
+    }
+    changed_.notify_all();
+  }
+  void notify() { changed_.notify_all(); }
+
+  handle<P>* make_handle(int rank, int rank_count, int device, bool blocks) {
+    auto made = std::make_unique<handle<P>>();
+    made->rank = rank;
+    made->rank_count = rank_count;
+    made->device = device;
+    made->blocks = blocks;
+    auto* const address = made.get();
+    living_[address] = std::move(made);
+    return address;
+  }
+  /// Throws: refusal if it is null or no communicator that lives.
+  [[nodiscard]] handle<P>& find(communicator* given) {
+    if (given == nullptr) refuse_argument("the communicator is null");
+    auto const found = living_.find(given);
+    if (found == living_.end()) {
+      refuse_argument("this is no communicator, or one that was destroyed");
+    }
+    return *found->second;
+  }
+  /// The handle is no longer valid. What is returned is to be destroyed without the lock: it waits for
+  /// what runs on the devices.
+  [[nodiscard]] std::unique_ptr<handle<P>> forget(handle<P>& one) {
+    for (auto& [id, each] : gathering_) {
+      auto const mine = each->come.find(one.rank);
+      if (mine == each->come.end() || mine->second != &one) continue;
+      end(each, {result::remote_error,
+                 "rank " + std::to_string(one.rank) + " has left before all have come"});
+      each->come.erase(one.rank);  // if all had come before
+      break;
+    }
+    auto const found = living_.find(&one);
+    auto result = std::move(found->second);
+    living_.erase(found);
+    return result;
+  }
+
+  /// A rank of a communicator whose ranks are in this process or in several ones.
+  ///
+  /// may_forward: to the other library, if there is one
+  /// Throws:      refusal for an id with which a communicator has been made, or was refused.
+  std::shared_ptr<gathering<P>> join(unique_id const& id, handle<P>& mine, bool may_forward) {
+    auto const key = unique_ids::text_of(id);
+    bool const has_fallback = fallback() != nullptr;
+    auto& found = gathering_[key];
+    if (found == nullptr) {
+      found = std::make_shared<gathering<P>>();
+      found->key = key;
+      found->rank_count = mine.rank_count;
+      found->may_forward = may_forward && has_fallback;
+    }
+    auto const here = found;
+    if (here->is_over) {
+      if (here->is_forwarded) return here;
+      if (here->ending.code != result::success) throw refusal(here->ending.code, here->ending.text);
+    }
+    if (here->is_over || here->is_beginning) {
+      refuse_usage("a communicator has been made with this unique id already");
+    }
+    try {
+      if (here->come.empty()) open(id, *here);
+    } catch (refusal const&) {
+      end(here, current_outcome(), here->may_forward);
+      return here;
+    } catch (...) {  // not for the other library: something here is wrong
+      end(here, current_outcome());
+      return here;
+    }
+    try {
+      come(here, mine);
+    } catch (...) {
+      end(here, current_outcome());
+      if (here->is_beginning || here->ending.code == result::success) throw;
+    }
+    return here;
+  }
+  /// Have all come, also in other processes, or has it taken too long?
+  void expect_all(std::shared_ptr<gathering<P>> const& here) {
+    if (here->is_over || here->is_beginning) return;
+    if (here->place != nullptr) {
+      follow(here);
+      if (here->is_over || here->is_beginning) return;
+      auto const lost = here->place->lost();
+      if (!lost.empty()) {
+        return end(here, {result::remote_error, lost + " before all have come"});
+      }
+    }
+    if (std::chrono::steady_clock::now() - here->begun < here->patience) return;
+    end(here,
+        {result::remote_error, "of " + std::to_string(here->rank_count) +
+                                   " ranks these have not come: " + here->missing() +
+                                   "; if they are on other hosts: " + hint()},
+        here->may_forward);
+  }
+
+  /// The same, for whoever comes and does not wait.
+  void look_after(handle<P> const& mine) {
+    for (auto const& [key, each] : gathering_) {
+      auto const found = each->come.find(mine.rank);
+      if (found == each->come.end() || found->second != &mine) continue;
+      return expect_all(each);
+    }
+  }
+
+  static std::string hint() {
+    return "set BLINK_NCCL_FALLBACK to the path of another libnccl, to which it is handed on";
+  }
+
+ private:
+  using decision = meeting::decision;
+
+  /// Where ranks of other processes come, too, and how long all have.
+  ///
+  /// Throws: refusal if this process cannot go there.
+  void open(unique_id const& id, gathering<P>& here) {
+    if (here.rank_count > most_ranks) {
+      refuse_usage(std::to_string(here.rank_count) + " ranks, at most " +
+                   std::to_string(most_ranks) + ": " + hint());
+    }
+    bool const covers = covers_processes();
+    try {
+      if (covers) here.place = ids.place_of(id);
+      if (!covers && !ids.knows(id)) {
+        refuse_usage("the unique id was made by another process, and BLINK_NCCL_PROCESSES is 0");
+      }
+    } catch (refusal const& problem) {
+      refuse_usage(std::string(problem.what()) + ": " + hint());
+    }
+    here.patience = options_wanted().deadline;
+    if (!here.may_forward) return;
+    // Those on other hosts will never come, and have begun in the other library.
+    using std::chrono::milliseconds;
+    auto const for_the_rest = here.place == nullptr ? milliseconds(500) : milliseconds(10'000);
+    here.patience = std::min<std::chrono::nanoseconds>(here.patience, for_the_rest);
+  }
+  /// Throws: refusal for a rank that does not fit to those that have come.
+  void come(std::shared_ptr<gathering<P>> const& here, handle<P>& mine) {
+    if (here->rank_count != mine.rank_count) {
+      refuse_usage("ranks disagree: some say " + std::to_string(here->rank_count) +
+                   " ranks, rank " + std::to_string(mine.rank) + " says " +
+                   std::to_string(mine.rank_count));
+    }
+    if (!here->come.try_emplace(mine.rank, &mine).second) {
+      refuse_usage("two ranks say that they are rank " + std::to_string(mine.rank));
+    }
+    if (here->place != nullptr) {
+      try {
+        if (here->place->now().what == decision::open) {
+          here->place->come(mine.rank, mine.rank_count, mine.device);
+        }
+      } catch (...) {
+        here->come.erase(mine.rank);
+        throw;
+      }
+      follow(here);
+    } else if (static_cast<int>(here->come.size()) == here->rank_count) {
+      begin(here);
+    }
+  }
+
+  /// Ends a gathering that will not be complete, here and in all processes, unless it is.
+  void end(std::shared_ptr<gathering<P>> const& here, outcome const& why, bool forwards = false) {
+    if (here->is_over || here->is_beginning) return;
+    auto const what = forwards ? decision::forwarded : decision::refused;
+    if (here->place == nullptr) return finish(here, what, why);
+    (void)here->place->decide(what, why);
+    follow(here);
+  }
+  /// Does what has been decided for all processes.
+  void follow(std::shared_ptr<gathering<P>> const& here) {
+    auto const ruling = here->place->now();
+    if (ruling.what == decision::open) return;
+    if (ruling.what != decision::complete) return finish(here, ruling.what, ruling.why);
+    try {
+      roll const all(here->place->guests());
+      if (all.members.size() == 1) return begin(here);
+      begin_across(here, all);
+    } catch (...) {  // the same in all processes
+      finish(here, here->may_forward ? decision::forwarded : decision::refused, current_outcome());
+    }
+  }
+  void begin(std::shared_ptr<gathering<P>> const& here) {
+    try {
+      auto options = options_wanted();
+      for (auto const& [rank, one] : here->come) options.devices.push_back(one->device);
+      auto const made = std::make_shared<team<P>>(options);
+      for (auto const& [rank, one] : here->come) one->all = made;
+      finish(here, decision::complete, {});
+    } catch (...) {
+      finish(here, decision::refused, current_outcome());
+    }
+  }
+  /// In a thread of its own: it waits for other processes, which may begin other communicators first.
+  void begin_across(std::shared_ptr<gathering<P>> const& here, roll const& all) {
+    auto options = options_wanted();
+    options.devices = all.members[all.own].devices;
+    std::thread make([this, here, all, options] {
+      std::shared_ptr<team<P>> made;  // where nobody has it any more it ends without the lock
+      outcome how;
+      try {
+        P::use_device(options.devices[0]);  // nothing is to be made on another one
+        meeting_bootstrap bootstrap(here->place, all, options.deadline);
+        made = std::make_shared<team<P>>(options, bootstrap);
+      } catch (...) {
+        how = current_outcome();
+      }
+      auto const held = lock();
+      int const first = all.members[all.own].first_rank;
+      for (int rank = first; made && rank < first + made->ranks_here(); ++rank) {
+        auto const found = here->come.find(rank);
+        if (found == here->come.end()) {
+          made->leave(rank);
+        } else {
+          found->second->all = made;
+        }
+      }
+      bool const is_made = made != nullptr;
+      // Others have it: it is not to outlive those who destroy theirs at once.
+      if (made.use_count() > 1) made.reset();
+      finish(here, is_made ? decision::complete : decision::refused, how);
+    });
+    make.detach();
+    here->is_beginning = true;
+  }
+  void finish(std::shared_ptr<gathering<P>> const& here, decision what, outcome const& how) {
+    here->is_forwarded = what == decision::forwarded;
+    here->ending = what == decision::refused ? how : outcome{};
+    here->is_beginning = false;
+    here->is_over = true;
+    for (auto const& [rank, one] : here->come) one->trouble = here->ending;
+    here->come.clear();
+    changed_.notify_all();
+    if (what != decision::complete) return;  // those that come later are told there
+    here->place.reset();
+    ids.close(here->key);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<communicator const*, std::unique_ptr<handle<P>>> living_;
+  std::map<std::string, std::shared_ptr<gathering<P>>>
+      gathering_;  // by unique id, those that are over, too
+};
+
+}  // namespace blink_nccl

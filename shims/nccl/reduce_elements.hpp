@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// All reductions of one element type: what a translation unit of its own compiles, as each operation on each
+// type is a kernel.
+
+#include <blink/core/collective.hpp>
+#include <blink/schedule/chunking.hpp>
+#include <blink/transports/cuda/calls/rank_buffers.hpp>
+
+#include "element_types.hpp"
+#include "platform.hpp"
+#include "premultiplied_sum.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+/// X(name) for each type that the library is built for; all unless said otherwise.
+#ifndef BLINK_NCCL_BUILT_TYPES
+#define BLINK_NCCL_BUILT_TYPES BLINK_NCCL_ALL_TYPES
+#endif
+
+namespace blink_nccl {
+
+/// chunk_bytes: 0: as the schedule says
+/// factors:     by rank of this process, of a pre-multiplied sum: kernels need no others
+template <platform P, class Link, data_type Type>
+void reduce_elements(world_t<P, Link>& world, typename world_t<P, Link>::prepared_type& plan,
+                     std::size_t chunk_bytes, blink::collective kind,
+                     std::vector<blink::detail::plain_buffers> const& buffers, operation what,
+                     std::vector<std::optional<given_factor>> const& factors,
+                     typename world_t<P, Link>::streams const& on) {
+  using T = element_t<Type>;
+  premultiplied_sum<T, total_t<T>> all{};
+  auto const first = static_cast<std::size_t>(world.first_rank());
+  for (std::size_t k = 0; k < factors.size(); ++k) {
+    if (factors[k]) all.set(first + k, *factors[k]);
+  }
+  with_reducer<T>(what, all, [&](auto const& reducer) {
+    world.template call<blink::scheduled_chunks, T>(plan, kind, buffers, chunk_bytes, reducer, on);
+  });
+}
+
+}  // namespace blink_nccl
+
+/// In a header, with `extern`: the kernels of a platform are compiled elsewhere. In one source for each
+/// type, with nothing: here.
+#define BLINK_NCCL_REDUCTIONS(where, Platform, name)                       \
+  BLINK_NCCL_REDUCTIONS_OVER(where, Platform, blink_nccl::link_here, name) \
+  BLINK_NCCL_REDUCTIONS_OVER(where, Platform, blink_nccl::link_across, name)
+#define BLINK_NCCL_REDUCTIONS_OVER(where, Platform, Link, name)                                  \
+  where template void blink_nccl::reduce_elements<Platform, Link, blink_nccl::data_type::name>(  \
+      blink_nccl::world_t<Platform, Link>&, blink_nccl::world_t<Platform, Link>::prepared_type&, \
+      std::size_t, blink::collective, std::vector<blink::detail::plain_buffers> const&,          \
+      blink_nccl::operation, std::vector<std::optional<blink_nccl::given_factor>> const&,        \
+      blink_nccl::world_t<Platform, Link>::streams const&);

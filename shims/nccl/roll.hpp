@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Which process has which ranks of a communicator, and how these processes exchange their first letters.
+
+#include <blink/transports/host/letter_box.hpp>
+#include <blink/transports/host/meet_on_host.hpp>
+
+#include "errors.hpp"
+#include "meeting.hpp"
+#include <unistd.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink_nccl {
+
+/// Processes in the order of their ranks, which follow each other in each of them.
+struct roll {
+  struct member {
+    std::int64_t process = 0;
+    int first_rank = 0;
+    std::vector<int> devices{};  ///< by rank there
+  };
+  std::vector<member> members;
+  std::size_t own = nobody;  ///< the position of this process
+
+  /// Equal in all processes but for `own`.
+  ///
+  /// Throws: refusal if this process has no rank; in all of them if the ranks of a process do not
+  ///         follow each other.
+  explicit roll(std::vector<meeting::guest> const& by_rank) {
+    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+      auto const& guest = by_rank[rank];
+      if (members.empty() || members.back().process != guest.process) {
+        for (auto const& before : members) {
+          if (before.process == guest.process) refuse_gap(before, members.back(), rank);
+        }
+        if (guest.process == getpid()) own = members.size();
+        members.push_back({guest.process, static_cast<int>(rank)});
+      }
+      members.back().devices.push_back(guest.device);
+    }
+    if (own == nobody) refuse_usage("a communicator has been made with this unique id already");
+  }
+
+ private:
+  static constexpr auto nobody = static_cast<std::size_t>(-1);
+
+  [[noreturn]] static void refuse_gap(member const& one, member const& between, std::size_t rank) {
+    refuse_usage("ranks " + std::to_string(one.first_rank) + " and " + std::to_string(rank) +
+                 " are of process " + std::to_string(one.process) + ", rank " +
+                 std::to_string(between.first_rank) + " between them is of process " +
+                 std::to_string(between.process) +
+                 ": the ranks of a process are expected to follow each other");
+  }
+};
+
+/// Letters among the processes of a meeting that is complete.
+class meeting_bootstrap {
+ public:
+  meeting_bootstrap(std::shared_ptr<meeting> at, roll const& all, std::chrono::nanoseconds deadline)
+      : at_(std::move(at)),
+        all_(all),
+        deadline_(deadline),
+        letters_(at_->segment().find_or_make(2, blink::letter_box::bytes(process_count())),
+                 process(), process_count()) {}
+
+  [[nodiscard]] int process() const { return static_cast<int>(all_.own); }
+  [[nodiscard]] int process_count() const { return static_cast<int>(all_.members.size()); }
+  /// Throws: collective_error if a process has died or does not come before the deadline.
+  void all_gather(void const* own, void* all, std::size_t bytes) {
+    auto const first = [&](int peer) {
+      return all_.members[static_cast<std::size_t>(peer)].first_rank;
+    };
+    letters_.gather(
+        "the beginning of the communicator", own, all, bytes, deadline_,
+        [&](int peer) {
+          return std::string(at_->segment().has_died(first(peer)) ? "has died" : "");
+        },
+        [&](int peer) {
+          return "rank " + std::to_string(first(peer)) + " (" +
+                 at_->segment().describe(first(peer)) + ")";
+        });
+  }
+
+ private:
+  std::shared_ptr<meeting> at_;
+  roll all_;
+  std::chrono::nanoseconds deadline_;
+  blink::letter_box letters_;
+};
+static_assert(blink::process_bootstrap<meeting_bootstrap>);
+
+}  // namespace blink_nccl

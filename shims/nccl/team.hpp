@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The ranks of a communicator in this process: whose calls belong together, and who is waited for.
+
+#include <blink/collectives/exchange.hpp>
+#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/host/meet_on_host.hpp>
+
+#include "across.hpp"
+#include "call_queues.hpp"
+#include "errors.hpp"
+#include "issuer.hpp"
+#include "issuer_over.hpp"
+#include "platform.hpp"
+#include "request.hpp"
+#include "split_across.hpp"
+#include "split_parts.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink_nccl {
+
+/// The ranks of one communicator that are in this process. A rank's calls are queued; whoever brings the
+/// last part of a call puts it into the streams of all of them. Other processes do the same on their own:
+/// calls are compared with theirs, and waited for only where something is made together.
+///
+/// The caller holds the lock of the library.
+template <platform P>
+class team {
+ public:
+  using call = request<P>;
+  using calls = typename call_queues<P>::calls;
+  using lock_type = std::unique_lock<std::mutex>;
+
+  /// All ranks are of this process.
+  ///
+  /// Throws: precondition_error, resource_error, device_error, input_error.
+  explicit team(blink::device_world_options const& options)
+      : options_(options),
+        issuer_(std::make_unique<issuer_over<P, link_here>>(options)),
+        queues_(0, options.devices.size()) {
+    (void)issuer_->take_methods();
+  }
+  /// Of several processes, without the lock of the library: all make it together.
+  ///
+  /// Throws: the same, on all of them; collective_error if one does not come.
+  template <blink::process_bootstrap Bootstrap>
+  team(blink::device_world_options options, Bootstrap& all)
+      : options_((options.checks_calls = false, options)),  // they are compared here
+        issuer_(std::make_unique<issuer_over<P, link_across>>(options_, all)),
+        across_(std::make_unique<across>(all, options.deadline, P::devices().order().counts(),
+                                         options.devices)),
+        queues_(issuer_->first_rank(), options.devices.size()) {
+    across_->agree_about("BLINK_NCCL_METHODS", [&] { return issuer_->take_methods(); });
+  }
+  team(team const&) = delete;
+  team& operator=(team const&) = delete;
+  /// Without the lock of the library: it waits for the other processes to end theirs, too.
+  ~team() {
+    if (across_ != nullptr && health().code != result::success) {
+      issuer_->shorten_waits(std::chrono::seconds(2));  // who failed may never come
+    }
+    across_.reset();  // nobody is to wait for calls of this process
+  }
+
+  /// The same in all its processes, no other's there; 0: all ranks are of this process.
+  [[nodiscard]] std::uint64_t number() const { return across_ == nullptr ? 0 : across_->number(); }
+  [[nodiscard]] int rank_count() const { return issuer_->rank_count(); }
+  [[nodiscard]] int ranks_here() const { return queues_.end_rank() - queues_.first_rank(); }
+  [[nodiscard]] blink::device_world_options const& options() const { return options_; }
+
+  /// Throws: precondition_error, refusal for what is wrong whatever other ranks call.
+  void check(int rank, std::vector<call> const& list) {
+    throw_if_failed();
+    expect_peers(list);
+    check_pieces(rank, list);
+  }
+  /// Queues calls of a rank that were checked; `progress` is to follow.
+  calls submit(int rank, std::vector<call> list) { return queues_.submit(rank, std::move(list)); }
+
+  /// Runs all calls whose parts are there. Gives the lock back while it waits for other processes;
+  /// whoever comes meanwhile leaves the rest to this thread.
+  void progress(lock_type& held) {
+    while (!is_busy_ && (run_call(held) || run_distant() || run_transfers())) {
+    }
+  }
+  /// Does another thread run its calls, while it has given the lock back?
+  [[nodiscard]] bool is_busy() const { return is_busy_; }
+
+  /// Ends all calls that wait, in all processes; there will be no others.
+  void fail(outcome const& why) {
+    if (failure_.code == result::success) failure_ = why;
+    queues_.end_all(why);
+    if (across_ == nullptr) return;
+    across_->fail(why);
+    issuer_->abort();
+  }
+  void abort(int rank) {
+    fail({result::remote_error, "rank " + std::to_string(rank) + " has aborted the communicator"});
+    issuer_->abort();
+  }
+  /// The rank makes no more calls.
+  void leave(int rank) {
+    queues_.leave(rank);
+    auto const [who, one] =
+        queues_.find([&](int, call const& each) { return !each.is_of_two() || each.root == rank; });
+    if (one == nullptr) return;
+    fail({result::invalid_usage,
+          to_text(*one) + " on rank " + std::to_string(who) + ": " + why_gone(rank)});
+  }
+
+  /// What has gone wrong so far, also in streams and in other processes.
+  [[nodiscard]] outcome const& health() {
+    if (failure_.code != result::success) return failure_;
+    if (across_ != nullptr) {
+      for (auto const& found :
+           {across_->failure_or(across_->loss()), across_->failure_or(loss_of_pieces())}) {
+        if (found.code == result::success) continue;
+        fail(found);
+        return failure_;
+      }
+    }
+    if (is_busy_ || !issuer_->has_failed()) return failure_;
+    try {
+      issuer_->expect_no_failure();
+    } catch (...) {
+      fail_by_exception();
+    }
+    return failure_;
+  }
+  /// Has a call waited for too long? Then it fails, and so do all others.
+  void expect_progress(batch<P> const& mine) {
+    if (mine.is_over || std::chrono::steady_clock::now() - mine.begun < options_.deadline) return;
+    fail({result::remote_error, "no progress for " + seconds() + " s: " + queues_.describe()});
+  }
+
+  /// Throws: precondition_error if memory is not of the rank's device.
+  void expect_place(char const* name, int rank, void const* at) {
+    issuer_->expect_place(name, rank, at);
+  }
+
+ private:
+  void throw_if_failed() {
+    auto const& now = health();
+    if (now.code != result::success) throw refusal(now.code, now.text);
+  }
+  static std::string why_gone(int rank) {
+    return "rank " + std::to_string(rank) + " has destroyed its communicator";
+  }
+  void expect_peers(std::vector<call> const& list) const {
+    for (auto const& one : list) {
+      for (int rank = queues_.first_rank(); rank < queues_.end_rank(); ++rank) {
+        if (!queues_.is_gone(rank) || (one.is_of_two() && one.root != rank)) continue;
+        refuse_usage(to_text(one) + ": " + why_gone(rank));
+      }
+    }
+  }
+  void check_pieces(int rank, std::vector<call> const& list) {
+    blink::transfers pieces;
+    for (auto const& one : list) {
+      if (!one.is_of_two()) continue;
+      if (one.what == call::shape::send) {
+        pieces.send(one.root, static_cast<std::byte const*>(one.input), one.bytes());
+      } else {
+        pieces.receive(one.root, static_cast<std::byte*>(one.output), one.bytes());
+      }
+    }
+    blink::detail::check_transfers("rank " + std::to_string(rank), pieces, rank_count());
+    for (auto const& one : list) {
+      void const* const at = one.what == call::shape::send ? one.input : one.output;
+      if (one.is_of_two() && one.count > 0) expect_place(one.name, rank, at);
+      if (one.is_of_two() && !queues_.has(one.root)) issuer_->expect_reach(rank, one);
+    }
+  }
+
+  /// Runs the first call that is not of two ranks alone, if all ranks of this process have come to it.
+  bool run_call(lock_type& held) {
+    auto const parts = queues_.next_call();
+    if (parts.empty()) return false;
+    std::vector<outcome> how(parts.size());
+    try {
+      expect_agreement(parts);
+      if (across_ != nullptr) {
+        run_across(parts, how, held);
+      } else if (parts[0]->what == call::shape::split) {
+        split(parts);
+      } else {
+        issuer_->run(parts);
+      }
+    } catch (...) {
+      std::fill(how.begin(), how.end(), current_outcome());
+    }
+    if (failure_.code != result::success) return true;  // which has ended them
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      queues_.done_with(queues_.first_rank() + static_cast<int>(k), parts[k], how[k]);
+    }
+    queues_.sweep();
+    return true;
+  }
+  void expect_agreement(std::vector<call*> const& parts) {
+    for (std::size_t k = 1; k < parts.size(); ++k) {
+      if (agree(*parts[0], *parts[k])) continue;
+      auto const first = static_cast<std::size_t>(queues_.first_rank());
+      outcome const why{result::invalid_usage, "ranks disagree: rank " + std::to_string(first) +
+                                                   " calls " + to_text(*parts[0]) + "; rank " +
+                                                   std::to_string(first + k) + " calls " +
+                                                   to_text(*parts[k])};
+      if (across_ != nullptr) fail(why);  // others would wait for a call
+      throw refusal(why.code, why.text);
+    }
+  }
+
+  /// With what another process has told of it, which knows more, or else the exception at hand.
+  void fail_by_exception() {
+    auto const told = across_ == nullptr ? outcome{} : across_->failure();
+    fail(told.code != result::success ? told : current_outcome());
+  }
+  /// Gives the lock back for `work`, which waits for other processes. Calls may end meanwhile: then
+  /// there is a failure.
+  template <class Work>
+  void without_lock(lock_type& held, Work const& work) {
+    std::exception_ptr problem;
+    is_busy_ = true;
+    held.unlock();
+    try {
+      work();
+    } catch (...) {
+      problem = std::current_exception();
+    }
+    held.lock();
+    is_busy_ = false;
+    if (problem) std::rethrow_exception(problem);
+  }
+  /// Once other processes know of the call they expect it: where it cannot go on, all fail.
+  void run_across(std::vector<call*> const& parts, std::vector<outcome>& how, lock_type& held) {
+    call const first = *parts[0];
+    bool const is_split = first.what == call::shape::split;
+    if (!is_split) issuer_->check(parts);
+    bool const meets = is_split || !issuer_->is_prepared(first);
+    bool const runs = !is_split && !issuer_->is_captured(parts);
+    try {
+      without_lock(held, [&] { across_->enter(signature_of(first), runs, meets); });
+      if (failure_.code != result::success) return;
+      if (is_split) {
+        how = split_across<P>(
+            *across_, parts, queues_.first_rank(),
+            [&](auto const& work) { without_lock(held, work); },
+            [&] { return failure_.code == result::success; });
+        return;
+      }
+    } catch (...) {
+      return fail_by_exception();
+    }
+    try {
+      if (meets) without_lock(held, [&] { issuer_->prepare(first); });
+    } catch (blink::collective_error const&) {
+      return fail_by_exception();
+    }  // what else it throws it throws in all processes
+    if (failure_.code != result::success) return;
+    try {
+      issuer_->run(parts);
+    } catch (...) {
+      fail_by_exception();
+    }
+  }
+
+  /// Sends and receives that have their other ends in other processes: nobody here is waited for.
+  bool run_distant() {
+    auto const found = queues_.next_distant();
+    if (found.empty()) return false;
+    outcome how;
+    try {
+      issuer_->check_distant(found);
+      try {
+        for (auto const& one : found) {
+          across_->count_piece(one.rank, one.call->root, one.call->what == call::shape::send);
+        }
+        issuer_->run_distant(found);
+      } catch (...) {  // others wait for it
+        fail_by_exception();
+        return true;
+      }
+    } catch (...) {
+      how = current_outcome();
+    }
+    for (auto const& one : found) queues_.done_with(one.rank, one.call, how);
+    queues_.sweep();
+    return true;
+  }
+  /// A send or a receive whose other end will not be called.
+  [[nodiscard]] outcome loss_of_pieces() const {
+    for (int own = queues_.first_rank(); own < queues_.end_rank(); ++own) {
+      for (int peer = 0; peer < rank_count(); ++peer) {
+        if (queues_.has(peer)) continue;
+        auto const found = across_->loss_of_piece(own, peer, issuer_->process_of(peer));
+        if (found.code != result::success) return found;
+      }
+    }
+    return {};
+  }
+
+  bool run_transfers() {
+    auto const found = queues_.next_transfers();
+    if (found.empty()) return false;
+    std::vector<transfer<P>> equal;
+    for (auto const& one : found) {
+      if (one.send->bytes() == one.receive->bytes()) {
+        equal.push_back(one);
+      } else {
+        finish_pair(one, {result::invalid_usage,
+                          "ranks disagree: rank " + std::to_string(one.sender) + " calls " +
+                              to_text(*one.send) + "; rank " + std::to_string(one.receiver) +
+                              " calls " + to_text(*one.receive)});
+      }
+    }
+    outcome how;
+    try {
+      if (!equal.empty()) issuer_->copy(equal);
+    } catch (...) {
+      how = current_outcome();
+    }
+    for (auto const& one : equal) finish_pair(one, how);
+    queues_.sweep();
+    return true;
+  }
+  void finish_pair(transfer<P> const& one, outcome const& how) {
+    queues_.done_with(one.sender, one.send, how);
+    queues_.done_with(one.receiver, one.receive, how);
+  }
+
+  void split(std::vector<call*> const& parts) {
+    std::vector<split_wish> wishes;
+    for (auto const* const one : parts) wishes.push_back({one->color, one->key});
+    std::vector<std::shared_ptr<team>> made;
+    auto const together = split_parts(wishes);
+    for (auto const& ranks : together) {
+      auto options = options_;
+      options.devices.clear();
+      for (int const rank : ranks) {
+        options.devices.push_back(options_.devices[static_cast<std::size_t>(rank)]);
+      }
+      made.push_back(std::make_shared<team>(options));
+    }
+    for (std::size_t part = 0; part < together.size(); ++part) {
+      int rank = 0;
+      for (int const old : together[part]) {
+        parts[static_cast<std::size_t>(old)]->part.deliver(made[part], rank++);
+      }
+    }
+  }
+
+  [[nodiscard]] std::string seconds() const {
+    auto const text = std::to_string(static_cast<double>(options_.deadline.count()) * 1e-9);
+    return text.substr(0, text.find('.') + 4);
+  }
+
+  blink::device_world_options options_;  // with the devices of this process
+  std::unique_ptr<issuer<P>> issuer_;
+  std::unique_ptr<across> across_;  // null: all ranks are of this process
+  call_queues<P> queues_;
+  bool is_busy_ = false;  // a thread waits for other processes, without the lock
+  outcome failure_;
+};
+
+}  // namespace blink_nccl

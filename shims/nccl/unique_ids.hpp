@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Names of communicators that are being made: which process made them, and where its meeting is.
+
+#include <blink/transports/host/host_fingerprint.hpp>
+
+#include "abi.hpp"
+#include "errors.hpp"
+#include "meeting.hpp"
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace blink_nccl {
+
+/// What blink adds to a unique id, at its end.
+struct id_mark {
+  char magic[8];
+  std::uint64_t host;
+  std::int64_t process;
+  std::uint64_t random[2];
+  char path[32];  ///< of the meeting's memory; ends with a 0
+};
+static_assert(sizeof(id_mark) <= sizeof(unique_id));
+
+/// Those of this process; the caller holds the lock of the library.
+class unique_ids {
+ public:
+  /// A new one, with a meeting.
+  ///
+  /// from:   what another library has made of it, which takes up its beginning
+  /// Throws: resource_error.
+  unique_id make(unique_id const& from = {}) {
+    unique_id id = from;
+    auto const place = std::make_shared<meeting>();
+    id_mark mark{};
+    std::copy(magic.begin(), magic.end(), mark.magic);
+    mark.host = blink::host_fingerprint();
+    mark.process = getpid();
+    std::random_device random;
+    for (auto& word : mark.random) word = std::uint64_t{random()} << 32 | random();
+    auto const path = place->path();
+    if (path.size() >= sizeof mark.path) refuse_usage("no room in a unique id for " + path);
+    path.copy(mark.path, sizeof mark.path);
+    std::memcpy(id.bytes + mark_begin, &mark, sizeof mark);
+    place->set_id(id);
+    places_[text_of(id)] = place;
+    return remember(id);
+  }
+  /// One that another library has made.
+  unique_id remember(unique_id const& id) {
+    made_here_.insert(text_of(id));
+    return id;
+  }
+  [[nodiscard]] bool knows(unique_id const& id) const { return made_here_.contains(text_of(id)); }
+
+  /// Where the ranks of this id meet; null: only ranks of this process can.
+  ///
+  /// Throws: refusal that says why this process cannot go there; resource_error.
+  [[nodiscard]] std::shared_ptr<meeting> place_of(unique_id const& id) const {
+    if (auto const own = places_.find(text_of(id)); own != places_.end()) return own->second;
+    auto const mark = mark_of(id);
+    if (!mark && knows(id)) return nullptr;
+    if (!mark) refuse_usage("the unique id was made by another library, or it was never set");
+    auto const begin = "the unique id was made by process " + std::to_string(mark->process);
+    if (mark->host != blink::host_fingerprint()) {
+      refuse_usage(begin + " of another host, or of a container of its own");
+    }
+    if (mark->process == getpid()) refuse_usage(begin + ", this one, which made no such id");
+    try {
+      return std::make_shared<meeting>(mark->path, id);
+    } catch (refusal const& problem) {
+      refuse_usage(begin + ", whose ranks this process cannot join: " + problem.what());
+    }
+  }
+  /// The communicator is there: nobody needs the meeting any more.
+  void close(std::string const& id) { places_.erase(id); }
+
+  /// May blink write its mark there?
+  [[nodiscard]] static bool has_room(unique_id const& id) {
+    return std::all_of(id.bytes + mark_begin, id.bytes + sizeof id.bytes,
+                       [](char byte) { return byte == 0; });
+  }
+  /// As the other library has made it.
+  [[nodiscard]] static unique_id without_mark(unique_id id) {
+    if (mark_of(id)) std::memset(id.bytes + mark_begin, 0, sizeof(id_mark));
+    return id;
+  }
+  [[nodiscard]] static std::string text_of(unique_id const& id) {
+    return {id.bytes, sizeof id.bytes};
+  }
+
+ private:
+  static constexpr std::string_view magic{"blinkncc"};
+  static constexpr std::size_t mark_begin = sizeof(unique_id) - sizeof(id_mark);
+
+  [[nodiscard]] static std::optional<id_mark> mark_of(unique_id const& id) {
+    id_mark mark{};
+    std::memcpy(&mark, id.bytes + mark_begin, sizeof mark);
+    if (!std::equal(magic.begin(), magic.end(), mark.magic)) return std::nullopt;
+    mark.path[sizeof mark.path - 1] = '\0';
+    return mark;
+  }
+
+  std::set<std::string> made_here_;
+  std::map<std::string, std::shared_ptr<meeting>> places_;
+};
+
+}  // namespace blink_nccl

@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Which communicators blink serves: sessions that begin when one is used first and end after it is
+// freed, and what the ranks agree about.
+
+#include <blink/schedule/default_methods.hpp>
+#include <blink/schedule/default_schedules.hpp>
+#include <blink/transports/host/detail/environment_flag.hpp>
+#include <blink/transports/host/host_fingerprint.hpp>
+#include <blink/transports/host/process_environment.hpp>
+#include <blink/transports/mpi/mpi_session.hpp>
+
+#include "host_session.hpp"
+#include "shown_room.hpp"
+#include <mpi.h>
+
+#include <array>
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace blink_pmpi {
+
+/// What the ranks of a communicator agree about when it is used first.
+struct agreement {
+  bool is_used = false;        ///< through blink at all?
+  bool shares_memory = false;  ///< are all ranks on one host, and is that to be of use?
+  std::uint64_t least = 0;     ///< bytes
+};
+
+/// The environment of this rank.
+///
+/// Throws: input_error for a value that does not parse.
+inline std::uint64_t least_bytes_wanted() {
+  char const* const text = std::getenv("BLINK_PMPI_LEAST");
+  if (text == nullptr) return 0;
+  std::string_view const all(text);
+  std::uint64_t result = 0;
+  auto const [end, problem] = std::from_chars(all.data(), all.data() + all.size(), result);
+  if (problem != std::errc() || end != all.data() + all.size()) {
+    throw blink::input_error("BLINK_PMPI_LEAST is '" + std::string(all) +
+                             "', expected a number of bytes");
+  }
+  return result;
+}
+/// Does rank 0 say at the end what went which way?
+inline bool report_wanted() {
+  return blink::detail::environment_flag("BLINK_PMPI_REPORT", false);
+}
+inline bool shared_memory_wanted() {
+  return blink::detail::environment_flag("BLINK_PMPI_SHARED", true);
+}
+
+/// MPI waits for ever, so does this unless BLINK_DEADLINE is set. And as its libraries do, ranks that
+/// have a core each spin, others yield: a nap of a rank that came early would delay all.
+inline blink::world_options options_wanted(blink::world_options result = {}) {
+  constexpr std::chrono::hours for_ever{24 * 365 * 10};
+  result.waits.spins = 10000;
+  result.waits.yields = 1 << 30;
+  result.waits.deadline = blink::detail::environment_deadline().value_or(for_ever);
+  return result;
+}
+/// A value that does not parse keeps blink out of it, on all ranks.
+inline agreement own_wish() {
+  try {
+    static_cast<void>(options_wanted());
+    static_cast<void>(report_wanted());
+    return {true, shared_memory_wanted(), least_bytes_wanted()};
+  } catch (blink::input_error const& problem) {
+    static std::once_flag is_told;
+    std::call_once(is_told, [&] { std::fprintf(stderr, "blink: %s\n", problem.what()); });
+    return {};
+  }
+}
+
+/// A communicator's session and the schedules by root.
+class attached {
+ public:
+  explicit attached(agreement const& agreed) : agreed_(agreed) {}
+  /// Collective. Returns whether there is a session now, in memory of the host; the same on all ranks.
+  ///
+  /// own: see `idle_receive`
+  [[nodiscard]] bool begin_on_host(MPI_Comm comm, MPI_Comm own) {
+    if (agreed_.shares_memory) here_ = host_part::begin(comm, own, options_wanted());
+    return here_ != nullptr;
+  }
+  void begin(MPI_Comm comm) {
+    me_ = std::make_unique<blink::mpi_session>(comm, options_wanted(blink::mpi_options()));
+  }
+  /// The session stays as it is: other ranks may never come to end it.
+  void give_up() { static_cast<void>(me_.release()); }
+
+  [[nodiscard]] bool is_used() const { return me_ != nullptr || here_ != nullptr; }
+  [[nodiscard]] bool shares_memory() const { return here_ != nullptr; }
+  /// Is a call of so many bytes, equal on all ranks, made through blink?
+  [[nodiscard]] bool takes(std::uint64_t bytes, int root = 0) const {
+    return bytes > 0 && bytes >= agreed_.least && root >= 0 && root < ranks();
+  }
+  /// The same where no rank knows how many bytes there are.
+  [[nodiscard]] bool takes_unknown() const { return agreed_.least == 0; }
+  /// … and blocks go to one rank, or from one: few ranks alone, as all show all others what they have.
+  [[nodiscard]] bool takes_unknown(int root) const {
+    return takes_unknown() && ranks() <= few && root >= 0 && root < ranks();
+  }
+  /// May each rank rather have what all have together, so many bytes, and take its part? What ranks
+  /// show when they announce a call takes one step, and blocks of unequal sizes are not shown.
+  [[nodiscard]] bool is_small(std::uint64_t bytes) const { return ranks() <= few && bytes <= 4096; }
+  /// Calls `run(session)`.
+  template <class Run>
+  void with_session(Run const& run) const {
+    if (here_ != nullptr) {
+      run(here_->me());
+    } else {
+      run(*me_);
+    }
+  }
+  [[nodiscard]] int rank() const {
+    int result = 0;
+    with_session([&](auto const& me) { result = me.rank(); });
+    return result;
+  }
+  [[nodiscard]] int ranks() const {
+    int result = 0;
+    with_session([&](auto const& me) { result = me.rank_count(); });
+    return result;
+  }
+  /// For blocks of sizes that only their two ends know.
+  [[nodiscard]] shown_room& room() { return room_; }
+  [[nodiscard]] bool has_ended() { return !me_ || me_->try_end(); }
+
+  [[nodiscard]] blink::prepared_schedule& plan(blink::collective kind, int root = 0) {
+    auto& known = plans_[{kind, root}];
+    if (known == nullptr) {
+      // MPI may want what is reduced in the order of the ranks, which a binomial tree does not keep.
+      bool const keeps_order = kind == blink::collective::reduce;
+      auto const made = keeps_order ? blink::flat_schedule(ranks(), root)
+                                    : blink::default_schedule(kind, ranks(), root);
+      with_session([&](auto& me) { known = &me.prepare(made); });
+    }
+    return *known;
+  }
+
+ private:
+  static constexpr int few = 8;  // ranks that show all others what they have
+
+  agreement agreed_;
+  std::unique_ptr<blink::mpi_session> me_;
+  std::unique_ptr<host_part> here_;
+  std::map<std::pair<blink::collective, int>, blink::prepared_schedule*> plans_;
+  shown_room room_;
+};
+
+/// What a program may call.
+enum class entry : std::size_t {
+  allgather,
+  allgatherv,
+  allreduce,
+  alltoall,
+  alltoallv,
+  barrier,
+  bcast,
+  gather,
+  gatherv,
+  reduce,
+  reduce_scatter,
+  reduce_scatter_block,
+  scatter,
+  scatterv
+};
+inline constexpr std::array<char const*, 14> entry_names{
+    "Allgather", "Allgatherv", "Allreduce", "Alltoall", "Alltoallv",      "Barrier",
+    "Bcast",     "Gather",     "Gatherv",   "Reduce",   "Reduce_scatter", "Reduce_scatter_block",
+    "Scatter",   "Scatterv"};
+
+/// Everything that lives as long as MPI.
+class shim {
+ public:
+  static shim& the() {
+    static shim the_shim;
+    return the_shim;
+  }
+
+  /// What belongs to a communicator, made when it is used first: all ranks come here together, as the
+  /// call that brings them is collective. Null: the library does everything there.
+  attached* find(MPI_Comm comm) {
+    thread_local recent last;
+    end_what_can_end();
+    auto const freed = freed_.load();
+    if (last.comm == comm && last.freed == freed) return last.here;
+    auto* const here = look_up(comm);
+    if (here != nullptr) last = {comm, here, freed};
+    return here;
+  }
+  void count(entry what, bool is_taken) {
+    ++calls_[static_cast<std::size_t>(what)][is_taken ? 1 : 0];
+  }
+
+  /// What belongs to MPI_COMM_SELF goes when MPI_Finalize begins and everything still works, the last
+  /// first. So this is called as soon as MPI runs: the program may call collectives there too.
+  void begin() {
+    std::call_once(is_begun_, [this] {
+      PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_free, &keyval_, nullptr);
+      int at_end = MPI_KEYVAL_INVALID;
+      PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &at_end, nullptr);
+      PMPI_Comm_set_attr(MPI_COMM_SELF, at_end, nullptr);
+      PMPI_Comm_split(MPI_COMM_SELF, 0, 0,
+                      &own_);  // not a duplicate: that has the program's attributes
+    });
+  }
+
+ private:
+  /// The communicator that a thread used last.
+  struct recent {
+    MPI_Comm comm = MPI_COMM_NULL;
+    attached* here = nullptr;
+    std::uint64_t freed = 0;  // how many communicators were freed by then: handles are used again
+  };
+
+  attached* look_up(MPI_Comm comm) {
+    if (is_over_ || !blink::mpi_channel::runs())
+      return nullptr;  // or a program of MPI sessions alone
+    begin();
+    void* known = nullptr;
+    int is_known = 0;
+    if (PMPI_Comm_get_attr(comm, keyval_, &known, &is_known) != MPI_SUCCESS) return nullptr;
+    if (is_known != 0) return in_use(static_cast<attached*>(known));
+    int is_inter = 0;
+    int ranks = 0;
+    if (PMPI_Comm_test_inter(comm, &is_inter) != MPI_SUCCESS || is_inter != 0) return nullptr;
+    PMPI_Comm_size(comm, &ranks);
+    return ranks < 2 ? nullptr : in_use(attach(comm));
+  }
+  static attached* in_use(attached* one) {
+    return one != nullptr && one->is_used() ? one : nullptr;
+  }
+
+  attached* attach(MPI_Comm comm) {
+    auto const wish = own_wish();
+    std::uint64_t const host = blink::host_fingerprint();
+    bool const shares = wish.shares_memory && shared_ < most_shared;
+    std::uint64_t const mine[] = {wish.is_used ? 0U : 1U, wish.least, shares ? 0U : 1U, host,
+                                  ~host};
+    std::uint64_t most[std::size(mine)] = {};
+    if (PMPI_Allreduce(mine, most, static_cast<int>(std::size(mine)), MPI_UINT64_T, MPI_MAX,
+                       comm) != MPI_SUCCESS) {
+      return nullptr;
+    }
+    bool const is_one_host = most[3] == ~most[4];
+    agreement const agreed{most[0] == 0, most[2] == 0 && is_one_host, most[1]};
+    auto here = std::make_unique<attached>(agreed);
+    if (agreed.is_used && here->begin_on_host(comm, own_)) {
+      ++shared_;
+    } else if (agreed.is_used && !everybody_begins(*here, comm)) {
+      here->give_up();
+    }
+    if (here->is_used()) ++sessions_[here->shares_memory() ? 1 : 0];
+    PMPI_Comm_set_attr(comm, keyval_, here.get());
+    std::lock_guard const lock(mutex_);
+    return living_.emplace_back(std::move(here)).get();
+  }
+  /// The library may have no more communicators: that is no error of the program.
+  static bool everybody_begins(attached& here, MPI_Comm comm) {
+    MPI_Errhandler of_user = MPI_ERRHANDLER_NULL;
+    PMPI_Comm_get_errhandler(comm, &of_user);
+    PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    int begins = 1;
+    try {
+      here.begin(comm);
+    } catch (std::exception const&) {
+      begins = 0;
+    }
+    PMPI_Comm_set_errhandler(comm, of_user);
+    PMPI_Errhandler_free(&of_user);
+    int all_begin = 0;
+    PMPI_Allreduce(&begins, &all_begin, 1, MPI_INT, MPI_MIN, comm);
+    return all_begin != 0;
+  }
+
+  /// The program has freed a communicator; maybe amid another call of the library, and other ranks
+  /// may free theirs later and in another order.
+  static int on_free(MPI_Comm, int, void* value, void*) {
+    auto& me = the();
+    std::lock_guard const lock(me.mutex_);
+    ++me.freed_;
+    for (auto& one : me.living_) {
+      if (one.get() != value) continue;
+      me.leave(std::move(one));
+      one = std::move(me.living_.back());
+      me.living_.pop_back();
+      break;
+    }
+    return MPI_SUCCESS;
+  }
+  /// With the lock held.
+  void leave(std::unique_ptr<attached> one) {
+    leaving_.push_back(std::move(one));
+    is_any_leaving_ = true;
+  }
+  /// Without the lock while the library is at work: it may hold one of its own when it calls `on_free`
+  /// on another thread.
+  void end_what_can_end() {
+    if (!is_any_leaving_ || !is_any_leaving_.exchange(false)) return;
+    std::vector<std::unique_ptr<attached>> those;
+    {
+      std::lock_guard const lock(mutex_);
+      those.swap(leaving_);
+    }
+    std::erase_if(those, [this](auto& one) {
+      bool const has_ended = one->has_ended();
+      if (has_ended && one->shares_memory()) --shared_;
+      return has_ended;
+    });
+    std::lock_guard const lock(mutex_);
+    for (auto& one : those) leave(std::move(one));
+  }
+  static int on_finalize(MPI_Comm, int, void*, void*);
+
+  // Each takes two files of the process, which may open no more than about a thousand.
+  static constexpr int most_shared = 100;
+
+  int keyval_ = MPI_KEYVAL_INVALID;
+  MPI_Comm own_ = MPI_COMM_NULL;  // of this rank alone
+  std::once_flag is_begun_;
+  std::atomic<bool> is_over_ = false;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<attached>> living_, leaving_;
+  std::atomic<bool> is_any_leaving_ = false;
+  std::atomic<std::uint64_t> freed_ = 0;
+  std::array<std::array<std::atomic<std::uint64_t>, 2>, entry_names.size()> calls_{};
+  std::atomic<int> shared_ = 0;  // sessions in memory of the host that live
+  std::array<std::atomic<std::uint64_t>, 2> sessions_{};  // over messages, in memory of the host
+};
+
+/// What this thread calls while one of these lives is ours and goes to the library.
+class inside {
+ public:
+  inside() { is_inside() = true; }
+  inside(inside const&) = delete;
+  inside& operator=(inside const&) = delete;
+  ~inside() { is_inside() = false; }
+  [[nodiscard]] static bool& is_inside() {
+    thread_local bool result = false;
+    return result;
+  }
+};
+
+/// While one of these lives this thread frees a communicator. Blink's session of it goes with the program's
+/// attributes, in whatever order, so what these call on it when they go is the library's.
+class freeing {
+ public:
+  explicit freeing(MPI_Comm comm) : outer_(std::exchange(present(), comm)) {}
+  freeing(freeing const&) = delete;
+  freeing& operator=(freeing const&) = delete;
+  ~freeing() { present() = outer_; }
+  [[nodiscard]] static MPI_Comm& present() {
+    thread_local MPI_Comm result = MPI_COMM_NULL;
+    return result;
+  }
+
+ private:
+  MPI_Comm outer_;  // an attribute may free another one
+};
+
+inline int shim::on_finalize(MPI_Comm, int, void*, void*) {
+  inside const guard;
+  auto& me = the();
+  int rank = 0;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  bool reports = false;
+  try {
+    reports = rank == 0 && report_wanted();
+  } catch (blink::input_error const&) {  // told when it was read first
+  }
+  for (std::size_t k = 0; k < entry_names.size() && reports; ++k) {
+    if (me.calls_[k][0] + me.calls_[k][1] == 0) continue;
+    std::fprintf(stderr, "blink: MPI_%s: %llu calls through blink, %llu by the library\n",
+                 entry_names[k], static_cast<unsigned long long>(me.calls_[k][1]),
+                 static_cast<unsigned long long>(me.calls_[k][0]));
+  }
+  if (reports && me.sessions_[0] + me.sessions_[1] > 0) {
+    std::fprintf(stderr, "blink: %llu communicators in shared memory, %llu over messages\n",
+                 static_cast<unsigned long long>(me.sessions_[1]),
+                 static_cast<unsigned long long>(me.sessions_[0]));
+  }
+  me.is_over_ = true;
+  ++me.freed_;
+  for (auto& one : me.living_) me.leave(std::move(one));
+  me.living_.clear();
+  while (me.end_what_can_end(), me.is_any_leaving_) std::this_thread::yield();
+  if (me.own_ != MPI_COMM_NULL) PMPI_Comm_free(&me.own_);
+  return MPI_SUCCESS;
+}
+
+/// Runs `call(what belongs to the communicator)`, which returns false if the library is to do it.
+/// Returns the same, and `code`.
+template <class Call>
+bool take(entry what, MPI_Comm comm, int& code, Call const& call) {
+  // The library is to say what is wrong with no communicator.
+  if (inside::is_inside() || comm == MPI_COMM_NULL || comm == freeing::present()) return false;
+  inside const guard;
+  code = MPI_SUCCESS;
+  try {
+    auto* const here = shim::the().find(comm);
+    bool const is_taken = here != nullptr && call(*here);
+    shim::the().count(what, is_taken);
+    if (!is_taken) return false;
+  } catch (std::exception const& problem) {
+    std::fprintf(stderr, "blink: MPI_%s: %s\n", entry_names[static_cast<std::size_t>(what)],
+                 problem.what());
+    bool const is_argument = dynamic_cast<blink::precondition_error const*>(&problem) != nullptr;
+    code = is_argument ? MPI_ERR_BUFFER : MPI_ERR_OTHER;
+  }
+  if (code != MPI_SUCCESS) PMPI_Comm_call_errhandler(comm, code);
+  return true;
+}
+
+}  // namespace blink_pmpi

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Blocks of sizes that only their two ends know.
+
+#include <blink/collectives.hpp>
+#include <blink/collectives/all_to_all_v.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/call/detail/memory_range.hpp>
+#include <blink/schedule/block.hpp>
+
+#include "communicators.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace blink_pmpi {
+
+/// What a rank has for the others and expects from them, in bytes.
+struct own_blocks {
+  bool is_odd = false;  ///< the library is to say what is wrong with them
+  std::byte const* input = nullptr;
+  std::vector<blink::block> sends{};  ///< by rank, in `input`
+  std::byte* output = nullptr;
+  std::vector<blink::block> receives{};  ///< by rank, in `output`
+};
+
+/// The same, but what it sends stands in `copy`, one block behind the other.
+inline own_blocks with_a_copy(own_blocks own, std::vector<std::byte>& copy) {
+  std::vector<std::size_t> counts;
+  for (auto const& block : own.sends) counts.push_back(block.count);
+  auto const row = blink::consecutive_blocks(counts);
+  copy.resize(row.back().begin + row.back().count);
+  for (std::size_t peer = 0; peer < row.size(); ++peer) {
+    if (row[peer].count == 0) continue;
+    std::memcpy(copy.data() + row[peer].begin, own.input + own.sends[peer].begin, row[peer].count);
+  }
+  own.input = copy.data();
+  own.sends = row;
+  return own;
+}
+
+/// Hands each rank the others' blocks for it. First each shows all others the sizes, and with them its
+/// bytes, if they are few: then that was all. Returns false on all ranks if any has odd arguments.
+///
+/// Throws: precondition_error, on all ranks alike, if what a rank sends is not what the other expects.
+inline bool exchange_blocks(attached& here, own_blocks const& own) {
+  std::size_t const room = here.room().bytes();
+  auto const ranks = static_cast<std::size_t>(here.ranks());
+  auto const me = static_cast<std::size_t>(here.rank());
+  std::size_t const numbers = 1 + 2 * ranks;  // is_odd, what it sends, what it receives
+  std::size_t const each = numbers * sizeof(std::uint64_t) + room;
+  std::vector<std::uint64_t> mine(numbers, 0);
+  std::vector<std::byte> all(ranks * each);
+  mine[0] = own.is_odd ? 1 : 0;
+  std::byte* const record = all.data() + me * each;
+  std::size_t shown = 0;
+  for (std::size_t peer = 0; peer < ranks && !own.is_odd; ++peer) {
+    auto const& block = own.sends[peer];
+    mine[1 + peer] = block.count;
+    mine[1 + ranks + peer] = own.receives[peer].count;
+    if (peer == me || block.count == 0) continue;
+    if (block.count <= room - shown) {
+      std::memcpy(record + each - room + shown, own.input + block.begin, block.count);
+      shown += block.count;
+    } else {
+      shown = room;  // the others see from the sizes that not all are here
+    }
+  }
+  std::memcpy(record, mine.data(), numbers * sizeof(std::uint64_t));
+  auto& star = here.plan(blink::collective::all_gather);
+  here.with_session([&](auto& session) {
+    blink::all_gather(session, star, static_cast<std::byte const*>(record), all.data(), each);
+  });
+
+  auto const number = [&](std::size_t rank, std::size_t index) {
+    std::uint64_t result = 0;
+    std::memcpy(&result, all.data() + rank * each + index * sizeof(result), sizeof(result));
+    return result;
+  };
+  std::uint64_t most_sent = 0;
+  for (std::size_t from = 0; from < ranks; ++from) {
+    if (number(from, 0) != 0) return false;
+    std::uint64_t sent = 0;
+    for (std::size_t to = 0; to < ranks; ++to) {
+      if (to != from) sent += number(from, 1 + to);
+    }
+    most_sent = std::max(most_sent, sent);
+  }
+  for (std::size_t from = 0; from < ranks; ++from) {
+    for (std::size_t to = 0; to < ranks; ++to) {
+      auto const sent = number(from, 1 + to);
+      auto const expected = number(to, 1 + ranks + from);
+      if (sent == expected) continue;
+      throw blink::precondition_error("rank " + std::to_string(from) + " sends rank " +
+                                      std::to_string(to) + " " + std::to_string(sent) +
+                                      " bytes, which expects " + std::to_string(expected));
+    }
+  }
+  here.room().report(most_sent);
+  if (most_sent > room) {
+    auto& flows = here.plan(blink::collective::all_to_all);
+    // MPI wants blocks to be apart, blink buffers: what is sent may lie between what is received.
+    using blink::detail::end_of;
+    bool const are_mixed = blink::detail::overlap_where_written(
+        {{own.input, end_of(own.sends), false}, {own.output, end_of(own.receives), true}});
+    std::vector<std::byte> copy;
+    auto const apart = are_mixed ? with_a_copy(own, copy) : own;
+    here.with_session([&](auto& session) {
+      blink::all_to_all_v(session, flows, apart.input, apart.sends, apart.output, apart.receives);
+    });
+    return true;
+  }
+  for (std::size_t from = 0; from < ranks; ++from) {
+    auto const& block = own.receives[from];
+    if (block.count == 0) continue;
+    auto const* data =
+        from == me ? own.input + own.sends[me].begin : all.data() + (from + 1) * each - room;
+    for (std::size_t to = 0; to < me && from != me; ++to) {
+      if (to != from) data += number(from, 1 + to);
+    }
+    std::memcpy(own.output + block.begin, data, block.count);
+  }
+  return true;
+}
+
+}  // namespace blink_pmpi

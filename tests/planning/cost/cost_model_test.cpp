@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <blink/planning/choose_methods.hpp>
+#include <blink/planning/choose_plan.hpp>
+#include <blink/planning/cost/cost_model.hpp>
+#include <blink/topology/machines.hpp>
+
+#include "support/small_machines.hpp"
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+
+namespace {
+
+using namespace blink;
+
+topology chain_machine(int n) {
+  auto machine = machines::line(n);
+  machine.unit = "GB/s";
+  return machine;
+}
+
+plan chain_broadcast(topology const& machine) {
+  auto p = make_plan(machine, {collective::broadcast, 0, "exact"});
+  EXPECT_EQ(p.trees.size(), 1U);
+  return p;
+}
+
+TEST(CostModel, IsTheFormulaOnAChain) {
+  constexpr double a = 2e-6, b = 1e9;
+  for (int const n : {3, 5, 9}) {
+    auto const machine = chain_machine(n);
+    auto const cost = cost_of(machine, chain_broadcast(machine),
+                              {.start_seconds = 0, .step_seconds = a, .smallest_chunk_bytes = 1});
+    double const h = n - 1;
+    for (double const bytes : {1e3, 1e5, 1e7, 1e8}) {
+      auto const time = predict(cost, bytes);
+      double const best = std::sqrt(a * b * bytes / (h - 1));
+      double const chunk = time.chunk_bytes.front();
+      EXPECT_NEAR(time.seconds, (std::ceil(bytes / chunk - 1e-9) + h - 1) * (a + chunk / b), 1e-12);
+      if (best < bytes / 2) {
+        EXPECT_NEAR(chunk, best, 0.3 * best);
+      }
+      // No whole number of chunks is better.
+      for (double chunks = 1; chunks < 1000; ++chunks) {
+        double const other = (chunks + h - 1) * (a + bytes / chunks / b);
+        EXPECT_LE(time.seconds, other * (1 + 1e-9)) << bytes << " in " << chunks;
+      }
+    }
+  }
+}
+
+TEST(CostModel, ABarrierCostsTheWayThereAndBack) {
+  auto machine = chain_machine(5);
+  for (auto& l : machine.links) l.latency_seconds = 1e-6;
+  auto const plans = all_plans(machine, {collective::barrier, {}, {}},
+                               {.start_seconds = 5e-6, .step_seconds = 2e-6});
+  ASSERT_FALSE(plans.plans.empty());
+  for (auto const& each : plans.plans) {  // the rank in the middle is two steps from both ends
+    EXPECT_NEAR(predict(each.cost, 0).seconds, 5e-6 + 4 * (2e-6 + 1e-6), 1e-12);
+  }
+}
+
+TEST(CostModel, SmallMessagesCostHeightAndLatency) {
+  auto machine = chain_machine(4);
+  for (auto& l : machine.links) l.latency_seconds = 1e-6;
+  auto const cost =
+      cost_of(machine, chain_broadcast(machine), {.start_seconds = 5e-6, .step_seconds = 2e-6});
+  EXPECT_NEAR(predict(cost, 0).seconds, 5e-6 + 3 * (2e-6 + 1e-6), 1e-12);
+  EXPECT_NEAR(predict(cost, 8).seconds, 5e-6 + 3 * (2e-6 + 1e-6 + 8e-9), 1e-12);
+}
+
+TEST(CostModel, LargeMessagesCostSizeOverRate) {
+  auto const machine = machines::dgx1v();
+  for (int kind = 0; kind < 5; ++kind) {
+    auto const p = make_plan(machine, {static_cast<collective>(kind), {}, "exact"});
+    auto const cost = cost_of(machine, p);
+    EXPECT_NEAR(cost.seconds_per_byte, 1 / (p.rate.to_double() * 1e9), 1e-16);
+    double const bytes = 1e11;
+    EXPECT_NEAR(bytes / predict(cost, bytes).seconds, p.rate.to_double() * 1e9,
+                0.02 * p.rate.to_double() * 1e9);
+  }
+}
+
+TEST(CostModel, GrowsWithTheSize) {
+  auto const candidates = all_plans(machines::dgx1v(), {collective::all_reduce, {}, "exact"});
+  EXPECT_GE(candidates.plans.size(), 3U);
+  for (auto const& each : candidates.plans) {
+    double last = 0;
+    for (double bytes = 1; bytes < 1e9; bytes *= 1.7) {
+      double const now = predict(each.cost, bytes).seconds;
+      EXPECT_GE(now, last * (1 - 1e-3)) << each.plan.planner << " " << bytes;
+      last = now;
+    }
+  }
+}
+
+TEST(CostModel, NeedsTheRateOfAUnit) {
+  auto const machine = machines::ring(4);
+  auto const p = make_plan(machine, {collective::all_reduce, {}, "exact"});
+  EXPECT_THROW((void)cost_of(machine, p), input_error);
+  EXPECT_GT(predict(cost_of(machine, p, {.bytes_per_unit = 25e9}), 1e6).seconds, 1e6 / 50e9);
+}
+
+TEST(ChoosePlan, TakesLowTreesForSmallAndTheHighestRateForLargeMessages) {
+  auto const machine = machines::dgx2();
+  plan_request const request{collective::all_reduce, {}, "exact"};
+  auto const candidates = all_plans(machine, request);
+  auto const& large = candidates.plans[fastest(candidates, 1e10).candidate].plan;
+  for (auto const& each : candidates.plans) EXPECT_LE(each.plan.rate, large.rate);
+  EXPECT_EQ(choose_plan(machine, request, 1e10).planner, large.planner);
+  auto const& small = candidates.plans[fastest(candidates, 8).candidate];
+  double const least = predict(small.cost, 8).seconds;
+  for (auto const& each : candidates.plans) EXPECT_LE(least, predict(each.cost, 8).seconds);
+}
+
+TEST(ChooseMethods, OneShotForTheSmallestAndFullLinksForTheLargest) {
+  for (auto const& machine : {machines::dgx1v(), machines::dgx2(), machines::dgx_h100()}) {
+    SCOPED_TRACE(machine.name);
+    plan_request const request{collective::all_reduce, {}, "exact"};
+    auto const table = choose_methods(machine, request);
+    validate(table);
+    auto const& smallest = table.methods[table.ranges.front().method];
+    auto const& largest = table.methods[table.ranges.back().method];
+    EXPECT_TRUE(smallest.plan.is_one_shot) << smallest.name;
+    EXPECT_FALSE(largest.plan.is_one_shot) << largest.name;
+    EXPECT_DOUBLE_EQ(predicted_bytes_per_second(largest.plan, collective::all_reduce),
+                     make_plan(machine, request).rate.to_double() * 1e9);
+    // A one-shot call moves as many buffers over the links as there are ranks.
+    EXPECT_LT(predicted_bytes_per_second(smallest.plan, collective::all_reduce),
+              predicted_bytes_per_second(largest.plan, collective::all_reduce));
+    auto const candidates = all_methods(machine, request);
+    for (auto const& range : table.ranges) {
+      auto const bytes = static_cast<double>(std::max<std::size_t>(8, range.from_bytes));
+      auto const best = candidates.plans[fastest(candidates, bytes).candidate];
+      EXPECT_EQ(name_of(best), table.methods[range.method].name) << bytes;
+    }
+  }
+}
+
+TEST(ChooseMethods, OthersThanAllReduceHaveNoOneShotForm) {
+  auto const table = choose_methods(machines::dgx1v(), {collective::all_gather, {}, "exact"});
+  validate(table);
+  for (auto const& each : table.methods) EXPECT_FALSE(each.plan.is_one_shot);
+}
+
+TEST(ChoosePlan, CrossoversAreWhereTheFastestChanges) {
+  int changes = 0;
+  for (auto const& machine : {machines::dgx1v(), machines::dgx2()}) {
+    for (auto const kind : {collective::broadcast, collective::all_reduce}) {
+      auto const candidates = all_plans(machine, {kind, {}, "exact"});
+      constexpr std::int64_t first = 8, last = std::int64_t{1} << 32;
+      auto const found = crossovers(candidates, first, last);
+      EXPECT_EQ(found.front().bytes, first);
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        auto const at = static_cast<double>(found[i].bytes);
+        EXPECT_EQ(fastest(candidates, at).candidate, found[i].candidate);
+        if (i == 0) continue;
+        ++changes;
+        EXPECT_EQ(fastest(candidates, at - 1).candidate, found[i - 1].candidate);
+      }
+      EXPECT_EQ(found.back().candidate, fastest(candidates, static_cast<double>(last)).candidate);
+    }
+  }
+  EXPECT_GT(changes, 0);
+}
+
+TEST(ChoosePlan, SaysWhyPlannersRefuse) {
+  // Ranks 0, 1 and 4 of a DGX-1 lie on no ring.
+  auto const machine = test::direct_machine(test::part_of(test::dgx1v_matrix(25), 0b10011));
+  auto const candidates = all_plans(machine, {collective::all_reduce, {}, "exact"});
+  bool named = false;
+  for (auto const& [planner, reason] : candidates.refused) named = named || planner == "ring";
+  EXPECT_TRUE(named);
+  auto const apart = test::direct_machine({{0, 0}, {1, 0}});
+  EXPECT_THROW((void)all_plans(apart, {collective::all_gather, {}, "exact"}), planning_error);
+}
+
+}  // namespace

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// Planners that do not look for the optimum: sound on every machine, and what each is known for.
+#include <blink/planning/check/check_plan.hpp>
+#include <blink/planning/make_plan.hpp>
+#include <blink/topology/machines.hpp>
+#include <blink/topology/readers/read_json.hpp>
+#include <blink/topology/subset.hpp>
+
+#include "support/random_machines.hpp"
+#include "support/small_machines.hpp"
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace blink;
+
+constexpr collective spanning[]{collective::broadcast, collective::reduce, collective::all_reduce,
+                                collective::all_gather, collective::reduce_scatter};
+
+/// The planners that need no more of a machine than ways between its ranks, and those that need
+/// several servers.
+constexpr std::string_view anywhere[]{"one_hop",     "pcie_ring", "double_tree",
+                                      "binomial",    "bine",      "recursive_halving_doubling",
+                                      "rabenseifner"};
+constexpr std::string_view among_servers[]{"hierarchical_ring", "box_tree"};
+
+plan sound_plan(topology const& machine, plan_request const& request) {
+  auto p = make_plan(machine, request);
+  auto const report = check_plan(machine, p);
+  EXPECT_EQ(report.fault.value_or(""), "") << request.planner << " " << to_text(p.collective);
+  EXPECT_EQ(p.planner, request.planner);
+  return p;
+}
+
+/// Some link is full: no weight could be larger alone.
+bool fills_a_link(topology const& machine, plan const& p) {
+  auto const report = check_plan(machine, p);
+  auto const view = detail::member_view(machine, p);
+  return std::ranges::any_of(report.load, [&](auto const& entry) {
+    return entry.second == view.capacity.at(entry.first);
+  });
+}
+
+int tallest(plan const& p) {
+  int result = 0;
+  for (auto const& t : p.trees) result = std::max(result, height(t));
+  return result;
+}
+
+bool has_one_root(collective kind) {
+  return kind == collective::broadcast || kind == collective::reduce;
+}
+
+/// Every planner of the list, every collective that the table gives it.
+template <class Names>
+void expect_sound(topology const& machine, Names const& names, std::optional<int> root = {}) {
+  for (std::string_view const name : names) {
+    for (auto const kind : spanning) {
+      if (!planner_named(name).collectives.contains(kind)) {
+        EXPECT_THROW((void)make_plan(machine, {kind, {}, std::string(name), {}}), planning_error);
+        continue;
+      }
+      auto const p = sound_plan(machine, {kind, root, std::string(name), {}});
+      EXPECT_GT(p.rate, rational(0)) << name << " " << to_text(kind);
+      // A broadcast leaves one edge of its ring unused, which may be the narrow one.
+      bool const has_gap = name.ends_with("ring") && has_one_root(kind);
+      EXPECT_TRUE(has_gap || fills_a_link(machine, p)) << name << " " << to_text(kind);
+    }
+  }
+}
+
+TEST(Baselines, AreSoundOnRandomMachines) {
+  for (unsigned seed = 0; seed < 24; ++seed) {
+    SCOPED_TRACE(seed);
+    auto const relays = seed % 3 == 0 ? 0 : 1 + seed % 4;
+    auto const machine =
+        seed % 2 == 0 ? test::make_random_machine(seed, 2 + seed % 9, relays, 4 + seed % 11)
+                      : test::make_random_duplex_machine(seed, 2 + seed % 9, relays, seed % 8);
+    auto const ranks = machine.rank_positions();
+    expect_sound(machine, anywhere,
+                 machine.nodes[static_cast<std::size_t>(ranks[seed % ranks.size()])].id);
+    if (relays > 0) expect_sound(machine, std::array{"ring"});
+    auto const servers = detail::servers_of(machine).size();
+    if (servers > 1) {
+      expect_sound(machine, among_servers);
+    } else {
+      for (auto const name : among_servers) {
+        EXPECT_THROW((void)make_plan(machine, {collective::broadcast, {}, std::string(name), {}}),
+                     planning_error);
+      }
+    }
+  }
+}
+
+TEST(Baselines, AreSoundOnPartsOfDgx1v) {
+  auto const whole = machines::dgx1v();
+  for (unsigned chosen = 3; chosen < 256; chosen += 11) {
+    std::vector<int> ids;
+    for (int i = 0; i < 8; ++i) {
+      if ((chosen >> i & 1U) != 0) ids.push_back(i);
+    }
+    if (ids.size() < 2) continue;
+    auto const machine = subset(whole, ids);
+    SCOPED_TRACE(chosen);
+    try {
+      require_connected(machine);
+    } catch (error const&) {
+      EXPECT_THROW((void)make_plan(machine, {collective::all_reduce, {}, "one_hop", {}}),
+                   planning_error);
+      continue;
+    }
+    expect_sound(machine, anywhere);
+  }
+}
+
+TEST(Baselines, AreSoundOnServersOfDifferentSize) {
+  auto const machine = subset(machines::dgx_a100(3), {0, 2, 5, 8, 9, 10, 13, 15, 20});
+  expect_sound(machine, anywhere, 9);
+  expect_sound(machine, among_servers, 9);
+  expect_sound(machine, std::array{"ring"}, 9);
+}
+
+TEST(Baselines, AreSoundOnMachinesOfTheTable) {
+  auto const folder = std::string(BLINK_SHARED_DIR) + "/topologies/";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no table of machines";
+  for (auto const* name : {"dgx_a100_2box", "dgx_h100_2box", "mi250_2box", "dragonfly_4x5",
+                           "ndv2_2box", "mesh2d_4x4", "hub_and_spoke_8", "amd16_teccl"}) {
+    SCOPED_TRACE(name);
+    auto const machine = read_json_file(folder + name + ".json");
+    bool const several = detail::servers_of(machine).size() > 1;
+    for (auto const kind : {collective::all_reduce, collective::broadcast}) {
+      for (auto const planner : anywhere) {
+        if (!planner_named(planner).collectives.contains(kind)) continue;
+        EXPECT_GT(sound_plan(machine, {kind, {}, std::string(planner), {}}).rate, rational(0));
+      }
+      for (auto const planner : among_servers) {
+        if (!several) continue;
+        EXPECT_GT(sound_plan(machine, {kind, {}, std::string(planner), {}}).rate, rational(0));
+      }
+    }
+  }
+}
+
+TEST(Baselines, RingsUseEveryNic) {
+  for (int const boxes : {2, 4}) {
+    for (auto const& [machine, nic] :
+         {std::pair(machines::dgx_a100(boxes), 25), std::pair(machines::dgx_h100(boxes), 50)}) {
+      auto const p = sound_plan(machine, {collective::broadcast, {}, "ring", {}});
+      EXPECT_EQ(p.trees.size(), 8U);
+      EXPECT_EQ(p.rate, rational(8 * nic)) << machine.name;
+      auto const all = sound_plan(machine, {collective::all_reduce, {}, "ring", {}});
+      EXPECT_EQ(all.rate, rational(8 * nic) * (8 * boxes) / (2 * (8 * boxes - 1)));
+    }
+  }
+}
+
+TEST(Baselines, HeightsAreLogarithmic) {
+  for (int n = 2; n <= 33; ++n) {
+    auto const machine = test::star_machine(n, 12);
+    int ceiling = 0;
+    while (1 << ceiling < n) ++ceiling;
+    for (auto const* name : {"binomial", "bine", "recursive_halving_doubling", "rabenseifner"}) {
+      auto const p = sound_plan(machine, {collective::all_reduce, {}, name, {}});
+      EXPECT_LE(tallest(p), ceiling) << n;
+      if (name != std::string("binomial")) {
+        EXPECT_EQ(p.trees.size(), static_cast<std::size_t>(n));
+      }
+    }
+    EXPECT_LE(tallest(sound_plan(machine, {collective::all_reduce, {}, "double_tree", {}})),
+              2 * ceiling);
+  }
+}
+
+/// On a switch with N = 2^k every butterfly reaches the optimum: all ports carry the same.
+TEST(Baselines, ButterfliesAreOptimalOnASwitch) {
+  for (int const n : {2, 4, 8, 16}) {
+    auto const machine = test::star_machine(n, 150);
+    for (auto const* name : {"bine", "recursive_halving_doubling", "rabenseifner", "one_hop"}) {
+      for (auto const kind :
+           {collective::all_reduce, collective::all_gather, collective::reduce_scatter}) {
+        auto const p = sound_plan(machine, {kind, {}, name, {}});
+        EXPECT_EQ(p.rate, p.bound) << name << " " << n;
+      }
+    }
+  }
+}
+
+/// Sum of the distances round the circle that a tree's edges span.
+long span_of(plan const& p, long n) {
+  long result = 0;
+  for (auto const& e : p.trees.front().broadcast) {
+    long const d = std::abs(e.from - e.to);
+    result += std::min(d, n - d);
+  }
+  return result;
+}
+
+TEST(Baselines, BineTreesSpanLessDistance) {
+  for (int const n : {8, 16, 32, 64, 128}) {
+    auto const machine = test::star_machine(n, 1);
+    for (int const root : {0, 3, n - 1}) {
+      auto const bine = span_of(sound_plan(machine, {collective::broadcast, root, "bine", {}}), n);
+      auto const binomial =
+          span_of(sound_plan(machine, {collective::broadcast, root, "binomial", {}}), n);
+      // Distances are (2^s - (-1)^s) / 3 instead of 2^(s-1); the longest, n/2 on the circle, is cut
+      // most.
+      EXPECT_LT(bine, binomial);
+      if (n >= 64) {
+        EXPECT_LT(static_cast<double>(bine), 0.75 * static_cast<double>(binomial));
+      }
+    }
+  }
+}
+
+TEST(Baselines, OneHopBroadcastsAtThePortsRate) {
+  auto const machine = machines::dgx2();
+  auto const p = sound_plan(machine, {collective::broadcast, 5, "one_hop", {}});
+  EXPECT_EQ(p.rate, rational(150));
+  EXPECT_EQ(tallest(p), 2);
+  EXPECT_EQ(sound_plan(machine, {collective::all_reduce, {}, "one_hop", {}}).rate, rational(80));
+}
+
+/// Two switches side by side: routes take them in turn.
+TEST(Baselines, EquallyShortWaysAreUsedInTurn) {
+  topology machine;
+  machine.name = "planes";
+  for (int i = 0; i < 4; ++i) machine.nodes.push_back({i, node_kind::rank, ""});
+  for (int s = 4; s < 6; ++s) {
+    machine.nodes.push_back({s, node_kind::relay, ""});
+    for (int i = 0; i < 4; ++i) {
+      machine.links.push_back({i, s, 10});
+      machine.links.push_back({s, i, 10});
+    }
+  }
+  EXPECT_EQ(sound_plan(machine, {collective::broadcast, {}, "ring", {}}).rate, rational(20));
+  EXPECT_GE(sound_plan(machine, {collective::all_gather, {}, "one_hop", {}}).rate, rational(20));
+}
+
+TEST(Baselines, OneRankHasNothingToMove) {
+  topology machine;
+  machine.nodes.push_back({4, node_kind::rank, ""});
+  for (auto const name : anywhere) {
+    EXPECT_TRUE(
+        make_plan(machine, {collective::all_reduce, {}, std::string(name), {}}).trees.empty());
+  }
+}
+
+}  // namespace

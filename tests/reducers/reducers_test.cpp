@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each reducer over each type that it takes, on all ranks, exact against a loop.
+
+#include <blink/collectives.hpp>
+#include <blink/running/walk/team_group.hpp>
+#include <blink/transports/host/slots.hpp>
+
+#include "support/collective_case.hpp"
+#include "support/random_schedules.hpp"
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <complex>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <type_traits>
+#include <vector>
+
+// Rooms may be compiled as one source.
+namespace reducers_test { namespace {
+
+using blink_test::collective_case;
+using blink_test::run_case;
+using copying = blink::basic_world<blink::slot_link>;
+using teams = blink::basic_world<blink::slot_link, blink::team_group>;
+
+constexpr std::array<std::size_t, 4> counts{0, 1, 64, 1031};
+
+template <class T>
+class reducers : public testing::Test {
+ protected:
+  template <class Reducer>
+  void all_cases(Reducer const& reducer) {
+    if constexpr (blink::reducer_for<Reducer, T>) {
+      for (int const ranks : {1, 2, 5}) {
+        blink::thread_world world(ranks);
+        std::mt19937_64 random(static_cast<std::uint64_t>(ranks));
+        for (auto const kind : {blink::collective::all_reduce, blink::collective::reduce_scatter}) {
+          for (std::size_t const count : counts) {
+            SCOPED_TRACE(testing::Message()
+                         << to_text(kind) << ", " << ranks << " ranks, count " << count);
+            collective_case const what{kind, count, count % 2 == 1, count % 4, count + 1};
+            auto const plan = blink_test::random_schedule(random, ranks, kind);
+            ASSERT_EQ(run_case<T>(world, plan, what, reducer), "");
+          }
+        }
+      }
+    } else {
+      static_assert(std::floating_point<T>, "only bits of floats are refused");
+    }
+  }
+};
+
+using types = testing::Types<std::int8_t, std::uint64_t, float>;
+TYPED_TEST_SUITE(reducers, types);
+
+TYPED_TEST(reducers, sum) {
+  this->all_cases(blink::sum{});
+}
+TYPED_TEST(reducers, prod) {
+  this->all_cases(blink::prod{});
+}
+TYPED_TEST(reducers, min) {
+  this->all_cases(blink::min{});
+}
+TYPED_TEST(reducers, max) {
+  this->all_cases(blink::max{});
+}
+TYPED_TEST(reducers, avg) {
+  this->all_cases(blink::avg{});
+}
+TYPED_TEST(reducers, bit_and) {
+  this->all_cases(blink::bit_and{});
+}
+TYPED_TEST(reducers, bit_or) {
+  this->all_cases(blink::bit_or{});
+}
+TYPED_TEST(reducers, bit_xor) {
+  this->all_cases(blink::bit_xor{});
+}
+
+static_assert(!blink::reducer_for<blink::bit_and, double>);
+static_assert(!blink::reducer_for<blink::max, std::complex<float>>);
+static_assert(blink::reducer_for<blink::sum, std::complex<float>>);
+static_assert(!blink::reducer_for<blink::sum, blink_test::triple>);
+static_assert(blink::is_commutative<blink::sum> && !blink::is_commutative<blink_test::compose>);
+static_assert(blink::is_commutative<decltype([](int a, int b) { return a + b; })>);
+
+TEST(reducer, integers_wrap_around) {
+  constexpr auto most = std::numeric_limits<int>::max();
+  EXPECT_EQ(blink::sum{}(most, 1), std::numeric_limits<int>::min());
+  EXPECT_EQ(blink::prod{}(most, 2), -2);
+  EXPECT_EQ(blink::prod{}(std::uint16_t{65535}, std::uint16_t{65535}), 1);
+  EXPECT_EQ(blink::sum{}(std::int8_t{127}, std::int8_t{1}), -128);
+  EXPECT_EQ(blink::avg{}.finish(-7, 2), -3);
+  EXPECT_EQ(blink::avg{}.finish(std::uint8_t{200}, 3), 66);
+}
+
+TEST(reducer, ties_keep_the_first) {
+  EXPECT_TRUE(std::signbit(blink::min{}(-0.0, 0.0)));
+  EXPECT_FALSE(std::signbit(blink::max{}(0.0, -0.0)));
+}
+
+/// Three types: bytes in the buffer, eighths in 64 bits, halves on wires. Every step can be seen in
+/// the result; nothing is rounded, so that all trees give the same.
+template <class Wire>
+struct eighths {
+  std::int64_t lift(std::uint8_t value, blink::element_place const& place) const {
+    return value * std::int64_t{8} + static_cast<std::int64_t>(place.index % 3) * 8 +
+           static_cast<std::int64_t>(place.rank) * 8;
+  }
+  std::int64_t operator()(std::int64_t a, std::int64_t b) const { return a + b; }
+  Wire send(std::int64_t total) const { return static_cast<Wire>(total / 4); }
+  std::int64_t recv(Wire sent) const { return std::int64_t{sent} * 4; }
+  std::uint8_t finish(std::int64_t total, int rank_count, blink::element_place const& place) const {
+    return static_cast<std::uint8_t>(total / 8 + rank_count +
+                                     static_cast<std::int64_t>(place.index % 5));
+  }
+};
+
+/// Elements of four bytes that cross wires as one: leaves convert, too.
+struct bytes_on_wires {
+  int operator()(int a, int b) const { return a + b; }
+  std::int8_t send(int total) const { return static_cast<std::int8_t>(total); }
+  int recv(std::int8_t sent) const { return sent; }
+};
+
+template <class World, class T, class Reducer>
+void three_types(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  int const ranks = 1 + blink_test::below(random, 7);
+  blink::world_options options;
+  options.slot_bytes = 64 + random() % 500;
+  options.team_size = std::is_same_v<World, teams> ? 3 : 1;
+  World world(ranks, options);
+  for (auto const kind : {blink::collective::all_reduce, blink::collective::reduce,
+                          blink::collective::reduce_scatter}) {
+    collective_case const what{kind, random() % 2000, seed % 2 == 0, seed % 4, seed};
+    auto const plan = blink_test::random_schedule(random, ranks, kind);
+    EXPECT_EQ(run_case<T>(world, plan, what, Reducer{}), "");
+  }
+}
+
+TEST(reducer, buffers_accumulators_and_wires_of_different_types) {
+  static_assert(std::is_same_v<blink::accumulator_t<eighths<int>, std::uint8_t>, std::int64_t>);
+  static_assert(std::is_same_v<blink::wire_t<eighths<int>, std::uint8_t>, int>);
+  static_assert(blink::reducer_for<eighths<int>, std::uint8_t>);
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(seed);
+    three_types<blink::thread_world, std::uint8_t, eighths<std::int32_t>>(seed);
+    three_types<blink::thread_world, std::int32_t, bytes_on_wires>(seed);
+    three_types<copying, std::uint8_t, eighths<std::int16_t>>(seed);
+    three_types<copying, std::int32_t, bytes_on_wires>(seed);
+    if (seed < 8) three_types<teams, std::uint8_t, eighths<std::int32_t>>(seed);
+  }
+}
+
+TEST(reducer, lambdas_with_state) {
+  blink::thread_world world(3);
+  world.run([](auto& me) {
+    int const modulus = me.rank_count() + 4;
+    std::vector<int> data{me.rank() + 3, 6};
+    blink::all_reduce(me, blink::star_schedule(3), data.data(), data.data(), 2,
+                      [modulus](int a, int b) { return (a + b) % modulus; });
+    EXPECT_EQ(data[0], (3 + 4 + 5) % 7);
+    EXPECT_EQ(data[1], 18 % 7);
+  });
+}
+
+/// Parents of a random tree below whose ranks there are rows without a gap: [first, last) under
+/// `above`. The root of a row is random, and the rest falls apart into random rows.
+void add_row(std::mt19937_64& random, int first, int last, int above, std::vector<int>& parents) {
+  if (first == last) return;
+  int const root = first + blink_test::below(random, last - first);
+  parents[static_cast<std::size_t>(root)] = above;
+  for (int from = first; from < last;) {
+    int const end = from < root ? root : last;
+    int const to = from == root ? from : from + 1 + blink_test::below(random, end - from);
+    if (from != root) add_row(random, from, to, root, parents);
+    from = from == root ? from + 1 : to;
+  }
+}
+
+template <class World>
+void keeps_order(blink::schedule const& plan, blink::collective kind, std::uint64_t seed) {
+  collective_case const what{kind, 100 + seed, seed % 2 == 0, 0, seed};
+  World world(plan.rank_count);
+  EXPECT_EQ(run_case<blink_test::affine>(world, plan, what, blink_test::compose{}), "");
+}
+
+// Order matters, and is kept where the schedule can.
+TEST(reducer, not_commutative_keeps_the_order_of_the_ranks) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    int const ranks = 1 + blink_test::below(random, 8);
+    auto plan = blink::star_schedule(ranks);
+    EXPECT_TRUE(blink::reduces_in_order(plan));
+    keeps_order<blink::thread_world>(plan, blink::collective::reduce_scatter, seed);
+    keeps_order<copying>(plan, blink::collective::reduce_scatter, seed);
+    for (auto& tree : plan.trees) {
+      add_row(random, 0, ranks, -1, tree.reduce_parent);
+      tree.root =
+          static_cast<int>(std::find(tree.reduce_parent.begin(), tree.reduce_parent.end(), -1) -
+                           tree.reduce_parent.begin());
+      tree.broadcast_parent = blink_test::random_parents(random, ranks, tree.root);
+    }
+    EXPECT_TRUE(blink::reduces_in_order(plan));
+    keeps_order<blink::thread_world>(plan, blink::collective::all_reduce, seed);
+    keeps_order<copying>(plan, blink::collective::all_reduce, seed);
+  }
+}
+
+// Sums that are rounded: the same plan and input give the same bits, whatever the timing.
+TEST(reducer, equal_inputs_give_equal_bits) {
+  constexpr std::size_t count = 5000;
+  std::mt19937_64 random(42);
+  auto const plan = blink_test::random_schedule(random, 6, blink::collective::all_reduce);
+  std::vector<std::vector<float>> results;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    blink::thread_world world(6);
+    std::vector<float> kept(count);
+    world.run([&](auto& me) {
+      std::vector<float> data(count);
+      for (std::size_t k = 0; k < count; ++k) {
+        data[k] = 1.0F / static_cast<float>(k * 6 + static_cast<std::size_t>(me.rank()) + 1);
+      }
+      blink::all_reduce(me, plan, data.data(), data.data(), count, blink::sum{});
+      if (me.rank() == repeat) kept = data;  // all ranks hold the same
+    });
+    results.push_back(kept);
+    EXPECT_EQ(results.front(), results.back());
+  }
+}
+
+}}  // namespace reducers_test

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that agree who goes on, over a network and a clock that a test makes up.
+
+#include <blink/running/call/survivor_agreement.hpp>
+
+#include "support/expect_error.hpp"
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using blink::survivor_note;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+constexpr auto deadline = nanoseconds(milliseconds(1000));
+constexpr auto never = nanoseconds(std::numeric_limits<std::int64_t>::max());
+
+/// Words on their way: each takes up to `slowest`, those of one rank to another one come in order.
+struct network {
+  struct letter {
+    nanoseconds comes_at;
+    survivor_note said;
+  };
+  std::mt19937_64 random;
+  nanoseconds now{};
+  struct way {
+    nanoseconds slowest;
+    std::deque<letter> letters{};
+  };
+  std::vector<std::vector<way>> ways;  // from, to
+  std::vector<bool> gone;
+
+  network(std::uint64_t seed, int ranks, nanoseconds slowest_word)
+      : random(seed),
+        ways(static_cast<std::size_t>(ranks),
+             std::vector<way>(static_cast<std::size_t>(ranks), way{slowest_word})),
+        gone(static_cast<std::size_t>(ranks)) {}
+
+  nanoseconds below(nanoseconds most) {
+    return nanoseconds(
+        static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most.count())));
+  }
+};
+
+/// One rank's end of it.
+struct mailbox {
+  network* all;
+  int own;
+
+  [[nodiscard]] int rank() const { return own; }
+  [[nodiscard]] int rank_count() const { return static_cast<int>(all->gone.size()); }
+  void say(int peer, survivor_note const& said) {
+    auto& way = all->ways[static_cast<std::size_t>(own)][static_cast<std::size_t>(peer)];
+    auto at = all->now + all->below(way.slowest);
+    if (!way.letters.empty()) at = std::max(at, way.letters.back().comes_at);
+    way.letters.push_back({at, said});
+  }
+  std::optional<survivor_note> next_word() {
+    for (auto& from : all->ways) {
+      auto& way = from[static_cast<std::size_t>(own)].letters;
+      if (way.empty() || way.front().comes_at > all->now) continue;
+      auto said = std::move(way.front().said);
+      way.pop_front();
+      return said;
+    }
+    return std::nullopt;
+  }
+  [[nodiscard]] bool is_gone(int peer) const {
+    auto const at = static_cast<std::size_t>(peer);
+    return all->gone[at] && all->ways[at][static_cast<std::size_t>(own)].letters.empty();
+  }
+};
+static_assert(blink::survivor_words<mailbox>);
+
+/// A rank that begins at some time, and is stopped for some.
+struct rank_under_test {
+  nanoseconds begins{};
+  nanoseconds stops = never;
+  nanoseconds goes_on = never;
+
+  mailbox box{};
+  std::unique_ptr<blink::survivor_agreement<mailbox>> agreement;
+  std::optional<std::vector<int>> group;  // that it has ended with
+  std::string problem;                    // or why it ended without
+
+  [[nodiscard]] bool has_ended() const { return group.has_value() || !problem.empty(); }
+  [[nodiscard]] bool is_to_end() const {
+    return begins < never && (stops == never || goes_on < never);
+  }
+  void step(nanoseconds now) {
+    if (now < begins || (now >= stops && now < goes_on) || has_ended()) return;
+    if (agreement == nullptr) {
+      agreement = std::make_unique<blink::survivor_agreement<mailbox>>(box, deadline);
+      agreement->begin(now);
+    }
+    if (!agreement->advance(now)) return;
+    try {
+      group = agreement->group();
+    } catch (blink::collective_error const& failure) {
+      problem = failure.what();
+    }
+  }
+};
+
+/// Until all have ended that begin at all and are not stopped for ever: nobody hears of what the others
+/// would still say.
+void run(network& all, std::vector<rank_under_test>& ranks, nanoseconds tick = milliseconds(1)) {
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    ranks[rank].box = {&all, static_cast<int>(rank)};
+  }
+  auto const is_done = [](rank_under_test const& one) {
+    return one.has_ended() || !one.is_to_end();
+  };
+  for (all.now = {}; all.now < 12 * deadline; all.now += tick) {
+    for (auto& one : ranks) one.step(all.now);
+    if (std::all_of(ranks.begin(), ranks.end(), is_done)) return;
+  }
+  ADD_FAILURE() << "a rank that is to end has not";
+}
+
+/// Each group is the same on all its members that have ended, and no rank is in two.
+void expect_consistent(std::vector<rank_under_test> const& ranks) {
+  std::vector<std::vector<int> const*> group_of(ranks.size());
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (!ranks[rank].group) continue;
+    auto const& group = *ranks[rank].group;
+    EXPECT_TRUE(std::is_sorted(group.begin(), group.end()));
+    EXPECT_EQ(std::count(group.begin(), group.end(), static_cast<int>(rank)), 1);
+    for (int const member : group) {
+      auto*& known = group_of[static_cast<std::size_t>(member)];
+      if (known == nullptr) known = &group;
+      EXPECT_EQ(*known, group) << "rank " << member << " is in two groups";
+    }
+  }
+}
+
+std::vector<int> all_but(std::size_t ranks, int out) {
+  std::vector<int> result;
+  for (int rank = 0; rank < static_cast<int>(ranks); ++rank) {
+    if (rank != out) result.push_back(rank);
+  }
+  return result;
+}
+
+TEST(SurvivorAgreement, AllThatAskWithinTheDeadlineGoOn) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    network all(seed, 1 + static_cast<int>(seed % 7), milliseconds(5));
+    std::vector<rank_under_test> ranks(all.gone.size());
+    for (auto& one : ranks) one.begins = all.below(deadline - milliseconds(20));
+    run(all, ranks);
+    for (auto const& one : ranks) EXPECT_EQ(one.group, all_but(ranks.size(), -1)) << seed;
+  }
+}
+
+TEST(SurvivorAgreement, WhoDoesNotAskOrHasLeftIsOut) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    network all(seed, 2 + static_cast<int>(seed % 6), milliseconds(5));
+    std::vector<rank_under_test> ranks(all.gone.size());
+    auto const out = all.random() % ranks.size();
+    bool const has_left = seed % 2 == 0;
+    for (auto& one : ranks) one.begins = all.below(deadline / 4);
+    ranks[out].begins = never;
+    all.gone[out] = has_left;
+    run(all, ranks);
+    expect_consistent(ranks);
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      if (rank == out) continue;
+      EXPECT_EQ(ranks[rank].group, all_but(ranks.size(), static_cast<int>(out)));
+    }
+  }
+}
+
+// Ranks that have waited for the deadline propose at the same moment as lower ones that come late: who is in the
+// first group that is agreed goes on, the others are told that they came too late, and there is such a group.
+TEST(SurvivorAgreement, WhoComesAsOthersProposeIsInOrTooLate) {
+  int both = 0, late = 0;
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    network all(seed, 3 + static_cast<int>(seed % 5), milliseconds(20));
+    std::vector<rank_under_test> ranks(all.gone.size());
+    for (auto& one : ranks) one.begins = all.below(milliseconds(10));
+    ranks.back().begins = never;
+    auto const slow = all.random() % (ranks.size() - 1);
+    ranks[slow].begins = deadline - milliseconds(25) + all.below(milliseconds(60));
+    run(all, ranks);
+    expect_consistent(ranks);
+    std::size_t in_groups = 0;
+    for (std::size_t rank = 0; rank + 1 < ranks.size(); ++rank) {
+      in_groups += ranks[rank].group ? 1U : 0U;
+      if (ranks[rank].group) continue;
+      EXPECT_SAYS(ranks[rank].problem, "the others went on without this rank, it came too late");
+    }
+    (in_groups == ranks.size() - 1 ? both : late) += 1;
+    EXPECT_GE(in_groups, ranks.size() - 2) << seed;
+  }
+  EXPECT_GT(both, 100);  // else no case is what it is to be
+  EXPECT_GT(late, 100);
+}
+
+// Two of them that know of each other late: both propose, neither hinders the other for good.
+TEST(SurvivorAgreement, TwoThatProposeAtTheSameMomentAgree) {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    network all(seed, 4, milliseconds(200));
+    std::vector<rank_under_test> ranks(4);
+    auto const moment = deadline - milliseconds(100);
+    ranks[0].begins = moment + all.below(milliseconds(200));
+    ranks[1].begins = all.below(milliseconds(100));
+    ranks[2].begins = all.below(milliseconds(200));
+    ranks[3].begins = never;
+    run(all, ranks);
+    expect_consistent(ranks);
+    EXPECT_TRUE(ranks[1].group && ranks[2].group) << seed << ' ' << ranks[1].problem;
+  }
+}
+
+TEST(SurvivorAgreement, AProposerThatHangsIsReplaced) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    network all(seed, 4 + static_cast<int>(seed % 4), milliseconds(5));
+    std::vector<rank_under_test> ranks(all.gone.size());
+    for (auto& one : ranks) one.begins = all.below(milliseconds(50));
+    ranks.back().begins = never;  // so that the others wait
+    ranks[0].stops = milliseconds(100);
+    ranks[0].goes_on = seed % 2 == 0 ? never : nanoseconds(8 * deadline);
+    run(all, ranks);
+    expect_consistent(ranks);
+    auto expected = all_but(ranks.size(), 0);
+    expected.pop_back();
+    for (int const rank : expected) {
+      EXPECT_EQ(ranks[static_cast<std::size_t>(rank)].group, expected) << seed;
+    }
+    if (seed % 2 != 0) {
+      EXPECT_SAYS(ranks[0].problem, "the others went on without this rank, it came too late");
+    }
+  }
+}
+
+// Who has accepted and gives up says so: the others go on without it, instead of with it.
+TEST(SurvivorAgreement, WhoGivesUpIsRarelyInAGroup) {
+  int with = 0, without = 0;
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    network all(seed, 4, milliseconds(3));
+    std::vector<rank_under_test> ranks(4);
+    for (auto& one : ranks) one.begins = all.below(deadline);
+    ranks[3].begins = all.random() % 2 == 0 ? never : ranks[3].begins;
+    ranks[0].stops = ranks[0].begins + deadline + all.below(milliseconds(10));  // as it proposes
+    ranks[0].goes_on = ranks[0].stops + 2 * deadline + all.below(deadline);
+    run(all, ranks);
+    expect_consistent(ranks);
+    for (auto const& one : ranks) {
+      for (int const member : one.group.value_or(std::vector<int>{})) {
+        (ranks[static_cast<std::size_t>(member)].group ? with : without) += 1;
+      }
+    }
+  }
+  EXPECT_GT(with, 100 * without);
+}
+
+TEST(SurvivorAgreement, AMemberThatHangsIsLeftOut) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    network all(seed, 4, milliseconds(5));
+    std::vector<rank_under_test> ranks(4);
+    for (auto& one : ranks) one.begins = all.below(milliseconds(50));
+    ranks[3].begins = never;
+    ranks[2].stops = milliseconds(100);
+    run(all, ranks);
+    expect_consistent(ranks);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      EXPECT_EQ(ranks[rank].group, (std::vector{0, 1})) << seed << ranks[rank].problem;
+    }
+  }
+}
+
+// Whatever happens: words that take from nothing to more than the deadline by who says them to whom, ranks that are
+// stopped at any moment and go on, or not.
+TEST(SurvivorAgreement, NoRankIsInTwoGroups) {
+  int agreed = 0;
+  for (std::uint64_t seed = 0; seed < 5000; ++seed) {
+    network all(seed, 3 + static_cast<int>(seed % 4), milliseconds(1));
+    for (auto& from : all.ways) {
+      for (auto& way : from) way.slowest = milliseconds(1) * (1 << all.random() % 12);
+    }
+    std::vector<rank_under_test> ranks(all.gone.size());
+    for (auto& one : ranks) {
+      one.begins = all.random() % 4 == 0 ? never : all.below(deadline);
+      if (one.begins == never || all.random() % 4 != 0) continue;
+      one.stops = one.begins + all.below(3 * deadline);
+      one.goes_on = all.random() % 2 == 0 ? never : one.stops + all.below(4 * deadline);
+    }
+    run(all, ranks, milliseconds(5));
+    expect_consistent(ranks);
+    for (auto const& one : ranks) agreed += one.group ? 1 : 0;
+  }
+  EXPECT_GT(agreed, 10000);
+}
+
+}  // namespace

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+# shims/pmpi between programs that know nothing of blink and each MPI library that is there.
+foreach(name IN LISTS BLINK_MPI_LIBRARIES)
+  add_library(blink_pmpi_${name} MODULE ${PROJECT_SOURCE_DIR}/shims/pmpi/blink_pmpi.cpp
+                                        ${PROJECT_SOURCE_DIR}/shims/pmpi/copies.cpp)
+  target_link_libraries(blink_pmpi_${name} PRIVATE blink_development mpi_${name})
+  add_dependencies(blink_mpi_tests blink_pmpi_${name})
+  set(all_calls "Allgather Allgatherv Allreduce Alltoall Alltoallv Barrier Bcast Gather Gatherv \
+Reduce Reduce_scatter Reduce_scatter_block Scatter Scatterv")
+  set(habits "Allgather Allgatherv Allreduce Alltoall Alltoallv Barrier Bcast Gather Gatherv Reduce \
+Reduce_scatter Reduce_scatter_block Scatterv")
+  foreach(program IN ITEMS program sweep habits)
+    add_executable(pmpi_${program}_${name} shims/pmpi/${program}.cpp)
+    target_link_libraries(pmpi_${program}_${name} PRIVATE blink_development mpi_${name})
+    add_dependencies(blink_mpi_tests pmpi_${program}_${name})
+  endforeach()
+  # test(NAME PROGRAM RANKS CALLS VARIABLE=VALUE [LEVEL OF THREADS])
+  function(blink_add_pmpi_test test program ranks calls variable)
+    add_test(NAME pmpi.${name}.${test}.${ranks}_ranks
+             COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/shims/pmpi/pmpi_test.sh $<TARGET_FILE:blink_pmpi_${name}>
+                     "$<TARGET_FILE:pmpi_${program}_${name}> ${ARGN}" "${calls}" ${variable}
+                     ${BLINK_MPI_LAUNCH_${name}} ${ranks})
+    set_tests_properties(pmpi.${name}.${test}.${ranks}_ranks PROPERTIES
+                         TIMEOUT 300 PROCESSORS ${ranks})
+  endfunction()
+  foreach(ranks IN ITEMS 2 3)
+    blink_add_pmpi_test(program program ${ranks} "${all_calls}" BLINK_PMPI_LEAST=0)
+    blink_add_pmpi_test(habits habits ${ranks} "${habits}" BLINK_PMPI_LEAST=0)
+  endforeach()
+  if(NOT BLINK_TEST_SLOW AND name STREQUAL mpich)
+    continue()
+  endif()
+  blink_add_pmpi_test(sweep sweep 2 "${all_calls}" BLINK_DEADLINE=100)
+  blink_add_pmpi_test(program program 4 "${all_calls}" BLINK_PMPI_LEAST=0)
+  blink_add_pmpi_test(serialized habits 2 "${habits}" BLINK_PMPI_LEAST=0 serialized)
+  blink_add_pmpi_test(multiple habits 2 "${habits}" BLINK_PMPI_LEAST=0 multiple)
+  # Messages of the library, as among hosts.
+  blink_add_pmpi_test(program_by_messages program 3 "${all_calls}" BLINK_PMPI_SHARED=0)
+  blink_add_pmpi_test(sweep_by_messages sweep 2 "${all_calls}" BLINK_PMPI_SHARED=0)
+  blink_add_pmpi_test(habits_by_messages habits 2 "${habits}" BLINK_PMPI_SHARED=0)
+  blink_add_pmpi_test(multiple_by_messages habits 2 "${habits}" BLINK_PMPI_SHARED=0 multiple)
+  blink_add_pmpi_test(no_number habits 2 "" BLINK_PMPI_LEAST=many)
+  blink_add_pmpi_test(no_deadline habits 2 "" BLINK_DEADLINE=never)
+  blink_add_pmpi_test(no_report habits 2 "" BLINK_PMPI_REPORT=yes)
+  blink_add_pmpi_test(no_choice habits 2 "" BLINK_PMPI_SHARED=maybe)
+endforeach()

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a driver says about GPUs, as a machine: the library's functions and Linux's files are played
+// for a DGX-1V, a DGX-2 and a box with PCIe only.
+#include <blink/topology/machines.hpp>
+#include <blink/topology/readers/load_nvml.hpp>
+#include <blink/topology/readers/read_driver.hpp>
+#include <blink/topology/subset.hpp>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Rooms may be compiled as one source.
+namespace blink::read_driver_test { namespace {
+
+/// What the played driver knows; its functions have no other argument to find it by.
+struct played_gpu {
+  std::string bus_id;
+  std::vector<std::string> links;  ///< bus ids at the far ends; "switch" and a number for a switch
+};
+struct played_driver {
+  std::vector<played_gpu> gpus;
+  int sm = 70;
+  bool tells_types = true;
+  int fails_at = -1;  ///< the GPU that the driver has lost
+  int sessions = 0;   ///< that are open
+};
+played_driver now;
+
+played_gpu& gpu_at(void* handle) {
+  return *static_cast<played_gpu*>(handle);
+}
+void write_bus_id(nvml_pci_info* info, std::string const& id) {
+  std::snprintf(info->bus_id, sizeof info->bus_id, "%s", id.c_str());
+}
+std::string on_eight_digits(std::string const& id) {
+  return "0000" + id;
+}
+
+nvml_calls calls() {
+  nvml_calls result{};
+  result.init = [] { return ++now.sessions, 0; };
+  result.shutdown = [] { return --now.sessions, 0; };
+  result.error_text = [](int) -> char const* { return "GPU is lost"; };
+  result.device_count = [](unsigned* count) {
+    *count = static_cast<unsigned>(now.gpus.size());
+    return 0;
+  };
+  result.device = [](unsigned index, void** handle) {
+    *handle = &now.gpus[index];
+    return static_cast<int>(index) == now.fails_at ? 15 : 0;
+  };
+  result.pci_info = [](void* handle, nvml_pci_info* info) {
+    write_bus_id(info, on_eight_digits(gpu_at(handle).bus_id));
+    return 0;
+  };
+  result.capability = [](void*, int* major, int* minor) {
+    *major = now.sm / 10;
+    *minor = now.sm % 10;
+    return 0;
+  };
+  result.nvlink_state = [](void* handle, unsigned link, unsigned* is_active) {
+    auto const& links = gpu_at(handle).links;
+    if (link >= links.size()) return 2;
+    *is_active = links[link].empty() ? 0 : 1;
+    return 0;
+  };
+  result.nvlink_remote = [](void* handle, unsigned link, nvml_pci_info* info) {
+    auto const& far = gpu_at(handle).links[link];
+    write_bus_id(info, on_eight_digits(far));
+    return 0;
+  };
+  if (now.tells_types) {
+    result.nvlink_remote_type = [](void* handle, unsigned link, unsigned* type) {
+      *type = gpu_at(handle).links[link].starts_with("0000:f") ? 2 : 0;
+      return 0;
+    };
+  }
+  return result;
+}
+
+/// Linux's files about PCI: each GPU below a switch below a root port of its NUMA node.
+class played_linux {
+ public:
+  played_linux(std::size_t gpus, std::size_t gpus_of_switch, std::size_t gpus_of_numa) {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_ / "devices");
+    write(folder_ / "cpuinfo",
+          "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 79\n\n"
+          "processor\t: 1\nvendor_id\t: other\n");
+    for (std::size_t gpu = 0; gpu < gpus; ++gpu) {
+      std::size_t const at_switch = gpu / gpus_of_switch;
+      auto const numa = std::to_string(gpu / gpus_of_numa);
+      auto const bridge =
+          folder_ / "sys" / "pci0000:00" / ("0000:" + two_digits(0x10 + 4 * at_switch) + ":00.0");
+      place(bridge, "0x060400", numa);
+      place(bridge / bus_id(gpu, gpus_of_switch), "0x030200", numa);
+    }
+  }
+  ~played_linux() { std::filesystem::remove_all(folder_); }
+  [[nodiscard]] driver_options options() const {
+    driver_options result;
+    result.pci_devices = (folder_ / "devices").string();
+    result.processors = (folder_ / "cpuinfo").string();
+    return result;
+  }
+  static std::string bus_id(std::size_t gpu, std::size_t gpus_of_switch) {
+    return "0000:" + two_digits(0x11 + 4 * (gpu / gpus_of_switch) + gpu % gpus_of_switch) + ":00.0";
+  }
+  void add_switch(std::string const& bus_id) {
+    place(folder_ / "sys" / "pci0000:00" / bus_id, "0x068000", "0");
+  }
+
+ private:
+  static std::string two_digits(std::size_t number) {
+    std::array<char, 8> text{};
+    std::snprintf(text.data(), text.size(), "%02zx", number);
+    return text.data();
+  }
+  static void write(std::filesystem::path const& file, std::string const& text) {
+    std::ofstream(file) << text;
+  }
+  void place(std::filesystem::path const& at, std::string const& pci_class,
+             std::string const& numa) {
+    std::filesystem::create_directories(at);
+    write(at / "class", pci_class + "\n");
+    write(at / "vendor", "0x10de\n");
+    write(at / "max_link_speed", "8.0 GT/s PCIe\n");
+    write(at / "max_link_width", "16\n");
+    write(at / "numa_node", numa + "\n");
+    auto const link = folder_ / "devices" / at.filename();
+    if (!std::filesystem::exists(link)) std::filesystem::create_directory_symlink(at, link);
+  }
+
+  std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("blink_played_linux_" + std::to_string(getpid()));
+};
+
+/// Capacities between GPUs and the switch (the last, if there is one), by NVLink.
+std::map<std::pair<int, int>, std::int64_t> nvlinks_of(topology const& machine) {
+  std::map<int, int> number;  // position: rank, or -1 for relays
+  int rank = 0;
+  for (std::size_t at = 0; at < machine.nodes.size(); ++at) {
+    number[static_cast<int>(at)] = machine.nodes[at].kind == node_kind::rank ? rank++ : -1;
+  }
+  std::map<std::pair<int, int>, std::int64_t> result;
+  for (auto const& one : machine.links) {
+    if (one.kind != link_kind::nvlink) continue;
+    result[{number[one.tail], number[one.head]}] += one.capacity / machine.steps_per_unit;
+  }
+  return result;
+}
+
+/// A driver that has the NVLinks of a machine, 25 GB/s each.
+void play(topology const& machine, std::size_t gpus_of_switch) {
+  now = {};
+  std::size_t const gpus = machine.rank_positions().size();
+  for (std::size_t gpu = 0; gpu < gpus; ++gpu) {
+    now.gpus.push_back({played_linux::bus_id(gpu, gpus_of_switch), {}});
+  }
+  for (auto const& [ends, capacity] : nvlinks_of(machine)) {
+    if (ends.first < 0) continue;
+    for (std::int64_t link = 0; link < capacity / 25; ++link) {
+      auto& links = now.gpus[static_cast<std::size_t>(ends.first)].links;
+      links.push_back(ends.second < 0 ? "0000:f" + std::to_string(link % 6) + ":00.0"
+                                      : now.gpus[static_cast<std::size_t>(ends.second)].bus_id);
+    }
+  }
+}
+
+TEST(ReadDriver, FindsTheLinksOfADgx1V) {
+  auto const machine = machines::dgx1v();
+  play(machine, 2);
+  now.gpus[0].links.insert(now.gpus[0].links.begin(), "");  // a link that is down
+  played_linux const linux_files(8, 2, 4);
+  auto const found = read_driver(calls(), linux_files.options());
+  EXPECT_EQ(nvlinks_of(found), nvlinks_of(machine));
+  EXPECT_EQ(now.sessions, 0);
+  // Two GPUs share a PCIe switch, four a processor.
+  std::map<std::string, int> pcie;
+  for (auto const& one : found.links) {
+    if (one.kind == link_kind::pcie) ++pcie[found.nodes[static_cast<std::size_t>(one.head)].label];
+  }
+  EXPECT_EQ(pcie["pci 0000:10:00.0"], 3);
+  EXPECT_EQ(pcie["numa0"], 2);
+  EXPECT_EQ(pcie["numa1"], 2);
+}
+
+TEST(ReadDriver, FindsTheSwitchOfADgx2) {
+  auto const machine = machines::dgx2();
+  play(machine, 2);
+  played_linux const linux_files(16, 2, 8);
+  EXPECT_EQ(nvlinks_of(read_driver(calls(), linux_files.options())), nvlinks_of(machine));
+}
+
+TEST(ReadDriver, AsksLinuxWhatIsAtTheFarEndOfALink) {
+  auto const machine = machines::dgx2();
+  play(machine, 2);
+  now.tells_types = false;
+  played_linux linux_files(16, 2, 8);
+  for (int k = 0; k < 6; ++k) linux_files.add_switch("0000:f" + std::to_string(k) + ":00.0");
+  EXPECT_EQ(nvlinks_of(read_driver(calls(), linux_files.options())), nvlinks_of(machine));
+}
+
+TEST(ReadDriver, ABoxWithoutNvlinkHasPciePathsOnly) {
+  now = {};
+  for (std::size_t gpu = 0; gpu < 4; ++gpu) now.gpus.push_back({played_linux::bus_id(gpu, 4), {}});
+  played_linux const linux_files(4, 4, 4);
+  auto const found = read_driver(calls(), linux_files.options());
+  EXPECT_TRUE(nvlinks_of(found).empty());
+  EXPECT_EQ(found.rank_positions().size(), 4U);
+  for (auto const& one : found.links) EXPECT_EQ(one.kind, link_kind::pcie);
+}
+
+TEST(ReadDriver, TakesTheGpusThatAreAskedForInTheirOrder) {
+  auto const machine = machines::dgx1v();
+  play(machine, 2);
+  played_linux const linux_files(8, 2, 4);
+  auto options = linux_files.options();
+  std::vector<int> const chosen{5, 1, 0, 4};
+  for (int const gpu : chosen) {
+    options.bus_ids.push_back(now.gpus[static_cast<std::size_t>(gpu)].bus_id);
+  }
+  auto const found = nvlinks_of(read_driver(calls(), options));
+  auto const all = nvlinks_of(machine);
+  for (std::size_t a = 0; a < chosen.size(); ++a) {
+    for (std::size_t b = 0; b < chosen.size(); ++b) {
+      auto const mine = found.find({static_cast<int>(a), static_cast<int>(b)});
+      auto const theirs = all.find({chosen[a], chosen[b]});
+      EXPECT_EQ(mine == found.end() ? 0 : mine->second, theirs == all.end() ? 0 : theirs->second);
+    }
+  }
+}
+
+std::string fault_of(driver_options const& options) {
+  try {
+    (void)read_driver(calls(), options);
+    return "accepted";
+  } catch (error const& fault) {
+    return fault.what();
+  }
+}
+
+TEST(ReadDriver, SaysWhatIsMissing) {
+  play(machines::dgx1v(), 2);
+  played_linux const linux_files(7, 2, 4);
+  auto options = linux_files.options();
+  EXPECT_NE(fault_of(options).find("No such file or directory, expected what Linux knows"),
+            std::string::npos);
+  options.bus_ids = {"0000:77:00.0"};
+  EXPECT_EQ(fault_of(options), "the driver knows no GPU at 0000:77:00.0");
+  options.bus_ids = {};
+  now.fails_at = 3;
+  EXPECT_EQ(fault_of(options), "GPU 3, nvmlDeviceGetHandleByIndex: GPU is lost (15)");
+  EXPECT_EQ(now.sessions, 0);
+  now.gpus.clear();
+  EXPECT_EQ(fault_of(options), "the driver knows no GPU");
+  EXPECT_THROW((void)load_nvml("libthere_is_no_such_library.so"), resource_error);
+}
+
+}}  // namespace blink::read_driver_test

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <blink/topology/readers/read_machine.hpp>
+#include <blink/topology/subset.hpp>
+#include <blink/topology/write_json.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+// Rooms may be compiled as one source.
+namespace blink::read_machine_test { namespace {
+
+std::string fault_of(std::string const& name) {
+  try {
+    (void)read_machine(name);
+    return "accepted";
+  } catch (input_error const& fault) {
+    return fault.what();
+  }
+}
+
+TEST(ReadMachine, EveryBuiltInMachineIsValidAndConnected) {
+  for (auto const& each : built_in_machines()) {
+    auto name = std::string(each.name);
+    SCOPED_TRACE(name);
+    if (each.least_arguments == 1) name += ":4";
+    if (each.least_arguments == 2) name += ":3x4";
+    auto const machine = read_machine(name);
+    EXPECT_EQ(machine.name.substr(0, each.name.size()), each.name);
+    EXPECT_NO_THROW(validate(machine));
+    EXPECT_NO_THROW(require_connected(machine));
+  }
+}
+
+TEST(ReadMachine, ArgumentsAreRead) {
+  EXPECT_EQ(read_machine("dgx_a100").rank_positions().size(), 8U);
+  EXPECT_EQ(read_machine("dgx_a100:2").rank_positions().size(), 16U);
+  EXPECT_EQ(read_machine("torus:3x4x5").rank_positions().size(), 60U);
+  EXPECT_EQ(read_machine("hypercube:5").links.size(), 160U);
+  EXPECT_EQ(read_machine("fully_connected:5").links.size(), 20U);
+}
+
+TEST(ReadMachine, UnknownNamesGetTheNearestOneAndTheList) {
+  auto const near = fault_of("dgx1w");
+  EXPECT_NE(near.find("unknown machine 'dgx1w', did you mean dgx1"), std::string::npos) << near;
+  EXPECT_NE(fault_of("torsu:4x4").find("did you mean torus:AxB[xC]?"), std::string::npos);
+  for (auto const& each : built_in_machines()) {
+    EXPECT_NE(near.find(each.name), std::string::npos) << each.name;
+  }
+  auto const far = fault_of("a supercomputer");
+  EXPECT_EQ(far.find("did you mean"), std::string::npos) << far;
+  EXPECT_NE(far.find(".json"), std::string::npos) << far;
+}
+
+TEST(ReadMachine, NamesThatGoOnAndOnAreRefused) {
+  std::string name = "dgx2";
+  for (int k = 0; k < 100'000; ++k) name += "+copying";
+  EXPECT_NE(fault_of(name).find("expected a shorter name"), std::string::npos);
+  EXPECT_EQ(fault_of("dgx2+copying+copying"), "accepted");
+}
+
+TEST(ReadMachine, TheHostIsOneSwitchWithEqualPortsOrSeveralMemories) {
+  auto const machine = read_machine("host:12.5");
+  EXPECT_EQ(machine.name, "host");
+  EXPECT_NO_THROW(require_connected(machine));
+  for (auto const& l : machine.links) {
+    if (l.kind != link_kind::memory) continue;
+    EXPECT_EQ(machine.in_units(l.capacity), rational(25, 2));
+  }
+  for (auto const* name : {"host:", "host:x", "host:-1", "host:0", "host:1e9"}) {
+    EXPECT_NE(fault_of(name).find("expected host or host:GB/s"), std::string::npos) << name;
+  }
+}
+
+TEST(ReadMachine, WrongArgumentsAreRefused) {
+  for (auto const* name :
+       {"ring", "ring:", "ring:x", "ring:-3", "ring:4x4", "dgx1v:2", "dgx_a100:1x2", "torus:4",
+        "torus:4x", "torus:4xx4", "torus:x4", "ring:99999999999", "mesh:2,3"}) {
+    auto const found = fault_of(name);
+    EXPECT_NE(found.find("expected"), std::string::npos) << name << ": " << found;
+  }
+  for (auto const* name :
+       {"ring:0", "torus:0x4", "dgx_a100:0", "mi250:0", "hypercube:13", "ring:5000", "mesh:100x100",
+        "dgx_h100:100000", "fully_connected:1000"}) {
+    EXPECT_NE(fault_of(name), "accepted") << name;
+  }
+  EXPECT_EQ(fault_of("ring:1"), "accepted");
+}
+
+TEST(ReadMachine, FilesByTheirEnding) {
+  EXPECT_TRUE(fault_of("/nowhere/m.json").starts_with("/nowhere/m.json: "));
+  EXPECT_TRUE(fault_of("/nowhere/m.xml").starts_with("/nowhere/m.xml: "));
+  auto const ticks = std::chrono::steady_clock::now().time_since_epoch().count();
+  auto const path =
+      std::filesystem::temp_directory_path() / ("blink_machine_" + std::to_string(ticks) + ".json");
+  std::ofstream(path) << write_json(read_machine("mi250:2"));
+  EXPECT_EQ(write_json(read_machine(path.string())), write_json(machines::mi250(2)));
+  std::filesystem::remove(path);
+}
+
+/// The hand-written XML and the built-in machine are one machine, once PCIe is left out.
+TEST(ReadMachine, TheDgx1vFileIsTheBuiltInMachine) {
+  auto const file = read_machine(std::string(BLINK_DATA_DIR) + "/dgx1v.xml");
+  EXPECT_EQ(fastest_connecting_kind(file), link_kind::nvlink);
+  auto const nvlink = only_links(file, link_kind::nvlink);
+  auto const built_in = read_machine("dgx1v");
+  ASSERT_EQ(nvlink.nodes.size(), built_in.nodes.size());
+  ASSERT_EQ(nvlink.links.size(), built_in.links.size());
+  auto const between = [](topology const& machine, int a, int b) {
+    rational sum;
+    for (auto const& l : machine.links) {
+      if (l.tail == machine.position_of(a) && l.head == machine.position_of(b)) {
+        sum += machine.in_units(l.capacity);
+      }
+    }
+    return sum;
+  };
+  for (int a = 0; a < 8; ++a) {
+    for (int b = 0; b < 8; ++b) EXPECT_EQ(between(nvlink, a, b), between(built_in, a, b));
+  }
+}
+
+}}  // namespace blink::read_machine_test

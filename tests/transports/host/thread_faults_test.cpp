@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults put into worlds of threads at random places, over slots, direct reads and shaped links: whatever
+// happens to a rank, all others name it, shrink the world to those that are left, and go on.
+// BLINK_FAULTS=200 runs as many.
+
+#include <blink/collectives.hpp>
+#include <blink/transports/host/slots.hpp>
+
+#include "support/fault_injection.hpp"
+#include "support/faulty_link.hpp"
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+// Rooms may be compiled as one source.
+namespace thread_faults_test { namespace {
+
+using blink_test::harm;
+using blink_test::injection;
+
+constexpr auto deadline = std::chrono::milliseconds(600);
+
+/// Ranks that are through; who hangs does so until all others are.
+std::atomic<int> through = 0;
+std::atomic<int> awaited = 0;
+void hang() {
+  while (through.load() < awaited.load()) std::this_thread::yield();
+}
+
+template <class Link>
+std::string run_rank(blink::rank_context<Link, blink::lone_thread>& me, injection const& planned) {
+  bool const is_victim = me.rank() == planned.victim;
+  if (is_victim) blink_test::arm(planned, hang, [] { std::this_thread::sleep_for(deadline / 6); });
+  std::chrono::steady_clock::time_point entered;
+  try {
+    blink_test::call_on(me, planned, is_victim, entered);
+  } catch (blink::collective_error const& failure) {
+    if (is_victim && !planned.is_mismatch()) return "told";  // when the others had gone on
+    if (auto wrong = blink_test::complaint(failure, planned); !wrong.empty()) return wrong;
+    auto smaller = me.shrink();
+    if (smaller.rank_count() != planned.ranks - (planned.is_mismatch() ? 0 : 1)) {
+      return "shrunk to " + std::to_string(smaller.rank_count());
+    }
+    blink_test::call_again(smaller, planned);
+    return "told";
+  }
+  blink_test::fault.operations_left = -1;
+  return "no fault";
+}
+
+/// Runs one fault. Returns: did it come to pass?
+template <class Link>
+bool inject(injection const& planned) {
+  SCOPED_TRACE("seed " + std::to_string(planned.seed) + ": rank " + std::to_string(planned.victim) +
+               " of " + std::to_string(planned.ranks) + " " +
+               blink_test::harm_names[static_cast<std::size_t>(planned.what)]);
+  blink::world_options options;
+  options.slot_bytes = 512;
+  options.window = 2;
+  options.waits.deadline = deadline;
+  through = 0;
+  awaited = planned.ranks - 1;
+  std::vector<std::string> ends(static_cast<std::size_t>(planned.ranks));
+  blink::basic_world<Link> world(planned.ranks, options);
+  world.run([&](auto& me) {
+    ends[static_cast<std::size_t>(me.rank())] = run_rank(me, planned);
+    ++through;
+  });
+  bool const happened =
+      ends[planned.victim == 0 ? 1 : 0] != "no fault" && planned.what != harm::delay;
+  EXPECT_TRUE(happened || planned.what <= harm::delay);
+  for (auto const& end : ends) EXPECT_EQ(end, happened ? "told" : "no fault");
+  return happened;
+}
+
+TEST(thread_faults, are_named_by_all_others_who_then_go_on) {
+  int const number = blink_test::number_of_faults();
+  int happened = 0;
+  for (int seed = 0; seed < number; ++seed) {
+    injection const planned(static_cast<std::uint64_t>(seed));
+    constexpr std::array inject_over{inject<blink_test::faulty<blink::slot_link>>,
+                                     inject<blink_test::faulty<blink::threads_link>>,
+                                     inject<blink_test::faulty<blink::shaped_link>>};
+    auto const kind = static_cast<std::size_t>(seed / blink_test::harms) % inject_over.size();
+    if (inject_over[kind](planned)) ++happened;
+  }
+  EXPECT_GE(happened, number / 2);
+}
+
+}}  // namespace thread_faults_test

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+# tests/transports/mpi/*_test.cpp run on the ranks of each MPI library that is there.
+include(${PROJECT_SOURCE_DIR}/cmake/blink-mpi-libraries.cmake)
+file(GLOB mpi_sources CONFIGURE_DEPENDS transports/mpi/*.cpp)
+add_custom_target(blink_mpi_tests)
+foreach(name IN ITEMS openmpi mpich)
+  if(NOT name IN_LIST BLINK_MPI_LIBRARIES)
+    add_test(NAME mpi.${name} COMMAND sh -c "echo 'no mpicc.${name} or mpirun.${name}'; exit 77")
+    set_tests_properties(mpi.${name} PROPERTIES SKIP_RETURN_CODE 77)
+    continue()
+  endif()
+  set(target blink_mpi_tests_${name})
+  add_executable(${target} ${mpi_sources})
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(${target} PRIVATE blink_development mpi_${name} GTest::gtest)
+  blink_compile_together(${target} 1)
+  add_dependencies(blink_mpi_tests ${target})
+  # Much of it is waiting for ranks that hang. The fast tests have each number with one library.
+  if(BLINK_TEST_SLOW)
+    set(numbers_of_ranks 2 3 4)
+  elseif(name STREQUAL openmpi)
+    set(numbers_of_ranks 3)
+  else()
+    set(numbers_of_ranks 2)
+  endif()
+  foreach(ranks IN LISTS numbers_of_ranks)
+    add_test(NAME mpi.${name}.${ranks}_ranks COMMAND_EXPAND_LISTS
+             COMMAND ${BLINK_MPI_LAUNCH_${name}} ${ranks} $<TARGET_FILE:${target}>
+                     $<$<EQUAL:${ranks},3>:multiple>)
+    set_tests_properties(mpi.${name}.${ranks}_ranks PROPERTIES TIMEOUT 300 PROCESSORS ${ranks})
+    # Ranks of MPICH do not yield: where they share cores each fault takes seconds.
+    if(name STREQUAL mpich AND ranks GREATER 2)
+      set_tests_properties(mpi.${name}.${ranks}_ranks PROPERTIES ENVIRONMENT BLINK_FAULTS=96)
+    endif()
+  endforeach()
+  # Between hosts. Not with MPICH 4.0.2, whose MPI_Finalize does not always end there, not even that of a program of a few sends.
+  if(BLINK_TEST_SLOW AND name STREQUAL openmpi)
+    add_test(NAME mpi.${name}.2_hosts
+             COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/transports/mpi/hosts.sh ${name} $<TARGET_FILE:${target}>
+                     "--gtest_filter=mpi/transport_conformance/0*:mpi_cases/0.*:mpi_session.*:\
+mpi_lent_buffers.*:mpi_faults.*:mpi_shrink.*:mpi_split.*")
+    set_tests_properties(mpi.${name}.2_hosts PROPERTIES TIMEOUT 300 PROCESSORS 4 SKIP_RETURN_CODE 77)
+  endif()
+endforeach()

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <blink/schedule/default_schedules.hpp>
+#include <blink/transports/mpi/mpi_session.hpp>
+#include <blink/transports/mpi/shaped.hpp>
+
+#include "support/transport_conformance.hpp"
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <cstdint>
+
+namespace {
+
+/// Rank 1 sends to rank 0 along a chain in which all ranks are.
+template <class Session>
+class two_ranks {
+ public:
+  using link = typename Session::link_type;
+
+  two_ranks()
+      : me_(MPI_COMM_WORLD, options()),
+        plan_(me_.prepare(blink::chain_schedule(me_.rank_count(), 0))) {
+    blink::call_record record;
+    record.terms.plan = plan_.fingerprint();
+    EXPECT_EQ(me_.enter(plan_, record), blink::status::ok);
+  }
+  int sender_rank() { return 1; }
+  int receiver_rank() { return 0; }
+  template <class Function>
+  void at_sender(Function const& function) {
+    if (me_.rank() == 1) function(me_.link());
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  template <class Function>
+  void at_receiver(Function const& function) {
+    if (me_.rank() == 0) function(me_.link());
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  template <class Sending, class Receiving>
+  void together(Sending const& send, Receiving const& receive) {
+    if (me_.rank() == 1) send(me_.link());
+    if (me_.rank() == 0) receive(me_.link());
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  std::uint32_t wire() {  // the reduce wire of rank 1 in tree 0
+    auto const [ends, count] = plan_.tables().ends(me_.rank());
+    for (std::size_t k = 0; k < count; ++k) {
+      bool const leads_up = ends[k].sends ? ends[k].peer == 0 : ends[k].peer == 1;
+      if (leads_up && plan_.tables().places()[ends[k].wire].is_reduce) return ends[k].wire;
+    }
+    return UINT32_MAX;
+  }
+  std::uint64_t window() { return plan_.tables().layout().window; }
+  void abort() {
+    if (me_.rank() == 0) me_.fail("enough");
+  }
+
+ private:
+  static blink::world_options options() {
+    blink::world_options result;
+    result.window = 3;
+    result.slot_bytes = 200;
+    return result;
+  }
+  Session me_;
+  blink::prepared_schedule& plan_;
+};
+
+}  // namespace
+
+namespace blink_test {
+
+using sessions =
+    testing::Types<two_ranks<blink::mpi_session>, two_ranks<blink::shaped_mpi_session>>;
+INSTANTIATE_TYPED_TEST_SUITE_P(mpi, transport_conformance, sessions);
+
+}  // namespace blink_test

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// All ranks run all tests; rank 0 reports, the others only what failed on them. With the argument
+// "multiple" any thread may call MPI.
+
+#include <blink/collectives.hpp>
+#include <blink/transports/mpi/mpi_session.hpp>
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace {
+
+class failures_only : public testing::EmptyTestEventListener {
+ public:
+  explicit failures_only(int rank) : rank_(rank) {}
+  void OnTestStart(testing::TestInfo const& test) override { test_ = test.name(); }
+  void OnTestPartResult(testing::TestPartResult const& result) override {
+    if (!result.failed()) return;
+    std::fprintf(stderr, "rank %d, %s: %s:%d: %s\n", rank_, test_.c_str(),
+                 result.file_name() == nullptr ? "" : result.file_name(), result.line_number(),
+                 result.message());
+  }
+
+ private:
+  int rank_;
+  std::string test_;  // asking the framework for it now would wait for itself
+};
+
+/// Is a call refused that would make the library end the program? Prints if not.
+template <class Call>
+bool is_refused(char const* what, Call const& call) {
+  try {
+    call();
+  } catch (blink::precondition_error const&) {
+    return true;
+  }
+  std::fprintf(stderr, "%s: not refused\n", what);
+  return false;
+}
+
+/// What a session does that has outlived MPI.
+bool is_harmless(std::optional<blink::mpi_session>& me) {
+  int const one = 1;
+  int sum = 0;
+  auto const star = blink::star_schedule(me->rank_count());
+  bool good = is_refused("prepare", [&] { me->prepare(star); });
+  good &=
+      is_refused("prepare anew", [&] { me->prepare(blink::flat_schedule(star.rank_count, 0)); });
+  good &= is_refused("barrier", [&] { blink::barrier(*me); });
+  good &= is_refused("run", [&] {
+    me->run([&](auto& here) { blink::all_reduce(here, star, &one, &sum, 1, blink::sum{}); });
+  });
+  me.reset();
+  return good;
+}
+
+}  // namespace
+
+int main(int count, char** texts) {
+  testing::InitGoogleTest(&count, texts);
+  auto const begin = [] { blink::mpi_session(MPI_COMM_WORLD); };
+  bool good = is_refused("a session before MPI_Init", begin);
+  if (count > 1 && std::string(texts[1]) == "multiple") {
+    int level = MPI_THREAD_SINGLE;
+    MPI_Init_thread(&count, &texts, MPI_THREAD_MULTIPLE, &level);
+  } else {
+    MPI_Init(&count, &texts);
+  }
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank != 0) {
+    auto& listeners = testing::UnitTest::GetInstance()->listeners();
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new failures_only(rank));
+  }
+  int const failed = RUN_ALL_TESTS();
+  std::optional<blink::mpi_session> live(std::in_place, MPI_COMM_WORLD);
+  live->prepare(blink::star_schedule(live->rank_count()));
+  MPI_Finalize();
+  good &= is_harmless(live);
+  good &= is_refused("a session after MPI_Finalize", begin);
+  return good ? failed : 1;
+}
