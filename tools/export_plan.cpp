@@ -5,7 +5,6 @@
 #include <blink/interop/check_program.hpp>
 #include <blink/interop/make_mscclpp_program.hpp>
 #include <blink/interop/make_step_program.hpp>
-#include <blink/interop/msccl_limits.hpp>
 #include <blink/interop/write_msccl_xml.hpp>
 #include <blink/interop/write_mscclpp_json.hpp>
 

@@ -5,7 +5,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/reducers/arithmetic.hpp>
-#include <blink/running/walk/status.hpp>
+#include <blink/running/walk/counter.hpp>
 
 #include <cstddef>
 #include <cstdint>

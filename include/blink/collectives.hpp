@@ -21,5 +21,4 @@
 #include <blink/schedule/flow_schedules.hpp>
 #include <blink/schedule/schedule.hpp>
 #include <blink/schedule/schedule_blocks.hpp>
-#include <blink/transports/host/shaped_world.hpp>
 #include <blink/transports/host/threads.hpp>

@@ -4,7 +4,7 @@
 // What the library runs on: a runtime of devices and the things that NCCL's functions need beside it.
 
 #include <blink/running/walk/choose_protocol.hpp>
-#include <blink/running/walk/wire_protocol.hpp>
+#include <blink/running/walk/packet_walk.hpp>
 #include <blink/transports/cuda/runtime/device_runtime.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
 #include <blink/transports/cuda/world/device_world.hpp>

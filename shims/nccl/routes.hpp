@@ -8,7 +8,7 @@
 #include <blink/running/call/schedule_source.hpp>
 #include <blink/schedule/default_methods.hpp>
 #include <blink/schedule/method_table.hpp>
-#include <blink/transports/cuda/world/parallel_trees.hpp>
+#include <blink/transports/cuda/world/protocol_schedules.hpp>
 
 #include "errors.hpp"
 #include "platform.hpp"

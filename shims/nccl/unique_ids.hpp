@@ -3,7 +3,7 @@
 
 // Names of communicators that are being made: which process made them, and where its meeting is.
 
-#include <blink/transports/host/host_fingerprint.hpp>
+#include <blink/transports/host/meet_on_host.hpp>
 
 #include "abi.hpp"
 #include "errors.hpp"

@@ -7,7 +7,7 @@
 #include <blink/schedule/default_methods.hpp>
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/host/detail/environment_flag.hpp>
-#include <blink/transports/host/host_fingerprint.hpp>
+#include <blink/transports/host/meet_on_host.hpp>
 #include <blink/transports/host/process_environment.hpp>
 #include <blink/transports/mpi/mpi_session.hpp>
 

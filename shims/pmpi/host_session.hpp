@@ -6,8 +6,8 @@
 
 #include <blink/core/error.hpp>
 #include <blink/running/call/world_options.hpp>
-#include <blink/running/walk/status.hpp>
-#include <blink/transports/host/host_fingerprint.hpp>
+#include <blink/running/walk/counter.hpp>
+#include <blink/transports/host/meet_on_host.hpp>
 #include <blink/transports/host/patience.hpp>
 #include <blink/transports/host/processes.hpp>
 #include <blink/transports/host/shared_segment.hpp>

@@ -3,7 +3,7 @@
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/call_queue.hpp>
-#include <blink/running/call/detail/idle_tests.hpp>
+#include <blink/running/call/detail/call_frame.hpp>
 #include <blink/transports/host/slots.hpp>
 
 #include "support/collective_case.hpp"

@@ -2,18 +2,16 @@
 // Kernels that a communicator of devices launches, for `inspect_kernel.cmake`; see also walk_kernels.cu.
 
 #include <blink/reducers/accumulate_in.hpp>
-#include <blink/running/call/detail/no_reducer.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/walk/packet_walk.hpp>
 #include <blink/running/walk/warps.cuh>
-#include <blink/running/walk/wire_protocol.hpp>
 #include <blink/transports/cuda/channels/channel_launch.hpp>
+#include <blink/transports/cuda/kernels/call_kernel.cuh>
 #include <blink/transports/cuda/kernels/copy_step.hpp>
 #include <blink/transports/cuda/kernels/device_call.hpp>
-#include <blink/transports/cuda/kernels/step_kernel.cuh>
-#include <blink/transports/cuda/kernels/work_kernel.cuh>
-#include <blink/transports/cuda/p2p/list_batch.hpp>
 #include <blink/transports/cuda/p2p/piece_call.hpp>
+#include <blink/transports/cuda/p2p/piece_lists.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/runtime/shaped_peer_link.hpp>
 #include <blink/transports/cuda/world/cuda_devices.cuh>
 
 #include <cuda/functional>

@@ -3,7 +3,7 @@
 // by chunks and by packets, again and again; and a block that does not call. Exits with 77, "skipped", without a GPU.
 
 #include <blink/reducers/arithmetic.hpp>
-#include <blink/running/walk/status.hpp>
+#include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/warps.cuh>
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/cuda.cuh>

@@ -4,10 +4,9 @@
 // schedule; a second one all that only copy.
 
 #include <blink/reducers.hpp>
-#include <blink/running/call/detail/no_reducer.hpp>
+#include <blink/reducers/reducer.hpp>
 #include <blink/transports/cuda/kernels/walk_kernel.cuh>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/runtime/shaped_peer_link.hpp>
 
 #include <cstdint>
 

@@ -2,7 +2,6 @@
 // Plans as step programs and as MSCCL's files: written, read back, checked.
 #include <blink/interop/check_program.hpp>
 #include <blink/interop/make_step_program.hpp>
-#include <blink/interop/msccl_limits.hpp>
 #include <blink/interop/read_msccl_xml.hpp>
 #include <blink/interop/write_msccl_xml.hpp>
 #include <blink/planning/make_plan.hpp>

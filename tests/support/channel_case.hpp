@@ -5,7 +5,7 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
-#include <blink/running/walk/status.hpp>
+#include <blink/running/walk/counter.hpp>
 #include <blink/schedule/schedule.hpp>
 
 #include "collective_case.hpp"

@@ -4,7 +4,7 @@
 // The least models of the running side's concepts: what algorithms may use, and no more.
 
 #include <blink/reducers/reducer.hpp>
-#include <blink/running/walk/status.hpp>
+#include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
 #include <blink/running/walk/tree_walk.hpp>

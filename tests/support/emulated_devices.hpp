@@ -5,8 +5,8 @@
 // by themselves, kernels get room for all their blocks or wait, events and graphs obey CUDA's rules.
 
 #include <blink/running/walk/counter.hpp>
+#include <blink/running/walk/packet_walk.hpp>
 #include <blink/running/walk/thread_group.hpp>
-#include <blink/running/walk/wire_protocol.hpp>
 #include <blink/transports/cuda/calls/device_order.hpp>
 #include <blink/transports/cuda/kernels/copy_step.hpp>
 #include <blink/transports/cuda/kernels/device_call.hpp>

@@ -4,7 +4,6 @@
 // A transport of which something happens to the rank at the n-th operation on a wire.
 
 #include <blink/running/walk/transport.hpp>
-#include <blink/transports/host/direct.hpp>
 #include <blink/transports/host/slots.hpp>
 
 #include <cstddef>

@@ -5,7 +5,7 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/transports/cuda/calls/device_world_options.hpp>
-#include <blink/transports/cuda/world/parallel_trees.hpp>
+#include <blink/transports/cuda/world/protocol_schedules.hpp>
 
 #include "collective_case.hpp"
 #include "device_case.hpp"

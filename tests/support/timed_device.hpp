@@ -17,8 +17,8 @@
 #include <blink/transports/cuda/calls/device_world_options.hpp>
 #include <blink/transports/cuda/kernels/device_call.hpp>
 #include <blink/transports/cuda/runtime/device_memory.hpp>
+#include <blink/transports/cuda/runtime/peer_memory.hpp>
 #include <blink/transports/cuda/runtime/rank_placement.hpp>
-#include <blink/transports/cuda/runtime/shaped_peer_link.hpp>
 
 #include "collective_case.hpp"
 #include "emulated_block.hpp"

@@ -4,9 +4,8 @@
 #include <blink/collectives/detail/unequal_blocks.hpp>
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
-#include <blink/running/call/detail/no_reducer.hpp>
-#include <blink/running/call/detail/run_to_end.hpp>
 #include <blink/running/call/schedule_source.hpp>
 #include <blink/running/call/session.hpp>
 #include <blink/schedule/block.hpp>

@@ -11,7 +11,6 @@
 #include <blink/running/call/detail/any_call.hpp>
 #include <blink/running/call/detail/call_description.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
-#include <blink/running/call/detail/run_to_end.hpp>
 #include <blink/running/call/schedule_source.hpp>
 #include <blink/running/call/session.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>

@@ -5,10 +5,10 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/running/call/detail/check_buffers.hpp>
-#include <blink/running/call/detail/run_to_end.hpp>
+#include <blink/running/call/detail/collective_call.hpp>
 #include <blink/running/call/session.hpp>
+#include <blink/running/connections/memory_source.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
-#include <blink/running/connections/scratch.hpp>
 #include <blink/running/walk/lane.hpp>
 #include <blink/schedule/block.hpp>
 #include <blink/schedule/chunking.hpp>

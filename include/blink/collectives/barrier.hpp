@@ -4,11 +4,10 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
-#include <blink/running/call/detail/run_collective.hpp>
 #include <blink/running/call/detail/steps_of_calls.hpp>
 #include <blink/running/call/schedule_source.hpp>
 #include <blink/running/call/session.hpp>
-#include <blink/running/walk/status.hpp>
+#include <blink/running/walk/counter.hpp>
 #include <blink/schedule/chunking.hpp>
 
 #include <concepts>

@@ -3,7 +3,7 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
-#include <blink/running/call/detail/run_collective.hpp>
+#include <blink/running/call/detail/collective_call.hpp>
 #include <blink/running/call/schedule_source.hpp>
 #include <blink/running/call/session.hpp>
 #include <blink/schedule/chunking.hpp>

@@ -11,9 +11,6 @@
 #include <blink/running/call/detail/call_description.hpp>
 #include <blink/running/call/detail/check_buffers.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
-#include <blink/running/call/detail/memory_range.hpp>
-#include <blink/running/call/detail/no_reducer.hpp>
-#include <blink/running/call/detail/run_to_end.hpp>
 #include <blink/running/call/session.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/schedule/chunking.hpp>

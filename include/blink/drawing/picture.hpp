@@ -2,12 +2,314 @@
 #pragma once
 
 #include <blink/core/config.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/drawing/detail/picture_layout.hpp>
 #include <blink/drawing/detail/picture_traffic.hpp>
-#include <blink/drawing/detail/picture_writer.hpp>
+#include <blink/drawing/detail/picture_words.hpp>
+#include <blink/drawing/detail/svg_text.hpp>
 #include <blink/planning/plan/forest.hpp>
 #include <blink/topology/topology.hpp>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <numbers>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// Draws nodes, links, trees and numbers of a picture, one function each, back to front.
+class picture_writer {
+ public:
+  picture_writer(topology const& machine, plan const& what, picture_traffic const& traffic)
+      : machine_(machine), plan_(what), traffic_(traffic), layout_(lay_out(traffic.shown)) {
+    constexpr double margin = 110;
+    constexpr double title_height = 70;
+    centre_ = {layout_.radius + margin, layout_.radius + margin + title_height - 20};
+    for (auto const& place : layout_.at) {
+      taken_.push_back({place.x - 20, place.y - 20, place.x + 20, place.y + 20});
+    }
+    for (auto const& [ends, here] : traffic.between) {
+      largest_ = std::max({largest_, here.capacity_forth, here.capacity_back});
+    }
+  }
+
+  [[nodiscard]] std::string write() {
+    draw_boxes();
+    for (auto const& [ends, here] : traffic_.between) draw_capacity(ends, here);
+    for (auto const& [ends, here] : traffic_.between) draw_strands(ends, here);
+    draw_nodes();
+    // Labels last, the busiest connections first, so that they find the best places.
+    for (bool const is_busy : {true, false}) {
+      for (auto const& [ends, here] : traffic_.between) {
+        if (here.strands.empty() != is_busy) draw_numbers(ends, here);
+      }
+    }
+    picture_words words(machine_, plan_, traffic_);
+    double const legend_left = 2 * centre_.x + 10;
+    double const legend_end = words.add_legend(legend_left);
+    words.add_title();
+    body_ += words.text();
+    auto const height = px(std::max(2 * layout_.radius + 2 * 110 + 50, legend_end + 20));
+    auto const width = px(legend_left + 330);
+    return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + width + "\" height=\"" + height +
+           "\" viewBox=\"0 0 " + width + " " + height +
+           "\" font-family=\"DejaVu Sans, Verdana, sans-serif\" font-size=\"12\">\n"
+           "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n" +
+           body_ + "</svg>\n";
+  }
+
+ private:
+  struct rectangle {
+    double left, top, right, bottom;
+  };
+  static constexpr double strand_width = 3.2;
+  static constexpr double strand_step = 5.2;
+  static constexpr double node_radius = 19;
+  static constexpr double character_width = 6.6;  // of 11 px text
+
+  [[nodiscard]] point place(int node) const { return layout_.at[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] node const& shown(int at) const {
+    return traffic_.shown.nodes[static_cast<std::size_t>(at)];
+  }
+  [[nodiscard]] point on_page(point p) const { return {p.x + centre_.x, p.y + centre_.y}; }
+
+  void line(point a, point b, std::string_view style) {
+    a = on_page(a);
+    b = on_page(b);
+    body_ += "<line x1=\"" + px(a.x) + "\" y1=\"" + px(a.y) + "\" x2=\"" + px(b.x) + "\" y2=\"" +
+             px(b.y) + "\" " + std::string(style) + "/>\n";
+  }
+  void text(point page, std::string_view content, std::string_view style) {
+    body_ += text_at(page, content, style);
+  }
+
+  /// The part of a connection between the rims of its nodes, moved sideways.
+  [[nodiscard]] std::pair<point, point> segment(std::pair<int, int> ends, double aside,
+                                                double rim = node_radius + 2) const {
+    point a = place(ends.first);
+    point b = place(ends.second);
+    double const length = std::max(1.0, std::hypot(b.x - a.x, b.y - a.y));
+    point const along{(b.x - a.x) / length, (b.y - a.y) / length};
+    double const cut = std::min(rim, length / 3);
+    point const shift{-along.y * aside, along.x * aside};
+    return {{a.x + along.x * cut + shift.x, a.y + along.y * cut + shift.y},
+            {b.x - along.x * cut + shift.x, b.y - along.y * cut + shift.y}};
+  }
+
+  void draw_boxes() {
+    if (layout_.boxes.size() < 2) return;
+    for (auto const& box : layout_.boxes) {
+      double const r = layout_.radius;
+      point const from = on_page(on_circle(r, box.from));
+      point const to = on_page(on_circle(r, box.to));
+      bool const is_long = box.to - box.from > std::numbers::pi;
+      body_ +=
+          "<path d=\"M " + px(from.x) + " " + px(from.y) + " A " + px(r) + " " + px(r) + " 0 " +
+          (is_long ? "1" : "0") + " 1 " + px(to.x) + " " + px(to.y) +
+          "\" fill=\"none\" stroke=\"#e9eef5\" stroke-width=\"96\" stroke-linecap=\"round\"/>\n";
+      point const middle = on_page(on_circle(r + 84, (box.from + box.to) / 2));
+      text(middle, box.box < 0 ? "no server" : "server " + std::to_string(box.box),
+           "text-anchor=\"middle\" fill=\"#556\" font-weight=\"bold\"");
+    }
+  }
+
+  /// Grey, as wide as the capacity.
+  void draw_capacity(std::pair<int, int> ends, connection const& here) {
+    double const share = (std::max(here.capacity_forth, here.capacity_back) / largest_).to_double();
+    auto const [a, b] = segment(ends, 0, here.strands.empty() ? 0 : node_radius + 2);
+    double const strands = static_cast<double>(here.strands.size()) * strand_step;
+    double const width = std::max(2 + 10 * share, here.strands.empty() ? 0 : strands + 4);
+    line(a, b,
+         "stroke=\"" + link_colour(plan_, here.kind) + "\" stroke-width=\"" + px(width) + "\"");
+  }
+
+  /// The trees of a connection side by side, with a head for each direction of data.
+  void draw_strands(std::pair<int, int> ends, connection const& here) {
+    for (std::size_t i = 0; i < here.strands.size(); ++i) {
+      auto const& one = here.strands[i];
+      double const aside =
+          (static_cast<double>(i) - static_cast<double>(here.strands.size() - 1) / 2) * strand_step;
+      auto const [a, b] = segment(ends, aside);
+      auto const colour = tree_colour(one.tree);
+      line(a, b,
+           "stroke=\"" + colour + "\" stroke-width=\"" + px(strand_width) + "\"" +
+               (one.only_reduces ? " stroke-dasharray=\"7 4\"" : ""));
+      // Neighbouring heads are staggered, or they would hide each other.
+      double const back = static_cast<double>(i % 3) * 9;
+      if (one.is_forth) arrow_head(a, b, back, colour);
+      if (one.is_back) arrow_head(b, a, back, colour);
+    }
+  }
+
+  void arrow_head(point from, point to, double back, std::string const& colour) {
+    double const length = std::max(1.0, std::hypot(to.x - from.x, to.y - from.y));
+    point const along{(to.x - from.x) / length, (to.y - from.y) / length};
+    point const tip = on_page({to.x - along.x * back, to.y - along.y * back});
+    constexpr double long_side = 12;
+    constexpr double half_width = 5;
+    point const foot{tip.x - along.x * long_side, tip.y - along.y * long_side};
+    body_ += "<polygon points=\"" + px(tip.x) + "," + px(tip.y) + " " +
+             px(foot.x - along.y * half_width) + "," + px(foot.y + along.x * half_width) + " " +
+             px(foot.x + along.y * half_width) + "," + px(foot.y - along.x * half_width) +
+             "\" fill=\"" + colour + "\" stroke=\"white\" stroke-width=\"0.6\"/>\n";
+  }
+
+  void draw_nodes() {
+    for (std::size_t i = 0; i < traffic_.shown.nodes.size(); ++i) {
+      auto const& here = traffic_.shown.nodes[i];
+      point const at = layout_.at[i];
+      point const page = on_page(at);
+      auto const id = std::to_string(here.id);
+      body_ += "<g><title>" + escaped(here.label) + " (id " + id + ")</title>\n";
+      if (here.kind == node_kind::rank) {
+        body_ += "<circle cx=\"" + px(page.x) + "\" cy=\"" + px(page.y) + "\" r=\"" +
+                 px(node_radius) + "\" fill=\"#fdf6dc\" stroke=\"#222\" stroke-width=\"1.6\"/>\n";
+        text({page.x, page.y + 5}, id,
+             "text-anchor=\"middle\" font-size=\"15\" font-weight=\"bold\"");
+        double const r = std::max(1.0, std::hypot(at.x, at.y));
+        point const outside = on_page({at.x * (r + 36) / r, at.y * (r + 30) / r});
+        auto const anchor = at.x > r * 0.3 ? "start" : at.x < -r * 0.3 ? "end" : "middle";
+        if (here.label != id) {
+          text({outside.x - (at.x > r * 0.3    ? 10
+                             : at.x < -r * 0.3 ? -10
+                                               : 0),
+                outside.y + 4},
+               escaped(here.label, 14),
+               std::string("text-anchor=\"") + anchor + "\" fill=\"#333\"");
+        }
+        draw_roots(here.id, at);
+      } else {
+        auto const label = escaped(here.label.empty() ? id : here.label, 16);
+        double const half =
+            8 + character_width / 2 * 1.05 *
+                    static_cast<double>(std::clamp<std::size_t>(here.label.size(), 2, 17));
+        body_ += "<rect x=\"" + px(page.x - half) + "\" y=\"" + px(page.y - 12) + "\" width=\"" +
+                 px(2 * half) +
+                 "\" height=\"24\" rx=\"6\" fill=\"#e4eaf2\" stroke=\"#445\" "
+                 "stroke-width=\"1.4\"/>\n";
+        text({page.x, page.y + 4}, label, "text-anchor=\"middle\" font-size=\"11\"");
+        taken_.push_back({at.x - half, at.y - 13, at.x + half, at.y + 13});
+      }
+      body_ += "</g>\n";
+    }
+  }
+
+  /// A square in the colour of each tree that is rooted here, outside the circle.
+  void draw_roots(int id, point at) {
+    double const r = std::max(1.0, std::hypot(at.x, at.y));
+    point const out{at.x / r, at.y / r};
+    constexpr double size = 10;
+    constexpr std::size_t in_a_row = 6;
+    auto const total = static_cast<std::size_t>(std::count_if(
+        plan_.trees.begin(), plan_.trees.end(), [&](tree const& t) { return t.root == id; }));
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < plan_.trees.size(); ++i) {
+      if (plan_.trees[i].root != id) continue;
+      auto const row = count / in_a_row;
+      auto const in_row = std::min(in_a_row, total - row * in_a_row);
+      double const far = r + 52 + 26 * std::abs(out.x) + static_cast<double>(row) * (size + 2);
+      double const aside =
+          (static_cast<double>(count % in_a_row) - static_cast<double>(in_row - 1) / 2) *
+          (size + 2);
+      point const page = on_page({out.x * far - out.y * aside, out.y * far + out.x * aside});
+      body_ += "<rect x=\"" + px(page.x - size / 2) + "\" y=\"" + px(page.y - size / 2) +
+               "\" width=\"" + px(size) + "\" height=\"" + px(size) + "\" fill=\"" +
+               tree_colour(i) + "\" stroke=\"#222\" stroke-width=\"0.7\"/>\n";
+      ++count;
+    }
+  }
+
+  /// Load / capacity, once if both directions agree, else each near where it comes from.
+  void draw_numbers(std::pair<int, int> ends, connection const& here) {
+    auto const number = [&](rational const& load, rational const& capacity) {
+      return plan_.trees.empty() ? short_text(capacity)
+                                 : short_text(load) + "/" + short_text(capacity);
+    };
+    bool const is_idle = here.strands.empty();
+    bool const is_over =
+        here.load_forth > here.capacity_forth || here.load_back > here.capacity_back;
+    auto const colour = is_over ? "#c00000" : is_idle && !plan_.trees.empty() ? "#8a8a8a" : "#111";
+    auto const forth = number(here.load_forth, here.capacity_forth);
+    auto const back = number(here.load_back, here.capacity_back);
+    auto const [a, b] = segment(ends, 0);
+    if (forth == back) {
+      label(ends, a, b, {0.5, 0.45, 0.55, 0.4, 0.6, 0.34, 0.66, 0.28, 0.72, 0.23, 0.77}, forth,
+            colour);
+    } else {
+      std::array<double, 11> const near_tail{0.27, 0.32, 0.22, 0.37, 0.18, 0.42,
+                                             0.46, 0.24, 0.29, 0.35, 0.2};
+      if (here.capacity_forth > 0) label(ends, a, b, near_tail, forth, colour);
+      if (here.capacity_back > 0) label(ends, b, a, near_tail, back, colour);
+    }
+  }
+
+  /// How much a number at `p` could be taken for one of another connection: square pixels.
+  [[nodiscard]] double crossings(std::pair<int, int> ends, point p) const {
+    constexpr double near = 30;
+    constexpr double cost = 60;
+    double sum = 0;
+    for (auto const& [other, unused] : traffic_.between) {
+      if (other == ends) continue;
+      point const a = place(other.first);
+      point const b = place(other.second);
+      double const squared = std::max(1.0, std::pow(b.x - a.x, 2) + std::pow(b.y - a.y, 2));
+      double const along = ((p.x - a.x) * (b.x - a.x) + (p.y - a.y) * (b.y - a.y)) / squared;
+      double const t = std::clamp(along, 0.0, 1.0);
+      double const away = std::hypot(a.x + t * (b.x - a.x) - p.x, a.y + t * (b.y - a.y) - p.y);
+      sum += cost * std::max(0.0, 1 - away / near);
+    }
+    return sum;
+  }
+
+  /// Puts a number on the line at the first of `shares` where it hides nothing, or the least.
+  void label(std::pair<int, int> ends, point a, point b, std::array<double, 11> const& shares,
+             std::string const& content, std::string_view colour) {
+    double const half = character_width / 2 * static_cast<double>(content.size()) + 3;
+    constexpr double half_height = 8;
+    rectangle best{};
+    double best_overlap = -1;
+    for (double const share : shares) {
+      double const x = a.x + (b.x - a.x) * share;
+      double const y = a.y + (b.y - a.y) * share;
+      rectangle const r{x - half, y - half_height, x + half, y + half_height};
+      double overlap = 0;
+      for (auto const& other : taken_) {
+        double const w = std::min(r.right, other.right) - std::max(r.left, other.left);
+        double const h = std::min(r.bottom, other.bottom) - std::max(r.top, other.top);
+        if (w > 0 && h > 0) overlap += w * h;
+      }
+      overlap += crossings(ends, {x, y});
+      if (best_overlap < 0 || overlap < best_overlap) {
+        best = r;
+        best_overlap = overlap;
+      }
+      if (overlap <= 0) break;
+    }
+    taken_.push_back(best);
+    point const corner = on_page({best.left, best.top});
+    body_ += "<rect x=\"" + px(corner.x) + "\" y=\"" + px(corner.y) + "\" width=\"" + px(2 * half) +
+             "\" height=\"" + px(2 * half_height) +
+             "\" rx=\"3\" fill=\"white\" fill-opacity=\"0.9\"/>\n";
+    text({corner.x + half, corner.y + half_height + 4}, content,
+         "text-anchor=\"middle\" font-size=\"11\" fill=\"" + std::string(colour) + "\"");
+  }
+
+  topology const& machine_;
+  plan const& plan_;
+  picture_traffic const& traffic_;
+  picture_layout layout_;
+  point centre_;
+  rational largest_ = 1;
+  std::vector<rectangle> taken_;  ///< where nothing more may be written
+  std::string body_;
+};
+
+}}}  // namespace blink::BLINK_ABI::detail
 
 namespace blink { inline namespace BLINK_ABI {
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <blink/core/config.hpp>
-#include <blink/core/detail/file_text.hpp>
 #include <blink/core/detail/input_text.hpp>
 #include <blink/core/error.hpp>
 #include <blink/interop/detail/msccl_names.hpp>

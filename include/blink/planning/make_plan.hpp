@@ -7,7 +7,6 @@
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/forest.hpp>
 #include <blink/planning/plan/plan_request.hpp>
-#include <blink/planning/plan/planner.hpp>
 #include <blink/planning/planners/plan_barrier.hpp>
 #include <blink/planning/planners/plan_binomial.hpp>
 #include <blink/planning/planners/plan_blink.hpp>

@@ -3,7 +3,7 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
-#include <blink/core/detail/file_text.hpp>
+#include <blink/core/detail/input_text.hpp>
 #include <blink/core/detail/json_fields.hpp>
 #include <blink/core/error.hpp>
 #include <blink/schedule/method_table.hpp>

@@ -3,17 +3,219 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/rational.hpp>
-#include <blink/topology/detail/canonical_search.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// A directed graph whose vertices and edges carry labels; labels are numbers that mean the same in
+/// every graph that is compared.
+struct labelled_digraph {
+  struct neighbour {
+    int vertex = 0;
+    int out_label = 0;  ///< of the edge to it; 0 for none
+    int in_label = 0;   ///< of the edge from it
+  };
+  std::vector<int> labels;                         ///< by vertex
+  std::vector<std::vector<neighbour>> neighbours;  ///< by vertex, each other vertex at most once
+};
+
+/// Finds the order of the vertices whose description is smallest, among all that refinement and
+/// individualisation reach.
+///
+/// The tree of choices is walked depth first. Two things keep it small: the trace of a refinement
+/// is the same for vertices that an automorphism exchanges, so branches with larger traces are cut;
+/// and every leaf that looks like an earlier one gives an automorphism, whose orbits need only one
+/// member each.
+class canonical_search {
+ public:
+  canonical_search(labelled_digraph const& graph, std::int64_t step_limit)
+      : graph_(graph), step_limit_(step_limit) {
+    auto const n = graph.labels.size();
+    std::vector<int> ranked(n);
+    std::iota(ranked.begin(), ranked.end(), 0);
+    std::sort(ranked.begin(), ranked.end(),
+              [&](int a, int b) { return graph.labels[at(a)] < graph.labels[at(b)]; });
+    std::vector<int> colours(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      bool const is_same = i > 0 && graph.labels[at(ranked[i])] == graph.labels[at(ranked[i - 1])];
+      colours[at(ranked[i])] = is_same ? colours[at(ranked[i - 1])] : static_cast<int>(i);
+    }
+    (void)visit(std::move(colours), 0);
+  }
+
+  /// The vertices in canonical order.
+  [[nodiscard]] std::vector<int> const& order() const { return best_.order; }
+  /// Was the whole tree of choices walked? Else the order may depend on the numbering.
+  [[nodiscard]] bool is_complete() const { return steps_ <= step_limit_; }
+  [[nodiscard]] std::int64_t steps() const { return steps_; }
+
+ private:
+  struct leaf {
+    std::vector<int> path;             ///< the vertices that were individualised
+    std::vector<std::uint64_t> trace;  ///< of each refinement on the way
+    std::vector<int> code;             ///< the graph in the new numbering
+    std::vector<int> order;
+  };
+
+  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+  /// Splits colours by what is around the vertices until nothing changes. A colour is the number of
+  /// vertices with smaller colours. Returns a number that renumbering does not change.
+  std::uint64_t refine(std::vector<int>& colours) const {
+    auto const n = colours.size();
+    std::vector<std::vector<int>> signature(n);
+    std::vector<int> ranked(n);
+    std::iota(ranked.begin(), ranked.end(), 0);
+    for (std::size_t classes = 0;;) {
+      for (std::size_t v = 0; v < n; ++v) {
+        std::vector<std::vector<int>> around;
+        for (auto const& [w, out, in] : graph_.neighbours[v]) {
+          around.push_back({colours[at(w)], out, in});
+        }
+        std::sort(around.begin(), around.end());
+        signature[v].assign(1, colours[v]);
+        for (auto const& one : around) {
+          signature[v].insert(signature[v].end(), one.begin(), one.end());
+        }
+      }
+      std::sort(ranked.begin(), ranked.end(),
+                [&](int a, int b) { return signature[at(a)] < signature[at(b)]; });
+      std::size_t found = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        bool const is_same = i > 0 && signature[at(ranked[i])] == signature[at(ranked[i - 1])];
+        if (!is_same) ++found;
+        colours[at(ranked[i])] = is_same ? colours[at(ranked[i - 1])] : static_cast<int>(i);
+      }
+      if (found == classes) break;
+      classes = found;
+    }
+    std::uint64_t hash = 0xcbf29ce484222325U;
+    for (int const v : ranked) {
+      for (int const part : signature[at(v)]) {
+        hash = (hash ^ static_cast<std::uint64_t>(part)) * 0x100000001b3U;
+      }
+      hash = (hash ^ 0xffU) * 0x100000001b3U;
+    }
+    return hash;
+  }
+
+  /// The vertices of the first among the smallest colour classes of two or more; empty if none.
+  static std::vector<int> branching_class(std::vector<int> const& colours) {
+    std::vector<std::vector<int>> classes(colours.size());
+    for (std::size_t v = 0; v < colours.size(); ++v) {
+      classes[at(colours[v])].push_back(static_cast<int>(v));
+    }
+    std::vector<int> chosen;
+    for (auto& one : classes) {
+      if (one.size() > 1 && (chosen.empty() || one.size() < chosen.size())) chosen = std::move(one);
+    }
+    return chosen;
+  }
+
+  /// Returns the depth to go back to: `depth` to go on with the next choice there.
+  int visit(std::vector<int> colours, int depth) {
+    if (++steps_ > step_limit_ && !best_.order.empty()) return -1;
+    trace_.push_back(refine(colours));
+    int back = depth;
+    auto const choices = branching_class(colours);
+    if (choices.empty()) {
+      back = visit_leaf(colours, depth);
+    } else if (!is_worse_than_best()) {
+      std::vector<int> tried;
+      for (int const v : choices) {
+        if (is_exchanged_with_one_of(tried, v)) continue;
+        tried.push_back(v);
+        auto next = colours;
+        for (int const w : choices) {
+          if (w != v) ++next[at(w)];
+        }
+        path_.push_back(v);
+        back = visit(std::move(next), depth + 1);
+        path_.pop_back();
+        if (back < depth) break;
+      }
+    }
+    trace_.pop_back();
+    return std::min(back, depth);
+  }
+
+  [[nodiscard]] bool is_worse_than_best() const {
+    if (best_.order.empty()) return false;
+    auto const n = std::min(trace_.size(), best_.trace.size());
+    return std::lexicographical_compare(
+        best_.trace.begin(), best_.trace.begin() + static_cast<std::ptrdiff_t>(n), trace_.begin(),
+        trace_.begin() + static_cast<std::ptrdiff_t>(n));
+  }
+
+  int visit_leaf(std::vector<int> const& colours, int depth) {
+    leaf here{path_, trace_, {}, std::vector<int>(colours.size())};
+    for (std::size_t v = 0; v < colours.size(); ++v)
+      here.order[at(colours[v])] = static_cast<int>(v);
+    for (int const v : here.order) {
+      std::vector<std::pair<int, int>> out;
+      for (auto const& [w, out_label, in_label] : graph_.neighbours[at(v)]) {
+        if (out_label != 0) out.emplace_back(colours[at(w)], out_label);
+      }
+      std::sort(out.begin(), out.end());
+      for (auto const& [head, label] : out) here.code.insert(here.code.end(), {head, label});
+      here.code.push_back(-1);
+    }
+    for (leaf const* known : {&first_, &best_}) {
+      if (known->order.empty() || known->code != here.code) continue;
+      std::vector<int> image(colours.size());
+      for (std::size_t i = 0; i < image.size(); ++i) image[at(known->order[i])] = here.order[i];
+      automorphisms_.push_back(std::move(image));
+      auto const apart =
+          std::mismatch(known->path.begin(), known->path.end(), path_.begin(), path_.end());
+      return static_cast<int>(apart.first - known->path.begin());
+    }
+    auto const order = std::pair(here.trace, here.code) <=> std::pair(best_.trace, best_.code);
+    if (best_.order.empty() || order < 0) best_ = here;
+    if (first_.order.empty()) first_ = std::move(here);
+    return depth;
+  }
+
+  /// Does a known automorphism that keeps the path map `v` to one of `tried`?
+  [[nodiscard]] bool is_exchanged_with_one_of(std::vector<int> const& tried, int v) const {
+    if (tried.empty() || automorphisms_.empty()) return false;
+    std::vector<int> orbit(graph_.labels.size());
+    std::iota(orbit.begin(), orbit.end(), 0);
+    auto const find = [&](int w) {
+      while (orbit[at(w)] != w) w = orbit[at(w)] = orbit[at(orbit[at(w)])];
+      return w;
+    };
+    for (auto const& image : automorphisms_) {
+      if (!std::all_of(path_.begin(), path_.end(), [&](int w) { return image[at(w)] == w; }))
+        continue;
+      for (std::size_t w = 0; w < image.size(); ++w) {
+        orbit[at(find(static_cast<int>(w)))] = find(image[w]);
+      }
+    }
+    return std::any_of(tried.begin(), tried.end(), [&](int w) { return find(w) == find(v); });
+  }
+
+  labelled_digraph const& graph_;
+  std::int64_t step_limit_;
+  std::int64_t steps_ = 0;
+  std::vector<int> path_;
+  std::vector<std::uint64_t> trace_;
+  leaf first_;
+  leaf best_;
+  std::vector<std::vector<int>> automorphisms_;  ///< image of each vertex
+};
+
+}}}  // namespace blink::BLINK_ABI::detail
 
 namespace blink { inline namespace BLINK_ABI {
 

@@ -3,12 +3,11 @@
 
 #include <blink/core/config.hpp>
 #include <blink/running/walk/choose_protocol.hpp>
-#include <blink/running/walk/wire_protocol.hpp>
+#include <blink/running/walk/packet_walk.hpp>
 #include <blink/transports/cuda/calls/device_collectives.hpp>
 #include <blink/transports/cuda/calls/device_world_options.hpp>
 #include <blink/transports/cuda/p2p/device_exchange.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/runtime/shaped_peer_link.hpp>
 #include <blink/transports/cuda/world/cuda_devices.cuh>
 #include <blink/transports/cuda/world/device_blocks.hpp>
 #include <blink/transports/cuda/world/device_world.hpp>

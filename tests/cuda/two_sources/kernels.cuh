@@ -4,8 +4,8 @@
 // Kernels that `defining.cu` compiles and `launching.cu` only launches.
 
 #include <blink/reducers/arithmetic.hpp>
-#include <blink/running/call/detail/no_reducer.hpp>
-#include <blink/running/walk/wire_protocol.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/walk/packet_walk.hpp>
 #include <blink/transports/cuda/kernels/call_kernel.cuh>
 #include <blink/transports/cuda/kernels/walk_kernel.cuh>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>

@@ -2,7 +2,7 @@
 // Launches kernels that another source holds: by a communicator, and by their address. That both mean the
 // same kernels is looked at without a GPU, too; then the program exits with 77, "skipped".
 
-#include <blink/running/walk/status.hpp>
+#include <blink/running/walk/counter.hpp>
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/cuda.cuh>
 #include <blink/transports/cuda/kernels/block_work.hpp>

@@ -2,7 +2,6 @@
 // Which way of writing large results a rank finds, with costs that a test makes up.
 
 #include <blink/running/connections/detail/write_search.hpp>
-#include <blink/transports/host/direct.hpp>
 #include <blink/transports/host/slots.hpp>
 
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/schedule/method_file.hpp>
 #include <blink/schedule/method_table.hpp>
-#include <blink/transports/cuda/world/parallel_trees.hpp>
+#include <blink/transports/cuda/world/protocol_schedules.hpp>
 
 #include "forked_program.hpp"
 #include "random_call.hpp"

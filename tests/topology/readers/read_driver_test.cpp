@@ -2,7 +2,7 @@
 // What a driver says about GPUs, as a machine: the library's functions and Linux's files are played
 // for a DGX-1V, a DGX-2 and a box with PCIe only.
 #include <blink/topology/machines.hpp>
-#include <blink/topology/readers/load_nvml.hpp>
+#include <blink/topology/readers/nvml_calls.hpp>
 #include <blink/topology/readers/read_driver.hpp>
 #include <blink/topology/subset.hpp>
 

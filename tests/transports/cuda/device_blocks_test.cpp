@@ -10,7 +10,7 @@
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
 #include <blink/transports/cuda/world/device_blocks.hpp>
 #include <blink/transports/cuda/world/device_world.hpp>
-#include <blink/transports/cuda/world/parallel_trees.hpp>
+#include <blink/transports/cuda/world/protocol_schedules.hpp>
 
 #include "support/device_case.hpp"
 #include "support/device_process.hpp"

@@ -9,7 +9,7 @@
 #include <blink/transports/cuda/calls/device_collectives.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
 #include <blink/transports/cuda/world/device_world.hpp>
-#include <blink/transports/cuda/world/parallel_trees.hpp>
+#include <blink/transports/cuda/world/protocol_schedules.hpp>
 #include <blink/transports/host/launcher_bootstrap.hpp>
 #include <blink/transports/host/processes.hpp>
 #include <blink/transports/host/session_bootstrap.hpp>

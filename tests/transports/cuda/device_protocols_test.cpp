@@ -13,7 +13,7 @@
 #include <blink/transports/cuda/p2p/device_exchange.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
 #include <blink/transports/cuda/world/device_world.hpp>
-#include <blink/transports/cuda/world/parallel_trees.hpp>
+#include <blink/transports/cuda/world/protocol_schedules.hpp>
 
 #include "support/collective_case.hpp"
 #include "support/device_case.hpp"

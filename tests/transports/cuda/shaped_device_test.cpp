@@ -12,7 +12,7 @@
 #include <blink/topology/machines.hpp>
 #include <blink/topology/subset.hpp>
 #include <blink/transports/cuda/calls/device_collectives.hpp>
-#include <blink/transports/cuda/runtime/shaped_peer_link.hpp>
+#include <blink/transports/cuda/runtime/peer_memory.hpp>
 #include <blink/transports/cuda/world/device_world.hpp>
 
 #include "support/collective_case.hpp"

@@ -4,10 +4,7 @@
 #include <blink/running/walk/counter.hpp>
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/runtime/shaped_peer_link.hpp>
-#include <blink/transports/host/direct.hpp>
 #include <blink/transports/host/link_parts.hpp>
-#include <blink/transports/host/shaped_world.hpp>
 #include <blink/transports/host/shared_segment.hpp>
 #include <blink/transports/host/slots.hpp>
 #include <blink/transports/host/threads.hpp>

@@ -3,7 +3,7 @@
 
 #include <blink/collectives.hpp>
 #include <blink/running/connections/detail/write_search.hpp>
-#include <blink/transports/host/detail/told_times.hpp>
+#include <blink/transports/host/detail/notice_board.hpp>
 #include <blink/transports/host/slots.hpp>
 #include <blink/transports/host/threads.hpp>
 

@@ -7,7 +7,6 @@
 #include <blink/core/config.hpp>
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
-#include <blink/running/call/detail/run_to_end.hpp>
 #include <blink/running/call/detail/session_buffer.hpp>
 #include <blink/running/call/session.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>

@@ -4,12 +4,12 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
+#include <blink/reducers/reducer.hpp>
 #include <blink/running/call/detail/any_call.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
-#include <blink/running/call/detail/no_reducer.hpp>
 #include <blink/running/call/session.hpp>
+#include <blink/running/connections/memory_source.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
-#include <blink/running/connections/scratch.hpp>
 #include <blink/running/walk/lane.hpp>
 #include <blink/schedule/block.hpp>
 #include <blink/schedule/chunking.hpp>

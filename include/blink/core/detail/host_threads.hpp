@@ -2,6 +2,7 @@
 #pragma once
 
 #include <blink/core/config.hpp>
+#include <blink/core/duration.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/text.hpp>
 
@@ -9,9 +10,17 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <utility>
+
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#endif
 
 // Threads by POSIX: what is needed here of <thread> and <mutex>, which cost each unit 0.1 s (g++ 12).
 
@@ -88,5 +97,32 @@ class joined_threads {
   pthread_t* threads_;
   std::size_t count_ = 0;
 };
+
+}}}  // namespace blink::BLINK_ABI::detail
+
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// Sleeps until `wake` is called for `word`, for at most `longest`; not at all if it is no longer
+/// `expected`. The word may lie in memory of several processes. May also wake up for no reason.
+inline void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                     nanoseconds longest) {
+  constexpr long long second = 1'000'000'000;
+  timespec const time{static_cast<time_t>(longest.count() / second),
+                      static_cast<long>(longest.count() % second)};
+#if defined(__linux__)
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, expected, &time, nullptr,
+          0);
+#else
+  if (word.load() == expected) nanosleep(&time, nullptr);
+#endif
+}
+
+/// Wakes the thread that sleeps on `word`. Pre: the word was changed before.
+inline void wake([[maybe_unused]] std::atomic<std::uint32_t>& word) {
+#if defined(__linux__)
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, 1, nullptr, nullptr, 0);
+#endif
+}
 
 }}}  // namespace blink::BLINK_ABI::detail

@@ -4,8 +4,8 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/graph/concepts.hpp>
-#include <blink/packing/trees/detail/tree_set.hpp>
 #include <blink/packing/trees/tree_oracle.hpp>
+#include <blink/packing/trees/weighted_tree.hpp>
 
 #include <algorithm>
 #include <cmath>

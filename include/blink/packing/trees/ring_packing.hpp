@@ -6,7 +6,7 @@
 #include <blink/graph/concepts.hpp>
 #include <blink/packing/trees/detail/ring_search.hpp>
 #include <blink/packing/trees/detail/tree_selection.hpp>
-#include <blink/packing/trees/detail/tree_set.hpp>
+#include <blink/packing/trees/weighted_tree.hpp>
 
 #include <algorithm>
 #include <cstddef>

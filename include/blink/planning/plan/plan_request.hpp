@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
 #include <blink/planning/plan/forest.hpp>
+#include <blink/topology/topology.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI {
@@ -23,6 +29,52 @@ struct plan_request {
   bool cut_surplus = false;  ///< exact: where switches let more out than in and cannot be split,
                              ///< leave some capacity out and lose some rate, see
                              ///< `without_surplus`; if not: unbalanced_switch
+};
+
+/// Some of the collectives.
+class collective_set {
+ public:
+  constexpr collective_set(std::initializer_list<collective> members) {
+    for (auto const kind : members) bits_ |= std::uint32_t{1} << static_cast<unsigned>(kind);
+  }
+  [[nodiscard]] constexpr bool contains(collective kind) const {
+    return (bits_ >> static_cast<unsigned>(kind) & 1U) != 0;
+  }
+
+ private:
+  std::uint32_t bits_ = 0;
+};
+
+/// The collectives whose trees span all ranks.
+inline constexpr collective_set spanning_collectives{collective::broadcast, collective::reduce,
+                                                     collective::all_reduce, collective::all_gather,
+                                                     collective::reduce_scatter};
+
+/// Throws: planning_error naming what the planner plans, if the request is for something else.
+inline void require_planned(std::string_view planner, collective_set const& collectives,
+                            plan_request const& request) {
+  if (collectives.contains(request.collective)) return;
+  std::string known;
+  for (std::size_t i = 0; i < collective_names.size(); ++i) {
+    if (!collectives.contains(static_cast<collective>(i))) continue;
+    known += (known.empty() ? "" : ", ") + std::string(collective_names[i]);
+  }
+  throw planning_error(std::string(planner) + ": plans " + known + ", not " +
+                       std::string(to_text(request.collective)));
+}
+
+/// Those without equal shares for all roots.
+inline constexpr collective_set free_root_collectives{collective::broadcast, collective::reduce,
+                                                      collective::all_reduce};
+
+/// A way to plan, as the table in `make_plan.hpp` lists it.
+struct planner {
+  std::string_view name;
+  std::string_view about;  ///< one line for people
+  plan (*make)(topology const&, plan_request const&);
+  collective_set collectives;  ///< those that it plans on some machine
+  /// Does `make` fill in bound and proof? Otherwise `make_plan` adds the machine's own.
+  bool proves = false;
 };
 
 }}  // namespace blink::BLINK_ABI

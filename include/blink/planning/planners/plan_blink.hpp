@@ -8,13 +8,12 @@
 #include <blink/packing/trees/lower_arborescences.hpp>
 #include <blink/packing/trees/multiplicative_weights.hpp>
 #include <blink/packing/trees/tree_oracle.hpp>
-#include <blink/planning/plan/detail/best_root.hpp>
 #include <blink/planning/plan/detail/oriented_tree.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
+#include <blink/planning/plan/detail/routed_forest.hpp>
 #include <blink/planning/plan/detail/supplied_graph.hpp>
 #include <blink/planning/plan/forest.hpp>
 #include <blink/planning/plan/plan_request.hpp>
-#include <blink/planning/plan/planner.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <cstddef>

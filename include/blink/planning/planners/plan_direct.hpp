@@ -8,9 +8,9 @@
 #include <blink/packing/trees/arborescence_packing.hpp>
 #include <blink/packing/trees/equal_root_rate.hpp>
 #include <blink/packing/trees/spanning_tree_packing.hpp>
-#include <blink/planning/plan/detail/best_root.hpp>
 #include <blink/planning/plan/detail/oriented_tree.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
+#include <blink/planning/plan/detail/routed_forest.hpp>
 #include <blink/planning/plan/detail/supplied_graph.hpp>
 #include <blink/planning/plan/forest.hpp>
 #include <blink/planning/plan/plan_request.hpp>

@@ -7,7 +7,7 @@
 #include <blink/graph/concepts.hpp>
 #include <blink/packing/flows/flow_paths.hpp>
 #include <blink/packing/flows/scatter_flow.hpp>
-#include <blink/planning/plan/detail/path_tree.hpp>
+#include <blink/planning/plan/detail/oriented_tree.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/forest.hpp>
 #include <blink/planning/plan/plan_request.hpp>

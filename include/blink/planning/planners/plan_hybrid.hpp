@@ -9,7 +9,6 @@
 #include <blink/planning/plan/forest.hpp>
 #include <blink/planning/plan/make_schedule.hpp>
 #include <blink/planning/plan/plan_request.hpp>
-#include <blink/planning/plan/planner.hpp>
 #include <blink/planning/planners/plan_direct.hpp>
 #include <blink/planning/planners/plan_joint.hpp>
 #include <blink/planning/planners/plan_switch.hpp>

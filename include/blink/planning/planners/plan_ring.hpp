@@ -10,7 +10,6 @@
 #include <blink/planning/plan/detail/routed_rings.hpp>
 #include <blink/planning/plan/forest.hpp>
 #include <blink/planning/plan/plan_request.hpp>
-#include <blink/planning/plan/planner.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <cstddef>

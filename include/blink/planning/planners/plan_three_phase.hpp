@@ -10,7 +10,6 @@
 #include <blink/planning/plan/detail/routed_forest.hpp>
 #include <blink/planning/plan/forest.hpp>
 #include <blink/planning/plan/plan_request.hpp>
-#include <blink/planning/plan/planner.hpp>
 #include <blink/planning/planners/plan_direct.hpp>
 #include <blink/planning/planners/plan_switch.hpp>
 #include <blink/topology/topology.hpp>

@@ -8,9 +8,9 @@
 #include <blink/graph/relay_surplus.hpp>
 #include <blink/packing/lp/simplex.hpp>
 #include <blink/packing/trees/equal_root_rate.hpp>
-#include <blink/planning/plan/detail/best_root.hpp>
 #include <blink/planning/plan/detail/link_rows.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
+#include <blink/planning/plan/detail/routed_forest.hpp>
 #include <blink/planning/plan/detail/supplied_graph.hpp>
 #include <blink/planning/plan/detail/tree_columns.hpp>
 #include <blink/planning/plan/plan_request.hpp>

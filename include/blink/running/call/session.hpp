@@ -9,8 +9,8 @@
 #include <blink/running/call/collective_error.hpp>
 #include <blink/running/call/world_options.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/stall.hpp>
-#include <blink/running/walk/status.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
 #include <blink/running/walk/tree_walk.hpp>
@@ -23,6 +23,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace blink { inline namespace BLINK_ABI {
 
@@ -142,6 +143,14 @@ template <session Me>
 template <class S>
 concept thread_bound_session = session<S> && requires(S& me) {
   { me.expect_any_thread() } -> std::same_as<void>;
+};
+
+/// Some ranks of a world that go on as a world of their own, and as which of them this one does.
+struct rank_selection {
+  std::vector<int> members;  ///< by new rank, the rank in the world they come from
+  int rank = 0;              ///< this one's new rank
+
+  [[nodiscard]] bool is_first() const { return rank == 0 && !members.empty(); }
 };
 
 }}  // namespace blink::BLINK_ABI

@@ -9,12 +9,10 @@
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/connections/detail/write_search.hpp>
 #include <blink/running/connections/memory_source.hpp>
-#include <blink/running/connections/scratch.hpp>
 #include <blink/running/connections/slot_turns.hpp>
 #include <blink/running/connections/tree_parts.hpp>
 #include <blink/running/connections/wire_tables.hpp>
 #include <blink/running/walk/lane.hpp>
-#include <blink/running/walk/set_passages.hpp>
 #include <blink/schedule/chunking.hpp>
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/schedule/pipeline.hpp>

@@ -6,7 +6,6 @@
 #include <blink/running/connections/memory_source.hpp>
 #include <blink/running/connections/wire.hpp>
 #include <blink/running/walk/lane.hpp>
-#include <blink/running/walk/set_passages.hpp>
 #include <blink/schedule/schedule.hpp>
 #include <blink/schedule/wire_place.hpp>
 

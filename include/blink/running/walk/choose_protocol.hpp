@@ -4,7 +4,7 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
-#include <blink/running/walk/wire_protocol.hpp>
+#include <blink/running/walk/packet_walk.hpp>
 #include <blink/schedule/schedule.hpp>
 #include <blink/schedule/schedule_blocks.hpp>
 

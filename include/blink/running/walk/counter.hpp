@@ -13,6 +13,9 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
+/// What a walk may report; the host turns anything but `ok` into an exception.
+enum class status : std::uint32_t { ok, timed_out, aborted };
+
 /// A 64-bit word that only grows and has one writer, so that a plain store publishes it: links
 /// such as PCIe carry no read-modify-write. Everything that ranks tell each other is one of these.
 /// There are no separate fences: ThreadSanitizer does not understand them.

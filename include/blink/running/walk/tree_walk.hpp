@@ -3,10 +3,10 @@
 
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
+#include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/detail/early_arrivals.hpp>
 #include <blink/running/walk/detail/move_chunk.hpp>
 #include <blink/running/walk/lane.hpp>
-#include <blink/running/walk/status.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
 #include <blink/running/walk/zero_copy.hpp>

@@ -8,7 +8,7 @@
 #include <blink/topology/built_in_machines.hpp>
 #include <blink/topology/copying_switches.hpp>
 #include <blink/topology/host.hpp>
-#include <blink/topology/readers/load_nvml.hpp>
+#include <blink/topology/readers/nvml_calls.hpp>
 #include <blink/topology/readers/read_driver.hpp>
 #include <blink/topology/readers/read_json.hpp>
 #include <blink/topology/readers/read_nccl_xml.hpp>

@@ -5,7 +5,6 @@
 #include <blink/core/error.hpp>
 #include <blink/running/call/call_signature.hpp>
 #include <blink/running/call/collective_error.hpp>
-#include <blink/running/call/failure_note.hpp>
 #include <blink/transports/host/call_clock.hpp>
 #include <blink/transports/host/letter_box.hpp>
 #include <blink/transports/host/meet_on_host.hpp>

@@ -4,7 +4,6 @@
 #include <blink/core/config.hpp>
 #include <blink/core/detail/fingerprint.hpp>
 #include <blink/core/error.hpp>
-#include <blink/transports/host/host_fingerprint.hpp>
 #include <blink/transports/host/shared_segment.hpp>
 
 #include <unistd.h>
@@ -14,12 +13,29 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI {
+
+/// Equal in processes of one start of one host that see each other under the same process numbers:
+/// those may share memory. Different in containers with process numbers of their own (Linux).
+[[nodiscard]] inline std::uint64_t host_fingerprint() {
+  detail::fingerprint all;
+  std::array<char, 64> text{};
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> const file(
+      std::fopen("/proc/sys/kernel/random/boot_id", "r"), std::fclose);
+  if (file && std::fgets(text.data(), text.size(), file.get()))
+    all.add(std::string_view(text.data()));
+  auto const bytes = readlink("/proc/self/ns/pid", text.data(), text.size());
+  all.add(std::string_view(text.data(), bytes < 0 ? 0 : static_cast<std::size_t>(bytes)));
+  return all.value();
+}
 
 /// How processes that want to share memory find each other: all that they need beforehand.
 ///

@@ -7,9 +7,9 @@
 #include <blink/core/duration.hpp>
 #include <blink/running/call/world_options.hpp>
 #include <blink/running/connections/wire_tables.hpp>
+#include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/detail/host_clock.hpp>
 #include <blink/running/walk/stall.hpp>
-#include <blink/running/walk/status.hpp>
 #include <blink/running/walk/tree_walk.hpp>
 #include <blink/transports/host/barrier_mismatch.hpp>
 #include <blink/transports/host/world_state.hpp>

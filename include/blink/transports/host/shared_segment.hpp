@@ -5,7 +5,7 @@
 #include <blink/core/detail/fingerprint.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/version.hpp>
-#include <blink/running/call/life_signs.hpp>
+#include <blink/running/call/collective_error.hpp>
 #include <blink/transports/host/detail/file_claims.hpp>
 #include <blink/transports/host/shared_addresses.hpp>
 #include <blink/transports/host/world_state.hpp>

@@ -9,7 +9,6 @@
 #include <blink/core/text.hpp>
 #include <blink/running/call/call_signature.hpp>
 #include <blink/running/call/collective_error.hpp>
-#include <blink/running/call/rank_selection.hpp>
 #include <blink/running/call/session.hpp>
 #include <blink/running/call/shown_bytes.hpp>
 #include <blink/running/call/world_options.hpp>
@@ -17,7 +16,7 @@
 #include <blink/running/connections/memory_source.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/connections/wire_tables.hpp>
-#include <blink/running/walk/status.hpp>
+#include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
 #include <blink/transports/host/agree_on_survivors.hpp>

@@ -5,7 +5,6 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/running/call/detail/session_buffer.hpp>
-#include <blink/running/call/rank_selection.hpp>
 #include <blink/running/call/session.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/schedule/default_schedules.hpp>

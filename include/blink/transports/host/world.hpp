@@ -8,7 +8,7 @@
 #include <blink/core/text.hpp>
 #include <blink/running/call/detail/call_frame.hpp>
 #include <blink/running/call/detail/steps_of_calls.hpp>
-#include <blink/running/call/rank_selection.hpp>
+#include <blink/running/call/session.hpp>
 #include <blink/running/call/world_options.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/walk/thread_group.hpp>

@@ -2,20 +2,18 @@
 #pragma once
 
 #include <blink/core/config.hpp>
+#include <blink/core/detail/host_threads.hpp>
 #include <blink/core/duration.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/text.hpp>
 #include <blink/running/call/call_signature.hpp>
 #include <blink/running/call/collective_error.hpp>
-#include <blink/running/call/life_signs.hpp>
 #include <blink/running/call/shown_bytes.hpp>
 #include <blink/running/connections/memory_source.hpp>
 #include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/detail/host_clock.hpp>
 #include <blink/running/walk/stall.hpp>
-#include <blink/transports/host/detail/futex.hpp>
 #include <blink/transports/host/detail/notice_board.hpp>
-#include <blink/transports/host/packed_stall.hpp>
 #include <blink/transports/host/shared_addresses.hpp>
 
 #include <atomic>

@@ -8,15 +8,14 @@
 #include <blink/running/call/detail/call_frame.hpp>
 #include <blink/running/call/detail/shown_inputs.hpp>
 #include <blink/running/call/detail/steps_of_calls.hpp>
-#include <blink/running/call/rank_selection.hpp>
 #include <blink/running/call/session.hpp>
 #include <blink/running/call/shown_bytes.hpp>
 #include <blink/running/call/world_options.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/connections/wire.hpp>
 #include <blink/running/connections/wire_tables.hpp>
+#include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/lane.hpp>
-#include <blink/running/walk/status.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
 #include <blink/schedule/default_schedules.hpp>
@@ -24,7 +23,6 @@
 #include <blink/transports/mpi/agree_on_options.hpp>
 #include <blink/transports/mpi/channel.hpp>
 #include <blink/transports/mpi/describe_stall.hpp>
-#include <blink/transports/mpi/end_of_mpi.hpp>
 #include <blink/transports/mpi/link.hpp>
 #include <blink/transports/mpi/notices.hpp>
 #include <blink/transports/mpi/patience.hpp>

@@ -3,7 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/running/call/world_options.hpp>
-#include <blink/running/walk/status.hpp>
+#include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/tree_walk.hpp>
 #include <blink/transports/host/patience.hpp>
 #include <blink/transports/mpi/notices.hpp>

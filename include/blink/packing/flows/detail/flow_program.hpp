@@ -5,7 +5,6 @@
 #include <blink/core/rational.hpp>
 #include <blink/graph/detail/route_search.hpp>
 #include <blink/packing/flows/detail/flow_problem.hpp>
-#include <blink/packing/lp/detail/common_denominator.hpp>
 #include <blink/packing/lp/detail/dual_simplex.hpp>
 #include <blink/packing/lp/detail/exact_solve.hpp>
 

@@ -9,7 +9,6 @@
 #include <blink/packing/joint/detail/joint_prices.hpp>
 #include <blink/packing/joint/detail/joint_program.hpp>
 #include <blink/packing/joint/detail/joint_rounding.hpp>
-#include <blink/packing/lp/detail/common_denominator.hpp>
 #include <blink/packing/lp/detail/exact_solve.hpp>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <blink/core/config.hpp>
-#include <blink/packing/trees/detail/tree_set.hpp>
+#include <blink/packing/trees/weighted_tree.hpp>
 
 #include <algorithm>
 #include <cmath>

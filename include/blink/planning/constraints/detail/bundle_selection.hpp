@@ -7,7 +7,7 @@
 #include <blink/packing/lp/detail/listed_columns.hpp>
 #include <blink/packing/lp/simplex.hpp>
 #include <blink/packing/trees/detail/tree_selection.hpp>
-#include <blink/packing/trees/detail/tree_set.hpp>
+#include <blink/packing/trees/weighted_tree.hpp>
 #include <blink/planning/plan/detail/tree_columns.hpp>
 
 #include <algorithm>

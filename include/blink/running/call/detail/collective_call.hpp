@@ -7,18 +7,19 @@
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/detail/call_description.hpp>
 #include <blink/running/call/detail/call_frame.hpp>
-#include <blink/running/call/detail/no_reducer.hpp>
 #include <blink/running/call/detail/shown_inputs.hpp>
 #include <blink/running/call/detail/steps_of_calls.hpp>
+#include <blink/running/call/schedule_source.hpp>
 #include <blink/running/call/session.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
-#include <blink/running/walk/detail/no_patience.hpp>
-#include <blink/running/walk/status.hpp>
+#include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/tree_walk.hpp>
 #include <blink/schedule/chunking.hpp>
 #include <blink/schedule/schedule_blocks.hpp>
 
+#include <cstddef>
 #include <type_traits>
+#include <utility>
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
@@ -122,5 +123,29 @@ class collective_call {
   call_frame<Me> frame_;
   Reducer reduce_;
 };
+
+/// A whole call that the caller waits for.
+///
+/// Throws: precondition_error, before the call is touched, while another one has not ended; what the
+///         call throws.
+template <session Me, class Call>
+void run_to_end(Me& me, collective kind, Call& call) {
+  if (me.group().thread_rank() == 0) steps_of(me).expect_free(me, kind);
+  call.begin();
+  call.complete();
+}
+
+/// A whole call, from its beginning to its end.
+///
+/// count: elements of the whole buffer, or of one block where the collective has blocks
+template <chunking Chunks, session Me, schedule_source Plan, class T, class Reducer>
+void run_collective(Me& me, Plan&& plan, collective kind, T const* input, T* output,
+                    std::size_t count, Reducer const& reduce) {
+  auto const chosen = choose_schedule(me, std::forward<Plan>(plan), kind,
+                                      buffer_bytes(kind, count, sizeof(T), me.rank_count()));
+  collective_call<Chunks, Me, T, Reducer> call(me, *chosen.plan, kind, input, output,
+                                               {count, chosen.chunk_bytes}, reduce);
+  run_to_end(me, kind, call);
+}
 
 }}}  // namespace blink::BLINK_ABI::detail

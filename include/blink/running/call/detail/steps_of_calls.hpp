@@ -17,11 +17,10 @@
 #include <blink/running/call/session.hpp>
 #include <blink/running/connections/detail/write_search.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/detail/early_arrivals.hpp>
-#include <blink/running/walk/detail/no_patience.hpp>
 #include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/stall.hpp>
-#include <blink/running/walk/status.hpp>
 #include <blink/running/walk/tree_walk.hpp>
 #include <blink/running/walk/zero_copy.hpp>
 #include <blink/schedule/schedule_blocks.hpp>

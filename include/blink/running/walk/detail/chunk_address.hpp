@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
@@ -114,6 +115,20 @@ template <class T, transport Link>
 /// Index in the reduced buffer of the first element of the chunk that `here` works on.
 [[nodiscard]] BLINK_HOST_DEVICE inline std::uint64_t chunk_index(lane const& here) {
   return here.input_begin + chunk_offset(here);
+}
+
+/// `N` consecutive elements that one thread holds. They come to life when they are loaded or `set`.
+template <class E, std::size_t N>
+union tile {
+  static constexpr std::size_t bytes = N * sizeof(E);
+  E values[N];
+  BLINK_HOST_DEVICE tile() {}  // NOLINT: nothing is alive yet
+};
+
+/// result = a new `E`, also where elements can be constructed only.
+template <class E, class Value>
+BLINK_HOST_DEVICE void set(E& result, Value const& value) {
+  ::new (static_cast<void*>(&result)) E(static_cast<E>(value));
 }
 
 }}}  // namespace blink::BLINK_ABI::detail

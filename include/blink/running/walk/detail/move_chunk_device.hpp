@@ -5,7 +5,6 @@
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/walk/detail/chunk_address.hpp>
 #include <blink/running/walk/detail/move_row.hpp>
-#include <blink/running/walk/detail/tile.hpp>
 #include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>

@@ -5,7 +5,6 @@
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/walk/detail/chunk_address.hpp>
 #include <blink/running/walk/detail/early_arrivals.hpp>
-#include <blink/running/walk/detail/slot_copy.hpp>
 #include <blink/running/walk/detail/stream_copy.hpp>
 #include <blink/running/walk/detail/streamed_sum.hpp>
 #include <blink/running/walk/lane.hpp>

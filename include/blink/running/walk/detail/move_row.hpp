@@ -4,7 +4,6 @@
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/walk/detail/chunk_address.hpp>
-#include <blink/running/walk/detail/tile.hpp>
 #include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/transport.hpp>
 

@@ -52,4 +52,38 @@ inline void finish_streaming() {
 #endif
 }
 
+/// Shorter copies are the C library's. Longer ones it makes with the one instruction that x86-64 has for copying. That is
+/// slow where no core's own cache has the lines that are overwritten, as in slots that are taken in turn, and quick in outputs of peers:
+/// with this copy a broadcast of 512 KiB among direct processes took 18 us instead of 13 (`peers_processes`), so they keep that one.
+inline constexpr std::size_t copied_by_library = 1024;
+
+inline constexpr std::size_t copied_line = 64;
+
+/// Into slots of memory that cores share, and out of them.
+inline void copy_by_slots(std::byte* to, std::byte const* from, std::size_t bytes) {
+#if BLINK_HAS_STREAMING_STORES
+  using word [[gnu::vector_size(16)]] = long long;
+  auto const word_at = [&](std::size_t at) {
+    word one;
+    std::memcpy(&one, from + at, sizeof one);
+    return one;
+  };
+  auto const copy_line = [&](std::size_t at) {
+    word a = word_at(at), b = word_at(at + 16), c = word_at(at + 32), d = word_at(at + 48);
+    __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d));  // else it becomes the library's copy
+    std::memcpy(to + at, &a, sizeof a);
+    std::memcpy(to + at + 16, &b, sizeof b);
+    std::memcpy(to + at + 32, &c, sizeof c);
+    std::memcpy(to + at + 48, &d, sizeof d);
+  };
+  if (bytes > copied_by_library) {
+    for (std::size_t at = 0; at + copied_line <= bytes; at += copied_line) copy_line(at);
+    copy_line(bytes - copied_line);
+    return;
+  }
+  __asm__("" : "+r"(bytes));  // else g++ sees that it is short, and uses that instruction itself
+#endif
+  std::memcpy(to, from, bytes);
+}
+
 }}}  // namespace blink::BLINK_ABI::detail

@@ -6,7 +6,6 @@
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/detail/call_description.hpp>
-#include <blink/running/call/detail/no_reducer.hpp>
 #include <blink/running/connections/tree_parts.hpp>
 #include <blink/schedule/chunking.hpp>
 #include <blink/transports/cuda/calls/device_ranks.hpp>

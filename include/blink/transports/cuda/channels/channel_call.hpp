@@ -5,16 +5,13 @@
 #include <blink/core/config.hpp>
 #include <blink/reducers/order.hpp>
 #include <blink/reducers/reducer.hpp>
-#include <blink/running/call/detail/no_reducer.hpp>
 #include <blink/running/connections/wire.hpp>
 #include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/packet.hpp>
-#include <blink/running/walk/set_passages.hpp>
-#include <blink/running/walk/status.hpp>
+#include <blink/running/walk/packet_walk.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/tree_share.hpp>
-#include <blink/running/walk/wire_protocol.hpp>
 #include <blink/transports/cuda/kernels/block_work.hpp>
 #include <blink/transports/cuda/kernels/call_watch.hpp>
 #include <blink/transports/cuda/kernels/device_call.hpp>

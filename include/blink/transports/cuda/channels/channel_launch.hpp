@@ -7,8 +7,8 @@
 #include <blink/core/error.hpp>
 #include <blink/running/call/call_signature.hpp>
 #include <blink/running/call/detail/call_description.hpp>
+#include <blink/running/walk/packet_walk.hpp>
 #include <blink/running/walk/thread_group.hpp>
-#include <blink/running/walk/wire_protocol.hpp>
 #include <blink/transports/cuda/calls/device_world_options.hpp>
 #include <blink/transports/cuda/channels/channel_call.hpp>
 #include <blink/transports/cuda/channels/device_channels.hpp>

@@ -9,7 +9,6 @@
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/stall.hpp>
-#include <blink/running/walk/status.hpp>
 #include <blink/schedule/schedule.hpp>
 #include <blink/schedule/schedule_blocks.hpp>
 #include <blink/transports/cuda/calls/device_schedule.hpp>

@@ -5,11 +5,10 @@
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/lane.hpp>
-#include <blink/running/walk/status.hpp>
+#include <blink/running/walk/packet_walk.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
 #include <blink/running/walk/tree_walk.hpp>
-#include <blink/running/walk/wire_protocol.hpp>
 #include <blink/transports/cuda/kernels/block_patience.hpp>
 
 #include <cstdint>

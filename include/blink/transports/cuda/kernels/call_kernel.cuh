@@ -3,14 +3,41 @@
 
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
+#include <blink/running/walk/packet_walk.hpp>
 #include <blink/running/walk/thread_block.cuh>
+#include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
-#include <blink/running/walk/wire_protocol.hpp>
+#include <blink/transports/cuda/kernels/copy_step.hpp>
 #include <blink/transports/cuda/kernels/device_call.hpp>
-#include <blink/transports/cuda/kernels/kernel_argument.cuh>
 #include <blink/transports/cuda/kernels/walk_kernel.cuh>
 
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
 namespace blink { inline namespace BLINK_ABI {
+
+/// A large argument of a kernel, where all threads of the block may refer to it. Called by all of them.
+///
+/// By nvcc that is where arguments are (`BLINK_KERNEL_CONSTANT`). clang would copy it for each thread to local
+/// memory, as it takes no address of arguments: there the block copies it once to shared memory, by single loads.
+template <class T>
+__device__ T const& kernel_argument(T const& argument) {
+  static_assert(std::is_trivially_copyable_v<T>);
+#if defined(__clang__)
+  static_assert(sizeof(T) % sizeof(std::uint64_t) == 0);
+  constexpr std::size_t count = sizeof(T) / sizeof(std::uint64_t);
+  alignas(T) __shared__ std::uint64_t words[count];
+  for (std::size_t k = threadIdx.x; k < count; k += blockDim.x) {
+    __builtin_memcpy(&words[k], reinterpret_cast<std::byte const*>(&argument) + k * sizeof words[k],
+                     sizeof words[k]);
+  }
+  __syncthreads();
+  return *reinterpret_cast<T const*>(words);
+#else
+  return argument;
+#endif
+}
 
 /// One device's blocks of a call; see `run_block`.
 ///
@@ -39,3 +66,45 @@ void const* call_kernel_address() {
   extern template void const* blink::call_kernel_address<__VA_ARGS__>()
 /// `BLINK_DEFINE_CALL_KERNEL(Link, T, Reducer);` in one source: the kernel is compiled here.
 #define BLINK_DEFINE_CALL_KERNEL(...) template void const* blink::call_kernel_address<__VA_ARGS__>()
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// All threads of a kernel, for work in which none needs another.
+struct whole_grid {
+  [[nodiscard]] BLINK_HOST_DEVICE std::uint32_t thread_rank() const {
+#if BLINK_DEVICE_PASS
+    return blockIdx.x * blockDim.x + threadIdx.x;
+#else
+    return 0;
+#endif
+  }
+  [[nodiscard]] BLINK_HOST_DEVICE std::uint32_t size() const {
+#if BLINK_DEVICE_PASS
+    return gridDim.x * blockDim.x;
+#else
+    return 1;
+#endif
+  }
+  BLINK_HOST_DEVICE void sync() const {}
+  [[nodiscard]] BLINK_HOST_DEVICE bool from_leader(bool said) const { return said; }
+};
+static_assert(thread_group<whole_grid>);
+
+/// What a copy engine leaves to kernels: one chunk, by all threads of a grid; see `run_step`.
+template <class T, reducer_for<T> Reducer>
+__global__ void __launch_bounds__(256) step_kernel(BLINK_KERNEL_CONSTANT copy_step const step,
+                                                   BLINK_KERNEL_CONSTANT Reducer const reduce) {
+  run_step<T>(whole_grid{}, kernel_argument(step), reduce);
+}
+
+/// Blocks that each do their share of one piece of work, which is all that they are given.
+///
+/// Semantics beyond the syntax: `work(group, block)` is called by all threads of block number `block`.
+template <class Work>
+__global__ void __launch_bounds__(most_block_threads, 1)
+    work_kernel(BLINK_KERNEL_CONSTANT Work const work) {
+  static_assert(sizeof(Work) <= 4096, "blink: arguments of a kernel take at most 4 KiB");
+  kernel_argument(work)(thread_block{}, blockIdx.x);
+}
+
+}}  // namespace blink::BLINK_ABI

@@ -5,13 +5,12 @@
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/connections/wire.hpp>
+#include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/lane.hpp>
-#include <blink/running/walk/set_passages.hpp>
-#include <blink/running/walk/status.hpp>
+#include <blink/running/walk/packet_walk.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
 #include <blink/running/walk/tree_walk.hpp>
-#include <blink/running/walk/wire_protocol.hpp>
 #include <blink/transports/cuda/kernels/block_work.hpp>
 #include <blink/transports/cuda/kernels/call_watch.hpp>
 

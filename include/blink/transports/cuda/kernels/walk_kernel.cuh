@@ -3,10 +3,10 @@
 
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
+#include <blink/running/walk/packet_walk.hpp>
 #include <blink/running/walk/thread_block.cuh>
 #include <blink/running/walk/transport.hpp>
 #include <blink/running/walk/warps.cuh>
-#include <blink/running/walk/wire_protocol.hpp>
 #include <blink/transports/cuda/kernels/block_work.hpp>
 
 #include <cstdint>

@@ -6,12 +6,10 @@
 #include <blink/core/error.hpp>
 #include <blink/running/call/collective_error.hpp>
 #include <blink/running/walk/counter.hpp>
-#include <blink/running/walk/status.hpp>
 #include <blink/transports/cuda/calls/device_launcher.hpp>
 #include <blink/transports/cuda/calls/device_world_options.hpp>
 #include <blink/transports/cuda/calls/plan_blocks.hpp>
 #include <blink/transports/cuda/kernels/device_call.hpp>
-#include <blink/transports/cuda/p2p/list_batch.hpp>
 #include <blink/transports/cuda/p2p/pair_layout.hpp>
 #include <blink/transports/cuda/p2p/piece_call.hpp>
 #include <blink/transports/cuda/p2p/piece_lists.hpp>

@@ -2,11 +2,10 @@
 #pragma once
 
 #include <blink/core/config.hpp>
-#include <blink/running/call/detail/no_reducer.hpp>
+#include <blink/reducers/reducer.hpp>
 #include <blink/running/connections/wire.hpp>
 #include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/lane.hpp>
-#include <blink/running/walk/status.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/tree_walk.hpp>
 #include <blink/transports/cuda/kernels/block_patience.hpp>

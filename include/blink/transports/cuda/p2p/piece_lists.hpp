@@ -2,7 +2,7 @@
 #pragma once
 
 #include <blink/core/config.hpp>
-#include <blink/transports/cuda/p2p/list_batch.hpp>
+#include <blink/running/walk/thread_group.hpp>
 #include <blink/transports/cuda/p2p/piece_call.hpp>
 #include <blink/transports/cuda/runtime/device_allocation.hpp>
 #include <blink/transports/cuda/runtime/device_memory.hpp>
@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <type_traits>
 #include <vector>
 
 namespace blink { inline namespace BLINK_ABI {
@@ -64,5 +66,44 @@ class piece_lists {
   device_memory_budget& budget_;
   std::map<int, room> rooms_;  // by device
 };
+
+/// Elements of a list that is too long for the argument of a kernel, on their way to the memory of a device
+/// as the argument of a kernel of their own: a stream or a graph does it again each time.
+template <class E>
+struct list_batch {
+  static constexpr std::uint32_t most = (4096 - 16) / sizeof(E);  // what arguments may take
+
+  E elements[most] = {};
+  E* to = nullptr;  ///< where the first of them goes
+  std::uint32_t count = 0;
+
+  template <thread_group Group>
+  BLINK_HOST_DEVICE void operator()(Group const group, std::uint32_t) const {
+    for (std::uint32_t k = group.thread_rank(); k < count; k += group.size()) to[k] = elements[k];
+  }
+};
+
+/// Puts a list into the stream, to where `to` is in the memory of the device.
+///
+/// Pre:    there is room for it.
+/// Throws: device_error.
+template <class Devices, class E>
+void put_list(Devices& driver, int device, E* to, std::vector<E> const& list,
+              typename Devices::stream on) {
+  static_assert(std::is_trivially_copyable_v<E> && sizeof(list_batch<E>) <= 4096);
+  list_batch<E> batch;
+  for (std::size_t first = 0; first < list.size(); first += batch.count) {
+    batch.to = to + first;
+    batch.count =
+        static_cast<std::uint32_t>(std::min<std::size_t>(batch.most, list.size() - first));
+    std::copy_n(list.begin() + static_cast<std::ptrdiff_t>(first), batch.count, batch.elements);
+    driver.launch_work(device, 1, 128, batch, on);
+  }
+}
+/// Loads the kernel of `put_list`, which may not happen between launches of kernels that wait for each other.
+template <class E, class Devices>
+void load_put_list(Devices& driver, int device) {
+  (void)driver.template work_blocks_at_once<list_batch<E>>(device, 128);
+}
 
 }}  // namespace blink::BLINK_ABI

@@ -3,7 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
-#include <blink/running/call/detail/no_reducer.hpp>
+#include <blink/reducers/reducer.hpp>
 #include <blink/running/walk/lane.hpp>
 #include <blink/topology/connectivity.hpp>
 #include <blink/topology/topology.hpp>

@@ -4,14 +4,12 @@
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/packet_walk.hpp>
 #include <blink/running/walk/transport.hpp>
-#include <blink/running/walk/wire_protocol.hpp>
 #include <blink/transports/cuda/calls/device_order.hpp>
 #include <blink/transports/cuda/kernels/call_kernel.cuh>
 #include <blink/transports/cuda/kernels/copy_step.hpp>
 #include <blink/transports/cuda/kernels/device_call.hpp>
-#include <blink/transports/cuda/kernels/step_kernel.cuh>
-#include <blink/transports/cuda/kernels/work_kernel.cuh>
 #include <blink/transports/cuda/runtime/device_runtime.hpp>
 
 #include <cuda_runtime.h>

@@ -5,7 +5,6 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
-#include <blink/running/call/detail/no_reducer.hpp>
 #include <blink/schedule/block.hpp>
 #include <blink/schedule/chunking.hpp>
 #include <blink/transports/cuda/calls/device_collectives.hpp>

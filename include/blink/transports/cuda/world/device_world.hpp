@@ -12,8 +12,8 @@
 #include <blink/running/connections/wire_tables.hpp>
 #include <blink/running/walk/choose_protocol.hpp>
 #include <blink/running/walk/packet.hpp>
+#include <blink/running/walk/packet_walk.hpp>
 #include <blink/running/walk/transport.hpp>
-#include <blink/running/walk/wire_protocol.hpp>
 #include <blink/schedule/chunking.hpp>
 #include <blink/schedule/schedule.hpp>
 #include <blink/transports/cuda/calls/checked_calls.hpp>
@@ -25,8 +25,8 @@
 #include <blink/transports/cuda/calls/rank_buffers.hpp>
 #include <blink/transports/cuda/kernels/device_call.hpp>
 #include <blink/transports/cuda/p2p/device_pairs.hpp>
-#include <blink/transports/cuda/p2p/list_batch.hpp>
 #include <blink/transports/cuda/p2p/pair_layout.hpp>
+#include <blink/transports/cuda/p2p/piece_lists.hpp>
 #include <blink/transports/cuda/runtime/copy_pieces.hpp>
 #include <blink/transports/cuda/runtime/device_runtime.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>

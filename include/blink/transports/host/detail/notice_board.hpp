@@ -3,15 +3,69 @@
 
 #include <blink/core/config.hpp>
 #include <blink/running/call/call_signature.hpp>
-#include <blink/running/call/failure_note.hpp>
+#include <blink/running/call/collective_error.hpp>
 #include <blink/running/call/world_options.hpp>
 #include <blink/running/walk/counter.hpp>
-#include <blink/transports/host/detail/told_times.hpp>
+#include <blink/running/walk/stall.hpp>
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// For whom a rank waits, as one word, so that others read it whole: never 0. Peer and tree are kept to 15
+/// bits, the chunk to 32.
+[[nodiscard]] inline std::uint64_t pack_stall(stall const& where) {
+  auto const bits = [](long long number, int count) {  // -1 as 0
+    return static_cast<std::uint64_t>(number + 1) & ((std::uint64_t{1} << count) - 1);
+  };
+  return std::uint64_t{1} << 63 | (where.sends ? std::uint64_t{1} << 62 : 0) |
+         bits(where.peer, 15) << 47 | bits(where.tree, 15) << 32 | bits(where.chunk, 32);
+}
+/// Nothing is told by 0. Of the kind and the number of chunks nothing is kept.
+[[nodiscard]] inline told_stall unpack_stall(std::uint64_t word) {
+  if (word == 0) return {};
+  auto const number = [&](int shift, int count) {
+    return static_cast<long long>(word >> shift & ((std::uint64_t{1} << count) - 1)) - 1;
+  };
+  stall where;
+  where.sends = (word >> 62 & 1) != 0;
+  where.peer = static_cast<int>(number(47, 15));
+  where.tree = static_cast<int>(number(32, 15));
+  where.chunk = number(0, 32);
+  return {true, where};
+}
+
+}}  // namespace blink::BLINK_ABI
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// What moving chunks took one rank, for its peers to read in the call after it: of the last calls with an even and
+/// with an odd number. All bytes 0 at first.
+struct told_times {
+  std::array<std::atomic<std::uint64_t>, 2> of_calls;
+
+  /// By the rank, in its call of that number.
+  void tell(std::uint64_t call, std::uint64_t nanoseconds) {
+    std::uint64_t const told = nanoseconds < most ? nanoseconds : most;
+    of_calls[call % 2].store(told << call_bits | call % calls, std::memory_order_release);
+  }
+  /// Nanoseconds; 0 if the rank has told nothing of that call.
+  /// Pre: the rank has not entered the call two later.
+  [[nodiscard]] std::uint64_t of(std::uint64_t call) const {
+    std::uint64_t const told = of_calls[call % 2].load(std::memory_order_acquire);
+    return told % calls == call % calls ? told >> call_bits : 0;
+  }
+
+ private:
+  static constexpr unsigned call_bits = 24;
+  static constexpr std::uint64_t calls = std::uint64_t{1} << call_bits;
+  static constexpr std::uint64_t most = ~std::uint64_t{0} >> call_bits;
+};
+
+}}}  // namespace blink::BLINK_ABI::detail
 
 // How the memory of a `world_state` is laid out: plain bytes that may belong to several processes, all 0 at first.
 
