@@ -7,14 +7,14 @@
 #include <vector>
 
 int main() {
-  blink::world_options options;
+  blink::communicator_options options;
   options.waits.deadline = std::chrono::milliseconds(200);
-  blink::thread_world world(4, options);
+  blink::thread_ranks threads(4, options);
   try {
-    world.run([&](auto& me) {
-      if (me.rank() == 2) return;
+    threads.run([&](auto& comm) {
+      if (comm.rank() == 2) return;
       std::vector<int> data(1000, 1);
-      blink::all_reduce(me, blink::star_schedule(4), data.data(), data.data(), data.size(),
+      blink::all_reduce(comm, blink::star_schedule(4), data.data(), data.data(), data.size(),
                         blink::sum{});
     });
   } catch (blink::collective_error const& failure) {

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rank 2 leaves; the others are told, go on without it, and end with the right sum.
+// Rank 2 leaves; the others are reported, go on without it, and end with the right sum.
 #include <blink/collectives.hpp>
 
 #include <cstdio>
 #include <vector>
 
 int main() {
-  blink::thread_world world(4);
+  blink::thread_ranks threads(4);
   bool is_right = true;
-  world.run([&](auto& me) {
-    if (me.rank() == 2) return;
+  threads.run([&](auto& comm) {
+    if (comm.rank() == 2) return;
     std::vector<int> const ones(1000, 1);
     std::vector<int> sums(1000);
     try {
-      blink::all_reduce(me, blink::star_schedule(4), ones.data(), sums.data(), 1000, blink::sum{});
+      blink::all_reduce(comm, blink::star_schedule(4), ones.data(), sums.data(), 1000,
+                        blink::sum{});
     } catch (blink::collective_error const& failure) {
-      auto smaller = me.shrink();
+      auto smaller = comm.shrink();
       if (smaller.rank() == 0) std::printf("%s\n", failure.what());
       blink::all_reduce(smaller, blink::star_schedule(smaller.rank_count()), ones.data(),
                         sums.data(), 1000, blink::sum{});

@@ -9,21 +9,21 @@
 int main() {
   constexpr int ranks = 8;
   auto const trees = blink::chain_schedule(ranks, 0);  // the longest way to the root
-  blink::thread_world world(ranks);
-  world.run([&](auto& me) {
+  blink::thread_ranks threads(ranks);
+  threads.run([&](auto& comm) {
     // The rank that is farthest from the root has 256: a bfloat16 has no digit left for 256 + 1.
-    float const value = me.rank() == ranks - 1 ? 256.0F : 1.0F;
+    float const value = comm.rank() == ranks - 1 ? 256.0F : 1.0F;
     std::vector<blink::bfloat16> gradients(1000, blink::bfloat16(value));
     auto careless = gradients;
 
-    blink::all_reduce(me, trees, gradients.data(), gradients.data(), gradients.size(),
+    blink::all_reduce(comm, trees, gradients.data(), gradients.data(), gradients.size(),
                       blink::accumulate_in<float>(blink::sum{}));
     auto const rounds_each_time = [](blink::bfloat16 a, blink::bfloat16 b) {
       return blink::bfloat16(a + b);
     };
-    blink::all_reduce(me, trees, careless.data(), careless.data(), careless.size(),
+    blink::all_reduce(comm, trees, careless.data(), careless.data(), careless.size(),
                       rounds_each_time);
-    if (me.rank() == 0) {
+    if (comm.rank() == 0) {
       std::printf("256 + 7 * 1: %g added as float, %g rounded at every step\n",
                   static_cast<double>(gradients[0]), static_cast<double>(careless[0]));
     }

@@ -7,12 +7,12 @@
 #include <vector>
 
 int main() {
-  blink::thread_world world(2);
-  auto& trees = world.prepare(blink::star_schedule(2));
-  world.run([&](auto& me) {
-    std::vector<float> const gradient(1 << 20, static_cast<float>(me.rank() + 1));
+  blink::thread_ranks threads(2);
+  auto& trees = threads.prepare(blink::star_schedule(2));
+  threads.run([&](auto& comm) {
+    std::vector<float> const gradient(1 << 20, static_cast<float>(comm.rank() + 1));
     std::vector<float> sum(gradient.size());
-    blink::call_queue queue(me, blink::progress::thread);
+    blink::call_queue queue(comm, blink::progress::thread);
     // Checked and planned once, started as often as you like.
     auto all_reduce = queue.make(blink::collective::all_reduce, trees, gradient.data(), sum.data(),
                                  sum.size(), blink::sum{});
@@ -23,6 +23,6 @@ int main() {
       for (int k = 0; k < 1000000; ++k) pi += (k % 2 == 0 ? 4.0 : -4.0) / (2 * k + 1);
       all_reduce.wait();
     }
-    if (me.rank() == 0) std::printf("1 + 2 = %g, pi is about %.4f\n", double{sum[7]}, pi);
+    if (comm.rank() == 0) std::printf("1 + 2 = %g, pi is about %.4f\n", double{sum[7]}, pi);
   });
 }

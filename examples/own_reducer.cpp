@@ -14,16 +14,16 @@ int main() {
   auto const larger = [](place a, place b) {
     return b.value > a.value || (b.value == a.value && b.rank < a.rank) ? b : a;
   };
-  blink::thread_world world(5);
-  world.run([&](auto& me) {
+  blink::thread_ranks threads(5);
+  threads.run([&](auto& comm) {
     std::vector<place> mine(3);
     for (int i = 0; i < 3; ++i) {
-      mine[static_cast<std::size_t>(i)] = {static_cast<double>((me.rank() * 7 + i * 3) % 5),
-                                           me.rank()};
+      mine[static_cast<std::size_t>(i)] = {static_cast<double>((comm.rank() * 7 + i * 3) % 5),
+                                           comm.rank()};
     }
     std::vector<place> best(3);
-    blink::reduce(me, blink::binomial_schedule(5, 0), mine.data(), best.data(), 3, larger);
-    if (me.rank() == 0) {
+    blink::reduce(comm, blink::binomial_schedule(5, 0), mine.data(), best.data(), 3, larger);
+    if (comm.rank() == 0) {
       for (auto const& b : best) std::printf("largest %g at rank %d\n", b.value, b.rank);
     }
   });

@@ -10,13 +10,13 @@ int main() {
   trees.trees.push_back({.root = 0, .weight = 2, .broadcast_parent = {-1, 0, 1, 2}});
   trees.trees.push_back({.root = 0, .weight = 1, .broadcast_parent = {-1, 0, 0, 0}});
 
-  blink::thread_world world(trees.rank_count);
-  world.run([&](auto& me) {
-    std::vector<int> data(300, me.rank() == 0 ? 42 : 0);
-    blink::broadcast(me, trees, data.data(), data.data(), data.size());
-    if (me.rank() == 3) std::printf("rank 3 has %d … %d\n", data.front(), data.back());
+  blink::thread_ranks threads(trees.rank_count);
+  threads.run([&](auto& comm) {
+    std::vector<int> data(300, comm.rank() == 0 ? 42 : 0);
+    blink::broadcast(comm, trees, data.data(), data.data(), data.size());
+    if (comm.rank() == 3) std::printf("rank 3 has %d … %d\n", data.front(), data.back());
   });
-  for (auto const& edge : world.prepare(trees).edges()) {
+  for (auto const& edge : threads.prepare(trees).edges()) {
     std::printf("tree %d: %d -> %d carried %llu bytes in %llu chunks\n", edge.tree, edge.from,
                 edge.to, static_cast<unsigned long long>(edge.bytes),
                 static_cast<unsigned long long>(edge.chunks));

@@ -18,11 +18,11 @@ int main() {
               report ? "checked" : report.fault->c_str());
 
   auto const trees = blink::make_schedule(machine, plan);
-  blink::thread_world world(trees.rank_count);
-  world.run([&](auto& me) {
-    std::vector<double> data(10'000, me.rank());
-    blink::all_reduce(me, trees, data.data(), data.data(), data.size(), blink::sum{});
-    if (me.rank() == 5) std::printf("0 + 1 + … + 5 = %g\n", data.front());
+  blink::thread_ranks threads(trees.rank_count);
+  threads.run([&](auto& comm) {
+    std::vector<double> data(10'000, comm.rank());
+    blink::all_reduce(comm, trees, data.data(), data.data(), data.size(), blink::sum{});
+    if (comm.rank() == 5) std::printf("0 + 1 + … + 5 = %g\n", data.front());
   });
   return report ? 0 : 1;
 }

@@ -9,11 +9,11 @@
 
 int main() {
   try {
-    blink::process_world me;
-    std::vector<double> gradient(1000, 1.0 + me.rank());
-    blink::all_reduce(me, blink::star_schedule(me.rank_count()), gradient.data(), gradient.data(),
-                      gradient.size(), blink::sum{});
-    std::printf("rank %d of %d: %g\n", me.rank(), me.rank_count(), gradient[0]);
+    blink::process_communicator comm;
+    std::vector<double> gradient(1000, 1.0 + comm.rank());
+    blink::all_reduce(comm, blink::star_schedule(comm.rank_count()), gradient.data(),
+                      gradient.data(), gradient.size(), blink::sum{});
+    std::printf("rank %d of %d: %g\n", comm.rank(), comm.rank_count(), gradient[0]);
   } catch (blink::input_error const& failure) {  // not started by a launcher
     std::printf("%s\n", failure.what());
   }

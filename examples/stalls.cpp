@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What do ranks wait for? One of them comes late; the others are told so in numbers.
+// What do ranks wait for? One of them comes late; the others are reported so in numbers.
 #include <blink/collectives.hpp>
 #include <blink/collectives/call_records.hpp>
 
@@ -12,13 +12,13 @@ int main() {
   blink::call_records
       records;  // options name files: a line or a JSON object a call, Chrome's trace
   blink::observe_calls(&records);
-  blink::thread_world world(3);
-  auto& trees = world.prepare(blink::star_schedule(3));
-  world.run([&](auto& me) {
+  blink::thread_ranks threads(3);
+  auto& trees = threads.prepare(blink::star_schedule(3));
+  threads.run([&](auto& comm) {
     std::vector<float> data(100'000, 1.0F);
     for (int step = 0; step < 5; ++step) {
-      if (me.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-      blink::all_reduce(me, trees, data.data(), data.data(), data.size(), blink::sum{});
+      if (comm.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      blink::all_reduce(comm, trees, data.data(), data.data(), data.size(), blink::sum{});
     }
   });
   std::printf("%s", records.stall_report().c_str());

@@ -7,15 +7,15 @@
 
 int main() {
   constexpr int ranks = 4;
-  blink::thread_world world(ranks);
-  world.run([](auto& me) {
+  blink::thread_ranks threads(ranks);
+  threads.run([](auto& comm) {
     blink::moments<double> mine;  // of this rank's samples: 1e9 + 0, 1, 2, …, one of four each
-    for (int sample = me.rank(); sample < 1000; sample += ranks) mine.add(1e9 + sample);
+    for (int sample = comm.rank(); sample < 1000; sample += ranks) mine.add(1e9 + sample);
 
     blink::moments<double> all;
-    blink::all_reduce(me, blink::binomial_schedule(ranks, 0), &mine, &all, 1,
+    blink::all_reduce(comm, blink::binomial_schedule(ranks, 0), &mine, &all, 1,
                       blink::merge_moments{});
-    if (me.rank() == 0) {
+    if (comm.rank() == 0) {
       std::printf("%g samples, mean 1e9 + %g, variance %g\n", all.count, all.mean - 1e9,
                   all.variance());
     }

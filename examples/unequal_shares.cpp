@@ -18,12 +18,12 @@ int main() {
 
   auto const trees = blink::make_schedule(machine, plan);
   auto const blocks = blink::proportional_blocks(60'000, trees.shares);  // or any other blocks
-  blink::thread_world world(trees.rank_count);
-  world.run([&](auto& me) {
-    auto const own = blocks[static_cast<std::size_t>(me.rank())];
+  blink::thread_ranks threads(trees.rank_count);
+  threads.run([&](auto& comm) {
+    auto const own = blocks[static_cast<std::size_t>(comm.rank())];
     std::vector<int> all(60'000, 0);
-    for (std::size_t k = 0; k < own.count; ++k) all[own.begin + k] = me.rank() + 1;
-    blink::all_gather_v(me, trees, all.data() + own.begin, all.data(), blocks);
-    if (me.rank() == 3) std::printf("%d %d %d\n", all.front(), all[40'000], all.back());
+    for (std::size_t k = 0; k < own.count; ++k) all[own.begin + k] = comm.rank() + 1;
+    blink::all_gather_v(comm, trees, all.data() + own.begin, all.data(), blocks);
+    if (comm.rank() == 3) std::printf("%d %d %d\n", all.front(), all[40'000], all.back());
   });
 }

@@ -3,7 +3,7 @@
 
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/topology.hpp>
 

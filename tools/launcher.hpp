@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-// Starts the processes of a world on this machine and looks after them.
+// Starts the processes of a communicator on this machine and looks after them.
 
 namespace blink::tools {
 
@@ -26,7 +26,7 @@ struct launch_request {
 /// Starts one process for each rank, passes signals on to them and waits until all have ended.
 ///
 /// When a rank ends with another status than 0, or by a signal, the others have `grace` to end by
-/// themselves (they are told who is missing), then they get SIGTERM and, as long again, SIGKILL.
+/// themselves (they are reported who is missing), then they get SIGTERM and, as long again, SIGKILL.
 /// They also get SIGKILL when the launcher itself dies.
 ///
 /// Returns: the status of the first rank that failed, or 128 plus the number of its signal; 0 if none.

@@ -4,12 +4,12 @@
 #include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/plan/make_schedule.hpp>
 #include <blink/planning/plan/plan_file.hpp>
-#include <blink/schedule/default_methods.hpp>
+#include <blink/schedule/default_tuning.hpp>
 #include <blink/schedule/flow_schedules.hpp>
-#include <blink/schedule/method_file.hpp>
-#include <blink/schedule/method_table.hpp>
 #include <blink/schedule/schedule.hpp>
 #include <blink/schedule/schedule_blocks.hpp>
+#include <blink/schedule/tuning_file.hpp>
+#include <blink/schedule/tuning_table.hpp>
 #include <blink/topology/topology.hpp>
 
 #include "arguments.hpp"
@@ -47,7 +47,7 @@ struct perf_options {
   std::string planners = "exact";
   std::string links = "auto";
   std::string plan;
-  std::string methods;
+  std::string algorithms;
   std::string begin;
   std::string end;
   std::string json;
@@ -64,7 +64,7 @@ struct perf_options {
 /// What is measured side by side.
 struct contender {
   std::string name;
-  method_table methods;
+  tuning_table algorithms;
   double predicted = 0;  ///< bytes per second by the links; 0: not known
 };
 
@@ -96,7 +96,7 @@ contender contend(topology const& machine, plan const& planned, perf_options con
   if (options.shaped > 0) {
     result.predicted = predicted_bytes_per_second(plan, planned.collective);
   }
-  result.methods = only_method(planned.collective, result.name, std::move(plan));
+  result.algorithms = only_algorithm(planned.collective, result.name, std::move(plan));
   return result;
 }
 
@@ -136,11 +136,11 @@ std::vector<contender> plan_contenders(perf_options const& options, collective k
 /// The table for a collective in a file.
 contender stored_contender(std::string const& file, collective kind) {
   std::string found;
-  for (auto& table : read_methods_file(file)) {
-    if (table.collective == kind) return {"methods", std::move(table)};
+  for (auto& table : read_tuning_file(file)) {
+    if (table.collective == kind) return {"tuning", std::move(table)};
     found += (found.empty() ? "" : ", ") + std::string(to_text(table.collective));
   }
-  throw input_error(file + ": methods of " + (found.empty() ? "nothing" : found) +
+  throw input_error(file + ": algorithms of " + (found.empty() ? "nothing" : found) +
                     ", expected some of " + std::string(to_text(kind)));
 }
 
@@ -161,17 +161,17 @@ contender memory_contender(perf_options const& options, collective kind) {
       throw input_error("--to: found " + std::to_string(to.size()) + " ranks, expected " +
                         std::to_string(ranks));
     }
-    return {"direct", only_method(kind, "direct", permute_schedule(to))};
+    return {"direct", only_algorithm(kind, "direct", permute_schedule(to))};
   }
-  auto first = default_methods(kind, ranks, root).front();
-  return {first.name, only_method(kind, first.name, std::move(first.plan))};
+  auto first = default_tuning(kind, ranks, root).front();
+  return {first.name, only_algorithm(kind, first.name, std::move(first.source))};
 }
 
 /// Shaped links: chunks cost scheduling on a machine with fewer cores than ranks, and a rank that
 /// has nothing to do must leave the cores to the others. It sleeps at once: who yields instead
 /// comes after everything else that runs on the machine.
-world_options shaped_options() {
-  world_options result;
+communicator_options shaped_options() {
+  communicator_options result;
   result.costs.chunk_seconds = 1e-4;
   result.window = 8;
   result.slot_bytes = 128 * kibi;
@@ -251,12 +251,12 @@ void run_perf(perf_options const& options) {
   } else {
     contenders = plan_contenders(options, kind);
   }
-  if (!options.methods.empty()) {
-    auto stored = stored_contender(options.methods, kind);
-    int const ranks = contenders[0].methods.methods[0].plan.rank_count;
-    int const its_ranks = stored.methods.methods[0].plan.rank_count;
+  if (!options.algorithms.empty()) {
+    auto stored = stored_contender(options.algorithms, kind);
+    int const ranks = contenders[0].algorithms.algorithms[0].source.rank_count;
+    int const its_ranks = stored.algorithms.algorithms[0].source.rank_count;
     if (its_ranks != ranks) {
-      throw input_error(options.methods + ": methods for " + std::to_string(its_ranks) +
+      throw input_error(options.algorithms + ": algorithms for " + std::to_string(its_ranks) +
                         " ranks, expected " + std::to_string(ranks));
     }
     contenders.push_back(std::move(stored));
@@ -278,11 +278,11 @@ void run_perf(perf_options const& options) {
   } else if (!options.machine.empty()) {
     where = ", plans of " + options.machine + " at the speed of this memory";
   }
-  if (!contenders[0].methods.methods[0].plan.shares.empty()) {
+  if (!contenders[0].algorithms.algorithms[0].source.shares.empty()) {
     where += ", blocks in proportion to the plan's shares";
   }
   std::printf("# blink perf: %s, %d ranks as threads%s\n", std::string(to_text(kind)).c_str(),
-              contenders[0].methods.methods[0].plan.rank_count, where.c_str());
+              contenders[0].algorithms.algorithms[0].source.rank_count, where.c_str());
   std::printf("# median of %d calls after %d, inputs fresh, every element checked\n",
               request.iterations, request.warm_up);
   print_head(options, names, is_shaped);
@@ -294,7 +294,7 @@ void run_perf(perf_options const& options) {
     double first_algbw = 0;
     for (auto const& one : contenders) {
       show_progress("measuring " + std::to_string(bytes) + " bytes, " + one.name + " ...");
-      request.methods = one.methods;
+      request.algorithms = one.algorithms;
       request.bytes = kind == collective::barrier ? 0 : bytes;
       request.in_place = false;
       auto const out_of_place = measure(request);
@@ -304,7 +304,7 @@ void run_perf(perf_options const& options) {
         in_place = measure(request);
       }
       show_progress("");
-      int const root = has_one_root(kind) ? root_of(one.methods.methods[0].plan, kind) : -1;
+      int const root = has_one_root(kind) ? root_of(one.algorithms.algorithms[0].source, kind) : -1;
       std::printf(" ");
       if (names) std::printf(" %11s", one.name.c_str());
       std::printf(" %11zu %12zu %7s %6s %5d", out_of_place.bytes, out_of_place.count,
@@ -323,7 +323,7 @@ void run_perf(perf_options const& options) {
       std::fflush(stdout);
       nlohmann::json row{{"planner", one.name},
                          {"collective", to_text(kind)},
-                         {"ranks", one.methods.methods[0].plan.rank_count},
+                         {"ranks", one.algorithms.algorithms[0].source.rank_count},
                          {"bytes", out_of_place.bytes},
                          {"count", out_of_place.count},
                          {"type", options.type},
@@ -382,7 +382,7 @@ void add_perf_command(CLI::App& app) {
   command->add_option("--links", options->links, "kind of link to plan on, all, or auto")
       ->capture_default_str();
   command->add_option("--plan", options->plan, "run this plan file instead of planning");
-  command->add_option("--methods", options->methods,
+  command->add_option("--tuning", options->algorithms,
                       "also run the table of this file, such as `blink tune` writes");
   command
       ->add_option("--shaped", options->shaped,

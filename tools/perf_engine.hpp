@@ -2,8 +2,8 @@
 #pragma once
 
 #include <blink/core/collective.hpp>
-#include <blink/schedule/method_table.hpp>
-#include <blink/transports/host/world.hpp>
+#include <blink/schedule/tuning_table.hpp>
+#include <blink/transports/host/basic_thread_ranks.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace blink::tools {
 
 /// What to measure.
 struct perf_request {
-  method_table methods;        ///< and the collective
+  tuning_table algorithms;     ///< and the collective
   std::string type = "float";  ///< one of `perf_types`
   std::string op = "sum";      ///< one of `perf_ops`; of no meaning where nothing is reduced
   std::size_t bytes = 0;       ///< of the whole buffer, rounded down to whole elements
@@ -24,7 +24,7 @@ struct perf_request {
   int warm_up = 2;
   bool in_place = false;
   bool is_shaped = false;  ///< links as slow as the schedule says, instead of memory
-  world_options options;
+  communicator_options options;
 };
 
 /// What came out. Rates are those of nccl-tests: algbw = bytes / time, busbw = algbw times the
@@ -46,7 +46,7 @@ inline std::vector<std::string> const perf_ops{"sum", "prod", "min", "max", "avg
 /// Runs the collective `warm_up` + `iterations` times, each time with inputs that were written just
 /// before, and compares every element of every result with a serial loop.
 ///
-/// Throws: input_error for an unknown type or operation; what the world throws.
+/// Throws: input_error for an unknown type or operation; what the communicator throws.
 [[nodiscard]] perf_result measure(perf_request const& request);
 
 /// The same for one element type. One source file each, because they are many instances.

@@ -3,7 +3,7 @@
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_gather_v.hpp>
-#include <blink/collectives/prepared_methods.hpp>
+#include <blink/collectives/prepared_tuning.hpp>
 #include <blink/core/error.hpp>
 #include <blink/schedule/block.hpp>
 
@@ -49,7 +49,7 @@ T perf_input(int rank, std::size_t index, int iteration) {
 /// A rank's blocks in a call: of `count` elements each, or in proportion to the shares of the schedule.
 inline std::vector<block> perf_blocks(perf_request const& request, std::size_t elements,
                                       std::size_t count) {
-  auto const& plan = request.methods.methods[0].plan;
+  auto const& plan = request.algorithms.algorithms[0].source;
   if (!plan.shares.empty()) return proportional_blocks(elements, plan.shares);
   return consecutive_blocks(
       std::vector<std::size_t>(static_cast<std::size_t>(plan.rank_count), count));
@@ -61,7 +61,7 @@ struct perf_buffers {
   perf_buffers(perf_request const& request, std::vector<block> const& blocks, int rank) {
     auto const [begin, count] = blocks[static_cast<std::size_t>(rank)];
     auto const whole = blocks.back().begin + blocks.back().count;
-    auto const kind = request.methods.collective;
+    auto const kind = request.algorithms.collective;
     input_count = has_input_blocks(kind) ? whole : count;
     output_count = has_output_blocks(kind) ? whole : count;
     memory.resize(request.in_place ? std::max(input_count, output_count)
@@ -95,9 +95,9 @@ template <class T, class Reducer>
 std::uint64_t count_wrong(perf_request const& request, perf_buffers<T> const& mine,
                           std::vector<block> const& blocks, int rank, int iteration,
                           Reducer const& reducer) {
-  auto const kind = request.methods.collective;
+  auto const kind = request.algorithms.collective;
   if (kind == collective::barrier) return 0;
-  int const source = source_of(request.methods.methods[0].plan, kind, rank);
+  int const source = source_of(request.algorithms.algorithms[0].source, kind, rank);
   if (source < 0) return 0;
   auto const ranks = static_cast<int>(blocks.size());
   std::size_t const own_block =
@@ -127,53 +127,53 @@ std::uint64_t count_wrong(perf_request const& request, perf_buffers<T> const& mi
 }
 
 template <class Context, class T, class Reducer>
-void call_with_blocks(Context& me, prepared_methods const& plan, collective kind, T const* input,
+void call_with_blocks(Context& comm, prepared_tuning const& plan, collective kind, T const* input,
                       T* output, std::vector<block> const& blocks, Reducer const& reducer) {
-  if (kind == collective::all_gather) return all_gather_v(me, plan, input, output, blocks);
-  reduce_scatter_v(me, plan, input, output, blocks, reducer);
+  if (kind == collective::all_gather) return all_gather_v(comm, plan, input, output, blocks);
+  reduce_scatter_v(comm, plan, input, output, blocks, reducer);
 }
 
 template <class Context, class T, class Reducer>
-void call(Context& me, prepared_methods const& plan, collective kind, T const* input, T* output,
+void call(Context& comm, prepared_tuning const& plan, collective kind, T const* input, T* output,
           std::size_t count, Reducer const& reducer) {
   switch (kind) {
     case collective::broadcast:
-      return broadcast(me, plan, input, output, count);
+      return broadcast(comm, plan, input, output, count);
     case collective::reduce:
-      return reduce(me, plan, input, output, count, reducer);
+      return reduce(comm, plan, input, output, count, reducer);
     case collective::all_reduce:
-      return all_reduce(me, plan, input, output, count, reducer);
+      return all_reduce(comm, plan, input, output, count, reducer);
     case collective::all_gather:
-      return all_gather(me, plan, input, output, count);
+      return all_gather(comm, plan, input, output, count);
     case collective::reduce_scatter:
-      return reduce_scatter(me, plan, input, output, count, reducer);
+      return reduce_scatter(comm, plan, input, output, count, reducer);
     case collective::gather:
-      return gather(me, plan, input, output, count);
+      return gather(comm, plan, input, output, count);
     case collective::scatter:
-      return scatter(me, plan, input, output, count);
+      return scatter(comm, plan, input, output, count);
     case collective::all_to_all:
-      return all_to_all(me, plan, input, output, count);
+      return all_to_all(comm, plan, input, output, count);
     case collective::send_to_next:
-      return send_to_next(me, plan, input, output, count);
+      return send_to_next(comm, plan, input, output, count);
     case collective::permute:
-      return permute(me, plan, input, output, count);
+      return permute(comm, plan, input, output, count);
     case collective::barrier:
-      return barrier(me, plan);
+      return barrier(comm, plan);
   }
 }
 
-template <class World, class T, class Reducer>
+template <class Ranks, class T, class Reducer>
 perf_result measure_in(perf_request const& request, Reducer const& reducer) {
   using clock = std::chrono::steady_clock;
-  int const ranks = request.methods.methods[0].plan.rank_count;
-  bool const is_cut =
-      has_input_blocks(request.methods.collective) || has_output_blocks(request.methods.collective);
+  int const ranks = request.algorithms.algorithms[0].source.rank_count;
+  bool const is_cut = has_input_blocks(request.algorithms.collective) ||
+                      has_output_blocks(request.algorithms.collective);
   std::size_t const elements = request.bytes / sizeof(T);
   std::size_t const count = elements / (is_cut ? static_cast<std::size_t>(ranks) : 1);
   auto const blocks = perf_blocks(request, elements, count);
-  bool const is_unequal = !request.methods.methods[0].plan.shares.empty();
+  bool const is_unequal = !request.algorithms.algorithms[0].source.shares.empty();
   auto const rounds = static_cast<std::size_t>(request.iterations);
-  World world(ranks, request.options);
+  Ranks all_threads(ranks, request.options);
   meeting_point meeting(ranks);
   // By iteration and rank: from the last to enter to the last to leave, so that the way out of the
   // meeting does not count.
@@ -183,9 +183,9 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
   std::vector<std::vector<visit>> visits(rounds,
                                          std::vector<visit>(static_cast<std::size_t>(ranks)));
   std::vector<std::uint64_t> wrong(static_cast<std::size_t>(ranks), 0);
-  world.run([&](auto& me) {
-    prepared_methods const plan(me, request.methods);
-    int const rank = me.rank();
+  all_threads.run([&](auto& comm) {
+    prepared_tuning const plan(comm, request.algorithms);
+    int const rank = comm.rank();
     perf_buffers<T> mine(request, blocks, rank);
     for (int iteration = -request.warm_up; iteration < request.iterations; ++iteration) {
       std::fill(mine.memory.begin(), mine.memory.end(), T{});
@@ -196,9 +196,10 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
       auto const start = clock::now();
       T const* const input = mine.input;
       if (is_unequal) {
-        call_with_blocks(me, plan, request.methods.collective, input, mine.output, blocks, reducer);
+        call_with_blocks(comm, plan, request.algorithms.collective, input, mine.output, blocks,
+                         reducer);
       } else {
-        call(me, plan, request.methods.collective, input, mine.output, count, reducer);
+        call(comm, plan, request.algorithms.collective, input, mine.output, count, reducer);
       }
       auto const end = clock::now();
       if (iteration >= 0) {
@@ -230,17 +231,17 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
     double const n = ranks;
     result.algbw = static_cast<double>(result.bytes) / result.seconds;
     result.busbw =
-        result.algbw * (request.methods.collective == collective::all_reduce ? 2 * (n - 1) / n
-                        : is_cut                                             ? (n - 1) / n
-                                                                             : 1);
+        result.algbw * (request.algorithms.collective == collective::all_reduce ? 2 * (n - 1) / n
+                        : is_cut                                                ? (n - 1) / n
+                                                                                : 1);
   }
   return result;
 }
 
 template <class T, class Reducer>
 perf_result measure_over(perf_request const& request, Reducer const& reducer) {
-  return request.is_shaped ? measure_in<shaped_world, T>(request, reducer)
-                           : measure_in<thread_world, T>(request, reducer);
+  return request.is_shaped ? measure_in<shaped_thread_ranks, T>(request, reducer)
+                           : measure_in<thread_ranks, T>(request, reducer);
 }
 
 template <class T>

@@ -86,8 +86,9 @@ void print_plan(topology const& machine, plan const& p) {
   std::printf("trees        %zu, height %d\n\n", p.trees.size(), max_height(p));
   std::printf("  %4s %5s %10s %7s %6s  %s\n", "tree", "root", "weight", "share", "height", "edges");
   constexpr std::size_t most_paths = 256;  // an all-to-all has hundreds
-  auto const shown = is_flow(p.collective) ? std::min(most_paths, p.trees.size()) : p.trees.size();
-  for (std::size_t i = 0; i < shown; ++i) {
+  auto const eager =
+      is_point_to_point(p.collective) ? std::min(most_paths, p.trees.size()) : p.trees.size();
+  for (std::size_t i = 0; i < eager; ++i) {
     auto const& t = p.trees[i];
     std::printf("  %4zu %5d %10s %6.2f%% %6d ", i, t.root, t.weight.to_text().c_str(),
                 moves_data ? 100 * (t.weight / p.rate).to_double() : 0, height(t));
@@ -95,8 +96,8 @@ void print_plan(topology const& machine, plan const& p) {
     if (!t.broadcast.empty()) std::printf(" down: %s", edges_text(t.broadcast).c_str());
     std::printf("\n");
   }
-  if (shown < p.trees.size()) {
-    std::printf("  and %zu more, which --out writes\n", p.trees.size() - shown);
+  if (eager < p.trees.size()) {
+    std::printf("  and %zu more, which --out writes\n", p.trees.size() - eager);
   }
   std::printf("\n  %-12s %10s %10s %7s\n", "link", "load", "capacity", "use");
   auto const view = detail::member_view(machine, p);
@@ -142,11 +143,11 @@ void write_outputs(topology const& machine, plan const& p, plan_arguments const&
     write_plan_file(p, options.out);
     std::printf("\nplan written to %s\n", options.out.c_str());
   }
-  if (!options.sizes.methods.empty()) {
+  if (!options.sizes.algorithms.empty()) {
     auto plan = make_schedule(machine, p, options.sizes.cost.rate_of_unit(machine));
-    write_methods_file(options.sizes.methods,
-                       only_method(p.collective, p.planner, std::move(plan)));
-    std::printf("\nmethods written to %s\n", options.sizes.methods.c_str());
+    write_tuning_file(options.sizes.algorithms,
+                      only_algorithm(p.collective, p.planner, std::move(plan)));
+    std::printf("\ntuning table written to %s\n", options.sizes.algorithms.c_str());
   }
   export_plan(machine, p, options.exports);
   if (!options.svg.empty()) {
@@ -160,7 +161,7 @@ void write_outputs(topology const& machine, plan const& p, plan_arguments const&
 /// Throws input_error that names both of two options of which one would be ignored.
 void refuse_contradictions(plan_arguments const& options) {
   auto hints = options.hints.options();
-  bool const cuts = std::exchange(hints.cut_surplus, false);
+  bool const cuts = std::exchange(hints.balance_switches, false);
   bool const hinted = !hints.empty();
   auto const refuse = [](bool first, char const* one, bool second, char const* other) {
     if (!first || !second) return;
@@ -174,9 +175,9 @@ void refuse_contradictions(plan_arguments const& options) {
   refuse(sized, "--sizes", frontier, "--frontier");
   refuse(frontier, "--frontier", hinted, "hints");
   refuse(repaired, "--repair", hinted, "hints");
-  refuse(frontier, "--frontier", cuts, "--cut-surplus");
-  refuse(repaired, "--repair", cuts, "--cut-surplus");
-  refuse(frontier, "--frontier", !options.sizes.methods.empty(), "--methods");
+  refuse(frontier, "--frontier", cuts, "--balance-switches");
+  refuse(repaired, "--repair", cuts, "--balance-switches");
+  refuse(frontier, "--frontier", !options.sizes.algorithms.empty(), "--tuning");
   refuse(repaired, "--repair", sized, "--sizes");
   refuse(repaired, "--repair", frontier, "--frontier");
 }
@@ -198,14 +199,15 @@ void run_plan(plan_arguments const& options) {
   request.bytes = static_cast<std::int64_t>(read_bytes("--bytes", options.bytes));
   request.slow_start_seconds = options.slow_start_microseconds * 1e-6;
   auto const [machine, links] = read_allocation(options.machine, options.ranks, options.links);
-  request.cut_surplus = options.hints.options().cut_surplus;
+  request.balance_switches = options.hints.options().balance_switches;
   if (!options.sizes.sizes.empty()) return show_sizes(machine, links, request, options.sizes);
   if (options.hints.frontier > 0) return show_frontier(machine, request, options.hints.frontier);
   auto const hints = options.hints.options();
   auto const p = hints.empty() ? checked_plan(machine, links, request)
                                : plan_with_hints(machine, links, request, hints);
   print_plan(machine, p);
-  bool const has_baselines = !is_flow(p.collective) && p.collective != collective::barrier;
+  bool const has_baselines =
+      !is_point_to_point(p.collective) && p.collective != collective::barrier;
   if (!p.trees.empty() && has_baselines && hints.empty()) {
     print_comparison(machine, p, options.compare);
   }

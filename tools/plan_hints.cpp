@@ -19,7 +19,7 @@ namespace blink::tools {
 plan_options hint_options::options() const {
   plan_options result;
   if (!file.empty()) result = read_hints_file(file);
-  if (cut_surplus) result.cut_surplus = true;
+  if (balance_switches) result.balance_switches = true;
   if (max_trees > 0) result.max_trees = max_trees;
   if (max_height > 0) result.max_height = max_height;
   if (trees_per_root > 0) result.trees_per_root = trees_per_root;
@@ -35,7 +35,7 @@ plan_options hint_options::options() const {
 void add_hint_options(CLI::App& command, hint_options& options) {
   command.add_option("--hints", options.file,
                      "restrict the plan as this JSON file says: limits on trees and heights,\n"
-                     "forbidden and required links, relays, shares, symmetries");
+                     "forbidden and required links, switches, shares, symmetries");
   command.add_option("--max-trees", options.max_trees, "at most so many trees in all")
       ->check(positive_number());
   command.add_option("--max-height", options.max_height, "no tree higher than this")
@@ -46,7 +46,7 @@ void add_hint_options(CLI::App& command, hint_options& options) {
       .add_option("--trees-per-root", options.trees_per_root,
                   "all_gather, reduce_scatter: so many trees of equal weight at each rank")
       ->check(positive_number());
-  command.add_flag("--cut-surplus", options.cut_surplus,
+  command.add_flag("--balance-switches", options.balance_switches,
                    "where switches let more out than in and cannot copy, plan on what balances\n"
                    "them; rate/bound says what that costs at most");
   command

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <blink/planning/constraints/plan_options.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -22,7 +22,7 @@ struct hint_options {
   int max_height = 0;      ///< 0: any
   int trees_per_root = 0;  ///< 0: any
   int frontier = 0;        ///< 0: not asked for
-  bool cut_surplus = false;
+  bool balance_switches = false;
 
   /// The file's options, those of the command line before them. Throws input_error.
   [[nodiscard]] plan_options options() const;

@@ -43,7 +43,7 @@ repaired show_repair(std::string const& machine, std::string const& ranks,
   std::string ids = ranks;
   if (ids.empty()) {
     auto const whole = read_part(machine, "", "all").machine;
-    for (auto const* nodes : {&old.ranks, &old.relays}) {
+    for (auto const* nodes : {&old.ranks, &old.forwarding_ranks}) {
       for (int const id : *nodes) {
         if (whole.position_of(id) >= 0) ids += (ids.empty() ? "" : ",") + std::to_string(id);
       }
@@ -57,7 +57,7 @@ repaired show_repair(std::string const& machine, std::string const& ranks,
     throw std::runtime_error("the repaired plan does not pass the checker: " + *report.fault);
   }
   auto const& d = result.difference;
-  std::printf("repaired     %s: %s%s\n", old_file.c_str(), to_text(result.method),
+  std::printf("repaired     %s: %s%s\n", old_file.c_str(), to_text(result.algorithm),
               result.reason.empty() ? "" : (" (" + result.reason + ")").c_str());
   std::printf("rate before  %s\n", in_words(d.rate_before, old.unit).c_str());
   std::printf("rate after   %s\n", in_words(d.rate_after, old.unit).c_str());

@@ -2,8 +2,8 @@
 #include "plan_sizes.hpp"
 
 #include <blink/planning/check/check_plan.hpp>
-#include <blink/planning/choose_methods.hpp>
-#include <blink/schedule/method_file.hpp>
+#include <blink/planning/choose_tuning.hpp>
+#include <blink/schedule/tuning_file.hpp>
 
 #include "arguments.hpp"
 #include "number_checks.hpp"
@@ -28,9 +28,9 @@ double cost_options::rate_of_unit(topology const& machine) const {
   return unit_rate > 0 ? unit_rate * 1e9 : bytes_per_second(machine.unit);
 }
 
-void write_methods_file(std::string const& file, method_table const& table) {
+void write_tuning_file(std::string const& file, tuning_table const& table) {
   std::ofstream stream(file);
-  stream << write_methods({table});
+  stream << write_tuning({table});
   if (!stream.flush()) throw input_error(file + ": cannot be written");
 }
 
@@ -54,10 +54,9 @@ void add_size_options(CLI::App& command, size_options& options) {
                      "instead: the planner that is fastest by the cost model for each size of\n"
                      "the buffer, such as 8:1G, and where it changes");
   command.add_option("--json", options.json, "with --sizes: write the table here");
-  command.add_option(
-      "--methods", options.methods,
-      "write what runs here, for `read_methods_file` and `blink perf --methods`: the\n"
-      "plan, or with --sizes the fastest for each size");
+  command.add_option("--tuning", options.algorithms,
+                     "write what runs here, for `read_tuning_file` and `blink perf --tuning`: the\n"
+                     "plan, or with --sizes the fastest for each size");
   add_cost_options(command, options.cost);
 }
 
@@ -71,7 +70,7 @@ std::string bytes_in_words(std::size_t bytes) {
 void show_sizes(topology const& machine, std::string const& links, plan_request const& request,
                 size_options const& options) {
   auto const range = read_sizes("--sizes", options.sizes);
-  auto candidates = all_methods(machine, request, options.cost.parameters());
+  auto candidates = all_algorithms(machine, request, options.cost.parameters());
   for (auto& each : candidates.plans) {
     each.plan.links = links;
     if (auto const report = check_plan(machine, each.plan); !report) {
@@ -122,11 +121,11 @@ void show_sizes(topology const& machine, std::string const& links, plan_request 
     std::printf("  %12lld  %s\n", static_cast<long long>(change.bytes), name(change.candidate));
     from.push_back({{"bytes", change.bytes}, {"planner", name(change.candidate)}});
   }
-  if (!options.methods.empty()) {
-    write_methods_file(options.methods,
-                       choose_methods(machine, candidates, options.cost.rate_of_unit(machine),
-                                      static_cast<std::int64_t>(range.first),
-                                      static_cast<std::int64_t>(range.last)));
+  if (!options.algorithms.empty()) {
+    write_tuning_file(options.algorithms,
+                      choose_tuning(machine, candidates, options.cost.rate_of_unit(machine),
+                                    static_cast<std::int64_t>(range.first),
+                                    static_cast<std::int64_t>(range.last)));
   }
   nlohmann::json refused = nlohmann::json::array();
   for (auto const& [planner, reason] : candidates.refused) {

@@ -3,7 +3,7 @@
 
 #include <blink/planning/cost/cost_model.hpp>
 #include <blink/planning/plan/plan_request.hpp>
-#include <blink/schedule/method_table.hpp>
+#include <blink/schedule/tuning_table.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <string>
@@ -30,13 +30,13 @@ void add_cost_options(CLI::App& command, cost_options& options);
 struct size_options {
   std::string sizes;  ///< empty: not asked for
   std::string json;
-  std::string methods;  ///< a file; also without sizes
+  std::string algorithms;  ///< a file; also without sizes
   cost_options cost;
 };
 void add_size_options(CLI::App& command, size_options& options);
 
 /// Throws: input_error if the file cannot be written.
-void write_methods_file(std::string const& file, method_table const& table);
+void write_tuning_file(std::string const& file, tuning_table const& table);
 
 /// Prints the fastest planner for each size and the sizes where it changes.
 void show_sizes(topology const& machine, std::string const& links, plan_request const& request,

@@ -46,7 +46,8 @@ void add_run_command(CLI::App& app) {
   auto* command = app.add_subcommand(
       "run",
       "Start a program in several processes of this machine that are the ranks of one world:\n"
-      "blink run -n 4 -- PROGRAM ARGUMENTS. In the program, `blink::process_world me;` joins.\n"
+      "blink run -n 4 -- PROGRAM ARGUMENTS. In the program, `blink::process_communicator me;` "
+      "joins.\n"
       "Ends with the status of the first rank that fails; the others are stopped then.");
   command->add_option("-n,--ranks", options->rank_count, "number of processes")
       ->check(CLI::Range(1, 1 << 14))

@@ -74,12 +74,14 @@ std::string short_name(std::string const& key) {
 
 void print_summary(topology const& machine) {
   std::vector<int> ranks;
-  std::vector<int> relays;
-  for (auto const& n : machine.nodes) (n.kind == node_kind::rank ? ranks : relays).push_back(n.id);
+  std::vector<int> switches;
+  for (auto const& n : machine.nodes)
+    (n.kind == node_kind::rank ? ranks : switches).push_back(n.id);
   std::printf("machine   %s\n", machine.name.c_str());
   std::printf("unit      %s, of one direction of a link\n", machine.unit.c_str());
   std::printf("ranks     %zu: %s\n", ranks.size(), in_words(ranks).c_str());
-  if (!relays.empty()) std::printf("relays    %zu: %s\n", relays.size(), in_words(relays).c_str());
+  if (!switches.empty())
+    std::printf("switches    %zu: %s\n", switches.size(), in_words(switches).c_str());
   std::map<link_kind, std::pair<std::size_t, rational>> totals;
   for (auto const& l : machine.links) {
     auto& [count, steps] = totals[l.kind];
@@ -115,14 +117,14 @@ void print_nodes(topology const& machine, std::size_t most) {
   std::size_t width = 5;
   for (auto const& n : machine.nodes) width = std::max(width, n.label.size());
   auto const label_width = static_cast<int>(width);
-  std::printf("\n  %5s  %-5s  %-*s  %4s %10s %10s\n", "id", "what", label_width, "label", "box",
+  std::printf("\n  %5s  %-5s  %-*s  %4s %10s %10s\n", "id", "what", label_width, "label", "server",
               "out", "in");
   for (std::size_t i = 0; i < std::min(most, machine.nodes.size()); ++i) {
     auto const& n = machine.nodes[i];
     std::printf("  %5d  %-5s  %-*s  %4s %10s %10s\n", n.id,
-                n.kind == node_kind::rank ? "rank" : "relay", label_width, n.label.c_str(),
-                n.box < 0 ? "-" : std::to_string(n.box).c_str(), number(machine, out[i]).c_str(),
-                number(machine, in[i]).c_str());
+                n.kind == node_kind::rank ? "rank" : "switch", label_width, n.label.c_str(),
+                n.server < 0 ? "-" : std::to_string(n.server).c_str(),
+                number(machine, out[i]).c_str(), number(machine, in[i]).c_str());
   }
   if (most < machine.nodes.size()) {
     std::printf("  ... %zu more, --full shows them\n", machine.nodes.size() - most);
@@ -134,8 +136,8 @@ void print_matrix(topology const& machine, bool full) {
   auto const ranks = machine.rank_positions();
   std::map<std::pair<int, int>, rational> direct;
   for (auto const& l : machine.links) {
-    if (node_at(machine, l.tail).kind == node_kind::relay) continue;
-    if (node_at(machine, l.head).kind == node_kind::relay) continue;
+    if (node_at(machine, l.tail).kind == node_kind::switch_node) continue;
+    if (node_at(machine, l.head).kind == node_kind::switch_node) continue;
     direct[{l.tail, l.head}] += l.capacity;
   }
   if (direct.empty()) return;
@@ -163,24 +165,24 @@ void print_matrix(topology const& machine, bool full) {
   }
 }
 
-/// What is connected to each relay, ports of equal capacity on one line.
+/// What is connected to each switch, ports of equal capacity on one line.
 void print_ports(topology const& machine, std::size_t most) {
   bool first = true;
   std::size_t lines = 0;
   for (std::size_t v = 0; v < machine.nodes.size(); ++v) {
     if (machine.nodes[v].kind == node_kind::rank) continue;
-    auto const relay = static_cast<int>(v);
+    auto const switch_node = static_cast<int>(v);
     std::map<std::pair<int, link_kind>, std::pair<rational, rational>> ports;  // out, in
     for (auto const& l : machine.links) {
-      if (l.tail == relay) ports[{l.head, l.kind}].first += l.capacity;
-      if (l.head == relay) ports[{l.tail, l.kind}].second += l.capacity;
+      if (l.tail == switch_node) ports[{l.head, l.kind}].first += l.capacity;
+      if (l.head == switch_node) ports[{l.tail, l.kind}].second += l.capacity;
     }
     std::map<std::tuple<link_kind, rational, rational>, std::vector<int>> equal;
     for (auto const& [port, capacity] : ports) {
       equal[{port.second, capacity.first, capacity.second}].push_back(
           node_at(machine, port.first).id);
     }
-    if (first) std::printf("\n  %5s  %-8s %10s %10s  %s\n", "relay", "links", "out", "in", "to");
+    if (first) std::printf("\n  %5s  %-8s %10s %10s  %s\n", "switch", "links", "out", "in", "to");
     first = false;
     bool named = false;
     for (auto const& [port, ids] : equal) {
@@ -241,7 +243,7 @@ void add_topo_command(CLI::App& app) {
   auto options = std::make_shared<topo_options>();
   auto* command = app.add_subcommand(
       "topo",
-      "Show a machine: ranks, relays, links and their capacities; cut it down to an allocation;\n"
+      "Show a machine: ranks, switches, links and their capacities; cut it down to an allocation;\n"
       "convert it to JSON; draw it. A machine in several unconnected groups is shown, not "
       "refused.\n"
       "\n"

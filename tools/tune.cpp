@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/collectives/tune.hpp>
 #include <blink/core/error.hpp>
-#include <blink/schedule/default_methods.hpp>
-#include <blink/schedule/method_file.hpp>
-#include <blink/schedule/method_table.hpp>
+#include <blink/schedule/default_tuning.hpp>
+#include <blink/schedule/tuning_file.hpp>
+#include <blink/schedule/tuning_table.hpp>
 #include <blink/transports/host/processes.hpp>
 #include <blink/transports/host/threads.hpp>
 
@@ -35,8 +35,8 @@ struct tune_options {
   std::string out;
 };
 
-std::string in_words(method_range const& range, method_table const& table) {
-  auto const& name = table.methods[range.method].name;
+std::string in_words(tuning_range const& range, tuning_table const& table) {
+  auto const& name = table.algorithms[range.algorithm].name;
   if (range.chunk_bytes == 0) return name;
   return name + " in chunks of " + std::to_string(range.chunk_bytes);
 }
@@ -46,16 +46,16 @@ void print(tuning_result const& found, int ranks, char const* joined) {
   std::printf("# blink tune: %s, %d ranks as %s, median microseconds\n",
               std::string(to_text(table.collective)).c_str(), ranks, joined);
   std::printf("# %10s", "bytes");
-  for (auto const& method : table.methods) std::printf(" %10s", method.name.c_str());
+  for (auto const& algorithm : table.algorithms) std::printf(" %10s", algorithm.name.c_str());
   std::printf(" %18s  %s\n", "own chunks", "chosen");
   for (std::size_t first = 0; first < found.samples.size();) {
     std::size_t const bytes = found.samples[first].bytes;
-    std::vector<double> seconds(table.methods.size(), 0);
+    std::vector<double> seconds(table.algorithms.size(), 0);
     std::string chunks = "-";
     for (; first < found.samples.size() && found.samples[first].bytes == bytes; ++first) {
       auto const& sample = found.samples[first];
       if (sample.chunk_bytes == 0) {
-        seconds[sample.method] = sample.seconds;
+        seconds[sample.algorithm] = sample.seconds;
       } else {
         char text[64];
         std::snprintf(text, sizeof(text), "%.1f (%zu)", sample.seconds * 1e6, sample.chunk_bytes);
@@ -94,22 +94,22 @@ std::vector<collective> read_collectives(std::string const& text) {
 }
 
 /// On every rank; the first shows and keeps what was found.
-template <session Me>
-void tune_all(Me& me, std::vector<collective> const& kinds, tune_options const& options,
+template <communicator Comm>
+void tune_all(Comm& comm, std::vector<collective> const& kinds, tune_options const& options,
               char const* joined) {
   tuning_options search;
   search.first_bytes = read_bytes("-b", options.begin);
   search.last_bytes = read_bytes("-e", options.end);
   search.calls = options.calls;
-  std::vector<method_table> tables;
+  std::vector<tuning_table> tables;
   for (auto const kind : kinds) {
-    auto found = tune(me, kind, default_methods(kind, me.rank_count(), options.root), search);
-    if (me.rank() == 0) print(found, me.rank_count(), joined);
+    auto found = tune(comm, kind, default_tuning(kind, comm.rank_count(), options.root), search);
+    if (comm.rank() == 0) print(found, comm.rank_count(), joined);
     tables.push_back(std::move(found.table));
   }
-  if (me.rank() != 0 || options.out.empty()) return;
+  if (comm.rank() != 0 || options.out.empty()) return;
   std::ofstream file(options.out);
-  file << write_methods(tables);
+  file << write_tuning(tables);
   if (!file.flush()) throw input_error(options.out + ": cannot be written");
 }
 
@@ -133,11 +133,11 @@ void run_tune(tune_options const& options) {
                       ": expected one of the ranks 0 to " + std::to_string(ranks - 1));
   }
   if (is_launched) {
-    direct_process_world me;
-    tune_all(me, kinds, options, "processes that read each other's buffers");
+    direct_process_communicator comm;
+    tune_all(comm, kinds, options, "processes that read each other's buffers");
   } else {
-    thread_world world(ranks);
-    world.run([&](auto& me) { tune_all(me, kinds, options, "threads"); });
+    thread_ranks all_threads(ranks);
+    all_threads.run([&](auto& comm) { tune_all(comm, kinds, options, "threads"); });
   }
 }
 
@@ -150,7 +150,7 @@ void add_tune_command(CLI::App& app) {
       "Measure the ways to do a collective among threads of this machine, or among processes "
       "under\n"
       "`blink run`, and say which is the fastest from which size on. The table that is written is\n"
-      "for `read_methods_file` and `blink perf --methods`.");
+      "for `read_tuning_file` and `blink perf --tuning`.");
   command
       ->add_option("--collective,-c", options->collectives,
                    "one or several, such as all_reduce,broadcast")

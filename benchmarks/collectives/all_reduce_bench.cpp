@@ -74,18 +74,18 @@ double time_ceiling(buffers const& all, std::size_t count, int calls) {
 }
 
 template <int Ranks>
-double time_blink(blink::thread_world& world, blink::prepared_schedule& plan, buffers const& all,
-                  std::size_t count, int calls) {
+double time_blink(blink::thread_ranks& all_threads, blink::prepared_schedule& prepared,
+                  buffers const& all, std::size_t count, int calls) {
   double result = 0;
-  world.run([&](auto& me) {
-    auto const rank = static_cast<std::size_t>(me.rank());
+  all_threads.run([&](auto& comm) {
+    auto const rank = static_cast<std::size_t>(comm.rank());
     clock_type::time_point start;
     for (int call = -1; call < calls; ++call) {
       if (call == 0) start = clock_type::now();
-      blink::all_reduce(me, plan, static_cast<float const*>(all.inputs[rank]->data()),
+      blink::all_reduce(comm, prepared, static_cast<float const*>(all.inputs[rank]->data()),
                         all.outputs[rank]->data(), count, blink::sum{});
     }
-    if (me.rank() == 0) result = seconds_since(start) / calls;
+    if (comm.rank() == 0) result = seconds_since(start) / calls;
   });
   return result;
 }
@@ -100,14 +100,14 @@ void all_reduce(benchmark::State& state) {
   auto const bytes = static_cast<std::size_t>(state.range(0));
   auto const count = bytes / sizeof(float);
   buffers const all(Ranks, count);
-  blink::thread_world world(Ranks);
-  auto& plan = world.prepare(blink::star_schedule(Ranks));
+  blink::thread_ranks all_threads(Ranks);
+  auto& prepared = all_threads.prepare(blink::star_schedule(Ranks));
   int const calls = calls_for(bytes);
   std::vector<double> ours, plain, streaming;
   for (auto _ : state) {  // taken in turn, so that a busy moment hits all
     plain.push_back(time_ceiling<Ranks, false>(all, count, calls));
     streaming.push_back(time_ceiling<Ranks, true>(all, count, calls));
-    ours.push_back(time_blink<Ranks>(world, plan, all, count, calls));
+    ours.push_back(time_blink<Ranks>(all_threads, prepared, all, count, calls));
     state.SetIterationTime(ours.back());
   }
   double const best = std::min(blink_bench::median(plain), blink_bench::median(streaming));

@@ -65,9 +65,9 @@ void sum_slice(float* const* inputs, float* const* outputs, std::size_t first, s
   float* out[std::size_t{Outputs}];
   for (int k = 0; k < Ranks; ++k) in[k] = inputs[k];
   for (int k = 0; k < Outputs; ++k) out[k] = outputs[k];
-  constexpr std::size_t lanes = 16;
+  constexpr std::size_t tasks = 16;
   using vector [[gnu::vector_size(64)]] = float;
-  for (std::size_t i = first; i + lanes <= last; i += lanes) {
+  for (std::size_t i = first; i + tasks <= last; i += tasks) {
     vector total = *reinterpret_cast<vector const*>(in[0] + i);
     for (int k = 1; k < Ranks; ++k) total += *reinterpret_cast<vector const*>(in[k] + i);
     for (int k = 0; k < Outputs; ++k) {
@@ -86,7 +86,7 @@ void sum_slice(float* const* inputs, float* const* outputs, std::size_t first, s
       }
     }
   }
-  for (std::size_t i = first + (last - first) / lanes * lanes; i < last; ++i) {
+  for (std::size_t i = first + (last - first) / tasks * tasks; i < last; ++i) {
     float total = in[0][i];
     for (int k = 1; k < Ranks; ++k) total += in[k][i];
     for (int k = 0; k < Outputs; ++k) out[k][i] = total;

@@ -67,40 +67,40 @@ void overlap(benchmark::State& state) {
   double const speed = steps_per_second();
   auto const cores = blink_bench::allowed_cores();
   bool const share = where == place::shared_core;  // the progress threads the other one
-  blink::world_options options;
+  blink::communicator_options options;
   if (share) options.waits.spins = 2;
-  blink::thread_world world(ranks, options);
-  auto& plan = world.prepare(blink::star_schedule(ranks));
+  blink::thread_ranks threads(ranks, options);
+  auto& prepared = threads.prepare(blink::star_schedule(ranks));
   std::vector<double> alone, worked, together;
   std::array<clock_type::time_point, ranks> begun, ended;  // by rank: on one core not at once
   for (auto _ : state) {
-    world.run([&](auto& me) {
+    threads.run([&](auto& comm) {
       std::vector<float> data(elements), sum(elements);
       if (share) blink_bench::bind_to_core(1, cores);
-      blink::call_queue queue(me, how);  // its thread is bound as this one is
-      if (share) blink_bench::bind_to_core(me.rank(), cores);
+      blink::call_queue queue(comm, how);  // its thread is bound as this one is
+      if (share) blink_bench::bind_to_core(comm.rank(), cores);
       auto call =
-          queue.make(blink::collective::all_reduce, plan, static_cast<float const*>(data.data()),
-                     sum.data(), elements, blink::sum{});
+          queue.make(blink::collective::all_reduce, prepared,
+                     static_cast<float const*>(data.data()), sum.data(), elements, blink::sum{});
       auto const time = [&](std::vector<double>& into, auto const& body) {
         for (int round = 0; round < rounds; ++round) {
           std::fill(data.begin(), data.end(), static_cast<float>(round));
-          blink::barrier(me);
-          auto const own = static_cast<std::size_t>(me.rank());
+          blink::barrier(comm);
+          auto const own = static_cast<std::size_t>(comm.rank());
           begun[own] = clock_type::now();
           body();
           ended[own] = clock_type::now();
-          blink::barrier(me);
+          blink::barrier(comm);
           if (own != 0) continue;
           into.push_back(
               seconds(std::max(ended[0], ended[1]) - std::min(begun[0], begun[1])).count());
         }
       };
       time(alone, [&] {
-        blink::all_reduce(me, plan, static_cast<float const*>(data.data()), sum.data(), elements,
-                          blink::sum{});
+        blink::all_reduce(comm, prepared, static_cast<float const*>(data.data()), sum.data(),
+                          elements, blink::sum{});
       });
-      blink::barrier(me);
+      blink::barrier(comm);
       double const length = 4 * blink_bench::median(alone) / (share ? ranks : 1);
       if (share) blink_bench::bind_to_core(0, cores);
       auto const all_of_it = [&](auto const& between) {

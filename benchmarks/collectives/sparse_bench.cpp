@@ -26,13 +26,13 @@ void sparse_all_reduce(benchmark::State& state) {
   using clock = std::chrono::steady_clock;
   auto const count = static_cast<std::size_t>(state.range(0)) / sizeof(float);
   auto const density = static_cast<std::uint64_t>(state.range(1));
-  blink::thread_world world(ranks);
-  auto& plan = world.prepare(blink::star_schedule(ranks));
+  blink::thread_ranks threads(ranks);
+  auto& prepared = threads.prepare(blink::star_schedule(ranks));
   std::vector<double> dense, sparse, scanned;
   std::size_t elements = 0;
   for (auto _ : state) {
-    world.run([&](auto& me) {
-      std::mt19937_64 random(static_cast<std::uint64_t>(me.rank()) + 1);
+    threads.run([&](auto& comm) {
+      std::mt19937_64 random(static_cast<std::uint64_t>(comm.rank()) + 1);
       std::vector<float> data(count, 0.0F);
       blink::block_mask own(count, block_elements);
       for (std::size_t block = 0; block < own.block_count(); ++block) {
@@ -48,25 +48,27 @@ void sparse_all_reduce(benchmark::State& state) {
         for (int round = 0; round < 9; ++round) {  // the first warms up
           std::fill(data.begin(), data.end(), 0.0F);
           write();
-          blink::barrier(me);
+          blink::barrier(comm);
           auto const start = clock::now();
           call();
-          blink::barrier(me);
+          blink::barrier(comm);
           std::chrono::duration<double> const passed = clock::now() - start;
-          if (me.rank() == 0 && round > 0) into.push_back(passed.count());
+          if (comm.rank() == 0 && round > 0) into.push_back(passed.count());
         }
       };
       time(dense, [&] {
-        blink::all_reduce(me, plan, static_cast<float const*>(data.data()), data.data(), count,
-                          blink::sum{});
+        blink::all_reduce(comm, prepared, static_cast<float const*>(data.data()), data.data(),
+                          count, blink::sum{});
       });
       time(sparse, [&] {
         auto mask = own;
-        auto const report = blink::all_reduce_sparse(me, plan, data.data(), mask, blink::sum{});
-        if (me.rank() == 0) elements = report.elements;
+        auto const report =
+            blink::all_reduce_sparse(comm, prepared, data.data(), mask, blink::sum{});
+        if (comm.rank() == 0) elements = report.elements;
       });
       time(scanned, [&] {
-        (void)blink::all_reduce_sparse(me, plan, data.data(), count, block_elements, blink::sum{});
+        (void)blink::all_reduce_sparse(comm, prepared, data.data(), count, block_elements,
+                                       blink::sum{});
       });
     });
     state.SetIterationTime(blink_bench::median(sparse));

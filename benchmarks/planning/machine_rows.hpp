@@ -117,8 +117,8 @@ inline std::vector<machine_row> machine_rows() {
     }
   }
   for (auto const kind : {collective::all_gather, collective::all_reduce}) {
-    for (int const boxes : {2, 4, 8, 16, 32, 64}) {
-      add("boxes of 8", machines::dgx_a100(boxes), kind);
+    for (int const servers : {2, 4, 8, 16, 32, 64}) {
+      add("servers of 8", machines::dgx_a100(servers), kind);
     }
     for (int const side : {4, 6, 8, 10, 12})
       add("square tori", machines::torus({side, side}), kind);
@@ -128,7 +128,7 @@ inline std::vector<machine_row> machine_rows() {
          {collective::all_gather, collective::all_reduce, collective::broadcast}) {
       if (kind == collective::all_reduce && ranks > 32) continue;
       add("random one-way links", random_regular(ranks, 4), kind);
-      add("random with relays", test::make_random_machine(ranks, ranks, ranks / 4, 3 * ranks),
+      add("random with switches", test::make_random_machine(ranks, ranks, ranks / 4, 3 * ranks),
           kind);
     }
   }

@@ -69,7 +69,7 @@ void add(std::string const& name, collective kind, change what) {
     auto const work = make_job(name, kind, what);
     repaired_plan result;
     for (auto _ : state) result = repair_plan(work.changed, work.old);
-    state.SetLabel(to_text(result.method));
+    state.SetLabel(to_text(result.algorithm));
     state.counters["trees"] = static_cast<double>(result.plan.trees.size());
     state.counters["kept"] =
         static_cast<double>(result.difference.kept.size() + result.difference.reweighted.size());

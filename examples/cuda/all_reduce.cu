@@ -27,9 +27,9 @@ int main() {
     std::printf("no GPU: %s\n", blink::cuda_devices::why_none().c_str());
     return 77;
   }
-  blink::device_world_options options;
+  blink::device_options options;
   for (int rank = 0; rank < ranks; ++rank) options.devices.push_back(gpus < ranks ? 0 : rank);
-  blink::device_world world(options);
+  blink::device_ranks threads(options);
 
   std::vector<blink::rank_buffers<float>> buffers;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -40,8 +40,8 @@ int main() {
     cudaMemcpy(data, ones.data(), count * sizeof(float), cudaMemcpyHostToDevice);
     buffers.push_back({data, data, count});  // in place
   }
-  blink::all_reduce(world, blink::star_schedule(ranks), buffers, example::hypotenuse{});
-  world.wait();
+  blink::all_reduce(threads, blink::star_schedule(ranks), buffers, example::hypotenuse{});
+  threads.wait();
 
   float result = 0;
   cudaMemcpy(&result, buffers[0].output + count / 2, sizeof result, cudaMemcpyDeviceToHost);

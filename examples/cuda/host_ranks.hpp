@@ -29,39 +29,39 @@ inline float sum_of_inputs(std::size_t k) {
   return input(0, k) + input(1, k);
 }
 
-/// All-reduces the inputs of all ranks along `plan`, through slots of so many bytes, by the reducer that
+/// All-reduces the inputs of all ranks along `schedule`, through slots of so many bytes, by the reducer that
 /// `reducer_of(rank)` returns. Returns what each rank gets.
 template <class T, class ReducerOf>
-std::vector<std::vector<T>> all_reduce_on_host(blink::schedule const& plan,
+std::vector<std::vector<T>> all_reduce_on_host(blink::schedule const& trees,
                                                std::vector<std::vector<T>> const& in,
                                                std::size_t slot_bytes,
                                                ReducerOf const& reducer_of) {
-  using link = blink::slot_peer_link;
+  using transport = blink::slot_peer_transport;
   using reducer = decltype(reducer_of(0));
   constexpr auto kind = blink::collective::all_reduce;
-  blink::wire_layout layout;
+  blink::connection_layout layout;
   layout.slot_bytes = slot_bytes;
-  blink::prepared_schedule prepared(plan, layout, {});
+  blink::prepared_schedule prepared(trees, layout, {});
   blink::counter abort = 0;
   auto out = in;
-  std::vector<std::vector<blink::block_work<link, T>>> works(in.size());
+  std::vector<std::vector<blink::block_work<transport, T>>> works(in.size());
   {
     std::vector<std::jthread> blocks;
-    for (int rank = 0; rank < plan.rank_count; ++rank) {
+    for (int rank = 0; rank < trees.rank_count; ++rank) {
       auto const own = static_cast<std::size_t>(rank);
-      auto const lanes = prepared.tables().lanes(rank, kind);
-      works[own].resize(lanes.count);
-      for (std::size_t k = 0; k < lanes.count; ++k) {
+      auto const tasks = prepared.tables().tasks(rank, kind);
+      works[own].resize(tasks.count);
+      for (std::size_t k = 0; k < tasks.count; ++k) {
         auto& work = works[own][k];
-        work.here = lanes.first + k;
+        work.here = tasks.first + k;
         prepared.set_call(*work.here, kind, prepared.equal_block(*work.here, kind, in[own].size()),
                           blink::sizes_of<reducer, T>(), blink::order_of<reducer>,
                           &blink::cut_by<blink::scheduled_chunks>, layout.slot_bytes);
-        work.link.wires = prepared.tables().wires();
-        work.link.abort = &abort;
-        work.link.bytes_of_slot = prepared.tables().layout().slot_bytes;
-        work.link.own_rank = rank;
-        work.link.ranks = plan.rank_count;
+        work.transport.connections = prepared.tables().connections();
+        work.transport.abort = &abort;
+        work.transport.bytes_of_slot = prepared.tables().layout().slot_bytes;
+        work.transport.own_rank = rank;
+        work.transport.ranks = trees.rank_count;
         work.buffers = {in[own].data(), out[own].data()};
         blocks.emplace_back([&work, &reducer_of, rank] {
           blink::walk_block(blink::lone_thread{}, work, 10'000'000'000, reducer_of(rank));

@@ -28,9 +28,9 @@ int main() {
     std::printf("no GPU: %s\n", blink::cuda_devices::why_none().c_str());
     return 77;
   }
-  blink::device_world_options options;
+  blink::device_options options;
   for (int rank = 0; rank < ranks; ++rank) options.devices.push_back(gpus < ranks ? 0 : rank);
-  blink::device_world world(options);
+  blink::device_ranks all_threads(options);
 
   std::vector<example::tile_product> kernels;  // by rank
   for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -42,10 +42,10 @@ int main() {
   }
 
   constexpr std::uint32_t blocks = 8;  // of each rank, each with a channel of its own
-  auto const channels = world.prepare_channels<float>(
+  auto const channels = all_threads.prepare_channels<float>(
       blink::star_schedule(ranks), {.most_count = tile_rows * columns, .channels = blocks});
-  world.launch(channels, kernels, {.blocks = blocks, .threads = 256});
-  world.wait();
+  all_threads.launch(channels, kernels, {.blocks = blocks, .threads = 256});
+  all_threads.wait();
 
   std::size_t wrong = 0;
   for (std::size_t e = 0; e < rows * columns; ++e) {

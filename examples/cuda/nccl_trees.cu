@@ -33,11 +33,11 @@ int main() {
     buffers.push_back({data, data, count});  // in place
   }
   {
-    blink::nccl_world world(communicators);  // ends before what it was made of
+    blink::nccl_ranks ranks(communicators);  // ends before what it was made of
     // Or what make_schedule made of a plan over several machines.
-    blink::all_reduce(world, blink::binomial_schedule(world.rank_count(), 0), buffers,
+    blink::all_reduce(ranks, blink::binomial_schedule(ranks.rank_count(), 0), buffers,
                       blink::sum{});
-    world.wait();
+    ranks.wait();
   }
   float result = 0;
   cudaMemcpy(&result, buffers[0].output + count / 2, sizeof result, cudaMemcpyDeviceToHost);

@@ -13,7 +13,7 @@
 using example::momentum_step;
 using average_and_step = blink::fused_reducer<blink::avg, momentum_step>;
 
-BLINK_DEFINE_WALK_KERNEL(blink::reaching_peer_link, float, average_and_step);
+BLINK_DEFINE_WALK_KERNEL(blink::reaching_peer_transport, float, average_and_step);
 
 int main() {
   constexpr std::size_t count = 1000;

@@ -15,7 +15,7 @@
 using example::quantise;
 using sum_and_quantise = blink::fused_reducer<blink::sum, quantise>;
 
-BLINK_DEFINE_WALK_KERNEL(blink::reaching_peer_link, float, sum_and_quantise);
+BLINK_DEFINE_WALK_KERNEL(blink::reaching_peer_transport, float, sum_and_quantise);
 
 int main() {
   constexpr std::size_t count = 8 * quantise::block;

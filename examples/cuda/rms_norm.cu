@@ -13,7 +13,7 @@
 using example::residual_rms_norm;
 using sum_and_norm = blink::fused_reducer<blink::sum, residual_rms_norm>;
 
-BLINK_DEFINE_WALK_KERNEL(blink::reaching_peer_link, float, sum_and_norm);
+BLINK_DEFINE_WALK_KERNEL(blink::reaching_peer_transport, float, sum_and_norm);
 
 int main() {
   constexpr std::size_t width = 16;

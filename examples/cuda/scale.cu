@@ -9,7 +9,7 @@
 
 using example::unscaled_sum;
 
-BLINK_DEFINE_WALK_KERNEL(blink::reaching_peer_link, float, unscaled_sum);
+BLINK_DEFINE_WALK_KERNEL(blink::reaching_peer_transport, float, unscaled_sum);
 
 int main() {
   constexpr float scale = 1024;

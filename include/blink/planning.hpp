@@ -6,8 +6,8 @@
 #include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/choose_plan.hpp>
 #include <blink/planning/make_plan.hpp>
-#include <blink/planning/plan/forest.hpp>
 #include <blink/planning/plan/make_schedule.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_file.hpp>
 #include <blink/topology/machines.hpp>
 #include <blink/topology/readers/read_machine.hpp>

@@ -3,13 +3,13 @@
 
 // What the processes of one communicator tell each other beside the data: what they call, and what has failed.
 
-#include <blink/core/detail/fingerprint.hpp>
+#include <blink/core/detail/hash.hpp>
 #include <blink/core/error.hpp>
-#include <blink/running/call/call_signature.hpp>
+#include <blink/running/call/call_description.hpp>
 #include <blink/running/call/collective_error.hpp>
-#include <blink/transports/cuda/calls/compared_calls.hpp>
+#include <blink/transports/cuda/calls/call_order_check.hpp>
 #include <blink/transports/host/host_processes.hpp>
-#include <blink/transports/host/meet_on_host.hpp>
+#include <blink/transports/host/host_rendezvous.hpp>
 
 #include "abi.hpp"
 #include "errors.hpp"
@@ -32,11 +32,11 @@ namespace blink_nccl {
 
 /// What all processes have to call alike.
 template <platform P>
-[[nodiscard]] blink::call_signature signature_of(request<P> const& one) {
+[[nodiscard]] blink::call_description description_of_call(request<P> const& one) {
   constexpr std::uint64_t no_collective = ~std::uint64_t{0};  // named by its function
   bool const is_split = one.what == request<P>::shape::split;
   std::string const text = is_split ? one.name : details_of(one);
-  blink::detail::fingerprint names;
+  blink::detail::hash names;
   names.add(text);
   return {{.kind = is_split ? no_collective : static_cast<std::uint64_t>(one.kind),
            .count = one.count,
@@ -84,13 +84,13 @@ class across {
   /// meets:  wait until all have come to it? Else whoever comes later finds a difference.
   /// Throws: refusal if others call something else, have failed, have left, or do not come: the
   ///         communicator is of no use any more.
-  void enter(blink::call_signature const& call, bool runs, bool meets) {
+  void enter(blink::call_description const& call, bool runs, bool meets) {
     auto const before = all_.calls(all_.process());
     auto difference = compared_.enter(call, !runs);
     expect_well(failure());
     bool const has_entered = all_.calls(all_.process()) > before;
     if (!has_entered) throw refusal(result::remote_error, difference);  // somebody is far behind
-    if (difference.empty() && meets) difference = compared_.meet();
+    if (difference.empty() && meets) difference = compared_.match();
     if (!difference.empty()) refuse_usage("processes disagree: " + difference);
     expect_well(failure_or(loss()));
   }
@@ -126,7 +126,7 @@ class across {
     return all;
   }
 
-  /// What a process has told that has failed; success: nothing.
+  /// What a process has reported that has failed; success: nothing.
   [[nodiscard]] outcome failure() const {
     if (!all_.has_failed()) return {};
     for (int process = 0; process < all_.count(); ++process) {
@@ -136,11 +136,11 @@ class across {
     }
     return {result::remote_error, all_.failure().what()};
   }
-  /// What somebody has told, else `lost`, which was found before: who aborts tells it before he leaves, so that
+  /// What somebody has reported, else `lost`, which was found before: who aborts tells it before he leaves, so that
   /// what is known then is why he is missing.
   [[nodiscard]] outcome failure_or(outcome const& lost) const {
-    auto const told = failure();
-    return told.code != result::success ? told : lost;
+    auto const reported = failure();
+    return reported.code != result::success ? reported : lost;
   }
   /// Who will not make a call that this process has made; success: nobody is known.
   [[nodiscard]] outcome loss() const {
@@ -191,9 +191,9 @@ class across {
   /// how: what `host_processes::loss_of` says
   [[nodiscard]] static outcome ended(std::string const& who, std::string const& how,
                                      std::string const& calls) {
-    bool const has_died = how == "has died";
-    return {has_died ? result::remote_error : result::invalid_usage,
-            who + (has_died ? " has died" : " has destroyed its communicator") + " after " + calls};
+    bool const is_dead = how == "has died";
+    return {is_dead ? result::remote_error : result::invalid_usage,
+            who + (is_dead ? " has died" : " has destroyed its communicator") + " after " + calls};
   }
   /// How many sends and receives each rank has called, by sender and receiver: each is written by one process.
   struct piece_counts {
@@ -214,7 +214,7 @@ class across {
   }
 
   blink::host_processes all_;
-  blink::compared_calls compared_;
+  blink::call_order_check compared_;
   piece_counts* pieces_;
 };
 

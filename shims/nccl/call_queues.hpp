@@ -42,7 +42,7 @@ class call_queues {
   }
 
   /// The rank makes no more calls.
-  void leave(int rank) { member(rank).is_gone = true; }
+  void exit_call(int rank) { member(rank).is_gone = true; }
   [[nodiscard]] bool is_gone(int rank) const { return member(rank).is_gone; }
   /// A call that waits and matches `(rank, call)`; null: none.
   template <class Matches>

@@ -33,7 +33,7 @@ result ncclGetUniqueId(unique_id* id) {
     auto const how = call_there(fallback()->GetUniqueId, id);
     auto const held = library<P>::the().lock();
     if (how.code != result::success) return how;
-    bool const has_meeting = unique_ids::has_room(*id) && covers_processes();
+    bool const has_meeting = unique_ids::has_credit(*id) && covers_processes();
     *id = has_meeting ? ids.make(*id) : ids.remember(*id);
     return how;
   });
@@ -53,8 +53,8 @@ char const* ncclGetLastError(communicator* given) {
         return fallback()->GetLastError == nullptr ? "" : fallback()->GetLastError(theirs);
       }
       if (mine.all != nullptr && mine.all->health().code != result::success) {
-        mine.told = mine.all->health().text;
-        return mine.told.c_str();
+        mine.reported = mine.all->health().text;
+        return mine.reported.c_str();
       }
     }
   } catch (refusal const&) {  // there may be no communicator after a failure

@@ -33,7 +33,7 @@ result guarded(char const* name, Body const& body) {
   }
   if (how.code == result::success || how.code == result::in_progress) return how.code;
   last_error() = std::string(name) + ": " + how.text;
-  if (tells_errors()) std::fprintf(stderr, "blink: %s\n", last_error().c_str());
+  if (reports_errors()) std::fprintf(stderr, "blink: %s\n", last_error().c_str());
   group<P>::of_thread().note(how);
   return how.code;
 }

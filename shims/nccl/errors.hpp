@@ -17,7 +17,7 @@
 namespace blink_nccl {
 
 /// Is this thread to say on the error stream what it refuses? As in NCCL it is if NCCL_DEBUG is set.
-[[nodiscard]] inline bool tells_errors() {
+[[nodiscard]] inline bool reports_errors() {
   char const* const level = std::getenv("NCCL_DEBUG");
   return level != nullptr && *level != '\0' && std::string(level) != "VERSION";
 }

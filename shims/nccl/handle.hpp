@@ -35,7 +35,7 @@ struct handle : communicator {
   outcome trouble{};                                   ///< of its beginning
   std::vector<std::optional<given_factor>> factors{};  ///< of operations of its own
   std::vector<void*> registered{};
-  std::string told{};  ///< what `ncclGetLastError` returned
+  std::string reported{};  ///< what `ncclGetLastError` returned
 
   /// A number for an operation with this factor.
   [[nodiscard]] operation add_operation(given_factor const& factor) {

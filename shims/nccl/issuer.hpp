@@ -53,7 +53,7 @@ class issuer {
   /// First of all: reads the tables that the user has given. Returns what has to be the same in all processes.
   ///
   /// Throws: input_error.
-  [[nodiscard]] virtual std::uint64_t take_methods() = 0;
+  [[nodiscard]] virtual std::uint64_t use_tuning() = 0;
 
   [[nodiscard]] virtual int rank_count() const = 0;
   [[nodiscard]] virtual int first_rank() const = 0;  ///< of this process
@@ -109,7 +109,7 @@ class issuer {
     for (auto const& one : all) {
       if (one.send->count == 0) continue;
       auto const from = sender_of(one), to = receiver_of(one);
-      auto const on = lane(from.first, to.first);
+      auto const on = tree_task(from.first, to.first);
       driver.wait(from.first, on, begin_of(*one.sending, from));
       driver.wait(from.first, on, begin_of(*one.receiving, to));
       driver.copy_between(to.first, one.receive->output, from.first, one.send->input,
@@ -117,7 +117,7 @@ class issuer {
       ended.try_emplace({from.first, to.first}, driver, from.first);
     }
     for (auto& [pair, event] : ended) {
-      driver.record(pair.first, event.get(), lane(pair.first, pair.second));
+      driver.record(pair.first, event.get(), tree_task(pair.first, pair.second));
     }
     for (auto const& one : all) {
       if (one.send->count == 0) continue;
@@ -143,17 +143,17 @@ class issuer {
     auto& driver = P::devices();
     streams own;
     for (auto const& one : all) (void)begin_of(*one.of, place_of(one));
-    for (int const device : each_device_) own.push_back(lane(device, of_kernels));
+    for (int const device : each_device_) own.push_back(tree_task(device, of_kernels));
     for (auto const& one : all) {
       auto const at = place_of(one);
-      driver.wait(at.first, lane(at.first, of_kernels), begin_of(*one.of, at));
+      driver.wait(at.first, tree_task(at.first, of_kernels), begin_of(*one.of, at));
     }
     send_and_receive(all, own);
     for (int const device : each_device_) {
       auto const places = places_on(device, all);
       if (places.empty()) continue;
       blink::device_event<devices> const ended(driver, device);
-      driver.record(device, ended.get(), lane(device, of_kernels));
+      driver.record(device, ended.get(), tree_task(device, of_kernels));
       for (auto const& at : places) driver.wait(device, at.second, ended.get());
     }
   }
@@ -255,16 +255,16 @@ class issuer {
     if (is_new) driver.record(at.first, event->second.get(), at.second);
     return event->second.get();
   }
-  stream_t<P> lane(int from, int to) {
-    auto const found = lanes_.find({from, to});
-    if (found != lanes_.end()) return found->second.get();
-    return lanes_.try_emplace({from, to}, P::devices(), from).first->second.get();
+  stream_t<P> tree_task(int from, int to) {
+    auto const found = tasks_.find({from, to});
+    if (found != tasks_.end()) return found->second.get();
+    return tasks_.try_emplace({from, to}, P::devices(), from).first->second.get();
   }
 
   std::vector<int> device_of_;           // by rank of this process
   std::vector<int> each_device_;         // once, in the order of their first ranks
   static constexpr int of_kernels = -1;  // in the place of `to`
-  std::map<std::pair<int, int>, blink::device_stream<devices>> lanes_;  // by devices: from, to
+  std::map<std::pair<int, int>, blink::device_stream<devices>> tasks_;  // by devices: from, to
 };
 
 }  // namespace blink_nccl

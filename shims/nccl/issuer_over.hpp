@@ -7,13 +7,13 @@
 #include <blink/running/call/detail/check_buffers.hpp>
 #include <blink/running/call/schedule_source.hpp>
 #include <blink/transports/cuda/calls/device_collectives.hpp>
-#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/cuda/calls/device_options.hpp>
 #include <blink/transports/cuda/calls/rank_buffers.hpp>
 #include <blink/transports/cuda/p2p/device_pairs.hpp>
 
 #include "element_types.hpp"
 #include "errors.hpp"
-#include "given_methods.hpp"
+#include "given_tuning.hpp"
 #include "issuer.hpp"
 #include "platform.hpp"
 #include "reduce_elements.hpp"
@@ -30,27 +30,27 @@
 
 namespace blink_nccl {
 
-template <platform P, class Link>
+template <platform P, class Transport>
 class issuer_over final : public issuer<P> {
  public:
   /// bootstrap: of several processes; none: all ranks are of this one
-  /// Throws:    what `basic_device_world` throws.
+  /// Throws:    what `basic_device_ranks` throws.
   template <class... Bootstrap>
-  explicit issuer_over(blink::device_world_options const& options, Bootstrap&... bootstrap)
-      : issuer<P>(options.devices), world_(P::devices(), options, bootstrap...), routes_(world_) {
+  explicit issuer_over(blink::device_options const& options, Bootstrap&... bootstrap)
+      : issuer<P>(options.devices), ranks_(P::devices(), options, bootstrap...), routes_(ranks_) {
     if constexpr (sizeof...(bootstrap) > 0) {
-      world_.prepare_pairs({.ways = static_cast<std::uint32_t>(P::ways(world_.rank_count()))});
+      ranks_.prepare_pairs({.ways = static_cast<std::uint32_t>(P::ways(ranks_.rank_count()))});
     }
   }
 
-  [[nodiscard]] std::uint64_t take_methods() override {
-    auto given = read_given_methods();
+  [[nodiscard]] std::uint64_t use_tuning() override {
+    auto given = read_given_tuning();
     routes_.take(std::move(given.tables));
-    return given.fingerprint;
+    return given.hash;
   }
-  [[nodiscard]] int rank_count() const override { return world_.rank_count(); }
-  [[nodiscard]] int first_rank() const override { return world_.first_rank(); }
-  [[nodiscard]] int process_of(int rank) const override { return world_.process_of(rank); }
+  [[nodiscard]] int rank_count() const override { return ranks_.rank_count(); }
+  [[nodiscard]] int first_rank() const override { return ranks_.first_rank(); }
+  [[nodiscard]] int process_of(int rank) const override { return ranks_.process_of(rank); }
 
   void check(std::vector<request<P>*> const& parts) override {
     auto const& first = *parts[0];
@@ -63,7 +63,7 @@ class issuer_over final : public issuer<P> {
       use.push_back({reads(*parts[k], rank_of(k)), writes(*parts[k], rank_of(k))});
     }
     std::size_t const bytes = reduces ? bytes_of(first.type) : 1;
-    (void)world_.check_rank_buffers(first.kind, use, buffers, bytes, bytes);
+    (void)ranks_.check_rank_buffers(first.kind, use, buffers, bytes, bytes);
   }
   [[nodiscard]] bool is_prepared(request<P> const& part) override {
     return routes_.knows(part.kind, part.root, bytes_of_buffer(part));
@@ -80,27 +80,27 @@ class issuer_over final : public issuer<P> {
     if (reduces) {
       reduce(along, parts, main);
     } else {
-      world_.template call<blink::scheduled_chunks, unsigned char>(
-          *along.plan, first.kind, buffers_of(parts), along.chunk_bytes,
+      ranks_.template call<blink::scheduled_chunks, unsigned char>(
+          *along.prepared, first.kind, buffers_of(parts), along.chunk_bytes,
           blink::detail::no_reducer{}, main);
     }
     this->part(places, main);
   }
 
   void expect_place(char const* name, int rank, void const* at) override {
-    world_.expect_place(name, static_cast<std::size_t>(rank), "buffer", at);
+    ranks_.expect_place(name, static_cast<std::size_t>(rank), "buffer", at);
   }
   void expect_reach(int rank, request<P> const& one) override {
-    world_.check_piece(piece_of(rank, one));
+    ranks_.check_piece(piece_of(rank, one));
   }
-  [[nodiscard]] bool has_failed() const override { return world_.has_failed(); }
-  void expect_no_failure() override { world_.check(); }
-  void abort() override { world_.abort(); }
-  void shorten_waits(std::chrono::nanoseconds to) override { world_.shorten_waits(to); }
+  [[nodiscard]] bool has_failed() const override { return ranks_.has_failed(); }
+  void expect_no_failure() override { ranks_.check(); }
+  void abort() override { ranks_.abort(); }
+  void shorten_waits(std::chrono::nanoseconds to) override { ranks_.shorten_waits(to); }
 
  private:
   using typename issuer<P>::streams;
-  using way = blink::chosen_from<typename world_t<P, Link>::prepared_type>;
+  using way = blink::chosen_from<typename ranks_t<P, Transport>::prepared_type>;
 
   [[nodiscard]] static blink::device_piece piece_of(int rank, request<P> const& one) {
     bool const sends = one.what == request<P>::shape::send;
@@ -110,7 +110,7 @@ class issuer_over final : public issuer<P> {
   void send_and_receive(std::vector<distant_piece<P>> const& all, streams const& on) override {
     std::vector<blink::device_piece> pieces;
     for (auto const& one : all) pieces.push_back(piece_of(one.rank, *one.call));
-    world_.send_and_receive(pieces, on);
+    ranks_.send_and_receive(pieces, on);
   }
   [[nodiscard]] int rank_of(std::size_t position) const {
     return first_rank() + static_cast<int>(position);
@@ -156,17 +156,18 @@ class issuer_over final : public issuer<P> {
     auto const buffers = buffers_of(parts);
     std::vector<std::optional<given_factor>> factors;
     for (auto const* const one : parts) factors.push_back(one->factor);
-#define BLINK_NCCL_CASE(name)                                                                    \
-  if (first.type == data_type::name) {                                                           \
-    return reduce_elements<P, Link, data_type::name>(                                            \
-        world_, *along.plan, along.chunk_bytes, first.kind, buffers, first.reduce, factors, on); \
+#define BLINK_NCCL_CASE(name)                                                                     \
+  if (first.type == data_type::name) {                                                            \
+    return reduce_elements<P, Transport, data_type::name>(ranks_, *along.prepared,                \
+                                                          along.chunk_bytes, first.kind, buffers, \
+                                                          first.reduce, factors, on);             \
   }
     BLINK_NCCL_BUILT_TYPES(BLINK_NCCL_CASE)
 #undef BLINK_NCCL_CASE
   }
 
-  world_t<P, Link> world_;
-  routes<P, Link> routes_;
+  ranks_t<P, Transport> ranks_;
+  routes<P, Transport> routes_;
 };
 
 }  // namespace blink_nccl

@@ -5,9 +5,9 @@
 //
 //   BLINK_NCCL_FALLBACK=PATH   another libnccl, to which all else is handed on, such as ranks on several hosts
 //   BLINK_NCCL_PROCESSES=0     that, too, if ranks are in several processes
-//   BLINK_NCCL_METHODS=FILES   which trees for which size, as `blink plan --methods` writes them, `:` between files
+//   BLINK_TUNING=FILES   which trees for which size, as `blink schedule --algorithms` writes them, `:` between files
 //   BLINK_DEADLINE=SECONDS     a call fails that waits so long for other ranks; 600 unless set
-//   NCCL_DEBUG=WARN            what is refused is told on the error stream, too
+//   NCCL_DEBUG=WARN            what is refused is reported on the error stream, too
 //
 // Each rank's call is queued; the thread that brings the last part of a call puts it into the streams of all ranks of
 // its process.

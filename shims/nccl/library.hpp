@@ -3,7 +3,7 @@
 
 // What the process has one of: the lock, the communicators that live, and those that are being made.
 
-#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/cuda/calls/device_options.hpp>
 #include <blink/transports/host/detail/environment_flag.hpp>
 #include <blink/transports/host/process_environment.hpp>
 
@@ -35,8 +35,8 @@ namespace blink_nccl {
 
 /// How long a rank waits for the others. Programs are used to wait for minutes while one of them does
 /// something else.
-inline blink::device_world_options options_wanted() {
-  blink::device_world_options options;
+inline blink::device_options options_wanted() {
+  blink::device_options options;
   options.deadline = blink::detail::environment_deadline().value_or(std::chrono::minutes(10));
   return options;
 }
@@ -160,7 +160,7 @@ class library {
         return end(here, {result::remote_error, lost + " before all have come"});
       }
     }
-    if (std::chrono::steady_clock::now() - here->begun < here->patience) return;
+    if (std::chrono::steady_clock::now() - here->begun < here->wait_policy) return;
     end(here,
         {result::remote_error, "of " + std::to_string(here->rank_count) +
                                    " ranks these have not come: " + here->missing() +
@@ -201,12 +201,12 @@ class library {
     } catch (refusal const& problem) {
       refuse_usage(std::string(problem.what()) + ": " + hint());
     }
-    here.patience = options_wanted().deadline;
+    here.wait_policy = options_wanted().deadline;
     if (!here.may_forward) return;
     // Those on other hosts will never come, and have begun in the other library.
     using std::chrono::milliseconds;
     auto const for_the_rest = here.place == nullptr ? milliseconds(500) : milliseconds(10'000);
-    here.patience = std::min<std::chrono::nanoseconds>(here.patience, for_the_rest);
+    here.wait_policy = std::min<std::chrono::nanoseconds>(here.wait_policy, for_the_rest);
   }
   /// Throws: refusal for a rank that does not fit to those that have come.
   void come(std::shared_ptr<gathering<P>> const& here, handle<P>& mine) {
@@ -284,7 +284,7 @@ class library {
       for (int rank = first; made && rank < first + made->ranks_here(); ++rank) {
         auto const found = here->come.find(rank);
         if (found == here->come.end()) {
-          made->leave(rank);
+          made->exit_call(rank);
         } else {
           found->second->all = made;
         }
@@ -305,7 +305,7 @@ class library {
     for (auto const& [rank, one] : here->come) one->trouble = here->ending;
     here->come.clear();
     changed_.notify_all();
-    if (what != decision::complete) return;  // those that come later are told there
+    if (what != decision::complete) return;  // those that come later are reported there
     here->place.reset();
     ids.close(here->key);
   }

@@ -113,7 +113,7 @@ class meeting {
   /// A rank that had come and whose process has died; empty: none.
   [[nodiscard]] std::string lost() const {
     for (int rank = 0; rank < rank_count(); ++rank) {
-      if (seat_of(rank).is_taken.load() == 0 || !segment_.has_died(rank)) continue;
+      if (seat_of(rank).is_taken.load() == 0 || !segment_.is_dead(rank)) continue;
       return "rank " + std::to_string(rank) + " (" + segment_.describe(rank) + ") has died";
     }
     return "";

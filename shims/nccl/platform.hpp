@@ -7,7 +7,7 @@
 #include <blink/running/walk/packet_walk.hpp>
 #include <blink/transports/cuda/runtime/device_runtime.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_world.hpp>
+#include <blink/transports/cuda/world/device_ranks.hpp>
 
 #include "abi.hpp"
 
@@ -38,12 +38,12 @@ static_assert(!platform<int>);
 template <platform P>
 using stream_t = typename P::devices_type::stream;
 /// Kernels reach the buffers of all ranks of their process, and slots alone of other processes.
-using link_here = blink::reaching_peer_link;
-using link_across = blink::slot_peer_link;
+using transport_here = blink::reaching_peer_transport;
+using link_across = blink::slot_peer_transport;
 /// Chunks alone: packets would be a third kernel for each of the pairs of type and operation, which are
-/// most of what this library is to compile and to load; programs that want them take `device_world`.
-template <platform P, class Link>
-using world_t = blink::basic_device_world<typename P::devices_type, Link,
+/// most of what this library is to compile and to load; programs that want them take `device_ranks`.
+template <platform P, class Transport>
+using ranks_t = blink::basic_device_ranks<typename P::devices_type, Transport,
                                           blink::fixed_protocol<blink::whole_chunks>>;
 
 }  // namespace blink_nccl

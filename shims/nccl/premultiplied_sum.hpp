@@ -29,7 +29,7 @@ struct given_factor {
 template <class T, class Total>
 struct premultiplied_sum {
   static constexpr bool is_commutative = true;
-  static constexpr bool lifts_at_home = true;  ///< other processes do not know the factor
+  static constexpr bool lift_at_source = true;  ///< other processes do not know the factor
 
   union factor {
     Total value;

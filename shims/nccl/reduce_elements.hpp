@@ -25,20 +25,22 @@ namespace blink_nccl {
 
 /// chunk_bytes: 0: as the schedule says
 /// factors:     by rank of this process, of a pre-multiplied sum: kernels need no others
-template <platform P, class Link, data_type Type>
-void reduce_elements(world_t<P, Link>& world, typename world_t<P, Link>::prepared_type& plan,
+template <platform P, class Transport, data_type Type>
+void reduce_elements(ranks_t<P, Transport>& ranks,
+                     typename ranks_t<P, Transport>::prepared_type& prepared,
                      std::size_t chunk_bytes, blink::collective kind,
                      std::vector<blink::detail::plain_buffers> const& buffers, operation what,
                      std::vector<std::optional<given_factor>> const& factors,
-                     typename world_t<P, Link>::streams const& on) {
+                     typename ranks_t<P, Transport>::streams const& on) {
   using T = element_t<Type>;
   premultiplied_sum<T, total_t<T>> all{};
-  auto const first = static_cast<std::size_t>(world.first_rank());
+  auto const first = static_cast<std::size_t>(ranks.first_rank());
   for (std::size_t k = 0; k < factors.size(); ++k) {
     if (factors[k]) all.set(first + k, *factors[k]);
   }
   with_reducer<T>(what, all, [&](auto const& reducer) {
-    world.template call<blink::scheduled_chunks, T>(plan, kind, buffers, chunk_bytes, reducer, on);
+    ranks.template call<blink::scheduled_chunks, T>(prepared, kind, buffers, chunk_bytes, reducer,
+                                                    on);
   });
 }
 
@@ -46,12 +48,14 @@ void reduce_elements(world_t<P, Link>& world, typename world_t<P, Link>::prepare
 
 /// In a header, with `extern`: the kernels of a platform are compiled elsewhere. In one source for each
 /// type, with nothing: here.
-#define BLINK_NCCL_REDUCTIONS(where, Platform, name)                       \
-  BLINK_NCCL_REDUCTIONS_OVER(where, Platform, blink_nccl::link_here, name) \
+#define BLINK_NCCL_REDUCTIONS(where, Platform, name)                            \
+  BLINK_NCCL_REDUCTIONS_OVER(where, Platform, blink_nccl::transport_here, name) \
   BLINK_NCCL_REDUCTIONS_OVER(where, Platform, blink_nccl::link_across, name)
-#define BLINK_NCCL_REDUCTIONS_OVER(where, Platform, Link, name)                                  \
-  where template void blink_nccl::reduce_elements<Platform, Link, blink_nccl::data_type::name>(  \
-      blink_nccl::world_t<Platform, Link>&, blink_nccl::world_t<Platform, Link>::prepared_type&, \
-      std::size_t, blink::collective, std::vector<blink::detail::plain_buffers> const&,          \
-      blink_nccl::operation, std::vector<std::optional<blink_nccl::given_factor>> const&,        \
-      blink_nccl::world_t<Platform, Link>::streams const&);
+#define BLINK_NCCL_REDUCTIONS_OVER(where, Platform, Transport, name)                            \
+  where template void                                                                           \
+  blink_nccl::reduce_elements<Platform, Transport, blink_nccl::data_type::name>(                \
+      blink_nccl::ranks_t<Platform, Transport>&,                                                \
+      blink_nccl::ranks_t<Platform, Transport>::prepared_type&, std::size_t, blink::collective, \
+      std::vector<blink::detail::plain_buffers> const&, blink_nccl::operation,                  \
+      std::vector<std::optional<blink_nccl::given_factor>> const&,                              \
+      blink_nccl::ranks_t<Platform, Transport>::streams const&);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which process has which ranks of a communicator, and how these processes exchange their first letters.
+// Which process has which ranks of a communicator, and how these processes exchange their first messages.
 
-#include <blink/transports/host/letter_box.hpp>
-#include <blink/transports/host/meet_on_host.hpp>
+#include <blink/transports/host/host_rendezvous.hpp>
+#include <blink/transports/host/mailbox.hpp>
 
 #include "errors.hpp"
 #include "meeting.hpp"
@@ -68,8 +68,8 @@ class meeting_bootstrap {
       : at_(std::move(at)),
         all_(all),
         deadline_(deadline),
-        letters_(at_->segment().find_or_make(2, blink::letter_box::bytes(process_count())),
-                 process(), process_count()) {}
+        messages_(at_->segment().find_or_make(2, blink::mailbox::bytes(process_count())), process(),
+                  process_count()) {}
 
   [[nodiscard]] int process() const { return static_cast<int>(all_.own); }
   [[nodiscard]] int process_count() const { return static_cast<int>(all_.members.size()); }
@@ -78,10 +78,10 @@ class meeting_bootstrap {
     auto const first = [&](int peer) {
       return all_.members[static_cast<std::size_t>(peer)].first_rank;
     };
-    letters_.gather(
+    messages_.gather(
         "the beginning of the communicator", own, all, bytes, deadline_,
         [&](int peer) {
-          return std::string(at_->segment().has_died(first(peer)) ? "has died" : "");
+          return std::string(at_->segment().is_dead(first(peer)) ? "has died" : "");
         },
         [&](int peer) {
           return "rank " + std::to_string(first(peer)) + " (" +
@@ -93,7 +93,7 @@ class meeting_bootstrap {
   std::shared_ptr<meeting> at_;
   roll all_;
   std::chrono::nanoseconds deadline_;
-  blink::letter_box letters_;
+  blink::mailbox messages_;
 };
 static_assert(blink::process_bootstrap<meeting_bootstrap>);
 

@@ -4,8 +4,8 @@
 // The ranks of a communicator in this process: whose calls belong together, and who is waited for.
 
 #include <blink/collectives/exchange.hpp>
-#include <blink/transports/cuda/calls/device_world_options.hpp>
-#include <blink/transports/host/meet_on_host.hpp>
+#include <blink/transports/cuda/calls/device_options.hpp>
+#include <blink/transports/host/host_rendezvous.hpp>
 
 #include "across.hpp"
 #include "call_queues.hpp"
@@ -44,23 +44,23 @@ class team {
   /// All ranks are of this process.
   ///
   /// Throws: precondition_error, resource_error, device_error, input_error.
-  explicit team(blink::device_world_options const& options)
+  explicit team(blink::device_options const& options)
       : options_(options),
-        issuer_(std::make_unique<issuer_over<P, link_here>>(options)),
+        issuer_(std::make_unique<issuer_over<P, transport_here>>(options)),
         queues_(0, options.devices.size()) {
-    (void)issuer_->take_methods();
+    (void)issuer_->use_tuning();
   }
   /// Of several processes, without the lock of the library: all make it together.
   ///
   /// Throws: the same, on all of them; collective_error if one does not come.
   template <blink::process_bootstrap Bootstrap>
-  team(blink::device_world_options options, Bootstrap& all)
+  team(blink::device_options options, Bootstrap& all)
       : options_((options.checks_calls = false, options)),  // they are compared here
         issuer_(std::make_unique<issuer_over<P, link_across>>(options_, all)),
         across_(std::make_unique<across>(all, options.deadline, P::devices().order().counts(),
                                          options.devices)),
         queues_(issuer_->first_rank(), options.devices.size()) {
-    across_->agree_about("BLINK_NCCL_METHODS", [&] { return issuer_->take_methods(); });
+    across_->agree_about("BLINK_TUNING", [&] { return issuer_->use_tuning(); });
   }
   team(team const&) = delete;
   team& operator=(team const&) = delete;
@@ -76,7 +76,7 @@ class team {
   [[nodiscard]] std::uint64_t number() const { return across_ == nullptr ? 0 : across_->number(); }
   [[nodiscard]] int rank_count() const { return issuer_->rank_count(); }
   [[nodiscard]] int ranks_here() const { return queues_.end_rank() - queues_.first_rank(); }
-  [[nodiscard]] blink::device_world_options const& options() const { return options_; }
+  [[nodiscard]] blink::device_options const& options() const { return options_; }
 
   /// Throws: precondition_error, refusal for what is wrong whatever other ranks call.
   void check(int rank, std::vector<call> const& list) {
@@ -109,8 +109,8 @@ class team {
     issuer_->abort();
   }
   /// The rank makes no more calls.
-  void leave(int rank) {
-    queues_.leave(rank);
+  void exit_call(int rank) {
+    queues_.exit_call(rank);
     auto const [who, one] =
         queues_.find([&](int, call const& each) { return !each.is_of_two() || each.root == rank; });
     if (one == nullptr) return;
@@ -219,10 +219,10 @@ class team {
     }
   }
 
-  /// With what another process has told of it, which knows more, or else the exception at hand.
+  /// With what another process has reported of it, which knows more, or else the exception at hand.
   void fail_by_exception() {
-    auto const told = across_ == nullptr ? outcome{} : across_->failure();
-    fail(told.code != result::success ? told : current_outcome());
+    auto const reported = across_ == nullptr ? outcome{} : across_->failure();
+    fail(reported.code != result::success ? reported : current_outcome());
   }
   /// Gives the lock back for `work`, which waits for other processes. Calls may end meanwhile: then
   /// there is a failure.
@@ -248,7 +248,7 @@ class team {
     bool const meets = is_split || !issuer_->is_prepared(first);
     bool const runs = !is_split && !issuer_->is_captured(parts);
     try {
-      without_lock(held, [&] { across_->enter(signature_of(first), runs, meets); });
+      without_lock(held, [&] { across_->enter(description_of_call(first), runs, meets); });
       if (failure_.code != result::success) return;
       if (is_split) {
         how = split_across<P>(
@@ -363,7 +363,7 @@ class team {
     return text.substr(0, text.find('.') + 4);
   }
 
-  blink::device_world_options options_;  // with the devices of this process
+  blink::device_options options_;  // with the devices of this process
   std::unique_ptr<issuer<P>> issuer_;
   std::unique_ptr<across> across_;  // null: all ranks are of this process
   call_queues<P> queues_;

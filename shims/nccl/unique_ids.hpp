@@ -3,7 +3,7 @@
 
 // Names of communicators that are being made: which process made them, and where its meeting is.
 
-#include <blink/transports/host/meet_on_host.hpp>
+#include <blink/transports/host/host_rendezvous.hpp>
 
 #include "abi.hpp"
 #include "errors.hpp"
@@ -46,7 +46,7 @@ class unique_ids {
     auto const place = std::make_shared<meeting>();
     id_mark mark{};
     std::copy(magic.begin(), magic.end(), mark.magic);
-    mark.host = blink::host_fingerprint();
+    mark.host = blink::host_id();
     mark.process = getpid();
     std::random_device random;
     for (auto& word : mark.random) word = std::uint64_t{random()} << 32 | random();
@@ -74,7 +74,7 @@ class unique_ids {
     if (!mark && knows(id)) return nullptr;
     if (!mark) refuse_usage("the unique id was made by another library, or it was never set");
     auto const begin = "the unique id was made by process " + std::to_string(mark->process);
-    if (mark->host != blink::host_fingerprint()) {
+    if (mark->host != blink::host_id()) {
       refuse_usage(begin + " of another host, or of a container of its own");
     }
     if (mark->process == getpid()) refuse_usage(begin + ", this one, which made no such id");
@@ -88,7 +88,7 @@ class unique_ids {
   void close(std::string const& id) { places_.erase(id); }
 
   /// May blink write its mark there?
-  [[nodiscard]] static bool has_room(unique_id const& id) {
+  [[nodiscard]] static bool has_credit(unique_id const& id) {
     return std::all_of(id.bytes + mark_begin, id.bytes + sizeof id.bytes,
                        [](char byte) { return byte == 0; });
   }

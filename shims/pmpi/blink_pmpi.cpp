@@ -40,12 +40,12 @@ using blink_pmpi::take;
 template <class T, class Reducer>
 void reduce_and_scatter_units(attached& here, T const* in, T* out,
                               std::vector<std::size_t> const& counts, Reducer const& reducer) {
-  auto& star = here.plan(collective::reduce_scatter);
-  here.with_session([&](auto& me) {
+  auto& star = here.prepared(collective::reduce_scatter);
+  here.with_communicator([&](auto& host_comm) {
     if (std::count(counts.begin(), counts.end(), counts[0]) == here.ranks()) {
-      blink::reduce_scatter(me, star, in, out, counts[0], reducer);
+      blink::reduce_scatter(host_comm, star, in, out, counts[0], reducer);
     } else {
-      blink::reduce_scatter_v(me, star, in, out, blink::consecutive_blocks(counts), reducer);
+      blink::reduce_scatter_v(host_comm, star, in, out, blink::consecutive_blocks(counts), reducer);
     }
   });
 }
@@ -53,8 +53,9 @@ void reduce_and_scatter_units(attached& here, T const* in, T* out,
 /// For `reduce_units`.
 auto all_reducing(attached& here) {
   return [&here](auto const* in, auto* out, std::size_t count, auto const& reducer) {
-    auto& star = here.plan(collective::all_reduce);
-    here.with_session([&](auto& me) { blink::all_reduce(me, star, in, out, count, reducer); });
+    auto& star = here.prepared(collective::all_reduce);
+    here.with_communicator(
+        [&](auto& host_comm) { blink::all_reduce(host_comm, star, in, out, count, reducer); });
   };
 }
 
@@ -76,9 +77,9 @@ int reduce_and_scatter(attached& here, void const* input, void* output,
     total += counts[rank];
   }
   // Equal blocks of types that blink knows are shown as they are.
-  bool const are_shown = blink_pmpi::is_ours(type, op) &&
+  bool const are_eager = blink_pmpi::is_ours(type, op) &&
                          std::count(counts.begin(), counts.end(), counts[0]) == here.ranks();
-  if (!are_shown && here.is_small(total * extent)) {
+  if (!are_eager && here.is_small(total * extent)) {
     std::vector<std::byte> sums(total * extent);
     code = blink_pmpi::reduce_units(from, sums.data(), static_cast<int>(total), type, op,
                                     all_reducing(here));
@@ -166,8 +167,9 @@ int MPI_Reduce(void const* input, void* output, int count, MPI_Datatype type, MP
         if (!here.takes(reduced_bytes(count, type, op), root)) return false;
         bool const is_root = here.rank() == root;
         auto const run = [&](auto const* in, auto* out, std::size_t n, auto const& reducer) {
-          auto& tree = here.plan(collective::reduce, root);
-          here.with_session([&](auto& me) { blink::reduce(me, tree, in, out, n, reducer); });
+          auto& tree = here.prepared(collective::reduce, root);
+          here.with_communicator(
+              [&](auto& host_comm) { blink::reduce(host_comm, tree, in, out, n, reducer); });
         };
         code = blink_pmpi::reduce_units(input == MPI_IN_PLACE ? output : input,
                                         is_root ? output : nullptr, count, type, op, run);
@@ -219,8 +221,8 @@ int MPI_Barrier(MPI_Comm comm) {
   int code = MPI_SUCCESS;
   if (take(entry::barrier, comm, code, [&](attached& here) {
         if (!here.takes(1)) return false;
-        auto& tree = here.plan(collective::barrier);
-        here.with_session([&](auto& me) { blink::barrier(me, tree); });
+        auto& tree = here.prepared(collective::barrier);
+        here.with_communicator([&](auto& host_comm) { blink::barrier(host_comm, tree); });
         return true;
       })) {
     return code;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which communicators blink serves: sessions that begin when one is used first and end after it is
+// Which communicators blink serves: communicators that begin when one is used first and end after it is
 // freed, and what the ranks agree about.
 
-#include <blink/schedule/default_methods.hpp>
 #include <blink/schedule/default_schedules.hpp>
+#include <blink/schedule/default_tuning.hpp>
 #include <blink/transports/host/detail/environment_flag.hpp>
-#include <blink/transports/host/meet_on_host.hpp>
+#include <blink/transports/host/host_rendezvous.hpp>
 #include <blink/transports/host/process_environment.hpp>
-#include <blink/transports/mpi/mpi_session.hpp>
+#include <blink/transports/mpi/mpi_communicator.hpp>
 
-#include "host_session.hpp"
-#include "shown_room.hpp"
+#include "eager_room.hpp"
+#include "host_communicator.hpp"
 #include <mpi.h>
 
 #include <array>
@@ -68,7 +68,7 @@ inline bool shared_memory_wanted() {
 
 /// MPI waits for ever, so does this unless BLINK_DEADLINE is set. And as its libraries do, ranks that
 /// have a core each spin, others yield: a nap of a rank that came early would delay all.
-inline blink::world_options options_wanted(blink::world_options result = {}) {
+inline blink::communicator_options options_wanted(blink::communicator_options result = {}) {
   constexpr std::chrono::hours for_ever{24 * 365 * 10};
   result.waits.spins = 10000;
   result.waits.yields = 1 << 30;
@@ -82,17 +82,17 @@ inline agreement own_wish() {
     static_cast<void>(report_wanted());
     return {true, shared_memory_wanted(), least_bytes_wanted()};
   } catch (blink::input_error const& problem) {
-    static std::once_flag is_told;
-    std::call_once(is_told, [&] { std::fprintf(stderr, "blink: %s\n", problem.what()); });
+    static std::once_flag is_reported;
+    std::call_once(is_reported, [&] { std::fprintf(stderr, "blink: %s\n", problem.what()); });
     return {};
   }
 }
 
-/// A communicator's session and the schedules by root.
+/// A communicator's communicator and the schedules by root.
 class attached {
  public:
   explicit attached(agreement const& agreed) : agreed_(agreed) {}
-  /// Collective. Returns whether there is a session now, in memory of the host; the same on all ranks.
+  /// Collective. Returns whether there is a communicator now, in memory of the host; the same on all ranks.
   ///
   /// own: see `idle_receive`
   [[nodiscard]] bool begin_on_host(MPI_Comm comm, MPI_Comm own) {
@@ -100,9 +100,9 @@ class attached {
     return here_ != nullptr;
   }
   void begin(MPI_Comm comm) {
-    me_ = std::make_unique<blink::mpi_session>(comm, options_wanted(blink::mpi_options()));
+    me_ = std::make_unique<blink::mpi_communicator>(comm, options_wanted(blink::mpi_options()));
   }
-  /// The session stays as it is: other ranks may never come to end it.
+  /// The communicator stays as it is: other ranks may never come to end it.
   void give_up() { static_cast<void>(me_.release()); }
 
   [[nodiscard]] bool is_used() const { return me_ != nullptr || here_ != nullptr; }
@@ -120,37 +120,37 @@ class attached {
   /// May each rank rather have what all have together, so many bytes, and take its part? What ranks
   /// show when they announce a call takes one step, and blocks of unequal sizes are not shown.
   [[nodiscard]] bool is_small(std::uint64_t bytes) const { return ranks() <= few && bytes <= 4096; }
-  /// Calls `run(session)`.
+  /// Calls `run(communicator)`.
   template <class Run>
-  void with_session(Run const& run) const {
+  void with_communicator(Run const& run) const {
     if (here_ != nullptr) {
-      run(here_->me());
+      run(here_->host_comm());
     } else {
       run(*me_);
     }
   }
   [[nodiscard]] int rank() const {
     int result = 0;
-    with_session([&](auto const& me) { result = me.rank(); });
+    with_communicator([&](auto const& host_comm) { result = host_comm.rank(); });
     return result;
   }
   [[nodiscard]] int ranks() const {
     int result = 0;
-    with_session([&](auto const& me) { result = me.rank_count(); });
+    with_communicator([&](auto const& host_comm) { result = host_comm.rank_count(); });
     return result;
   }
   /// For blocks of sizes that only their two ends know.
-  [[nodiscard]] shown_room& room() { return room_; }
+  [[nodiscard]] eager_room& room() { return room_; }
   [[nodiscard]] bool has_ended() { return !me_ || me_->try_end(); }
 
-  [[nodiscard]] blink::prepared_schedule& plan(blink::collective kind, int root = 0) {
+  [[nodiscard]] blink::prepared_schedule& prepared(blink::collective kind, int root = 0) {
     auto& known = plans_[{kind, root}];
     if (known == nullptr) {
       // MPI may want what is reduced in the order of the ranks, which a binomial tree does not keep.
       bool const keeps_order = kind == blink::collective::reduce;
       auto const made = keeps_order ? blink::flat_schedule(ranks(), root)
                                     : blink::default_schedule(kind, ranks(), root);
-      with_session([&](auto& me) { known = &me.prepare(made); });
+      with_communicator([&](auto& host_comm) { known = &host_comm.prepare(made); });
     }
     return *known;
   }
@@ -159,10 +159,10 @@ class attached {
   static constexpr int few = 8;  // ranks that show all others what they have
 
   agreement agreed_;
-  std::unique_ptr<blink::mpi_session> me_;
+  std::unique_ptr<blink::mpi_communicator> me_;
   std::unique_ptr<host_part> here_;
   std::map<std::pair<blink::collective, int>, blink::prepared_schedule*> plans_;
-  shown_room room_;
+  eager_room room_;
 };
 
 /// What a program may call.
@@ -233,7 +233,7 @@ class shim {
 
   attached* look_up(MPI_Comm comm) {
     if (is_over_ || !blink::mpi_channel::runs())
-      return nullptr;  // or a program of MPI sessions alone
+      return nullptr;  // or a program of MPI communicators alone
     begin();
     void* known = nullptr;
     int is_known = 0;
@@ -251,7 +251,7 @@ class shim {
 
   attached* attach(MPI_Comm comm) {
     auto const wish = own_wish();
-    std::uint64_t const host = blink::host_fingerprint();
+    std::uint64_t const host = blink::host_id();
     bool const shares = wish.shares_memory && shared_ < most_shared;
     std::uint64_t const mine[] = {wish.is_used ? 0U : 1U, wish.least, shares ? 0U : 1U, host,
                                   ~host};
@@ -268,7 +268,7 @@ class shim {
     } else if (agreed.is_used && !everybody_begins(*here, comm)) {
       here->give_up();
     }
-    if (here->is_used()) ++sessions_[here->shares_memory() ? 1 : 0];
+    if (here->is_used()) ++communicators_[here->shares_memory() ? 1 : 0];
     PMPI_Comm_set_attr(comm, keyval_, here.get());
     std::lock_guard const lock(mutex_);
     return living_.emplace_back(std::move(here)).get();
@@ -294,14 +294,14 @@ class shim {
   /// The program has freed a communicator; maybe amid another call of the library, and other ranks
   /// may free theirs later and in another order.
   static int on_free(MPI_Comm, int, void* value, void*) {
-    auto& me = the();
-    std::lock_guard const lock(me.mutex_);
-    ++me.freed_;
-    for (auto& one : me.living_) {
+    auto& host_comm = the();
+    std::lock_guard const lock(host_comm.mutex_);
+    ++host_comm.freed_;
+    for (auto& one : host_comm.living_) {
       if (one.get() != value) continue;
-      me.leave(std::move(one));
-      one = std::move(me.living_.back());
-      me.living_.pop_back();
+      host_comm.leave(std::move(one));
+      one = std::move(host_comm.living_.back());
+      host_comm.living_.pop_back();
       break;
     }
     return MPI_SUCCESS;
@@ -342,8 +342,9 @@ class shim {
   std::atomic<bool> is_any_leaving_ = false;
   std::atomic<std::uint64_t> freed_ = 0;
   std::array<std::array<std::atomic<std::uint64_t>, 2>, entry_names.size()> calls_{};
-  std::atomic<int> shared_ = 0;  // sessions in memory of the host that live
-  std::array<std::atomic<std::uint64_t>, 2> sessions_{};  // over messages, in memory of the host
+  std::atomic<int> shared_ = 0;  // communicators in memory of the host that live
+  std::array<std::atomic<std::uint64_t>, 2>
+      communicators_{};  // over messages, in memory of the host
 };
 
 /// What this thread calls while one of these lives is ours and goes to the library.
@@ -359,7 +360,7 @@ class inside {
   }
 };
 
-/// While one of these lives this thread frees a communicator. Blink's session of it goes with the program's
+/// While one of these lives this thread frees a communicator. Blink's communicator of it goes with the program's
 /// attributes, in whatever order, so what these call on it when they go is the library's.
 class freeing {
  public:
@@ -378,31 +379,31 @@ class freeing {
 
 inline int shim::on_finalize(MPI_Comm, int, void*, void*) {
   inside const guard;
-  auto& me = the();
+  auto& host_comm = the();
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   bool reports = false;
   try {
     reports = rank == 0 && report_wanted();
-  } catch (blink::input_error const&) {  // told when it was read first
+  } catch (blink::input_error const&) {  // reported when it was read first
   }
   for (std::size_t k = 0; k < entry_names.size() && reports; ++k) {
-    if (me.calls_[k][0] + me.calls_[k][1] == 0) continue;
+    if (host_comm.calls_[k][0] + host_comm.calls_[k][1] == 0) continue;
     std::fprintf(stderr, "blink: MPI_%s: %llu calls through blink, %llu by the library\n",
-                 entry_names[k], static_cast<unsigned long long>(me.calls_[k][1]),
-                 static_cast<unsigned long long>(me.calls_[k][0]));
+                 entry_names[k], static_cast<unsigned long long>(host_comm.calls_[k][1]),
+                 static_cast<unsigned long long>(host_comm.calls_[k][0]));
   }
-  if (reports && me.sessions_[0] + me.sessions_[1] > 0) {
+  if (reports && host_comm.communicators_[0] + host_comm.communicators_[1] > 0) {
     std::fprintf(stderr, "blink: %llu communicators in shared memory, %llu over messages\n",
-                 static_cast<unsigned long long>(me.sessions_[1]),
-                 static_cast<unsigned long long>(me.sessions_[0]));
+                 static_cast<unsigned long long>(host_comm.communicators_[1]),
+                 static_cast<unsigned long long>(host_comm.communicators_[0]));
   }
-  me.is_over_ = true;
-  ++me.freed_;
-  for (auto& one : me.living_) me.leave(std::move(one));
-  me.living_.clear();
-  while (me.end_what_can_end(), me.is_any_leaving_) std::this_thread::yield();
-  if (me.own_ != MPI_COMM_NULL) PMPI_Comm_free(&me.own_);
+  host_comm.is_over_ = true;
+  ++host_comm.freed_;
+  for (auto& one : host_comm.living_) host_comm.leave(std::move(one));
+  host_comm.living_.clear();
+  while (host_comm.end_what_can_end(), host_comm.is_any_leaving_) std::this_thread::yield();
+  if (host_comm.own_ != MPI_COMM_NULL) PMPI_Comm_free(&host_comm.own_);
   return MPI_SUCCESS;
 }
 

@@ -59,9 +59,9 @@ int MPI_Bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm com
         if (!here.takes(bytes, root)) return false;
         row_of_bytes row(buffer, static_cast<std::uint64_t>(count), type, comm);
         if (here.rank() == root) row.pack();
-        auto& tree = here.plan(collective::broadcast, root);
-        here.with_session([&](auto& me) {
-          blink::broadcast(me, tree, read_only(row.data()), row.data(), bytes);
+        auto& tree = here.prepared(collective::broadcast, root);
+        here.with_communicator([&](auto& host_comm) {
+          blink::broadcast(host_comm, tree, read_only(row.data()), row.data(), bytes);
         });
         if (here.rank() != root) row.unpack();
         return true;
@@ -80,9 +80,10 @@ int MPI_Allgather(void const* input, int input_count, MPI_Datatype input_type, v
         auto const ranks = static_cast<std::uint64_t>(here.ranks());
         row_of_bytes to(output, static_cast<std::uint64_t>(output_count) * ranks, output_type,
                         comm);
-        auto& star = here.plan(collective::all_gather);
+        auto& star = here.prepared(collective::all_gather);
         auto const run = [&](std::byte const* own) {
-          here.with_session([&](auto& me) { blink::all_gather(me, star, own, to.data(), bytes); });
+          here.with_communicator(
+              [&](auto& host_comm) { blink::all_gather(host_comm, star, own, to.data(), bytes); });
         };
         if (input == MPI_IN_PLACE) {
           to.pack();
@@ -118,18 +119,20 @@ int MPI_Allgatherv(void const* input, int input_count, MPI_Datatype input_type, 
         // Displacements differ between ranks, so blocks are in a row.
         rows_of_bytes to(output, counts, displacements, here.ranks(), output_type, comm,
                          rows_of_bytes::order::behind);
-        auto& star = here.plan(collective::all_gather);
+        auto& star = here.prepared(collective::all_gather);
         auto const run = [&](std::byte const* own) {
           if (!is_small) {
-            return here.with_session(
-                [&](auto& me) { blink::all_gather_v(me, star, own, to.data(), to.blocks()); });
+            return here.with_communicator([&](auto& host_comm) {
+              blink::all_gather_v(host_comm, star, own, to.data(), to.blocks());
+            });
           }
           std::vector<std::byte> all(largest * to.blocks().size());  // blocks of one size
           auto* const mine = all.data() + largest * static_cast<std::uint64_t>(here.rank());
           auto const count = to.blocks()[static_cast<std::size_t>(here.rank())].count;
           if (count > 0) std::memcpy(mine, own, count);
-          here.with_session(
-              [&](auto& me) { blink::all_gather(me, star, read_only(mine), all.data(), largest); });
+          here.with_communicator([&](auto& host_comm) {
+            blink::all_gather(host_comm, star, read_only(mine), all.data(), largest);
+          });
           for (std::size_t rank = 0; rank < to.blocks().size(); ++rank) {
             auto const& block = to.blocks()[rank];
             if (block.count == 0) continue;
@@ -168,8 +171,9 @@ int MPI_Gather(void const* input, int input_count, MPI_Datatype input_type, void
                         is_root ? output_type : MPI_BYTE, comm);
         auto* const all = is_root ? to.data() : nullptr;
         auto const run = [&](std::byte const* own) {
-          auto& flows = here.plan(collective::gather, root);
-          here.with_session([&](auto& me) { blink::gather(me, flows, own, all, bytes); });
+          auto& flows = here.prepared(collective::gather, root);
+          here.with_communicator(
+              [&](auto& host_comm) { blink::gather(host_comm, flows, own, all, bytes); });
         };
         if (is_root && input == MPI_IN_PLACE) {
           to.pack();
@@ -202,9 +206,10 @@ int MPI_Scatter(void const* input, int input_count, MPI_Datatype input_type, voi
                           is_root ? input_type : MPI_BYTE, comm);
         if (is_root) from.pack();
         auto const run = [&](std::byte* to) {
-          auto& flows = here.plan(collective::scatter, root);
+          auto& flows = here.prepared(collective::scatter, root);
           auto const* const all = read_only(is_root ? from.data() : nullptr);
-          here.with_session([&](auto& me) { blink::scatter(me, flows, all, to, bytes); });
+          here.with_communicator(
+              [&](auto& host_comm) { blink::scatter(host_comm, flows, all, to, bytes); });
         };
         if (is_root && output == MPI_IN_PLACE) {  // its block stays where it is
           run(from.data() + bytes * static_cast<std::uint64_t>(root));
@@ -231,8 +236,9 @@ int MPI_Alltoall(void const* input, int input_count, MPI_Datatype input_type, vo
         row_of_bytes to(output, static_cast<std::uint64_t>(output_count) * ranks, output_type,
                         comm);
         auto const run = [&](std::byte const* in) {
-          auto& flows = here.plan(collective::all_to_all);
-          here.with_session([&](auto& me) { blink::all_to_all(me, flows, in, to.data(), bytes); });
+          auto& flows = here.prepared(collective::all_to_all);
+          here.with_communicator(
+              [&](auto& host_comm) { blink::all_to_all(host_comm, flows, in, to.data(), bytes); });
         };
         if (input == MPI_IN_PLACE) {
           to.pack();

@@ -51,30 +51,30 @@ inline own_blocks with_a_copy(own_blocks own, std::vector<std::byte>& copy) {
 inline bool exchange_blocks(attached& here, own_blocks const& own) {
   std::size_t const room = here.room().bytes();
   auto const ranks = static_cast<std::size_t>(here.ranks());
-  auto const me = static_cast<std::size_t>(here.rank());
+  auto const host_comm = static_cast<std::size_t>(here.rank());
   std::size_t const numbers = 1 + 2 * ranks;  // is_odd, what it sends, what it receives
   std::size_t const each = numbers * sizeof(std::uint64_t) + room;
   std::vector<std::uint64_t> mine(numbers, 0);
   std::vector<std::byte> all(ranks * each);
   mine[0] = own.is_odd ? 1 : 0;
-  std::byte* const record = all.data() + me * each;
-  std::size_t shown = 0;
+  std::byte* const record = all.data() + host_comm * each;
+  std::size_t eager = 0;
   for (std::size_t peer = 0; peer < ranks && !own.is_odd; ++peer) {
     auto const& block = own.sends[peer];
     mine[1 + peer] = block.count;
     mine[1 + ranks + peer] = own.receives[peer].count;
-    if (peer == me || block.count == 0) continue;
-    if (block.count <= room - shown) {
-      std::memcpy(record + each - room + shown, own.input + block.begin, block.count);
-      shown += block.count;
+    if (peer == host_comm || block.count == 0) continue;
+    if (block.count <= room - eager) {
+      std::memcpy(record + each - room + eager, own.input + block.begin, block.count);
+      eager += block.count;
     } else {
-      shown = room;  // the others see from the sizes that not all are here
+      eager = room;  // the others see from the sizes that not all are here
     }
   }
   std::memcpy(record, mine.data(), numbers * sizeof(std::uint64_t));
-  auto& star = here.plan(blink::collective::all_gather);
-  here.with_session([&](auto& session) {
-    blink::all_gather(session, star, static_cast<std::byte const*>(record), all.data(), each);
+  auto& star = here.prepared(blink::collective::all_gather);
+  here.with_communicator([&](auto& communicator) {
+    blink::all_gather(communicator, star, static_cast<std::byte const*>(record), all.data(), each);
   });
 
   auto const number = [&](std::size_t rank, std::size_t index) {
@@ -103,24 +103,25 @@ inline bool exchange_blocks(attached& here, own_blocks const& own) {
   }
   here.room().report(most_sent);
   if (most_sent > room) {
-    auto& flows = here.plan(blink::collective::all_to_all);
+    auto& flows = here.prepared(blink::collective::all_to_all);
     // MPI wants blocks to be apart, blink buffers: what is sent may lie between what is received.
     using blink::detail::end_of;
     bool const are_mixed = blink::detail::overlap_where_written(
         {{own.input, end_of(own.sends), false}, {own.output, end_of(own.receives), true}});
     std::vector<std::byte> copy;
     auto const apart = are_mixed ? with_a_copy(own, copy) : own;
-    here.with_session([&](auto& session) {
-      blink::all_to_all_v(session, flows, apart.input, apart.sends, apart.output, apart.receives);
+    here.with_communicator([&](auto& communicator) {
+      blink::all_to_all_v(communicator, flows, apart.input, apart.sends, apart.output,
+                          apart.receives);
     });
     return true;
   }
   for (std::size_t from = 0; from < ranks; ++from) {
     auto const& block = own.receives[from];
     if (block.count == 0) continue;
-    auto const* data =
-        from == me ? own.input + own.sends[me].begin : all.data() + (from + 1) * each - room;
-    for (std::size_t to = 0; to < me && from != me; ++to) {
+    auto const* data = from == host_comm ? own.input + own.sends[host_comm].begin
+                                         : all.data() + (from + 1) * each - room;
+    for (std::size_t to = 0; to < host_comm && from != host_comm; ++to) {
       if (to != from) data += number(from, 1 + to);
     }
     std::memcpy(own.output + block.begin, data, block.count);

@@ -100,7 +100,7 @@ class packer {
   [[nodiscard]] bool is_dense() const { return is_dense_; }
 
  private:
-  /// Calls `run(place, elements, type)`. MPICH 4.0 packs nothing from MPI_BOTTOM: the same bytes, told
+  /// Calls `run(place, elements, type)`. MPICH 4.0 packs nothing from MPI_BOTTOM: the same bytes, reported
   /// from another address.
   template <class Run>
   void with_address(void* user, int count, Run const& run) const {

@@ -17,33 +17,34 @@
 // Rooms may be compiled as one source.
 namespace barrier_test { namespace {
 
-template <class World>
+template <class Ranks>
 class barrier : public testing::Test {};
-using worlds = testing::Types<blink::thread_world, blink::basic_world<blink::slot_link>>;
+using worlds =
+    testing::Types<blink::thread_ranks, blink::basic_thread_ranks<blink::slot_transport>>;
 TYPED_TEST_SUITE(barrier, worlds);
 
 // Plain writes before it are read after it: ThreadSanitizer sees whether that is so.
 TYPED_TEST(barrier, nobody_passes_before_all_have_come) {
   for (int const ranks : {1, 2, 3, 5}) {
-    TypeParam world(ranks);
+    TypeParam threads(ranks);
     std::vector<int> marks(static_cast<std::size_t>(ranks) * 32, 0);
-    world.run([&](auto& me) {
+    threads.run([&](auto& comm) {
       for (int round = 1; round <= 60; ++round) {
-        marks[static_cast<std::size_t>(me.rank()) * 32] = round;
+        marks[static_cast<std::size_t>(comm.rank()) * 32] = round;
         if (round % 4 == 3) {
           int const one = 1;
           int sum = 0;
-          blink::all_reduce(me, blink::star_schedule(ranks), &one, &sum, 1, blink::sum{});
+          blink::all_reduce(comm, blink::star_schedule(ranks), &one, &sum, 1, blink::sum{});
         }
         if (round % 2 == 0) {
-          blink::barrier(me);
+          blink::barrier(comm);
         } else {
-          blink::barrier(me, blink::binomial_schedule(ranks, round % ranks));
+          blink::barrier(comm, blink::binomial_schedule(ranks, round % ranks));
         }
         for (int rank = 0; rank < ranks; ++rank) {
           ASSERT_EQ(marks[static_cast<std::size_t>(rank) * 32], round);
         }
-        blink::barrier(me);
+        blink::barrier(comm);
       }
     });
   }
@@ -51,45 +52,45 @@ TYPED_TEST(barrier, nobody_passes_before_all_have_come) {
 
 TYPED_TEST(barrier, who_does_not_come_is_named) {
   for (bool const is_gone : {false, true}) {
-    blink::world_options options;
+    blink::communicator_options options;
     options.waits.deadline = std::chrono::milliseconds(is_gone ? 20'000 : 300);
-    TypeParam world(3, options);
+    TypeParam threads(3, options);
     std::latch others(2);  // on a busy machine threads begin one after the other
-    std::atomic<int> told = 0;
+    std::atomic<int> reported = 0;
     std::atomic<int> left = 2;
-    world.run([&](auto& me) {
-      if (is_gone) blink::barrier(me);
-      if (me.rank() == 1) {
+    threads.run([&](auto& comm) {
+      if (is_gone) blink::barrier(comm);
+      if (comm.rank() == 1) {
         while (!is_gone && left > 0) std::this_thread::yield();
         return;
       }
       others.arrive_and_wait();
       try {
-        blink::barrier(me);
+        blink::barrier(comm);
         ADD_FAILURE() << "passed";
       } catch (blink::collective_error const& error) {
         EXPECT_EQ(error.peer, 1) << error.what();
         EXPECT_NE(std::string(error.what()).find(is_gone ? "barrier 2" : "barrier 1"),
                   std::string::npos)
             << error.what();
-        ++told;
+        ++reported;
       }
       --left;
     });
-    EXPECT_EQ(told, 2);
+    EXPECT_EQ(reported, 2);
   }
 }
 
 TYPED_TEST(barrier, after_a_failure_nobody_passes) {
-  blink::world_options options;
+  blink::communicator_options options;
   options.waits.deadline = std::chrono::seconds(20);
-  TypeParam world(2, options);
-  world.run([&](auto& me) {
+  TypeParam threads(2, options);
+  threads.run([&](auto& comm) {
     std::vector<int> data(8, 1);
-    EXPECT_THROW(blink::all_reduce(me, blink::star_schedule(2), data.data(), data.data(),
-                                   me.rank() == 0 ? 8 : 7, blink::sum{}),
+    EXPECT_THROW(blink::all_reduce(comm, blink::star_schedule(2), data.data(), data.data(),
+                                   comm.rank() == 0 ? 8 : 7, blink::sum{}),
                  blink::collective_error);
-    EXPECT_THROW(blink::barrier(me), blink::collective_error);
+    EXPECT_THROW(blink::barrier(comm), blink::collective_error);
   });
 }
 

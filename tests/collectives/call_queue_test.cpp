@@ -28,36 +28,37 @@ namespace call_queue_test { namespace {
 using blink_test::below;
 using blink_test::collective_case;
 
-template <class World>
+template <class Ranks>
 class call_queue : public testing::Test {};
-using worlds = testing::Types<blink::thread_world, blink::basic_world<blink::slot_link>>;
+using worlds =
+    testing::Types<blink::thread_ranks, blink::basic_thread_ranks<blink::slot_transport>>;
 TYPED_TEST_SUITE(call_queue, worlds);
 
 struct random_call {
   collective_case what;
-  blink::prepared_schedule* plan;
+  blink::prepared_schedule* prepared;
 };
 
 // Starts `made` in order and waits for it in any order, some twice; checks every element.
 template <class Context>
-void run_calls(Context& me, std::vector<random_call> const& made, std::uint64_t seed,
+void run_calls(Context& comm, std::vector<random_call> const& made, std::uint64_t seed,
                blink::progress how) {
-  std::mt19937_64 own(seed * 31 + static_cast<std::uint64_t>(me.rank()));  // differs by rank
+  std::mt19937_64 own(seed * 31 + static_cast<std::uint64_t>(comm.rank()));  // differs by rank
   std::vector<blink_test::rank_buffers<std::int32_t>> buffers;
   buffers.reserve(made.size());
-  for (auto const& one : made) buffers.emplace_back(one.what, me.rank_count(), me.rank());
+  for (auto const& one : made) buffers.emplace_back(one.what, comm.rank_count(), comm.rank());
   {
-    blink::call_queue queue(me, how);
+    blink::call_queue queue(comm, how);
     std::vector<blink::queued_call> calls;
     for (std::size_t k = 0; k < made.size(); ++k) {
       auto const& what = made[k].what;
       std::int32_t const* const input = buffers[k].input;
       bool const reduces =
           blink::has_reduce_phase(what.kind) && what.kind != blink::collective::barrier;
-      calls.push_back(
-          reduces ? queue.start(what.kind, *made[k].plan, input, buffers[k].output, what.count,
-                                blink::sum{})
-                  : queue.start(what.kind, *made[k].plan, input, buffers[k].output, what.count));
+      calls.push_back(reduces ? queue.start(what.kind, *made[k].prepared, input, buffers[k].output,
+                                            what.count, blink::sum{})
+                              : queue.start(what.kind, *made[k].prepared, input, buffers[k].output,
+                                            what.count));
       if (own() % 4 == 0) (void)calls[own() % calls.size()].test();
     }
     std::shuffle(calls.begin(), calls.end(), own);
@@ -68,9 +69,9 @@ void run_calls(Context& me, std::vector<random_call> const& made, std::uint64_t 
     }
   }
   for (std::size_t k = 0; k < made.size(); ++k) {
-    EXPECT_EQ(
-        blink_test::what_is_wrong(made[k].what, made[k].plan->source(), buffers[k], blink::sum{}),
-        "")
+    EXPECT_EQ(blink_test::what_is_wrong(made[k].what, made[k].prepared->source(), buffers[k],
+                                        blink::sum{}),
+              "")
         << k;
   }
 }
@@ -80,19 +81,19 @@ TYPED_TEST(call_queue, random_calls_end_in_any_order_of_waiting) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
     int const ranks = 1 + below(random, 5);
-    blink::world_options options;
+    blink::communicator_options options;
     options.window = 1 + static_cast<std::uint32_t>(random() % 3);
     options.slot_bytes = 256;
-    TypeParam world(ranks, options);
+    TypeParam threads(ranks, options);
     std::vector<random_call> made;
     for (int call = 0; call < 6; ++call) {
       auto const kind = static_cast<blink::collective>(random() % blink::collective_names.size());
       if (kind == blink::collective::send_to_next && ranks == 1) continue;
-      auto& plan = world.prepare(blink_test::random_schedule(random, ranks, kind));
-      made.push_back({{kind, random() % 700, random() % 2 == 0, 0, seed * 10}, &plan});
+      auto& prepared = threads.prepare(blink_test::random_schedule(random, ranks, kind));
+      made.push_back({{kind, random() % 700, random() % 2 == 0, 0, seed * 10}, &prepared});
     }
     auto const how = seed % 2 == 0 ? blink::progress::in_waits : blink::progress::thread;
-    world.run([&](auto& me) { run_calls(me, made, seed, how); });
+    threads.run([&](auto& comm) { run_calls(comm, made, seed, how); });
   }
 }
 
@@ -101,21 +102,21 @@ TYPED_TEST(call_queue, blocks_of_unequal_sizes_are_exact) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
     int const ranks = 1 + below(random, 5);
-    blink::world_options options;
+    blink::communicator_options options;
     options.slot_bytes = 256;
-    TypeParam world(ranks, options);
+    TypeParam threads(ranks, options);
     auto const drawn = blink_test::random_unequal_case(random, ranks, 300);
-    auto& plan = world.prepare(drawn.first);
+    auto& prepared = threads.prepare(drawn.first);
     auto const& what = drawn.second;
     auto const how = seed % 2 == 0 ? blink::progress::in_waits : blink::progress::thread;
-    world.run([&](auto& me) {
-      blink_test::unequal_buffers<std::int32_t> buffers(what, me.rank());
-      blink::call_queue queue(me, how);
+    threads.run([&](auto& comm) {
+      blink_test::unequal_buffers<std::int32_t> buffers(what, comm.rank());
+      blink::call_queue queue(comm, how);
       auto blocks = what.blocks;
-      auto call =
-          what.gathers()
-              ? queue.start(what.kind, plan, buffers.input, buffers.output, blocks)
-              : queue.start(what.kind, plan, buffers.input, buffers.output, blocks, blink::sum{});
+      auto call = what.gathers()
+                      ? queue.start(what.kind, prepared, buffers.input, buffers.output, blocks)
+                      : queue.start(what.kind, prepared, buffers.input, buffers.output, blocks,
+                                    blink::sum{});
       blocks.clear();  // the call has what it needs of them
       while (!call.test()) std::this_thread::yield();
       EXPECT_EQ(blink_test::what_is_wrong(what, buffers, blink::sum{}), "");
@@ -125,21 +126,21 @@ TYPED_TEST(call_queue, blocks_of_unequal_sizes_are_exact) {
 
 TYPED_TEST(call_queue, a_call_starts_again_with_what_its_buffers_hold) {
   for (auto const how : {blink::progress::in_waits, blink::progress::thread}) {
-    TypeParam world(3);
-    auto& plan = world.prepare(blink::star_schedule(3));
-    auto& blocks = world.prepare(blink::all_to_all_schedule(3));
-    world.run([&](auto& me) {
+    TypeParam threads(3);
+    auto& prepared = threads.prepare(blink::star_schedule(3));
+    auto& blocks = threads.prepare(blink::all_to_all_schedule(3));
+    threads.run([&](auto& comm) {
       std::vector<int> data(100);
       std::vector<int> places(3);
-      blink::call_queue queue(me, how);
+      blink::call_queue queue(comm, how);
       auto sum =
-          queue.make(blink::collective::all_reduce, plan, static_cast<int const*>(data.data()),
+          queue.make(blink::collective::all_reduce, prepared, static_cast<int const*>(data.data()),
                      data.data(), data.size(), blink::sum{});
       auto swap = queue.make(blink::collective::all_to_all, blocks,
                              static_cast<int const*>(places.data()), places.data(), 1);
       EXPECT_THROW((void)sum.test(), blink::precondition_error);
       for (int round = 0; round < 20; ++round) {
-        std::fill(data.begin(), data.end(), me.rank() + round);
+        std::fill(data.begin(), data.end(), comm.rank() + round);
         for (int to = 0; to < 3; ++to) places[static_cast<std::size_t>(to)] = round + 10 * to;
         sum.start();
         swap.start();
@@ -147,7 +148,7 @@ TYPED_TEST(call_queue, a_call_starts_again_with_what_its_buffers_hold) {
         sum.wait();
         EXPECT_TRUE(sum.test());
         EXPECT_EQ(data.back(), 3 * round + 3);
-        EXPECT_EQ(places[1], round + 10 * me.rank());
+        EXPECT_EQ(places[1], round + 10 * comm.rank());
       }
     });
   }
@@ -156,9 +157,9 @@ TYPED_TEST(call_queue, a_call_starts_again_with_what_its_buffers_hold) {
 TYPED_TEST(call_queue, calls_of_every_form_start_again) {
   for (int const ranks : {1, 2, 3, 5}) {
     for (auto const how : {blink::progress::in_waits, blink::progress::thread}) {
-      TypeParam world(ranks);
-      world.run([&](auto& me) {
-        EXPECT_EQ(blink_test::run_started_calls(me, how, static_cast<std::uint64_t>(me.rank())),
+      TypeParam threads(ranks);
+      threads.run([&](auto& comm) {
+        EXPECT_EQ(blink_test::run_started_calls(comm, how, static_cast<std::uint64_t>(comm.rank())),
                   "");
       });
     }
@@ -166,13 +167,13 @@ TYPED_TEST(call_queue, calls_of_every_form_start_again) {
 }
 
 TYPED_TEST(call_queue, calls_of_every_form_take_schedules_that_are_not_prepared) {
-  TypeParam world(2);
-  world.run([](auto& me) {
+  TypeParam threads(2);
+  threads.run([](auto& comm) {
     auto const star = blink::star_schedule(2);
     auto const flows = blink::all_to_all_schedule(2);
-    int const peer = 1 - me.rank();
-    blink::call_queue queue(me);
-    int const mine[] = {me.rank() + 1, me.rank() + 1};
+    int const peer = 1 - comm.rank();
+    blink::call_queue queue(comm);
+    int const mine[] = {comm.rank() + 1, comm.rank() + 1};
     int got[] = {0, 0};
     std::vector<blink::block> const blocks{{0, 1}, {1, 1}};
     queue.start(queue.make_all_to_all_v(flows, mine, blocks, got, blocks)).wait();
@@ -195,19 +196,19 @@ TYPED_TEST(call_queue, calls_of_every_form_take_schedules_that_are_not_prepared)
   });
 }
 
-// Sizes that do not fit are told to all before anything moves; what is behind in the queue runs.
+// Sizes that do not fit are reported to all before anything moves; what is behind in the queue runs.
 TYPED_TEST(call_queue, a_stage_that_refuses_ends_the_call_on_all_ranks) {
   for (auto const how : {blink::progress::in_waits, blink::progress::thread}) {
-    TypeParam world(2);
-    auto& star = world.prepare(blink::star_schedule(2));
-    auto& flows = world.prepare(blink::all_to_all_schedule(2));
-    world.run([&](auto& me) {
+    TypeParam threads(2);
+    auto& star = threads.prepare(blink::star_schedule(2));
+    auto& flows = threads.prepare(blink::all_to_all_schedule(2));
+    threads.run([&](auto& comm) {
       std::vector<int> in(4, 1), out(4, 0);
-      std::size_t const expected = me.rank() == 0 ? 2 : 1;
-      blink::call_queue queue(me, how);
+      std::size_t const expected = comm.rank() == 0 ? 2 : 1;
+      blink::call_queue queue(comm, how);
       auto flow = queue.make_all_to_all_v(flows, in.data(), {{0, 2}, {2, 2}}, out.data(),
                                           {{0, expected}, {2, 2}});
-      blink::block_mask mask(in.size(), 1 + static_cast<std::size_t>(me.rank()));
+      blink::block_mask mask(in.size(), 1 + static_cast<std::size_t>(comm.rank()));
       auto sparse = queue.make_all_reduce_sparse(star, in.data(), mask, blink::sum{});
       for (int time = 0; time < 2; ++time) {
         flow.start();
@@ -224,39 +225,40 @@ TYPED_TEST(call_queue, a_stage_that_refuses_ends_the_call_on_all_ranks) {
   }
 }
 
-TYPED_TEST(call_queue, mistakes_are_told_at_once) {
-  TypeParam world(2);
-  auto& plan = world.prepare(blink::star_schedule(2));
-  world.run([&](auto& me) {
+TYPED_TEST(call_queue, mistakes_are_reported_at_once) {
+  TypeParam threads(2);
+  auto& prepared = threads.prepare(blink::star_schedule(2));
+  threads.run([&](auto& comm) {
     std::vector<int> data(8, 1);
     int const* const in = data.data();
     int* const nothing = nullptr;
-    blink::call_queue queue(me);
-    EXPECT_THROW((void)queue.make(blink::collective::all_reduce, plan, in, data.data(), 8),
+    blink::call_queue queue(comm);
+    EXPECT_THROW((void)queue.make(blink::collective::all_reduce, prepared, in, data.data(), 8),
                  blink::precondition_error);
     EXPECT_THROW(
-        (void)queue.make(blink::collective::all_gather, plan, in, data.data(), 8, blink::sum{}),
+        (void)queue.make(blink::collective::all_gather, prepared, in, data.data(), 8, blink::sum{}),
         blink::precondition_error);
     EXPECT_THROW(
-        (void)queue.make(blink::collective::all_reduce, plan, in, nothing, 8, blink::sum{}),
+        (void)queue.make(blink::collective::all_reduce, prepared, in, nothing, 8, blink::sum{}),
         blink::precondition_error);
-    EXPECT_THROW((void)queue.make(blink::collective::broadcast, plan, in, data.data(), 8),
+    EXPECT_THROW((void)queue.make(blink::collective::broadcast, prepared, in, data.data(), 8),
                  blink::precondition_error);
-    if (me.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    auto sum = queue.start(blink::collective::all_reduce, plan, in, data.data(), 8, blink::sum{});
-    if (me.rank() == 0 && !sum.test()) {
+    if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    auto sum =
+        queue.start(blink::collective::all_reduce, prepared, in, data.data(), 8, blink::sum{});
+    if (comm.rank() == 0 && !sum.test()) {
       EXPECT_THROW(sum.start(), blink::precondition_error);
-      EXPECT_THROW(blink::all_reduce(me, plan, in, data.data(), 8, blink::sum{}),
+      EXPECT_THROW(blink::all_reduce(comm, prepared, in, data.data(), 8, blink::sum{}),
                    blink::precondition_error);
     }
     sum.wait();
     EXPECT_EQ(data[7], 2);
     blink::block_mask mask(8, 1);
-    auto sparse = queue.make_all_reduce_sparse(plan, data.data(), mask, blink::sum{});
+    auto sparse = queue.make_all_reduce_sparse(prepared, data.data(), mask, blink::sum{});
     mask = blink::block_mask(9, 1);
     sparse.start();
     EXPECT_ERROR(sparse.wait(), "the mask is of another buffer");
-    blink::all_reduce(me, plan, in, data.data(), 8, blink::sum{});
+    blink::all_reduce(comm, prepared, in, data.data(), 8, blink::sum{});
     EXPECT_EQ(data[7], 4);
   });
 }
@@ -265,18 +267,18 @@ TYPED_TEST(call_queue, mistakes_are_told_at_once) {
 // queue's: also where both would use the memory of one schedule, and the refused one more of it.
 TYPED_TEST(call_queue, a_refused_call_leaves_the_started_one_alone) {
   using blink::collective;
-  blink::world_options options;
-  options.shown_bytes = 0;
+  blink::communicator_options options;
+  options.eager_payload = 0;
   for (int round = 0; round < 20; ++round) {
     SCOPED_TRACE(round);
-    TypeParam world(2, options);
-    auto& flows = world.prepare(blink::all_to_all_schedule(2));
-    auto& star = world.prepare(blink::star_schedule(2));
+    TypeParam threads(2, options);
+    auto& flows = threads.prepare(blink::all_to_all_schedule(2));
+    auto& star = threads.prepare(blink::star_schedule(2));
     std::latch refused(1);
-    world.run([&](auto& me) {
+    threads.run([&](auto& comm) {
       bool const swaps = round % 2 == 0;
       std::size_t const other_count = round % 4 < 2 ? 100 : 15000;
-      std::vector<int> data(2000, me.rank() + 1), other(2 * other_count, 99);
+      std::vector<int> data(2000, comm.rank() + 1), other(2 * other_count, 99);
       auto const parts_of = [](std::vector<int>& all, std::size_t count) {
         std::vector<blink::buffer_part<int>> parts;
         for (std::size_t k = 0; k < all.size(); k += count) {
@@ -284,51 +286,51 @@ TYPED_TEST(call_queue, a_refused_call_leaves_the_started_one_alone) {
         }
         return parts;
       };
-      if (me.rank() == 1) refused.wait();
-      blink::call_queue queue(me,
+      if (comm.rank() == 1) refused.wait();
+      blink::call_queue queue(comm,
                               round % 3 == 0 ? blink::progress::thread : blink::progress::in_waits);
       auto call = queue.start(
           swaps ? queue.make(collective::all_to_all, flows, data.data(), data.data(), 1000)
                 : queue.make_grouped(star, collective::all_reduce, parts_of(data, 100),
                                      blink::sum{}));
-      if (me.rank() == 0) {
+      if (comm.rank() == 0) {
         blink::block_mask mask(other.size(), 1);
-        blink::call_queue second(me);
+        blink::call_queue second(comm);
         auto sparse = second.make_all_reduce_sparse(star, other.data(), mask, blink::sum{});
-        EXPECT_ERROR(sparse.start(), "calls of another queue of the session have not ended");
-        EXPECT_THROW(blink::all_reduce_sparse(me, star, other.data(), mask, blink::sum{}),
+        EXPECT_ERROR(sparse.start(), "calls of another queue of the communicator have not ended");
+        EXPECT_THROW(blink::all_reduce_sparse(comm, star, other.data(), mask, blink::sum{}),
                      blink::precondition_error);
-        EXPECT_THROW(blink::all_to_all(me, flows, other.data(), other.data(), other_count),
+        EXPECT_THROW(blink::all_to_all(comm, flows, other.data(), other.data(), other_count),
                      blink::precondition_error);
-        EXPECT_THROW(blink::grouped(me, star, collective::all_reduce, parts_of(other, other_count),
-                                    blink::sum{}, SIZE_MAX),
+        EXPECT_THROW(blink::grouped(comm, star, collective::all_reduce,
+                                    parts_of(other, other_count), blink::sum{}, SIZE_MAX),
                      blink::precondition_error);
-        EXPECT_ERROR(blink::barrier(me), "while calls that it has started have not ended");
+        EXPECT_ERROR(blink::barrier(comm), "while calls that it has started have not ended");
         refused.count_down();
       }
       call.wait();
       EXPECT_EQ(data.front(), swaps ? 1 : 3);
       EXPECT_EQ(data.back(), swaps ? 2 : 3);
-      blink::barrier(me);
+      blink::barrier(comm);
     });
   }
 }
 
 // A call may be asked about, and dropped, when its queue and its buffers are gone.
 TYPED_TEST(call_queue, ends_with_all_calls_whoever_holds_them) {
-  blink::world_options options;
-  options.shown_bytes = 0;
+  blink::communicator_options options;
+  options.eager_payload = 0;
   for (auto const how : {blink::progress::in_waits, blink::progress::thread}) {
-    TypeParam world(2, options);
-    auto& star = world.prepare(blink::star_schedule(2));
-    auto& flows = world.prepare(blink::all_to_all_schedule(2));
-    world.run([&](auto& me) {
+    TypeParam threads(2, options);
+    auto& star = threads.prepare(blink::star_schedule(2));
+    auto& flows = threads.prepare(blink::all_to_all_schedule(2));
+    threads.run([&](auto& comm) {
       blink::queued_call sums, flow, unused;
       {
         std::vector<int> data(1000, 1), other(2);
         std::vector<blink::block> const blocks{{0, 1}, {1, 1}};
-        if (me.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-        blink::call_queue queue(me, how);
+        if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        blink::call_queue queue(comm, how);
         sums = queue.start(queue.make_grouped(
             star, blink::collective::all_reduce,
             std::vector<blink::buffer_part<int>>{{data.data(), data.data(), 400},
@@ -348,26 +350,26 @@ TYPED_TEST(call_queue, ends_with_all_calls_whoever_holds_them) {
 
 // Rank 1 has started the call and does not come back to it before rank 0 has given up.
 TYPED_TEST(call_queue, nobody_waits_for_a_rank_that_does_something_else) {
-  blink::world_options options;
+  blink::communicator_options options;
   options.waits.deadline = std::chrono::milliseconds(200);
-  options.shown_bytes = 0;
+  options.eager_payload = 0;
   options.slot_bytes = 256;
-  TypeParam world(2, options);
+  TypeParam threads(2, options);
   std::latch started(1), gave_up(1), both_ended(2);
-  world.run([&](auto& me) {
+  threads.run([&](auto& comm) {
     std::vector<int> data(1000, 1);
-    if (me.rank() == 0) started.wait();
-    blink::call_queue queue(me);
+    if (comm.rank() == 0) started.wait();
+    blink::call_queue queue(comm);
     auto call = queue.start(blink::collective::all_reduce, blink::star_schedule(2), data.data(),
                             data.data(), data.size(), blink::sum{});
-    if (me.rank() == 1) {
+    if (comm.rank() == 1) {
       started.count_down();
       gave_up.wait();
     }
     EXPECT_THROW(call.wait(), blink::collective_error);
-    std::vector<int> const own(data.size(), 10 + me.rank());
+    std::vector<int> const own(data.size(), 10 + comm.rank());
     data = own;  // the buffer is this rank's again
-    if (me.rank() == 0) gave_up.count_down();
+    if (comm.rank() == 0) gave_up.count_down();
     both_ended.arrive_and_wait();
     EXPECT_EQ(data, own);
   });
@@ -375,17 +377,17 @@ TYPED_TEST(call_queue, nobody_waits_for_a_rank_that_does_something_else) {
 
 TYPED_TEST(call_queue, a_rank_that_never_starts_is_named) {
   for (auto const how : {blink::progress::in_waits, blink::progress::thread}) {
-    blink::world_options options;
+    blink::communicator_options options;
     options.waits.deadline = std::chrono::milliseconds(300);
-    TypeParam world(3, options);
+    TypeParam threads(3, options);
     std::latch others(2);  // on a busy machine threads begin one after the other
-    auto& plan = world.prepare(blink::chain_schedule(3, 0));
-    world.run([&](auto& me) {
-      if (me.rank() == 2) return;
+    auto& prepared = threads.prepare(blink::chain_schedule(3, 0));
+    threads.run([&](auto& comm) {
+      if (comm.rank() == 2) return;
       std::vector<int> data(8, 1);
-      blink::call_queue queue(me, how);
+      blink::call_queue queue(comm, how);
       auto const start = [&] {
-        return queue.start(blink::collective::all_reduce, plan,
+        return queue.start(blink::collective::all_reduce, prepared,
                            static_cast<int const*>(data.data()), data.data(), 8, blink::sum{});
       };
       others.arrive_and_wait();
@@ -404,16 +406,16 @@ TYPED_TEST(call_queue, a_rank_that_never_starts_is_named) {
   }
 }
 
-// What a rank is told that tests until the call ends or throws, at most for `longest`.
-struct told_by_tests {
+// What a rank is reported that tests until the call ends or throws, at most for `longest`.
+struct reported_by_tests {
   int peer = -1;
   double seconds = 0;
   std::string text = "nothing";
 };
-told_by_tests test_to_the_end(blink::queued_call& call, std::chrono::seconds longest) {
+reported_by_tests test_to_the_end(blink::queued_call& call, std::chrono::seconds longest) {
   auto const begin = std::chrono::steady_clock::now();
   auto const passed = [&] { return std::chrono::steady_clock::now() - begin; };
-  told_by_tests result;
+  reported_by_tests result;
   try {
     while (passed() < longest) {
       if (call.test()) return result;
@@ -426,18 +428,18 @@ told_by_tests test_to_the_end(blink::queued_call& call, std::chrono::seconds lon
   return result;
 }
 
-TYPED_TEST(call_queue, tests_tell_who_does_not_come_at_the_deadline) {
+TYPED_TEST(call_queue, tests_report_who_does_not_come_at_the_deadline) {
   constexpr std::chrono::milliseconds deadline(300);
-  blink::world_options options;
+  blink::communicator_options options;
   options.waits.deadline = deadline;
-  for (std::size_t const shown : {0U, 8192U}) {
-    options.shown_bytes = shown;
-    TypeParam world(3, options);
-    std::latch begun(2), told(2);
-    world.run([&](auto& me) {
-      if (me.rank() == 2) return told.wait();  // neither comes nor leaves
+  for (std::size_t const eager : {0U, 8192U}) {
+    options.eager_payload = eager;
+    TypeParam threads(3, options);
+    std::latch begun(2), reported(2);
+    threads.run([&](auto& comm) {
+      if (comm.rank() == 2) return reported.wait();  // neither comes nor leaves
       std::vector<int> data(8, 1);
-      blink::call_queue queue(me);
+      blink::call_queue queue(comm);
       begun.arrive_and_wait();  // on a busy machine threads begin one after the other
       auto call = queue.start(blink::collective::all_reduce, blink::star_schedule(3),
                               static_cast<int const*>(data.data()), data.data(), 8, blink::sum{});
@@ -445,19 +447,19 @@ TYPED_TEST(call_queue, tests_tell_who_does_not_come_at_the_deadline) {
       EXPECT_EQ(end.peer, 2) << end.text;
       EXPECT_NE(end.text.find("rank 2 has not entered call 1"), std::string::npos) << end.text;
       EXPECT_THROW(call.wait(), blink::collective_error);
-      told.count_down();
+      reported.count_down();
     });
   }
 }
 
-TYPED_TEST(call_queue, tests_tell_at_once_who_has_left) {
-  blink::world_options options;
+TYPED_TEST(call_queue, tests_report_at_once_who_has_left) {
+  blink::communicator_options options;
   options.waits.deadline = std::chrono::seconds(60);
-  TypeParam world(3, options);
-  world.run([&](auto& me) {
-    if (me.rank() == 2) return;
+  TypeParam threads(3, options);
+  threads.run([&](auto& comm) {
+    if (comm.rank() == 2) return;
     std::vector<int> data(8, 1);
-    blink::call_queue queue(me);
+    blink::call_queue queue(comm);
     auto call = queue.start(blink::collective::all_reduce, blink::star_schedule(3),
                             static_cast<int const*>(data.data()), data.data(), 8, blink::sum{});
     auto const end = test_to_the_end(call, std::chrono::seconds(20));
@@ -468,26 +470,26 @@ TYPED_TEST(call_queue, tests_tell_at_once_who_has_left) {
 
 // Rank 2 waits for rank 1, which tests, and rank 1 for rank 0, which is the one to name.
 TYPED_TEST(call_queue, a_rank_that_tests_says_for_whom_it_waits) {
-  blink::world_options options;
+  blink::communicator_options options;
   options.waits.deadline = std::chrono::milliseconds(600);
-  options.shown_bytes = 0;
+  options.eager_payload = 0;
   options.slot_bytes = 256;
-  TypeParam world(3, options);
-  std::latch begun(1), told(2);
-  world.run([&](auto& me) {
+  TypeParam threads(3, options);
+  std::latch begun(1), reported(2);
+  threads.run([&](auto& comm) {
     std::vector<int> data(1000, 1);
-    blink::call_queue queue(me);
-    if (me.rank() != 0) begun.wait();
+    blink::call_queue queue(comm);
+    if (comm.rank() != 0) begun.wait();
     auto call =
         queue.start(blink::collective::all_reduce, blink::chain_schedule(3, 0),
                     static_cast<int const*>(data.data()), data.data(), data.size(), blink::sum{});
-    if (me.rank() == 0) {
+    if (comm.rank() == 0) {
       begun.count_down();
-      told.wait();
+      reported.wait();
       EXPECT_THROW(call.wait(), blink::collective_error);
       return;
     }
-    if (me.rank() == 1) {
+    if (comm.rank() == 1) {
       auto const end = test_to_the_end(call, std::chrono::seconds(20));
       EXPECT_EQ(end.peer, 0) << end.text;
     } else {
@@ -498,25 +500,25 @@ TYPED_TEST(call_queue, a_rank_that_tests_says_for_whom_it_waits) {
         EXPECT_EQ(error.peer, 0) << error.what();
       }
     }
-    told.count_down();
+    reported.count_down();
   });
 }
 
 // Who computes for longer than the deadline between tests has not waited for so long.
 TYPED_TEST(call_queue, long_computations_between_tests_do_no_harm) {
-  blink::world_options options;
+  blink::communicator_options options;
   options.waits.deadline = std::chrono::milliseconds(500);
-  options.shown_bytes = 0;
-  TypeParam world(2, options);
+  options.eager_payload = 0;
+  TypeParam threads(2, options);
   std::latch computed(1);
-  world.run([&](auto& me) {
+  threads.run([&](auto& comm) {
     std::vector<int> data(1000, 1);
-    if (me.rank() == 1) computed.wait();
-    blink::call_queue queue(me);
+    if (comm.rank() == 1) computed.wait();
+    blink::call_queue queue(comm);
     auto call =
         queue.start(blink::collective::all_reduce, blink::star_schedule(2),
                     static_cast<int const*>(data.data()), data.data(), data.size(), blink::sum{});
-    if (me.rank() == 0) {
+    if (comm.rank() == 0) {
       for (int time = 0; time < 4; ++time) {
         std::this_thread::sleep_for(std::chrono::milliseconds(550));
         EXPECT_FALSE(call.test());
@@ -529,20 +531,20 @@ TYPED_TEST(call_queue, long_computations_between_tests_do_no_harm) {
 }
 
 TEST(idle_tests, each_while_between_two_tests_counts_up_to_a_sixteenth_of_the_deadline) {
-  blink::patience_options limits;
+  blink::wait_options limits;
   limits.deadline = std::chrono::nanoseconds(1600);
   limits.sleep = std::chrono::nanoseconds(10);
   blink::detail::idle_tests tests;
-  EXPECT_FALSE(tests.after_none(1'000'000, limits));  // the first of them: nothing has passed
-  EXPECT_FALSE(tests.after_none(1'000'005, limits));
-  EXPECT_TRUE(tests.after_none(1'000'011, limits));
+  EXPECT_FALSE(tests.on_idle(1'000'000, limits));  // the first of them: nothing has passed
+  EXPECT_FALSE(tests.on_idle(1'000'005, limits));
+  EXPECT_TRUE(tests.on_idle(1'000'011, limits));
   EXPECT_EQ(tests.waited(), 11U);
-  EXPECT_TRUE(tests.after_none(9'000'000, limits));
+  EXPECT_TRUE(tests.on_idle(9'000'000, limits));
   EXPECT_EQ(tests.waited(), 112U);
-  EXPECT_FALSE(tests.after_none(9'000'009, limits));
+  EXPECT_FALSE(tests.on_idle(9'000'009, limits));
   EXPECT_EQ(tests.waited(), 121U);
-  tests.after_progress();
-  EXPECT_FALSE(tests.after_none(99'000'000, limits));
+  tests.on_progress();
+  EXPECT_FALSE(tests.on_idle(99'000'000, limits));
   EXPECT_EQ(tests.waited(), 0U);
 }
 

@@ -47,24 +47,24 @@ struct temporary_file {
 };
 
 void run_some_calls() {
-  blink::world_options options;
-  options.shown_bytes = 0;
-  blink::thread_world world(3, options);
-  auto& star = world.prepare(blink::star_schedule(3));
-  auto& gather = world.prepare(blink::gather_schedule(3, 0));
+  blink::communicator_options options;
+  options.eager_payload = 0;
+  blink::thread_ranks threads(3, options);
+  auto& star = threads.prepare(blink::star_schedule(3));
+  auto& gather = threads.prepare(blink::gather_schedule(3, 0));
   std::latch root_gathers(1);
-  world.run([&](auto& me) {
+  threads.run([&](auto& comm) {
     std::vector<float> in(300, 1.0F), out(900);
     for (int call = 0; call < 4; ++call) {
-      blink::all_reduce(me, star, in.data(), out.data(), 300, blink::sum{});
+      blink::all_reduce(comm, star, in.data(), out.data(), 300, blink::sum{});
     }
-    if (me.rank() == 0) root_gathers.count_down();
-    if (me.rank() == 1) {
+    if (comm.rank() == 0) root_gathers.count_down();
+    if (comm.rank() == 1) {
       root_gathers.wait();
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
     }
-    blink::gather(me, gather, in.data(), out.data(), 300);
-    blink::call_queue queue(me);
+    blink::gather(comm, gather, in.data(), out.data(), 300);
+    blink::call_queue queue(comm);
     queue.start(collective::all_gather, star, static_cast<float const*>(in.data()), out.data(), 300)
         .wait();
   });
@@ -116,7 +116,7 @@ TEST(call_records, one_for_each_rank_and_call) {
             std::string::npos);
 }
 
-/// What is told of calls, by collective and rank.
+/// What is reported of calls, by collective and rank.
 struct kept_events final : blink::call_observer {
   void ended(blink::call_event const& event) override {
     std::lock_guard const lock(mutex);
@@ -128,60 +128,60 @@ struct kept_events final : blink::call_observer {
 
 /// From and to rank 1 of three, 8 elements, along stars.
 std::map<std::pair<collective, int>, blink::call_event> rooted_calls(bool by_trees) {
-  blink::world_options options;
-  if (by_trees) options.shown_bytes = 0;
+  blink::communicator_options options;
+  if (by_trees) options.eager_payload = 0;
   kept_events kept;
   auto* const before = blink::observe_calls(&kept);
-  blink::thread_world(3, options).run([](auto& me) {
+  blink::thread_ranks(3, options).run([](auto& comm) {
     auto const star = blink::flat_schedule(3, 1);
     std::vector<float> in(24, 1.0F), out(24);
-    blink::broadcast(me, star, in.data(), out.data(), 8);
-    blink::reduce(me, star, in.data(), out.data(), 8, blink::sum{});
-    blink::gather(me, blink::gather_schedule(3, 1), in.data(), out.data(), 8);
-    blink::scatter(me, blink::scatter_schedule(3, 1), in.data(), out.data(), 8);
-    if (me.options().shown_bytes == 0) return;
-    blink::all_gather(me, blink::star_schedule(3), in.data(), out.data(), 8);
-    blink::barrier(me, star);
+    blink::broadcast(comm, star, in.data(), out.data(), 8);
+    blink::reduce(comm, star, in.data(), out.data(), 8, blink::sum{});
+    blink::gather(comm, blink::gather_schedule(3, 1), in.data(), out.data(), 8);
+    blink::scatter(comm, blink::scatter_schedule(3, 1), in.data(), out.data(), 8);
+    if (comm.options().eager_payload == 0) return;
+    blink::all_gather(comm, blink::star_schedule(3), in.data(), out.data(), 8);
+    blink::barrier(comm, star);
   });
   blink::observe_calls(before);
   return kept.of;
 }
 
-TEST(call_records, what_is_shown_counts_as_along_a_star) {
+TEST(call_records, what_is_eager_counts_as_along_a_star) {
   auto const trees = rooted_calls(true);
-  auto const shown = rooted_calls(false);
+  auto const eager = rooted_calls(false);
   ASSERT_EQ(trees.size(), 4U * 3);
-  ASSERT_EQ(shown.size(), 6U * 3);
+  ASSERT_EQ(eager.size(), 6U * 3);
   for (auto const& [of, event] : trees) {
-    auto const& same = shown.at(of);
-    EXPECT_FALSE(event.is_shown);
-    EXPECT_TRUE(same.is_shown);
+    auto const& same = eager.at(of);
+    EXPECT_FALSE(event.is_sent_with_call);
+    EXPECT_TRUE(same.is_sent_with_call);
     EXPECT_EQ(same.sent_bytes, event.sent_bytes) << to_text(of.first) << ", rank " << of.second;
     EXPECT_EQ(same.received_bytes, event.received_bytes) << to_text(of.first);
   }
   for (int rank = 0; rank < 3; ++rank) {
-    EXPECT_EQ(shown.at({collective::all_gather, rank}).sent_bytes, 2 * 8 * sizeof(float));
-    EXPECT_EQ(shown.at({collective::all_gather, rank}).received_bytes, 2 * 8 * sizeof(float));
-    EXPECT_EQ(shown.at({collective::barrier, rank}).sent_bytes, 0U);
+    EXPECT_EQ(eager.at({collective::all_gather, rank}).sent_bytes, 2 * 8 * sizeof(float));
+    EXPECT_EQ(eager.at({collective::all_gather, rank}).received_bytes, 2 * 8 * sizeof(float));
+    EXPECT_EQ(eager.at({collective::barrier, rank}).sent_bytes, 0U);
   }
 }
 
-TEST(call_records, failures_are_told_from_warn_on) {
+TEST(call_records, failures_are_reported_from_warn_on) {
   temporary_file debug("txt");
   blink::record_options options;
   options.debug = blink::record_options::level::warn;
   options.debug_file = debug.pattern;
   blink::call_records all(options);
   auto* const before = blink::observe_calls(&all);
-  blink::world_options brief;
+  blink::communicator_options brief;
   brief.waits.deadline = std::chrono::milliseconds(1500);
-  blink::thread_world world(2, brief);
-  world.run([&](auto& me) {
+  blink::thread_ranks threads(2, brief);
+  threads.run([&](auto& comm) {
     float one = 1;
-    blink::all_reduce(me, blink::star_schedule(2), &one, &one, 1, blink::sum{});
-    if (me.rank() == 1) return;
+    blink::all_reduce(comm, blink::star_schedule(2), &one, &one, 1, blink::sum{});
+    if (comm.rank() == 1) return;
     EXPECT_THROW(
-        blink::broadcast(me, blink::flat_schedule(2, 1), static_cast<float*>(nullptr), &one, 1),
+        blink::broadcast(comm, blink::flat_schedule(2, 1), static_cast<float*>(nullptr), &one, 1),
         blink::collective_error);
   });
   blink::observe_calls(before);

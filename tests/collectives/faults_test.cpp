@@ -27,13 +27,13 @@ namespace faults_test { namespace {
 
 using std::chrono::milliseconds;
 
-template <class Link>
+template <class Transport>
 class faults : public testing::Test {
  protected:
-  using world_type = blink::basic_world<Link>;
+  using ranks_type = blink::basic_thread_ranks<Transport>;
 
-  static blink::world_options options(milliseconds deadline) {
-    blink::world_options result;
+  static blink::communicator_options options(milliseconds deadline) {
+    blink::communicator_options result;
     result.waits.deadline = deadline;
     result.slot_bytes = 256;
     return result;
@@ -41,40 +41,40 @@ class faults : public testing::Test {
 
   /// Runs `function` on all ranks; the errors by rank, empty where it returned.
   template <class Function>
-  std::vector<std::vector<blink::collective_error>> errors(world_type& ranks,
+  std::vector<std::vector<blink::collective_error>> errors(ranks_type& ranks,
                                                            Function const& function) {
     std::vector<std::vector<blink::collective_error>> result(
         static_cast<std::size_t>(ranks.rank_count()));
-    ranks.run([&](auto& me) {
+    ranks.run([&](auto& comm) {
       try {
-        function(me);
+        function(comm);
       } catch (blink::collective_error const& failure) {
-        result[static_cast<std::size_t>(me.rank())].push_back(failure);
+        result[static_cast<std::size_t>(comm.rank())].push_back(failure);
       }
     });
     return result;
   }
 
   template <class Context>
-  static void sum_up(Context& me, blink::schedule const& plan, std::size_t count) {
+  static void sum_up(Context& comm, blink::schedule const& source, std::size_t count) {
     std::vector<int> in(count, 1);
     std::vector<int> out(count);
-    blink::all_reduce(me, plan, in.data(), out.data(), count, blink::sum{});
-    for (int const value : out) ASSERT_EQ(value, me.rank_count());
+    blink::all_reduce(comm, source, in.data(), out.data(), count, blink::sum{});
+    for (int const value : out) ASSERT_EQ(value, comm.rank_count());
   }
 };
 
-using links = testing::Types<blink::threads_link, blink::slot_link, blink::shaped_link>;
+using links = testing::Types<blink::threads_link, blink::slot_transport, blink::shaped_transport>;
 TYPED_TEST_SUITE(faults, links);
 
 TYPED_TEST(faults, a_rank_that_never_comes_is_named_by_all_others) {
   auto const chain = blink::chain_schedule(4, 0);
-  typename TestFixture::world_type world(4, this->options(milliseconds(300)));
+  typename TestFixture::ranks_type threads(4, this->options(milliseconds(300)));
   std::latch others(3);  // on a busy machine threads begin one after the other
-  auto const errors = this->errors(world, [&](auto& me) {
-    if (me.rank() == 2) return;
+  auto const errors = this->errors(threads, [&](auto& comm) {
+    if (comm.rank() == 2) return;
     others.arrive_and_wait();
-    this->sum_up(me, chain, 1000);
+    this->sum_up(comm, chain, 1000);
   });
   for (std::size_t rank : {0U, 1U, 3U}) {
     ASSERT_EQ(errors[rank].size(), 1U) << rank;
@@ -88,10 +88,10 @@ TYPED_TEST(faults, a_rank_that_never_comes_is_named_by_all_others) {
 }
 
 TYPED_TEST(faults, a_rank_that_stops_coming_is_named) {
-  typename TestFixture::world_type world(3, this->options(milliseconds(1500)));
+  typename TestFixture::ranks_type threads(3, this->options(milliseconds(1500)));
   auto const star = blink::star_schedule(3);
-  auto const errors = this->errors(world, [&](auto& me) {
-    for (int call = 0; call < (me.rank() == 1 ? 3 : 4); ++call) this->sum_up(me, star, 500);
+  auto const errors = this->errors(threads, [&](auto& comm) {
+    for (int call = 0; call < (comm.rank() == 1 ? 3 : 4); ++call) this->sum_up(comm, star, 500);
   });
   for (std::size_t rank : {0U, 2U}) {
     ASSERT_EQ(errors[rank].size(), 1U);
@@ -101,91 +101,91 @@ TYPED_TEST(faults, a_rank_that_stops_coming_is_named) {
   }
 }
 
-TYPED_TEST(faults, the_earliest_call_that_fails_is_told) {
+TYPED_TEST(faults, the_earliest_call_that_fails_is_reported) {
   // Rank 0 has ended call 1 and throws; rank 1 waits in it for rank 2, which has started it and does
   // something else.
   auto options = this->options(milliseconds(500));
-  options.shown_bytes = 0;
+  options.eager_payload = 0;
   options.slot_bytes = 256;
   options.window = 2;
-  typename TestFixture::world_type world(3, options);
+  typename TestFixture::ranks_type threads(3, options);
   std::latch started(1), failed(2);
   std::vector<int> peers(3, -1);
-  EXPECT_THROW(world.run([&](auto& me) {
-    std::vector<int> data(192, me.rank());  // three chunks, of which two are on their way
-    if (me.rank() != 2) started.wait();
-    blink::call_queue queue(me);
+  EXPECT_THROW(threads.run([&](auto& comm) {
+    std::vector<int> data(192, comm.rank());  // three chunks, of which two are on their way
+    if (comm.rank() != 2) started.wait();
+    blink::call_queue queue(comm);
     auto call = queue.start(blink::collective::broadcast, blink::chain_schedule(3, 0), data.data(),
                             data.data(), data.size());
-    if (me.rank() == 2) {
+    if (comm.rank() == 2) {
       started.count_down();
       failed.wait();
     }
     try {
       call.wait();
     } catch (blink::collective_error const& error) {
-      peers[static_cast<std::size_t>(me.rank())] = error.peer;
+      peers[static_cast<std::size_t>(comm.rank())] = error.peer;
     }
-    if (me.rank() != 2) failed.count_down();
-    if (me.rank() == 0) throw std::runtime_error("enough");
+    if (comm.rank() != 2) failed.count_down();
+    if (comm.rank() == 0) throw std::runtime_error("enough");
   }),
                std::runtime_error);
   EXPECT_EQ(peers[1], 2);
 }
 
 TYPED_TEST(faults, a_reducer_that_throws_ends_the_call_of_all) {
-  typename TestFixture::world_type world(2, this->options(std::chrono::seconds(20)));
+  typename TestFixture::ranks_type threads(2, this->options(std::chrono::seconds(20)));
   auto const run = [&](int thrower) {
-    world.run([&](auto& me) {
+    threads.run([&](auto& comm) {
       std::vector<int> data(6000, 1);
       auto const add = [&](int a, int b) {
-        if (me.rank() == thrower) throw std::runtime_error("enough");
+        if (comm.rank() == thrower) throw std::runtime_error("enough");
         return a + b;
       };
-      blink::all_reduce(me, blink::star_schedule(2), data.data(), data.data(), data.size(), add);
+      blink::all_reduce(comm, blink::star_schedule(2), data.data(), data.data(), data.size(), add);
     });
   };
   EXPECT_THROW(run(1), std::runtime_error);
-  EXPECT_THROW(run(-1), blink::collective_error);  // the world has failed; it does not hang
+  EXPECT_THROW(run(-1), blink::collective_error);  // the communicator has failed; it does not hang
 }
 
 TYPED_TEST(faults, a_call_within_a_call_is_refused) {
   for (std::size_t const count : {std::size_t{5}, std::size_t{6000}}) {  // shown, along trees
-    typename TestFixture::world_type world(2, this->options(std::chrono::seconds(20)));
+    typename TestFixture::ranks_type threads(2, this->options(std::chrono::seconds(20)));
     std::string refusal;
-    auto const told = this->errors(world, [&](auto& me) {
+    auto const reported = this->errors(threads, [&](auto& comm) {
       std::vector<int> data(count, 1);
       auto const add = [&](int a, int b) {
-        if (me.rank() == 1) blink::barrier(me);
+        if (comm.rank() == 1) blink::barrier(comm);
         return a + b;
       };
       try {
-        blink::all_reduce(me, blink::star_schedule(2), data.data(), data.data(), count, add);
+        blink::all_reduce(comm, blink::star_schedule(2), data.data(), data.data(), count, add);
       } catch (blink::precondition_error const& error) {
         refusal = error.what();
       }
     });
     EXPECT_EQ(refusal, "rank 1 calls barrier while its all_reduce has not ended");
-    ASSERT_TRUE(told[1].empty());
+    ASSERT_TRUE(reported[1].empty());
     if (count < 100) continue;  // rank 0 may have done all of it by then
-    ASSERT_EQ(told[0].size(), 1U);
-    EXPECT_EQ(told[0][0].peer, 1);
+    ASSERT_EQ(reported[0].size(), 1U);
+    EXPECT_EQ(reported[0][0].peer, 1);
   }
 }
 
 TYPED_TEST(faults, a_late_rank_is_waited_for) {
-  typename TestFixture::world_type world(3, this->options(std::chrono::seconds(20)));
-  auto const errors = this->errors(world, [&](auto& me) {
-    if (me.rank() == 1) std::this_thread::sleep_for(milliseconds(40));
-    this->sum_up(me, blink::binomial_schedule(3, 0), 300);
+  typename TestFixture::ranks_type threads(3, this->options(std::chrono::seconds(20)));
+  auto const errors = this->errors(threads, [&](auto& comm) {
+    if (comm.rank() == 1) std::this_thread::sleep_for(milliseconds(40));
+    this->sum_up(comm, blink::binomial_schedule(3, 0), 300);
   });
   for (auto const& of_rank : errors) EXPECT_TRUE(of_rank.empty());
 }
 
-TYPED_TEST(faults, another_count_is_told_by_all) {
-  typename TestFixture::world_type world(3, this->options(std::chrono::seconds(20)));
-  auto const errors = this->errors(world, [&](auto& me) {
-    this->sum_up(me, blink::star_schedule(3), me.rank() == 2 ? 99 : 100);
+TYPED_TEST(faults, another_count_is_reported_by_all) {
+  typename TestFixture::ranks_type threads(3, this->options(std::chrono::seconds(20)));
+  auto const errors = this->errors(threads, [&](auto& comm) {
+    this->sum_up(comm, blink::star_schedule(3), comm.rank() == 2 ? 99 : 100);
   });
   for (auto const& of_rank : errors) {
     ASSERT_EQ(of_rank.size(), 1U);
@@ -197,26 +197,27 @@ TYPED_TEST(faults, another_count_is_told_by_all) {
 }
 
 TYPED_TEST(faults, no_elements_against_some) {
-  typename TestFixture::world_type world(2, this->options(std::chrono::seconds(20)));
-  auto const errors = this->errors(
-      world, [&](auto& me) { this->sum_up(me, blink::star_schedule(2), me.rank() == 1 ? 0 : 1); });
+  typename TestFixture::ranks_type threads(2, this->options(std::chrono::seconds(20)));
+  auto const errors = this->errors(threads, [&](auto& comm) {
+    this->sum_up(comm, blink::star_schedule(2), comm.rank() == 1 ? 0 : 1);
+  });
   for (auto const& of_rank : errors) EXPECT_EQ(of_rank.size(), 1U);
 }
 
-TYPED_TEST(faults, another_operation_or_type_is_told_by_all) {
+TYPED_TEST(faults, another_operation_or_type_is_reported_by_all) {
   for (bool const other_type : {false, true}) {
-    typename TestFixture::world_type world(2, this->options(std::chrono::seconds(20)));
+    typename TestFixture::ranks_type threads(2, this->options(std::chrono::seconds(20)));
     auto const star = blink::star_schedule(2);
-    auto const errors = this->errors(world, [&](auto& me) {
+    auto const errors = this->errors(threads, [&](auto& comm) {
       std::vector<int> in(64, 1);
       std::vector<int> out(64);
       std::vector<float> floats(64);
-      if (me.rank() == 0) {
-        blink::all_reduce(me, star, in.data(), out.data(), 64, blink::sum{});
+      if (comm.rank() == 0) {
+        blink::all_reduce(comm, star, in.data(), out.data(), 64, blink::sum{});
       } else if (other_type) {
-        blink::all_reduce(me, star, floats.data(), floats.data(), 64, blink::sum{});
+        blink::all_reduce(comm, star, floats.data(), floats.data(), 64, blink::sum{});
       } else {
-        blink::reduce_scatter(me, star, in.data(), out.data(), 32, blink::sum{});
+        blink::reduce_scatter(comm, star, in.data(), out.data(), 32, blink::sum{});
       }
     });
     for (auto const& of_rank : errors) {
@@ -229,25 +230,26 @@ TYPED_TEST(faults, another_operation_or_type_is_told_by_all) {
 }
 
 // Some ranks are in a barrier when the others wait in a collective, or test it.
-TYPED_TEST(faults, a_barrier_against_a_collective_is_told_by_all) {
+TYPED_TEST(faults, a_barrier_against_a_collective_is_reported_by_all) {
   for (unsigned variant = 0; variant < 16; ++variant) {
     SCOPED_TRACE(variant);
     int const ranks = variant % 2 == 0 ? 2 : 3;
     bool const tests = variant / 2 % 2 != 0;
     bool const odd_one_calls = variant / 4 % 2 != 0;
     auto options = this->options(std::chrono::seconds(20));
-    if (variant / 8 != 0) options.shown_bytes = 0;
-    typename TestFixture::world_type world(ranks, options);
+    if (variant / 8 != 0) options.eager_payload = 0;
+    typename TestFixture::ranks_type threads(ranks, options);
     auto const star = blink::star_schedule(ranks);
     auto const begin = std::chrono::steady_clock::now();
-    auto const errors = this->errors(world, [&](auto& me) {
-      this->sum_up(me, star, 100);
-      blink::barrier(me);
-      if (me.rank() == static_cast<int>(variant % 3)) std::this_thread::sleep_for(milliseconds(5));
-      if ((me.rank() == 1) != odd_one_calls) return blink::barrier(me);
-      if (!tests) return this->sum_up(me, star, 100);
+    auto const errors = this->errors(threads, [&](auto& comm) {
+      this->sum_up(comm, star, 100);
+      blink::barrier(comm);
+      if (comm.rank() == static_cast<int>(variant % 3))
+        std::this_thread::sleep_for(milliseconds(5));
+      if ((comm.rank() == 1) != odd_one_calls) return blink::barrier(comm);
+      if (!tests) return this->sum_up(comm, star, 100);
       std::vector<int> data(100, 1);
-      blink::call_queue queue(me);
+      blink::call_queue queue(comm);
       auto call = queue.start(blink::collective::all_reduce, star, data.data(), data.data(),
                               data.size(), blink::sum{});
       while (!call.test()) std::this_thread::yield();
@@ -279,13 +281,13 @@ TYPED_TEST(faults, late_ranks_in_calls_and_barriers_differ_in_nothing) {
     options.waits.spins = seed % 2 == 0 ? 0 : 50;  // soon in the waits that look for differences
     options.waits.yields = 1;
     options.waits.sleep = std::chrono::microseconds(20);
-    if (seed % 4 < 2) options.shown_bytes = 0;
-    typename TestFixture::world_type world(ranks, options);
-    auto& star = world.prepare(blink::star_schedule(ranks));
-    auto& flat = world.prepare(blink::flat_schedule(ranks, static_cast<int>(seed % 2)));
-    auto const errors = this->errors(world, [&](auto& me) {
+    if (seed % 4 < 2) options.eager_payload = 0;
+    typename TestFixture::ranks_type threads(ranks, options);
+    auto& star = threads.prepare(blink::star_schedule(ranks));
+    auto& flat = threads.prepare(blink::flat_schedule(ranks, static_cast<int>(seed % 2)));
+    auto const errors = this->errors(threads, [&](auto& comm) {
       std::mt19937 common(seed);  // what all do
-      std::mt19937 own(seed * 97 + static_cast<unsigned>(me.rank()));
+      std::mt19937 own(seed * 97 + static_cast<unsigned>(comm.rank()));
       auto const be_late = [&] {
         auto const how = own() % 8;
         if (how == 0) std::this_thread::sleep_for(std::chrono::microseconds(own() % 400));
@@ -298,11 +300,11 @@ TYPED_TEST(faults, late_ranks_in_calls_and_barriers_differ_in_nothing) {
         std::size_t const count = 1 + common() % data.size();
         std::fill(data.begin(), data.end(), 1);
         if (what < 2) {
-          blink::barrier(me);
+          blink::barrier(comm);
         } else if (what == 2) {  // the root has ended long before the others
-          blink::broadcast(me, flat, data.data(), data.data(), count);
+          blink::broadcast(comm, flat, data.data(), data.data(), count);
         } else {
-          blink::call_queue queue(me);
+          blink::call_queue queue(comm);
           auto call = queue.start(blink::collective::all_reduce, star, data.data(), data.data(),
                                   count, blink::sum{});
           be_late();
@@ -318,12 +320,12 @@ TYPED_TEST(faults, late_ranks_in_calls_and_barriers_differ_in_nothing) {
   }
 }
 
-TYPED_TEST(faults, another_root_is_told_by_all) {
+TYPED_TEST(faults, another_root_is_reported_by_all) {
   for (std::size_t const count : {8U, 80000U}) {  // shown, along the tree
-    typename TestFixture::world_type world(3, this->options(std::chrono::seconds(20)));
-    auto const errors = this->errors(world, [&](auto& me) {
-      std::vector<int> data(count, me.rank());
-      blink::broadcast(me, blink::flat_schedule(3, me.rank() == 2 ? 1 : 0), data.data(),
+    typename TestFixture::ranks_type threads(3, this->options(std::chrono::seconds(20)));
+    auto const errors = this->errors(threads, [&](auto& comm) {
+      std::vector<int> data(count, comm.rank());
+      blink::broadcast(comm, blink::flat_schedule(3, comm.rank() == 2 ? 1 : 0), data.data(),
                        data.data(), count);
     });
     for (auto const& of_rank : errors) {
@@ -336,17 +338,17 @@ TYPED_TEST(faults, another_root_is_told_by_all) {
   }
 }
 
-TYPED_TEST(faults, another_lambda_of_the_same_function_is_told_by_all) {
-  typename TestFixture::world_type world(2, this->options(std::chrono::seconds(20)));
+TYPED_TEST(faults, another_lambda_of_the_same_function_is_reported_by_all) {
+  typename TestFixture::ranks_type threads(2, this->options(std::chrono::seconds(20)));
   auto const star = blink::star_schedule(2);
-  auto const errors = this->errors(world, [&](auto& me) {
+  auto const errors = this->errors(threads, [&](auto& comm) {
     std::vector<float> data(64, 1);
     auto const sum = [](float a, float b) { return a + b; };
     auto const product = [](float a, float b) { return a * b; };
-    if (me.rank() == 0) {
-      blink::all_reduce(me, star, data.data(), data.data(), 64, sum);
+    if (comm.rank() == 0) {
+      blink::all_reduce(comm, star, data.data(), data.data(), 64, sum);
     } else {
-      blink::all_reduce(me, star, data.data(), data.data(), 64, product);
+      blink::all_reduce(comm, star, data.data(), data.data(), 64, product);
     }
   });
   for (auto const& of_rank : errors) {
@@ -362,15 +364,15 @@ struct sum_with_address {
   [[nodiscard]] int operator()(int a, int b) const { return own == nullptr ? 0 : a + b; }
 };
 
-TYPED_TEST(faults, another_state_of_a_reducer_is_told_by_all) {
-  auto const told = [&](auto const& reducer_of, std::size_t count) {
-    typename TestFixture::world_type world(2, this->options(std::chrono::seconds(20)));
-    auto const errors = this->errors(world, [&](auto& me) {
+TYPED_TEST(faults, another_state_of_a_reducer_is_reported_by_all) {
+  auto const reported = [&](auto const& reducer_of, std::size_t count) {
+    typename TestFixture::ranks_type threads(2, this->options(std::chrono::seconds(20)));
+    auto const errors = this->errors(threads, [&](auto& comm) {
       std::vector<float> data(count, 1);
       auto const star = blink::star_schedule(2);
-      blink::all_reduce(me, star, data.data(), data.data(), count, reducer_of(0.5F));
-      blink::all_reduce(me, star, data.data(), data.data(), count,
-                        reducer_of(me.rank() == 0 ? 0.5F : 0.25F));
+      blink::all_reduce(comm, star, data.data(), data.data(), count, reducer_of(0.5F));
+      blink::all_reduce(comm, star, data.data(), data.data(), count,
+                        reducer_of(comm.rank() == 0 ? 0.5F : 0.25F));
     });
     for (auto const& of_rank : errors) {
       ASSERT_EQ(of_rank.size(), 1U);
@@ -381,70 +383,70 @@ TYPED_TEST(faults, another_state_of_a_reducer_is_told_by_all) {
   };
   using blink::scaled_sum;
   for (std::size_t const count : {8U, 80000U}) {  // shown, along the tree
-    told([](float factor) { return scaled_sum{factor}; }, count);
-    told([](float factor) { return blink::accumulate_in<double>(scaled_sum{factor}); }, count);
-    told(
+    reported([](float factor) { return scaled_sum{factor}; }, count);
+    reported([](float factor) { return blink::accumulate_in<double>(scaled_sum{factor}); }, count);
+    reported(
         [](float factor) {
           return blink::with_order<blink::order_promise::any>(scaled_sum{factor});
         },
         count);
   }
-  typename TestFixture::world_type world(2);
-  world.run([&](auto& me) {
-    int const in = me.rank() + 1;
+  typename TestFixture::ranks_type threads(2);
+  threads.run([&](auto& comm) {
+    int const in = comm.rank() + 1;
     int out = 0;
-    blink::all_reduce(me, blink::star_schedule(2), &in, &out, 1, sum_with_address{&in});
+    blink::all_reduce(comm, blink::star_schedule(2), &in, &out, 1, sum_with_address{&in});
     EXPECT_EQ(out, 3);
   });
 }
 
 TYPED_TEST(faults, a_world_that_failed_refuses) {
-  typename TestFixture::world_type world(2, this->options(milliseconds(10)));
+  typename TestFixture::ranks_type threads(2, this->options(milliseconds(10)));
   auto const star = blink::star_schedule(2);
-  auto const first = this->errors(world, [&](auto& me) {
-    if (me.rank() == 0) this->sum_up(me, star, 10);
+  auto const first = this->errors(threads, [&](auto& comm) {
+    if (comm.rank() == 0) this->sum_up(comm, star, 10);
   });
   EXPECT_EQ(first[0].size(), 1U);
-  auto const second = this->errors(world, [&](auto& me) { this->sum_up(me, star, 10); });
+  auto const second = this->errors(threads, [&](auto& comm) { this->sum_up(comm, star, 10); });
   for (auto const& of_rank : second) EXPECT_EQ(of_rank.size(), 1U);
 }
 
 TYPED_TEST(faults, an_exception_ends_the_others_and_reaches_the_caller) {
-  typename TestFixture::world_type world(3, this->options(std::chrono::seconds(20)));
-  EXPECT_THROW(world.run([&](auto& me) {
-    if (me.rank() == 1) throw std::runtime_error("no coffee");
-    this->sum_up(me, blink::star_schedule(3), 10);
+  typename TestFixture::ranks_type threads(3, this->options(std::chrono::seconds(20)));
+  EXPECT_THROW(threads.run([&](auto& comm) {
+    if (comm.rank() == 1) throw std::runtime_error("no coffee");
+    this->sum_up(comm, blink::star_schedule(3), 10);
   }),
                std::runtime_error);
 }
 
 TYPED_TEST(faults, run_throws_what_ranks_did_not_catch) {
-  typename TestFixture::world_type world(2, this->options(milliseconds(10)));
-  EXPECT_THROW(world.run([&](auto& me) {
-    if (me.rank() == 0) this->sum_up(me, blink::star_schedule(2), 10);
+  typename TestFixture::ranks_type threads(2, this->options(milliseconds(10)));
+  EXPECT_THROW(threads.run([&](auto& comm) {
+    if (comm.rank() == 0) this->sum_up(comm, blink::star_schedule(2), 10);
   }),
                blink::collective_error);
 }
 
 TEST(preconditions, of_calls) {
-  blink::thread_world world(2);
+  blink::thread_ranks threads(2);
   std::vector<int> data(8);
-  auto const all_reduce_along = [&](blink::schedule const& plan, auto const& reducer) {
-    world.run([&](auto& me) {
+  auto const all_reduce_along = [&](blink::schedule const& source, auto const& reducer) {
+    threads.run([&](auto& comm) {
       std::vector<int> out(8);
-      blink::all_reduce(me, plan, data.data(), out.data(), 8, reducer);
+      blink::all_reduce(comm, source, data.data(), out.data(), 8, reducer);
     });
   };
   auto upwards = blink::flat_schedule(2, 0);
   upwards.trees[0].broadcast_parent.clear();
   EXPECT_THROW(all_reduce_along(upwards, blink::sum{}), blink::precondition_error);
-  EXPECT_THROW(world.prepare(blink::star_schedule(3)), blink::precondition_error);
-  EXPECT_THROW(blink::thread_world(0), blink::precondition_error);
+  EXPECT_THROW(threads.prepare(blink::star_schedule(3)), blink::precondition_error);
+  EXPECT_THROW(blink::thread_ranks(0), blink::precondition_error);
 }
 
 // Each rank finds its own mistake before anybody else is concerned, and can call again.
 TEST(preconditions, of_buffers) {
-  blink::thread_world world(3);
+  blink::thread_ranks threads(3);
   auto const refusal = [](auto const& call) {
     try {
       call();
@@ -456,7 +458,7 @@ TEST(preconditions, of_buffers) {
   auto const names = [](std::string const& text, std::string const& part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
-  world.run([&](auto& me) {
+  threads.run([&](auto& comm) {
     auto const star = blink::star_schedule(3);
     auto const all = blink::all_to_all_schedule(3);
     auto const gather = blink::gather_schedule(3, 0);
@@ -465,41 +467,43 @@ TEST(preconditions, of_buffers) {
     std::vector<int> out(30);
     int const* const nothing = nullptr;
     int* const nowhere = nullptr;
-    if (me.rank() == 1) {
-      names(refusal([&] { blink::all_reduce(me, star, nothing, out.data(), 9, blink::sum{}); }),
+    if (comm.rank() == 1) {
+      names(refusal([&] { blink::all_reduce(comm, star, nothing, out.data(), 9, blink::sum{}); }),
             "all_reduce on rank 1: the input is null");
-      names(refusal([&] { blink::all_to_all(me, all, in.data(), nowhere, 9); }),
+      names(refusal([&] { blink::all_to_all(comm, all, in.data(), nowhere, 9); }),
             "all_to_all on rank 1: the output is null");
-      names(refusal([&] { blink::all_to_all(me, all, in.data(), in.data() + 2, 9); }),
+      names(refusal([&] { blink::all_to_all(comm, all, in.data(), in.data() + 2, 9); }),
             "the output begins 8 bytes behind the input");
-      names(refusal([&] { blink::all_gather(me, star, out.data() + 4, out.data(), 9); }),
+      names(refusal([&] { blink::all_gather(comm, star, out.data() + 4, out.data(), 9); }),
             "the input begins 16 bytes behind the output");
-      names(
-          refusal([&] { blink::reduce_scatter(me, star, in.data(), in.data(), 9, blink::sum{}); }),
-          "overlap");
-      names(refusal([&] { blink::all_gather(me, star, in.data(), out.data(), SIZE_MAX / 8); }),
+      names(refusal(
+                [&] { blink::reduce_scatter(comm, star, in.data(), in.data(), 9, blink::sum{}); }),
+            "overlap");
+      names(refusal([&] { blink::all_gather(comm, star, in.data(), out.data(), SIZE_MAX / 8); }),
             "more than an address can name");
       // An address can name the last byte of it, but not all of it behind any first one.
       names(refusal([&] {
-              blink::all_reduce(me, star, reinterpret_cast<char const*>(in.data()),
+              blink::all_reduce(comm, star, reinterpret_cast<char const*>(in.data()),
                                 reinterpret_cast<char*>(out.data()), SIZE_MAX / 3 - 1,
                                 blink::sum{});
             }),
             "more than an address can name");
-      names(refusal([&] { blink::gather(me, star, in.data(), out.data(), 1); }), "gather");
-      names(refusal([&] { blink::gather(me, all, in.data(), out.data(), 1); }), "gather");
-      names(refusal(
-                [&] { blink::gather(me, blink::gather_schedule(4, 0), in.data(), out.data(), 1); }),
+      names(refusal([&] { blink::gather(comm, star, in.data(), out.data(), 1); }), "gather");
+      names(refusal([&] { blink::gather(comm, all, in.data(), out.data(), 1); }), "gather");
+      names(refusal([&] {
+              blink::gather(comm, blink::gather_schedule(4, 0), in.data(), out.data(), 1);
+            }),
             "for 4 ranks");
     }
-    if (me.rank() == 0) {
-      names(refusal([&] { blink::gather(me, gather, in.data(), nowhere, 1); }), "output is null");
-      names(refusal([&] { blink::scatter(me, scatter, nothing, out.data(), 1); }), "input is null");
+    if (comm.rank() == 0) {
+      names(refusal([&] { blink::gather(comm, gather, in.data(), nowhere, 1); }), "output is null");
+      names(refusal([&] { blink::scatter(comm, scatter, nothing, out.data(), 1); }),
+            "input is null");
     }
     // What a rank does not use may be null; nothing needs nothing.
-    blink::gather(me, gather, in.data(), me.rank() == 0 ? out.data() : nullptr, 10);
-    blink::scatter(me, scatter, me.rank() == 0 ? in.data() : nullptr, out.data(), 10);
-    blink::all_to_all(me, all, nothing, nowhere, 0);
+    blink::gather(comm, gather, in.data(), comm.rank() == 0 ? out.data() : nullptr, 10);
+    blink::scatter(comm, scatter, comm.rank() == 0 ? in.data() : nullptr, out.data(), 10);
+    blink::all_to_all(comm, all, nothing, nowhere, 0);
   });
 }
 
@@ -508,15 +512,16 @@ struct large {
 };
 
 TEST(preconditions, of_elements) {
-  blink::world_options options;
+  blink::communicator_options options;
   options.slot_bytes = 256;
   for (int const ranks : {1, 2}) {  // alone, too: a program that works with one rank works with two
-    blink::thread_world world(ranks, options);
-    world.run([&](auto& me) {
+    blink::thread_ranks threads(ranks, options);
+    threads.run([&](auto& comm) {
       large one{};
-      EXPECT_ERROR(blink::broadcast(me, blink::flat_schedule(ranks, 0), &one, &one, 1),
-                   "world_options: slot_bytes is less than the size of one element: a slot has 256 "
-                   "bytes, an element 300, what crosses links for it 300");
+      EXPECT_ERROR(
+          blink::broadcast(comm, blink::flat_schedule(ranks, 0), &one, &one, 1),
+          "communicator_options: slot_bytes is less than the size of one element: a slot has 256 "
+          "bytes, an element 300, what crosses links for it 300");
     });
   }
 }
@@ -527,15 +532,15 @@ struct first_wins {
 };
 
 TEST(preconditions, order_that_a_schedule_cannot_keep) {
-  blink::thread_world world(3);
-  world.run([&](auto& me) {
-    int const mine = me.rank() + 10;
+  blink::thread_ranks threads(3);
+  threads.run([&](auto& comm) {
+    int const mine = comm.rank() + 10;
     int result = 0;
     // Rank 0 is below rank 2, which is below rank 1.
     EXPECT_THROW(
-        blink::all_reduce(me, blink::chain_schedule(3, 1), &mine, &result, 1, first_wins{}),
+        blink::all_reduce(comm, blink::chain_schedule(3, 1), &mine, &result, 1, first_wins{}),
         blink::precondition_error);
-    blink::all_reduce(me, blink::flat_schedule(3, 1), &mine, &result, 1, first_wins{});
+    blink::all_reduce(comm, blink::flat_schedule(3, 1), &mine, &result, 1, first_wins{});
     EXPECT_EQ(result, 10);
   });
 }

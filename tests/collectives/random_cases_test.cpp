@@ -41,25 +41,25 @@ std::size_t random_count(std::mt19937_64& random) {
   }
 }
 
-blink::world_options random_options(std::mt19937_64& random) {
-  blink::world_options options;
+blink::communicator_options random_options(std::mt19937_64& random) {
+  blink::communicator_options options;
   options.window = 1 + static_cast<std::uint32_t>(random() % 5);
   options.slot_bytes = 12 + random() % 3000;
   if (random() % 4 == 0) options.streaming_bytes = 0;
   if (random() % 2 == 0) options.measured_bytes = 0;
-  if (random() % 2 == 0) options.shown_bytes = 0;
+  if (random() % 2 == 0) options.eager_payload = 0;
   return options;
 }
 
 /// Other reducers and orders where ranks reach each other's buffers than where they do not: each instance takes
 /// seconds to compile.
-template <class World, class Chunks>
-std::string run_types(World& world, blink::schedule const& plan, collective_case const& what,
+template <class Ranks, class Chunks>
+std::string run_types(Ranks& threads, blink::schedule const& source, collective_case const& what,
                       std::uint64_t type) {
   auto const run = [&]<class T>(auto const& reduce) {
-    return run_case<T, Chunks>(world, plan, what, reduce, 2);
+    return run_case<T, Chunks>(threads, source, what, reduce, 2);
   };
-  if constexpr (World::context::link_type::reaches) {
+  if constexpr (Ranks::context::transport_type::reaches) {
     switch (type % 4) {
       case 0:
         return run.template operator()<float>(blink::sum{});
@@ -88,13 +88,13 @@ std::string run_types(World& world, blink::schedule const& plan, collective_case
   }
 }
 
-/// So many worlds, three calls in each, as often as the environment asks for.
+/// So many communicators, three calls in each, as often as the environment asks for.
 int worlds_for(int of_every_day) {
   char const* const text = std::getenv("BLINK_CASES");
   return text == nullptr ? of_every_day : std::max(1, of_every_day * std::atoi(text) / 810);
 }
 
-template <class World>
+template <class Ranks>
 void run_random_cases(std::uint64_t first_seed, int of_every_day, int most_ranks,
                       std::uint32_t team_size) {
   int const cases = worlds_for(of_every_day);
@@ -105,38 +105,40 @@ void run_random_cases(std::uint64_t first_seed, int of_every_day, int most_ranks
     int const ranks = 1 + below(random, most_ranks);
     auto options = random_options(random);
     options.team_size = team_size;
-    World world(ranks, options);
+    Ranks threads(ranks, options);
     for (int call = 0; call < 3; ++call) {  // different collectives and types in turn
       auto const kind = static_cast<blink::collective>(
           below(random, static_cast<int>(blink::collective_names.size())));
       if (kind == blink::collective::send_to_next && ranks == 1) continue;
-      auto const plan = blink_test::random_schedule(random, ranks, kind);
+      auto const source = blink_test::random_schedule(random, ranks, kind);
       collective_case const what{kind, random_count(random), random() % 2 == 0, random() % 5, seed};
       SCOPED_TRACE(std::string(to_text(kind)) + ", ranks " + std::to_string(ranks) + ", count " +
                    std::to_string(what.count) + (what.is_in_place ? ", in place" : ""));
       std::string const wrong =
           random() % 2 == 0
-              ? run_types<World, blink::scheduled_chunks>(world, plan, what, random())
-              : run_types<World, blink::fixed_chunks<37>>(world, plan, what, random());
+              ? run_types<Ranks, blink::scheduled_chunks>(threads, source, what, random())
+              : run_types<Ranks, blink::fixed_chunks<37>>(threads, source, what, random());
       ASSERT_EQ(wrong, "");
     }
   }
 }
 
 TEST(random_cases, threads_reach_each_others_buffers) {
-  run_random_cases<blink::thread_world>(1000, 120, 8, 1);
+  run_random_cases<blink::thread_ranks>(1000, 120, 8, 1);
 }
 TEST(random_cases, slots) {
-  run_random_cases<blink::basic_world<blink::slot_link>>(2000, 80, 8, 1);
+  run_random_cases<blink::basic_thread_ranks<blink::slot_transport>>(2000, 80, 8, 1);
 }
 TEST(random_cases, shaped_without_rates) {
-  run_random_cases<blink::shaped_world>(3000, 30, 6, 1);
+  run_random_cases<blink::shaped_thread_ranks>(3000, 30, 6, 1);
 }
 TEST(random_cases, teams_of_three_reach_each_others_buffers) {
-  run_random_cases<blink::basic_world<blink::threads_link, blink::team_group>>(4000, 20, 4, 3);
+  run_random_cases<blink::basic_thread_ranks<blink::threads_link, blink::team_group>>(4000, 20, 4,
+                                                                                      3);
 }
 TEST(random_cases, teams_of_three_with_slots) {
-  run_random_cases<blink::basic_world<blink::slot_link, blink::team_group>>(5000, 20, 4, 3);
+  run_random_cases<blink::basic_thread_ranks<blink::slot_transport, blink::team_group>>(5000, 20, 4,
+                                                                                        3);
 }
 
 }}  // namespace random_cases_test

@@ -51,9 +51,10 @@ TEST(block_mask, finds_every_block_that_holds_something) {
   }
 }
 
-template <class World>
+template <class Ranks>
 class sparse : public testing::Test {};
-using worlds = testing::Types<blink::thread_world, blink::basic_world<blink::slot_link>>;
+using worlds =
+    testing::Types<blink::thread_ranks, blink::basic_thread_ranks<blink::slot_transport>>;
 TYPED_TEST_SUITE(sparse, worlds);
 
 // log(1 + …): makes something of zeros, so that nothing may be left out.
@@ -73,18 +74,18 @@ TYPED_TEST(sparse, is_what_dense_is) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
     int const ranks = 1 + below(random, 5);
-    blink::world_options options;
+    blink::communicator_options options;
     options.slot_bytes = 64 + random() % 900;
-    TypeParam world(ranks, options);
-    auto& plan =
-        world.prepare(blink_test::random_schedule(random, ranks, blink::collective::all_reduce));
+    TypeParam threads(ranks, options);
+    auto& prepared =
+        threads.prepare(blink_test::random_schedule(random, ranks, blink::collective::all_reduce));
     std::size_t const count = random() % 5 == 0 ? random() % 10 : random() % 5000;
     std::size_t const length = 1 + random() % 100;
     std::uint64_t const sparsity = 1 + random() % 40;
     int const way = static_cast<int>(seed % 4);
     std::atomic<int> dense = 0;
-    world.run([&](auto& me) {
-      std::mt19937_64 own(seed * 17 + static_cast<std::uint64_t>(me.rank()));
+    threads.run([&](auto& comm) {
+      std::mt19937_64 own(seed * 17 + static_cast<std::uint64_t>(comm.rank()));
       std::vector<int> data(count, 0);
       blink::block_mask mask(count, length);
       for (std::size_t block = 0; block < mask.block_count(); ++block) {
@@ -99,20 +100,21 @@ TYPED_TEST(sparse, is_what_dense_is) {
       int const* const in = expected.data();
       blink::sparse_report report;
       if (way == 0) {
-        blink::all_reduce(me, plan, in, expected.data(), count, counting_sum{});
-        report = blink::all_reduce_sparse(me, plan, data.data(), mask, counting_sum{});
+        blink::all_reduce(comm, prepared, in, expected.data(), count, counting_sum{});
+        report = blink::all_reduce_sparse(comm, prepared, data.data(), mask, counting_sum{});
         EXPECT_TRUE(report.was_dense);
       } else if (way == 1) {
-        blink::all_reduce(me, plan, in, expected.data(), count, blink::max{});
-        report = blink::all_reduce_sparse(me, plan, data.data(), count, length, blink::max{}, 0.9);
+        blink::all_reduce(comm, prepared, in, expected.data(), count, blink::max{});
+        report =
+            blink::all_reduce_sparse(comm, prepared, data.data(), count, length, blink::max{}, 0.9);
       } else {
-        blink::all_reduce(me, plan, in, expected.data(), count, blink::sum{});
+        blink::all_reduce(comm, prepared, in, expected.data(), count, blink::sum{});
         if (way == 2) {
-          report = blink::all_reduce_sparse(me, plan, data.data(), mask, blink::sum{});
+          report = blink::all_reduce_sparse(comm, prepared, data.data(), mask, blink::sum{});
         } else {
           blink::call_queue queue(
-              me, own() % 2 == 0 ? blink::progress::in_waits : blink::progress::thread);
-          auto call = queue.make_all_reduce_sparse(plan, data.data(), mask, blink::sum{},
+              comm, own() % 2 == 0 ? blink::progress::in_waits : blink::progress::thread);
+          auto call = queue.make_all_reduce_sparse(prepared, data.data(), mask, blink::sum{},
                                                    blink::default_pays_below, &report);
           queue.start(call).wait();
           EXPECT_EQ(report.elements, report.was_dense ? count : mask.elements());
@@ -133,35 +135,35 @@ TYPED_TEST(sparse, is_what_dense_is) {
 }
 
 TYPED_TEST(sparse, takes_a_schedule_that_is_not_prepared) {
-  TypeParam world(3);
-  world.run([&](auto& me) {
+  TypeParam threads(3);
+  threads.run([&](auto& comm) {
     auto const star = blink::star_schedule(3);
     std::vector<int> data(64, 0);
-    data[static_cast<std::size_t>(me.rank()) * 20] = 7;
-    auto const report = blink::all_reduce_sparse(me, star, data.data(), 64, 4, blink::sum{}, 1.0);
+    data[static_cast<std::size_t>(comm.rank()) * 20] = 7;
+    auto const report = blink::all_reduce_sparse(comm, star, data.data(), 64, 4, blink::sum{}, 1.0);
     EXPECT_EQ(report.elements, 12U);
     auto mask = blink::block_mask::of(data.data(), 64, 4);
-    blink::all_reduce_sparse(me, blink::star_schedule(3), data.data(), mask, blink::sum{});
+    blink::all_reduce_sparse(comm, blink::star_schedule(3), data.data(), mask, blink::sum{});
     for (std::size_t k = 0; k < 64; ++k) EXPECT_EQ(data[k], k % 20 == 0 && k < 60 ? 21 : 0) << k;
   });
 }
 
-TYPED_TEST(sparse, mistakes_are_told) {
-  TypeParam world(2);
-  auto& plan = world.prepare(blink::star_schedule(2));
-  world.run([&](auto& me) {
+TYPED_TEST(sparse, mistakes_are_reported) {
+  TypeParam threads(2);
+  auto& prepared = threads.prepare(blink::star_schedule(2));
+  threads.run([&](auto& comm) {
     std::vector<float> data(64, 0.0F);
     float* const nothing = nullptr;
-    EXPECT_THROW(blink::all_reduce_sparse(me, plan, nothing, 64, 8, blink::sum{}),
+    EXPECT_THROW(blink::all_reduce_sparse(comm, prepared, nothing, 64, 8, blink::sum{}),
                  blink::precondition_error);
-    EXPECT_THROW(blink::all_reduce_sparse(me, plan, data.data(), 64, 0, blink::sum{}),
+    EXPECT_THROW(blink::all_reduce_sparse(comm, prepared, data.data(), 64, 0, blink::sum{}),
                  blink::precondition_error);
-    // As many words, other lengths: every rank is told, and the next call works.
-    std::size_t const count = me.rank() == 0 ? 64 : 63;
-    EXPECT_ERROR(blink::all_reduce_sparse(me, plan, data.data(), count, 8, blink::sum{}),
+    // As many words, other lengths: every rank is reported, and the next call works.
+    std::size_t const count = comm.rank() == 0 ? 64 : 63;
+    EXPECT_ERROR(blink::all_reduce_sparse(comm, prepared, data.data(), count, 8, blink::sum{}),
                  "rank 1 has 63 elements in blocks of 8, rank 0 has 64 elements in blocks of 8");
     data[10] = 1;
-    (void)blink::all_reduce_sparse(me, plan, data.data(), 64, 8, blink::sum{});
+    (void)blink::all_reduce_sparse(comm, prepared, data.data(), 64, 8, blink::sum{});
     EXPECT_EQ(data[10], 2);
   });
 }

@@ -4,13 +4,14 @@
 #include <blink/collectives.hpp>
 
 struct scaled_at_home {
-  static constexpr bool lifts_at_home = true;
+  static constexpr bool lift_at_source = true;
   int factor;
   [[nodiscard]] int lift(int value) const { return factor * value; }
   [[nodiscard]] int operator()(int a, int b) const { return a + b; }
 };
 
-void wrong(blink::rank_context<blink::threads_link, blink::lone_thread>& me) {
+void wrong(blink::thread_communicator<blink::threads_link, blink::lone_thread>& comm) {
   int value = 1;
-  blink::all_reduce(me, blink::star_schedule(2), &value, &value, 1, scaled_at_home{me.rank() + 2});
+  blink::all_reduce(comm, blink::star_schedule(2), &value, &value, 1,
+                    scaled_at_home{comm.rank() + 2});
 }

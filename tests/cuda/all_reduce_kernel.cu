@@ -40,10 +40,10 @@ T expected(int ranks, std::size_t index, Reducer const& reduce) {
 template <class T, class Reducer>
 std::size_t run(blink::schedule const& plan, std::size_t count, std::size_t offset,
                 Reducer const& reduce) {
-  blink::device_world_options options;
+  blink::device_options options;
   options.devices.assign(static_cast<std::size_t>(plan.rank_count), 0);
   options.slot_bytes = 4096;
-  blink::device_world world(options);
+  blink::device_ranks all_ranks(options);
   std::size_t const stride = (count + offset + 7) / 4 * 4;
   auto const ranks = static_cast<std::size_t>(plan.rank_count);
   managed<T> in(ranks * stride), out(ranks * stride);
@@ -65,24 +65,24 @@ std::size_t run(blink::schedule const& plan, std::size_t count, std::size_t offs
       }
     }
   };
-  auto& prepared = world.prepare(plan);
+  auto& prepared = all_ranks.prepare(plan);
   for (int repeat = 0; repeat < 3; ++repeat) {  // positions go on from launch to launch
-    blink::all_reduce(world, prepared, buffers, reduce);
-    world.wait();
+    blink::all_reduce(all_ranks, prepared, buffers, reduce);
+    all_ranks.wait();
     look();
   }
   cudaStream_t stream = nullptr;
   check(cudaStreamCreate(&stream), "cudaStreamCreate");
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
-  blink::all_reduce(world, prepared, buffers, reduce, {stream});
-  blink::all_reduce(world, prepared, buffers, reduce, {stream});
+  blink::all_reduce(all_ranks, prepared, buffers, reduce, {stream});
+  blink::all_reduce(all_ranks, prepared, buffers, reduce, {stream});
   cudaGraph_t graph = nullptr;
   check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
   cudaGraphExec_t launchable = nullptr;
   check(cudaGraphInstantiateWithFlags(&launchable, graph, 0), "cudaGraphInstantiate");
   for (int replay = 0; replay < 2; ++replay) {
     check(cudaGraphLaunch(launchable, stream), "cudaGraphLaunch");
-    world.wait({stream});
+    all_ranks.wait({stream});
     look();
   }
   check(cudaGraphExecDestroy(launchable), "cudaGraphExecDestroy");

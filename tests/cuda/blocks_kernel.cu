@@ -19,7 +19,7 @@ constexpr int ranks = 4;
 
 /// Each rank's block is in its place: first results of a sum, which then go to all. Returns how many
 /// elements are wrong.
-std::size_t scatter_and_gather(blink::device_world& world,
+std::size_t scatter_and_gather(blink::device_ranks& all_ranks,
                                std::vector<blink::block> const& blocks) {
   std::size_t const count = blocks.back().begin + blocks.back().count;
   gpu_test::managed<float> const data(ranks * count);  // of each rank one buffer with all blocks
@@ -36,9 +36,9 @@ std::size_t scatter_and_gather(blink::device_world& world,
   }
   auto plan = blink::ring_schedule(ranks);
   plan.shares = {5, 1, 0, 3};
-  blink::reduce_scatter_v(world, plan, results, blocks, blink::sum{});
-  blink::all_gather_v(world, plan, inputs, blocks);
-  world.wait();
+  blink::reduce_scatter_v(all_ranks, plan, results, blocks, blink::sum{});
+  blink::all_gather_v(all_ranks, plan, inputs, blocks);
+  all_ranks.wait();
   std::size_t wrong = 0;
   for (int rank = 0; rank < ranks; ++rank) {
     for (std::size_t k = 0; k < count; ++k) {
@@ -50,10 +50,10 @@ std::size_t scatter_and_gather(blink::device_world& world,
 }
 
 int run() {
-  blink::device_world world({.devices = std::vector<int>(ranks, 0)});
+  blink::device_ranks all_ranks({.devices = std::vector<int>(ranks, 0)});
   for (std::size_t const unit : {std::size_t{1}, std::size_t{77}, std::size_t{1} << 18}) {
     auto const blocks = blink::consecutive_blocks({5 * unit, unit, 0, 3 * unit + 1});
-    auto const wrong = scatter_and_gather(world, blocks);
+    auto const wrong = scatter_and_gather(all_ranks, blocks);
     if (wrong == 0) continue;
     std::printf("blocks of %zu and others: %zu elements are wrong\n", unit, wrong);
     return 1;

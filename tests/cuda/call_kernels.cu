@@ -46,18 +46,19 @@ struct calling {
 
 using widened_sum = decltype(blink::accumulate_in<float>(blink::sum{}));
 
-BLINK_DEFINE_CALL_KERNEL(blink::reaching_peer_link, float, blink::sum);
-BLINK_DEFINE_CALL_KERNEL(blink::reaching_peer_link, blink::bfloat16, widened_sum);
-BLINK_DEFINE_CALL_KERNEL(blink::shaped_peer_link, float, blink::sum);
-BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_link, float, blink::sum, blink::small_packets);
-BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_link, blink::bfloat16, widened_sum, blink::small_packets);
-BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_link, unsigned char, blink::detail::no_reducer,
+BLINK_DEFINE_CALL_KERNEL(blink::reaching_peer_transport, float, blink::sum);
+BLINK_DEFINE_CALL_KERNEL(blink::reaching_peer_transport, blink::bfloat16, widened_sum);
+BLINK_DEFINE_CALL_KERNEL(blink::shaped_peer_transport, float, blink::sum);
+BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_transport, float, blink::sum, blink::small_packets);
+BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_transport, blink::bfloat16, widened_sum,
+                         blink::small_packets);
+BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_transport, unsigned char, blink::detail::no_reducer,
                          blink::small_packets);
 
 // Functors of others' libraries.
-BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_link, float, cuda::std::plus<>);
-BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_link, float, cuda::maximum<>);
-BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_link, double, thrust::multiplies<double>);
+BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_transport, float, cuda::std::plus<>);
+BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_transport, float, cuda::maximum<>);
+BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_transport, double, thrust::multiplies<double>);
 
 // What copy engines and NCCL leave to kernels.
 template __global__ void blink::step_kernel<float, blink::sum>(

@@ -81,17 +81,17 @@ std::vector<summing<Warps>> kernels_of(rank_memory const& all, std::size_t count
 
 /// How many elements are wrong after two launches of two calls each.
 template <std::uint32_t Warps, class Protocol>
-std::size_t sum_in_channels(blink::device_world& world, std::size_t count) {
+std::size_t sum_in_channels(blink::device_ranks& all_ranks, std::size_t count) {
   constexpr std::uint32_t blocks = 6, parts = Warps == 0 ? 1 : threads / 32 / Warps;
   constexpr std::uint32_t channels = blocks * parts;
-  auto const made = world.prepare_channels<float, Protocol>(
+  auto const made = all_ranks.prepare_channels<float, Protocol>(
       blink::ring_schedule(ranks), {.most_count = count, .channels = channels});
   rank_memory const all(channels * count);
   std::size_t wrong = 0;
   for (int launch = 0; launch < 2; ++launch) {
     auto const kernels = kernels_of<Warps>(all, count, 2);
-    world.launch(made, kernels, {.blocks = blocks, .threads = threads});
-    world.wait();
+    all_ranks.launch(made, kernels, {.blocks = blocks, .threads = threads});
+    all_ranks.wait();
     for (std::size_t k = 0; k < all.count(); ++k) {
       bool const is_summed = k % count < count - k / count;
       for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -104,36 +104,36 @@ std::size_t sum_in_channels(blink::device_world& world, std::size_t count) {
   return wrong;
 }
 
-/// What is said of a block that does not call. Afterwards the world has begun anew.
-std::string error_of_silence(blink::device_world& world) {
-  auto const made = world.prepare_channels<float>(blink::chain_schedule(ranks, 0),
-                                                  {.most_count = 100, .channels = 3});
+/// What is said of a block that does not call. Afterwards the communicator has begun anew.
+std::string error_of_silence(blink::device_ranks& all_ranks) {
+  auto const made = all_ranks.prepare_channels<float>(blink::chain_schedule(ranks, 0),
+                                                      {.most_count = 100, .channels = 3});
   rank_memory const all(300);
   auto kernels = kernels_of<0>(all, 100, 1);
   kernels[ranks - 1].silent_channel = 1;
-  world.launch(made, kernels, {.blocks = 3, .threads = threads});
+  all_ranks.launch(made, kernels, {.blocks = 3, .threads = threads});
   try {
-    world.wait();
+    all_ranks.wait();
   } catch (blink::collective_error const& failure) {
-    world.recover();
+    all_ranks.recover();
     return failure.what();
   }
   return "nothing";
 }
 
 int run() {
-  blink::device_world_options options;
+  blink::device_options options;
   options.devices.assign(ranks, 0);
   options.deadline = std::chrono::seconds(3);
-  blink::device_world world(options);
-  std::size_t wrong = sum_in_channels<0, blink::whole_chunks>(world, 20000);
-  wrong += sum_in_channels<4, blink::whole_chunks>(world, 3333);
-  wrong += sum_in_channels<0, blink::small_packets>(world, 700);
-  wrong += sum_in_channels<4, blink::small_packets>(world, 70);
-  auto const text = error_of_silence(world);
+  blink::device_ranks all_ranks(options);
+  std::size_t wrong = sum_in_channels<0, blink::whole_chunks>(all_ranks, 20000);
+  wrong += sum_in_channels<4, blink::whole_chunks>(all_ranks, 3333);
+  wrong += sum_in_channels<0, blink::small_packets>(all_ranks, 700);
+  wrong += sum_in_channels<4, blink::small_packets>(all_ranks, 70);
+  auto const text = error_of_silence(all_ranks);
   bool const is_named = text.find("in channel 1") != std::string::npos &&
                         text.find("its kernel has made 0 calls") != std::string::npos;
-  wrong += sum_in_channels<0, blink::whole_chunks>(world, 100);
+  wrong += sum_in_channels<0, blink::whole_chunks>(all_ranks, 100);
   std::printf("calls from kernels: %zu elements are wrong; a block that does not call: %s\n", wrong,
               text.c_str());
   return wrong == 0 && is_named ? 0 : 1;

@@ -5,7 +5,7 @@
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/cuda.cuh>
-#include <blink/transports/cuda/copy/copy_world.hpp>
+#include <blink/transports/cuda/copy/copy_ranks.hpp>
 #include <blink/transports/cuda/runtime/probe_links.hpp>
 
 #include "on_gpu.cuh"
@@ -19,7 +19,7 @@ namespace copies_test {
 constexpr int ranks = 4;
 
 /// How many elements are wrong after an all-reduce and a broadcast.
-std::size_t reduce_and_copy(blink::basic_copy_world<blink::cuda_devices>& world,
+std::size_t reduce_and_copy(blink::basic_copy_ranks<blink::cuda_devices>& all_ranks,
                             std::size_t count) {
   gpu_test::managed<float> const data(2 * ranks * count);
   auto const input = [&](int rank) {
@@ -34,9 +34,9 @@ std::size_t reduce_and_copy(blink::basic_copy_world<blink::cuda_devices>& world,
     sums.push_back({input(rank), output(rank), count});
     copies.push_back({output(rank), input(rank), count});
   }
-  blink::all_reduce(world, blink::ring_schedule(ranks), sums, blink::sum{});
-  blink::broadcast(world, blink::chain_schedule(ranks, 1), copies);
-  world.wait();
+  blink::all_reduce(all_ranks, blink::ring_schedule(ranks), sums, blink::sum{});
+  blink::broadcast(all_ranks, blink::chain_schedule(ranks, 1), copies);
+  all_ranks.wait();
   std::size_t wrong = 0;
   for (int rank = 0; rank < ranks; ++rank) {
     for (std::size_t k = 0; k < count; ++k) {
@@ -61,10 +61,10 @@ int run() {
                                 : "what is written does NOT arrive",
                 probe.bytes_per_second / 1e9);
   }
-  blink::basic_copy_world<blink::cuda_devices> world(driver,
-                                                     {.devices = std::vector<int>(ranks, 0)});
+  blink::basic_copy_ranks<blink::cuda_devices> all_ranks(driver,
+                                                         {.devices = std::vector<int>(ranks, 0)});
   for (std::size_t const count : {std::size_t{1}, std::size_t{777}, std::size_t{1} << 20}) {
-    auto const wrong = reduce_and_copy(world, count);
+    auto const wrong = reduce_and_copy(all_ranks, count);
     if (wrong == 0) continue;
     std::printf("%zu elements: %zu are wrong\n", count, wrong);
     return 1;

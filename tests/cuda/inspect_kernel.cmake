@@ -30,7 +30,7 @@ foreach(kernel IN LISTS kernels)
   elseif(name MATCHES "10list_batch")  # writes tables, waits for nobody
     set(wanted)
   endif()
-  if(name MATCHES "shaped_peer_link")  # messages take turns on links, by the clock of all blocks
+  if(name MATCHES "shaped_peer_transport")  # messages take turns on links, by the clock of all blocks
     list(APPEND wanted atom.cas.relaxed.sys.b64 %globaltimer)
   endif()
   foreach(instruction IN LISTS wanted)

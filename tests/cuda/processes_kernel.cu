@@ -26,18 +26,18 @@ constexpr int processes = 2;
 constexpr int ranks_each = 2;
 
 /// Ranks of all processes sum up; every result is looked at. Returns how many are wrong.
-std::size_t sum_up(blink::process_device_world& world, std::size_t count) {
+std::size_t sum_up(blink::process_device_ranks& all_ranks, std::size_t count) {
   std::vector<blink::rank_buffers<float>> buffers;
-  for (int k = 0; k < world.ranks_here(); ++k) {
+  for (int k = 0; k < all_ranks.ranks_here(); ++k) {
     float* data = nullptr;
     cudaMalloc(&data, count * sizeof(float));
-    std::vector<float> const mine(count, 1.0F + static_cast<float>(world.first_rank() + k));
+    std::vector<float> const mine(count, 1.0F + static_cast<float>(all_ranks.first_rank() + k));
     cudaMemcpy(data, mine.data(), count * sizeof(float), cudaMemcpyHostToDevice);
     buffers.push_back({data, data, count});
   }
-  blink::all_reduce(world, blink::ring_schedule(world.rank_count()), buffers, blink::sum{});
-  world.wait();
-  int const ranks = world.rank_count();
+  blink::all_reduce(all_ranks, blink::ring_schedule(all_ranks.rank_count()), buffers, blink::sum{});
+  all_ranks.wait();
+  int const ranks = all_ranks.rank_count();
   auto const expected = static_cast<float>(ranks * (ranks + 1) / 2);
   std::size_t wrong = 0;
   for (auto const& own : buffers) {
@@ -52,11 +52,11 @@ std::size_t sum_up(blink::process_device_world& world, std::size_t count) {
 int run_process(std::string const& path, int process) {
   if (blink::cuda_devices::of_process().device_count() == 0) return skipped;
   blink::launcher_bootstrap all(path, process, std::chrono::seconds(30));
-  blink::device_world_options options;
+  blink::device_options options;
   options.devices.assign(ranks_each, 0);
-  blink::process_device_world world(options, all);
+  blink::process_device_ranks all_ranks(options, all);
   for (std::size_t const count : {std::size_t{1}, std::size_t{1000}, std::size_t{1} << 20}) {
-    auto const wrong = sum_up(world, count);
+    auto const wrong = sum_up(all_ranks, count);
     if (wrong == 0) continue;
     std::printf("process %d, count %zu: %zu elements are wrong\n", process, count, wrong);
     return 1;

@@ -118,7 +118,7 @@ std::size_t all_differences() {
   wrong += differences<blink::float16>(blink::accumulate_in<float>(blink::avg{}), half);
   wrong += differences<blink::float8_e4m3>(
       blink::accumulate_in<float, blink::bfloat16>(blink::sum{}), small);
-  wrong += differences<float>(blink::stochastic_wire_sum<blink::bfloat16>{3}, number);
+  wrong += differences<float>(blink::stochastic_sent_sum<blink::bfloat16>{3}, number);
   wrong += differences<blink::float16>(blink::stochastic_storage_sum<blink::float16>{4}, half);
   wrong += differences<blink::float_block<4>>(blink::quantised_sum{}, block);
   // Operations and storage types of others.
@@ -146,7 +146,7 @@ int whole_input(int rank, std::size_t k) {
   return values[(k * 7 + k / 5 + static_cast<std::size_t>(rank) * 3) % 5];
 }
 
-/// How many elements of an all-reduce differ from what a loop over the ranks makes of them: in a world of
+/// How many elements of an all-reduce differ from what a loop over the ranks makes of them: in a communicator of
 /// threads, and by what a kernel consists of, with a thread for each block.
 ///
 /// make:  `make(rank, k)`, an input
@@ -170,10 +170,10 @@ std::size_t differences_on_hosts(char const* name, Reducer const& reduce, Make c
     };
     for (auto const& plan : {blink::ring_schedule(ranks), blink::binomial_schedule(ranks, 1)}) {
       outputs = inputs;
-      blink::thread_world threads(ranks);
-      threads.run([&](auto& me) {
-        auto const own = static_cast<std::size_t>(me.rank());
-        blink::all_reduce(me, plan, inputs[own].data(), outputs[own].data(), length, reduce);
+      blink::thread_ranks threads(ranks);
+      threads.run([&](auto& comm) {
+        auto const own = static_cast<std::size_t>(comm.rank());
+        blink::all_reduce(comm, plan, inputs[own].data(), outputs[own].data(), length, reduce);
       });
       look();
 

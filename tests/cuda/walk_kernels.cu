@@ -30,34 +30,34 @@ struct complex_sum {
 
 }  // namespace inspected
 
-using blink::reaching_peer_link;
-using blink::shaped_peer_link;
-using blink::slot_peer_link;
+using blink::reaching_peer_transport;
+using blink::shaped_peer_transport;
+using blink::slot_peer_transport;
 
 // KERNEL(name in the table, arguments of walk_kernel)
 #ifndef KERNEL
 #define KERNEL(name, ...) BLINK_DEFINE_WALK_KERNEL(__VA_ARGS__);
 #endif
 
-KERNEL(copy, slot_peer_link, std::uint8_t, inspected::bytes)
-KERNEL(copy_reaching, reaching_peer_link, std::uint8_t, inspected::bytes)
-KERNEL(sum_float, slot_peer_link, float, blink::sum)
-KERNEL(sum_float_reaching, reaching_peer_link, float, blink::sum)
-KERNEL(sum_float_shaped, shaped_peer_link, float, blink::sum)
-KERNEL(scaled_sum_float, slot_peer_link, float, blink::scaled_sum<float>)
-KERNEL(sum_bfloat16, slot_peer_link, blink::bfloat16, inspected::widened_sum)
-KERNEL(avg_float8, slot_peer_link, blink::float8_e4m3, inspected::widened_avg)
-KERNEL(complex_sum, slot_peer_link, inspected::complex_float, inspected::complex_sum)
-KERNEL(compensated_sum, slot_peer_link, float, blink::compensated_sum)
-KERNEL(log_sum_exp, slot_peer_link, float, blink::log_sum_exp)
-KERNEL(merge_moments, slot_peer_link, blink::moments<float>, blink::merge_moments)
-KERNEL(merge_largest, slot_peer_link, inspected::four_largest, blink::merge_largest)
-KERNEL(min_location, slot_peer_link, inspected::place, blink::min_location<>)
-KERNEL(stochastic_storage, slot_peer_link, blink::float16,
+KERNEL(copy, slot_peer_transport, std::uint8_t, inspected::bytes)
+KERNEL(copy_reaching, reaching_peer_transport, std::uint8_t, inspected::bytes)
+KERNEL(sum_float, slot_peer_transport, float, blink::sum)
+KERNEL(sum_float_reaching, reaching_peer_transport, float, blink::sum)
+KERNEL(sum_float_shaped, shaped_peer_transport, float, blink::sum)
+KERNEL(scaled_sum_float, slot_peer_transport, float, blink::scaled_sum<float>)
+KERNEL(sum_bfloat16, slot_peer_transport, blink::bfloat16, inspected::widened_sum)
+KERNEL(avg_float8, slot_peer_transport, blink::float8_e4m3, inspected::widened_avg)
+KERNEL(complex_sum, slot_peer_transport, inspected::complex_float, inspected::complex_sum)
+KERNEL(compensated_sum, slot_peer_transport, float, blink::compensated_sum)
+KERNEL(log_sum_exp, slot_peer_transport, float, blink::log_sum_exp)
+KERNEL(merge_moments, slot_peer_transport, blink::moments<float>, blink::merge_moments)
+KERNEL(merge_largest, slot_peer_transport, inspected::four_largest, blink::merge_largest)
+KERNEL(min_location, slot_peer_transport, inspected::place, blink::min_location<>)
+KERNEL(stochastic_storage, slot_peer_transport, blink::float16,
        blink::stochastic_storage_sum<blink::float16>)
-KERNEL(reproducible_sum, slot_peer_link, float, blink::reproducible_sum)
-KERNEL(packets_sum_float, slot_peer_link, float, blink::sum, blink::small_packets)
-KERNEL(packets_sum_bfloat16, slot_peer_link, blink::bfloat16, inspected::widened_sum,
+KERNEL(reproducible_sum, slot_peer_transport, float, blink::reproducible_sum)
+KERNEL(packets_sum_float, slot_peer_transport, float, blink::sum, blink::small_packets)
+KERNEL(packets_sum_bfloat16, slot_peer_transport, blink::bfloat16, inspected::widened_sum,
        blink::small_packets)
 
-template void const* blink::walk_warps_kernel_address<4, slot_peer_link, float, blink::sum>();
+template void const* blink::walk_warps_kernel_address<4, slot_peer_transport, float, blink::sum>();

@@ -154,19 +154,19 @@ TEST(picture, a_plan_without_trees_shows_the_machine_alone) {
   EXPECT_FALSE(has(words, "Trees"));
 }
 
-TEST(picture, unused_relays_are_left_out_unless_asked_for) {
+TEST(picture, unused_switches_are_left_out_unless_asked_for) {
   auto machine = six_gpus();
-  machine.nodes.push_back({50, blink::node_kind::relay, "socket", 0});
+  machine.nodes.push_back({50, blink::node_kind::switch_node, "socket", 0});
   machine.links.push_back({0, 6, 6, 0, blink::link_kind::pcie});
   EXPECT_FALSE(has(words_of(draw_svg(machine, plan_of_six())), "socket"));
   EXPECT_TRUE(
-      has(words_of(draw_svg(machine, plan_of_six(), {.with_unused_relays = true})), "socket\n"));
+      has(words_of(draw_svg(machine, plan_of_six(), {.with_unused_switches = true})), "socket\n"));
 }
 
 TEST(picture, servers_are_named) {
   auto machine = six_gpus();
   EXPECT_FALSE(has(words_of(draw_svg(machine, plan_of_six())), "server 1\n"));
-  for (std::size_t i = 3; i < 6; ++i) machine.nodes[i].box = 1;
+  for (std::size_t i = 3; i < 6; ++i) machine.nodes[i].server = 1;
   auto const words = words_of(draw_svg(machine, plan_of_six()));
   EXPECT_TRUE(has(words, "server 0\n"));
   EXPECT_TRUE(has(words, "server 1\n"));

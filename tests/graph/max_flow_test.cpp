@@ -34,7 +34,7 @@ std::int64_t leaving(test::random_graph const& g, std::vector<bool> const& side)
   return sum;
 }
 
-TEST(MaxFlow, IsAFlowAndEqualsItsCut) {
+TEST(max_flow, is_a_flow_and_equals_its_cut) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     auto const g = test::make_random_graph(seed, 2 + seed % 12, 3, 20);
@@ -56,7 +56,7 @@ TEST(MaxFlow, IsAFlowAndEqualsItsCut) {
   }
 }
 
-TEST(MaxFlow, AgreesWithBoostAlsoOnBoostsGraphs) {
+TEST(max_flow, agrees_with_boost_also_on_boosts_graphs) {
   using traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
   using graph = boost::adjacency_list<
       boost::vecS, boost::vecS, boost::directedS, boost::no_property,
@@ -104,7 +104,7 @@ TEST(MaxFlow, AgreesWithBoostAlsoOnBoostsGraphs) {
   }
 }
 
-TEST(MaxFlow, RefusesWhatItCannotDo) {
+TEST(max_flow, refuses_what_it_cannot_do) {
   arc_list const pair{2, {{0, 1}}};
   EXPECT_THROW((void)max_flow(pair, 0, 0, std::vector<int>{1}), precondition_error);
   EXPECT_THROW((void)max_flow(pair, 0, 2, std::vector<int>{1}), precondition_error);
@@ -113,7 +113,7 @@ TEST(MaxFlow, RefusesWhatItCannotDo) {
   EXPECT_THROW((void)max_flow(pair, 0, 1, std::vector<std::int64_t>{INT64_MAX}), overflow_error);
 }
 
-TEST(RootedConnectivity, IsTheSmallestCutOfAll) {
+TEST(rooted_connectivity, is_the_smallest_cut_of_all) {
   for (unsigned seed = 0; seed < 80; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     auto const g = test::make_random_graph(seed, 2 + seed % 8, 3, 9);
@@ -133,7 +133,7 @@ TEST(RootedConnectivity, IsTheSmallestCutOfAll) {
   }
 }
 
-TEST(RootedConnectivity, TowardsTheRootOnTheReversedGraph) {
+TEST(rooted_connectivity, towards_the_root_on_the_reversed_graph) {
   for (unsigned seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     auto const g = test::make_random_graph(seed, 3 + seed % 10, 3, 9);

@@ -105,7 +105,7 @@ class MinCostArborescence : public testing::Test {};
 using cost_types = testing::Types<std::int64_t, int, double, rational>;
 TYPED_TEST_SUITE(MinCostArborescence, cost_types);
 
-TYPED_TEST(MinCostArborescence, EqualsTheBestOfAllArborescences) {
+TYPED_TEST(MinCostArborescence, equals_the_best_of_all_arborescences) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -128,7 +128,7 @@ TYPED_TEST(MinCostArborescence, EqualsTheBestOfAllArborescences) {
   }
 }
 
-TYPED_TEST(MinCostArborescence, ProvesItselfOnLargerGraphs) {
+TYPED_TEST(MinCostArborescence, proves_itself_on_larger_graphs) {
   for (unsigned seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -143,7 +143,7 @@ TYPED_TEST(MinCostArborescence, ProvesItselfOnLargerGraphs) {
 }
 
 // Cycles within cycles: every vertex of a chain of pairs prefers its neighbour to the way in.
-TEST(MinCostArborescenceCases, NestedCycles) {
+TEST(min_cost_arborescence_cases, nested_cycles) {
   int const n = 33;
   arc_list graph{n, {}};
   std::vector<std::int64_t> costs;
@@ -161,7 +161,7 @@ TEST(MinCostArborescenceCases, NestedCycles) {
   EXPECT_GT(result.duals.size(), 33U);
 }
 
-TEST(MinCostArborescenceCases, ASecondKeyDecidesBetweenEqualCosts) {
+TEST(min_cost_arborescence_cases, a_second_key_decides_between_equal_costs) {
   for (unsigned seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -182,7 +182,7 @@ TEST(MinCostArborescenceCases, ASecondKeyDecidesBetweenEqualCosts) {
   }
 }
 
-TEST(MinCostArborescenceCases, EqualCostsGiveAShallowTree) {
+TEST(min_cost_arborescence_cases, equal_costs_give_a_shallow_tree) {
   arc_list graph{16, {}};
   for (int v = 1; v < 16; ++v) {
     for (int u = 15; u >= 0; --u) {
@@ -193,7 +193,7 @@ TEST(MinCostArborescenceCases, EqualCostsGiveAShallowTree) {
   for (int const e : result.edges) EXPECT_EQ(graph.arcs[static_cast<std::size_t>(e)].tail, 0);
 }
 
-TEST(MinCostArborescenceCases, OneSearchServesManyCosts) {
+TEST(min_cost_arborescence_cases, one_search_serves_many_costs) {
   std::mt19937 random(1);
   arc_list const graph = random_arcs(random, 12, 60, true);
   detail::arborescence_search<std::int64_t> search(graph, 0);
@@ -208,7 +208,7 @@ TEST(MinCostArborescenceCases, OneSearchServesManyCosts) {
   }
 }
 
-TEST(MinCostArborescenceCases, SaysWhatIsWrong) {
+TEST(min_cost_arborescence_cases, says_what_is_wrong) {
   arc_list const graph{4, {{0, 1}, {1, 0}, {2, 3}, {3, 2}, {2, 1}}};
   std::vector<int> const costs(5, 1);
   try {

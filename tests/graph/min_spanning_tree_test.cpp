@@ -46,7 +46,7 @@ bool is_cheapest(arc_list const& graph, std::vector<int> const& tree,
   return true;
 }
 
-TEST(MinSpanningTree, EqualsTheBestOfAllTrees) {
+TEST(min_spanning_tree, equals_the_best_of_all_trees) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -69,7 +69,7 @@ TEST(MinSpanningTree, EqualsTheBestOfAllTrees) {
   }
 }
 
-TEST(MinSpanningTree, ProvesItselfOnLargerGraphs) {
+TEST(min_spanning_tree, proves_itself_on_larger_graphs) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -87,7 +87,7 @@ TEST(MinSpanningTree, ProvesItselfOnLargerGraphs) {
   }
 }
 
-TEST(MinSpanningTree, SaysWhatIsWrong) {
+TEST(min_spanning_tree, says_what_is_wrong) {
   arc_list const graph{4, {{0, 1}, {3, 1}, {2, 2}}};
   try {
     (void)min_spanning_tree(graph, std::vector<int>(3, 1));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/graph/max_flow.hpp>
 #include <blink/graph/splitting_off.hpp>
-#include <blink/packing/trees/equal_root_rate.hpp>
+#include <blink/packing/trees/all_gather_rate.hpp>
 #include <blink/topology/machines.hpp>
 
 #include "support/random_machines.hpp"
@@ -19,7 +19,7 @@ using namespace blink;
 
 struct input {
   std::vector<std::int64_t> capacity;
-  std::vector<bool> is_relay;
+  std::vector<bool> is_switch;
   std::vector<root_supply> supplies;
   std::vector<int> group;
 };
@@ -29,17 +29,17 @@ input equal_supplies(topology const& machine) {
   input result;
   for (auto const& l : machine.links) result.capacity.push_back(l.capacity);
   for (auto const& n : machine.nodes) {
-    result.is_relay.push_back(n.kind == node_kind::relay);
-    result.group.push_back(n.box);
+    result.is_switch.push_back(n.kind == node_kind::switch_node);
+    result.group.push_back(n.server);
   }
   auto const rate =
-      equal_root_rate(machine, result.capacity, machine.rank_positions()).rate_per_root;
+      all_gather_rate(machine, result.capacity, machine.rank_positions()).rate_per_root;
   for (auto& c : result.capacity) c *= rate.denominator();
   for (int const r : machine.rank_positions()) result.supplies.push_back({r, rate.numerator()});
   return result;
 }
 
-/// The supplies flow into every rank; routes lead over relays along links; full routes fill no link
+/// The supplies flow into every rank; routes lead over switches along links; full routes fill no link
 /// over its capacity.
 void expect_sound(topology const& machine, input const& in, split_graph const& split) {
   auto const n = static_cast<int>(machine.nodes.size());
@@ -53,7 +53,7 @@ void expect_sound(topology const& machine, input const& in, split_graph const& s
     EXPECT_EQ(r.path.back(), r.head);
     for (std::size_t i = 0; i < r.path.size(); ++i) {
       bool const end = i == 0 || i + 1 == r.path.size();
-      EXPECT_EQ(in.is_relay[static_cast<std::size_t>(r.path[i])], !end);
+      EXPECT_EQ(in.is_switch[static_cast<std::size_t>(r.path[i])], !end);
       if (i > 0) load[{r.path[i - 1], r.path[i]}] += r.capacity;
     }
     graph.arcs.push_back({r.tail, r.head});
@@ -71,7 +71,7 @@ void expect_sound(topology const& machine, input const& in, split_graph const& s
     total += s.amount * split.scale;
   }
   for (int v = 0; v < n; ++v) {
-    if (in.is_relay[static_cast<std::size_t>(v)]) continue;
+    if (in.is_switch[static_cast<std::size_t>(v)]) continue;
     EXPECT_EQ(max_flow(graph, n, v, capacity).value, total) << "into rank " << v;
   }
 }
@@ -81,12 +81,12 @@ TEST(splitting_off, keeps_the_rate_of_every_root_on_random_machines) {
     SCOPED_TRACE(seed);
     auto const machine = test::make_random_machine(seed, 2 + seed % 6, 1 + seed % 4, 6 + seed % 9);
     auto const in = equal_supplies(machine);
-    expect_sound(machine, in, split_off_relays(machine, in.capacity, in.is_relay, in.supplies));
+    expect_sound(machine, in, split_off_switches(machine, in.capacity, in.is_switch, in.supplies));
     auto const duplex =
         test::make_random_duplex_machine(seed, 2 + seed % 6, 1 + seed % 5, seed % 8);
     auto const both = equal_supplies(duplex);
     expect_sound(duplex, both,
-                 split_off_relays(duplex, both.capacity, both.is_relay, both.supplies));
+                 split_off_switches(duplex, both.capacity, both.is_switch, both.supplies));
   }
 }
 
@@ -101,7 +101,7 @@ TEST(splitting_off, keeps_the_rate_of_one_root) {
       if (v != root) smallest = std::min(smallest, max_flow(machine, root, v, in.capacity).value);
     }
     in.supplies = {{root, smallest}};
-    expect_sound(machine, in, split_off_relays(machine, in.capacity, in.is_relay, in.supplies));
+    expect_sound(machine, in, split_off_switches(machine, in.capacity, in.is_switch, in.supplies));
   }
 }
 
@@ -110,45 +110,46 @@ TEST(splitting_off, boxes_behind_networks) {
                               machines::mi250(2), machines::dgx2()}) {
     SCOPED_TRACE(machine.name);
     auto const in = equal_supplies(machine);
-    auto const split = split_off_relays(machine, in.capacity, in.is_relay, in.supplies, in.group);
+    auto const split =
+        split_off_switches(machine, in.capacity, in.is_switch, in.supplies, in.group);
     expect_sound(machine, in, split);
     for (auto const& r : split.routes) EXPECT_LE(r.path.size(), 5u);  // two NICs and a network
   }
 }
 
-/// Ranks 0 and 1 feed the relay 3, which feeds rank 2 with more than it gets.
-TEST(splitting_off, capacity_out_of_a_relay_that_is_not_needed_is_left_out) {
+/// Ranks 0 and 1 feed the switch 3, which feeds rank 2 with more than it gets.
+TEST(splitting_off, capacity_out_of_a_switch_that_is_not_needed_is_left_out) {
   arc_list const graph{4, {{0, 3}, {3, 1}, {3, 2}, {1, 3}, {2, 3}, {3, 0}, {1, 2}}};
   std::vector<std::int64_t> const capacity{2, 2, 9, 1, 1, 2, 3};
-  std::vector<bool> const is_relay{false, false, false, true};
-  auto const split = split_off_relays(graph, capacity, is_relay, {{0, 1}, {1, 1}, {2, 1}});
+  std::vector<bool> const is_switch{false, false, false, true};
+  auto const split = split_off_switches(graph, capacity, is_switch, {{0, 1}, {1, 1}, {2, 1}});
   EXPECT_FALSE(split.routes.empty());
 }
 
-/// One unit in, two out, both needed: only a relay that copies could do it.
-TEST(splitting_off, a_relay_that_would_have_to_copy_is_named) {
+/// One unit in, two out, both needed: only a switch that copies could do it.
+TEST(splitting_off, a_switch_that_would_have_to_copy_is_named) {
   arc_list const graph{4, {{0, 3}, {3, 1}, {3, 2}}};
   std::vector<std::int64_t> const capacity{1, 1, 1};
-  std::vector<bool> const is_relay{false, false, false, true};
+  std::vector<bool> const is_switch{false, false, false, true};
   try {
-    (void)split_off_relays(graph, capacity, is_relay, {{0, 1}});
-    FAIL() << "expected unsplittable_relay";
-  } catch (unsplittable_relay const& fault) {
+    (void)split_off_switches(graph, capacity, is_switch, {{0, 1}});
+    FAIL() << "expected unsplittable_switch";
+  } catch (unsplittable_switch const& fault) {
     EXPECT_EQ(fault.vertex, 3);
   }
 }
 
 TEST(splitting_off, preconditions) {
   arc_list const graph{3, {{0, 2}, {2, 1}}};
-  std::vector<bool> const is_relay{false, false, true};
-  EXPECT_THROW((void)split_off_relays(graph, std::vector{1}, is_relay, {{0, 1}}),
+  std::vector<bool> const is_switch{false, false, true};
+  EXPECT_THROW((void)split_off_switches(graph, std::vector{1}, is_switch, {{0, 1}}),
                precondition_error);
-  EXPECT_THROW((void)split_off_relays(graph, std::vector{1, -1}, is_relay, {{0, 1}}),
+  EXPECT_THROW((void)split_off_switches(graph, std::vector{1, -1}, is_switch, {{0, 1}}),
                precondition_error);
-  EXPECT_THROW((void)split_off_relays(graph, std::vector{1, 1}, is_relay, {{2, 1}}),
+  EXPECT_THROW((void)split_off_switches(graph, std::vector{1, 1}, is_switch, {{2, 1}}),
                precondition_error);
-  EXPECT_THROW((void)split_off_relays(graph, std::vector{std::int64_t{1} << 61, std::int64_t{1}},
-                                      is_relay, {{0, 1}}),
+  EXPECT_THROW((void)split_off_switches(graph, std::vector{std::int64_t{1} << 61, std::int64_t{1}},
+                                        is_switch, {{0, 1}}),
                overflow_error);
 }
 

@@ -98,7 +98,7 @@ std::string break_one(step_program& program, std::mt19937& random) {
   }
 }
 
-TEST(BrokenPrograms, WhatPassesRunsToTheRightResult) {
+TEST(broken_programs, what_passes_runs_to_the_right_result) {
   std::mt19937 random(7);
   int refused = 0;
   int seen = 0;  // of the refused ones, by running them

@@ -71,7 +71,7 @@ std::string fault_of(step_program const& p, program_check_options const& options
   return check_program(p, options).fault.value_or("sound");
 }
 
-TEST(CheckProgram, AcceptsProgramsByHand) {
+TEST(check_program, accepts_programs_by_hand) {
   for (int const slots : {1, 2, 8}) {
     EXPECT_EQ(fault_of(chain_all_reduce(), {slots}), "sound");
     EXPECT_EQ(fault_of(separate_all_reduce(), {slots}), "sound");
@@ -84,7 +84,7 @@ TEST(CheckProgram, AcceptsProgramsByHand) {
   EXPECT_TRUE(check_program(chain_all_reduce()).notes.empty());
 }
 
-TEST(CheckProgram, TheOrderOfALoopThroughOtherRanksCounts) {
+TEST(check_program, the_order_of_a_loop_through_other_ranks_counts) {
   // In place, rank 1 overwrites with the total what it sent up: after the total has come back.
   auto p = separate_all_reduce();
   p.ranks[1].blocks[2].steps[0].depends_block = -1;
@@ -116,7 +116,7 @@ program_step& step_of(step_program& p, int rank, int block, int step = 0) {
       .steps[static_cast<std::size_t>(step)];
 }
 
-TEST(CheckProgram, NamesTheFirstFaultOfTheStructure) {
+TEST(check_program, names_the_first_fault_of_the_structure) {
   expect_faults(
       separate_all_reduce(),
       {{"no ranks", [](auto& p) { p.ranks.clear(); }, "the program has no ranks"},
@@ -179,7 +179,7 @@ TEST(CheckProgram, NamesTheFirstFaultOfTheStructure) {
         "rank 1, chunk 7: uses output chunk 7 of 1"}});
 }
 
-TEST(CheckProgram, NamesTheFirstFaultOfTheRun) {
+TEST(check_program, names_the_first_fault_of_the_run) {
   expect_faults(
       separate_all_reduce(),
       {{"nothing there yet", [](auto& p) { step_of(p, 0, 0).source.buffer = out; },
@@ -232,7 +232,7 @@ TEST(CheckProgram, NamesTheFirstFaultOfTheRun) {
         "rank 1, block 0, step 0, chunk 0: adds chunks up in broadcast"}});
 }
 
-TEST(CheckProgram, NamesWhatIsNeverWritten) {
+TEST(check_program, names_what_is_never_written) {
   auto p = ring_all_gather(3);
   p.ranks[1].blocks[0].steps[2].destination.chunk = 0;  // writes rank 0's part twice
   EXPECT_EQ(fault_of(p),
@@ -246,7 +246,7 @@ TEST(CheckProgram, NamesWhatIsNeverWritten) {
   EXPECT_EQ(fault_of(p), "sound");
 }
 
-TEST(CheckProgram, AddsOnlyEqualChunks) {
+TEST(check_program, adds_only_equal_chunks) {
   auto p = chain_all_reduce();
   p.chunk_count = 2;
   for (auto& rank : p.ranks) rank.input_chunks = rank.output_chunks = 2;
@@ -283,7 +283,7 @@ step_program exchange(int chunks, bool one_step) {
   return p;
 }
 
-TEST(CheckProgram, QueuesAreBounded) {
+TEST(check_program, queues_are_bounded) {
   EXPECT_EQ(fault_of(exchange(2, false)), "sound");
   EXPECT_EQ(fault_of(exchange(3, false)),
             "rank 0, block 0, step 2, chunk 5: waits for ever for room: 2 steps are on the way to "
@@ -299,14 +299,14 @@ TEST(CheckProgram, QueuesAreBounded) {
   EXPECT_NE(report.notes[0].find("rank 0, block 0, step 0, chunk 5"), std::string::npos);
 }
 
-TEST(CheckProgram, LaterIterationsHaveToPassToo) {
+TEST(check_program, later_iterations_have_to_pass_too) {
   // Each block alone is fine once; in the second round, block 1 of rank 0 waits for a step that comes
   // only after what it feeds.
   auto p = chain_all_reduce();
   EXPECT_EQ(fault_of(p, {1, 50}), "sound");
 }
 
-TEST(CheckProgram, FindsTheRoot) {
+TEST(check_program, finds_the_root) {
   step_program p;
   p.collective = collective::reduce;
   p.channel_count = 1;
@@ -324,7 +324,7 @@ TEST(CheckProgram, FindsTheRoot) {
   EXPECT_EQ(fault_of(p), "2 ranks send nothing, expected one, the root: the file does not name it");
 }
 
-TEST(CheckProgram, UnknownCollectivesRunWithoutAGoal) {
+TEST(check_program, unknown_collectives_run_without_a_goal) {
   auto p = exchange(2, false);
   p.collective.reset();
   p.collective_name = "custom";
@@ -333,7 +333,7 @@ TEST(CheckProgram, UnknownCollectivesRunWithoutAGoal) {
   EXPECT_NE(fault_of(p), "sound");
 }
 
-TEST(CheckProgram, NotesAnOverwrittenInput) {
+TEST(check_program, notes_an_overwritten_input) {
   auto p = chain_all_reduce();
   p.runs_in_place = false;
   p.ranks[0].blocks[1].steps.push_back({step_kind::copy, {out, 0}, {in, 0}});

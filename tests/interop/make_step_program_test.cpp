@@ -64,7 +64,7 @@ topology built_in(std::string const& name) {
   return *machine;
 }
 
-TEST(MakeStepProgram, EveryCollectiveOnManyMachines) {
+TEST(make_step_program, every_collective_on_many_machines) {
   for (auto const* name :
        {"dgx1v", "dgx1p", "dgx2", "dgx_a100", "ring:5", "torus:3x3", "mesh:3x2"}) {
     auto const machine = built_in(name);
@@ -99,7 +99,7 @@ int edges_of_busiest_rank(plan const& p) {
   return most;
 }
 
-TEST(MakeStepProgram, TreesThatShareAnEdgeShareItsBlocks) {
+TEST(make_step_program, trees_that_share_an_edge_share_its_blocks) {
   auto const two = machines::dgx_a100(2);
   int most_edges = 0;
   for (auto const kind : tree_collectives) {
@@ -119,7 +119,7 @@ TEST(MakeStepProgram, TreesThatShareAnEdgeShareItsBlocks) {
   EXPECT_GT(most_edges, step_program_limits().blocks);
 }
 
-TEST(MakeStepProgram, ShorterBlocksOfRccl) {
+TEST(make_step_program, shorter_blocks_of_rccl) {
   auto const machine = built_in("torus:4x4");
   auto const plan = make_plan(machine, {collective::all_reduce, {}, "exact"});
   step_program_options options;
@@ -136,7 +136,7 @@ TEST(MakeStepProgram, ShorterBlocksOfRccl) {
   EXPECT_EQ(limits_of(msccl_dialect::azure).steps, 256);
 }
 
-TEST(MakeStepProgram, ConnectedPartsOfADgx1) {
+TEST(make_step_program, connected_parts_of_a_dgx1) {
   int tried = 0;
   for (unsigned chosen = 3; chosen < 256; chosen += 6) {  // a sample of all 2^8
     if (std::popcount(chosen) < 2) continue;
@@ -160,7 +160,7 @@ TEST(MakeStepProgram, ConnectedPartsOfADgx1) {
   EXPECT_GE(tried, 40);
 }
 
-TEST(MakeStepProgram, EveryPlannerAndRoot) {
+TEST(make_step_program, every_planner_and_root) {
   auto const machine = built_in("dgx1v");
   for (auto const* planner : {"blink", "ring", "double_tree"}) {
     for (auto const kind : {collective::all_reduce, collective::broadcast}) {
@@ -212,7 +212,7 @@ plan flows(collective kind, int ranks, int root) {
   return p;
 }
 
-TEST(MakeStepProgram, FlowsOverOtherRanks) {
+TEST(make_step_program, flows_over_other_ranks) {
   std::vector<std::vector<std::int64_t>> matrix(5, std::vector<std::int64_t>(5, 10));
   for (std::size_t i = 0; i < 5; ++i) matrix[i][i] = 0;
   auto const machine = test::direct_machine(matrix);
@@ -227,7 +227,7 @@ TEST(MakeStepProgram, FlowsOverOtherRanks) {
   }
 }
 
-TEST(MakeStepProgram, RandomForests) {
+TEST(make_step_program, random_forests) {
   // Any trees at all, with weights that have nothing to do with each other.
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
@@ -290,7 +290,7 @@ TEST(MakeStepProgram, RandomForests) {
   }
 }
 
-TEST(MakeStepProgram, RoundsWeightsToTheFastestChunks) {
+TEST(make_step_program, rounds_weights_to_the_fastest_chunks) {
   auto const machine = test::direct_machine({{0, 3}, {3, 0}});
   plan p;
   p.collective = collective::broadcast;
@@ -322,7 +322,7 @@ TEST(MakeStepProgram, RoundsWeightsToTheFastestChunks) {
   expect_sound(one.program);
 }
 
-TEST(MakeStepProgram, SaysWhatDoesNotFit) {
+TEST(make_step_program, says_what_does_not_fit) {
   auto const machine = built_in("dgx2");
   auto const plan = make_plan(machine, {collective::all_gather, {}, "exact"});
   auto const reason = [&](blink::plan const& p, step_program_options const& options) {
@@ -363,7 +363,7 @@ TEST(MakeStepProgram, SaysWhatDoesNotFit) {
   EXPECT_NE(reason(alone, {}).find("needs two ranks and a tree"), std::string::npos);
 }
 
-TEST(WriteMscclXml, NamesByDialect) {
+TEST(write_msccl_xml, names_by_dialect) {
   auto const machine = built_in("ring:4");
   auto const plan = make_plan(machine, {collective::reduce_scatter, {}, "exact"});
   auto const program = make_step_program(machine, plan).program;

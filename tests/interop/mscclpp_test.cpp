@@ -87,7 +87,7 @@ mscclpp_options small_units(bool in_place = true) {
   return options;
 }
 
-TEST(Mscclpp, EveryCollectiveOnManyMachines) {
+TEST(mscclpp, every_collective_on_many_machines) {
   for (auto const* name : {"dgx1v", "dgx2", "ring:5", "mesh:3x2"}) {
     auto const machine = built_in(name);
     for (auto const kind : tree_collectives) {
@@ -103,7 +103,7 @@ TEST(Mscclpp, EveryCollectiveOnManyMachines) {
   }
 }
 
-TEST(Mscclpp, ServersAreJoinedByPorts) {
+TEST(mscclpp, servers_are_joined_by_ports) {
   auto const machine = machines::dgx_a100(2);
   for (auto const kind : tree_collectives) {
     SCOPED_TRACE(to_text(kind));
@@ -119,7 +119,7 @@ TEST(Mscclpp, ServersAreJoinedByPorts) {
   }
 }
 
-TEST(Mscclpp, RandomForestsOfAnyWidth) {
+TEST(mscclpp, random_forests_of_any_width) {
   for (unsigned seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -131,7 +131,7 @@ TEST(Mscclpp, RandomForestsOfAnyWidth) {
     for (std::size_t i = 0; i < matrix.size(); ++i) matrix[i][i] = 0;
     auto machine = test::direct_machine(matrix);
     if (seed % 2 == 1) {
-      for (auto& n : machine.nodes) n.box = n.id % 2;
+      for (auto& n : machine.nodes) n.server = n.id % 2;
     }
     plan p;
     p.collective = tree_collectives[seed % 5];
@@ -183,7 +183,7 @@ TEST(Mscclpp, RandomForestsOfAnyWidth) {
   }
 }
 
-TEST(Mscclpp, AllToAll) {
+TEST(mscclpp, all_to_all) {
   auto const machine = built_in("mesh:2x2");  // 0 - 1, 0 - 2, 1 - 3, 2 - 3
   plan p;
   p.collective = collective::all_to_all;
@@ -210,7 +210,7 @@ TEST(Mscclpp, AllToAll) {
   expect_right(p, result.program, false, 3);
 }
 
-TEST(Mscclpp, TheRunFindsWhatIsBroken) {
+TEST(mscclpp, the_run_finds_what_is_broken) {
   auto const machine = built_in("ring:4");
   auto const plan = make_plan(machine, {collective::all_reduce, {}, "exact"});
   auto const sound = make_mscclpp_program(machine, plan, small_units()).program;
@@ -242,7 +242,7 @@ TEST(Mscclpp, TheRunFindsWhatIsBroken) {
   EXPECT_GT(tried, 10);
 }
 
-TEST(Mscclpp, SaysWhatDoesNotFit) {
+TEST(mscclpp, says_what_does_not_fit) {
   auto const machine = built_in("dgx2");
   auto const plan = make_plan(machine, {collective::all_reduce, {}, "exact"});
   auto const reason = [&](blink::plan const& p, mscclpp_options const& options) {

@@ -45,7 +45,7 @@ std::string pair_in(std::string const& buffer, std::string const& chunks) {
          step("1", "r") + "</tb>\n</gpu>\n</algo>\n";
 }
 
-TEST(ReadMscclXml, OneBufferForBoth) {
+TEST(read_msccl_xml, one_buffer_for_both) {
   EXPECT_EQ(verdict(pair_in("i", "i_chunks=\"1\" o_chunks=\"0\"")), "sound");
   EXPECT_EQ(verdict(pair_in("o", "i_chunks=\"0\" o_chunks=\"1\"")), "sound");
   EXPECT_EQ(verdict(pair_in("o", "i_chunks=\"1\" o_chunks=\"1\"")), "sound");
@@ -54,7 +54,7 @@ TEST(ReadMscclXml, OneBufferForBoth) {
   EXPECT_FALSE(program.runs_out_of_place);  // not said: the opposite
 }
 
-TEST(ReadMscclXml, WhatOthersLeaveOutOrOrderOtherwise) {
+TEST(read_msccl_xml, what_others_leave_out_or_order_otherwise) {
   EXPECT_EQ(verdict("<!-- by hand -->\n"
                     "<algo coll='allgather' inplace='1' name='x'>\n"
                     "  <gpu s_chunks='0' o_chunks='2' i_chunks='1' id='1'>\n"
@@ -73,7 +73,7 @@ TEST(ReadMscclXml, WhatOthersLeaveOutOrOrderOtherwise) {
             "sound");
 }
 
-TEST(ReadMscclXml, CopiesBeforeTheSteps) {
+TEST(read_msccl_xml, copies_before_the_steps) {
   std::string const text =
       "<algo name='x' coll='allgather' inplace='0' outofplace='1' nchunksperloop='2'>\n"
       "  <gpu id='0' i_chunks='1' o_chunks='2' s_chunks='0'>\n"
@@ -97,7 +97,7 @@ TEST(ReadMscclXml, CopiesBeforeTheSteps) {
   EXPECT_NE(missing.find("chunk 1"), std::string::npos) << missing;
 }
 
-TEST(ReadMscclXml, NamesFileLineAndWhatWasExpected) {
+TEST(read_msccl_xml, names_file_line_and_what_was_expected) {
   auto const sound = pair_in("i", "i_chunks=\"1\" o_chunks=\"0\"");
   std::pair<std::pair<std::string, std::string>, std::string> const cases[] = {
       {{"type=\"rrcs\"", "type=\"rrsc\""}, "expected one of s, r, rcs"},

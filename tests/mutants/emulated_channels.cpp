@@ -8,7 +8,7 @@
 #include <blink/running/walk/counter.hpp>
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_world.hpp>
+#include <blink/transports/cuda/world/device_ranks.hpp>
 
 #include "support/device_case.hpp"
 #include "support/emulated_devices.hpp"
@@ -66,9 +66,9 @@ void run(std::vector<int>& memory, blink::counter& wrong) {
   auto options = blink_test::options_in_vectors({0, 1, 1});
   options.window = 2;
   options.slot_bytes = 128;
-  options.packet_slot_bytes = 2048;  // all that a lane sends has to fit
+  options.packet_slot_bytes = 2048;  // all that a task sends has to fit
   options.deadline = std::chrono::seconds(5);
-  blink::basic_device_world<blink_test::emulated_devices, blink::slot_peer_link,
+  blink::basic_device_ranks<blink_test::emulated_devices, blink::slot_peer_transport,
                             blink::fixed_protocol<blink::whole_chunks>>
       all(machine, options);
   auto const made = all.prepare_channels<int, Protocol>(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an ordering bug planted in sends and receives has to get past: emulated blocks of three threads under
-// ThreadSanitizer, several pieces of each wire, wires in turns, more messages than slots; every byte is compared, and a
+// ThreadSanitizer, several pieces of each connection, connections in turns, more messages than slots; every byte is compared, and a
 // sender that has ended writes over what it has sent. 0: nothing was noticed.
 
 #include <blink/running/walk/counter.hpp>
@@ -20,10 +20,10 @@
 namespace {
 
 constexpr std::size_t slot_bytes = 128, stride = slot_bytes + 128;
-constexpr std::uint32_t window = 2, wires = 3, wires_per_block = 2, threads = 3;
+constexpr std::uint32_t window = 2, connections = 3, connections_per_block = 2, threads = 3;
 constexpr std::size_t sizes[] = {1000, 0, 517, 128};
 
-struct wire_memory {
+struct connection_memory {
   blink::pair_head head;
   alignas(128) std::byte slots[window * stride];
 };
@@ -31,15 +31,16 @@ struct wire_memory {
 /// The pieces of one device, all to or all from the other one.
 class side {
  public:
-  side(std::deque<wire_memory>& memory, bool sends) : sends_(sends), ends_(wires) {
-    for (std::uint32_t k = 0; k < wires; ++k) {
+  side(std::deque<connection_memory>& memory, bool sends) : sends_(sends), ends_(connections) {
+    for (std::uint32_t k = 0; k < connections; ++k) {
       auto& end = ends_[k];
       end.end.peer = sends ? 1 : 0;
       end.end.sends = sends;
       end.judges = true;
       end.head = &memory[k].head;
-      end.wire = {nullptr, nullptr, memory[k].slots, nullptr, nullptr, 0, window, stride, 0, 1};
-      end.wire.use(&memory[k].head.counters);
+      end.connection = {nullptr, nullptr, memory[k].slots, nullptr, nullptr,
+                        0,       window,  stride,          0,       1};
+      end.connection.use(&memory[k].head.counters);
       (sends ? end.work.out : end.work.in) = &end.end;
       (sends ? end.work.out_count : end.work.in_count) = 1;
       end.work.reads_input = sends;
@@ -47,13 +48,13 @@ class side {
     }
     call_.ends = ends_.data();
     call_.slot_bytes = slot_bytes;
-    call_.wires = wires;
-    call_.wires_per_block = wires_per_block;
+    call_.connections = connections;
+    call_.connections_per_block = connections_per_block;
     call_.watch.abort = &abort_;
     call_.watch.failed = &abort_;
     call_.watch.deadline_nanoseconds = 10'000'000'000;
-    std::uint32_t next = wires;
-    for (std::uint32_t k = 0; k < wires; ++k) {
+    std::uint32_t next = connections;
+    for (std::uint32_t k = 0; k < connections; ++k) {
       std::uint32_t before = k;
       for (std::size_t const& bytes : sizes) {
         auto& data = data_.emplace_back(bytes);
@@ -79,7 +80,7 @@ class side {
       std::deque<blink_test::emulated_team> teams;
       {
         std::vector<std::jthread> all;
-        for (std::uint32_t block = 0; block * wires_per_block < wires; ++block) {
+        for (std::uint32_t block = 0; block * connections_per_block < connections; ++block) {
           auto& team = teams.emplace_back(threads);
           for (std::uint32_t rank = 0; rank < threads; ++rank) {
             all.emplace_back([this, &team, block, rank] {
@@ -109,7 +110,7 @@ class side {
 }  // namespace
 
 int main() {
-  std::deque<wire_memory> memory(wires);
+  std::deque<connection_memory> memory(connections);
   side sender(memory, true), receiver(memory, false), expected(memory, true);
   for (std::uint32_t round = 0; round < 20; ++round) {
     sender.fill(round);

@@ -14,14 +14,14 @@
 
 namespace {
 
-template <class Link, class Protocol>
+template <class Transport, class Protocol>
 bool is_right(blink::schedule const& plan, blink::collective kind) {
   blink_test::emulation how;
   how.block_threads = 3;
   how.slot_bytes = 128;
   how.deadline_nanoseconds = 10'000'000'000;
   how.overwrites_inputs = true;
-  blink_test::emulated_device<Link, Protocol> device(plan, how);
+  blink_test::emulated_device<Transport, Protocol> device(plan, how);
   for (std::size_t const count : {301U, 64U}) {
     for (bool const is_in_place : {false, true}) {
       if (is_in_place && blink::detail::sends_and_receives(kind)) continue;  // from a copy
@@ -54,7 +54,7 @@ bool is_right_with_an_epilogue(blink::schedule const& plan) {
   blink_test::emulation how;
   how.slot_bytes = chunk * sizeof(float);
   for (how.block_threads = 2; how.block_threads <= 5; ++how.block_threads) {
-    blink_test::emulated_device<blink::slot_peer_link> device(plan, how);
+    blink_test::emulated_device<blink::slot_peer_transport> device(plan, how);
     auto const wrong = device.run<float>({blink::collective::reduce, count, false, 0, 3},
                                          blink::with_epilogue(blink::sum{}, mirror{kept.data()}));
     if (wrong.empty()) continue;
@@ -66,9 +66,9 @@ bool is_right_with_an_epilogue(blink::schedule const& plan) {
 
 bool all_ways_are_right(blink::schedule const& plan, blink::collective kind) {
   using namespace blink;
-  return is_right<slot_peer_link, whole_chunks>(plan, kind) &&
-         is_right<slot_peer_link, small_packets>(plan, kind) &&
-         is_right<reaching_peer_link, whole_chunks>(plan, kind);
+  return is_right<slot_peer_transport, whole_chunks>(plan, kind) &&
+         is_right<slot_peer_transport, small_packets>(plan, kind) &&
+         is_right<reaching_peer_transport, whole_chunks>(plan, kind);
 }
 
 }  // namespace

@@ -60,19 +60,19 @@ plant(no_barrier_before_epilogue walk running/walk/detail/move_chunk.hpp
 plant(return_before_peers_have_read walk running/walk/tree_walk.hpp
       "if (pulls && !link.was_taken(" "if (pulls && here.done < here.chunks && !link.was_taken(")
 plant(lanes_without_barrier "walk;channels" transports/cuda/kernels/block_work.hpp
-      "    open_lane(link, lanes[k], sizeof(T));\n  }\n  group.sync();"
-      "    open_lane(link, lanes[k], sizeof(T));\n  }")
+      "    open_task(link, lanes[k], sizeof(T));\n  }\n  group.sync();"
+      "    open_task(link, lanes[k], sizeof(T));\n  }")
 plant(pieces_without_barrier pieces transports/cuda/p2p/piece_call.hpp
       "call.part(first + k));\n  }\n  group.sync();" "call.part(first + k));\n  }")
 plant(size_after_message pieces transports/cuda/runtime/peer_memory.hpp
-      "    announced(wire, message) = whole;\n    slot_peer_link::post(wire, message, bytes);"
-      "    slot_peer_link::post(wire, message, bytes);\n    announced(wire, message) = whole;")
+      "    announced(wire, message) = whole;\n    slot_peer_transport::post(wire, message, bytes);"
+      "    slot_peer_transport::post(wire, message, bytes);\n    announced(wire, message) = whole;")
 plant(channels_that_share_lanes channels transports/cuda/channels/channel_call.hpp
       "own.lanes[list] + std::size_t{channel} * lanes" "own.lanes[list]")
 plant(channels_that_share_states channels transports/cuda/channels/channel_call.hpp
       "* all.channels + channel];" "* all.channels];")
 plant(channel_calls_numbered_anew channels transports/cuda/kernels/block_work.hpp
-      "close_lane(lanes[k]);" "(void)lanes[k];")
+      "close_task(lanes[k]);" "(void)lanes[k];")
 
 foreach(program walk pieces channels)
   build_and_run(none ${program} code said)

@@ -40,18 +40,18 @@ plan sound_plan(topology const& machine, plan_request const& request) {
 topology random_servers(unsigned seed, std::vector<unsigned> const& sizes) {
   topology machine;
   machine.name = "servers" + std::to_string(seed);
-  auto const add = [&](int id, node_kind kind, int box) {
-    machine.nodes.push_back({id, kind, "", box});
+  auto const add = [&](int id, node_kind kind, int server) {
+    machine.nodes.push_back({id, kind, "", server});
     return static_cast<int>(machine.nodes.size()) - 1;
   };
-  int const network = add(1000, node_kind::relay, -1);
+  int const network = add(1000, node_kind::switch_node, -1);
   for (std::size_t b = 0; b < sizes.size(); ++b) {
     auto const part = test::make_random_duplex_machine(seed + static_cast<unsigned>(b), sizes[b],
                                                        seed % 2, seed % 4, 30);
     int const first = static_cast<int>(machine.nodes.size());
     for (auto const& n : part.nodes) {
       int const at = add(100 * static_cast<int>(b) + n.id, n.kind, static_cast<int>(b));
-      if (n.kind == node_kind::relay) continue;
+      if (n.kind == node_kind::switch_node) continue;
       machine.links.push_back({at, network, 4, 0, link_kind::network});
       machine.links.push_back({network, at, 4, 0, link_kind::network});
     }
@@ -64,7 +64,7 @@ topology random_servers(unsigned seed, std::vector<unsigned> const& sizes) {
   return machine;
 }
 
-TEST(ThreePhase, IsSoundOnServersOfAnySize) {
+TEST(three_phase, is_sound_on_servers_of_any_size) {
   for (unsigned seed = 0; seed < 24; ++seed) {
     SCOPED_TRACE(seed);
     std::vector<unsigned> sizes{3, 5};
@@ -79,7 +79,7 @@ TEST(ThreePhase, IsSoundOnServersOfAnySize) {
   }
 }
 
-TEST(ThreePhase, ThreeAndFiveGpusOfTwoServersKeepTheirNicsBusy) {
+TEST(three_phase, three_and_five_gpus_of_two_servers_keep_their_nics_busy) {
   auto const machine = subset(machines::dgx_h100(2), {0, 1, 2, 8, 9, 10, 11, 12});
   // Three NICs of 50 join the smaller server; every byte of an all-reduce crosses once each way.
   EXPECT_EQ(sound_plan(machine, {collective::all_reduce, {}, "three_phase", {}}).rate,
@@ -92,7 +92,7 @@ TEST(ThreePhase, ThreeAndFiveGpusOfTwoServersKeepTheirNicsBusy) {
   }
 }
 
-TEST(ThreePhase, GatesMeetOnTheirRails) {
+TEST(three_phase, gates_meet_on_their_rails) {
   // Two rails: 0 and 2 share one with 8, 10 and 12.
   auto const machine = subset(machines::dgx_a100(2), {0, 1, 2, 8, 9, 10, 11, 12});
   EXPECT_EQ(detail::by_rail(machine, {8, 9, 10, 11, 12}), (std::vector{8, 10, 12, 9, 11}));
@@ -103,7 +103,7 @@ TEST(ThreePhase, GatesMeetOnTheirRails) {
   EXPECT_EQ(detail::rail_of(machines::dgx2(), 3), -1);  // no way out
 }
 
-TEST(ThreePhase, NarrowServersAreCentersOfLess) {
+TEST(three_phase, narrow_servers_are_centers_of_less) {
   using list = std::vector<rational>;
   EXPECT_EQ(detail::center_shares({rational(3), rational(5)}), (list(2, rational(1, 2))));
   EXPECT_EQ(detail::center_shares({rational(3), rational(5), rational(4)}),
@@ -117,7 +117,7 @@ TEST(ThreePhase, NarrowServersAreCentersOfLess) {
   EXPECT_EQ(p.rate, p.bound);
 }
 
-TEST(ThreePhase, IsSoundOnMachinesOfTheTable) {
+TEST(three_phase, is_sound_on_machines_of_the_table) {
   auto const folder = std::string(BLINK_SHARED_DIR) + "/topologies/";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no table of machines";
   for (auto const* name : {"dgx_a100_2box", "dgx_a100_4box", "dgx_h100_2box", "mi250_2box",
@@ -130,24 +130,24 @@ TEST(ThreePhase, IsSoundOnMachinesOfTheTable) {
   }
 }
 
-TEST(ThreePhase, RefusesOneServerAndServersInPieces) {
+TEST(three_phase, refuses_one_server_and_servers_in_pieces) {
   EXPECT_THROW((void)make_plan(machines::dgx1v(), {collective::broadcast, {}, "three_phase", {}}),
                planning_error);
   // GPUs 0 and 6 of a DGX-1V share no link, only the network.
   auto machine = random_servers(0, {2, 2});
   std::erase_if(machine.links, [&](auto const& l) {
-    return machine.nodes[static_cast<std::size_t>(l.tail)].box ==
-           machine.nodes[static_cast<std::size_t>(l.head)].box;
+    return machine.nodes[static_cast<std::size_t>(l.tail)].server ==
+           machine.nodes[static_cast<std::size_t>(l.head)].server;
   });
   try {
     (void)make_plan(machine, {collective::all_reduce, {}, "three_phase", {}});
     FAIL() << "expected planning_error";
   } catch (planning_error const& fault) {
-    EXPECT_NE(std::string(fault.what()).find("inside box 0"), std::string::npos) << fault.what();
+    EXPECT_NE(std::string(fault.what()).find("inside server 0"), std::string::npos) << fault.what();
   }
 }
 
-TEST(Hybrid, AddsTheRatesOfBothKinds) {
+TEST(hybrid, adds_the_rates_of_both_kinds) {
   auto const machine = machines::dgx1v_pcie();
   auto const pcie = detail::without_links(machine, link_kind::nvlink);
   for (auto const kind : spanning) {
@@ -160,7 +160,7 @@ TEST(Hybrid, AddsTheRatesOfBothKinds) {
                planning_error);
 }
 
-TEST(Hybrid, IsSoundOnRandomMachines) {
+TEST(hybrid, is_sound_on_random_machines) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
     auto const ranks = 2 + seed % 6;
@@ -168,7 +168,7 @@ TEST(Hybrid, IsSoundOnRandomMachines) {
     for (auto& l : machine.links) l.kind = link_kind::nvlink;
     // A PCIe switch, or two of them, beside it.
     auto const first = static_cast<int>(machine.nodes.size());
-    for (int s = 0; s < 2; ++s) machine.nodes.push_back({first + s, node_kind::relay, ""});
+    for (int s = 0; s < 2; ++s) machine.nodes.push_back({first + s, node_kind::switch_node, ""});
     auto const join = [&](int a, int b, std::int64_t capacity) {
       machine.links.push_back({a, b, capacity, 0, link_kind::pcie});
       machine.links.push_back({b, a, capacity, 0, link_kind::pcie});
@@ -180,7 +180,7 @@ TEST(Hybrid, IsSoundOnRandomMachines) {
 }
 
 /// The formula, and what it is for: both kinds end at the same time.
-TEST(Hybrid, SplitsSoThatBothKindsEndTogether) {
+TEST(hybrid, splits_so_that_both_kinds_end_together) {
   EXPECT_EQ(slow_part(100, 3, 1, 0), rational(25));
   EXPECT_EQ(slow_part(100, 3, 1, 10), rational(100, 4) - rational(10 * 3, 4));
   EXPECT_EQ(slow_part(30, 3, 1, 10), rational(0));
@@ -214,7 +214,7 @@ TEST(Hybrid, SplitsSoThatBothKindsEndTogether) {
   }
 }
 
-TEST(Hybrid, RefusesNegativeSizes) {
+TEST(hybrid, refuses_negative_sizes) {
   auto const machine = machines::dgx1v_pcie();
   EXPECT_THROW((void)make_plan(machine, {collective::broadcast, 0, "hybrid", {}, -1, 0}),
                input_error);
@@ -224,7 +224,7 @@ TEST(Hybrid, RefusesNegativeSizes) {
                input_error);
 }
 
-TEST(Ring, TakesDirectLinksWhereTheyGiveMore) {
+TEST(ring, takes_direct_links_where_they_give_more) {
   auto const both = machines::dgx1v_pcie();
   EXPECT_EQ(sound_plan(both, {collective::broadcast, {}, "ring", {}}).rate, rational(150));
   // GPUs 0, 1 and 4 have no ring of NVLinks, but PCIe closes one.
@@ -235,7 +235,7 @@ TEST(Ring, TakesDirectLinksWhereTheyGiveMore) {
       planning_error);
 }
 
-TEST(Blink, BroadcastsThroughSwitches) {
+TEST(blink, broadcasts_through_switches) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
     auto const machine =
@@ -299,7 +299,7 @@ std::pair<speed_ups, speed_ups> against_rings(bool volta, std::int64_t pcie) {
   return result;
 }
 
-TEST(Blink, SpeedUpOverRingsOnDgx1Allocations) {
+TEST(blink, speed_up_over_rings_on_dgx1_allocations) {
   struct row {
     bool volta;
     std::int64_t pcie;

@@ -52,7 +52,7 @@ std::vector<int> ids_of(std::string const& digits) {
   return result;
 }
 
-TEST(KnownMachines, AllClassesOfDgx1Allocations) {
+TEST(known_machines, all_classes_of_dgx1_allocations) {
   auto const expected = table("DGX1_FRAGMENTS.json");
   if (expected.is_null()) GTEST_SKIP() << "no table of DGX-1 allocations";
   int classes = 0;
@@ -90,7 +90,7 @@ TEST(KnownMachines, AllClassesOfDgx1Allocations) {
   EXPECT_EQ(classes, 60);
 }
 
-TEST(KnownMachines, EveryMachine) {
+TEST(known_machines, every_machine) {
   auto const expected = table("EXPECTED.json");
   if (expected.is_null()) GTEST_SKIP() << "no table of machines";
   constexpr std::size_t most_ranks = 40;  // larger ones take seconds: see the benchmarks
@@ -117,7 +117,7 @@ TEST(KnownMachines, EveryMachine) {
     expect_rate(gathered, values["allgather_algbw"]);
     auto const inverse = rational::from_text(values["inv_x_star"].get<std::string>());
     EXPECT_EQ(gathered, rational(static_cast<std::int64_t>(ranks.size())) / *inverse);
-    bool const routed = !detail::used_relays(machine).empty() && !detail::to_star(machine);
+    bool const routed = !detail::used_switches(machine).empty() && !detail::to_star(machine);
     if (values.contains("allreduce_tree_lp") && (!routed || ranks.size() <= 16)) {
       // Printed with five digits in this column.
       auto const rate = sound_plan(machine, {collective::all_reduce, {}, "exact"}).rate;
@@ -129,7 +129,7 @@ TEST(KnownMachines, EveryMachine) {
 }
 
 /// What drivers report of real machines: PCIe switches, sockets, NICs and NVLinks together.
-TEST(KnownMachines, RealMachinesWithAllTheirLinks) {
+TEST(known_machines, real_machines_with_all_their_links) {
   std::filesystem::path const files = std::string(BLINK_SHARED_DIR) + "/topo-corpus/nccl-xml";
   if (!std::filesystem::exists(files)) GTEST_SKIP() << "no topology files of real machines";
   int planned = 0;
@@ -151,7 +151,7 @@ TEST(KnownMachines, RealMachinesWithAllTheirLinks) {
   EXPECT_GE(planned, 30);
 }
 
-TEST(KnownMachines, AllReduceWithSwitchesThatCopyAndReduce) {
+TEST(known_machines, all_reduce_with_switches_that_copy_and_reduce) {
   auto const expected = table("EXPECTED.json");
   if (expected.is_null()) GTEST_SKIP() << "no table of machines";
   int planned = 0;

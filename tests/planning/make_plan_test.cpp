@@ -3,7 +3,7 @@
 #include <blink/planning/make_plan.hpp>
 #include <blink/topology/machines.hpp>
 #include <blink/topology/subset.hpp>
-#include <blink/topology/without_ways.hpp>
+#include <blink/topology/without_routes.hpp>
 
 #include "support/brute_force.hpp"
 #include "support/random_machines.hpp"
@@ -56,7 +56,7 @@ void expect_optimal(test::capacity_matrix const& matrix, bool symmetric) {
   EXPECT_EQ(all_reduce.rate, all_reduce.bound);
 }
 
-TEST(MakePlan, IsOptimalOnEverySubsetOfBothDgx1) {
+TEST(make_plan, is_optimal_on_every_subset_of_both_dgx1) {
   for (auto const& whole : {test::dgx1v_matrix(1), test::dgx1p_matrix(1)}) {
     for (unsigned chosen = 1; chosen < 256; ++chosen) {
       auto const matrix = test::part_of(whole, chosen);
@@ -71,7 +71,7 @@ TEST(MakePlan, IsOptimalOnEverySubsetOfBothDgx1) {
   }
 }
 
-TEST(MakePlan, IsOptimalOnRandomMachines) {
+TEST(make_plan, is_optimal_on_random_machines) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
@@ -99,7 +99,7 @@ TEST(MakePlan, IsOptimalOnRandomMachines) {
 }
 
 /// The bounds are cuts or prices, recomputed by the checker: a plan that reaches one is optimal.
-TEST(MakePlan, ReachesTheBoundOnRandomMachinesWithRelays) {
+TEST(make_plan, reaches_the_bound_on_random_machines_with_relays) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     auto const machine =
@@ -114,7 +114,7 @@ TEST(MakePlan, ReachesTheBoundOnRandomMachinesWithRelays) {
   }
 }
 
-TEST(MakePlan, BoxesBehindNetworksGetFewLowTrees) {
+TEST(make_plan, boxes_behind_networks_get_few_low_trees) {
   struct row {
     topology machine;
     std::size_t trees;
@@ -130,7 +130,7 @@ TEST(MakePlan, BoxesBehindNetworksGetFewLowTrees) {
   }
 }
 
-TEST(MakePlan, LargeMachinesOfLikeRanks) {
+TEST(make_plan, large_machines_of_like_ranks) {
   for (auto const& machine : {machines::dgx_a100(13), machines::torus(10, 10)}) {
     auto const p = make_plan(machine, {collective::all_gather, {}, "exact"});
     EXPECT_EQ(p.rate, p.bound);
@@ -139,7 +139,7 @@ TEST(MakePlan, LargeMachinesOfLikeRanks) {
   }
 }
 
-TEST(MakePlan, AllReduceInTwoPhasesWhereThatIsOptimal) {
+TEST(make_plan, all_reduce_in_two_phases_where_that_is_optimal) {
   for (auto const& machine : {machines::dgx_a100(2), machines::dgx_h100(3), machines::mi250(2)}) {
     auto const all_gather = sound_plan(machine, {collective::all_gather, {}, "exact"});
     auto const all_reduce = sound_plan(machine, {collective::all_reduce, {}, "exact"});
@@ -147,7 +147,7 @@ TEST(MakePlan, AllReduceInTwoPhasesWhereThatIsOptimal) {
     EXPECT_EQ(all_reduce.rate * 2, all_gather.rate);
     EXPECT_EQ(all_reduce.trees.size(), all_gather.trees.size());
   }
-  // Half of a box of MI250: the phases overlap better than that.
+  // Half of a server of MI250: the phases overlap better than that.
   auto const part =
       subset(machines::mi250(2), {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23});
   EXPECT_FALSE(plan_two_phases(part).has_value());
@@ -156,13 +156,13 @@ TEST(MakePlan, AllReduceInTwoPhasesWhereThatIsOptimal) {
   EXPECT_EQ(joint.bound, rational(128));
 }
 
-/// Rank 0 sends one unit to a relay that offers one to each of two others: forwarding cannot reach
+/// Rank 0 sends one unit to a switch that offers one to each of two others: forwarding cannot reach
 /// the rate that the cuts allow.
-TEST(MakePlan, NamesARelayThatWouldHaveToCopy) {
+TEST(make_plan, names_a_relay_that_would_have_to_copy) {
   topology machine;
   machine.name = "copying";
   for (int i = 0; i < 3; ++i) machine.nodes.push_back({i, node_kind::rank, ""});
-  machine.nodes.push_back({7, node_kind::relay, "splitter"});
+  machine.nodes.push_back({7, node_kind::switch_node, "splitter"});
   machine.links = {{0, 3, 1}, {3, 1, 1}, {3, 2, 1}, {1, 0, 1}, {2, 0, 1}};
   try {
     (void)make_plan(machine, {collective::broadcast, 0, "exact"});
@@ -172,7 +172,7 @@ TEST(MakePlan, NamesARelayThatWouldHaveToCopy) {
   }
 }
 
-TEST(MakePlan, FullDgx1HasFewShallowTrees) {
+TEST(make_plan, full_dgx1_has_few_shallow_trees) {
   auto const v = test::direct_machine(test::dgx1v_matrix(25));
   auto const p = test::direct_machine(test::dgx1p_matrix(20));
   auto const tallest = [](plan const& of) {
@@ -197,8 +197,8 @@ TEST(MakePlan, FullDgx1HasFewShallowTrees) {
   EXPECT_EQ(sound_plan(p, {collective::all_reduce, {}, "exact"}).rate, rational(320, 7));
 }
 
-// What tests/topology/without_ways_test.cpp leaves of this machine has all its NVLinks.
-TEST(MakePlan, LostPcieWaysLeaveTheRateOfNvlinks) {
+// What tests/topology/without_routes_test.cpp leaves of this machine has all its NVLinks.
+TEST(make_plan, lost_pcie_ways_leave_the_rate_of_nvlinks) {
   auto const nvlinks = machines::dgx1v();
   auto left = machines::dgx1v_pcie();
   for (int a = 0; a < 8; ++a) {
@@ -212,7 +212,7 @@ TEST(MakePlan, LostPcieWaysLeaveTheRateOfNvlinks) {
   EXPECT_GE(make_plan(left, {}).rate, make_plan(nvlinks, {}).rate);
 }
 
-TEST(MakePlan, AllocationOfSixGpusBeatsItsRings) {
+TEST(make_plan, allocation_of_six_gpus_beats_its_rings) {
   auto const machine = test::direct_machine(test::part_of(test::dgx1v_matrix(25), 0b111111));
   EXPECT_EQ(sound_plan(machine, {collective::all_reduce, {}, "exact"}).rate, rational(125, 2));
   EXPECT_EQ(sound_plan(machine, {collective::broadcast, {}, "exact"}).rate, rational(75));
@@ -222,7 +222,7 @@ TEST(MakePlan, AllocationOfSixGpusBeatsItsRings) {
   EXPECT_EQ(sound_plan(machine, {collective::broadcast, {}, "ring"}).rate, rational(50));
 }
 
-TEST(MakePlan, EveryPlannerGivesASoundPlanOrSaysWhyNot) {
+TEST(make_plan, every_planner_gives_a_sound_plan_or_says_why_not) {
   for (unsigned chosen = 1; chosen < 256; chosen += 3) {
     auto const matrix = test::part_of(test::dgx1v_matrix(25), chosen);
     if (matrix.size() < 2 || !strongly_connected(matrix)) continue;
@@ -243,7 +243,7 @@ TEST(MakePlan, EveryPlannerGivesASoundPlanOrSaysWhyNot) {
   }
 }
 
-TEST(MakePlan, PlannersWorkBehindASwitch) {
+TEST(make_plan, planners_work_behind_a_switch) {
   auto const machine = test::star_machine(6, 150);
   for (auto const planner : {"exact", "ring", "double_tree"}) {
     for (auto const kind : {collective::broadcast, collective::all_reduce}) {
@@ -254,14 +254,14 @@ TEST(MakePlan, PlannersWorkBehindASwitch) {
   EXPECT_EQ(sound_plan(machine, {collective::all_reduce, {}, "ring"}).rate, rational(90));
 }
 
-TEST(MakePlan, RefusesUnknownPlannersAndRoots) {
+TEST(make_plan, refuses_unknown_planners_and_roots) {
   auto const machine = test::star_machine(3, 1);
   EXPECT_THROW((void)make_plan(machine, {collective::reduce, {}, "magic"}), input_error);
   EXPECT_THROW((void)make_plan(machine, {collective::reduce, 3, "exact"}), input_error);
   EXPECT_THROW((void)make_plan(machine, {collective::reduce, -1, "exact"}), input_error);
 }
 
-TEST(MakePlan, LargeCapacitiesAreExactOrRefused) {
+TEST(make_plan, large_capacities_are_exact_or_refused) {
   constexpr std::int64_t large = std::int64_t{1} << 40;
   auto const machine =
       test::direct_machine({{0, large, 1}, {large, 0, large - 1}, {1, large - 1, 0}});

@@ -64,7 +64,7 @@ std::vector<std::size_t> exact_counts(blink::schedule const& plan, std::size_t l
 }
 
 /// Measures a run with blocks in proportion to the shares. Returns whether it did.
-template <class World>
+template <class Ranks>
 bool expect_planned_loads(blink::topology const& machine, blink::plan const& planned,
                           std::uint64_t seed) {
   auto const plan = blink::make_schedule(machine, planned, 1e9);
@@ -73,13 +73,13 @@ bool expect_planned_loads(blink::topology const& machine, blink::plan const& pla
   for (std::size_t rank = 1; rank < counts.size(); ++rank) {
     EXPECT_EQ(counts[0] * plan.shares[rank], counts[rank] * plan.shares[0]);
   }
-  World world(plan.rank_count);
+  Ranks all_threads(plan.rank_count);
   unequal_case const what{planned.collective, blink::consecutive_blocks(counts), seed % 3 == 0, 0,
                           seed};
   EXPECT_EQ(blink::proportional_blocks(what.end(), plan.shares), what.blocks);
-  EXPECT_EQ(run_unequal<std::int32_t>(world, plan, what, blink::sum{}), "");
+  EXPECT_EQ(run_unequal<std::int32_t>(all_threads, plan, what, blink::sum{}), "");
 
-  auto& prepared = world.prepare(plan);
+  auto& prepared = all_threads.prepare(plan);
   bool const reduces = planned.collective == collective::reduce_scatter;
   for (auto const& edge : prepared.edges()) {
     auto const& tree = plan.trees[static_cast<std::size_t>(edge.tree)];
@@ -111,16 +111,16 @@ bool expect_planned_loads(blink::topology const& machine, blink::plan const& pla
 }
 
 /// Blocks of any sizes, also of ranks with the share 0.
-template <class World>
+template <class Ranks>
 void expect_exact(blink::topology const& machine, blink::plan const& planned, std::uint64_t seed) {
   auto const plan = blink::make_schedule(machine, planned, 1e9);
   std::mt19937_64 random(seed);
-  World world(plan.rank_count);
+  Ranks all_threads(plan.rank_count);
   for (int call = 0; call < 3; ++call) {
     unequal_case const what{planned.collective,
                             blink_test::random_blocks(random, plan.rank_count, 3000),
                             random() % 2 == 0, random() % 3, random()};
-    EXPECT_EQ(run_unequal<std::int32_t>(world, plan, what, blink::sum{}), "");
+    EXPECT_EQ(run_unequal<std::int32_t>(all_threads, plan, what, blink::sum{}), "");
   }
 }
 
@@ -148,9 +148,10 @@ TEST(run_shares, random_plans_load_links_as_promised) {
     auto const planned = blink::plan_shares(machine, request, random_shares(random, ranks));
     ASSERT_EQ(blink::check_plan(machine, planned).fault.value_or("sound"), "sound");
     ASSERT_FALSE(planned.shares.empty());
-    measured += expect_planned_loads<blink::thread_world>(machine, planned, seed) ? 1 : 0;
-    (void)expect_planned_loads<blink::basic_world<blink::slot_link>>(machine, planned, seed);
-    expect_exact<blink::basic_world<blink::slot_link>>(machine, planned, seed);
+    measured += expect_planned_loads<blink::thread_ranks>(machine, planned, seed) ? 1 : 0;
+    (void)expect_planned_loads<blink::basic_thread_ranks<blink::slot_transport>>(machine, planned,
+                                                                                 seed);
+    expect_exact<blink::basic_thread_ranks<blink::slot_transport>>(machine, planned, seed);
   }
   EXPECT_GT(measured, 20);
 }
@@ -162,10 +163,10 @@ TEST(run_shares, a_dgx1v) {
     blink::plan_request request;
     request.collective = kind;
     auto const planned = blink::plan_shares(machine, request, {4, 1, 2, 1, 0, 3, 1, 2});
-    EXPECT_TRUE(expect_planned_loads<blink::thread_world>(machine, planned, 1));
-    expect_exact<blink::thread_world>(machine, planned, 2);
+    EXPECT_TRUE(expect_planned_loads<blink::thread_ranks>(machine, planned, 1));
+    expect_exact<blink::thread_ranks>(machine, planned, 2);
     auto const few = blink::plan_fixed_trees(machine, request, 1, {4, 1, 2, 1, 0, 3, 1, 2});
-    expect_exact<blink::thread_world>(machine, few, 3);
+    expect_exact<blink::thread_ranks>(machine, few, 3);
   }
 }
 
@@ -178,7 +179,7 @@ TEST(run_shares, ranks_without_a_share_get_a_tree) {
     request.collective = kind;
     blink::plan_options options;
     options.shares = {{0, 3}, {1, 0}, {3, 2}};
-    options.relays = {2};
+    options.forwarding_ranks = {2};
     options.forbidden_links = {{1, 0}, {0, 1}};
     auto const planned = blink::plan_with_options(machine, request, options).plan;
     ASSERT_EQ(planned.ranks, (std::vector<int>{0, 1, 3}));
@@ -189,7 +190,7 @@ TEST(run_shares, ranks_without_a_share_get_a_tree) {
         kind == collective::all_gather ? added.broadcast_parent : added.reduce_parent;
     EXPECT_EQ(added.root, 1);
     EXPECT_EQ(parents, (std::vector<int>{2, -1, 1}));  // 1 -> 3 -> 0: 0 is not reached otherwise
-    expect_exact<blink::thread_world>(machine, planned, 5);
+    expect_exact<blink::thread_ranks>(machine, planned, 5);
   }
 }
 
@@ -199,16 +200,16 @@ TEST(run_shares, who_cannot_send_has_no_elements) {
   blink::plan_request request;
   request.collective = collective::all_gather;
   auto const planned = blink::plan_shares(machine, request, {2, 1, 0});
-  EXPECT_TRUE(expect_planned_loads<blink::thread_world>(machine, planned, 4));
+  EXPECT_TRUE(expect_planned_loads<blink::thread_ranks>(machine, planned, 4));
   auto const plan = blink::make_schedule(machine, planned, 1e9);
   EXPECT_EQ(plan.trees.size(), planned.trees.size());
-  blink::thread_world world(3);
-  world.run([&](auto& me) {
+  blink::thread_ranks all_threads(3);
+  all_threads.run([&](auto& comm) {
     std::vector<int> const in(4, 1);
     std::vector<int> out(12);
-    EXPECT_THROW(
-        blink::all_gather_v(me, plan, in.data(), out.data(), blink::consecutive_blocks({4, 4, 4})),
-        blink::precondition_error);
+    EXPECT_THROW(blink::all_gather_v(comm, plan, in.data(), out.data(),
+                                     blink::consecutive_blocks({4, 4, 4})),
+                 blink::precondition_error);
   });
 }
 

@@ -34,17 +34,17 @@ std::vector<float> result_of(int ranks, blink::schedule const& plan, blink::coll
                              std::size_t count, Reducer const& reducer) {
   bool const scatters = kind == blink::collective::reduce_scatter;
   std::vector<float> result(scatters ? count * static_cast<std::size_t>(ranks) : count);
-  blink::thread_world world(ranks);
-  world.run([&](auto& me) {
+  blink::thread_ranks threads(ranks);
+  threads.run([&](auto& comm) {
     std::size_t const all = result.size();
     std::vector<float> mine(all);
     std::vector<float> ends(count);
-    for (std::size_t k = 0; k < all; ++k) mine[k] = rounded_input(me.rank(), k % count);
-    auto& prepared = me.prepare(plan);
-    blink_test::call_collective<blink::scheduled_chunks>(me, prepared, {kind, count, false, 0, 0},
+    for (std::size_t k = 0; k < all; ++k) mine[k] = rounded_input(comm.rank(), k % count);
+    auto& prepared = comm.prepare(plan);
+    blink_test::call_collective<blink::scheduled_chunks>(comm, prepared, {kind, count, false, 0, 0},
                                                          static_cast<float const*>(mine.data()),
                                                          ends.data(), reducer);
-    auto const rank = static_cast<std::size_t>(me.rank());
+    auto const rank = static_cast<std::size_t>(comm.rank());
     if (scatters || rank == 0) {
       std::copy(ends.begin(), ends.end(),
                 result.begin() + static_cast<std::ptrdiff_t>(scatters ? rank * count : 0));
@@ -92,10 +92,10 @@ TEST(order, shape_is_exact) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
     int const ranks = 1 + below(random, 6);
-    blink::world_options options;
+    blink::communicator_options options;
     options.slot_bytes = 12 + random() % 1000;
-    blink::thread_world reaching(ranks, options);
-    blink::basic_world<blink::slot_link> copying(ranks, options);
+    blink::thread_ranks reaching(ranks, options);
+    blink::basic_thread_ranks<blink::slot_transport> copying(ranks, options);
     for (auto const kind : {blink::collective::all_reduce, blink::collective::reduce,
                             blink::collective::reduce_scatter}) {
       auto const plan = blink_test::random_schedule(random, ranks, kind);
@@ -119,13 +119,13 @@ TEST(order, any_is_exact) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
     int const ranks = 3 + below(random, 6);
-    blink::world_options options;
+    blink::communicator_options options;
     options.slot_bytes = 12 + random() % 1000;
     options.window = 1 + static_cast<std::uint32_t>(random() % 3);
-    blink::thread_world reaching(ranks, options);
-    blink::basic_world<blink::slot_link> copying(ranks, options);
+    blink::thread_ranks reaching(ranks, options);
+    blink::basic_thread_ranks<blink::slot_transport> copying(ranks, options);
     options.team_size = 3;
-    blink::basic_world<blink::slot_link, blink::team_group> teams(3, options);
+    blink::basic_thread_ranks<blink::slot_transport, blink::team_group> teams(3, options);
     for (auto const kind : {blink::collective::all_reduce, blink::collective::reduce_scatter}) {
       auto const plan = blink_test::random_schedule(random, ranks, kind);
       blink_test::collective_case const what{kind, random() % 4000, seed % 2 == 0, seed % 4, seed};

@@ -26,8 +26,8 @@ namespace reducers_test { namespace {
 
 using blink_test::collective_case;
 using blink_test::run_case;
-using copying = blink::basic_world<blink::slot_link>;
-using teams = blink::basic_world<blink::slot_link, blink::team_group>;
+using copying = blink::basic_thread_ranks<blink::slot_transport>;
+using teams = blink::basic_thread_ranks<blink::slot_transport, blink::team_group>;
 
 constexpr std::array<std::size_t, 4> counts{0, 1, 64, 1031};
 
@@ -38,7 +38,7 @@ class reducers : public testing::Test {
   void all_cases(Reducer const& reducer) {
     if constexpr (blink::reducer_for<Reducer, T>) {
       for (int const ranks : {1, 2, 5}) {
-        blink::thread_world world(ranks);
+        blink::thread_ranks threads(ranks);
         std::mt19937_64 random(static_cast<std::uint64_t>(ranks));
         for (auto const kind : {blink::collective::all_reduce, blink::collective::reduce_scatter}) {
           for (std::size_t const count : counts) {
@@ -46,7 +46,7 @@ class reducers : public testing::Test {
                          << to_text(kind) << ", " << ranks << " ranks, count " << count);
             collective_case const what{kind, count, count % 2 == 1, count % 4, count + 1};
             auto const plan = blink_test::random_schedule(random, ranks, kind);
-            ASSERT_EQ(run_case<T>(world, plan, what, reducer), "");
+            ASSERT_EQ(run_case<T>(threads, plan, what, reducer), "");
           }
         }
       }
@@ -106,7 +106,7 @@ TEST(reducer, ties_keep_the_first) {
   EXPECT_FALSE(std::signbit(blink::max{}(0.0, -0.0)));
 }
 
-/// Three types: bytes in the buffer, eighths in 64 bits, halves on wires. Every step can be seen in
+/// Three types: bytes in the buffer, eighths in 64 bits, halves on connections. Every step can be seen in
 /// the result; nothing is rounded, so that all trees give the same.
 template <class Wire>
 struct eighths {
@@ -123,49 +123,49 @@ struct eighths {
   }
 };
 
-/// Elements of four bytes that cross wires as one: leaves convert, too.
-struct bytes_on_wires {
+/// Elements of four bytes that cross connections as one: leaves convert, too.
+struct bytes_sent {
   int operator()(int a, int b) const { return a + b; }
   std::int8_t send(int total) const { return static_cast<std::int8_t>(total); }
   int recv(std::int8_t sent) const { return sent; }
 };
 
-template <class World, class T, class Reducer>
+template <class Ranks, class T, class Reducer>
 void three_types(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   int const ranks = 1 + blink_test::below(random, 7);
-  blink::world_options options;
+  blink::communicator_options options;
   options.slot_bytes = 64 + random() % 500;
-  options.team_size = std::is_same_v<World, teams> ? 3 : 1;
-  World world(ranks, options);
+  options.team_size = std::is_same_v<Ranks, teams> ? 3 : 1;
+  Ranks threads(ranks, options);
   for (auto const kind : {blink::collective::all_reduce, blink::collective::reduce,
                           blink::collective::reduce_scatter}) {
     collective_case const what{kind, random() % 2000, seed % 2 == 0, seed % 4, seed};
     auto const plan = blink_test::random_schedule(random, ranks, kind);
-    EXPECT_EQ(run_case<T>(world, plan, what, Reducer{}), "");
+    EXPECT_EQ(run_case<T>(threads, plan, what, Reducer{}), "");
   }
 }
 
-TEST(reducer, buffers_accumulators_and_wires_of_different_types) {
+TEST(reducer, buffers_accumulators_and_connections_of_different_types) {
   static_assert(std::is_same_v<blink::accumulator_t<eighths<int>, std::uint8_t>, std::int64_t>);
-  static_assert(std::is_same_v<blink::wire_t<eighths<int>, std::uint8_t>, int>);
+  static_assert(std::is_same_v<blink::sent_t<eighths<int>, std::uint8_t>, int>);
   static_assert(blink::reducer_for<eighths<int>, std::uint8_t>);
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
-    three_types<blink::thread_world, std::uint8_t, eighths<std::int32_t>>(seed);
-    three_types<blink::thread_world, std::int32_t, bytes_on_wires>(seed);
+    three_types<blink::thread_ranks, std::uint8_t, eighths<std::int32_t>>(seed);
+    three_types<blink::thread_ranks, std::int32_t, bytes_sent>(seed);
     three_types<copying, std::uint8_t, eighths<std::int16_t>>(seed);
-    three_types<copying, std::int32_t, bytes_on_wires>(seed);
+    three_types<copying, std::int32_t, bytes_sent>(seed);
     if (seed < 8) three_types<teams, std::uint8_t, eighths<std::int32_t>>(seed);
   }
 }
 
 TEST(reducer, lambdas_with_state) {
-  blink::thread_world world(3);
-  world.run([](auto& me) {
-    int const modulus = me.rank_count() + 4;
-    std::vector<int> data{me.rank() + 3, 6};
-    blink::all_reduce(me, blink::star_schedule(3), data.data(), data.data(), 2,
+  blink::thread_ranks threads(3);
+  threads.run([](auto& comm) {
+    int const modulus = comm.rank_count() + 4;
+    std::vector<int> data{comm.rank() + 3, 6};
+    blink::all_reduce(comm, blink::star_schedule(3), data.data(), data.data(), 2,
                       [modulus](int a, int b) { return (a + b) % modulus; });
     EXPECT_EQ(data[0], (3 + 4 + 5) % 7);
     EXPECT_EQ(data[1], 18 % 7);
@@ -186,11 +186,11 @@ void add_row(std::mt19937_64& random, int first, int last, int above, std::vecto
   }
 }
 
-template <class World>
+template <class Ranks>
 void keeps_order(blink::schedule const& plan, blink::collective kind, std::uint64_t seed) {
   collective_case const what{kind, 100 + seed, seed % 2 == 0, 0, seed};
-  World world(plan.rank_count);
-  EXPECT_EQ(run_case<blink_test::affine>(world, plan, what, blink_test::compose{}), "");
+  Ranks threads(plan.rank_count);
+  EXPECT_EQ(run_case<blink_test::affine>(threads, plan, what, blink_test::compose{}), "");
 }
 
 // Order matters, and is kept where the schedule can.
@@ -201,7 +201,7 @@ TEST(reducer, not_commutative_keeps_the_order_of_the_ranks) {
     int const ranks = 1 + blink_test::below(random, 8);
     auto plan = blink::star_schedule(ranks);
     EXPECT_TRUE(blink::reduces_in_order(plan));
-    keeps_order<blink::thread_world>(plan, blink::collective::reduce_scatter, seed);
+    keeps_order<blink::thread_ranks>(plan, blink::collective::reduce_scatter, seed);
     keeps_order<copying>(plan, blink::collective::reduce_scatter, seed);
     for (auto& tree : plan.trees) {
       add_row(random, 0, ranks, -1, tree.reduce_parent);
@@ -211,7 +211,7 @@ TEST(reducer, not_commutative_keeps_the_order_of_the_ranks) {
       tree.broadcast_parent = blink_test::random_parents(random, ranks, tree.root);
     }
     EXPECT_TRUE(blink::reduces_in_order(plan));
-    keeps_order<blink::thread_world>(plan, blink::collective::all_reduce, seed);
+    keeps_order<blink::thread_ranks>(plan, blink::collective::all_reduce, seed);
     keeps_order<copying>(plan, blink::collective::all_reduce, seed);
   }
 }
@@ -223,15 +223,15 @@ TEST(reducer, equal_inputs_give_equal_bits) {
   auto const plan = blink_test::random_schedule(random, 6, blink::collective::all_reduce);
   std::vector<std::vector<float>> results;
   for (int repeat = 0; repeat < 5; ++repeat) {
-    blink::thread_world world(6);
+    blink::thread_ranks threads(6);
     std::vector<float> kept(count);
-    world.run([&](auto& me) {
+    threads.run([&](auto& comm) {
       std::vector<float> data(count);
       for (std::size_t k = 0; k < count; ++k) {
-        data[k] = 1.0F / static_cast<float>(k * 6 + static_cast<std::size_t>(me.rank()) + 1);
+        data[k] = 1.0F / static_cast<float>(k * 6 + static_cast<std::size_t>(comm.rank()) + 1);
       }
-      blink::all_reduce(me, plan, data.data(), data.data(), count, blink::sum{});
-      if (me.rank() == repeat) kept = data;  // all ranks hold the same
+      blink::all_reduce(comm, plan, data.data(), data.data(), count, blink::sum{});
+      if (comm.rank() == repeat) kept = data;  // all ranks hold the same
     });
     results.push_back(kept);
     EXPECT_EQ(results.front(), results.back());

@@ -322,20 +322,20 @@ TEST(reproducible_sum, bits_do_not_depend_on_who_has_which_number) {
     auto const plan = blink_test::random_schedule(random, ranks, blink::collective::all_reduce);
     std::vector<std::size_t> owner(numbers);
     for (auto& who : owner) who = random() % static_cast<std::uint64_t>(ranks);
-    blink::thread_world world(ranks);
+    blink::thread_ranks threads(ranks);
     auto& result = results.emplace_back(count);
-    world.run([&](auto& me) {
+    threads.run([&](auto& comm) {
       std::vector<blink::binned<double>> sums(count);
       for (std::size_t k = 0; k < count; ++k) {
         for (std::size_t which = 0; which < numbers; ++which) {
           dice at{k * numbers + which};
           double const number = std::ldexp(at.signed_unit(), at.below(200) - 100);
-          if (owner[which] == static_cast<std::size_t>(me.rank())) sums[k].add(number);
+          if (owner[which] == static_cast<std::size_t>(comm.rank())) sums[k].add(number);
         }
       }
-      blink::all_reduce(me, plan, sums.data(), sums.data(), count, blink::merge_binned{});
+      blink::all_reduce(comm, plan, sums.data(), sums.data(), count, blink::merge_binned{});
       for (std::size_t k = 0; k < count; ++k) {
-        if (me.rank() == 0) result[k] = sums[k].value();
+        if (comm.rank() == 0) result[k] = sums[k].value();
       }
     });
     EXPECT_EQ(results.front(), result) << ranks;

@@ -173,7 +173,7 @@ struct summed_as_float : small_case<Small> {
   }
   static float neutral() { return 0; }
 };
-struct rounded_on_wires : small_case<blink::float16> {
+struct rounded_when_sent : small_case<blink::float16> {
   static auto reducer() { return blink::accumulate_in<float, blink::bfloat16>(blink::avg{}); }
   static blink::float16 expected(std::vector<blink::float16> const& inputs) {
     return blink::float16(static_cast<float>(sum_of(inputs) / static_cast<double>(inputs.size())));
@@ -204,9 +204,9 @@ struct rounded_at_random : small_case<blink::float8_e5m2> {
                2 * rounding * std::abs(sum_of(inputs)) * 1.01 + 2 * least;
   }
 };
-struct wires_at_random : reducer_case<float, blink::stochastic_wire_sum<blink::bfloat16>> {
+struct connections_at_random : reducer_case<float, blink::stochastic_sent_sum<blink::bfloat16>> {
   static constexpr bool is_exact = false;
-  static blink::stochastic_wire_sum<blink::bfloat16> reducer() { return {123}; }
+  static blink::stochastic_sent_sum<blink::bfloat16> reducer() { return {123}; }
   static float input(dice& random) { return static_cast<float>(random.signed_unit()); }
   static float expected(std::vector<float> const& inputs) {
     double total = 0;
@@ -268,7 +268,7 @@ using namespace blink_test;
 using storage_cases =
     testing::Types<summed_as_float<blink::bfloat16>, summed_as_float<blink::float16>,
                    summed_as_float<blink::float8_e5m2>, summed_as_float<blink::float8_e4m3>,
-                   rounded_on_wires, largest_small, rounded_at_random, wires_at_random,
+                   rounded_when_sent, largest_small, rounded_at_random, connections_at_random,
                    blocks<floats>, blocks<bytes>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(storage, reducer_conformance, storage_cases);
 
@@ -287,14 +287,14 @@ TEST(quantised_blocks, numbers_without_a_scale) {
 
 TEST(stochastic_rounding, is_keyed_by_seed_and_index_and_keeps_the_mean) {
   constexpr std::size_t count = 20000;
-  blink::basic_world<blink::slot_link> world(3);
+  blink::basic_thread_ranks<blink::slot_transport> all_threads(3);
   auto const results = [&](std::uint64_t seed) {
     std::vector<float> kept(count);
-    world.run([&](auto& me) {
+    all_threads.run([&](auto& comm) {
       std::vector<float> data(count, 1.0F + 0x1p-9F);  // a quarter of the way to the next
-      blink::all_reduce(me, blink::chain_schedule(3, 0), data.data(), data.data(), count,
-                        blink::stochastic_wire_sum<blink::bfloat16>{seed});
-      if (me.rank() == 1) kept = data;
+      blink::all_reduce(comm, blink::chain_schedule(3, 0), data.data(), data.data(), count,
+                        blink::stochastic_sent_sum<blink::bfloat16>{seed});
+      if (comm.rank() == 1) kept = data;
     });
     return kept;
   };
@@ -313,19 +313,20 @@ void expect_same_roundings(blink::schedule const& plan) {
   constexpr std::size_t count = 777;
   constexpr auto kind = blink::collective::all_reduce;
   auto const ranks = static_cast<std::size_t>(plan.rank_count);
-  auto const reducer = wires_at_random::reducer();
+  auto const reducer = connections_at_random::reducer();
   std::vector<std::vector<float>> inputs(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     dice random{rank};
-    for (std::size_t k = 0; k < count; ++k) inputs[rank].push_back(wires_at_random::input(random));
+    for (std::size_t k = 0; k < count; ++k)
+      inputs[rank].push_back(connections_at_random::input(random));
   }
   std::vector<std::vector<float>> by_hosts(ranks, std::vector<float>(count));
-  blink::world_options options;
-  options.shown_bytes = 0;
-  blink::basic_world<HostLink> world(plan.rank_count, options);
-  world.run([&](auto& me) {
-    auto const rank = static_cast<std::size_t>(me.rank());
-    blink::all_reduce(me, plan, inputs[rank].data(), by_hosts[rank].data(), count, reducer);
+  blink::communicator_options options;
+  options.eager_payload = 0;
+  blink::basic_thread_ranks<HostLink> all_threads(plan.rank_count, options);
+  all_threads.run([&](auto& comm) {
+    auto const rank = static_cast<std::size_t>(comm.rank());
+    blink::all_reduce(comm, plan, inputs[rank].data(), by_hosts[rank].data(), count, reducer);
   });
   for (std::uint32_t const threads : {1U, 3U}) {
     SCOPED_TRACE(threads);
@@ -345,23 +346,23 @@ void expect_same_roundings(blink::schedule const& plan) {
 }
 TEST(stochastic_rounding, gives_the_same_bits_in_kernels_as_on_hosts) {
   for (auto const& plan : {blink::chain_schedule(4, 0), blink::binomial_schedule(5, 1)}) {
-    expect_same_roundings<blink::slot_link, blink::slot_peer_link>(plan);
-    expect_same_roundings<blink::threads_link, blink::reaching_peer_link>(plan);
+    expect_same_roundings<blink::slot_transport, blink::slot_peer_transport>(plan);
+    expect_same_roundings<blink::threads_link, blink::reaching_peer_transport>(plan);
   }
 }
 
 // Leaves hand on elements of 2 bytes, inner ranks partial sums of 4, and the root results of 2.
-TEST(wires, carry_what_is_smaller_from_leaves) {
+TEST(connections, carry_what_is_smaller_from_leaves) {
   auto const plan = blink::chain_schedule(3, 0);
   constexpr std::size_t count = 1000;
   auto const bytes_between = [&](auto const& reducer, auto element, int from, int to) {
-    blink::world_options options;
-    options.shown_bytes = 0;
-    blink::basic_world<blink::slot_link> world(3, options);
-    auto& prepared = world.prepare(plan);
-    world.run([&](auto& me) {
+    blink::communicator_options options;
+    options.eager_payload = 0;
+    blink::basic_thread_ranks<blink::slot_transport> all_threads(3, options);
+    auto& prepared = all_threads.prepare(plan);
+    all_threads.run([&](auto& comm) {
       std::vector<decltype(element)> data(count, element);
-      blink::all_reduce(me, prepared, data.data(), data.data(), count, reducer);
+      blink::all_reduce(comm, prepared, data.data(), data.data(), count, reducer);
     });
     for (auto const& edge : prepared.edges()) {
       if (edge.from == from && edge.to == to) return edge.bytes;
@@ -373,9 +374,9 @@ TEST(wires, carry_what_is_smaller_from_leaves) {
   EXPECT_EQ(bytes_between(halves, one, 2, 1), 2 * count);
   EXPECT_EQ(bytes_between(halves, one, 1, 0), 4 * count);
   EXPECT_EQ(bytes_between(halves, one, 0, 1), 2 * count);
-  constexpr auto wire = sizeof(bytes);
-  EXPECT_EQ(bytes_between(blink::quantised_sum{}, floats{}, 2, 1), wire * count);
-  EXPECT_EQ(bytes_between(blink::quantised_sum{}, floats{}, 1, 0), wire * count);
+  constexpr auto connection = sizeof(bytes);
+  EXPECT_EQ(bytes_between(blink::quantised_sum{}, floats{}, 2, 1), connection * count);
+  EXPECT_EQ(bytes_between(blink::quantised_sum{}, floats{}, 1, 0), connection * count);
   EXPECT_EQ(bytes_between(blink::quantised_sum{}, floats{}, 0, 1), sizeof(floats) * count);
 }
 

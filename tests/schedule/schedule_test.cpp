@@ -2,9 +2,9 @@
 
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/schedule/flow_schedules.hpp>
+#include <blink/schedule/proportional_split.hpp>
 #include <blink/schedule/schedule.hpp>
 #include <blink/schedule/schedule_blocks.hpp>
-#include <blink/schedule/split.hpp>
 
 #include "support/expect_error.hpp"
 #include "support/random_schedules.hpp"
@@ -27,19 +27,19 @@ TEST(schedule, random_ones_are_valid_and_carry_their_collective) {
     std::mt19937_64 random(seed);
     auto const kind = static_cast<blink::collective>(seed % blink::collective_names.size());
     int const least = kind == blink::collective::send_to_next ? 2 : 1;
-    auto const plan =
+    auto const source =
         blink_test::random_schedule(random, least + blink_test::below(random, 9), kind);
-    EXPECT_NO_THROW(blink::validate(plan));
-    EXPECT_NO_THROW(blink::validate_for(plan, kind));
+    EXPECT_NO_THROW(blink::validate(source));
+    EXPECT_NO_THROW(blink::validate_for(source, kind));
   }
 }
 
 std::string refusal(std::function<void(blink::schedule&)> const& damage) {
-  auto plan = blink::star_schedule(4);
-  plan.link_bytes_per_second = {1, 2};
-  damage(plan);
+  auto source = blink::star_schedule(4);
+  source.link_bytes_per_second = {1, 2};
+  damage(source);
   try {
-    blink::validate(plan);
+    blink::validate(source);
   } catch (blink::precondition_error const& error) {
     return error.what();
   }
@@ -83,11 +83,11 @@ TEST(schedule, rooted_collectives_need_one_root_and_shares_need_all) {
 
 TEST(schedule, damage_to_receivers_is_named) {
   auto const refusal_of = [](std::vector<int> parents, std::vector<int> receivers) {
-    blink::schedule plan{.rank_count = 4};
-    plan.trees.push_back(
+    blink::schedule source{.rank_count = 4};
+    source.trees.push_back(
         {.root = 0, .broadcast_parent = std::move(parents), .receivers = std::move(receivers)});
     try {
-      blink::validate(plan);
+      blink::validate(source);
     } catch (blink::precondition_error const& error) {
       return std::string(error.what());
     }
@@ -113,16 +113,16 @@ TEST(schedule, damage_to_receivers_is_named) {
 }
 
 TEST(schedule, a_reduce_ends_at_one_rank_wherever_trees_combine) {
-  auto plan = blink::shared_reduce_schedule(3, 1);
-  blink::validate(plan);
-  blink::validate_for(plan, blink::collective::reduce);
-  EXPECT_EQ(blink::root_of(plan, blink::collective::reduce), 1);
-  EXPECT_ERROR(blink::validate_for(plan, blink::collective::all_reduce), "1 receivers");
-  auto elsewhere = plan;
+  auto source = blink::shared_reduce_schedule(3, 1);
+  blink::validate(source);
+  blink::validate_for(source, blink::collective::reduce);
+  EXPECT_EQ(blink::root_of(source, blink::collective::reduce), 1);
+  EXPECT_ERROR(blink::validate_for(source, blink::collective::all_reduce), "1 receivers");
+  auto elsewhere = source;
   elsewhere.trees[2].receivers.clear();
   EXPECT_ERROR(blink::validate_for(elsewhere, blink::collective::reduce),
                "tree 2 of the schedule ends at rank 2, the first at 1");
-  auto two = plan;
+  auto two = source;
   two.trees[0].broadcast_parent = {-1, 0, 0};
   two.trees[0].receivers = {1, 2};
   EXPECT_ERROR(blink::validate_for(two, blink::collective::reduce), "2 receivers, expected one");
@@ -130,10 +130,10 @@ TEST(schedule, a_reduce_ends_at_one_rank_wherever_trees_combine) {
 
 TEST(schedule, flows_are_complete_and_no_others) {
   using blink::collective;
-  auto const carries = [](blink::schedule const& plan, collective kind) {
-    blink::validate(plan);
+  auto const carries = [](blink::schedule const& source, collective kind) {
+    blink::validate(source);
     try {
-      blink::validate_for(plan, kind);
+      blink::validate_for(source, kind);
     } catch (blink::precondition_error const&) {
       return false;
     }
@@ -206,15 +206,15 @@ TEST(schedule, order_is_kept_iff_ranks_are_visited_in_order) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
     int const ranks = 1 + blink_test::below(random, 5);
-    blink::schedule plan;
-    plan.rank_count = ranks;
-    plan.trees.emplace_back();
-    plan.trees[0].root = seed % 4 == 0 ? blink_test::below(random, ranks) : 0;
-    plan.trees[0].reduce_parent = blink_test::random_parents(random, ranks, plan.trees[0].root);
+    blink::schedule source;
+    source.rank_count = ranks;
+    source.trees.emplace_back();
+    source.trees[0].root = seed % 4 == 0 ? blink_test::below(random, ranks) : 0;
+    source.trees[0].reduce_parent = blink_test::random_parents(random, ranks, source.trees[0].root);
     std::vector<int> order;
-    visit(plan.trees[0].reduce_parent, plan.trees[0].root, order);
-    EXPECT_EQ(blink::reduces_in_order(plan), std::is_sorted(order.begin(), order.end()));
-    kept += blink::reduces_in_order(plan) ? 1 : 0;
+    visit(source.trees[0].reduce_parent, source.trees[0].root, order);
+    EXPECT_EQ(blink::reduces_in_order(source), std::is_sorted(order.begin(), order.end()));
+    kept += blink::reduces_in_order(source) ? 1 : 0;
   }
   EXPECT_GT(kept, 50);
   EXPECT_LT(kept, 350);
@@ -250,16 +250,16 @@ TEST(split, parts_cover_the_buffer_once_in_order_and_in_proportion) {
 }
 
 TEST(schedule, predicted_rate_is_the_tightest_link) {
-  auto plan = blink::chain_schedule(3, 0);
-  EXPECT_EQ(blink::predicted_bytes_per_second(plan, blink::collective::all_reduce), 0);
-  plan.link_bytes_per_second = {10, 20, 30};
-  plan.trees[0].broadcast_route = {{}, {1}, {1, 2}};  // link 1 carries both edges
-  plan.trees[0].reduce_route = {{}, {0}, {2}};
-  EXPECT_DOUBLE_EQ(blink::predicted_bytes_per_second(plan, blink::collective::broadcast), 10);
-  EXPECT_DOUBLE_EQ(blink::predicted_bytes_per_second(plan, blink::collective::reduce), 10);
-  plan.link_bytes_per_second[0] = 100;
-  EXPECT_DOUBLE_EQ(blink::predicted_bytes_per_second(plan, blink::collective::reduce), 30);
-  EXPECT_DOUBLE_EQ(blink::predicted_bytes_per_second(plan, blink::collective::all_reduce), 10);
+  auto source = blink::chain_schedule(3, 0);
+  EXPECT_EQ(blink::predicted_bytes_per_second(source, blink::collective::all_reduce), 0);
+  source.link_bytes_per_second = {10, 20, 30};
+  source.trees[0].broadcast_route = {{}, {1}, {1, 2}};  // link 1 carries both edges
+  source.trees[0].reduce_route = {{}, {0}, {2}};
+  EXPECT_DOUBLE_EQ(blink::predicted_bytes_per_second(source, blink::collective::broadcast), 10);
+  EXPECT_DOUBLE_EQ(blink::predicted_bytes_per_second(source, blink::collective::reduce), 10);
+  source.link_bytes_per_second[0] = 100;
+  EXPECT_DOUBLE_EQ(blink::predicted_bytes_per_second(source, blink::collective::reduce), 30);
+  EXPECT_DOUBLE_EQ(blink::predicted_bytes_per_second(source, blink::collective::all_reduce), 10);
   auto gather = blink::gather_schedule(3, 0);  // two blocks of three cross one link
   gather.link_bytes_per_second = {10};
   for (auto& tree : gather.trees) {

@@ -3,7 +3,7 @@
 file(GLOB nccl_library CONFIGURE_DEPENDS shims/nccl/library.cpp shims/nccl/reductions_*.cpp)
 file(GLOB nccl_tests CONFIGURE_DEPENDS shims/nccl/*_test.cpp)
 add_library(blink_nccl_emulated OBJECT ${nccl_library}
-            ${PROJECT_SOURCE_DIR}/shims/nccl/given_methods.cpp)
+            ${PROJECT_SOURCE_DIR}/shims/nccl/given_tuning.cpp)
 target_include_directories(blink_nccl_emulated PUBLIC
   ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/shims/nccl)
 target_link_libraries(blink_nccl_emulated PUBLIC blink_development ${CMAKE_DL_LIBS})

@@ -41,7 +41,7 @@ topology line_machine(int n, std::int64_t capacity) {
   return machine;
 }
 
-TEST(Simulate, ChainTakesHeightPlusChunksLessOneSteps) {
+TEST(simulate, chain_takes_height_plus_chunks_less_one_steps) {
   auto machine = line_machine(5, 10);
   for (auto& l : machine.links) l.latency_seconds = 3e-6;
   auto const p = chain_plan(5, 10);
@@ -60,7 +60,7 @@ TEST(Simulate, ChainTakesHeightPlusChunksLessOneSteps) {
 
 /// A switch that copies and reduces sends each rank's data once each way over each port, forwarding
 /// takes nearly twice that; the simulated times show it.
-TEST(Simulate, SwitchesThatCopyAndReduce) {
+TEST(simulate, switches_that_copy_and_reduce) {
   auto const forwarding = machines::dgx2();
   auto const copying = with_copying_switches(forwarding, "all");
   plan_request const request{collective::all_reduce, {}, "exact"};
@@ -75,7 +75,7 @@ TEST(Simulate, SwitchesThatCopyAndReduce) {
   }
 }
 
-TEST(Simulate, ChildrenShareThePortOfTheirParent) {
+TEST(simulate, children_share_the_port_of_their_parent) {
   auto const machine = test::star_machine(5, 20);
   plan p{collective::broadcast, "by hand", "GB/s", "", {0, 1, 2, 3, 4}, 5, 0, {}, {}};
   tree t{0, 5, {}, {}};
@@ -89,7 +89,7 @@ TEST(Simulate, ChildrenShareThePortOfTheirParent) {
   EXPECT_NEAR(seconds(1e7, 1e6), 1e-6 + 4 * 1e7 / (20 * giga), 1e-12);
 }
 
-TEST(Simulate, AllReduceTurnsRoundAtTheRootChunkByChunk) {
+TEST(simulate, all_reduce_turns_round_at_the_root_chunk_by_chunk) {
   auto const machine = line_machine(3, 1);
   plan p{collective::all_reduce, "by hand", "GB/s", "", {0, 1, 2}, 1, 0, {}, {}};
   p.trees.push_back({0, 1, {{2, 1, {2, 1}}, {1, 0, {1, 0}}}, {{0, 1, {0, 1}}, {1, 2, {1, 2}}}});
@@ -97,7 +97,7 @@ TEST(Simulate, AllReduceTurnsRoundAtTheRootChunkByChunk) {
   EXPECT_NEAR(result.seconds, (4 + 3 - 1) * 1e-3, 1e-12);
 }
 
-TEST(Simulate, LargeMessagesApproachTheRateOfThePlan) {
+TEST(simulate, large_messages_approach_the_rate_of_the_plan) {
   for (auto const& machine : {machines::dgx1v(), machines::dgx1p(), machines::dgx2()}) {
     for (auto const kind : {collective::broadcast, collective::all_reduce, collective::all_gather,
                             collective::reduce_scatter, collective::reduce}) {
@@ -111,7 +111,7 @@ TEST(Simulate, LargeMessagesApproachTheRateOfThePlan) {
   }
 }
 
-TEST(Simulate, RefusesWhatItCannotRun) {
+TEST(simulate, refuses_what_it_cannot_run) {
   auto const machine = line_machine(3, 1);
   auto const p = chain_plan(3, 1);
   EXPECT_THROW((void)simulate(machine, p, 1e12, 1.0), input_error);
@@ -140,13 +140,13 @@ double largest_factor(topology const& machine, plan const& p, cost_parameters co
   return largest;
 }
 
-TEST(CostModel, IsExactOnChains) {
+TEST(cost_model, is_exact_on_chains) {
   auto machine = line_machine(6, 25);
   for (auto& l : machine.links) l.latency_seconds = 1e-6;
   EXPECT_LT(largest_factor(machine, chain_plan(6, 25), {}), 1.0001);
 }
 
-TEST(CostModel, AgreesWithTheSimulationOnEveryPlannersPlans) {
+TEST(cost_model, agrees_with_the_simulation_on_every_planners_plans) {
   double worst = 1;
   for (auto const& machine :
        {machines::dgx1v(), machines::dgx1p(), machines::dgx2(), machines::dgx_h100()}) {
@@ -168,7 +168,7 @@ TEST(CostModel, AgreesWithTheSimulationOnEveryPlannersPlans) {
   RecordProperty("worst", std::to_string(worst));
 }
 
-TEST(CostModel, AgreesWithTheSimulationOnRandomMachines) {
+TEST(cost_model, agrees_with_the_simulation_on_random_machines) {
   for (unsigned seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE(seed);
     auto const random = test::make_connected_graph(seed, 3 + seed % 5, 2, 5);

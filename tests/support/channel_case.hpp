@@ -56,10 +56,10 @@ class channel_case {
   using kernel = calling_kernel<T, Reducer>;
 
   /// counts: by channel, there by call; equal numbers of calls
-  channel_case(collective_case const& first, blink::schedule const& plan,
+  channel_case(collective_case const& first, blink::schedule const& trees,
                std::vector<std::vector<std::size_t>> const& counts, int first_rank, int ranks,
                Reducer const& reduce = {})
-      : plan_(plan), reduce_(reduce) {
+      : plan_(trees), reduce_(reduce) {
     for (int rank = first_rank; rank < first_rank + ranks; ++rank) {
       auto& own = *ranks_.emplace_back(std::make_unique<rank_calls>());
       for (std::size_t channel = 0; channel < counts.size(); ++channel) {
@@ -68,7 +68,7 @@ class channel_case {
           what.count = counts[channel][k];
           what.seed += 1000003 * channel + 17 * k;
           own.cases.push_back(what);
-          auto& mine = own.buffers.emplace_back(what, plan.rank_count, rank);
+          auto& mine = own.buffers.emplace_back(what, trees.rank_count, rank);
           own.calls.push_back(
               {mine.input, mine.output, what.count, what.is_in_place ? 0 : mine.input_count});
         }

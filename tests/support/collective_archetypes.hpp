@@ -24,39 +24,39 @@ struct least_group {
 static_assert(blink::thread_group<least_group>);
 
 /// A transport without peers.
-struct least_link {
-  least_link() = delete;
-  explicit constexpr least_link(int) {}
+struct least_transport {
+  least_transport() = delete;
+  explicit constexpr least_transport(int) {}
   int rank() const { return 0; }
   int rank_count() const { return 1; }
   std::size_t slot_bytes() const { return 64; }
   bool is_present(int) const { return true; }
   bool is_aborted() const { return false; }
-  bool has_room(std::uint32_t, std::uint64_t) const { return false; }
+  bool has_credit(std::uint32_t, std::uint64_t) const { return false; }
   std::byte* outbox(std::uint32_t, std::uint64_t) const { return nullptr; }
   void post(std::uint32_t, std::uint64_t, std::size_t) const {}
   bool has_arrived(std::uint32_t, std::uint64_t) const { return false; }
   std::byte const* inbox(std::uint32_t, std::uint64_t) const { return nullptr; }
-  void take(std::uint32_t, std::uint64_t) const {}
-  bool was_taken(std::uint32_t, std::uint64_t) const { return false; }
+  void consume(std::uint32_t, std::uint64_t) const {}
+  bool consumed(std::uint32_t, std::uint64_t) const { return false; }
 };
-static_assert(blink::transport<least_link> && !blink::reaching_transport<least_link>);
+static_assert(blink::transport<least_transport> && !blink::reaching_transport<least_transport>);
 
-struct least_reaching_link : least_link {
-  using least_link::least_link;
+struct least_reaching_transport : least_transport {
+  using least_transport::least_transport;
   void const* input_of(int) const { return nullptr; }
   void* output_of(int) const { return nullptr; }
 };
-static_assert(blink::reaching_transport<least_reaching_link>);
+static_assert(blink::reaching_transport<least_reaching_transport>);
 
-struct least_patience {
-  least_patience() = default;
-  least_patience(least_patience const&) = delete;
-  blink::status after_progress() { return blink::status::ok; }
-  blink::status after_none() { return blink::status::timed_out; }
+struct least_wait {
+  least_wait() = default;
+  least_wait(least_wait const&) = delete;
+  blink::status on_progress() { return blink::status::ok; }
+  blink::status on_idle() { return blink::status::timed_out; }
   std::uint64_t now() { return 0; }
 };
-static_assert(blink::patience<least_patience>);
+static_assert(blink::wait_policy<least_wait>);
 
 /// Can be copied as bytes; cannot be made from nothing, assigned or compared.
 struct least_element {
@@ -89,11 +89,11 @@ struct counting_chunks : least_chunks {
   int count;
 };
 static_assert(!blink::chunking<counting_chunks>, "a policy is a type, not a value");
-struct owning_link : least_link {
-  using least_link::least_link;
-  ~owning_link() {}
+struct owning_transport : least_transport {
+  using least_transport::least_transport;
+  ~owning_transport() {}
 };
-static_assert(!blink::transport<owning_link>, "links enter kernels as bytes");
+static_assert(!blink::transport<owning_transport>, "links enter kernels as bytes");
 struct changing_reducer {
   int operator()(int a, int b) { return a + b; }
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Runs one collective on all ranks of a world and compares every element with a serial loop.
+// Runs one collective on all ranks of a communicator and compares every element with a serial loop.
 
 #include <blink/collectives.hpp>
 
@@ -84,15 +84,15 @@ struct collective_case {
 };
 
 /// Who sends a rank its output; -1: nobody, it is not touched. Of gathers and scatters the root.
-inline int source_of(blink::schedule const& plan, blink::collective kind, int rank) {
+inline int source_of(blink::schedule const& source, blink::collective kind, int rank) {
   if (kind == blink::collective::gather) {
-    return rank == blink::flow_end(plan.trees[0]) ? rank : -1;
+    return rank == blink::flow_end(source.trees[0]) ? rank : -1;
   }
-  if (kind == blink::collective::reduce) return rank == blink::root_of(plan, kind) ? rank : -1;
+  if (kind == blink::collective::reduce) return rank == blink::root_of(source, kind) ? rank : -1;
   if (kind != blink::collective::send_to_next && kind != blink::collective::permute) {
-    return plan.trees[0].root;
+    return source.trees[0].root;
   }
-  for (auto const& tree : plan.trees) {
+  for (auto const& tree : source.trees) {
     if (blink::flow_end(tree) == rank) return tree.root;
   }
   return -1;
@@ -196,45 +196,45 @@ struct rank_buffers {
 
 /// Calls the collective on a rank with its buffers.
 template <class Chunks, class Context, class T, class Reducer>
-void call_collective(Context& me, blink::prepared_schedule& plan, collective_case const& what,
+void call_collective(Context& comm, blink::prepared_schedule& prepared, collective_case const& what,
                      T const* input, T* output, Reducer const& reducer) {
   switch (what.kind) {
     case blink::collective::broadcast:
-      return blink::broadcast<Chunks>(me, plan, input, output, what.count);
+      return blink::broadcast<Chunks>(comm, prepared, input, output, what.count);
     case blink::collective::reduce:
-      return blink::reduce<Chunks>(me, plan, input, output, what.count, reducer);
+      return blink::reduce<Chunks>(comm, prepared, input, output, what.count, reducer);
     case blink::collective::all_reduce:
-      return blink::all_reduce<Chunks>(me, plan, input, output, what.count, reducer);
+      return blink::all_reduce<Chunks>(comm, prepared, input, output, what.count, reducer);
     case blink::collective::all_gather:
-      return blink::all_gather<Chunks>(me, plan, input, output, what.count);
+      return blink::all_gather<Chunks>(comm, prepared, input, output, what.count);
     case blink::collective::reduce_scatter:
-      return blink::reduce_scatter<Chunks>(me, plan, input, output, what.count, reducer);
+      return blink::reduce_scatter<Chunks>(comm, prepared, input, output, what.count, reducer);
     case blink::collective::gather:
-      return blink::gather<Chunks>(me, plan, input, output, what.count);
+      return blink::gather<Chunks>(comm, prepared, input, output, what.count);
     case blink::collective::scatter:
-      return blink::scatter<Chunks>(me, plan, input, output, what.count);
+      return blink::scatter<Chunks>(comm, prepared, input, output, what.count);
     case blink::collective::all_to_all:
-      return blink::all_to_all<Chunks>(me, plan, input, output, what.count);
+      return blink::all_to_all<Chunks>(comm, prepared, input, output, what.count);
     case blink::collective::send_to_next:
-      return blink::send_to_next<Chunks>(me, plan, input, output, what.count);
+      return blink::send_to_next<Chunks>(comm, prepared, input, output, what.count);
     case blink::collective::permute:
-      return blink::permute<Chunks>(me, plan, input, output, what.count);
+      return blink::permute<Chunks>(comm, prepared, input, output, what.count);
     case blink::collective::barrier:
-      return blink::barrier(me, plan);
+      return blink::barrier(comm, prepared);
   }
 }
 
 /// Compares a rank's buffers after the call with what they should hold; empty if nothing is wrong.
 template <class T, class Reducer>
-std::string what_is_wrong(collective_case const& what, blink::schedule const& plan,
+std::string what_is_wrong(collective_case const& what, blink::schedule const& source,
                           rank_buffers<T>& mine, Reducer const& reducer) {
   if (!mine.inputs.is_intact() || !mine.outputs.is_intact()) return "wrote outside of the buffers";
   if (what.kind == blink::collective::barrier) return "";
-  int const source = source_of(plan, what.kind, mine.rank);
+  int const from = source_of(source, what.kind, mine.rank);
   for (std::size_t k = 0; k < mine.output_count; ++k) {
     // In place, what is not written holds the input.
     T const expected =
-        source >= 0 ? expected_element<T>(what, plan.rank_count, mine.rank, source, k, reducer)
+        from >= 0 ? expected_element<T>(what, source.rank_count, mine.rank, from, k, reducer)
         : what.is_in_place ? untouched_element<T>(what, mine.rank, k)
                            : value_from<T>(0x55aa55aa);
     if (mine.output[k] == expected) continue;
@@ -243,13 +243,13 @@ std::string what_is_wrong(collective_case const& what, blink::schedule const& pl
   return "";
 }
 
-/// The ranks of a world that live in this process: all, or the one that the world is.
-template <class World>
-std::vector<int> ranks_here(World const& world) {
-  if constexpr (requires { world.rank(); }) {
-    return {world.rank()};
+/// The ranks of a communicator that live in this process: all, or the one that the communicator is.
+template <class Ranks>
+std::vector<int> ranks_here(Ranks const& threads) {
+  if constexpr (requires { threads.rank(); }) {
+    return {threads.rank()};
   } else {
-    std::vector<int> all(static_cast<std::size_t>(world.rank_count()));
+    std::vector<int> all(static_cast<std::size_t>(threads.rank_count()));
     for (std::size_t rank = 0; rank < all.size(); ++rank) all[rank] = static_cast<int>(rank);
     return all;
   }
@@ -257,11 +257,11 @@ std::vector<int> ranks_here(World const& world) {
 
 /// Runs the case `repeats` times with fresh inputs; returns what was wrong in this process, empty
 /// if nothing.
-template <class T, class Chunks = blink::scheduled_chunks, class World, class Reducer>
-std::string run_case(World& world, blink::schedule const& plan, collective_case const& first,
+template <class T, class Chunks = blink::scheduled_chunks, class Ranks, class Reducer>
+std::string run_case(Ranks& threads, blink::schedule const& source, collective_case const& first,
                      Reducer const& reducer, int repeats = 1) {
-  auto& prepared = world.prepare(plan);
-  int const ranks = world.rank_count();
+  auto& prepared = threads.prepare(source);
+  int const ranks = threads.rank_count();
   std::vector<std::string> wrong(static_cast<std::size_t>(ranks));
   // Outside the ranks, because the threads of a team share them.
   std::vector<std::vector<rank_buffers<T>>> buffers(static_cast<std::size_t>(repeats));
@@ -272,14 +272,14 @@ std::string run_case(World& world, blink::schedule const& plan, collective_case 
       buffers[static_cast<std::size_t>(repeat)].emplace_back(what, ranks, rank);
     }
   }
-  world.run([&](auto& me) {
+  threads.run([&](auto& comm) {
     for (auto& all : buffers) {
-      auto& mine = all[static_cast<std::size_t>(me.rank())];
-      call_collective<Chunks>(me, prepared, first, static_cast<T const*>(mine.input), mine.output,
+      auto& mine = all[static_cast<std::size_t>(comm.rank())];
+      call_collective<Chunks>(comm, prepared, first, static_cast<T const*>(mine.input), mine.output,
                               reducer);
-      me.group().sync();
+      comm.group().sync();
       // Inputs are the caller's again: nobody reads them any more.
-      if (me.group().thread_rank() == 0 && !first.is_in_place) {
+      if (comm.group().thread_rank() == 0 && !first.is_in_place) {
         for (std::size_t k = 0; k < mine.input_count; ++k) mine.input[k] = value_from<T>(k);
       }
     }
@@ -287,13 +287,13 @@ std::string run_case(World& world, blink::schedule const& plan, collective_case 
   for (int repeat = 0; repeat < repeats; ++repeat) {
     auto what = first;
     what.seed += static_cast<std::uint64_t>(repeat) * 1000003;
-    for (int const rank : ranks_here(world)) {
+    for (int const rank : ranks_here(threads)) {
       auto& mine = buffers[static_cast<std::size_t>(repeat)][static_cast<std::size_t>(rank)];
       auto const complain = [&](std::string const& text) {
         wrong[static_cast<std::size_t>(rank)] =
             "rank " + std::to_string(rank) + ", repeat " + std::to_string(repeat) + ": " + text;
       };
-      auto const text = what_is_wrong(what, plan, mine, reducer);
+      auto const text = what_is_wrong(what, source, mine, reducer);
       if (!text.empty()) complain(text);
     }
   }

@@ -7,7 +7,7 @@
 #include <blink/running/walk/choose_protocol.hpp>
 #include <blink/schedule/schedule.hpp>
 #include <blink/transports/cuda/calls/device_collectives.hpp>
-#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/cuda/calls/device_options.hpp>
 #include <blink/transports/cuda/calls/rank_buffers.hpp>
 
 #include "collective_case.hpp"
@@ -21,8 +21,8 @@
 namespace blink_test {
 
 /// Of tests whose buffers are in vectors.
-inline blink::device_world_options options_in_vectors(std::vector<int> devices) {
-  blink::device_world_options options;
+inline blink::device_options options_in_vectors(std::vector<int> devices) {
+  blink::device_options options;
   options.devices = std::move(devices);
   options.checks_places = false;
   options.slot_bytes = 512;
@@ -44,17 +44,17 @@ inline collective_case case_of(blink::collective kind, std::size_t count, std::u
 template <class T>
 class device_case {
  public:
-  device_case(collective_case const& what, blink::schedule const& plan)
-      : device_case(what, plan, 0, plan.rank_count) {}
-  device_case(collective_case const& what, blink::schedule const& plan, int first, int ranks)
-      : what_(what), plan_(plan) {
+  device_case(collective_case const& what, blink::schedule const& trees)
+      : device_case(what, trees, 0, trees.rank_count) {}
+  device_case(collective_case const& what, blink::schedule const& trees, int first, int ranks)
+      : what_(what), plan_(trees) {
     for (int rank = first; rank < first + ranks; ++rank) {
-      own_.emplace_back(what, plan.rank_count, rank);
+      own_.emplace_back(what, trees.rank_count, rank);
       buffers_.push_back({own_.back().input, own_.back().output, what.count});
     }
   }
-  template <class World, class Reducer>
-  void enqueue(World& on, Reducer const& reduce, typename World::streams const& streams = {}) {
+  template <class Ranks, class Reducer>
+  void enqueue(Ranks& on, Reducer const& reduce, typename Ranks::streams const& streams = {}) {
     auto& prepared = on.prepare(plan_);
     switch (what_.kind) {
       case blink::collective::broadcast:

@@ -3,9 +3,9 @@
 
 // Communicators of emulated devices in forked processes.
 
-#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/cuda/calls/device_options.hpp>
+#include <blink/transports/host/communicator_bootstrap.hpp>
 #include <blink/transports/host/processes.hpp>
-#include <blink/transports/host/session_bootstrap.hpp>
 
 #include "emulated_devices.hpp"
 #include "forked_ranks.hpp"
@@ -16,25 +16,24 @@
 namespace blink_test {
 
 /// One process's devices, and its communicator.
-template <class World>
+template <class Ranks>
 struct device_process {
-  device_process(std::string const& path, int process, blink::device_world_options const& options,
+  device_process(std::string const& path, int process, blink::device_options const& options,
                  emulated_devices::options what = {.devices = 3})
       : machine((what.shares_memory = true, what)),
-        session(path, process),
-        bootstrap(session),
+        communicator(path, process),
+        bootstrap(communicator),
         all(machine, options, bootstrap) {}
 
   emulated_devices machine;
-  blink::process_world session;
-  blink::session_bootstrap<blink::process_world> bootstrap;
-  World all;
+  blink::process_communicator communicator;
+  blink::communicator_bootstrap<blink::process_communicator> bootstrap;
+  Ranks all;
 };
 
 /// By process what `body(mine, process)` returned or threw; `Part` is a `device_process`, made from `options`.
 template <class Part, class Body>
-std::vector<std::string> run_device_processes(int processes,
-                                              blink::device_world_options const& options,
+std::vector<std::string> run_device_processes(int processes, blink::device_options const& options,
                                               Body const& body) {
   forked_ranks all(processes);
   all.start([&](int process) {

@@ -15,10 +15,10 @@ namespace blink_test {
 
 /// Captures calls, and replays them some times, each time before a call outside of the graph. Positions are in
 /// the memory of devices, so that each goes on where the last one ended. Returns what is wrong.
-template <class World, class T>
-std::string replay_between(emulated_devices& machine, World& all,
+template <class Ranks, class T>
+std::string replay_between(emulated_devices& machine, Ranks& all,
                            std::vector<device_case<T>*> const& captured, device_case<T>& outside,
-                           typename World::streams const& on) {
+                           typename Ranks::streams const& on) {
   machine.begin_capture(on);
   for (auto* const one : captured) one->enqueue(all, blink::sum{}, on);
   auto const graph = machine.end_capture(on);

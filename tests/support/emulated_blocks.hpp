@@ -28,7 +28,7 @@ struct emulation {
   std::uint32_t block_threads = 1;
   std::uint32_t window = 2;
   std::size_t slot_bytes = 512;
-  std::uint64_t first_message = 0;  ///< what wires begin with; a multiple of the window
+  std::uint64_t first_message = 0;  ///< what connections begin with; a multiple of the window
   std::uint64_t deadline_nanoseconds = 20'000'000'000;
   std::size_t missing_block = ~std::size_t{0};  ///< one that never comes
   /// Of the part of a block that walks each lane, 1 or 2: several lanes share a block. 0: the whole block does.
@@ -49,18 +49,18 @@ inline blink::memory_source zeroed_memory() {
   return source;
 }
 
-/// A schedule with its wires, run again and again by emulated blocks.
-template <class Link, class Protocol = blink::whole_chunks>
+/// A schedule with its connections, run again and again by emulated blocks.
+template <class Transport, class Protocol = blink::whole_chunks>
 class emulated_device {
  public:
-  emulated_device(blink::schedule const& plan, emulation const& how)
-      : how_(how), prepared_(plan, layout_of(how), {}) {
+  emulated_device(blink::schedule const& trees, emulation const& how)
+      : how_(how), prepared_(trees, layout_of(how), {}) {
     auto const& tables = prepared_.tables();
-    for (std::uint32_t wire = 0; wire < tables.wire_count(); ++wire) {
-      auto const& at = tables.wires()[wire];
-      *at.posted = *at.taken = how.first_message;
+    for (std::uint32_t connection = 0; connection < tables.connection_count(); ++connection) {
+      auto const& at = tables.connections()[connection];
+      *at.posted = *at.consumed = how.first_message;
     }
-    for (int rank = 0; rank < plan.rank_count; ++rank) {
+    for (int rank = 0; rank < trees.rank_count; ++rank) {
       auto const [ends, count] = tables.ends(rank);
       for (std::size_t k = 0; k < count; ++k) ends[k].first = how.first_message;
     }
@@ -71,21 +71,21 @@ class emulated_device {
   /// Runs the case and compares; empty if nothing is wrong.
   template <class T, class Reducer>
   std::string run(collective_case const& what, Reducer const& reduce) {
-    auto const& plan = prepared_.source();
-    auto const ranks = static_cast<std::size_t>(plan.rank_count);
+    auto const& trees = prepared_.source();
+    auto const ranks = static_cast<std::size_t>(trees.rank_count);
     std::vector<rank_buffers<T>> buffers;
     std::vector<void const*> inputs;
     std::vector<void*> outputs;
     buffers.reserve(ranks);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      auto& mine = buffers.emplace_back(what, plan.rank_count, static_cast<int>(rank));
+      auto& mine = buffers.emplace_back(what, trees.rank_count, static_cast<int>(rank));
       inputs.push_back(mine.input);
       outputs.push_back(mine.output);
     }
     auto const ended = walk<T>(what.kind, what.count, inputs, outputs, reduce);
     if (!ended.empty()) return ended;
     for (auto& mine : buffers) {
-      auto const wrong = what_is_wrong(what, plan, mine, reduce);
+      auto const wrong = what_is_wrong(what, trees, mine, reduce);
       if (!wrong.empty()) return "rank " + std::to_string(mine.rank) + ": " + wrong;
     }
     return "";
@@ -95,19 +95,19 @@ class emulated_device {
   std::string walk(blink::collective kind, std::size_t count,
                    std::vector<void const*> const& inputs, std::vector<void*> const& outputs,
                    Reducer const& reduce) {
-    std::vector<blink::block_work<Link, T>> works;
+    std::vector<blink::block_work<Transport, T>> works;
     std::vector<caller> callers(inputs.size());
     for (std::size_t rank = 0; rank < inputs.size(); ++rank) {
-      auto const lanes = prepared_.tables().lanes(static_cast<int>(rank), kind);
-      for (std::size_t k = 0; k < lanes.count; ++k) {
+      auto const tasks = prepared_.tables().tasks(static_cast<int>(rank), kind);
+      for (std::size_t k = 0; k < tasks.count; ++k) {
         auto& work = works.emplace_back();
-        work.here = lanes.first + k;
+        work.here = tasks.first + k;
         set_call<T, Reducer>(*work.here, kind, count);
-        work.link = link_of(static_cast<int>(rank), inputs, outputs);
+        work.transport = link_of(static_cast<int>(rank), inputs, outputs);
         work.buffers = {static_cast<T const*>(inputs[rank]), static_cast<T*>(outputs[rank])};
       }
       callers[rank] = caller_of<T>(kind, count, inputs[rank], outputs[rank]);
-      callers[rank].blocks = lanes.count;
+      callers[rank].blocks = tasks.count;
     }
     launch(works, callers, reduce);
     for (std::size_t block = 0; block < works.size(); ++block) {
@@ -142,9 +142,9 @@ class emulated_device {
     return {const_cast<void*>(input), how_.overwrites_inputs && !overlaps ? length : 0, 0};
   }
 
-  static blink::wire_layout layout_of(emulation const& how) {
-    blink::wire_layout layout;
-    layout.reaches = blink::reaching_transport<Link>;
+  static blink::connection_layout layout_of(emulation const& how) {
+    blink::connection_layout layout;
+    layout.reaches = blink::reaching_transport<Transport>;
     layout.window = how.window;
     layout.slot_bytes = how.slot_bytes;
     layout.has_packets = std::is_same_v<Protocol, blink::small_packets>;
@@ -152,28 +152,28 @@ class emulated_device {
     return layout;
   }
   template <class T, class Reducer>
-  void set_call(blink::lane& here, blink::collective kind, std::size_t count) {
+  void set_call(blink::tree_task& here, blink::collective kind, std::size_t count) {
     auto const sizes = blink::sizes_of<Reducer, T>();
     auto const block = prepared_.equal_block(here, kind, count);
     prepared_.set_call(here, kind, block, sizes, blink::order_of<Reducer>,
                        &blink::cut_by<blink::scheduled_chunks>);
   }
-  Link link_of(int rank, std::vector<void const*> const& inputs,
-               std::vector<void*> const& outputs) {
-    Link link;
-    link.wires = prepared_.tables().wires();
-    link.abort = &abort_;
-    link.bytes_of_slot = prepared_.tables().layout().slot_bytes;
-    link.own_rank = rank;
-    link.ranks = prepared_.source().rank_count;
-    if constexpr (blink::reaching_transport<Link>) {
-      link.inputs = inputs.data();
-      link.outputs = outputs.data();
+  Transport link_of(int rank, std::vector<void const*> const& inputs,
+                    std::vector<void*> const& outputs) {
+    Transport transport;
+    transport.connections = prepared_.tables().connections();
+    transport.abort = &abort_;
+    transport.bytes_of_slot = prepared_.tables().layout().slot_bytes;
+    transport.own_rank = rank;
+    transport.ranks = prepared_.source().rank_count;
+    if constexpr (blink::reaching_transport<Transport>) {
+      transport.inputs = inputs.data();
+      transport.outputs = outputs.data();
     }
-    return link;
+    return transport;
   }
   template <class T, class Reducer>
-  void launch(std::vector<blink::block_work<Link, T>>& works, std::vector<caller>& callers,
+  void launch(std::vector<blink::block_work<Transport, T>>& works, std::vector<caller>& callers,
               Reducer const& reduce) {
     std::uint32_t const parts = how_.part_threads == 0 ? 1 : how_.block_threads / how_.part_threads;
     auto const work_count = static_cast<std::uint32_t>(works.size());
@@ -193,7 +193,7 @@ class emulated_device {
           if (how_.part_threads == 2) return walk_as(part_of<2>(group));
           auto& work = works[block];
           blink::walk_block<Protocol>(group, work, how_.deadline_nanoseconds, reduce);
-          if (thread == 0) callers[static_cast<std::size_t>(work.link.rank())].block_ended();
+          if (thread == 0) callers[static_cast<std::size_t>(work.transport.rank())].block_ended();
         });
       }
     }

@@ -320,7 +320,7 @@ class emulated_devices {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return used_[device] == 0; });
   }
-  template <class Link, class Protocol, class T, class Reducer>
+  template <class Transport, class Protocol, class T, class Reducer>
   std::uint32_t blocks_at_once(int, std::uint32_t threads) {
     return options_.room / threads;
   }
@@ -328,13 +328,13 @@ class emulated_devices {
   std::uint32_t work_blocks_at_once(int, std::uint32_t threads) {
     return options_.room / threads;
   }
-  template <class Link, class Protocol, class T, class Reducer>
+  template <class Transport, class Protocol, class T, class Reducer>
   void launch(int device, std::uint32_t blocks, std::uint32_t threads,
               blink::device_call const& call, Reducer const& reduce, stream on) {
     launch_work(
         device, blocks, threads,
         [call, reduce](emulated_block const& group, std::uint32_t block) {
-          blink::run_block<Link, T, Protocol>(group, call, block, reduce);
+          blink::run_block<Transport, T, Protocol>(group, call, block, reduce);
         },
         on);
     ++(std::is_same_v<Protocol, blink::small_packets> ? packet_launches_ : chunk_launches_);

@@ -27,8 +27,8 @@ namespace blink_test {
 class emulated_fabric {
  public:
   struct options {
-    bool tells_of_losses = true;  ///< do others hear of a communicator that is aborted?
-    bool meets_on_host = true;    ///< do groups wait on the host for peers that are new?
+    bool reports_of_losses = true;  ///< do others hear of a communicator that is aborted?
+    bool meets_on_host = true;      ///< do groups wait on the host for peers that are new?
   };
   struct operation {
     bool sends = false;
@@ -46,7 +46,7 @@ class emulated_fabric {
 
   /// On the host: waits until peers that are new to the ranks of a group are in one that joins them. Returns an
   /// error that ends it.
-  int meet(std::vector<operation> const& group) {
+  int match(std::vector<operation> const& group) {
     if (!options_.meets_on_host) return 0;
     std::unique_lock lock(mutex_);
     for (auto const& one : group) (one.sends ? senders_ : receivers_).insert(pair_of(one));
@@ -88,7 +88,7 @@ class emulated_fabric {
   void abort(int rank) {
     std::lock_guard const lock(mutex_);
     is_aborted_[static_cast<std::size_t>(rank)] = true;
-    if (options_.tells_of_losses) {
+    if (options_.reports_of_losses) {
       for (auto& error : errors_) error = error == 0 ? 6 : error;  // remote error
     }
     changed_.notify_all();
@@ -167,7 +167,7 @@ class emulated_nccl {
       all.push_back(one);
       by_stream[{one.rank, on}].push_back(one);
     }
-    if (int const error = fabric_.meet(all); error != 0) return error;
+    if (int const error = fabric_.match(all); error != 0) return error;
     for (auto const& each : by_stream) {
       int const rank = each.first.first;
       machine_.run_in_stream(
@@ -205,7 +205,7 @@ class emulated_nccl {
            : code == 6 ? "remote error"
                        : "?";
   }
-  std::string last_error(int of) { return "as told by rank " + std::to_string(of); }
+  std::string last_error(int of) { return "as reported by rank " + std::to_string(of); }
 
  private:
   int note(stream on, emulated_fabric::operation const& one) {

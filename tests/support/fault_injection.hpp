@@ -2,7 +2,7 @@
 #pragma once
 
 // Faults at random places of a loop of calls: whatever happens to a rank, all others name it, and go
-// on without it. For worlds of threads, processes and MPI.
+// on without it. For communicators of threads, processes and MPI.
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_reduce_sparse.hpp>
@@ -11,7 +11,7 @@
 #include <blink/collectives/grouped.hpp>
 
 #include "collective_case.hpp"
-#include "faulty_link.hpp"
+#include "faulty_transport.hpp"
 #include "random_schedules.hpp"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ inline int number_of_faults() {
 enum class form { sum, gather, grouped, started, sparse, exchange };
 inline constexpr int calls_of_loop = 6;  // one of each form
 /// Can a rank call it with another count, type or reducer, which ends the call of all? Where sizes are agreed
-/// about first, those that differ are told and the next call follows.
+/// about first, those that differ are reported and the next call follows.
 inline bool compares_at_once(form what) {
   return what != form::sparse && what != form::exchange;
 }
@@ -75,8 +75,8 @@ struct injection {
     while (!fits()) call = (call + 1) % calls_of_loop;
     operation = below(random, 60);
     // Every kind of call in one loop needs trees that carry all of them.
-    plan = random_schedule(random, ranks, blink::collective::all_gather);
-    for (auto& tree : plan.trees) {
+    source = random_schedule(random, ranks, blink::collective::all_gather);
+    for (auto& tree : source.trees) {
       tree.reduce_parent = random_parents(random, ranks, tree.root);
       tree.broadcast_parent = random_parents(random, ranks, tree.root);
       tree.reduce_route.clear();
@@ -94,7 +94,7 @@ struct injection {
   std::uint64_t seed;
   harm what{};
   int ranks = 0, victim = 0, call = 0, first_form = 0, operation = 0;
-  blink::schedule plan;
+  blink::schedule source;
   std::size_t count = 0;
 };
 
@@ -108,13 +108,13 @@ std::vector<T>& lasting_buffer(std::size_t count) {
   return all.emplace_back(count);
 }
 
-/// Memory that calls of such a world take.
-template <class T, class World>
-decltype(auto) make_buffer(World& me, std::size_t count) {
-  if constexpr (!World::link_type::reaches) {
+/// Memory that calls of such a communicator take.
+template <class T, class Ranks>
+decltype(auto) make_buffer(Ranks& comm, std::size_t count) {
+  if constexpr (!Ranks::transport_type::reaches) {
     return std::vector<T>(count);
-  } else if constexpr (requires { me.template allocate<T>(count); }) {
-    return me.template allocate<T>(count);
+  } else if constexpr (requires { comm.template allocate<T>(count); }) {
+    return comm.template allocate<T>(count);
   } else {
     return lasting_buffer<T>(count);
   }
@@ -128,23 +128,23 @@ void expect_all(T const* data, std::size_t count, int value) {
 }
 
 /// One call of a form by all ranks; throws if its result is wrong.
-template <class T = int, class World, class Reducer = blink::sum>
-void call_form(World& me, form what, blink::schedule const& trees, std::size_t count,
+template <class T = int, class Ranks, class Reducer = blink::sum>
+void call_form(Ranks& comm, form what, blink::schedule const& trees, std::size_t count,
                Reducer const& reduce = {}) {
   constexpr auto all_reduce = blink::collective::all_reduce;
-  auto const ranks = static_cast<std::size_t>(me.rank_count());
-  auto&& in = make_buffer<T>(me, count);
-  auto&& out = make_buffer<T>(me, count * ranks);
-  std::fill(in.begin(), in.end(), static_cast<T>(me.rank() + 1));
+  auto const ranks = static_cast<std::size_t>(comm.rank_count());
+  auto&& in = make_buffer<T>(comm, count);
+  auto&& out = make_buffer<T>(comm, count * ranks);
+  std::fill(in.begin(), in.end(), static_cast<T>(comm.rank() + 1));
   T const* const from = in.data();
-  int const total = me.rank_count() * (me.rank_count() + 1) / 2;
-  auto& plan = me.prepare(trees);
+  int const total = comm.rank_count() * (comm.rank_count() + 1) / 2;
+  auto& prepared = comm.prepare(trees);
   switch (what) {
     case form::sum:
-      blink::all_reduce(me, plan, from, out.data(), count, reduce);
+      blink::all_reduce(comm, prepared, from, out.data(), count, reduce);
       return expect_all(out.data(), count, total);
     case form::gather:
-      blink::all_gather(me, plan, from, out.data(), count);
+      blink::all_gather(comm, prepared, from, out.data(), count);
       for (std::size_t peer = 0; peer < ranks; ++peer) {
         expect_all(out.data() + peer * count, count, static_cast<int>(peer) + 1);
       }
@@ -153,15 +153,16 @@ void call_form(World& me, form what, blink::schedule const& trees, std::size_t c
       std::size_t const half = count / 2;
       std::vector<blink::buffer_part<T>> const parts{
           {from, out.data(), half}, {from + half, out.data() + half, count - half}};
-      blink::grouped(me, plan, all_reduce, parts, reduce, 1000);
+      blink::grouped(comm, prepared, all_reduce, parts, reduce, 1000);
       return expect_all(out.data(), count, total);
     }
     case form::started: {
       // Ranks may differ in who moves the data. Over MPI not every thread may.
-      bool const has_thread = !requires { me.expect_any_thread(); } && (count + ranks) % 2 == 0;
-      blink::call_queue queue(me, has_thread ? blink::progress::thread : blink::progress::in_waits);
-      auto call = queue.start(all_reduce, plan, from, out.data(), count, reduce);
-      while (me.rank() == 0 && !call.test()) std::this_thread::yield();
+      bool const has_thread = !requires { comm.expect_any_thread(); } && (count + ranks) % 2 == 0;
+      blink::call_queue queue(comm,
+                              has_thread ? blink::progress::thread : blink::progress::in_waits);
+      auto call = queue.start(all_reduce, prepared, from, out.data(), count, reduce);
+      while (comm.rank() == 0 && !call.test()) std::this_thread::yield();
       call.wait();
       return expect_all(out.data(), count, total);
     }
@@ -169,17 +170,17 @@ void call_form(World& me, form what, blink::schedule const& trees, std::size_t c
       auto mask = blink::block_mask(count, 16);
       mask.set(0);
       std::fill(in.begin() + static_cast<std::ptrdiff_t>(mask.length(0)), in.end(), T{});
-      blink::all_reduce_sparse(me, plan, in.data(), mask, reduce);
+      blink::all_reduce_sparse(comm, prepared, in.data(), mask, reduce);
       expect_all(from, mask.length(0), total);
       return expect_all(from + mask.length(0), count - mask.length(0), 0);
     }
     case form::exchange: {
-      int const next = (me.rank() + 1) % me.rank_count();
-      int const last = (me.rank() + me.rank_count() - 1) % me.rank_count();
+      int const next = (comm.rank() + 1) % comm.rank_count();
+      int const last = (comm.rank() + comm.rank_count() - 1) % comm.rank_count();
       blink::transfers list;
       list.send(next, from, count);
       list.receive(last, out.data(), count);
-      blink::exchange(me, blink::all_to_all_schedule(me.rank_count()), list);
+      blink::exchange(comm, blink::all_to_all_schedule(comm.rank_count()), list);
       return expect_all(out.data(), count, last + 1);
     }
   }
@@ -192,17 +193,17 @@ inline void arm(injection const& planned, void (*happen)(), void (*nap)()) {
   fault.happen = planned.what == harm::delay ? nap : happen;
 }
 
-/// What `call_on` may throw, for ranks that are to be told of a fault.
+/// What `call_on` may throw, for ranks that are to be reported of a fault.
 ///
 /// Returns: empty if it says what it should, else what is wrong
-inline std::string complaint(blink::collective_error const& told, injection const& planned) {
-  std::string const text = told.what();
+inline std::string complaint(blink::collective_error const& reported, injection const& planned) {
+  std::string const text = reported.what();
   if (text.find("rank " + std::to_string(planned.victim)) == std::string::npos) {
     return "does not name the rank: " + text;
   }
-  if (!planned.is_mismatch() && told.peer != planned.victim) return "names: " + text;
+  if (!planned.is_mismatch() && reported.peer != planned.victim) return "names: " + text;
   // Who leaves out the last call has left when the others come to it.
-  if (planned.what != harm::order && told.disagrees != planned.is_mismatch()) {
+  if (planned.what != harm::order && reported.disagrees != planned.is_mismatch()) {
     return "says of calls that differ: " + text;
   }
   return planned.what == harm::delay ? "did not wait: " + text : "";
@@ -210,8 +211,8 @@ inline std::string complaint(blink::collective_error const& told, injection cons
 
 /// Calls of each form in turn; the victim does something else in one of them. `entered`: when the
 /// last call began.
-template <class World>
-void call_on(World& me, injection const& planned, bool is_victim,
+template <class Ranks>
+void call_on(Ranks& comm, injection const& planned, bool is_victim,
              std::chrono::steady_clock::time_point& entered) {
   using clock_type = std::chrono::steady_clock;
   for (int call = 0; call < calls_of_loop; ++call) {
@@ -224,25 +225,25 @@ void call_on(World& me, injection const& planned, bool is_victim,
     }
     std::size_t const count = planned.count + (errs && planned.what == harm::count ? 1 : 0);
     if (errs && planned.what == harm::type) {
-      call_form<float>(me, what, planned.plan, count);
+      call_form<float>(comm, what, planned.source, count);
     } else if (errs && planned.what == harm::reducer) {
-      call_form(me, what, planned.plan, count, blink::max{});
+      call_form(comm, what, planned.source, count, blink::max{});
     } else {
-      call_form(me, what, planned.plan, count);
+      call_form(comm, what, planned.source, count);
     }
   }
   fault.operations_left = -1;
   entered = clock_type::now();
   // Everyone needs everyone: nobody leaves before a fault is seen.
-  call_form(me, form::sum, planned.plan, planned.count);
+  call_form(comm, form::sum, planned.source, planned.count);
 }
 
 /// Calls of several forms by those that are left.
-template <class World>
-void call_again(World& me, injection const& planned) {
+template <class Ranks>
+void call_again(Ranks& comm, injection const& planned) {
   for (int call = 0; call < 3; ++call) {
     auto const what = static_cast<form>((call + static_cast<int>(planned.seed)) % calls_of_loop);
-    call_form(me, what, blink::star_schedule(me.rank_count()), planned.count);
+    call_form(comm, what, blink::star_schedule(comm.rank_count()), planned.count);
   }
 }
 

@@ -3,7 +3,7 @@
 
 // Processes that agree through memory of the host, each with its `host_processes`.
 
-#include <blink/running/call/call_signature.hpp>
+#include <blink/running/call/call_description.hpp>
 #include <blink/transports/host/host_processes.hpp>
 #include <blink/transports/host/launcher_bootstrap.hpp>
 
@@ -31,9 +31,10 @@ std::vector<std::string> with_host_processes(int processes, std::chrono::millise
   return texts;
 }
 
-inline blink::call_signature call_of(std::uint64_t count) {
+inline blink::call_description call_of(std::uint64_t count) {
   constexpr auto kind = static_cast<std::uint64_t>(blink::collective::all_reduce);
-  return {{.kind = kind, .plan = 1, .count = count, .element_bytes = 4, .types = 7}, "float"};
+  return {{.kind = kind, .schedule_hash = 1, .count = count, .element_bytes = 4, .types = 7},
+          "float"};
 }
 
 }  // namespace blink_test

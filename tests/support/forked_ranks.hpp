@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Runs a function in processes of its own, one for each rank of a world, and says how each ended.
+// Runs a function in processes of its own, one for each rank of a communicator, and says how each ended.
 
 #include <blink/transports/host/processes.hpp>
 #include <blink/transports/host/shared_segment.hpp>
@@ -27,7 +27,7 @@ struct rank_end {
   std::string text;  ///< what the function returned, or what it threw
 };
 
-/// The processes of a world. Use `start`, then maybe `kill` some, then `finish`.
+/// The processes of a communicator. Use `start`, then maybe `kill` some, then `finish`.
 class forked_ranks {
  public:
   explicit forked_ranks(int ranks, std::size_t bytes = std::size_t{1} << 30)

@@ -99,7 +99,7 @@ class mscclpp_runner {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       require(ranks_[r].launch == launches_, "rank " + std::to_string(r) + " waits for ever");
       for (auto const& [type, of] : ranks_[r].channels) {
-        for (auto const& c : of) require(c.arrived == c.taken, "signals that nobody waited for");
+        for (auto const& c : of) require(c.arrived == c.consumed, "signals that nobody waited for");
       }
       for (auto const s : ranks_[r].semaphores) require(s == 0, "a semaphore is not back at 0");
     }
@@ -109,7 +109,7 @@ class mscclpp_runner {
   struct channel {
     std::size_t peer;
     std::size_t number;  // among those to this peer
-    long arrived, taken;
+    long arrived, consumed;
   };
   struct operation {
     json op;
@@ -305,9 +305,9 @@ class mscclpp_runner {
     } else if (name == "wait") {
       for (int const id : ids) {
         auto const& c = channel_at(rank, block, type, id);
-        if (c.arrived <= c.taken) return false;
+        if (c.arrived <= c.consumed) return false;
       }
-      for (int const id : ids) ++channel_at(rank, block, type, id).taken;
+      for (int const id : ids) ++channel_at(rank, block, type, id).consumed;
       block.has_unseen_wait = true;
     } else if (name == "sem_acquire") {
       for (int const id : semaphores) {

@@ -3,8 +3,8 @@
 
 // Communicators over an emulated NCCL, in threads that stand for processes: each has devices and memory of its own.
 
-#include <blink/transports/nccl/nccl_world.hpp>
-#include <blink/transports/nccl/nccl_world_options.hpp>
+#include <blink/transports/nccl/nccl_options.hpp>
+#include <blink/transports/nccl/nccl_ranks.hpp>
 
 #include "device_case.hpp"
 #include "emulated_devices.hpp"
@@ -19,17 +19,17 @@
 
 namespace blink_test {
 
-using emulated_nccl_world = blink::basic_nccl_world<emulated_devices, emulated_nccl>;
+using emulated_nccl_ranks = blink::basic_nccl_ranks<emulated_devices, emulated_nccl>;
 
 /// Of tests whose buffers are in vectors.
-inline blink::nccl_world_options nccl_options_in_vectors() {
-  blink::nccl_world_options options;
+inline blink::nccl_options nccl_options_in_vectors() {
+  blink::nccl_options options;
   options.checks_places = false;
   options.slot_bytes = 512;
   return options;
 }
 
-/// One process: its devices, its communicators, and the world of them.
+/// One process: its devices, its communicators, and the communicator of them.
 struct nccl_process {
   nccl_process(emulated_fabric& fabric, int its_number, int first, int count,
                emulated_nccl::options what = {})
@@ -40,13 +40,14 @@ struct nccl_process {
         calls(fabric, machine, first, what) {
     for (int rank = first; rank < first + count; ++rank) communicators.push_back(rank);
   }
-  emulated_nccl_world& make_world(blink::nccl_world_options const& options) {
-    return *(world = std::make_unique<emulated_nccl_world>(machine, calls, communicators, options));
+  emulated_nccl_ranks& make_ranks(blink::nccl_options const& options) {
+    return *(all_ranks =
+                 std::make_unique<emulated_nccl_ranks>(machine, calls, communicators, options));
   }
   template <class T>
   [[nodiscard]] device_case<T> case_of(collective_case const& what,
-                                       blink::schedule const& plan) const {
-    return {what, plan, first_rank, ranks};
+                                       blink::schedule const& trees) const {
+    return {what, trees, first_rank, ranks};
   }
 
   int number;
@@ -55,7 +56,7 @@ struct nccl_process {
   emulated_devices machine;
   emulated_nccl calls;
   std::vector<int> communicators;
-  std::unique_ptr<emulated_nccl_world> world;  // ends first
+  std::unique_ptr<emulated_nccl_ranks> all_ranks;  // ends first
 };
 
 /// By process what `body(mine)` returned or threw.

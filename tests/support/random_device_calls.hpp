@@ -4,7 +4,7 @@
 // Random calls along random schedules on communicators of emulated devices.
 
 #include <blink/core/collective.hpp>
-#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/cuda/calls/device_options.hpp>
 #include <blink/transports/cuda/world/protocol_schedules.hpp>
 
 #include "collective_case.hpp"
@@ -31,7 +31,7 @@ struct protocol_launches {
 /// links get one device, and schedules that name links.
 ///
 /// change: `change(options)`, before the communicator is made
-template <class World, class T, class Reducer, class Change>
+template <class Ranks, class T, class Reducer, class Change>
 std::string random_device_calls(std::uint64_t seed, std::uint32_t threads_each,
                                 Reducer const& reduce, Change const& change,
                                 protocol_launches* launches = nullptr) {
@@ -40,23 +40,23 @@ std::string random_device_calls(std::uint64_t seed, std::uint32_t threads_each,
   emulated_devices machine({.devices = 3,
                             .room = 128U * static_cast<std::uint32_t>(ranks + below(random, 12)),
                             .threads_each = threads_each});
-  blink::device_world_options options;
+  blink::device_options options;
   for (int rank = 0; rank < ranks; ++rank) {
-    bool const is_shaped = World::link_type::is_shaped;
+    bool const is_shaped = Ranks::transport_type::is_shaped;
     options.devices.push_back(is_shaped ? 0 : below(random, 1 + below(random, 3)));
   }
   options.checks_places = false;  // buffers are in vectors
   options.window = 1 + static_cast<std::uint32_t>(random() % 4);
   options.slot_bytes = 16 + random() % 2000;
   change(options);
-  World all(machine, options);
+  Ranks all(machine, options);
   for (int call = 0; call < 3; ++call) {
     auto const kind = static_cast<blink::collective>(random() % 11);
-    auto plan = blink::parallel_trees(random_schedule(random, ranks, kind), 1 + below(random, 3));
-    if (World::link_type::is_shaped) plan = with_random_routes(random, plan);
+    auto trees = blink::replicate_trees(random_schedule(random, ranks, kind), 1 + below(random, 3));
+    if (Ranks::transport_type::is_shaped) trees = with_random_routes(random, trees);
     std::size_t const count = random() % 2 == 0 ? random() % 60 : random() % 1500;
     collective_case what{kind, count, random() % 3 == 0, random() % 3, seed};
-    device_case<T> now(what, plan);
+    device_case<T> now(what, trees);
     for (int repeat = 0; repeat < 2; ++repeat) {
       if (repeat > 0 && what.is_in_place) break;
       now.enqueue(all, reduce);
@@ -74,25 +74,25 @@ std::string random_device_calls(std::uint64_t seed, std::uint32_t threads_each,
   }
   return "";
 }
-template <class World, class T, class Reducer>
+template <class Ranks, class T, class Reducer>
 std::string random_device_calls(std::uint64_t seed, std::uint32_t threads_each,
                                 Reducer const& reduce) {
-  return random_device_calls<World, T>(seed, threads_each, reduce, [](auto&) {});
+  return random_device_calls<Ranks, T>(seed, threads_each, reduce, [](auto&) {});
 }
 
 /// Four calls of random kinds along random schedules, of which none waits for the one before; what is wrong with them.
 ///
 /// random:    all processes draw the same
-/// make_case: `make_case(what, plan)`: buffers of the ranks of this process
-template <class T, class World, class Reducer, class MakeCase>
-std::string random_calls_in_a_row(World& all, std::mt19937_64& random, int ranks,
+/// make_case: `make_case(what, schedule)`: buffers of the ranks of this process
+template <class T, class Ranks, class Reducer, class MakeCase>
+std::string random_calls_in_a_row(Ranks& all, std::mt19937_64& random, int ranks,
                                   Reducer const& reduce, MakeCase const& make_case) {
   std::vector<std::unique_ptr<device_case<T>>> calls;
   std::vector<std::string> names;
   for (int call = 0; call < 4; ++call) {
     auto const kind = static_cast<blink::collective>(random() % 11);
     if (ranks == 1 && kind == blink::collective::send_to_next) continue;
-    auto const plan = random_schedule(random, ranks, kind);
+    auto const trees = random_schedule(random, ranks, kind);
     collective_case what;
     what.kind = kind;
     what.count = random() % 2 == 0 ? random() % 60 : random() % 1500;
@@ -100,8 +100,8 @@ std::string random_calls_in_a_row(World& all, std::mt19937_64& random, int ranks
     what.is_in_place = random() % 3 == 0;
     what.offset = random() % 3;
     names.emplace_back(blink::to_text(kind));
-    calls.push_back(std::make_unique<device_case<T>>(make_case(what, plan)));
-    (void)all.prepare(plan);
+    calls.push_back(std::make_unique<device_case<T>>(make_case(what, trees)));
+    (void)all.prepare(trees);
   }
   for (auto& call : calls) call->enqueue(all, reduce);
   all.wait();

@@ -13,17 +13,17 @@
 namespace blink::test {
 
 /// A random machine whose ranks all reach each other: `routes` one-way routes from a rank over none
-/// to three relays to another rank, besides a ring of them. Capacities add up, so that no relay has
-/// more capacity out than in, links differ by direction, and relays are linked in any way.
+/// to three switches to another rank, besides a ring of them. Capacities add up, so that no switch has
+/// more capacity out than in, links differ by direction, and switches are linked in any way.
 /// Equal arguments give equal machines.
-inline topology make_random_machine(unsigned seed, unsigned ranks, unsigned relays, unsigned routes,
-                                    unsigned largest = 6) {
+inline topology make_random_machine(unsigned seed, unsigned ranks, unsigned switches,
+                                    unsigned routes, unsigned largest = 6) {
   std::mt19937 random(seed);
   topology machine;
   machine.name = "random" + std::to_string(seed);
-  for (unsigned i = 0; i < ranks + relays; ++i) {
+  for (unsigned i = 0; i < ranks + switches; ++i) {
     machine.nodes.push_back({static_cast<int>(2 * i + 3),
-                             i < ranks ? node_kind::rank : node_kind::relay, "",
+                             i < ranks ? node_kind::rank : node_kind::switch_node, "",
                              static_cast<int>(i * 2 / ranks)});
   }
   std::map<std::pair<int, int>, std::int64_t> capacity;
@@ -33,8 +33,8 @@ inline topology make_random_machine(unsigned seed, unsigned ranks, unsigned rela
     if (from == to) continue;
     auto const amount = static_cast<std::int64_t>(1 + random() % largest);
     auto at = static_cast<int>(from);
-    for (auto hops = relays == 0 ? 0 : random() % 4; hops > 0; --hops) {
-      auto const next = static_cast<int>(ranks + random() % relays);
+    for (auto hops = switches == 0 ? 0 : random() % 4; hops > 0; --hops) {
+      auto const next = static_cast<int>(ranks + random() % switches);
       if (next == at) continue;
       capacity[{at, next}] += amount;
       at = next;
@@ -45,8 +45,8 @@ inline topology make_random_machine(unsigned seed, unsigned ranks, unsigned rela
   return machine;
 }
 
-/// A random machine of full-duplex links: a random tree over ranks and relays, and `more` links.
-inline topology make_random_duplex_machine(unsigned seed, unsigned ranks, unsigned relays,
+/// A random machine of full-duplex links: a random tree over ranks and switches, and `more` links.
+inline topology make_random_duplex_machine(unsigned seed, unsigned ranks, unsigned switches,
                                            unsigned more, unsigned largest = 6) {
   std::mt19937 random(seed);
   topology machine;
@@ -56,19 +56,19 @@ inline topology make_random_duplex_machine(unsigned seed, unsigned ranks, unsign
     machine.links.push_back({a, b, amount});
     machine.links.push_back({b, a, amount});
   };
-  for (unsigned i = 0; i < ranks + relays; ++i) {
+  for (unsigned i = 0; i < ranks + switches; ++i) {
     machine.nodes.push_back({static_cast<int>(i), node_kind::rank, ""});
     if (i > 0) join(static_cast<int>(i), static_cast<int>(random() % i));
   }
-  for (unsigned left = relays; left > 0;) {
+  for (unsigned left = switches; left > 0;) {
     auto& node = machine.nodes[random() % machine.nodes.size()];
-    if (node.kind == node_kind::relay) continue;
-    node.kind = node_kind::relay;
+    if (node.kind == node_kind::switch_node) continue;
+    node.kind = node_kind::switch_node;
     --left;
   }
   for (unsigned i = 0; i < more; ++i) {
-    auto const a = static_cast<int>(random() % (ranks + relays));
-    auto const b = static_cast<int>(random() % (ranks + relays));
+    auto const a = static_cast<int>(random() % (ranks + switches));
+    auto const b = static_cast<int>(random() % (ranks + switches));
     if (a != b) join(a, b);
   }
   return machine;

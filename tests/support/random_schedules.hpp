@@ -96,7 +96,7 @@ inline blink::schedule random_flows(std::mt19937_64& random, int rank_count,
 /// Pre: at least two ranks for `send_to_next`.
 inline blink::schedule random_schedule(std::mt19937_64& random, int rank_count,
                                        blink::collective kind) {
-  if (blink::is_flow(kind)) return random_flows(random, rank_count, kind);
+  if (blink::is_point_to_point(kind)) return random_flows(random, rank_count, kind);
   blink::schedule result;
   result.rank_count = rank_count;
   bool const one_root = kind == blink::collective::broadcast || kind == blink::collective::reduce;
@@ -133,10 +133,10 @@ inline blink::schedule random_schedule(std::mt19937_64& random, int rank_count,
 }
 
 /// The same schedule over links, of 0.1 to 10 GB/s: none, one or two of them for each edge.
-inline blink::schedule with_random_routes(std::mt19937_64& random, blink::schedule plan) {
+inline blink::schedule with_random_routes(std::mt19937_64& random, blink::schedule source) {
   int const links = 1 + below(random, 5);
   for (int link = 0; link < links; ++link) {
-    plan.link_bytes_per_second.push_back(1e8 * (1 + below(random, 100)));
+    source.link_bytes_per_second.push_back(1e8 * (1 + below(random, 100)));
   }
   auto const add = [&](std::vector<int> const& parents, std::vector<std::vector<int>>& routes) {
     if (parents.empty()) return;
@@ -146,11 +146,11 @@ inline blink::schedule with_random_routes(std::mt19937_64& random, blink::schedu
       for (int hop = below(random, 3); hop > 0; --hop) routes[rank].push_back(below(random, links));
     }
   };
-  for (auto& tree : plan.trees) {
+  for (auto& tree : source.trees) {
     add(tree.reduce_parent, tree.reduce_route);
     add(tree.broadcast_parent, tree.broadcast_route);
   }
-  return plan;
+  return source;
 }
 
 }  // namespace blink_test

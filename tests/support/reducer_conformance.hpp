@@ -86,7 +86,7 @@ class stepwise {
       std::swap(parts_[k - 1], parts_[random() % k]);
     }
   }
-  /// Combines neighbours at random places until one is left; some cross a wire on the way.
+  /// Combines neighbours at random places until one is left; some cross a connection on the way.
   T result(dice& random, bool crosses) {
     int const ranks = static_cast<int>(parts_.size());
     auto left = parts_;
@@ -111,10 +111,10 @@ class stepwise {
 /// Has one collective done by `call(inputs, outputs)`, pointers by rank, and compares; `call` returns
 /// what was wrong, and so does this; empty if nothing.
 template <class Case, class Call>
-std::string check_reducer(blink::schedule const& plan, blink::collective kind, std::size_t count,
+std::string check_reducer(blink::schedule const& trees, blink::collective kind, std::size_t count,
                           bool in_place, std::uint64_t seed, Call const& call) {
   using T = typename Case::element;
-  auto const ranks = static_cast<std::size_t>(plan.rank_count);
+  auto const ranks = static_cast<std::size_t>(trees.rank_count);
   bool const scatters = kind == blink::collective::reduce_scatter;
   std::size_t const all = scatters ? ranks * count : count;
   std::vector<std::vector<T>> inputs(ranks);
@@ -134,7 +134,7 @@ std::string check_reducer(blink::schedule const& plan, blink::collective kind, s
   std::string const failure = call(from, to);
   if (!failure.empty()) return failure;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    if (kind == blink::collective::reduce && static_cast<int>(rank) != blink::root_of(plan, kind))
+    if (kind == blink::collective::reduce && static_cast<int>(rank) != blink::root_of(trees, kind))
       continue;
     std::size_t const first = scatters ? rank * count : 0;
     for (std::size_t k = 0; k < count; ++k) {
@@ -150,18 +150,18 @@ std::string check_reducer(blink::schedule const& plan, blink::collective kind, s
   return {};
 }
 
-/// Runs one collective on all ranks of a world; returns what was wrong, empty if nothing.
-template <class Case, class World>
-std::string run_reducer(World& world, blink::schedule const& plan, blink::collective kind,
+/// Runs one collective on all ranks of a communicator; returns what was wrong, empty if nothing.
+template <class Case, class Ranks>
+std::string run_reducer(Ranks& all_threads, blink::schedule const& trees, blink::collective kind,
                         std::size_t count, bool in_place, std::uint64_t seed) {
   using T = typename Case::element;
   return check_reducer<Case>(
-      plan, kind, count, in_place, seed, [&](auto const& inputs, auto const& outputs) {
-        world.run([&](auto& me) {
-          auto const rank = static_cast<std::size_t>(me.rank());
+      trees, kind, count, in_place, seed, [&](auto const& inputs, auto const& outputs) {
+        all_threads.run([&](auto& comm) {
+          auto const rank = static_cast<std::size_t>(comm.rank());
           auto const reducer = Case::reducer();
           blink::detail::run_collective<blink::scheduled_chunks>(
-              me, me.prepare(plan), kind, static_cast<T const*>(inputs[rank]),
+              comm, comm.prepare(trees), kind, static_cast<T const*>(inputs[rank]),
               static_cast<T*>(outputs[rank]), count, reducer);
         });
         return std::string();
@@ -170,15 +170,15 @@ std::string run_reducer(World& world, blink::schedule const& plan, blink::collec
 
 /// The same by the blocks of a kernel: in chunks they read each other's buffers, packets carry all.
 template <class Case, class Protocol>
-std::string run_reducer_in_blocks(blink::schedule const& plan, blink::collective kind,
+std::string run_reducer_in_blocks(blink::schedule const& trees, blink::collective kind,
                                   std::size_t count, bool in_place, std::uint32_t block_threads) {
   using T = typename Case::element;
   emulation how;
   how.block_threads = block_threads;
-  using link = std::conditional_t<std::is_same_v<Protocol, blink::small_packets>,
-                                  blink::slot_peer_link, blink::reaching_peer_link>;
-  emulated_device<link, Protocol> device(plan, how);
-  return check_reducer<Case>(plan, kind, count, in_place, count + block_threads,
+  using transport = std::conditional_t<std::is_same_v<Protocol, blink::small_packets>,
+                                       blink::slot_peer_transport, blink::reaching_peer_transport>;
+  emulated_device<transport, Protocol> device(trees, how);
+  return check_reducer<Case>(trees, kind, count, in_place, count + block_threads,
                              [&](auto const& inputs, auto const& outputs) {
                                return device.template walk<T>(kind, count, inputs, outputs,
                                                               Case::reducer());
@@ -199,22 +199,22 @@ class reducer_conformance : public testing::Test {
     for (int k = 1 + random.below(9); k > 0; --k) inputs.push_back(Case::input(random));
     return inputs;
   }
-  template <class World>
+  template <class Ranks>
   static void all_collectives(std::uint64_t seed) {
     std::mt19937_64 random(seed);
     int const ranks = 1 + below(random, 7);
-    blink::world_options options;
+    blink::communicator_options options;
     options.slot_bytes = 300 + random() % 1000;
-    World world(ranks, options);
+    Ranks all_threads(ranks, options);
     for (auto const kind : {blink::collective::all_reduce, blink::collective::reduce,
                             blink::collective::reduce_scatter}) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << to_text(kind));
-      auto const plan = is_commutative
-                            ? random_schedule(random, ranks, kind)
-                            : (kind == blink::collective::reduce ? blink::chain_schedule(ranks, 0)
-                                                                 : blink::star_schedule(ranks));
+      auto const trees = is_commutative
+                             ? random_schedule(random, ranks, kind)
+                             : (kind == blink::collective::reduce ? blink::chain_schedule(ranks, 0)
+                                                                  : blink::star_schedule(ranks));
       std::size_t const count = random() % (seed % 2 == 0 ? 30 : 200);
-      EXPECT_EQ(run_reducer<Case>(world, plan, kind, count, random() % 2 == 0, seed), "");
+      EXPECT_EQ(run_reducer<Case>(all_threads, trees, kind, count, random() % 2 == 0, seed), "");
     }
   }
 };
@@ -260,30 +260,30 @@ TYPED_TEST_P(reducer_conformance, keeps_what_is_combined_with_its_neutral_elemen
 
 TYPED_TEST_P(reducer_conformance, gives_what_a_loop_over_the_ranks_gives) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
-    this->template all_collectives<blink::thread_world>(seed);
+    this->template all_collectives<blink::thread_ranks>(seed);
     if constexpr (!TestFixture::combines_elements) {  // others are bytes to slots
-      this->template all_collectives<blink::basic_world<blink::slot_link>>(seed + 100);
+      this->template all_collectives<blink::basic_thread_ranks<blink::slot_transport>>(seed + 100);
     }
   }
 }
 
 TYPED_TEST_P(reducer_conformance, gives_that_in_blocks_of_a_kernel_too) {
-  // Some ranks stand between others: partial results cross wires, too.
+  // Some ranks stand between others: partial results cross connections, too.
   auto const deep =
       TestFixture::is_commutative ? blink::binomial_schedule(5, 1) : blink::chain_schedule(4, 0);
   auto const flat = blink::star_schedule(3);
   for (auto const kind : {blink::collective::all_reduce, blink::collective::reduce,
                           blink::collective::reduce_scatter}) {
-    auto const& plan = kind == blink::collective::reduce_scatter ? flat : deep;
+    auto const& trees = kind == blink::collective::reduce_scatter ? flat : deep;
     for (std::uint32_t const threads : {1U, 3U}) {
       bool const in_place = (static_cast<unsigned>(kind) + threads) % 2 == 0;
       SCOPED_TRACE(testing::Message()
                    << to_text(kind) << ", threads " << threads << ", in place " << in_place);
-      EXPECT_EQ((run_reducer_in_blocks<TypeParam, blink::whole_chunks>(plan, kind, 71, in_place,
+      EXPECT_EQ((run_reducer_in_blocks<TypeParam, blink::whole_chunks>(trees, kind, 71, in_place,
                                                                        threads)),
                 "");
       if constexpr (TestFixture::fits_into_packets) {
-        EXPECT_EQ((run_reducer_in_blocks<TypeParam, blink::small_packets>(plan, kind, 37, in_place,
+        EXPECT_EQ((run_reducer_in_blocks<TypeParam, blink::small_packets>(trees, kind, 37, in_place,
                                                                           threads)),
                   "");
       }

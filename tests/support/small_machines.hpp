@@ -37,7 +37,7 @@ inline topology star_machine(int n, std::int64_t port) {
     machine.links.push_back({i, n, port, 0, link_kind::nvlink});
     machine.links.push_back({n, i, port, 0, link_kind::nvlink});
   }
-  machine.nodes.push_back({n, node_kind::relay, "switch", 0});
+  machine.nodes.push_back({n, node_kind::switch_node, "switch", 0});
   return machine;
 }
 

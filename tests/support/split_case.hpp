@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Random ways to split a world, for ranks of any kind.
+// Random ways to split a communicator, for ranks of any kind.
 
 #include <blink/collectives.hpp>
-#include <blink/transports/host/split.hpp>
+#include <blink/transports/host/split_communicator.hpp>
 
 #include "support/random_schedules.hpp"
 
@@ -19,34 +19,34 @@
 namespace blink_test {
 
 /// The sum of one number of each rank, over shared memory where peers reach into buffers.
-template <class Me>
-int sum_over(Me& me, int mine) {
-  if constexpr (requires { me.template allocate<int>(1); }) {
-    auto const data = me.template allocate<int>(1);
+template <class Comm>
+int sum_over(Comm& comm, int mine) {
+  if constexpr (requires { comm.template allocate<int>(1); }) {
+    auto const data = comm.template allocate<int>(1);
     data[0] = mine;
-    blink::all_reduce(me, blink::star_schedule(me.rank_count()), data.data(), data.data(), 1,
+    blink::all_reduce(comm, blink::star_schedule(comm.rank_count()), data.data(), data.data(), 1,
                       blink::sum{});
     return data[0];
   } else {
     int sum = 0;
-    blink::all_reduce(me, blink::star_schedule(me.rank_count()), &mine, &sum, 1, blink::sum{});
+    blink::all_reduce(comm, blink::star_schedule(comm.rank_count()), &mine, &sum, 1, blink::sum{});
     return sum;
   }
 }
 
-/// Splits `me` by random colours and keys, the same on all ranks, calls in the part, and splits the
+/// Splits `comm` by random colours and keys, the same on all ranks, calls in the part, and splits the
 /// part once more. Returns what was wrong, empty if nothing.
-template <class Me>
-std::string split_at_random(Me& me, std::uint64_t seed) {
+template <class Comm>
+std::string split_at_random(Comm& comm, std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  auto const ranks = static_cast<std::size_t>(me.rank_count());
+  auto const ranks = static_cast<std::size_t>(comm.rank_count());
   std::vector<int> colours, keys;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     colours.push_back(below(random, 4) - 1);
     keys.push_back(below(random, 3) - 1);
   }
-  auto const own = static_cast<std::size_t>(me.rank());
-  auto part = blink::split(me, colours[own], keys[own]);
+  auto const own = static_cast<std::size_t>(comm.rank());
+  auto part = blink::split(comm, colours[own], keys[own]);
   auto const wrong = [&](std::string const& what) {
     return "seed " + std::to_string(seed) + ", rank " + std::to_string(own) + ": " + what + "\n";
   };
@@ -63,11 +63,11 @@ std::string split_at_random(Me& me, std::uint64_t seed) {
   }
   if (part->parent_ranks() != members) return wrong("parent_ranks");
   if (part->rank_count() != static_cast<int>(members.size())) return wrong("rank_count");
-  if (members[static_cast<std::size_t>(part->rank())] != me.rank()) return wrong("rank");
+  if (members[static_cast<std::size_t>(part->rank())] != comm.rank()) return wrong("rank");
   int total = 0;
   for (int const member : members) total += member + 1;
   for (int round = 0; round < 3; ++round) {
-    if (sum_over(*part, me.rank() + 1) != total) return wrong("sum");
+    if (sum_over(*part, comm.rank() + 1) != total) return wrong("sum");
   }
 
   auto half = blink::split(*part, part->rank() % 2, -part->rank());
@@ -83,20 +83,20 @@ std::string split_at_random(Me& me, std::uint64_t seed) {
 }
 
 /// In a part of all ranks in reverse order: is a schedule refused that the whole has prepared? The part goes on.
-template <class Me>
-std::string call_with_the_plan_of_the_whole(Me& me) {
-  auto part = blink::split(me, 0, -me.rank());
-  auto& of_whole = me.prepare(blink::star_schedule(me.rank_count()));
+template <class Comm>
+std::string call_with_the_plan_of_the_whole(Comm& comm) {
+  auto part = blink::split(comm, 0, -comm.rank());
+  auto& of_whole = comm.prepare(blink::star_schedule(comm.rank_count()));
   std::string wrong;
   try {
     blink::barrier(*part, of_whole);
     wrong = "taken\n";
   } catch (blink::precondition_error const& refused) {
-    if (std::string(refused.what()).find("another session") == std::string::npos) {
+    if (std::string(refused.what()).find("another communicator") == std::string::npos) {
       wrong = refused.what();
     }
   }
-  if (sum_over(*part, 1) != me.rank_count()) wrong += "the part does not go on\n";
+  if (sum_over(*part, 1) != comm.rank_count()) wrong += "the part does not go on\n";
   return wrong;
 }
 

@@ -5,7 +5,7 @@
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/call_queue.hpp>
-#include <blink/running/call/detail/session_buffer.hpp>
+#include <blink/running/call/detail/communicator_buffer.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -21,31 +21,31 @@ namespace blink_test {
 /// Returns what was wrong, empty if nothing.
 ///
 /// seed: of the order in which this rank waits; may differ by rank
-template <class Me>
-std::string run_started_calls(Me& me, blink::progress how, std::uint64_t seed) {
-  using blink::detail::session_buffer;
+template <class Comm>
+std::string run_started_calls(Comm& comm, blink::progress how, std::uint64_t seed) {
+  using blink::detail::communicator_buffer;
   std::mt19937_64 random(seed);
-  int const n = me.rank_count();
+  int const n = comm.rank_count();
   auto const ranks = static_cast<std::size_t>(n);
-  int const rank = me.rank();
+  int const rank = comm.rank();
   auto const place = static_cast<std::size_t>(rank);
-  auto& star = me.prepare(blink::star_schedule(n));
-  auto& flows = me.prepare(blink::all_to_all_schedule(n));
-  blink::call_queue queue(me, how);
+  auto& star = comm.prepare(blink::star_schedule(n));
+  auto& flows = comm.prepare(blink::all_to_all_schedule(n));
+  blink::call_queue queue(comm, how);
 
   // Rank r sends everyone r + 1 elements, the same ones.
   std::vector<std::size_t> counts(ranks);
   std::iota(counts.begin(), counts.end(), std::size_t{1});
   auto const from = blink::consecutive_blocks(counts);
-  auto own = session_buffer<int>(me, place + 1);
-  auto from_all = session_buffer<int>(me, from.back().begin + from.back().count);
+  auto own = communicator_buffer<int>(comm, place + 1);
+  auto from_all = communicator_buffer<int>(comm, from.back().begin + from.back().count);
   std::vector<blink::block> const sends(ranks, {0, place + 1});
   auto flow = queue.make_all_to_all_v(flows, own.data(), sends, from_all.data(), from);
 
   // Two pieces for the next rank.
   int const last = (rank + n - 1) % n;
-  auto out = session_buffer<int>(me, 4);
-  auto in = session_buffer<int>(me, 4);
+  auto out = communicator_buffer<int>(comm, 4);
+  auto in = communicator_buffer<int>(comm, 4);
   blink::transfers list;
   list.send((rank + 1) % n, out.data(), 3);
   list.send((rank + 1) % n, out.data() + 3, 1);
@@ -54,8 +54,8 @@ std::string run_started_calls(Me& me, blink::progress how, std::uint64_t seed) {
   auto ring = queue.make_exchange(flows, list);
 
   // Two that are packed together, one that is not.
-  auto small = session_buffer<int>(me, 2), more = session_buffer<int>(me, 3),
-       large = session_buffer<int>(me, 50);
+  auto small = communicator_buffer<int>(comm, 2), more = communicator_buffer<int>(comm, 3),
+       large = communicator_buffer<int>(comm, 50);
   auto const part_of = [](auto& data) {
     return blink::buffer_part<int>{data.data(), data.data(), data.size()};
   };
@@ -63,11 +63,11 @@ std::string run_started_calls(Me& me, blink::progress how, std::uint64_t seed) {
                                   std::vector{part_of(small), part_of(large), part_of(more)},
                                   blink::sum{}, 100);
 
-  auto sparse = session_buffer<int>(me, 1000);
+  auto sparse = communicator_buffer<int>(comm, 1000);
   blink::block_mask mask(sparse.size(), 10);
   auto sparse_sum = queue.make_all_reduce_sparse(star, sparse.data(), mask, blink::sum{});
 
-  auto dense = session_buffer<double>(me, 3000);
+  auto dense = communicator_buffer<double>(comm, 3000);
   auto sum = queue.make(blink::collective::all_reduce, star, dense.data(), dense.data(),
                         dense.size(), blink::sum{});
   int* const nothing = nullptr;

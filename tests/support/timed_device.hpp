@@ -7,14 +7,14 @@
 #include <blink/core/collective.hpp>
 #include <blink/reducers/order.hpp>
 #include <blink/reducers/reducer.hpp>
-#include <blink/running/connections/wire_tables.hpp>
+#include <blink/running/connections/connection_tables.hpp>
 #include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/tree_walk.hpp>
 #include <blink/schedule/chunking.hpp>
 #include <blink/schedule/schedule.hpp>
+#include <blink/transports/cuda/calls/device_options.hpp>
 #include <blink/transports/cuda/calls/device_schedule.hpp>
 #include <blink/transports/cuda/calls/device_tables.hpp>
-#include <blink/transports/cuda/calls/device_world_options.hpp>
 #include <blink/transports/cuda/kernels/device_call.hpp>
 #include <blink/transports/cuda/runtime/device_memory.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
@@ -43,20 +43,20 @@ struct set_clock {
 class timed_device {
  public:
   /// options: window, slot_bytes and costs count
-  timed_device(blink::schedule const& plan, blink::device_world_options const& options)
-      : where_(std::vector<int>(static_cast<std::size_t>(plan.rank_count), 0)),
+  timed_device(blink::schedule const& source, blink::device_options const& options)
+      : where_(std::vector<int>(static_cast<std::size_t>(source.rank_count), 0)),
         budget_(options.memory_cap),
-        plan_(machine_, where_, budget_, plan, layout_of(options), options.costs) {}
+        plan_(machine_, where_, budget_, source, layout_of(options), options.costs) {}
 
   /// Runs a call, and compares the results; empty if nothing is wrong.
   template <class T, class Reducer>
   std::string run(collective_case const& what, Reducer const& reduce) {
-    auto const& plan = plan_.prepared().source();
+    auto const& source = plan_.prepared().source();
     std::vector<rank_buffers<T>> buffers;
-    buffers.reserve(static_cast<std::size_t>(plan.rank_count));
+    buffers.reserve(static_cast<std::size_t>(source.rank_count));
     blink::device_call call;
-    for (int rank = 0; rank < plan.rank_count; ++rank) {
-      auto& mine = buffers.emplace_back(what, plan.rank_count, rank);
+    for (int rank = 0; rank < source.rank_count; ++rank) {
+      auto& mine = buffers.emplace_back(what, source.rank_count, rank);
       call.inputs[rank] = mine.input;
       call.outputs[rank] = mine.output;
     }
@@ -71,14 +71,14 @@ class timed_device {
     call.watch.abort = &abort;
     call.slot_bytes = plan_.prepared().tables().layout().slot_bytes;
     call.latency_nanoseconds = plan_.prepared().latency_nanoseconds();
-    call.rank_count = static_cast<std::uint32_t>(plan.rank_count);
+    call.rank_count = static_cast<std::uint32_t>(source.rank_count);
     call.phases = blink::phases_of(what.kind);
     call.kind = what.kind;
     call.reduces = blink::has_reduce_phase(what.kind);
     auto const stuck = walk<T>(call, reduce);
     if (!stuck.empty()) return stuck;
     for (auto& mine : buffers) {
-      auto const wrong = what_is_wrong(what, plan, mine, reduce);
+      auto const wrong = what_is_wrong(what, source, mine, reduce);
       if (!wrong.empty()) return "rank " + std::to_string(mine.rank) + ": " + wrong;
     }
     return "";
@@ -101,16 +101,16 @@ class timed_device {
   }
 
  private:
-  using kernel_link = blink::shaped_peer_link_with<set_clock>;
+  using kernel_transport = blink::shaped_peer_transport_with<set_clock>;
   template <class T>
   struct block {
     blink::block_share share;
-    kernel_link joins;
+    kernel_transport joins;
     blink::call_buffers<T> buffers;
   };
 
-  [[nodiscard]] static blink::wire_layout layout_of(blink::device_world_options const& options) {
-    blink::wire_layout layout;
+  [[nodiscard]] static blink::connection_layout layout_of(blink::device_options const& options) {
+    blink::connection_layout layout;
     layout.is_shaped = true;
     layout.window = options.window;
     layout.slot_bytes = options.slot_bytes;
@@ -124,9 +124,9 @@ class timed_device {
       auto const share = blink::share_of_block(call, number);
       if (share.count == 0) break;
       int const rank = share.owner->rank;
-      auto const joins = blink::link_of<kernel_link>(call, rank);
-      blink::set_call(*share.lanes, call, false, blink::sizes_of<Reducer, T>());
-      blink::open_lane(joins, *share.lanes, sizeof(T));
+      auto const joins = blink::link_of<kernel_transport>(call, rank);
+      blink::set_call(*share.tasks, call, false, blink::sizes_of<Reducer, T>());
+      blink::open_task(joins, *share.tasks, sizeof(T));
       blocks.push_back(
           {share,
            joins,
@@ -140,7 +140,7 @@ class timed_device {
       is_open = false;
       bool moved = false;
       for (auto& one : blocks) {
-        auto const round = blink::walk_round(group, one.joins, one.share.lanes, one.share.count,
+        auto const round = blink::walk_round(group, one.joins, one.share.tasks, one.share.count,
                                              one.buffers, reduce, clock);
         is_open = is_open || round.is_open;
         moved = moved || round.moved;
@@ -150,15 +150,16 @@ class timed_device {
       if (next == 0) return "no block can go on, and nothing is under way";
       set_clock::time = next;
     }
-    for (auto& one : blocks) blink::close_lane(*one.share.lanes);
+    for (auto& one : blocks) blink::close_task(*one.share.tasks);
     nanoseconds_ = set_clock::time - begin;
     return "";
   }
   /// 0: none.
   [[nodiscard]] std::uint64_t next_arrival(blink::device_call const& call) const {
     std::uint64_t next = 0;
-    for (std::uint32_t wire = 0; wire < plan_.prepared().tables().wire_count(); ++wire) {
-      auto const& at = call.wires[wire];
+    for (std::uint32_t connection = 0; connection < plan_.prepared().tables().connection_count();
+         ++connection) {
+      auto const& at = call.connections[connection];
       for (std::uint32_t slot = 0; slot < at.window; ++slot) {
         std::uint64_t const due = at.due[slot];
         if (due > set_clock::time && (next == 0 || due < next)) next = due;

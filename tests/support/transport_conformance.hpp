@@ -6,11 +6,11 @@
 // A fixture is default-constructible and has
 //   using link = …;                  the model of `transport`
 //   int sender_rank(), receiver_rank();
-//   at_sender(f), at_receiver(f);    call f(link) for the ends of `wire()`, which have entered the
+//   at_sender(f), at_receiver(f);    call f(link) for the ends of `connection()`, which have entered the
 //                                    same call: in this process, or each end in its own; then
 //                                    what it did before has been done at the other end, too
 //   together(f, g);                  the same for both ends at once
-//   std::uint32_t wire();            a wire whose messages go through slots
+//   std::uint32_t wire();            a connection whose messages go through slots
 //   std::uint64_t window();
 //   void abort();
 
@@ -30,7 +30,7 @@ namespace blink_test {
 template <class Fixture>
 class transport_conformance : public testing::Test {
  protected:
-  static_assert(blink::transport<typename Fixture::link>);
+  static_assert(blink::transport<typename Fixture::transport>);
   Fixture both_;
 
   // Bounded: a broken transport fails instead of hanging.
@@ -63,53 +63,53 @@ TYPED_TEST_P(transport_conformance, ends_know_each_other) {
 
 TYPED_TEST_P(transport_conformance, nothing_arrives_before_it_is_posted) {
   auto& both = this->both_;
-  auto const wire = both.wire();
-  both.at_receiver([&](auto const b) { EXPECT_FALSE(b.has_arrived(wire, 0)); });
+  auto const connection = both.connection();
+  both.at_receiver([&](auto const b) { EXPECT_FALSE(b.has_arrived(connection, 0)); });
   both.at_sender([&](auto const a) {
-    ASSERT_TRUE(this->becomes_true([&] { return a.has_room(wire, 0); }));
-    std::memset(a.outbox(wire, 0), 7, a.slot_bytes());
+    ASSERT_TRUE(this->becomes_true([&] { return a.has_credit(connection, 0); }));
+    std::memset(a.outbox(connection, 0), 7, a.slot_bytes());
   });
-  both.at_receiver([&](auto const b) { EXPECT_FALSE(b.has_arrived(wire, 0)); });
-  both.at_sender([&](auto const a) { a.post(wire, 0, a.slot_bytes()); });
+  both.at_receiver([&](auto const b) { EXPECT_FALSE(b.has_arrived(connection, 0)); });
+  both.at_sender([&](auto const a) { a.post(connection, 0, a.slot_bytes()); });
   both.at_receiver([&](auto const b) {
-    ASSERT_TRUE(this->becomes_true([&] { return b.has_arrived(wire, 0); }));
-    EXPECT_FALSE(b.has_arrived(wire, 1));
-    EXPECT_EQ(b.inbox(wire, 0)[b.slot_bytes() - 1], std::byte{7});
+    ASSERT_TRUE(this->becomes_true([&] { return b.has_arrived(connection, 0); }));
+    EXPECT_FALSE(b.has_arrived(connection, 1));
+    EXPECT_EQ(b.inbox(connection, 0)[b.slot_bytes() - 1], std::byte{7});
   });
 }
 
 TYPED_TEST_P(transport_conformance, the_window_bounds_what_is_under_way) {
   auto& both = this->both_;
-  auto const wire = both.wire();
+  auto const connection = both.connection();
   auto const window = both.window();
   both.at_sender([&](auto const a) {
     for (std::uint64_t message = 0; message < window; ++message) {
-      ASSERT_TRUE(this->becomes_true([&] { return a.has_room(wire, message); }));
-      a.outbox(wire, message)[0] = static_cast<std::byte>(message + 1);
-      a.post(wire, message, 1);
+      ASSERT_TRUE(this->becomes_true([&] { return a.has_credit(connection, message); }));
+      a.outbox(connection, message)[0] = static_cast<std::byte>(message + 1);
+      a.post(connection, message, 1);
     }
-    EXPECT_FALSE(a.has_room(wire, window));
+    EXPECT_FALSE(a.has_credit(connection, window));
   });
   both.at_receiver([&](auto const b) {
-    ASSERT_TRUE(this->becomes_true([&] { return b.has_arrived(wire, window - 1); }));
+    ASSERT_TRUE(this->becomes_true([&] { return b.has_arrived(connection, window - 1); }));
     for (std::uint64_t message = 0; message < window; ++message) {  // slots do not overlap
-      EXPECT_TRUE(b.has_arrived(wire, message));
-      EXPECT_EQ(b.inbox(wire, message)[0], static_cast<std::byte>(message + 1));
+      EXPECT_TRUE(b.has_arrived(connection, message));
+      EXPECT_EQ(b.inbox(connection, message)[0], static_cast<std::byte>(message + 1));
     }
   });
-  both.at_sender([&](auto const a) { EXPECT_FALSE(a.was_taken(wire, 0)); });
-  both.at_receiver([&](auto const b) { b.take(wire, 0); });
+  both.at_sender([&](auto const a) { EXPECT_FALSE(a.consumed(connection, 0)); });
+  both.at_receiver([&](auto const b) { b.consume(connection, 0); });
   both.at_sender([&](auto const a) {
-    ASSERT_TRUE(this->becomes_true([&] { return a.was_taken(wire, 0); }));
-    EXPECT_TRUE(this->becomes_true([&] { return a.has_room(wire, window); }));
-    EXPECT_FALSE(a.has_room(wire, window + 1));
-    EXPECT_FALSE(a.was_taken(wire, 1));
+    ASSERT_TRUE(this->becomes_true([&] { return a.consumed(connection, 0); }));
+    EXPECT_TRUE(this->becomes_true([&] { return a.has_credit(connection, window); }));
+    EXPECT_FALSE(a.has_credit(connection, window + 1));
+    EXPECT_FALSE(a.consumed(connection, 1));
   });
 }
 
 TYPED_TEST_P(transport_conformance, bytes_arrive_in_order) {
   auto& both = this->both_;
-  auto const wire = both.wire();
+  auto const connection = both.connection();
   constexpr std::uint64_t messages = 300;
   auto const byte_of = [](std::uint64_t message, std::size_t k) {
     return static_cast<std::byte>(message * 31 + k);
@@ -117,22 +117,23 @@ TYPED_TEST_P(transport_conformance, bytes_arrive_in_order) {
   both.together(
       [&](auto const a) {
         for (std::uint64_t message = 0; message < messages; ++message) {
-          if (!this->becomes_true([&] { return a.has_room(wire, message); })) return;
-          auto* const slot = a.outbox(wire, message);
+          if (!this->becomes_true([&] { return a.has_credit(connection, message); })) return;
+          auto* const slot = a.outbox(connection, message);
           for (std::size_t k = 0; k < a.slot_bytes(); ++k) slot[k] = byte_of(message, k);
-          a.post(wire, message, a.slot_bytes());
+          a.post(connection, message, a.slot_bytes());
         }
       },
       [&](auto const b) {
         for (std::uint64_t message = 0; message < messages; ++message) {
-          ASSERT_TRUE(this->becomes_true([&] { return b.has_arrived(wire, message); })) << message;
-          auto const* const slot = b.inbox(wire, message);
+          ASSERT_TRUE(this->becomes_true([&] { return b.has_arrived(connection, message); }))
+              << message;
+          auto const* const slot = b.inbox(connection, message);
           std::size_t wrong = 0;
           for (std::size_t k = 0; k < b.slot_bytes(); ++k) {
             wrong += slot[k] == byte_of(message, k) ? 0U : 1U;
           }
           ASSERT_EQ(wrong, 0U) << message;
-          b.take(wire, message);
+          b.consume(connection, message);
         }
       });
 }

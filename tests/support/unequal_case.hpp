@@ -68,17 +68,17 @@ inline std::pair<blink::schedule, unequal_case> random_unequal_case(std::mt19937
   what.is_in_place = random() % 3 == 0;
   what.offset = random() % 3;
   what.seed = random();
-  auto plan = random_schedule(random, ranks, what.kind);
+  auto source = random_schedule(random, ranks, what.kind);
   auto const last = static_cast<std::size_t>(ranks - 1);
   for (std::size_t rank = 0; rank <= last; ++rank) {
     bool const has_none =
         rank < last && random() % 4 == 0;  // of the last it is known that it has some
-    plan.shares.push_back(has_none ? 0 : 1 + random() % 9);
+    source.shares.push_back(has_none ? 0 : 1 + random() % 9);
     if (!has_none || random() % 2 == 0) continue;
-    std::erase_if(plan.trees, [&](auto const& t) { return t.root == static_cast<int>(rank); });
+    std::erase_if(source.trees, [&](auto const& t) { return t.root == static_cast<int>(rank); });
     what.blocks[rank].count = 0;
   }
-  return {std::move(plan), std::move(what)};
+  return {std::move(source), std::move(what)};
 }
 
 /// The buffers of one rank for one case.
@@ -105,13 +105,14 @@ struct unequal_buffers {
   T* output = nullptr;
 };
 
-template <class Chunks = blink::scheduled_chunks, class Context, class Plan, class T, class Reducer>
-void call_unequal(Context& me, Plan&& plan, unequal_case const& what, T const* input, T* output,
-                  Reducer const& reducer) {
+template <class Chunks = blink::scheduled_chunks, class Context, class Source, class T,
+          class Reducer>
+void call_unequal(Context& comm, Source&& trees, unequal_case const& what, T const* input,
+                  T* output, Reducer const& reducer) {
   if (what.gathers()) {
-    blink::all_gather_v<Chunks>(me, plan, input, output, what.blocks);
+    blink::all_gather_v<Chunks>(comm, trees, input, output, what.blocks);
   } else {
-    blink::reduce_scatter_v<Chunks>(me, plan, input, output, what.blocks, reducer);
+    blink::reduce_scatter_v<Chunks>(comm, trees, input, output, what.blocks, reducer);
   }
 }
 
@@ -152,18 +153,18 @@ std::string what_is_wrong(unequal_case const& what, unequal_buffers<T>& mine,
 }
 
 /// Runs the case; returns what was wrong in this process, empty if nothing.
-template <class T, class Chunks = blink::scheduled_chunks, class World, class Reducer>
-std::string run_unequal(World& world, blink::schedule const& plan, unequal_case const& what,
+template <class T, class Chunks = blink::scheduled_chunks, class Ranks, class Reducer>
+std::string run_unequal(Ranks& threads, blink::schedule const& source, unequal_case const& what,
                         Reducer const& reducer) {
-  auto& prepared = world.prepare(plan);
+  auto& prepared = threads.prepare(source);
   std::vector<unequal_buffers<T>> buffers;
-  for (int rank = 0; rank < plan.rank_count; ++rank) buffers.emplace_back(what, rank);
-  world.run([&](auto& me) {
-    auto const& mine = buffers[static_cast<std::size_t>(me.rank())];
-    call_unequal<Chunks>(me, prepared, what, mine.input, mine.output, reducer);
+  for (int rank = 0; rank < source.rank_count; ++rank) buffers.emplace_back(what, rank);
+  threads.run([&](auto& comm) {
+    auto const& mine = buffers[static_cast<std::size_t>(comm.rank())];
+    call_unequal<Chunks>(comm, prepared, what, mine.input, mine.output, reducer);
   });
   std::string wrong;
-  for (int const rank : ranks_here(world)) {
+  for (int const rank : ranks_here(threads)) {
     auto const text = what_is_wrong(what, buffers[static_cast<std::size_t>(rank)], reducer);
     if (!text.empty()) wrong += "rank " + std::to_string(rank) + ": " + text + "\n";
   }

@@ -84,7 +84,7 @@ ok "hints" "forbidden_links" "$blink" plan dgx1v -c all_gather --hints hints.jso
 ok "hinted plan is sound" "sound" "$blink" check dgx1v hinted.json
 refused "hint for another collective" "shares: is for all_gather" "$blink" plan dgx1v --hints hints.json
 printf '{"blink_hints": 1, "relays": [7]}' >relay.json
-refused "contradicting hints" "both the root and a relay" "$blink" plan dgx1v -c broadcast --root 7 --hints relay.json
+refused "contradicting hints" "both the root and in forwarding_ranks" "$blink" plan dgx1v -c broadcast --root 7 --hints relay.json
 printf '{"blink_hints": 1, "max_tree": 7}' >wrong_hints.json
 refused "misspelt hint" "max_tree: unknown key" "$blink" plan dgx1v --hints wrong_hints.json
 refused "frontier of a broadcast" "frontier: is for all_gather" "$blink" plan dgx1v -c broadcast --frontier 3
@@ -107,10 +107,10 @@ cat >fan.json <<'END'
            {"src": 2, "dst": 1, "capacity": 1}, {"src": 1, "dst": 0, "capacity": 3},
            {"src": 2, "dst": 0, "capacity": 3}]}
 END
-refused "surplus" "switch 9 (fan) has 4 GB/s in and 9 out.*--cut-surplus" "$blink" plan fan.json -c broadcast --root 0
-ok "surplus cut" "rate/bound 75.0 %" "$blink" plan fan.json -c broadcast --root 0 --cut-surplus --out fan_plan.json
+refused "surplus" "switch 9 (fan) has 4 GB/s in and 9 out.*--balance-switches" "$blink" plan fan.json -c broadcast --root 0
+ok "surplus cut" "rate/bound 75.0 %" "$blink" plan fan.json -c broadcast --root 0 --balance-switches --out fan_plan.json
 ok "plan without surplus is sound" "sound" "$blink" check fan.json fan_plan.json
-refused "surplus of another planner" "cut_surplus and the planner ring" "$blink" plan fan.json -c broadcast --cut-surplus -p ring
+refused "surplus of another planner" "balance_switches and the planner ring" "$blink" plan fan.json -c broadcast --balance-switches -p ring
 refused "links without a rate" "unit 'links' has no known rate" "$blink" simulate ring:5 --sizes 1M
 refused "sizes the wrong way" "--sizes 1M:8" "$blink" plan dgx1v --sizes 1M:8
 refused "sizes that are none" "--sizes x" "$blink" plan dgx1v --sizes x
@@ -145,15 +145,15 @@ ok "planned barrier" "barrier, 8 ranks" "$blink" perf dgx1v -c barrier -n 3
 ok "unequal shares are named" "blocks in proportion to the plan's shares" "$blink" perf dgx1v -c all_gather --plan hinted.json -b 64K -e 64K -n 2 --in-place
 ok "planned unequal shares" "^ *[0-9].* 0$" "$blink" perf dgx1v -c all_gather --plan hinted.json -b 64K -e 64K -n 2
 ok "methods are measured" "from 0 bytes on" "$blink" tune -g 2 -c all_reduce,broadcast -e 4K -n 3 -o "$work/methods.json"
-ok "methods are run" "methods .* 0 " "$blink" perf -g 2 -b 8 -e 2K -n 3 --methods "$work/methods.json"
+ok "methods are run" "tuning .* 0 " "$blink" perf -g 2 -b 8 -e 2K -n 3 --tuning "$work/methods.json"
 ok "processes measure methods" "2 ranks as processes" "$blink" run -n 2 -- "$blink" tune -e 4K -n 3
-ok "plans become methods" "methods written" "$blink" plan dgx1v -c all_reduce --methods "$work/plan_methods.json"
-ok "planned methods run" "methods .* 0 " "$blink" perf -g 8 -b 64K -e 64K -n 2 --methods "$work/plan_methods.json"
-ok "fastest methods are kept" "one-shot" "$blink" plan dgx2 -c all_reduce --sizes 8:64M --methods "$work/model.json"
-ok "fastest methods run" "methods .* 0 " "$blink" perf -g 16 -b 8 -e 128K -f 64 -n 2 --methods "$work/model.json"
-refused "methods of another collective" "expected some of gather" "$blink" perf -g 2 -c gather --methods "$work/methods.json"
-refused "methods for other ranks" "methods for 2 ranks, expected 3" "$blink" perf -g 3 --methods "$work/methods.json"
-refused "methods that are a plan" "blink_methods: missing" "$blink" perf -g 2 --methods p.json
+ok "plans become methods" "tuning table written" "$blink" plan dgx1v -c all_reduce --tuning "$work/plan_methods.json"
+ok "planned methods run" "tuning .* 0 " "$blink" perf -g 8 -b 64K -e 64K -n 2 --tuning "$work/plan_methods.json"
+ok "fastest methods are kept" "one-shot" "$blink" plan dgx2 -c all_reduce --sizes 8:64M --tuning "$work/model.json"
+ok "fastest methods run" "tuning .* 0 " "$blink" perf -g 16 -b 8 -e 128K -f 64 -n 2 --tuning "$work/model.json"
+refused "methods of another collective" "expected some of gather" "$blink" perf -g 2 -c gather --tuning "$work/methods.json"
+refused "methods for other ranks" "algorithms for 2 ranks, expected 3" "$blink" perf -g 3 --tuning "$work/methods.json"
+refused "methods that are a plan" "blink_tuning: missing" "$blink" perf -g 2 --tuning p.json
 refused "tuning a barrier" "there is one way to do it" "$blink" tune -c barrier
 refused "tuning for no size" "expected at least 1 byte" "$blink" tune -b 0
 refused "permutation without destinations" "found .., expected ids" "$blink" perf -c permute -g 2

@@ -54,7 +54,7 @@ expect "deaf ranks are killed" 5 'rank 0 .* ended with status 5' \
   "$@" -n 2 -- sh -c 'if [ $BLINK_RANK = 0 ]; then exit 5; fi; trap "" TERM; sleep 60 & wait; wait; sleep 60'
 expect "more ranks than a rank knows of" 0 "BLINK_RANK is '5', expected an integer from 0 to 1" \
   "$@" -n 2 -- env BLINK_RANK=5 "$program"
-expect "another count than the world has" 0 'BLINK_RANK_COUNT is 3, the world .* has 2 ranks' \
+expect "another count than the world has" 0 'BLINK_RANK_COUNT is 3, the communicator .* has 2 ranks' \
   "$@" -n 2 -- env BLINK_RANK_COUNT=3 "$program"
 expect "a rank that others are" 0 'rank 0 is taken by process' \
   "$@" -n 1 -- sh -c "'$program'; '$program'"

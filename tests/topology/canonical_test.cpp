@@ -57,8 +57,8 @@ topology random_machine(std::mt19937& random, int n, int densities, int capaciti
   };
   topology machine;
   for (int i = 0; i < n; ++i) {
-    bool const is_relay = i > 0 && kinds > 1 && below(4) == 0;
-    machine.nodes.push_back({i, is_relay ? node_kind::relay : node_kind::rank, "", 0});
+    bool const is_switch = i > 0 && kinds > 1 && below(4) == 0;
+    machine.nodes.push_back({i, is_switch ? node_kind::switch_node : node_kind::rank, "", 0});
   }
   for (int i = 0; i < n; ++i) {
     for (int j = 0; j < n; ++j) {
@@ -239,7 +239,7 @@ TEST(canonical, capacities_kinds_and_parallel_links_matter_and_names_do_not) {
   auto other = base;
   other.name = "elsewhere";
   other.nodes[0].id = 7;
-  other.nodes[1].box = 3;
+  other.nodes[1].server = 3;
   other.links[0].latency_seconds = 1e-6;
   EXPECT_EQ(canonical(other).key, key);
   other.steps_per_unit = 2;  // the same capacities in halves
@@ -252,7 +252,7 @@ TEST(canonical, capacities_kinds_and_parallel_links_matter_and_names_do_not) {
   other.links[0].kind = link_kind::pcie;
   EXPECT_NE(canonical(other).key, key);
   other = base;
-  other.nodes[1].kind = node_kind::relay;
+  other.nodes[1].kind = node_kind::switch_node;
   EXPECT_NE(canonical(other).key, key);
   other = base;
   other.links.push_back(other.links[0]);

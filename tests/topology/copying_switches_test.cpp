@@ -23,20 +23,20 @@ std::size_t able(topology const& machine) {
   return count;
 }
 
-TEST(CopyingSwitches, AreChosenByKindByIdOrAll) {
-  auto const boxes = machines::dgx_h100(2);
-  std::size_t relays = boxes.nodes.size() - boxes.rank_positions().size();
-  EXPECT_EQ(able(boxes), 0U);
-  EXPECT_EQ(able(with_copying_switches(boxes, "all")), relays);
-  EXPECT_EQ(able(with_copying_switches(boxes, "nvlink")), 2U);
-  EXPECT_EQ(able(with_copying_switches(boxes, "network")), 1U);
+TEST(copying_switches, are_chosen_by_kind_by_id_or_all) {
+  auto const servers = machines::dgx_h100(2);
+  std::size_t switches = servers.nodes.size() - servers.rank_positions().size();
+  EXPECT_EQ(able(servers), 0U);
+  EXPECT_EQ(able(with_copying_switches(servers, "all")), switches);
+  EXPECT_EQ(able(with_copying_switches(servers, "nvlink")), 2U);
+  EXPECT_EQ(able(with_copying_switches(servers, "network")), 1U);
   int last = -1;
-  for (auto const& n : boxes.nodes) last = n.kind == node_kind::relay ? n.id : last;
-  EXPECT_EQ(able(with_copying_switches(boxes, std::to_string(last))), 1U);
-  EXPECT_EQ(able(subset(with_copying_switches(boxes, "nvlink"), {0, 1, 2})), 1U);
+  for (auto const& n : servers.nodes) last = n.kind == node_kind::switch_node ? n.id : last;
+  EXPECT_EQ(able(with_copying_switches(servers, std::to_string(last))), 1U);
+  EXPECT_EQ(able(subset(with_copying_switches(servers, "nvlink"), {0, 1, 2})), 1U);
 }
 
-TEST(CopyingSwitches, TheNameOfAMachineSaysSo) {
+TEST(copying_switches, the_name_of_a_machine_says_so) {
   EXPECT_EQ(able(read_machine("dgx_h100:2+copying")), 3U);
   EXPECT_EQ(able(read_machine("dgx_h100:2+copying=nvlink")), 2U);
   EXPECT_EQ(read_machine("dgx_h100:2+copying=nvlink").name,
@@ -49,19 +49,19 @@ TEST(CopyingSwitches, TheNameOfAMachineSaysSo) {
   }
 }
 
-TEST(CopyingSwitches, SurviveJson) {
+TEST(copying_switches, survive_json) {
   auto machine = machines::dgx_h100(1);
-  auto const relay = static_cast<std::size_t>(machine.nodes.size() - 1);
+  auto const switch_node = static_cast<std::size_t>(machine.nodes.size() - 1);
   for (int bits = 0; bits < 4; ++bits) {
-    machine.nodes[relay].copies = (bits & 1) != 0;
-    machine.nodes[relay].reduces = (bits & 2) != 0;
+    machine.nodes[switch_node].copies = (bits & 1) != 0;
+    machine.nodes[switch_node].reduces = (bits & 2) != 0;
     auto const back = read_json(write_json(machine));
-    EXPECT_EQ(back.nodes[relay].copies, machine.nodes[relay].copies);
-    EXPECT_EQ(back.nodes[relay].reduces, machine.nodes[relay].reduces);
+    EXPECT_EQ(back.nodes[switch_node].copies, machine.nodes[switch_node].copies);
+    EXPECT_EQ(back.nodes[switch_node].reduces, machine.nodes[switch_node].reduces);
   }
 }
 
-TEST(CopyingSwitches, OnlyRelaysCan) {
+TEST(copying_switches, only_relays_can) {
   auto machine = machines::dgx_h100(1);
   machine.nodes[0].copies = true;
   EXPECT_THROW(validate(machine), input_error);
@@ -79,7 +79,7 @@ TEST(CopyingSwitches, OnlyRelaysCan) {
                input_error);
 }
 
-TEST(CopyingSwitches, ChangeTheCanonicalForm) {
+TEST(copying_switches, change_the_canonical_form) {
   auto const plain = machines::dgx_h100(1);
   auto copying = with_copying_switches(plain, "all");
   copying.name = plain.name;

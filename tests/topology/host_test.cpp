@@ -46,7 +46,7 @@ host_options with_rate(rational rate, std::string folder) {
   return options;
 }
 
-TEST(Host, RanksAreTheCoresThatThisProcessMayUse) {
+TEST(host, ranks_are_the_cores_that_this_process_may_use) {
   cpu_set_t set;
   ASSERT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
   auto const machine = this_machine(with_rate(rational(25, 2), host_options{}.system_folder));
@@ -68,7 +68,7 @@ TEST(Host, RanksAreTheCoresThatThisProcessMayUse) {
   }
 }
 
-TEST(Host, FarMemoriesAreSlowerByTheirDistance) {
+TEST(host, far_memories_are_slower_by_their_distance) {
   auto const cores = detail::usable_cores();
   if (cores.size() < 2) GTEST_SKIP() << "needs two cores";
   system_folder const folder;
@@ -91,13 +91,13 @@ TEST(Host, FarMemoriesAreSlowerByTheirDistance) {
   EXPECT_NO_THROW(require_connected(machine));
 }
 
-TEST(Host, OneMemoryWhereLinuxSaysNothing) {
+TEST(host, one_memory_where_linux_says_nothing) {
   auto const machine = this_machine(with_rate(rational(7), "/nowhere"));
   EXPECT_EQ(machine.nodes.size(), machine.rank_positions().size() + 1);
   EXPECT_EQ(machine.nodes.back().label, "memory0");
 }
 
-TEST(Host, MeasuresWithinItsTime) {
+TEST(host, measures_within_its_time) {
   host_options options;
   options.probe_seconds = 0.02;
   options.probe_bytes = 1 << 20;
@@ -109,12 +109,12 @@ TEST(Host, MeasuresWithinItsTime) {
   EXPECT_GE(machine.links.front().capacity, 1);
 }
 
-TEST(Host, RefusesARateOfNothing) {
+TEST(host, refuses_a_rate_of_nothing) {
   EXPECT_THROW((void)this_machine(with_rate(rational(1, 100), "/nowhere")), precondition_error);
   EXPECT_THROW((void)this_machine(with_rate(rational(-3), "/nowhere")), precondition_error);
 }
 
-TEST(Host, CoreLists) {
+TEST(host, core_lists) {
   EXPECT_EQ(detail::read_core_list("0-2,5\n"), (std::set<int>{0, 1, 2, 5}));
   EXPECT_EQ(detail::read_core_list(""), std::set<int>{});
   for (auto const* text : {"x", "1-", "3-1", "1,", ",1", "-1", "1 2", "0-99999999"}) {

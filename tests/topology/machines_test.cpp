@@ -72,7 +72,7 @@ bool isomorphic(topology const& a, topology const& b) {
   return extend();
 }
 
-TEST(Machines, EqualPublishedDescriptionsNodeByNode) {
+TEST(machines, equal_published_descriptions_node_by_node) {
   struct row {
     char const* name;
     char const* file;
@@ -113,7 +113,7 @@ TEST(Machines, EqualPublishedDescriptionsNodeByNode) {
   }
 }
 
-TEST(Machines, TheCubeMeshIsIsomorphicToPublishedDescriptions) {
+TEST(machines, the_cube_mesh_is_isomorphic_to_published_descriptions) {
   std::filesystem::path const folder = BLINK_SHARED_DIR "/topologies";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no machine descriptions at hand";
   auto const dgx1v = read_json_file((folder / "dgx1v.json").string());
@@ -136,7 +136,7 @@ std::set<std::int64_t> out_capacities(topology const& machine) {
   return result;
 }
 
-TEST(Machines, EachIsSoundSymmetricAndConnected) {
+TEST(machines, each_is_sound_symmetric_and_connected) {
   for (auto const* name : {"dgx1p",
                            "dgx1v",
                            "dgx2",
@@ -179,7 +179,7 @@ TEST(Machines, EachIsSoundSymmetricAndConnected) {
   }
 }
 
-TEST(Machines, RanksLinksAndCapacityOfEach) {
+TEST(machines, ranks_links_and_capacity_of_each) {
   struct row {
     char const* name;
     std::size_t ranks;
@@ -210,18 +210,18 @@ TEST(Machines, RanksLinksAndCapacityOfEach) {
   }
 }
 
-TEST(Machines, KindsOfLinksTellServersFromNetwork) {
+TEST(machines, kinds_of_links_tell_servers_from_network) {
   std::map<link_kind, int> count;
   for (auto const& l : machines::dgx_a100(2).links) ++count[l.kind];
   EXPECT_EQ(count, (std::map<link_kind, int>{{link_kind::nvlink, 32}, {link_kind::network, 64}}));
   count.clear();
   for (auto const& l : machines::mi250(2).links) ++count[l.kind];
   EXPECT_EQ(count, (std::map<link_kind, int>{{link_kind::xgmi, 112}, {link_kind::network, 64}}));
-  // The network alone joins the boxes, but nobody wants to lose NVLink.
+  // The network alone joins the servers, but nobody wants to lose NVLink.
   EXPECT_EQ(fastest_connecting_kind(machines::dgx_a100(2)), std::nullopt);
 }
 
-TEST(Machines, SizesOutOfRangeAreRefused) {
+TEST(machines, sizes_out_of_range_are_refused) {
   EXPECT_THROW((void)machines::ring(0), input_error);
   EXPECT_THROW((void)machines::ring(-3), input_error);
   EXPECT_THROW((void)machines::ring(5000), input_error);

@@ -14,7 +14,7 @@
 // Rooms may be compiled as one source.
 namespace blink::subset_test { namespace {
 
-/// Ranks and relays at random, with one-way and two-way links; ids are 10 times the position.
+/// Ranks and switches at random, with one-way and two-way links; ids are 10 times the position.
 topology random_machine(std::mt19937& random) {
   topology machine;
   machine.name = "random";
@@ -22,7 +22,7 @@ topology random_machine(std::mt19937& random) {
   std::bernoulli_distribution coin(0.5);
   std::bernoulli_distribution rarely(0.25);
   for (int i = 0; i < count; ++i) {
-    auto const kind = i == 0 || coin(random) ? node_kind::rank : node_kind::relay;
+    auto const kind = i == 0 || coin(random) ? node_kind::rank : node_kind::switch_node;
     machine.nodes.push_back({10 * i, kind, "n" + std::to_string(i), 0});
   }
   for (int i = 0; i < count; ++i) {
@@ -73,7 +73,7 @@ std::string error_of(std::function<void()> const& call) {
   return "no error";
 }
 
-TEST(Subset, KeepsTheRanksAskedForAndEveryRelayOnAPath) {
+TEST(subset, keeps_the_ranks_asked_for_and_every_relay_on_a_path) {
   for (unsigned seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -87,7 +87,7 @@ TEST(Subset, KeepsTheRanksAskedForAndEveryRelayOnAPath) {
     std::sort(ids.begin(), ids.end());
     EXPECT_EQ(ids_of(part, node_kind::rank), ids);
 
-    // The same without any thought about relays.
+    // The same without any thought about switches.
     topology naive = machine;
     std::vector<int> position(machine.nodes.size(), -1);
     naive.nodes.clear();
@@ -104,9 +104,9 @@ TEST(Subset, KeepsTheRanksAskedForAndEveryRelayOnAPath) {
     });
     EXPECT_EQ(rank_groups(part), rank_groups(naive));
     EXPECT_EQ(ids_on_paths(part), ids_on_paths(naive));
-    for (int const relay : ids_on_paths(naive)) EXPECT_GE(part.position_of(relay), 0);
+    for (int const switch_node : ids_on_paths(naive)) EXPECT_GE(part.position_of(switch_node), 0);
 
-    // No relay is left that forwards nothing.
+    // No switch is left that forwards nothing.
     for (std::size_t v = 0; v < part.nodes.size(); ++v) {
       if (part.nodes[v].kind == node_kind::rank) continue;
       std::set<int> in;
@@ -127,7 +127,7 @@ TEST(Subset, KeepsTheRanksAskedForAndEveryRelayOnAPath) {
   }
 }
 
-TEST(Subset, KeepsOrderIdsLabelsAndLinks) {
+TEST(subset, keeps_order_ids_labels_and_links) {
   auto const machine = test::direct_machine(test::dgx1v_matrix(25));
   auto const part = subset(machine, {5, 3, 1});
   ASSERT_EQ(part.nodes.size(), 3U);
@@ -141,16 +141,16 @@ TEST(Subset, KeepsOrderIdsLabelsAndLinks) {
   EXPECT_EQ(sum, 2 * 25 + 2 * 50);
 }
 
-TEST(Subset, OfOneRankHasNoLinks) {
+TEST(subset, of_one_rank_has_no_links) {
   auto const part = subset(test::star_machine(8, 300), {4});
   EXPECT_EQ(part.nodes.size(), 1U);
   EXPECT_TRUE(part.links.empty());
 }
 
-TEST(Subset, DropsAChainOfRelaysThatEndsNowhere) {
+TEST(subset, drops_a_chain_of_relays_that_ends_nowhere) {
   auto machine = test::star_machine(2, 10);  // switch is node 2
   for (int i = 3; i < 6; ++i) {
-    machine.nodes.push_back({i, node_kind::relay, "chain", 0});
+    machine.nodes.push_back({i, node_kind::switch_node, "chain", 0});
     machine.links.push_back({i - 1, i, 1, 0, link_kind::pcie});
     machine.links.push_back({i, i - 1, 1, 0, link_kind::pcie});
   }
@@ -159,14 +159,14 @@ TEST(Subset, DropsAChainOfRelaysThatEndsNowhere) {
   EXPECT_EQ(part.links.size(), 4U);
 }
 
-TEST(Subset, SaysWhatIsWrongWithTheIds) {
+TEST(subset, says_what_is_wrong_with_the_ids) {
   auto const machine = test::star_machine(3, 10);
   auto const of = [&](std::vector<int> const& ids) {
     return error_of([&] { (void)subset(machine, ids); });
   };
   EXPECT_EQ(of({}), "machine 'star': no rank chosen, expected some of the ranks 0 1 2");
   EXPECT_EQ(of({0, 7}), "machine 'star': no node has the id 7, expected some of the ranks 0 1 2");
-  EXPECT_EQ(of({0, 3}), "machine 'star': node 3 is a relay, expected some of the ranks 0 1 2");
+  EXPECT_EQ(of({0, 3}), "machine 'star': node 3 is a switch, expected some of the ranks 0 1 2");
   EXPECT_EQ(of({1, 0, 1}),
             "machine 'star': rank 1 is chosen twice, expected some of the ranks 0 1 2");
 }
@@ -182,7 +182,7 @@ topology with_pcie(int n, std::vector<std::pair<int, int>> const& nvlinks) {
   return machine;
 }
 
-TEST(OnlyLinks, KeepsOneKindAndDropsTheOthersRelays) {
+TEST(only_links, keeps_one_kind_and_drops_the_others_relays) {
   auto const machine = with_pcie(3, {{0, 1}, {1, 2}});
   auto const nvlink = only_links(machine, link_kind::nvlink);
   EXPECT_EQ(nvlink.nodes.size(), 3U);
@@ -195,7 +195,7 @@ TEST(OnlyLinks, KeepsOneKindAndDropsTheOthersRelays) {
             "nvlink, pcie");
 }
 
-TEST(FastestConnectingKind, IsTheFastestKindIfItJoinsAllRanks) {
+TEST(fastest_connecting_kind, is_the_fastest_kind_if_it_joins_all_ranks) {
   EXPECT_EQ(fastest_connecting_kind(with_pcie(3, {{0, 1}, {1, 2}})), link_kind::nvlink);
   // Rank 2 has no NVLink: all links are needed, NVLink is not given up for PCIe.
   EXPECT_EQ(fastest_connecting_kind(with_pcie(3, {{0, 1}})), std::nullopt);
@@ -208,7 +208,7 @@ TEST(FastestConnectingKind, IsTheFastestKindIfItJoinsAllRanks) {
   EXPECT_EQ(fastest_connecting_kind(machine), std::nullopt);
 }
 
-TEST(FastestConnectingKind, JoinsBothWays) {
+TEST(fastest_connecting_kind, joins_both_ways) {
   auto machine = with_pcie(2, {});
   machine.links.push_back({0, 1, 25, 0, link_kind::nvlink});
   EXPECT_EQ(fastest_connecting_kind(machine), std::nullopt);
@@ -216,7 +216,7 @@ TEST(FastestConnectingKind, JoinsBothWays) {
   EXPECT_EQ(fastest_connecting_kind(machine), link_kind::nvlink);
 }
 
-TEST(RankGroups, AreTheClassesOfMutualReach) {
+TEST(rank_groups, are_the_classes_of_mutual_reach) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -252,7 +252,7 @@ TEST(RankGroups, AreTheClassesOfMutualReach) {
   }
 }
 
-TEST(RequireConnected, NamesTwoRanksAndTheGroups) {
+TEST(require_connected, names_two_ranks_and_the_groups) {
   auto machine = test::direct_machine({{0, 5, 0, 0}, {5, 0, 0, 0}, {0, 0, 0, 5}, {0, 0, 5, 0}});
   EXPECT_EQ(error_of([&] { require_connected(machine); }),
             "machine 'direct': no path from rank 0 to rank 2; joined are only {0 1} {2 3}");
@@ -263,7 +263,7 @@ TEST(RequireConnected, NamesTwoRanksAndTheGroups) {
   EXPECT_NO_THROW(require_connected(machine));
 }
 
-TEST(ReadLinkKind, KnowsEveryNameAndListsThem) {
+TEST(read_link_kind, knows_every_name_and_lists_them) {
   for (auto kind : {link_kind::unknown, link_kind::nvlink, link_kind::xgmi, link_kind::c2c,
                     link_kind::pcie, link_kind::socket, link_kind::network, link_kind::memory}) {
     EXPECT_EQ(read_link_kind(to_text(kind)), kind);

@@ -3,9 +3,9 @@
 // usage: hosts_NAME METHODS CALLS BYTES…   under its launcher; the first rank prints a line for each size:
 // bytes, median microseconds of the library, of blink, and how many times as fast blink is.
 #include <blink/collectives.hpp>
-#include <blink/collectives/prepared_methods.hpp>
-#include <blink/schedule/method_file.hpp>
-#include <blink/transports/mpi/mpi_session.hpp>
+#include <blink/collectives/prepared_tuning.hpp>
+#include <blink/schedule/tuning_file.hpp>
+#include <blink/transports/mpi/mpi_communicator.hpp>
 
 #include <mpi.h>
 
@@ -59,13 +59,13 @@ void run(int count, char** texts) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   int const calls = std::max(1, std::atoi(texts[2]));
-  blink::world_options options;
+  blink::communicator_options options;
   options.costs.chunk_seconds = 5e-5;  // a message over TCP, and its credit
   options.window = 8;
   options.slot_bytes = 1 << 15;  // what libraries send over TCP without waiting for an answer
-  constexpr std::size_t most_shown = 2048;  // larger inputs follow the links that the plan chose
-  blink::mpi_session me(MPI_COMM_WORLD, options, most_shown);
-  blink::prepared_methods const methods(me, blink::read_methods_file(texts[1]));
+  constexpr std::size_t eager_limit = 2048;  // larger inputs follow the links that the plan chose
+  blink::mpi_communicator comm(MPI_COMM_WORLD, options, eager_limit);
+  blink::prepared_tuning const algorithms(comm, blink::read_tuning_file(texts[1]));
   for (int k = 3; k < count; ++k) {
     std::size_t const elements = std::strtoull(texts[k], nullptr, 10) / sizeof(float);
     std::vector<float> input(elements), output(elements);
@@ -75,7 +75,7 @@ void run(int count, char** texts) {
     });
     std::fill(output.begin(), output.end(), 0.0F);
     double const blinks = measure(calls, input, output, ranks, [&] {
-      blink::all_reduce(me, methods, input.data(), output.data(), elements, blink::sum{});
+      blink::all_reduce(comm, algorithms, input.data(), output.data(), elements, blink::sum{});
     });
     if (rank == 0) {
       std::printf("%zu %.1f %.1f %.2f\n", elements * sizeof(float), library * 1e6, blinks * 1e6,

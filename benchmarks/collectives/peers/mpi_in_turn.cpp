@@ -6,7 +6,7 @@
 // every call, and results checked. Prints medians in microseconds and the median of the ratios of neighbouring calls.
 
 #include <blink/collectives.hpp>
-#include <blink/transports/mpi/mpi_session.hpp>
+#include <blink/transports/mpi/mpi_communicator.hpp>
 
 #include "blink_peer.hpp"
 #include "library_peer.hpp"
@@ -53,40 +53,40 @@ class call_times {
 };
 
 /// in_place: only of an all-reduce
-void compare(blink::mpi_session& me, operation what, bool in_place, std::size_t bytes) {
-  auto call = blink_bench::call_of(what, bytes, me.rank_count());
+void compare(blink::mpi_communicator& comm, operation what, bool in_place, std::size_t bytes) {
+  auto call = blink_bench::call_of(what, bytes, comm.rank_count());
   std::vector<float> output(blink_bench::output_count(call));
   std::vector<float> input_of_its_own(in_place ? 0 : blink_bench::input_count(call));
   auto& input = in_place ? output : input_of_its_own;
   call.input = input.data();
   call.output = output.data();
-  auto& plan =
-      me.prepare(blink::default_methods(blink_bench::kind_of(what), me.rank_count()).front().plan);
+  auto& prepared = comm.prepare(
+      blink::default_tuning(blink_bench::kind_of(what), comm.rank_count()).front().prepared);
   blink_bench::library_peer library(MPI_COMM_WORLD);
   call_times of_library, ours;
   std::int64_t round = 0;
   auto const measure = [&](call_times& times, auto const& run) {
     ++round;
     for (std::size_t k = 0; k < input.size(); ++k) {
-      input[k] = blink_bench::contribution(me.rank(), round, k);
+      input[k] = blink_bench::contribution(comm.rank(), round, k);
     }
     times.add(run);
-    if (blink_bench::count_wrong(call, me.rank(), me.rank_count(), round) == 0) return;
-    std::fprintf(stderr, "%zu bytes, rank %d: wrong elements\n", bytes, me.rank());
+    if (blink_bench::count_wrong(call, comm.rank(), comm.rank_count(), round) == 0) return;
+    std::fprintf(stderr, "%zu bytes, rank %d: wrong elements\n", bytes, comm.rank());
     MPI_Abort(MPI_COMM_WORLD, 1);
   };
   auto const calls = std::clamp<std::size_t>((std::size_t{1} << 26) / bytes, 20, 20000);
   for (std::size_t k = 0; k < calls; ++k) {
     measure(of_library, [&] {
-      if (!in_place) return library.run(me.rank(), call);
+      if (!in_place) return library.run(comm.rank(), call);
       MPI_Allreduce(MPI_IN_PLACE, output.data(), static_cast<int>(call.count), MPI_FLOAT, MPI_SUM,
                     MPI_COMM_WORLD);
     });
-    measure(ours, [&] { blink_bench::run_blink(me, plan, call); });
+    measure(ours, [&] { blink_bench::run_blink(comm, prepared, call); });
   }
   auto const theirs = of_library.of_all();
   auto const blinks = ours.of_all();
-  if (me.rank() != 0) return;
+  if (comm.rank() != 0) return;
   std::vector<double> ratios;
   for (std::size_t k = 0; k < theirs.size(); ++k) ratios.push_back(blinks[k] / theirs[k]);
   std::printf("| %zu | %.2f | %.2f | %.2f |\n", bytes, blink_bench::median(theirs) * 1e-3,
@@ -103,8 +103,8 @@ void compare(blink::mpi_session& me, operation what, bool in_place, std::size_t 
 int main(int count, char** texts) {
   MPI_Init(&count, &texts);
   {
-    blink::mpi_session me(MPI_COMM_WORLD);
-    blink_bench::bind_to_core(me.rank());
+    blink::mpi_communicator comm(MPI_COMM_WORLD);
+    blink_bench::bind_to_core(comm.rank());
     std::vector<std::size_t> sizes;
     auto what = operation::all_reduce;
     bool in_place = false;
@@ -126,10 +126,10 @@ int main(int count, char** texts) {
     if (sizes.empty()) {
       sizes = {8, 64, 1024, 4096, 8192, 16384, 65536, 1 << 19, 1 << 20, 1 << 22, 1 << 25};
     }
-    if (me.rank() == 0) {
+    if (comm.rank() == 0) {
       std::printf("| bytes | " BLINK_MPI_NAME " | blink | ratio |\n| --- | --- | --- | --- |\n");
     }
-    for (std::size_t const bytes : sizes) compare(me, what, in_place, bytes);
+    for (std::size_t const bytes : sizes) compare(comm, what, in_place, bytes);
   }
   MPI_Finalize();
   return 0;

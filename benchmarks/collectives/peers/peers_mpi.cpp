@@ -2,7 +2,7 @@
 // An MPI library's own collectives, by the name it was built with (BLINK_MPI_NAME), and blink's over
 // its point-to-point messages.
 
-#include <blink/transports/mpi/mpi_session.hpp>
+#include <blink/transports/mpi/mpi_communicator.hpp>
 
 #include "blink_peer.hpp"
 #include "library_peer.hpp"
@@ -23,8 +23,8 @@ int main(int count, char** texts) {
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (ranks != given.ranks) throw std::runtime_error("the launcher started another number");
     blink_bench::library_peer peer(MPI_COMM_WORLD);
-    blink::mpi_session me(MPI_COMM_WORLD);
-    blink_bench::blink_peer ours(me);
+    blink::mpi_communicator comm(MPI_COMM_WORLD);
+    blink_bench::blink_peer ours(comm);
     blink_bench::for_each_size(given, [&](auto const& one) {
       blink_bench::measure(board, one, rank, BLINK_MPI_NAME, peer);
       blink_bench::measure(board, one, rank, "blink " BLINK_MPI_NAME, ours);

@@ -16,10 +16,10 @@
 namespace {
 
 /// The same calls with buffers that peers reach: `make(count)` makes one.
-template <class World, class Make>
-class reached_peer : public blink_bench::blink_peer<World> {
+template <class Ranks, class Make>
+class reached_peer : public blink_bench::blink_peer<Ranks> {
  public:
-  reached_peer(World& me, Make make) : blink_bench::blink_peer<World>(me), make_(make) {}
+  reached_peer(Ranks& comm, Make make) : blink_bench::blink_peer<Ranks>(comm), make_(make) {}
   auto make_buffer(std::size_t count) { return make_(count); }
 
  private:
@@ -29,8 +29,8 @@ class reached_peer : public blink_bench::blink_peer<World> {
 /// Such as those that peers by slots have.
 class registered_buffer {
  public:
-  registered_buffer(blink::direct_process_world const& me, std::size_t count)
-      : own_(count), registered_(me, own_.data(), count) {}
+  registered_buffer(blink::direct_process_communicator const& comm, std::size_t count)
+      : own_(count), registered_(comm, own_.data(), count) {}
   [[nodiscard]] float* data() const { return own_.data(); }
 
  private:
@@ -47,8 +47,8 @@ int main(int count, char** texts) {
     auto const slots = blink::shared_segment::create(given.ranks);
     auto const direct = blink::shared_segment::create(given.ranks);
     auto const run = [&](int rank) {
-      blink::process_world copying(slots.path(), rank);
-      blink::direct_process_world reading(direct.path(), rank);
+      blink::process_communicator copying(slots.path(), rank);
+      blink::direct_process_communicator reading(direct.path(), rank);
       blink_bench::blink_peer by_slots(copying);
       reached_peer by_reading(
           reading, [&](std::size_t elements) { return reading.allocate<float>(elements); });

@@ -20,14 +20,14 @@ void measure_all(blink_bench::peer_board& board, blink_bench::peer_arguments con
   ceiling_peer<Ranks> slices(ceiling_way::slices);
   ceiling_peer<Ranks> streaming_slices(ceiling_way::streaming_slices);
   ceiling_peer<Ranks> whole(ceiling_way::whole);
-  blink::thread_world world(Ranks);
-  world.run([&](auto& me) {
-    blink_bench::blink_peer ours(me);
+  blink::thread_ranks threads(Ranks);
+  threads.run([&](auto& comm) {
+    blink_bench::blink_peer ours(comm);
     blink_bench::for_each_size(given, [&](auto const& one) {
       for (auto* const peer : {&slices, &streaming_slices, &whole}) {
-        blink_bench::measure(board, one, me.rank(), "ceiling", *peer);
+        blink_bench::measure(board, one, comm.rank(), "ceiling", *peer);
       }
-      blink_bench::measure(board, one, me.rank(), "blink threads", ours);
+      blink_bench::measure(board, one, comm.rank(), "blink threads", ours);
     });
   });
 }

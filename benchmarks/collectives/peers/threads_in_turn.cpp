@@ -55,15 +55,15 @@ class comparison {
   comparison(blink_bench::peer_board& board, operation what) : board_(board), what_(what) {}
 
   /// On each rank.
-  template <class Me>
-  void measure(Me& me, std::size_t bytes) {
+  template <class Comm>
+  void measure(Comm& comm, std::size_t bytes) {
     auto call = blink_bench::call_of(what_, bytes, ranks);
     blink_bench::page_buffer const input(blink_bench::input_count(call));
     blink_bench::page_buffer const output(blink_bench::output_count(call));
     call.input = input.data();
     call.output = output.data();
-    int const rank = me.rank();
-    blink_bench::blink_peer ours(me);
+    int const rank = comm.rank();
+    blink_bench::blink_peer ours(comm);
     ours.prepare(rank, call);
     for (auto& way : ways_) way.prepare(rank, call);
     meet();
@@ -136,13 +136,13 @@ int main(int count, char** texts) {
         "| | bytes | calls | ceiling | blink | ratio |\n| --- | --- | --- | --- | --- | --- |\n");
     for (operation const what : operations) {
       comparison all(*board, what);
-      blink::thread_world world(ranks);
-      world.run([&](auto& me) {
-        blink_bench::bind_to_core(me.rank());
+      blink::thread_ranks threads(ranks);
+      threads.run([&](auto& comm) {
+        blink_bench::bind_to_core(comm.rank());
         for (std::size_t const bytes :
              {std::size_t{1} << 16, std::size_t{1} << 19, std::size_t{1} << 20,
               std::size_t{1} << 22, std::size_t{1} << 25}) {
-          all.measure(me, bytes);
+          all.measure(comm, bytes);
         }
       });
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exact packings of arborescences with their optimum: whole plans of broadcast and all-gather.
 #include <blink/graph/rooted_connectivity.hpp>
+#include <blink/packing/trees/all_gather_rate.hpp>
 #include <blink/packing/trees/arborescence_packing.hpp>
-#include <blink/packing/trees/equal_root_rate.hpp>
 
 #include <benchmark/benchmark.h>
 #include <support/random_graphs.hpp>
@@ -97,7 +97,7 @@ void all_gather(benchmark::State& state, test::random_graph const& g) {
   auto const ranks = all_of(g.graph);
   std::vector<packed_arborescence> packing;
   for (auto _ : state) {
-    auto const rate = equal_root_rate(g.graph, g.capacity, ranks).rate_per_root;
+    auto const rate = all_gather_rate(g.graph, g.capacity, ranks).rate_per_root;
     auto scaled = g.capacity;
     auto divisor = rate.numerator();
     for (auto& c : scaled) divisor = std::gcd(divisor, c *= rate.denominator());
@@ -112,7 +112,7 @@ void all_gather(benchmark::State& state, test::random_graph const& g) {
 
 void optimum(benchmark::State& state, test::random_graph const& g) {
   auto const ranks = all_of(g.graph);
-  for (auto _ : state) benchmark::DoNotOptimize(equal_root_rate(g.graph, g.capacity, ranks));
+  for (auto _ : state) benchmark::DoNotOptimize(all_gather_rate(g.graph, g.capacity, ranks));
 }
 
 BENCHMARK_CAPTURE(broadcast, dgx1v_root_0, direct(test::dgx1v_matrix(1)), 0)

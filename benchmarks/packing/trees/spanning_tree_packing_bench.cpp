@@ -67,7 +67,7 @@ void dgx1_p(benchmark::State& state) {
 /// The baseline: linear programming.
 void dgx1_v_by_program(benchmark::State& state) {
   blink::spanning_tree_packing_options options;
-  options.peeling_vertices = 0;
+  options.decomposition_vertices = 0;
   report(state, dgx1(false), options);
 }
 /// Argument: vertices along a side.

@@ -4,9 +4,9 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
+#include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
 #include <blink/running/call/schedule_source.hpp>
-#include <blink/running/call/session.hpp>
 #include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
@@ -16,16 +16,16 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// Collects a block of `count` elements of each rank; every rank ends with all of them.
 ///
-/// plan:   a prepared schedule, a schedule, or methods by size; see `schedule_source`
+/// trees:  a prepared schedule, a schedule, or algorithms by size; see `schedule_source`
 /// input:  this rank's block (count)
 /// output: all blocks in the order of the ranks (ranks * count); `input` may be this rank's block
 ///         in it, and must not overlap it otherwise
 /// Moves:  each block over the edges of the trees rooted at its rank, away from the root.
-/// Throws: precondition_error if `plan` does not carry it; collective_error, on every rank, if a
+/// Throws: precondition_error if `schedule` does not carry it; collective_error, on every rank, if a
 ///         rank does not come or does not go on before the deadline, or calls something else.
-template <chunking Chunks = scheduled_chunks, session Me, schedule_source Plan, class T>
-void all_gather(Me& me, Plan&& plan, T const* input, T* output, std::size_t count) {
-  detail::run_collective<Chunks>(me, std::forward<Plan>(plan), collective::all_gather, input,
+template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T>
+void all_gather(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count) {
+  detail::run_collective<Chunks>(comm, std::forward<Source>(trees), collective::all_gather, input,
                                  output, count, detail::no_reducer{});
 }
 

@@ -5,9 +5,9 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
+#include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
 #include <blink/running/call/schedule_source.hpp>
-#include <blink/running/call/session.hpp>
 #include <blink/schedule/block.hpp>
 #include <blink/schedule/chunking.hpp>
 
@@ -21,14 +21,14 @@ namespace blink { inline namespace BLINK_ABI {
 namespace detail {
 
 /// All-gather and reduce-scatter with blocks of any sizes, equal on all ranks. It stays where it is.
-template <chunking Chunks, session Me, class T, class Reducer>
+template <chunking Chunks, communicator Comm, class T, class Reducer>
 class unequal_call {
  public:
-  template <schedule_source Plan>
-  unequal_call(Me& me, Plan&& plan, collective kind, T const* input, T* output,
+  template <schedule_source Source>
+  unequal_call(Comm& comm, Source&& trees, collective kind, T const* input, T* output,
                std::vector<block> const& blocks, Reducer const& reduce)
-      : unequal_call(std::string(to_text(kind)) + " on rank " + std::to_string(me.rank()), me,
-                     std::forward<Plan>(plan), kind, input, output, blocks, reduce) {}
+      : unequal_call(std::string(to_text(kind)) + " on rank " + std::to_string(comm.rank()), comm,
+                     std::forward<Source>(trees), kind, input, output, blocks, reduce) {}
   unequal_call(unequal_call const&) = delete;
   unequal_call& operator=(unequal_call const&) = delete;
 
@@ -37,64 +37,65 @@ class unequal_call {
   void complete() { one_->complete(); }
 
  private:
-  template <class Plan>
-  unequal_call(std::string const& name, Me& me, Plan&& plan, collective kind, T const* input,
+  template <class Source>
+  unequal_call(std::string const& name, Comm& comm, Source&& trees, collective kind, T const* input,
                T* output, std::vector<block> const& blocks, Reducer const& reduce)
-      : all_(name, kind, blocks, me.rank_count(), sizeof(T)) {
-    auto const chosen = choose_schedule(me, std::forward<Plan>(plan), kind, all_.bytes());
-    chosen.plan->expect_carries(kind);
-    all_.check_buffers(name, me.rank(), input, output);
-    expect_reachable(me, input, all_.input_bytes(me.rank()), to_text(kind), "the input");
-    expect_reachable(me, output, all_.output_bytes(me.rank()), to_text(kind), "the output");
-    one_.emplace(me, *chosen.plan, kind, input, output, all_.size(chosen.chunk_bytes), reduce);
+      : all_(name, kind, blocks, comm.rank_count(), sizeof(T)) {
+    auto const chosen = choose_schedule(comm, std::forward<Source>(trees), kind, all_.bytes());
+    chosen.prepared->expect_carries(kind);
+    all_.check_buffers(name, comm.rank(), input, output);
+    expect_reachable(comm, input, all_.input_bytes(comm.rank()), to_text(kind), "the input");
+    expect_reachable(comm, output, all_.output_bytes(comm.rank()), to_text(kind), "the output");
+    one_.emplace(comm, *chosen.prepared, kind, input, output, all_.size(chosen.chunk_bytes),
+                 reduce);
   }
 
   unequal_blocks all_;
-  std::optional<collective_call<Chunks, Me, T, Reducer>> one_;
+  std::optional<collective_call<Chunks, Comm, T, Reducer>> one_;
 };
 
-template <chunking Chunks, session Me, schedule_source Plan, class T, class Reducer>
-void run_unequal_blocks(Me& me, Plan&& plan, collective kind, T const* input, T* output,
+template <chunking Chunks, communicator Comm, schedule_source Source, class T, class Reducer>
+void run_unequal_blocks(Comm& comm, Source&& trees, collective kind, T const* input, T* output,
                         std::vector<block> const& blocks, Reducer const& reduce) {
-  unequal_call<Chunks, Me, T, Reducer> call(me, std::forward<Plan>(plan), kind, input, output,
-                                            blocks, reduce);
-  run_to_end(me, kind, call);
+  unequal_call<Chunks, Comm, T, Reducer> call(comm, std::forward<Source>(trees), kind, input,
+                                              output, blocks, reduce);
+  run_to_end(comm, kind, call);
 }
 
 }  // namespace detail
 
 /// Collects a block of each rank, of any size; every rank ends with all of them.
 ///
-/// plan:   a prepared schedule, a schedule, or methods by size; see `schedule_source`. Blocks in proportion to
+/// trees:  a prepared schedule, a schedule, or algorithms by size; see `schedule_source`. Blocks in proportion to
 ///         `schedule::shares` load links as was planned; any others are right as well.
 /// input:  this rank's block
 /// blocks: by rank, where its block lies in the output; the same on all ranks, none over another
 /// output: all blocks; `input` may be this rank's block in it, and must not overlap it otherwise
 /// Moves:  each block over the edges of the trees rooted at its rank, away from the root.
-/// Throws: precondition_error if `plan` does not carry an all-gather, or for blocks or buffers that
+/// Throws: precondition_error if `schedule` does not carry an all-gather, or for blocks or buffers that
 ///         are wrong; collective_error, on every rank, if a rank does not come or does not go on
 ///         before the deadline, or calls something else, such as other blocks.
-template <chunking Chunks = scheduled_chunks, session Me, schedule_source Plan, class T>
-void all_gather_v(Me& me, Plan&& plan, T const* input, T* output,
+template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T>
+void all_gather_v(Comm& comm, Source&& trees, T const* input, T* output,
                   std::vector<block> const& blocks) {
-  detail::run_unequal_blocks<Chunks>(me, std::forward<Plan>(plan), collective::all_gather, input,
-                                     output, blocks, detail::no_reducer{});
+  detail::run_unequal_blocks<Chunks>(comm, std::forward<Source>(trees), collective::all_gather,
+                                     input, output, blocks, detail::no_reducer{});
 }
 
 /// Reduces blocks of any sizes, one for each rank; each rank ends with its own block.
 ///
-/// plan:   as of `all_gather_v`
+/// trees:  as of `all_gather_v`
 /// input:  this rank's contribution to all blocks
 /// blocks: by rank, where its block lies in the input; the same on all ranks, none over another
 /// output: the result of this rank's block; may be that block of `input`, and must not overlap it
 ///         otherwise
 /// Order:  as with `reduce_scatter`.
 /// Throws: as `all_gather_v`.
-template <chunking Chunks = scheduled_chunks, session Me, schedule_source Plan, class T,
+template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T,
           class Reducer>
-void reduce_scatter_v(Me& me, Plan&& plan, T const* input, T* output,
+void reduce_scatter_v(Comm& comm, Source&& trees, T const* input, T* output,
                       std::vector<block> const& blocks, Reducer const& reduce) {
-  detail::run_unequal_blocks<Chunks>(me, std::forward<Plan>(plan), collective::reduce_scatter,
+  detail::run_unequal_blocks<Chunks>(comm, std::forward<Source>(trees), collective::reduce_scatter,
                                      input, output, blocks, reduce);
 }
 

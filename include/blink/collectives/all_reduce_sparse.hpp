@@ -8,11 +8,11 @@
 #include <blink/reducers/bitwise.hpp>
 #include <blink/reducers/order.hpp>
 #include <blink/reducers/reducer.hpp>
+#include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/any_call.hpp>
-#include <blink/running/call/detail/call_description.hpp>
+#include <blink/running/call/detail/call_types.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
 #include <blink/running/call/schedule_source.hpp>
-#include <blink/running/call/session.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/schedule/chunking.hpp>
 
@@ -63,29 +63,30 @@ template <class T, class Reducer>
 }
 
 /// A sparse all-reduce. It stays where it is, and so do the data, the mask and the report.
-template <chunking Chunks, session Me, class T, class Reducer>
+template <chunking Chunks, communicator Comm, class T, class Reducer>
 class sparse_call final : public staged_call {
  public:
-  sparse_call(Me& me, prepared_schedule& plan, T* data, block_mask& mask, Reducer const& reduce,
-              double pays_below, sparse_report* told)
-      : me_(me),
-        plan_(plan),
+  sparse_call(Comm& comm, prepared_schedule& prepared, T* data, block_mask& mask,
+              Reducer const& reduce, double pays_below, sparse_report* reported)
+      : me_(comm),
+        plan_(prepared),
         data_(data),
         mask_(mask),
         count_(mask.count()),
         block_elements_(mask.block_elements()),
         reduce_(reduce),
         pays_below_(pays_below),
-        told_(told) {
-    expects(me.group().size() == 1, "all_reduce_sparse: the session's group must be a lone thread");
-    plan.expect_carries(collective::all_reduce);
+        reported_(reported) {
+    expects(comm.group().size() == 1,
+            "all_reduce_sparse: the session's group must be a lone thread");
+    prepared.expect_carries(collective::all_reduce);
     if (mask.count() > 0 && data == nullptr) {
-      throw precondition_error("all_reduce_sparse on rank " + std::to_string(me.rank()) +
+      throw precondition_error("all_reduce_sparse on rank " + std::to_string(comm.rank()) +
                                ": the data is null");
     }
-    expect_reachable(me, data, mask.count() * sizeof(T), "all_reduce_sparse", "the data");
-    expect_runs(plan, sizes_of<Reducer, T>(), is_commutative<Reducer>, me.rank_count(),
-                "world_options");
+    expect_reachable(comm, data, mask.count() * sizeof(T), "all_reduce_sparse", "the data");
+    expect_runs(prepared, sizes_of<Reducer, T>(), is_commutative<Reducer>, comm.rank_count(),
+                "communicator_options");
   }
 
  private:
@@ -93,7 +94,7 @@ class sparse_call final : public staged_call {
     if (ended == 0) return &agree();
     any_call* const more = ended == 1 ? reduce() : nullptr;
     if (ended == 2 && !report_.was_dense) unpack();
-    if (more == nullptr && told_ != nullptr) *told_ = report_;
+    if (more == nullptr && reported_ != nullptr) *reported_ = report_;
     return more;
   }
 
@@ -168,7 +169,7 @@ class sparse_call final : public staged_call {
         plan_.packed_at(me_.rank()).at_least(count * sizeof(Element)));
   }
 
-  Me& me_;
+  Comm& me_;
   prepared_schedule& plan_;
   T* data_;
   block_mask& mask_;
@@ -176,11 +177,11 @@ class sparse_call final : public staged_call {
   Reducer reduce_;
   double pays_below_;
   sparse_report report_;
-  sparse_report* told_;  // null: nobody is
+  sparse_report* reported_;  // null: nobody is
   std::uint64_t* bits_ = nullptr;
   T* packed_ = nullptr;
-  std::optional<call_of<collective_call<scheduled_chunks, Me, std::uint64_t, bit_or>>> agreeing_;
-  std::optional<call_of<collective_call<Chunks, Me, T, Reducer>>> reducing_;
+  std::optional<call_of<collective_call<scheduled_chunks, Comm, std::uint64_t, bit_or>>> agreeing_;
+  std::optional<call_of<collective_call<Chunks, Comm, T, Reducer>>> reducing_;
 };
 
 }  // namespace detail
@@ -188,7 +189,7 @@ class sparse_call final : public staged_call {
 /// Reduces a buffer that is zero but for some blocks, in place: the ranks agree which blocks any of
 /// them has, and only those are sent. The result is that of `all_reduce`.
 ///
-/// plan: a prepared schedule or a schedule
+/// trees: a prepared schedule or a schedule
 /// data: this rank's contribution on entry, the result on return (count of `mask`)
 /// mask: on entry the blocks of this rank that may hold something, the others being zero; on return
 ///       those of the result. Length of the buffer and of its blocks are equal on all ranks.
@@ -202,33 +203,34 @@ class sparse_call final : public staged_call {
 ///         as stars do.
 /// Source: agreeing on the blocks first as in J. Fei et al., "Efficient sparse collective
 ///         communication and its application to accelerate distributed deep learning", SIGCOMM 2021.
-/// Throws: as `all_reduce`; other lengths on other ranks are told by all.
-template <chunking Chunks = scheduled_chunks, session Me, single_schedule Plan, class T,
+/// Throws: as `all_reduce`; other lengths on other ranks are reported by all.
+template <chunking Chunks = scheduled_chunks, communicator Comm, single_schedule Source, class T,
           class Reducer>
-sparse_report all_reduce_sparse(Me& me, Plan&& plan, T* data, block_mask& mask,
+sparse_report all_reduce_sparse(Comm& comm, Source&& trees, T* data, block_mask& mask,
                                 Reducer const& reduce, double pays_below = default_pays_below) {
   sparse_report report;
-  auto& prepared = detail::prepared_from(me, std::forward<Plan>(plan));
-  detail::sparse_call<Chunks, Me, T, Reducer> call(me, prepared, data, mask, reduce, pays_below,
-                                                   &report);
-  detail::run_to_end(me, collective::all_reduce, call);
+  auto& prepared = detail::prepared_from(comm, std::forward<Source>(trees));
+  detail::sparse_call<Chunks, Comm, T, Reducer> call(comm, prepared, data, mask, reduce, pays_below,
+                                                     &report);
+  detail::run_to_end(comm, collective::all_reduce, call);
   return report;
 }
 
 /// The same, looking for the blocks first: one pass over the data.
 ///
 /// block_elements: length of a block; the mask has a bit for each
-template <chunking Chunks = scheduled_chunks, session Me, single_schedule Plan, class T,
+template <chunking Chunks = scheduled_chunks, communicator Comm, single_schedule Source, class T,
           class Reducer>
-sparse_report all_reduce_sparse(Me& me, Plan&& plan, T* data, std::size_t count,
+sparse_report all_reduce_sparse(Comm& comm, Source&& trees, T* data, std::size_t count,
                                 std::size_t block_elements, Reducer const& reduce,
                                 double pays_below = default_pays_below) {
   if (count > 0 && data == nullptr) {
-    throw precondition_error("all_reduce_sparse on rank " + std::to_string(me.rank()) +
+    throw precondition_error("all_reduce_sparse on rank " + std::to_string(comm.rank()) +
                              ": the data is null");
   }
   auto mask = block_mask::of(static_cast<T const*>(data), count, block_elements);
-  return all_reduce_sparse<Chunks>(me, std::forward<Plan>(plan), data, mask, reduce, pays_below);
+  return all_reduce_sparse<Chunks>(comm, std::forward<Source>(trees), data, mask, reduce,
+                                   pays_below);
 }
 
 }}  // namespace blink::BLINK_ABI

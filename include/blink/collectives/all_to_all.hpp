@@ -3,9 +3,9 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
+#include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
 #include <blink/running/call/schedule_source.hpp>
-#include <blink/running/call/session.hpp>
 #include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
@@ -15,18 +15,18 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// Hands each rank a block of `count` elements of each other: a transposition of blocks.
 ///
-/// plan:   a prepared schedule, a schedule, or methods by size; see `schedule_source`
+/// trees:  a prepared schedule, a schedule, or algorithms by size; see `schedule_source`
 /// input:  a block for each rank, in the order of the ranks (ranks * count)
 /// output: a block of each rank, in the order of the ranks (ranks * count); may be `input`, and must
 ///         not overlap it otherwise
 /// Moves:  each block over the trees from its sender to its receiver.
 /// Needs:  in place, a copy of the input.
-/// Throws: precondition_error if `plan` does not carry it, or for buffers that are null or overlap;
+/// Throws: precondition_error if `schedule` does not carry it, or for buffers that are null or overlap;
 ///         collective_error, on every rank, if a rank does not come or does not go on before the
 ///         deadline, or calls something else.
-template <chunking Chunks = scheduled_chunks, session Me, schedule_source Plan, class T>
-void all_to_all(Me& me, Plan&& plan, T const* input, T* output, std::size_t count) {
-  detail::run_collective<Chunks>(me, std::forward<Plan>(plan), collective::all_to_all, input,
+template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T>
+void all_to_all(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count) {
+  detail::run_collective<Chunks>(comm, std::forward<Source>(trees), collective::all_to_all, input,
                                  output, count, detail::no_reducer{});
 }
 

@@ -4,12 +4,12 @@
 #include <blink/collectives/detail/unequal_flows.hpp>
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
+#include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/check_buffers.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
-#include <blink/running/call/session.hpp>
 #include <blink/running/connections/memory_source.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
-#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/tree_task.hpp>
 #include <blink/schedule/block.hpp>
 #include <blink/schedule/chunking.hpp>
 #include <blink/schedule/schedule.hpp>
@@ -24,32 +24,32 @@ namespace blink { inline namespace BLINK_ABI {
 namespace detail {
 
 /// All-to-all with a size for each pair of ranks. It stays where it is.
-template <chunking Chunks, session Me, class T>
-class all_to_all_v_call final : public flow_call<Chunks, Me, T> {
+template <chunking Chunks, communicator Comm, class T>
+class all_to_all_v_call final : public flow_call<Chunks, Comm, T> {
  public:
-  all_to_all_v_call(Me& me, prepared_schedule& plan, T const* input,
+  all_to_all_v_call(Comm& comm, prepared_schedule& prepared, T const* input,
                     std::vector<block> const& sends, T* output, std::vector<block> const& receives)
-      : flow_call<Chunks, Me, T>(me, plan, "all_to_all_v",
-                                 checked(me, plan, input, sends, output, receives)),
+      : flow_call<Chunks, Comm, T>(comm, prepared, "all_to_all_v",
+                                   checked(comm, prepared, input, sends, output, receives)),
         buffers_{input, output},
         copied_bytes_(input == output ? end_of(sends) * sizeof(T) : 0),
-        copy_(plan.copy_of(me.rank())) {}
+        copy_(prepared.copy_of(comm.rank())) {}
 
  private:
   // Before ranks agree about anything.
-  [[nodiscard]] static flow_sizes checked(Me& me, prepared_schedule& plan, T const* input,
+  [[nodiscard]] static flow_sizes checked(Comm& comm, prepared_schedule& prepared, T const* input,
                                           std::vector<block> const& sends, T* output,
                                           std::vector<block> const& receives) {
-    auto const name = "all_to_all_v on rank " + std::to_string(me.rank());
-    plan.expect_carries(collective::all_to_all);
-    check_blocks(name + ", sends", sends, me.rank_count(), sizeof(T), false);
-    check_blocks(name + ", receives", receives, me.rank_count(), sizeof(T), true);
+    auto const name = "all_to_all_v on rank " + std::to_string(comm.rank());
+    prepared.expect_carries(collective::all_to_all);
+    check_blocks(name + ", sends", sends, comm.rank_count(), sizeof(T), false);
+    check_blocks(name + ", receives", receives, comm.rank_count(), sizeof(T), true);
     std::size_t const in_end = end_of(sends);
     std::size_t const out_end = end_of(receives);
     expect_buffer(name, "input", input, in_end);
     expect_buffer(name, "output", output, out_end);
-    expect_reachable(me, input, in_end * sizeof(T), "all_to_all_v", "the input");
-    expect_reachable(me, output, out_end * sizeof(T), "all_to_all_v", "the output");
+    expect_reachable(comm, input, in_end * sizeof(T), "all_to_all_v", "the input");
+    expect_reachable(comm, output, out_end * sizeof(T), "all_to_all_v", "the output");
     bool const is_in_place = input == output && sends == receives;
     if (!is_in_place) expect_apart(name, input, in_end * sizeof(T), output, out_end * sizeof(T));
     return {sends, receives, {}, {}};
@@ -79,22 +79,22 @@ class all_to_all_v_call final : public flow_call<Chunks, Me, T> {
 /// Moves:    each block over the trees from its sender to its receiver; before that, sizes: ranks on
 ///           the way need them, and both ends are compared.
 /// Needs:    in place, a copy of the input.
-/// Throws:   precondition_error if `plan` does not carry an all-to-all, the session's group is not a
+/// Throws:   precondition_error if `schedule` does not carry an all-to-all, the session's group is not a
 ///           lone thread, for blocks or buffers that are wrong, and on all ranks if a rank sends
 ///           another count than the other expects; collective_error, on every rank, if a rank does
 ///           not come or does not go on before the deadline, or calls something else.
-template <chunking Chunks = scheduled_chunks, session Me, class T>
-void all_to_all_v(Me& me, prepared_schedule& plan, T const* input, std::vector<block> const& sends,
-                  T* output, std::vector<block> const& receives) {
-  detail::all_to_all_v_call<Chunks, Me, T> call(me, plan, input, sends, output, receives);
-  detail::run_to_end(me, collective::all_to_all, call);
+template <chunking Chunks = scheduled_chunks, communicator Comm, class T>
+void all_to_all_v(Comm& comm, prepared_schedule& prepared, T const* input,
+                  std::vector<block> const& sends, T* output, std::vector<block> const& receives) {
+  detail::all_to_all_v_call<Chunks, Comm, T> call(comm, prepared, input, sends, output, receives);
+  detail::run_to_end(comm, collective::all_to_all, call);
 }
 
 /// The same along a schedule that is looked up, or prepared, first.
-template <chunking Chunks = scheduled_chunks, session Me, class T>
-void all_to_all_v(Me& me, schedule const& plan, T const* input, std::vector<block> const& sends,
-                  T* output, std::vector<block> const& receives) {
-  all_to_all_v<Chunks>(me, me.prepare(plan), input, sends, output, receives);
+template <chunking Chunks = scheduled_chunks, communicator Comm, class T>
+void all_to_all_v(Comm& comm, schedule const& source, T const* input,
+                  std::vector<block> const& sends, T* output, std::vector<block> const& receives) {
+  all_to_all_v<Chunks>(comm, comm.prepare(source), input, sends, output, receives);
 }
 
 }}  // namespace blink::BLINK_ABI

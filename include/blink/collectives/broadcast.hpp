@@ -4,9 +4,9 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
+#include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
 #include <blink/running/call/schedule_source.hpp>
-#include <blink/running/call/session.hpp>
 #include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
@@ -16,16 +16,16 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// Copies `count` elements of the root of the trees to every rank.
 ///
-/// plan:   a prepared schedule, a schedule, or methods by size; see `schedule_source`
+/// trees:  a prepared schedule, a schedule, or algorithms by size; see `schedule_source`
 /// input:  at the root the elements (count); not touched elsewhere, may be null there
 /// output: the elements (count); at the root may be `input`, and must not overlap it otherwise
 /// Moves:  each tree's part over each of its edges once, away from the root.
-/// Throws: precondition_error if `plan` does not carry it; collective_error, on every rank, if a
+/// Throws: precondition_error if `schedule` does not carry it; collective_error, on every rank, if a
 ///         rank does not come or does not go on before the deadline, or calls something else.
-template <chunking Chunks = scheduled_chunks, session Me, schedule_source Plan, class T>
-void broadcast(Me& me, Plan&& plan, T const* input, T* output, std::size_t count) {
-  detail::run_collective<Chunks>(me, std::forward<Plan>(plan), collective::broadcast, input, output,
-                                 count, detail::no_reducer{});
+template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T>
+void broadcast(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count) {
+  detail::run_collective<Chunks>(comm, std::forward<Source>(trees), collective::broadcast, input,
+                                 output, count, detail::no_reducer{});
 }
 
 }}  // namespace blink::BLINK_ABI

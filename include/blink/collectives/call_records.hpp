@@ -112,7 +112,7 @@ struct stall_sum {
   std::uint64_t sent_bytes = 0;
 };
 
-/// An observer that writes down what it is told and sums up what ranks waited for.
+/// An observer that writes down what it is reported and sums up what ranks waited for.
 class call_records final : public call_observer {
  public:
   /// Throws: input_error if a file cannot be opened, or its name has an unknown `%`.
@@ -134,9 +134,9 @@ class call_records final : public call_observer {
   void ended(call_event const& event) override {
     std::lock_guard const lock(mutex_);
     add(event);
-    bool const tells = options_.debug == record_options::level::info ||
-                       (options_.debug == record_options::level::warn && !event.is_ok);
-    if (tells) write(debug_ ? debug_.get() : stderr, line(event));
+    bool const reports = options_.debug == record_options::level::info ||
+                         (options_.debug == record_options::level::warn && !event.is_ok);
+    if (reports) write(debug_ ? debug_.get() : stderr, line(event));
     if (record_) write(record_.get(), json(event) + "\n");
     if (trace_) write(trace_.get(), trace(event) + ",\n");
   }
@@ -231,16 +231,17 @@ class call_records final : public call_observer {
     return result + "\"";
   }
   static std::string facts(call_event const& event) {
-    std::array<char, 20> plan{};
-    std::snprintf(plan.data(), plan.size(), "%016llx", static_cast<unsigned long long>(event.plan));
+    std::array<char, 20> source{};
+    std::snprintf(source.data(), source.size(), "%016llx",
+                  static_cast<unsigned long long>(event.schedule_hash));
     return "\"collective\":\"" + std::string(to_text(event.kind)) +
            "\",\"rank\":" + std::to_string(event.rank) +
-           ",\"ranks\":" + std::to_string(event.rank_count) + ",\"plan\":\"" + plan.data() +
+           ",\"ranks\":" + std::to_string(event.rank_count) + ",\"plan\":\"" + source.data() +
            "\",\"count\":" + std::to_string(event.count) +
            ",\"element_bytes\":" + std::to_string(event.element_bytes) +
            ",\"types\":" + quoted_text(event.types) +
            ",\"ok\":" + (event.is_ok ? "true" : "false") +
-           ",\"way\":" + (event.is_shown ? "\"shown\"" : "\"trees\"") +
+           ",\"way\":" + (event.is_sent_with_call ? "\"shown\"" : "\"trees\"") +
            ",\"sent_bytes\":" + std::to_string(event.sent_bytes) +
            ",\"received_bytes\":" + std::to_string(event.received_bytes) +
            ",\"waited_for_peers_us\":" + microseconds(event.waited_for_peers) +

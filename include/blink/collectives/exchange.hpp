@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/detail/memory_range.hpp>
 #include <blink/collectives/detail/unequal_flows.hpp>
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
-#include <blink/core/detail/fingerprint.hpp>
+#include <blink/core/detail/hash.hpp>
 #include <blink/core/error.hpp>
-#include <blink/running/call/detail/call_description.hpp>
+#include <blink/running/call/communicator.hpp>
+#include <blink/running/call/detail/call_types.hpp>
 #include <blink/running/call/detail/check_buffers.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
-#include <blink/running/call/session.hpp>
 #include <blink/running/connections/memory_source.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
-#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/tree_task.hpp>
 #include <blink/schedule/block.hpp>
 #include <blink/schedule/chunking.hpp>
 #include <blink/schedule/schedule.hpp>
@@ -70,7 +71,7 @@ class transfers {
   }
   template <class T>
   static std::uint64_t type_of() {
-    return detail::fingerprint_of_types<std::remove_cv_t<T>>();
+    return detail::hash_of_types<std::remove_cv_t<T>>();
   }
 
   std::vector<piece> sends_, receives_;
@@ -106,10 +107,10 @@ class joined_pieces {
  public:
   joined_pieces(std::vector<transfers::piece> pieces, int rank_count, memory_source const& memory)
       : blocks(static_cast<std::size_t>(rank_count)),
-        fingerprints(static_cast<std::size_t>(rank_count)),
+        hashes(static_cast<std::size_t>(rank_count)),
         pieces_(std::move(pieces)),
         memory_(memory) {
-    std::vector<fingerprint> kinds(blocks.size());
+    std::vector<hash> kinds(blocks.size());
     std::vector<std::size_t> pieces_of(blocks.size(), 0);
     for (auto const& piece : pieces_) {
       auto const peer = static_cast<std::size_t>(piece.peer);
@@ -120,7 +121,7 @@ class joined_pieces {
     }
     std::size_t joined = 0;
     for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
-      fingerprints[peer] = kinds[peer].value();
+      hashes[peer] = kinds[peer].value();
       if (pieces_of[peer] > 1) joined += blocks[peer].count;
     }
     auto* next = joined == 0 ? nullptr : memory_.at_least(joined);
@@ -136,7 +137,7 @@ class joined_pieces {
       auto const peer = static_cast<std::size_t>(piece.peer);
       if (piece.bytes > 0 && !is_joined_[peer]) at_[peer] = static_cast<std::byte*>(piece.data);
     }
-    // Blocks are told from the lowest address.
+    // Blocks are reported from the lowest address.
     for (auto* const at : at_) {
       if (at != nullptr && (base == nullptr || at < base)) base = at;
     }
@@ -162,8 +163,8 @@ class joined_pieces {
     }
   }
 
-  std::vector<block> blocks;                ///< by peer, in bytes from `base`
-  std::vector<std::uint64_t> fingerprints;  ///< by peer, of the sizes and types of the pieces
+  std::vector<block> blocks;          ///< by peer, in bytes from `base`
+  std::vector<std::uint64_t> hashes;  ///< by peer, of the sizes and types of the pieces
   std::byte* base = nullptr;
 
  private:
@@ -174,37 +175,38 @@ class joined_pieces {
 };
 
 /// An exchange. It stays where it is.
-template <session Me>
-class exchange_call final : public flow_call<scheduled_chunks, Me, std::byte> {
+template <communicator Comm>
+class exchange_call final : public flow_call<scheduled_chunks, Comm, std::byte> {
  public:
-  exchange_call(Me& me, prepared_schedule& plan, transfers const& list)
-      : exchange_call(me, plan, join(me, plan, list)) {}
+  exchange_call(Comm& comm, prepared_schedule& prepared, transfers const& list)
+      : exchange_call(comm, prepared, join(comm, prepared, list)) {}
 
  private:
   struct joined_transfers {
     joined_pieces out, in;
   };
 
-  exchange_call(Me& me, prepared_schedule& plan, joined_transfers&& list)
-      : flow_call<scheduled_chunks, Me, std::byte>(
-            me, plan, "exchange, in bytes",
-            {list.out.blocks, list.in.blocks, list.out.fingerprints, list.in.fingerprints}),
+  exchange_call(Comm& comm, prepared_schedule& prepared, joined_transfers&& list)
+      : flow_call<scheduled_chunks, Comm, std::byte>(
+            comm, prepared, "exchange, in bytes",
+            {list.out.blocks, list.in.blocks, list.out.hashes, list.in.hashes}),
         list_(std::move(list)) {}
 
-  [[nodiscard]] static joined_transfers join(Me& me, prepared_schedule const& plan,
+  [[nodiscard]] static joined_transfers join(Comm& comm, prepared_schedule const& prepared,
                                              transfers const& list) {
-    plan.expect_carries(collective::all_to_all);
-    check_transfers("exchange on rank " + std::to_string(me.rank()), list, me.rank_count());
+    prepared.expect_carries(collective::all_to_all);
+    check_transfers("exchange on rank " + std::to_string(comm.rank()), list, comm.rank_count());
     auto const reached = [&](std::vector<transfers::piece> pieces, char const* which) {
       for (auto& piece : pieces) {
-        expect_reachable(me, piece.data, piece.bytes, "exchange", which);
-        piece.data = shared_place(me, piece.data);  // peers count from the first of them
+        expect_reachable(comm, piece.data, piece.bytes, "exchange", which);
+        piece.data = shared_place(comm, piece.data);  // peers count from the first of them
       }
       return pieces;
     };
-    return {{reached(list.sends(), "a piece that it sends"), me.rank_count(), plan.call_memory()},
-            {reached(list.receives(), "a piece that it receives"), me.rank_count(),
-             plan.call_memory()}};
+    return {
+        {reached(list.sends(), "a piece that it sends"), comm.rank_count(), prepared.call_memory()},
+        {reached(list.receives(), "a piece that it receives"), comm.rank_count(),
+         prepared.call_memory()}};
   }
 
   [[nodiscard]] call_buffers<std::byte> buffers() override {
@@ -219,26 +221,26 @@ class exchange_call final : public flow_call<scheduled_chunks, Me, std::byte> {
 }  // namespace detail
 
 /// Sends and receives what all ranks have listed, all at once: no order of sends and receives can
-/// block. Every rank of the session calls it, also one that has nothing to send or receive; the
-/// ranks of a `split` are a session of their own.
+/// block. Every rank of the communicator calls it, also one that has nothing to send or receive; the
+/// ranks of a `split` are a communicator of their own.
 ///
-/// plan:   carries an all-to-all
+/// trees:  carries an all-to-all
 /// Moves:  each piece over the trees from its sender to its receiver; before that, sizes. A single
 ///         piece for a peer is not copied elsewhere first, several are.
-/// Throws: precondition_error if `plan` does not carry an all-to-all, the session's group is not a
+/// Throws: precondition_error if `schedule` does not carry an all-to-all, the session's group is not a
 ///         lone thread, for pieces that are null, overlap or name no rank, and on all ranks if what
 ///         a rank sends is not what the other receives; collective_error, on every rank, if a rank
 ///         does not come or does not go on before the deadline, or calls something else.
-template <session Me>
-void exchange(Me& me, prepared_schedule& plan, transfers const& list) {
-  detail::exchange_call<Me> call(me, plan, list);
-  detail::run_to_end(me, collective::all_to_all, call);
+template <communicator Comm>
+void exchange(Comm& comm, prepared_schedule& prepared, transfers const& list) {
+  detail::exchange_call<Comm> call(comm, prepared, list);
+  detail::run_to_end(comm, collective::all_to_all, call);
 }
 
 /// The same along a schedule that is looked up, or prepared, first.
-template <session Me>
-void exchange(Me& me, schedule const& plan, transfers const& list) {
-  exchange(me, me.prepare(plan), list);
+template <communicator Comm>
+void exchange(Comm& comm, schedule const& source, transfers const& list) {
+  exchange(comm, comm.prepare(source), list);
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/collectives/detail/memory_range.hpp>
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
-#include <blink/core/detail/fingerprint.hpp>
+#include <blink/core/detail/hash.hpp>
 #include <blink/core/error.hpp>
 #include <blink/reducers/order.hpp>
 #include <blink/reducers/reducer.hpp>
+#include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/any_call.hpp>
-#include <blink/running/call/detail/call_description.hpp>
+#include <blink/running/call/detail/call_types.hpp>
 #include <blink/running/call/detail/check_buffers.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
-#include <blink/running/call/session.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/schedule/chunking.hpp>
 
@@ -39,28 +40,28 @@ inline constexpr std::size_t default_pack_below = std::size_t{1} << 17;
 namespace detail {
 
 /// The same collective of several buffers. It stays where it is.
-template <chunking Chunks, session Me, class T, class Reducer>
+template <chunking Chunks, communicator Comm, class T, class Reducer>
 class grouped_call final : public staged_call {
  public:
-  grouped_call(Me& me, prepared_schedule& plan, collective kind,
+  grouped_call(Comm& comm, prepared_schedule& prepared, collective kind,
                std::vector<buffer_part<T>> const& parts, Reducer const& reduce,
                std::size_t pack_below)
-      : me_(me),
-        plan_(plan),
+      : me_(comm),
+        plan_(prepared),
         kind_(kind),
         reduce_(reduce),
-        use_(use_of(plan.tables().lanes(me.rank(), kind))) {
-    expects(me.group().size() == 1, "grouped: the session's group must be a lone thread");
+        use_(use_of(prepared.tables().tasks(comm.rank(), kind))) {
+    expects(comm.group().size() == 1, "grouped: the session's group must be a lone thread");
     expects(kind != collective::barrier, "grouped: a barrier has no buffers");
-    plan.expect_carries(kind);
+    prepared.expect_carries(kind);
     buffer_part<T> const* largest = nullptr;
     std::vector<memory_range> ranges;
     for (auto const& part : parts) {
-      auto const overlap = check_buffers(kind, use_, me.rank(), me.rank_count(), part.input,
+      auto const overlap = check_buffers(kind, use_, comm.rank(), comm.rank_count(), part.input,
                                          part.output, part.count, sizeof(T));
       add_ranges(ranges, part, overlap == buffer_overlap::in_place);
       auto const expect_part = [&](void const* buffer, std::size_t blocks, char const* which) {
-        expect_reachable(me, buffer, part.count * blocks * sizeof(T), "grouped", which);
+        expect_reachable(comm, buffer, part.count * blocks * sizeof(T), "grouped", which);
       };
       if (use_.reads) expect_part(part.input, in_blocks(), "the input of a part");
       if (use_.writes) expect_part(part.output, out_blocks(), "the output of a part");
@@ -70,11 +71,12 @@ class grouped_call final : public staged_call {
     }
     if (overlap_where_written(std::move(ranges))) {
       throw precondition_error("grouped " + std::string(to_text(kind)) + " on rank " +
-                               std::to_string(me.rank()) +
+                               std::to_string(comm.rank()) +
                                ": the output of a part overlaps another part");
     }
     if (largest != nullptr) {  // what concerns the schedule and the reducer
-      one_call(me, plan, kind, largest->input, largest->output, call_size{largest->count}, reduce);
+      one_call(comm, prepared, kind, largest->input, largest->output, call_size{largest->count},
+               reduce);
     }
     if (packed_.size() == 1) alone_.push_back(packed_.front());
     if (packed_.size() <= 1) packed_.clear();
@@ -82,7 +84,7 @@ class grouped_call final : public staged_call {
   }
 
  private:
-  using one_call = collective_call<Chunks, Me, T, Reducer>;
+  using one_call = collective_call<Chunks, Comm, T, Reducer>;
 
   // In place, one of the two buffers lies in the other.
   void add_ranges(std::vector<memory_range>& all, buffer_part<T> const& part,
@@ -142,12 +144,12 @@ class grouped_call final : public staged_call {
   // As a whole; ranks have to agree about each part, of which others may have as many elements in another order.
   [[nodiscard]] static call_size size_of_all(std::vector<buffer_part<T>> const& parts) {
     call_size result;
-    fingerprint counts;
+    hash counts;
     for (auto const& part : parts) {
       result.count += part.count;
       counts.add(std::uint64_t{part.count});
     }
-    result.fingerprint = counts.value();
+    result.hash = counts.value();
     return result;
   }
   [[nodiscard]] any_call& call(T const* input, T* output, call_size const& size) {
@@ -160,7 +162,7 @@ class grouped_call final : public staged_call {
     return has_output_blocks(kind_) ? static_cast<std::size_t>(me_.rank_count()) : 1;
   }
 
-  Me& me_;
+  Comm& me_;
   prepared_schedule& plan_;
   collective kind_;
   Reducer reduce_;
@@ -186,22 +188,23 @@ class grouped_call final : public staged_call {
 ///             place of an element, or ask for `order_promise::shape`, are not packed.
 /// Throws:     as the function of that name; for a part that this rank has wrong, before anything
 ///             moves.
-template <chunking Chunks = scheduled_chunks, session Me, class T,
+template <chunking Chunks = scheduled_chunks, communicator Comm, class T,
           class Reducer = detail::no_reducer>
-void grouped(Me& me, prepared_schedule& plan, collective kind,
+void grouped(Comm& comm, prepared_schedule& prepared, collective kind,
              std::vector<buffer_part<T>> const& parts, Reducer const& reduce = {},
              std::size_t pack_below = default_pack_below) {
-  detail::grouped_call<Chunks, Me, T, Reducer> call(me, plan, kind, parts, reduce, pack_below);
-  detail::run_to_end(me, kind, call);
+  detail::grouped_call<Chunks, Comm, T, Reducer> call(comm, prepared, kind, parts, reduce,
+                                                      pack_below);
+  detail::run_to_end(comm, kind, call);
 }
 
 /// The same along a schedule that is looked up, or prepared, first.
-template <chunking Chunks = scheduled_chunks, session Me, class T,
+template <chunking Chunks = scheduled_chunks, communicator Comm, class T,
           class Reducer = detail::no_reducer>
-void grouped(Me& me, schedule const& plan, collective kind,
+void grouped(Comm& comm, schedule const& source, collective kind,
              std::vector<buffer_part<T>> const& parts, Reducer const& reduce = {},
              std::size_t pack_below = default_pack_below) {
-  grouped<Chunks>(me, me.prepare(plan), kind, parts, reduce, pack_below);
+  grouped<Chunks>(comm, comm.prepare(source), kind, parts, reduce, pack_below);
 }
 
 }}  // namespace blink::BLINK_ABI

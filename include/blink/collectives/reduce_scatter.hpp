@@ -4,9 +4,9 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
+#include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
 #include <blink/running/call/schedule_source.hpp>
-#include <blink/running/call/session.hpp>
 #include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
@@ -16,21 +16,21 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// Reduces blocks of `count` elements, one for each rank; each rank ends with its own block.
 ///
-/// plan:   a prepared schedule, a schedule, or methods by size; see `schedule_source`
+/// trees:  a prepared schedule, a schedule, or algorithms by size; see `schedule_source`
 /// input:  this rank's contribution to all blocks, in the order of the ranks (ranks * count)
 /// output: the result of this rank's block (count); may be `input + rank * count`, and must not
 ///         overlap `input` otherwise
 /// Moves:  each block over the edges of the trees rooted at its rank, towards the root.
 /// Order:  along each tree children by rising rank, the own element at its place among them, so
 ///         equal schedules and inputs give equal bits. The part of a tree: see `split.hpp`.
-/// Throws: precondition_error if `plan` does not carry it; collective_error, on every rank, if a
+/// Throws: precondition_error if `schedule` does not carry it; collective_error, on every rank, if a
 ///         rank does not come or does not go on before the deadline, or calls something else.
-template <chunking Chunks = scheduled_chunks, session Me, schedule_source Plan, class T,
+template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T,
           class Reducer>
-void reduce_scatter(Me& me, Plan&& plan, T const* input, T* output, std::size_t count,
+void reduce_scatter(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count,
                     Reducer const& reducer) {
-  detail::run_collective<Chunks>(me, std::forward<Plan>(plan), collective::reduce_scatter, input,
-                                 output, count, reducer);
+  detail::run_collective<Chunks>(comm, std::forward<Source>(trees), collective::reduce_scatter,
+                                 input, output, count, reducer);
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -3,9 +3,9 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
+#include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
 #include <blink/running/call/schedule_source.hpp>
-#include <blink/running/call/session.hpp>
 #include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
@@ -15,19 +15,19 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// Hands each rank a block of `count` elements of one rank, the root of the schedule's flows.
 ///
-/// plan:   a prepared schedule, a schedule, or methods by size; see `schedule_source`
+/// trees:  a prepared schedule, a schedule, or algorithms by size; see `schedule_source`
 /// input:  at the root all blocks in the order of the ranks (ranks * count); not touched elsewhere,
 ///         may be null there
 /// output: this rank's block (count); at the root may be `input + rank * count`, and must not
 ///         overlap `input` otherwise
 /// Moves:  each block over the trees to its rank.
-/// Throws: precondition_error if `plan` does not carry it, or for buffers that are null or overlap;
+/// Throws: precondition_error if `schedule` does not carry it, or for buffers that are null or overlap;
 ///         collective_error, on every rank, if a rank does not come or does not go on before the
 ///         deadline, or calls something else.
-template <chunking Chunks = scheduled_chunks, session Me, schedule_source Plan, class T>
-void scatter(Me& me, Plan&& plan, T const* input, T* output, std::size_t count) {
-  detail::run_collective<Chunks>(me, std::forward<Plan>(plan), collective::scatter, input, output,
-                                 count, detail::no_reducer{});
+template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T>
+void scatter(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count) {
+  detail::run_collective<Chunks>(comm, std::forward<Source>(trees), collective::scatter, input,
+                                 output, count, detail::no_reducer{});
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <blink/collectives/chunk_feedback.hpp>
+#include <blink/collectives/chunk_autotuner.hpp>
 #include <blink/collectives/detail/call_timer.hpp>
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
-#include <blink/running/call/session.hpp>
+#include <blink/running/call/communicator.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
-#include <blink/schedule/method_table.hpp>
 #include <blink/schedule/schedule.hpp>
+#include <blink/schedule/tuning_table.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -24,49 +24,49 @@ struct tuning_options {
   std::size_t first_bytes = 8;  ///< of the whole buffer
   std::size_t last_bytes = std::size_t{32} << 20;
   double growth = 4;  ///< from one size to the next
-  int calls = 15;     ///< for each method and size; their lower quartile counts
-  /// For each method and size: no further turn of three calls begins after it.
+  int calls = 15;     ///< for each algorithm and size; their lower quartile counts
+  /// For each algorithm and size: no further turn of three calls begins after it.
   double seconds = 0.1;
-  double margin = 0.05;  ///< another method must be faster by so much to be taken
+  double margin = 0.05;  ///< another algorithm must be faster by so much to be taken
   std::size_t chunks_from_bytes = 1 << 18;  ///< from this size on chunk sizes are searched, too
-  chunk_feedback_options chunks{};
+  chunk_autotuner_options chunks{};
 };
 
-/// What one method took for one size.
+/// What one algorithm took for one size.
 struct tuning_sample {
   std::size_t bytes = 0;
-  std::size_t method = 0;
+  std::size_t algorithm = 0;
   std::size_t chunk_bytes = 0;  ///< 0: as the schedule says
   double seconds = 0;           ///< lower quartile; of a call on the rank where it took longest
 };
 
 /// The table, and what was measured for it.
 struct tuning_result {
-  method_table table;
+  tuning_table table;
   std::vector<tuning_sample> samples;
 };
 
-/// Measures methods at growing sizes and says which is the fastest from which size on: a short search,
-/// for a program's start or for a file (`method_file.hpp`). All ranks call it together.
+/// Measures algorithms at growing sizes and says which is the fastest from which size on: a short search,
+/// for a program's start or for a file (`tuning_file.hpp`). All ranks call it together.
 ///
-/// Methods are measured in turn, some calls each, from a barrier on. Sums of floats, or floats that move; inputs are
+/// Algorithms are measured in turn, some calls each, from a barrier on. Sums of floats, or floats that move; inputs are
 /// rewritten before every call and outputs read after it, since data that lies in the right cache already would flatter
-/// whoever reads or writes it. Between two sizes the change is in the geometric middle. A method that took twice the
-/// time of the best at two sizes in a row is not tried at larger ones if it was losing. Chunk sizes of the best method
-/// are searched by `chunk_feedback` where messages are large.
+/// whoever reads or writes it. Between two sizes the change is in the geometric middle. An algorithm that took twice the
+/// time of the best at two sizes in a row is not tried at larger ones if it was losing. Chunk sizes of the best algorithm
+/// are searched by `chunk_autotuner` where messages are large.
 ///
 /// kind:    any but a barrier
 /// methods: the first is taken where nothing else is faster by the margin
-/// Time:    for each method and size at most about `seconds`, or three calls; seven times that to
+/// Time:    for each algorithm and size at most about `seconds`, or three calls; seven times that to
 ///          search chunks.  Memory: buffers of the largest size.
 /// Post:    the same table on all ranks.
-/// Throws:  precondition_error for a method that does not carry `kind`, or for options out of range;
+/// Throws:  precondition_error for an algorithm that does not carry `kind`, or for options out of range;
 ///          what calls throw.
-template <session Me>
-[[nodiscard]] tuning_result tune(Me& me, collective kind, std::vector<method> methods,
+template <communicator Comm>
+[[nodiscard]] tuning_result tune(Comm& comm, collective kind, std::vector<algorithm> algorithms,
                                  tuning_options const& options = {}) {
   expects(kind != collective::barrier, "tune: a barrier has one size");
-  expects(me.group().size() == 1, "tune: the session's group must be a lone thread");
+  expects(comm.group().size() == 1, "tune: the session's group must be a lone thread");
   expects(options.first_bytes >= 1 && options.first_bytes <= options.last_bytes &&
               options.growth > 1 && options.calls >= 1 && options.seconds >= 0 &&
               options.margin >= 0 && options.margin < 1,
@@ -74,11 +74,11 @@ template <session Me>
           "seconds >= 0, 0 <= margin < 1");
   tuning_result result;
   result.table.collective = kind;
-  result.table.methods = std::move(methods);
+  result.table.algorithms = std::move(algorithms);
   result.table.ranges = {{0, 0, 0}};
   validate(result.table);
   std::vector<prepared_schedule*> plans;
-  for (auto const& each : result.table.methods) plans.push_back(&me.prepare(each.plan));
+  for (auto const& each : result.table.algorithms) plans.push_back(&comm.prepare(each.source));
 
   constexpr double too_slow = 2;      // times the best
   constexpr double chunk_search = 5;  // times a method's measurement
@@ -87,14 +87,15 @@ template <session Me>
   for (auto bytes = static_cast<double>(options.first_bytes);
        bytes <= static_cast<double>(options.last_bytes); bytes *= options.growth) {
     auto const size = static_cast<std::size_t>(bytes);
-    detail::call_timer<Me> timer(me, kind, size);
+    detail::call_timer<Comm> timer(comm, kind, size);
     std::vector<tuning_sample> here;
     for (std::size_t m = 0; m < plans.size(); ++m) {
       if (slow_in_a_row[m] < 2) here.push_back({size, m, 0, 0});
     }
     auto const measure = [&](std::vector<tuning_sample>& samples) {
-      std::vector<typename detail::call_timer<Me>::candidate> candidates;
-      for (auto const& each : samples) candidates.push_back({plans[each.method], each.chunk_bytes});
+      std::vector<typename detail::call_timer<Comm>::candidate> candidates;
+      for (auto const& each : samples)
+        candidates.push_back({plans[each.algorithm], each.chunk_bytes});
       auto const times = timer.quartiles(candidates, options.calls, options.seconds);
       for (std::size_t k = 0; k < samples.size(); ++k) samples[k].seconds = times[k];
     };
@@ -103,35 +104,35 @@ template <session Me>
       return a.seconds < b.seconds;
     });
     for (auto const& sample : here) {
-      auto& slow = slow_in_a_row[sample.method];
+      auto& slow = slow_in_a_row[sample.algorithm];
       slow = sample.seconds > too_slow * best.seconds ? slow + 1 : 0;
     }
     // What was best for smaller sizes stays unless another is clearly better.
     auto const& last = result.table.ranges.back();
     auto chosen = best;
     for (auto const& sample : here) {
-      bool const is_last = sample.method == last.method;
+      bool const is_last = sample.algorithm == last.algorithm;
       if (is_last && best.seconds >= sample.seconds * (1 - options.margin)) chosen = sample;
     }
     if (size >= options.chunks_from_bytes) {
-      chunk_feedback search(options.chunks);
+      chunk_autotuner search(options.chunks);
       double const end = timer.spent() + chunk_search * options.seconds;
       while (!search.settled() && timer.spent() < end) {
-        search.report(1 / timer.seconds(*plans[chosen.method], search.bytes()));
+        search.report(1 / timer.seconds(*plans[chosen.algorithm], search.bytes()));
       }
-      std::vector<tuning_sample> chunks{{size, chosen.method, 0, 0},
-                                        {size, chosen.method, search.bytes(), 0}};
+      std::vector<tuning_sample> chunks{{size, chosen.algorithm, 0, 0},
+                                        {size, chosen.algorithm, search.bytes(), 0}};
       measure(chunks);
       here.insert(here.end(), chunks.begin(), chunks.end());
       if (chunks[1].seconds < chunks[0].seconds * (1 - options.margin)) chosen = chunks[1];
     }
     result.samples.insert(result.samples.end(), here.begin(), here.end());
     if (before == 0) {
-      result.table.ranges.back() = {0, chosen.method, chosen.chunk_bytes};
-    } else if (chosen.method != last.method || chosen.chunk_bytes != last.chunk_bytes) {
+      result.table.ranges.back() = {0, chosen.algorithm, chosen.chunk_bytes};
+    } else if (chosen.algorithm != last.algorithm || chosen.chunk_bytes != last.chunk_bytes) {
       auto const middle = std::sqrt(static_cast<double>(before) * bytes);
       result.table.ranges.push_back(
-          {static_cast<std::size_t>(middle) + 1, chosen.method, chosen.chunk_bytes});
+          {static_cast<std::size_t>(middle) + 1, chosen.algorithm, chosen.chunk_bytes});
     }
     before = size;
   }

@@ -35,7 +35,7 @@ inline constexpr std::array<std::string_view, 11> collective_names{
 
 /// Is this collective many flows at once, each from one rank to one other, without copies or sums?
 /// Its trees are paths away from the sender.
-[[nodiscard]] constexpr bool is_flow(collective kind) {
+[[nodiscard]] constexpr bool is_point_to_point(collective kind) {
   return kind == collective::gather || kind == collective::scatter ||
          kind == collective::all_to_all || kind == collective::send_to_next ||
          kind == collective::permute;
@@ -70,7 +70,7 @@ inline constexpr std::array<std::string_view, 11> collective_names{
 /// Do the trees of this collective carry data away from their roots?
 [[nodiscard]] constexpr bool has_broadcast_phase(collective kind) {
   return kind == collective::broadcast || kind == collective::all_reduce ||
-         kind == collective::all_gather || kind == collective::barrier || is_flow(kind);
+         kind == collective::all_gather || kind == collective::barrier || is_point_to_point(kind);
 }
 /// Does every rank root an equal share (instead of one rank or any mix)?
 [[nodiscard]] constexpr bool has_equal_roots(collective kind) {

@@ -7,7 +7,7 @@
 #include <blink/drawing/detail/picture_traffic.hpp>
 #include <blink/drawing/detail/picture_words.hpp>
 #include <blink/drawing/detail/svg_text.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 class picture_writer {
  public:
   picture_writer(topology const& machine, plan const& what, picture_traffic const& traffic)
-      : machine_(machine), plan_(what), traffic_(traffic), layout_(lay_out(traffic.shown)) {
+      : machine_(machine), plan_(what), traffic_(traffic), layout_(lay_out(traffic.drawn)) {
     constexpr double margin = 110;
     constexpr double title_height = 70;
     centre_ = {layout_.radius + margin, layout_.radius + margin + title_height - 20};
@@ -73,8 +73,8 @@ class picture_writer {
   static constexpr double character_width = 6.6;  // of 11 px text
 
   [[nodiscard]] point place(int node) const { return layout_.at[static_cast<std::size_t>(node)]; }
-  [[nodiscard]] node const& shown(int at) const {
-    return traffic_.shown.nodes[static_cast<std::size_t>(at)];
+  [[nodiscard]] node const& drawn(int at) const {
+    return traffic_.drawn.nodes[static_cast<std::size_t>(at)];
   }
   [[nodiscard]] point on_page(point p) const { return {p.x + centre_.x, p.y + centre_.y}; }
 
@@ -102,18 +102,18 @@ class picture_writer {
   }
 
   void draw_boxes() {
-    if (layout_.boxes.size() < 2) return;
-    for (auto const& box : layout_.boxes) {
+    if (layout_.servers.size() < 2) return;
+    for (auto const& server : layout_.servers) {
       double const r = layout_.radius;
-      point const from = on_page(on_circle(r, box.from));
-      point const to = on_page(on_circle(r, box.to));
-      bool const is_long = box.to - box.from > std::numbers::pi;
+      point const from = on_page(on_circle(r, server.from));
+      point const to = on_page(on_circle(r, server.to));
+      bool const is_long = server.to - server.from > std::numbers::pi;
       body_ +=
           "<path d=\"M " + px(from.x) + " " + px(from.y) + " A " + px(r) + " " + px(r) + " 0 " +
           (is_long ? "1" : "0") + " 1 " + px(to.x) + " " + px(to.y) +
           "\" fill=\"none\" stroke=\"#e9eef5\" stroke-width=\"96\" stroke-linecap=\"round\"/>\n";
-      point const middle = on_page(on_circle(r + 84, (box.from + box.to) / 2));
-      text(middle, box.box < 0 ? "no server" : "server " + std::to_string(box.box),
+      point const middle = on_page(on_circle(r + 84, (server.from + server.to) / 2));
+      text(middle, server.server < 0 ? "no server" : "server " + std::to_string(server.server),
            "text-anchor=\"middle\" fill=\"#556\" font-weight=\"bold\"");
     }
   }
@@ -160,8 +160,8 @@ class picture_writer {
   }
 
   void draw_nodes() {
-    for (std::size_t i = 0; i < traffic_.shown.nodes.size(); ++i) {
-      auto const& here = traffic_.shown.nodes[i];
+    for (std::size_t i = 0; i < traffic_.drawn.nodes.size(); ++i) {
+      auto const& here = traffic_.drawn.nodes[i];
       point const at = layout_.at[i];
       point const page = on_page(at);
       auto const id = std::to_string(here.id);
@@ -314,12 +314,12 @@ class picture_writer {
 namespace blink { inline namespace BLINK_ABI {
 
 struct picture_options {
-  bool with_unused_relays = false;  ///< draw relays that no tree visits, with their links
+  bool with_unused_switches = false;  ///< draw switches that no tree visits, with their links
 };
 
 /// Draws a plan on its machine as an SVG document that needs no other file.
 ///
-/// Ranks stand on a circle from the top clockwise, those of one server together; relays stand
+/// Ranks stand on a circle from the top clockwise, those of one server together; switches stand
 /// inside. Links are grey and wider with their capacity; the trees that use a link run over it side
 /// by side, each in its colour, dashed where it only reduces there, with heads where data goes.
 /// Numbers on links are load/capacity, red where a link is overloaded. The legend names each tree's
@@ -333,7 +333,7 @@ struct picture_options {
 [[nodiscard]] inline std::string draw_svg(topology const& machine, plan const& what,
                                           picture_options const& options = {}) {
   validate(machine);
-  auto const traffic = detail::traffic_of(machine, what, options.with_unused_relays);
+  auto const traffic = detail::traffic_of(machine, what, options.with_unused_switches);
   return detail::picture_writer(machine, what, traffic).write();
 }
 

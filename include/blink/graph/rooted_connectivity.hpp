@@ -18,7 +18,7 @@ struct rooted_connectivity_result {
   std::vector<bool> source_side;  ///< by vertex: holds the root, misses a terminal
 };
 
-/// Finds the smallest cut between a root and any terminal. Without relays it is the rate of an
+/// Finds the smallest cut between a root and any terminal. Without switches it is the rate of an
 /// optimal broadcast: so many edge-disjoint arborescences exist (with multiplicities for
 /// capacities).
 ///

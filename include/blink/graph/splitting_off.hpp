@@ -4,7 +4,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/graph/concepts.hpp>
-#include <blink/graph/detail/relay_splitter.hpp>
+#include <blink/graph/detail/switch_splitter.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -13,15 +13,15 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A connection between two ranks over relays, and what it may carry.
+/// A connection between two ranks over switches, and what it may carry.
 struct route_arc {
   int tail = 0;
   int head = 0;
   std::int64_t capacity = 0;
-  std::vector<int> path;  ///< vertices from tail to head, both included; relays between
+  std::vector<int> path;  ///< vertices from tail to head, both included; switches between
 };
 
-/// A graph of ranks alone that can carry what the graph with relays could.
+/// A graph of ranks alone that can carry what the graph with switches could.
 struct split_graph {
   std::vector<route_arc> routes;  ///< by tail, then head; distinct paths
   std::int64_t scale = 1;         ///< routes count capacities in 1/scale of the given unit
@@ -33,53 +33,53 @@ struct root_supply {
   std::int64_t amount = 0;
 };
 
-/// Replaces relays, which forward and neither copy nor combine, by routes between ranks, such that
+/// Replaces switches, which forward and neither copy nor combine, by routes between ranks, such that
 /// spanning trees of routes can still carry the supplies: the sum of all supplies still flows into
 /// every rank, and no link is loaded above its capacity if no route is.
 ///
-/// A relay's routes pair the capacity into it with the capacity out of it. Where its ports are
+/// A switch's routes pair the capacity into it with the capacity out of it. Where its ports are
 /// equal, a closed form is tried first, the one that gives the lowest trees: each port to the like
 /// ports of all other groups, or to all ports of other groups, or to all others. It is taken if
 /// every rank still receives everything. Otherwise pairs are split off one after the other, each as
-/// far as the supplies allow, which always succeeds if a relay lets no more out than in. Of a relay
+/// far as the supplies allow, which always succeeds if a switch lets no more out than in. Of a switch
 /// that lets more out, capacity is left out first, as far as the supplies allow.
 ///
-/// is_relay: by vertex; all others are ranks.
-/// group:    by vertex: the box that it belongs to; routes between groups are preferred where a relay
+/// is_switch: by vertex; all others are ranks.
+/// group:    by vertex: the server that it belongs to; routes between groups are preferred where a switch
 ///           joins several. Empty: one group.
 /// Source:   L. Lovász, "On two minimax theorems in graph theory", 1976; W. Mader, "Konstruktion
 ///           aller n-fach kantenzusammenhängenden Digraphen", 1982; J. Bang-Jensen, A. Frank,
 ///           B. Jackson, "Preserving and increasing local edge-connectivity in mixed graphs", 1995.
 ///           The amounts and the order: L. Zhao et al., "ForestColl", 2024.
 /// Time:     N maximum flows for a closed form that fits; for others up to (ports in) * (ports out) *
-///           N maximum flows a relay.
+///           N maximum flows a switch.
 /// Pre:      capacities and amounts are not negative; the supplies flow into every rank.
-/// Throws:   precondition_error if a precondition does not hold; unsplittable_relay
-///           naming a relay that lets more out than in; overflow_error if capacities and supplies
+/// Throws:   precondition_error if a precondition does not hold; unsplittable_switch
+///           naming a switch that lets more out than in; overflow_error if capacities and supplies
 ///           exceed 61 bits.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
-[[nodiscard]] split_graph split_off_relays(Graph const& graph, Capacities const& capacities,
-                                           std::vector<bool> const& is_relay,
-                                           std::vector<root_supply> const& supplies,
-                                           std::vector<int> const& group = {}) {
+[[nodiscard]] split_graph split_off_switches(Graph const& graph, Capacities const& capacities,
+                                             std::vector<bool> const& is_switch,
+                                             std::vector<root_supply> const& supplies,
+                                             std::vector<int> const& group = {}) {
   arc_list const& arcs = to_arc_list(graph);
   expects(static_cast<std::size_t>(capacities.size()) == arcs.arcs.size(),
-          "split_off_relays: one capacity for each edge");
+          "split_off_switches: one capacity for each edge");
   auto const n = static_cast<std::size_t>(arcs.vertex_count);
-  expects(is_relay.size() == n, "split_off_relays: is_relay has one entry for each vertex");
-  expects(group.empty() || group.size() == n, "split_off_relays: one group for each vertex");
+  expects(is_switch.size() == n, "split_off_switches: is_switch has one entry for each vertex");
+  expects(group.empty() || group.size() == n, "split_off_switches: one group for each vertex");
   std::vector<std::int64_t> supply(n, 0);
   for (auto const& s : supplies) {
     expects(
-        0 <= s.root && s.root < arcs.vertex_count && !is_relay[static_cast<std::size_t>(s.root)],
-        "split_off_relays: a root is not a rank");
-    expects(s.amount >= 0, "split_off_relays: an amount is negative");
+        0 <= s.root && s.root < arcs.vertex_count && !is_switch[static_cast<std::size_t>(s.root)],
+        "split_off_switches: a root is not a rank");
+    expects(s.amount >= 0, "split_off_switches: an amount is negative");
     supply[static_cast<std::size_t>(s.root)] += s.amount;
   }
-  detail::relay_splitter splitter(is_relay, std::move(supply), group);
+  detail::switch_splitter splitter(is_switch, std::move(supply), group);
   for (std::size_t e = 0; e < arcs.arcs.size(); ++e) {
     auto const capacity = static_cast<std::int64_t>(capacities[e]);
-    expects(capacity >= 0, "split_off_relays: a capacity is negative");
+    expects(capacity >= 0, "split_off_switches: a capacity is negative");
     splitter.add(arcs.arcs[e].tail, arcs.arcs[e].head, capacity);
   }
   splitter.run();

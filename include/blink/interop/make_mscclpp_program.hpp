@@ -11,7 +11,7 @@
 #include <blink/interop/make_step_program.hpp>
 #include <blink/interop/mscclpp_program.hpp>
 #include <blink/planning/cost/detail/chunk_shares.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ struct mscclpp_result {
 /// the leaves of several trees share a block. Where more blocks come out than fit, those of trees with
 /// equally many chunks take turns in one.
 ///
-/// Ranks in one box reach each other's memory, others go through ports.
+/// Ranks in one server reach each other's memory, others go through ports.
 /// Throws: planning_error with the numbers, for what does not fit: limits, gather and scatter (the format
 ///         wants chunks in every buffer), and what step programs cannot say either.
 [[nodiscard]] inline mscclpp_result make_mscclpp_program(topology const& machine, plan const& plan,
@@ -65,7 +65,7 @@ struct mscclpp_result {
   }
   int const ranks = static_cast<int>(plan.ranks.size());
   detail::chunk_rounding const rounding(machine, plan);
-  bool const cut_by_ranks = has_equal_roots(plan.collective) || is_flow(plan.collective);
+  bool const cut_by_ranks = has_equal_roots(plan.collective) || is_point_to_point(plan.collective);
   auto const shares = rounding(std::max(1, options.most_chunks / (cut_by_ranks ? ranks : 1)));
   auto const part = shares.of_part * options.instances;
   if (part * ranks > std::numeric_limits<int>::max()) {
@@ -81,13 +81,13 @@ struct mscclpp_result {
   program.unit_bytes = options.unit_bytes;
   program.ranks.resize(static_cast<std::size_t>(ranks));
 
-  std::vector<int> boxes;
+  std::vector<int> servers;
   for (int const id : plan.ranks) {
-    boxes.push_back(machine.nodes[static_cast<std::size_t>(machine.position_of(id))].box);
+    servers.push_back(machine.nodes[static_cast<std::size_t>(machine.position_of(id))].server);
   }
   auto const over_network = [&](int a, int b) {
-    auto const box = boxes[static_cast<std::size_t>(a)];
-    return box < 0 || box != boxes[static_cast<std::size_t>(b)];
+    auto const server = servers[static_cast<std::size_t>(a)];
+    return server < 0 || server != servers[static_cast<std::size_t>(b)];
   };
   detail::program_layout const layout(plan, static_cast<int>(part));
   detail::mscclpp_jobs jobs(program, over_network,

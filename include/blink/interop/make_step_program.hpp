@@ -8,7 +8,7 @@
 #include <blink/interop/detail/program_writer.hpp>
 #include <blink/interop/step_program.hpp>
 #include <blink/planning/cost/detail/chunk_shares.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -67,7 +67,7 @@ class program_layout {
     if (found == rank_.end()) {
       throw planning_error("node " + std::to_string(node) +
                            " is an end of a tree edge and no rank of the plan: step programs know "
-                           "neither switches that copy or reduce nor relays");
+                           "neither switches that copy or reduce nor switches");
     }
     return found->second;
   }
@@ -227,7 +227,7 @@ inline void require_limits(step_program const& program, step_program_limits cons
 /// machine: where the plan's links are (the plan must have passed `check_plan`); for the rate with whole chunks.
 /// Time:    O(steps log steps), plus most_chunks * links of trees where weights must be rounded.
 /// Throws:  planning_error with the numbers, for what does not fit: limits, collectives that step
-///          programs do not have, unequal shares, relays and switches as tree nodes.
+///          programs do not have, unequal shares, switches and switches as tree nodes.
 [[nodiscard]] inline step_program_result make_step_program(
     topology const& machine, plan const& plan, step_program_options const& options = {}) {
   expects(options.instances > 0 && options.most_chunks > 0,
@@ -235,7 +235,7 @@ inline void require_limits(step_program const& program, step_program_limits cons
   detail::require_writable(machine, plan);
   int const ranks = static_cast<int>(plan.ranks.size());
   detail::chunk_rounding const rounding(machine, plan);
-  bool const cut_by_ranks = has_equal_roots(plan.collective) || is_flow(plan.collective);
+  bool const cut_by_ranks = has_equal_roots(plan.collective) || is_point_to_point(plan.collective);
   auto const most = std::max(1, options.most_chunks / (cut_by_ranks ? ranks : 1));
   auto const shares = rounding(most);
 

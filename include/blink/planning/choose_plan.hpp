@@ -5,7 +5,7 @@
 #include <blink/core/error.hpp>
 #include <blink/planning/cost/cost_model.hpp>
 #include <blink/planning/make_plan.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/topology.hpp>
 

@@ -5,7 +5,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/planning/planners/plan_barrier.hpp>
 #include <blink/planning/planners/plan_binomial.hpp>
@@ -24,7 +24,7 @@
 #include <blink/planning/planners/plan_switch.hpp>
 #include <blink/planning/planners/plan_three_phase.hpp>
 #include <blink/planning/planners/plan_two_phases.hpp>
-#include <blink/planning/planners/without_surplus.hpp>
+#include <blink/planning/planners/without_egress_excess.hpp>
 #include <blink/planning/prove_bound.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -44,11 +44,11 @@ namespace detail {
   if (request.collective == collective::gather || request.collective == collective::scatter) {
     return plan_gather(machine, request);
   }
-  if (is_flow(request.collective)) return plan_flows(machine, request);
+  if (is_point_to_point(request.collective)) return plan_flows(machine, request);
   bool const all_reduce = request.collective == collective::all_reduce;
   if (all_reduce && has_copying_switches(machine)) return plan_joint(machine, request);
   if (to_star(machine)) return plan_switch(machine, request);
-  bool const direct = used_relays(machine).empty();
+  bool const direct = used_switches(machine).empty();
   constexpr std::size_t many_ranks = 64;  // joint trees would be fewer, but take long to find
   if (all_reduce && (!direct || machine.rank_positions().size() > many_ranks)) {
     if (auto two_phases = plan_two_phases(machine)) return std::move(*two_phases);
@@ -58,8 +58,8 @@ namespace detail {
   if (all_reduce && (!direct || machine.rank_positions().size() > few_ranks)) {
     return plan_joint(machine, request);
   }
-  if (all_reduce || !request.cut_surplus) return plan_direct(machine, request);
-  auto result = plan_direct(without_surplus(machine, request), request);
+  if (all_reduce || !request.balance_switches) return plan_direct(machine, request);
+  auto result = plan_direct(without_egress_excess(machine, request), request);
   if (result.trees.empty()) return result;
   auto proven = prove_bound(machine, result.collective, result.trees.front().root);
   result.bound = proven.bound;

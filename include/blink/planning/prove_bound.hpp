@@ -5,9 +5,9 @@
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/graph/rooted_connectivity.hpp>
-#include <blink/packing/trees/equal_root_rate.hpp>
+#include <blink/packing/trees/all_gather_rate.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/planners/plan_direct.hpp>
 #include <blink/planning/planners/plan_joint.hpp>
 #include <blink/planning/planners/plan_switch.hpp>
@@ -39,21 +39,21 @@ struct proven_bound {
 /// Time:   O(N) maximum flows for N ranks, and a few times that for all-gather.
 /// Throws: planning_error if the ranks are not connected.
 [[nodiscard]] inline proven_bound prove_bound(topology const& machine, collective kind, int root) {
-  expects(!is_flow(kind) && kind != collective::barrier,
+  expects(!is_point_to_point(kind) && kind != collective::barrier,
           "prove_bound: flows are proven by their planner, a barrier has no rate");
   if (kind == collective::reduce || kind == collective::reduce_scatter) {
     auto const forward =
         kind == collective::reduce ? collective::broadcast : collective::all_gather;
-    auto turned = prove_bound(detail::turned_round(machine), forward, root);
+    auto turned = prove_bound(detail::reversed(machine), forward, root);
     plan carrier;
     carrier.collective = forward;
     carrier.proof = std::move(turned.proof);
-    return {turned.bound, detail::mirrored(std::move(carrier), machine).proof};
+    return {turned.bound, detail::reversed(std::move(carrier), machine).proof};
   }
   if (kind == collective::all_reduce) {
     bool const star = detail::to_star(machine) && !detail::has_copying_switches(machine);
     constexpr std::size_t few_ranks = 8;  // whose trees take no longer than the program
-    bool const direct = detail::used_relays(machine).empty();
+    bool const direct = detail::used_switches(machine).empty();
     if (star || (direct && machine.rank_positions().size() <= few_ranks)) {
       plan_request const request{kind, {}, "exact"};
       auto exact = star ? plan_switch(machine, request) : plan_direct(machine, request);
@@ -85,7 +85,7 @@ struct proven_bound {
     return cut;
   };
   if (kind == collective::all_gather) {
-    auto const optimum = equal_root_rate(machine, capacity, ranks);
+    auto const optimum = all_gather_rate(machine, capacity, ranks);
     return {machine.in_units(optimum.rate_per_root * static_cast<std::int64_t>(ranks.size())),
             ids_where(optimum.cut)};
   }
@@ -96,8 +96,7 @@ struct proven_bound {
   // All-reduce: everyone's data crosses every cut, either way round. From one rank to all others
   // and back, all cuts between ranks are seen.
   auto const out = rooted_connectivity(machine, capacity, ranks.front(), ranks);
-  auto const back =
-      rooted_connectivity(detail::turned_round(machine), capacity, ranks.front(), ranks);
+  auto const back = rooted_connectivity(detail::reversed(machine), capacity, ranks.front(), ranks);
   if (out.value <= back.value) return {machine.in_units(out.value), ids_where(out.source_side)};
   auto other = back.source_side;
   other.flip();

@@ -19,7 +19,7 @@ template <class Accumulator, class Operation>
 struct widened {
   static constexpr bool is_commutative = blink::is_commutative<Operation>;
   static constexpr order_promise order = order_of<Operation>;
-  static constexpr bool lifts_at_home = blink::lifts_at_home<Operation>;
+  static constexpr bool lift_at_source = blink::lift_at_source<Operation>;
   using total_type = accumulator_t<Operation, Accumulator>;
 
   template <class T>
@@ -47,7 +47,7 @@ struct widened {
 
 /// The same with partial results rounded to `Wire` on links.
 template <class Accumulator, class Wire, class Operation>
-struct widened_with_wire : widened<Accumulator, Operation> {
+struct widened_when_sent : widened<Accumulator, Operation> {
   using typename widened<Accumulator, Operation>::total_type;
 
   BLINK_HOST_DEVICE constexpr Wire send(total_type const& total) const {
@@ -77,11 +77,11 @@ template <class Accumulator, class Wire, class Operation>
   requires(reducer_for<Operation, Accumulator> &&
            std::is_constructible_v<Wire, accumulator_t<Operation, Accumulator>>)
 [[nodiscard]] BLINK_HOST_DEVICE constexpr auto accumulate_in(Operation const& operation) {
-  return detail::widened_with_wire<Accumulator, Wire, Operation>{{operation}};
+  return detail::widened_when_sent<Accumulator, Wire, Operation>{{operation}};
 }
 
 static_assert(reducer_for<decltype(accumulate_in<float>(sum{})), bfloat16>);
-static_assert(sizeof(wire_t<decltype(accumulate_in<float, bfloat16>(avg{})), bfloat16>) == 2);
+static_assert(sizeof(sent_t<decltype(accumulate_in<float, bfloat16>(avg{})), bfloat16>) == 2);
 static_assert(reducer_for<decltype(accumulate_in<std::int64_t>(sum{})), std::int8_t>);
 static_assert(!reducer_for<sum, bfloat16>, "16 bits are for storage; say what to add in");
 static_assert(reducer_for<max, float8_e5m2>, "the largest needs no arithmetic");

@@ -45,7 +45,7 @@ struct compensated_sum {
 };
 
 static_assert(reducer_for<compensated_sum, float> && reducer_for<compensated_sum, double>);
-static_assert(sizeof(wire_t<compensated_sum, float>) == 8);
+static_assert(sizeof(sent_t<compensated_sum, float>) == 8);
 static_assert(!reducer_for<compensated_sum, int>, "integers lose nothing: `sum` is for them");
 
 }}  // namespace blink::BLINK_ABI

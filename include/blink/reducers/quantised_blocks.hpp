@@ -82,7 +82,7 @@ struct quantised_sum {
 
 static_assert(reducer_for<quantised_sum, float_block<32>>);
 static_assert(reducer_for<quantised_sum, int8_block<32>>);
-static_assert(sizeof(wire_t<quantised_sum, float_block<32>>) == 36);
+static_assert(sizeof(sent_t<quantised_sum, float_block<32>>) == 36);
 static_assert(!reducer_for<quantised_sum, float>, "a number alone has no scale to share");
 
 }}  // namespace blink::BLINK_ABI

@@ -59,7 +59,7 @@ template <class R, class T>
   }
 }
 
-/// What a partial result becomes before it crosses a wire.
+/// What a partial result becomes before it crosses a connection.
 template <class R, class A>
 [[nodiscard]] BLINK_HOST_DEVICE constexpr auto send(R const& reduce, A const& total,
                                                     element_place const& place) {
@@ -98,14 +98,14 @@ using accumulator_t = std::remove_cvref_t<decltype(detail::lift(
 
 /// What partial results are while they cross a wire: what the reducer's `send` returns.
 template <class R, class T>
-using wire_t = std::remove_cvref_t<decltype(detail::send(
+using sent_t = std::remove_cvref_t<decltype(detail::send(
     detail::some<R>(), detail::some<accumulator_t<R, T>>(), element_place{}))>;
 
 namespace detail {
 
-/// Back from a wire.
+/// Back from a connection.
 template <class T, class R>
-[[nodiscard]] BLINK_HOST_DEVICE constexpr auto receive(R const& reduce, wire_t<R, T> const& sent) {
+[[nodiscard]] BLINK_HOST_DEVICE constexpr auto receive(R const& reduce, sent_t<R, T> const& sent) {
   if constexpr (has_send<R, accumulator_t<R, T>>) {
     return reduce.recv(sent);
   } else {
@@ -120,8 +120,8 @@ concept combines =
     };
 
 template <class R, class T>
-concept comes_back_from_wires =
-    !has_send<R, accumulator_t<R, T>> || requires(R const reduce, wire_t<R, T> const sent) {
+concept restores_what_it_sends =
+    !has_send<R, accumulator_t<R, T>> || requires(R const reduce, sent_t<R, T> const sent) {
       { reduce.recv(sent) } -> std::convertible_to<accumulator_t<R, T>>;
     };
 
@@ -142,15 +142,15 @@ concept ends_as_an_element =
 ///
 ///     lift(T) -> accumulator             each element once, before it is combined
 ///     operator()(accumulator, accumulator) -> accumulator
-///     send(accumulator) -> wire          before a partial result crosses a link;
-///     recv(wire) -> accumulator          and after (without a place)
+///     send(accumulator) -> connection          before a partial result crosses a link;
+///     recv(connection) -> accumulator          and after (without a place)
 ///     finish(accumulator, rank_count) -> T       at the root, once for each element
 ///
 /// What `finish` returns, or without it the accumulator, may also be what `T` converts from
 /// explicitly. Without `lift` the accumulator is `T`; without `send` the accumulator itself crosses links. A
 /// leaf of a tree has one element and nothing combined: it hands on the element if that is not
 /// larger than the wire's type, to be lifted at the other end, and `send(lift(…))` otherwise, or always if
-/// the reducer says `static constexpr bool lifts_at_home = true`: its `lift` knows of its own rank alone.
+/// the reducer says `static constexpr bool lift_at_source = true`: its `lift` knows of its own rank alone.
 ///
 /// Semantics beyond the syntax: associative up to rounding, no side effects; the three types are
 /// copied as bytes. It is taken to be commutative unless it says `static constexpr bool
@@ -158,9 +158,9 @@ concept ends_as_an_element =
 /// cannot keep it are refused (`reduces_in_order`).
 template <class R, class T>
 concept reducer_for =
-    std::copy_constructible<R> && detail::combines<R, T> && detail::comes_back_from_wires<R, T> &&
+    std::copy_constructible<R> && detail::combines<R, T> && detail::restores_what_it_sends<R, T> &&
     detail::ends_as_an_element<R, T> && std::is_trivially_copyable_v<accumulator_t<R, T>> &&
-    std::is_trivially_copyable_v<wire_t<R, T>>;
+    std::is_trivially_copyable_v<sent_t<R, T>>;
 
 /// A reducer that has a last step, applied once to each element at the root, such as the division
 /// of an average.
@@ -178,14 +178,14 @@ template <class R>
   requires requires { std::bool_constant<R::is_commutative>{}; }
 inline constexpr bool is_commutative<R> = R::is_commutative;
 
-/// Whether elements are lifted before they cross a wire, by the process of their rank: only that one
+/// Whether elements are lifted before they cross a connection, by the process of their rank: only that one
 /// knows what `lift` needs. Refused over links by which ranks read each other's buffers; in a communicator of
 /// devices that does, one process has all ranks, and its reducer knows all.
 template <class R>
-inline constexpr bool lifts_at_home = false;
+inline constexpr bool lift_at_source = false;
 template <class R>
-  requires requires { std::bool_constant<R::lifts_at_home>{}; }
-inline constexpr bool lifts_at_home<R> = R::lifts_at_home;
+  requires requires { std::bool_constant<R::lift_at_source>{}; }
+inline constexpr bool lift_at_source<R> = R::lift_at_source;
 
 /// A reducer may say what of its state is the same on all ranks, in 64 bits: a factor, a seed. Calls of ranks
 /// that do not agree about it fail as those with other reducers do. What may differ, such as an address, is
@@ -209,21 +209,21 @@ template <class Value>
 
 }  // namespace detail
 
-/// Bytes of an element in a buffer, and of a partial result on a wire.
+/// Bytes of an element in a buffer, and of a partial result on a connection.
 struct element_sizes {
   std::size_t value = 1;
-  std::size_t wire = 1;
-  bool lifts_at_home = false;  ///< do wires carry no elements that were not lifted?
+  std::size_t connection = 1;
+  bool lift_at_source = false;  ///< do connections carry no elements that were not lifted?
 
   [[nodiscard]] BLINK_HOST_DEVICE constexpr std::size_t largest() const {
-    return value < wire ? wire : value;
+    return value < connection ? connection : value;
   }
 };
 
 template <class R, class T>
   requires reducer_for<R, T>
 [[nodiscard]] BLINK_HOST_DEVICE constexpr element_sizes sizes_of() {
-  return {sizeof(T), sizeof(wire_t<R, T>), lifts_at_home<R>};
+  return {sizeof(T), sizeof(sent_t<R, T>), lift_at_source<R>};
 }
 
 }}  // namespace blink::BLINK_ABI

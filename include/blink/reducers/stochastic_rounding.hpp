@@ -35,7 +35,7 @@ namespace detail {
 /// Error: at most an ulp of `Storage` for each link between a leaf and the root, 0 in the mean.
 ///        Where ranks read each other's buffers, leaves are not rounded.
 template <class Storage>
-struct stochastic_wire_sum {
+struct stochastic_sent_sum {
   static constexpr bool is_commutative = true;
   std::uint64_t seed = 0;
 
@@ -65,8 +65,8 @@ struct stochastic_storage_sum {
   }
 };
 
-static_assert(reducer_for<stochastic_wire_sum<bfloat16>, float>);
+static_assert(reducer_for<stochastic_sent_sum<bfloat16>, float>);
 static_assert(reducer_for<stochastic_storage_sum<float8_e5m2>, float8_e5m2>);
-static_assert(!reducer_for<stochastic_wire_sum<bfloat16>, float16*>);
+static_assert(!reducer_for<stochastic_sent_sum<bfloat16>, float16*>);
 
 }}  // namespace blink::BLINK_ABI

@@ -143,11 +143,11 @@ template <class = when_used>
 /// true if below every rank of every tree that reduces there are ranks of a row without a gap.
 ///
 /// Time: O(T V h) for trees of height h.
-/// Pre:  `validate(plan)` passed.
+/// Pre:  `validate(schedule)` passed.
 template <class = when_used>
-[[nodiscard]] bool reduces_in_order(schedule const& plan) {
-  auto const ranks = static_cast<std::size_t>(plan.rank_count);
-  for (auto const& tree : plan.trees) {
+[[nodiscard]] bool reduces_in_order(schedule const& source) {
+  auto const ranks = static_cast<std::size_t>(source.rank_count);
+  for (auto const& tree : source.trees) {
     if (tree.reduce_parent.empty()) continue;
     struct subtree {
       std::size_t lowest = SIZE_MAX, highest = 0, size = 0;

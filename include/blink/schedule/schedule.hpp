@@ -79,8 +79,8 @@ BLINK_COLD void expect_root(char const* where, int rank_count, int root) {
 }
 
 template <class = when_used>
-BLINK_COLD void validate_phase(schedule const& plan, std::size_t tree, bool is_reduce) {
-  auto const& own = plan.trees[tree];
+BLINK_COLD void validate_phase(schedule const& source, std::size_t tree, bool is_reduce) {
+  auto const& own = source.trees[tree];
   auto const& parents = is_reduce ? own.reduce_parent : own.broadcast_parent;
   auto const& routes = is_reduce ? own.reduce_route : own.broadcast_route;
   if (parents.empty() && routes.empty()) return;
@@ -88,16 +88,16 @@ BLINK_COLD void validate_phase(schedule const& plan, std::size_t tree, bool is_r
     throw precondition_error(text_of(
         {"schedule: tree ", tree, is_reduce ? ", reduce: " : ", broadcast: ", text_of(what)}));
   };
-  auto const ranks = static_cast<std::size_t>(plan.rank_count);
-  int const root = plan.trees[tree].root;
-  bool const spans = is_reduce || plan.trees[tree].receivers.empty();
+  auto const ranks = static_cast<std::size_t>(source.rank_count);
+  int const root = source.trees[tree].root;
+  bool const spans = is_reduce || source.trees[tree].receivers.empty();
   if (parents.size() != ranks) {
     fail({parents.size(), " parents, expected one for each of ", ranks, " ranks"});
   }
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     bool const is_root = static_cast<int>(rank) == root;
     if (!spans && parents[rank] == -1) continue;
-    if (is_root ? parents[rank] != -1 : (parents[rank] < 0 || parents[rank] >= plan.rank_count)) {
+    if (is_root ? parents[rank] != -1 : (parents[rank] < 0 || parents[rank] >= source.rank_count)) {
       fail({"the parent of rank ", rank, " is ", parents[rank],
             is_root ? ", expected -1 at the root" : ", expected another rank"});
     }
@@ -109,7 +109,7 @@ BLINK_COLD void validate_phase(schedule const& plan, std::size_t tree, bool is_r
       if (at < 0) {
         fail({"the way from rank ", rank, " ends before the root ", root});
       }
-      if (++steps > plan.rank_count) {
+      if (++steps > source.rank_count) {
         fail({"rank ", rank, " lies on a cycle, expected a way to the root ", root});
       }
     }
@@ -119,25 +119,25 @@ BLINK_COLD void validate_phase(schedule const& plan, std::size_t tree, bool is_r
   }
   for (auto const& route : routes) {
     for (int const link : route) {
-      if (link < 0 || static_cast<std::size_t>(link) >= plan.link_bytes_per_second.size()) {
-        fail({"a route names link ", link, " of ", plan.link_bytes_per_second.size(), " links"});
+      if (link < 0 || static_cast<std::size_t>(link) >= source.link_bytes_per_second.size()) {
+        fail({"a route names link ", link, " of ", source.link_bytes_per_second.size(), " links"});
       }
     }
   }
 }
 
 template <class = when_used>
-BLINK_COLD void validate_receivers(schedule const& plan, std::size_t index) {
-  auto const& tree = plan.trees[index];
+BLINK_COLD void validate_receivers(schedule const& source, std::size_t index) {
+  auto const& tree = source.trees[index];
   if (tree.receivers.empty()) return;
   auto const fail = [&](std::initializer_list<text_piece> what) {
     throw precondition_error(text_of({"schedule: tree ", index, ", receivers: ", text_of(what)}));
   };
   if (tree.broadcast_parent.empty()) fail({"no phase leads to them from the root"});
-  std::vector<int> keeps(static_cast<std::size_t>(plan.rank_count), 0);
+  std::vector<int> keeps(static_cast<std::size_t>(source.rank_count), 0);
   for (int const rank : tree.receivers) {
-    if (rank < 0 || rank >= plan.rank_count) {
-      fail({"rank ", rank, " of ", plan.rank_count, " ranks"});
+    if (rank < 0 || rank >= source.rank_count) {
+      fail({"rank ", rank, " of ", source.rank_count, " ranks"});
     }
     auto const at = static_cast<std::size_t>(rank);
     if (keeps[at] != 0) fail({"rank ", rank, " twice"});
@@ -158,19 +158,19 @@ BLINK_COLD void validate_receivers(schedule const& plan, std::size_t index) {
 }
 
 template <class = when_used>
-BLINK_COLD void validate_shares(schedule const& plan) {
-  if (plan.shares.empty()) return;
+BLINK_COLD void validate_shares(schedule const& source) {
+  if (source.shares.empty()) return;
   auto const fail = [](std::initializer_list<text_piece> what) {
     throw precondition_error(text_of({"schedule: ", text_of(what)}));
   };
-  if (plan.is_one_shot) fail({"shares, and one-shot: then each tree carries the whole buffer"});
-  if (plan.shares.size() != static_cast<std::size_t>(plan.rank_count)) {
-    fail({plan.shares.size(), " shares, expected none or one for each of ", plan.rank_count,
+  if (source.is_one_shot) fail({"shares, and one-shot: then each tree carries the whole buffer"});
+  if (source.shares.size() != static_cast<std::size_t>(source.rank_count)) {
+    fail({source.shares.size(), " shares, expected none or one for each of ", source.rank_count,
           " ranks"});
   }
   constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   std::uint64_t sum = 0;
-  for (auto const share : plan.shares) {
+  for (auto const share : source.shares) {
     if (share > most - sum) fail({"the shares sum to 2^63 or more"});
     sum += share;
   }
@@ -187,17 +187,17 @@ BLINK_COLD void validate_shares(schedule const& plan) {
 ///         or one for each rank, not all 0.
 /// Throws: precondition_error that names tree, phase and rank if one of these does not hold.
 template <class = when_used>
-BLINK_COLD void validate(schedule const& plan) {
+BLINK_COLD void validate(schedule const& source) {
   auto const fail = [](std::initializer_list<detail::text_piece> what) {
     throw precondition_error(detail::text_of({"schedule: ", detail::text_of(what)}));
   };
-  if (plan.rank_count < 1) fail({plan.rank_count, " ranks, expected at least one"});
-  if (plan.trees.empty()) fail({"no trees, expected at least one"});
+  if (source.rank_count < 1) fail({source.rank_count, " ranks, expected at least one"});
+  if (source.trees.empty()) fail({"no trees, expected at least one"});
   std::uint64_t sum = 0;
-  for (std::size_t index = 0; index < plan.trees.size(); ++index) {
-    auto const& tree = plan.trees[index];
-    if (tree.root < 0 || tree.root >= plan.rank_count) {
-      fail({"tree ", index, ": root ", tree.root, " of ", plan.rank_count, " ranks"});
+  for (std::size_t index = 0; index < source.trees.size(); ++index) {
+    auto const& tree = source.trees[index];
+    if (tree.root < 0 || tree.root >= source.rank_count) {
+      fail({"tree ", index, ": root ", tree.root, " of ", source.rank_count, " ranks"});
     }
     constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
     if (tree.weight > most - sum) fail({"the weights sum to 2^63 or more"});
@@ -205,14 +205,14 @@ BLINK_COLD void validate(schedule const& plan) {
     if (tree.reduce_parent.empty() && tree.broadcast_parent.empty()) {
       fail({"tree ", index, ": no parents in either phase"});
     }
-    detail::validate_phase(plan, index, true);
-    detail::validate_phase(plan, index, false);
-    detail::validate_receivers(plan, index);
+    detail::validate_phase(source, index, true);
+    detail::validate_phase(source, index, false);
+    detail::validate_receivers(source, index);
   }
   if (sum == 0) fail({"the weights sum to 0"});
-  detail::validate_shares(plan);
-  for (std::size_t link = 0; link < plan.link_bytes_per_second.size(); ++link) {
-    double const rate = plan.link_bytes_per_second[link];
+  detail::validate_shares(source);
+  for (std::size_t link = 0; link < source.link_bytes_per_second.size(); ++link) {
+    double const rate = source.link_bytes_per_second[link];
     if (!(rate > 0) || rate > std::numeric_limits<double>::max()) {
       fail({"link ", link, ": rate ", rate,
             ", expected a positive number of bytes for each second"});

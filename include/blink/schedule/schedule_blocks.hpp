@@ -22,20 +22,21 @@ namespace blink { inline namespace BLINK_ABI {
 }
 
 /// Does every rank root trees for a block of its own (instead of one rank or any mix)?
-[[nodiscard]] inline bool has_equal_roots(schedule const& plan, collective kind) {
-  return has_equal_roots(kind) || plan.is_one_shot;
+[[nodiscard]] inline bool has_equal_roots(schedule const& source, collective kind) {
+  return has_equal_roots(kind) || source.is_one_shot;
 }
 
 /// Do the schedule's trees carry data away from their roots in such a call?
-[[nodiscard]] inline bool has_broadcast_phase(schedule const& plan, collective kind) {
-  return has_broadcast_phase(kind) && !plan.is_one_shot;
+[[nodiscard]] inline bool has_broadcast_phase(schedule const& source, collective kind) {
+  return has_broadcast_phase(kind) && !source.is_one_shot;
 }
 
 /// Does this tree carry data away from its root in such a call? In a reduce those do that combine at
 /// another rank than the one that gets the result.
-[[nodiscard]] inline bool has_broadcast_phase(schedule const& plan, schedule_tree const& tree,
+[[nodiscard]] inline bool has_broadcast_phase(schedule const& source, schedule_tree const& tree,
                                               collective kind) {
-  return has_broadcast_phase(plan, kind) || (kind == collective::reduce && !tree.receivers.empty());
+  return has_broadcast_phase(source, kind) ||
+         (kind == collective::reduce && !tree.receivers.empty());
 }
 
 /// The rank that gets what a tree combines in a reduce.
@@ -45,8 +46,8 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// The rank where all data comes from or goes to, in collectives that have one.
 template <class = when_used>
-[[nodiscard]] int root_of(schedule const& plan, collective kind) {
-  auto const& first = plan.trees[0];
+[[nodiscard]] int root_of(schedule const& source, collective kind) {
+  auto const& first = source.trees[0];
   if (kind == collective::reduce) return reduce_end(first);
   return kind == collective::gather ? flow_end(first) : first.root;
 }
@@ -57,30 +58,30 @@ template <class = when_used>
 /// broadcast, reduce, all_reduce, barrier: one block; all_gather, reduce_scatter, one-shot
 /// all_reduce: one for each root; flows: one for each pair of a sender and its receiver.
 template <class = when_used>
-[[nodiscard]] std::size_t block_number(schedule const& plan, schedule_tree const& tree,
+[[nodiscard]] std::size_t block_number(schedule const& source, schedule_tree const& tree,
                                        collective kind) {
   auto const root = static_cast<std::size_t>(tree.root);
-  if (has_equal_roots(plan, kind)) return root;
-  if (!is_flow(kind)) return 0;
-  return root * static_cast<std::size_t>(plan.rank_count) +
+  if (has_equal_roots(source, kind)) return root;
+  if (!is_point_to_point(kind)) return 0;
+  return root * static_cast<std::size_t>(source.rank_count) +
          static_cast<std::size_t>(flow_end(tree));
 }
 /// One more than the greatest `block_number`.
 template <class = when_used>
-[[nodiscard]] std::size_t block_numbers(schedule const& plan, collective kind) {
-  auto const ranks = static_cast<std::size_t>(plan.rank_count);
-  return is_flow(kind) ? ranks * ranks : has_equal_roots(plan, kind) ? ranks : 1;
+[[nodiscard]] std::size_t block_numbers(schedule const& source, collective kind) {
+  auto const ranks = static_cast<std::size_t>(source.rank_count);
+  return is_point_to_point(kind) ? ranks * ranks : has_equal_roots(source, kind) ? ranks : 1;
 }
 
 /// By `block_number`: how large the block is that the trees are for, the mean one being 1.
 template <class = when_used>
-[[nodiscard]] std::vector<double> planned_sizes(schedule const& plan, collective kind) {
-  std::vector<double> result(block_numbers(plan, kind), 1);
-  if (plan.shares.empty() || !has_equal_roots(kind)) return result;
+[[nodiscard]] std::vector<double> planned_sizes(schedule const& source, collective kind) {
+  std::vector<double> result(block_numbers(source, kind), 1);
+  if (source.shares.empty() || !has_equal_roots(kind)) return result;
   double all = 0;
-  for (auto const share : plan.shares) all += static_cast<double>(share);
+  for (auto const share : source.shares) all += static_cast<double>(share);
   for (std::size_t rank = 0; rank < result.size(); ++rank) {
-    result[rank] = static_cast<double>(plan.shares[rank]) * plan.rank_count / all;
+    result[rank] = static_cast<double>(source.shares[rank]) * source.rank_count / all;
   }
   return result;
 }
@@ -94,7 +95,7 @@ struct block_position {
 [[nodiscard]] inline block_position block_position_of(schedule_tree const& tree, collective kind) {
   block_position result;
   if (has_input_blocks(kind)) {
-    result.input = static_cast<std::size_t>(is_flow(kind) ? flow_end(tree) : tree.root);
+    result.input = static_cast<std::size_t>(is_point_to_point(kind) ? flow_end(tree) : tree.root);
   }
   if (has_output_blocks(kind)) result.output = static_cast<std::size_t>(tree.root);
   return result;
@@ -105,10 +106,10 @@ namespace detail {
 /// The flows of a collective are there, and no others. `weight`: of each pair of sender and
 /// receiver.
 template <class Fail>
-BLINK_COLD void validate_flows(schedule const& plan, collective kind,
+BLINK_COLD void validate_flows(schedule const& source, collective kind,
                                std::vector<std::uint64_t> const& weight, Fail const& fail) {
-  auto const ranks = static_cast<std::size_t>(plan.rank_count);
-  auto const& first = plan.trees[0];
+  auto const ranks = static_cast<std::size_t>(source.rank_count);
+  auto const& first = source.trees[0];
   auto const wants = [&](std::size_t from, std::size_t to) {
     switch (kind) {
       case collective::gather:
@@ -147,7 +148,7 @@ BLINK_COLD void validate_flows(schedule const& plan, collective kind,
 /// Checks that the schedule can carry this collective.
 ///
 /// Time:   O(T V), and O(V^2) for flows.
-/// Pre:    `validate(plan)` passed.
+/// Pre:    `validate(schedule)` passed.
 /// Post:   every tree has the phases that `kind` needs; broadcast has one root; a reduce ends at one
 ///         rank, be it the root of a tree or its only receiver; with
 ///         all-gather, reduce-scatter and one-shot all-reduce every rank roots a tree of positive weight, but
@@ -157,51 +158,52 @@ BLINK_COLD void validate_flows(schedule const& plan, collective kind,
 ///         included; from each rank to the next; or from ranks to one other each.
 /// Throws: precondition_error if one of these does not hold.
 template <class = when_used>
-BLINK_COLD void validate_for(schedule const& plan, collective kind) {
+BLINK_COLD void validate_for(schedule const& source, collective kind) {
   auto const fail = [&](std::initializer_list<detail::text_piece> what) {
     throw precondition_error(detail::text_of({to_text(kind), ": ", detail::text_of(what)}));
   };
-  if (plan.is_one_shot && kind != collective::all_reduce) {
+  if (source.is_one_shot && kind != collective::all_reduce) {
     fail({"a one-shot schedule carries all_reduce only"});
   }
-  std::vector<std::uint64_t> weight(block_numbers(plan, kind), 0);
-  for (std::size_t index = 0; index < plan.trees.size(); ++index) {
-    auto const& tree = plan.trees[index];
+  std::vector<std::uint64_t> weight(block_numbers(source, kind), 0);
+  for (std::size_t index = 0; index < source.trees.size(); ++index) {
+    auto const& tree = source.trees[index];
     if (has_reduce_phase(kind) && tree.reduce_parent.empty()) {
       fail({"tree ", index, " of the schedule has no reduce phase"});
     }
-    if (has_broadcast_phase(plan, kind) && tree.broadcast_parent.empty()) {
+    if (has_broadcast_phase(source, kind) && tree.broadcast_parent.empty()) {
       fail({"tree ", index, " of the schedule has no broadcast phase"});
     }
-    bool const may_have_one = is_flow(kind) || kind == collective::reduce;
-    if (is_flow(kind) ? tree.receivers.size() != 1 : tree.receivers.size() > may_have_one) {
+    bool const may_have_one = is_point_to_point(kind) || kind == collective::reduce;
+    if (is_point_to_point(kind) ? tree.receivers.size() != 1
+                                : tree.receivers.size() > may_have_one) {
       fail({"tree ", index, " of the schedule has ", tree.receivers.size(),
             may_have_one ? " receivers, expected one" : " receivers, expected none named: all"});
     }
-    weight[block_number(plan, tree, kind)] += tree.weight;
-    if (kind == collective::broadcast && tree.root != plan.trees[0].root) {
+    weight[block_number(source, tree, kind)] += tree.weight;
+    if (kind == collective::broadcast && tree.root != source.trees[0].root) {
       fail({"tree ", index, " of the schedule has root ", tree.root, ", the first has ",
-            plan.trees[0].root});
+            source.trees[0].root});
     }
-    if (kind == collective::reduce && reduce_end(tree) != reduce_end(plan.trees[0])) {
+    if (kind == collective::reduce && reduce_end(tree) != reduce_end(source.trees[0])) {
       fail({"tree ", index, " of the schedule ends at rank ", reduce_end(tree), ", the first at ",
-            reduce_end(plan.trees[0])});
+            reduce_end(source.trees[0])});
     }
   }
-  if (has_equal_roots(plan, kind)) {
+  if (has_equal_roots(source, kind)) {
     for (std::size_t rank = 0; rank < weight.size(); ++rank) {
-      if (weight[rank] > 0 || (!plan.shares.empty() && plan.shares[rank] == 0)) continue;
+      if (weight[rank] > 0 || (!source.shares.empty() && source.shares[rank] == 0)) continue;
       fail({"rank ", rank, " roots no tree with a weight"});
     }
   }
-  if (is_flow(kind)) detail::validate_flows(plan, kind, weight, fail);
+  if (is_point_to_point(kind)) detail::validate_flows(source, kind, weight, fail);
 }
 
 /// Ranks that root no tree with a weight.
 template <class = when_used>
-[[nodiscard]] std::vector<std::size_t> ranks_without_trees(schedule const& plan) {
-  std::vector<int> has_some(static_cast<std::size_t>(plan.rank_count), 0);
-  for (auto const& tree : plan.trees) {
+[[nodiscard]] std::vector<std::size_t> ranks_without_trees(schedule const& source) {
+  std::vector<int> has_some(static_cast<std::size_t>(source.rank_count), 0);
+  for (auto const& tree : source.trees) {
     if (tree.weight > 0) has_some[static_cast<std::size_t>(tree.root)] = 1;
   }
   std::vector<std::size_t> result;
@@ -217,16 +219,16 @@ template <class = when_used>
 /// The whole buffer has as many blocks as ranks where input or output have, of sizes in proportion to the shares.
 ///
 /// Time: O(T V + L).
-/// Pre:  `validate(plan)` and `validate_for(plan, kind)` passed.
+/// Pre:  `validate(schedule)` and `validate_for(schedule, kind)` passed.
 template <class = when_used>
-[[nodiscard]] double predicted_bytes_per_second(schedule const& plan, collective kind) {
-  std::vector<std::uint64_t> total(block_numbers(plan, kind), 0);
-  for (auto const& tree : plan.trees) total[block_number(plan, tree, kind)] += tree.weight;
-  auto const size = planned_sizes(plan, kind);
-  std::vector<double> load(plan.link_bytes_per_second.size(), 0);  // in blocks of the mean size
-  for (auto const& tree : plan.trees) {
+[[nodiscard]] double predicted_bytes_per_second(schedule const& source, collective kind) {
+  std::vector<std::uint64_t> total(block_numbers(source, kind), 0);
+  for (auto const& tree : source.trees) total[block_number(source, tree, kind)] += tree.weight;
+  auto const size = planned_sizes(source, kind);
+  std::vector<double> load(source.link_bytes_per_second.size(), 0);  // in blocks of the mean size
+  for (auto const& tree : source.trees) {
     if (tree.weight == 0) continue;
-    auto const block = block_number(plan, tree, kind);
+    auto const block = block_number(source, tree, kind);
     double const share =
         size[block] * static_cast<double>(tree.weight) / static_cast<double>(total[block]);
     auto const add = [&](std::vector<std::vector<int>> const& routes) {
@@ -235,16 +237,16 @@ template <class = when_used>
       }
     };
     if (has_reduce_phase(kind)) add(tree.reduce_route);
-    if (has_broadcast_phase(plan, tree, kind)) add(tree.broadcast_route);
+    if (has_broadcast_phase(source, tree, kind)) add(tree.broadcast_route);
   }
   double rate = 0;
   for (std::size_t link = 0; link < load.size(); ++link) {
     if (load[link] == 0) continue;
-    double const through = plan.link_bytes_per_second[link] / load[link];
+    double const through = source.link_bytes_per_second[link] / load[link];
     if (rate == 0 || through < rate) rate = through;
   }
   bool const is_cut = has_input_blocks(kind) || has_output_blocks(kind);
-  return is_cut ? rate * plan.rank_count : rate;
+  return is_cut ? rate * source.rank_count : rate;
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -4,8 +4,8 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/planning/cost/detail/timed_links.hpp>
-#include <blink/planning/plan/forest.hpp>
 #include <blink/planning/plan/make_schedule.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct simulation_result {
 namespace detail {
 
 /// One tree edge on its way through the chunks of its tree.
-struct simulated_lane {
+struct simulated_task {
   std::vector<std::size_t> route;  // of links
   double latency = 0;
   int height = 0;                     // of what hangs below: goes first among equals
@@ -56,7 +56,7 @@ struct simulated_lane {
 
 /// The lanes of one tree. A reduce lane waits for those below it; a broadcast lane for the one above
 /// it, or at the root of an all-reduce for all reduce lanes that end there.
-inline void add_lanes(std::vector<simulated_lane>& lanes, tree const& t, double bytes,
+inline void add_tasks(std::vector<simulated_task>& tasks, tree const& t, double bytes,
                       double chunk_bytes, timed_links const& links,
                       std::map<std::pair<int, int>, std::size_t> const& number) {
   auto const chunks =
@@ -66,8 +66,8 @@ inline void add_lanes(std::vector<simulated_lane>& lanes, tree const& t, double 
   for (bool const towards_root : {true, false}) {
     auto const& phase = towards_root ? t.reduce : t.broadcast;
     for (auto const& e : edges_from_root(phase, t.root, towards_root)) {
-      auto const here = lanes.size();
-      auto& l = lanes.emplace_back();
+      auto const here = tasks.size();
+      auto& l = tasks.emplace_back();
       for (std::size_t i = 0; i + 1 < e.edge->path.size(); ++i) {
         l.latency += link_between(links, e.edge->path[i], e.edge->path[i + 1]).latency_seconds;
         l.route.push_back(number.at({e.edge->path[i], e.edge->path[i + 1]}));
@@ -76,8 +76,8 @@ inline void add_lanes(std::vector<simulated_lane>& lanes, tree const& t, double 
       l.chunks = chunks;
       l.chunk_bytes = bytes / static_cast<double>(chunks);
       auto const feeds = [&](std::size_t from, std::size_t to) {
-        lanes[from].next.push_back(to);
-        lanes[to].previous.push_back(from);
+        tasks[from].next.push_back(to);
+        tasks[to].previous.push_back(from);
       };
       (towards_root ? leaving : entering)[e.far] = here;
       if (e.near != t.root) {  // its lane nearer to the root is there already
@@ -128,7 +128,7 @@ inline void add_lanes(std::vector<simulated_lane>& lanes, tree const& t, double 
   free_at.assign(rate.size(), 0);
   busy.assign(rate.size(), 0);
 
-  std::vector<detail::simulated_lane> lanes;
+  std::vector<detail::simulated_task> tasks;
   double messages = 0;
   for (std::size_t i = 0; i < plan.trees.size(); ++i) {
     auto const& t = plan.trees[i];
@@ -140,20 +140,20 @@ inline void add_lanes(std::vector<simulated_lane>& lanes, tree const& t, double 
       throw input_error("simulate: more than " + std::to_string(options.most_messages) +
                         " messages, expected fewer bytes or larger chunks");
     }
-    detail::add_lanes(lanes, t, part, chunk_bytes[i], links, number);
+    detail::add_tasks(tasks, t, part, chunk_bytes[i], links, number);
   }
 
   // Hand-overs by time; among equals the highest subtree, then the order of the plan.
   using hand_over = std::tuple<double, int, std::size_t>;
   std::priority_queue<hand_over, std::vector<hand_over>, std::greater<>> agenda;
   auto const plan_next = [&](std::size_t at, double ready) {
-    auto& l = lanes[at];
+    auto& l = tasks[at];
     l.waiting = false;
     ++l.sent;
     agenda.emplace(std::max(l.free_at, ready) + options.step_seconds, -l.height, at);
   };
-  for (std::size_t at = 0; at < lanes.size(); ++at) {
-    auto& l = lanes[at];
+  for (std::size_t at = 0; at < tasks.size(); ++at) {
+    auto& l = tasks[at];
     l.missing.assign(l.chunks, l.previous.size());
     for (auto k = options.window; k > 0 && k < l.chunks; ++k) l.missing[k] += l.next.size();
     l.ready.assign(l.chunks, 0);
@@ -161,7 +161,7 @@ inline void add_lanes(std::vector<simulated_lane>& lanes, tree const& t, double 
   }
   // One of the things that a chunk of a lane waits for has come.
   auto const come = [&](std::size_t at, std::size_t chunk, double when) {
-    auto& l = lanes[at];
+    auto& l = tasks[at];
     l.ready[chunk] = std::max(l.ready[chunk], when);
     if (--l.missing[chunk] == 0 && l.waiting && l.sent == chunk) plan_next(at, l.ready[chunk]);
   };
@@ -169,7 +169,7 @@ inline void add_lanes(std::vector<simulated_lane>& lanes, tree const& t, double 
   while (!agenda.empty()) {
     auto const [now, height, at] = agenda.top();
     agenda.pop();
-    auto& l = lanes[at];
+    auto& l = tasks[at];
     double done = now;
     for (auto const link : l.route) {
       double const occupied = l.chunk_bytes / rate[link];

@@ -36,7 +36,7 @@ struct built_in_machine {
 [[nodiscard]] inline auto const& built_in_machines() {
   using arguments = std::vector<int> const&;
   constexpr auto any = std::numeric_limits<std::size_t>::max();
-  static constexpr auto boxes = [](arguments a) { return a.empty() ? 1 : a[0]; };
+  static constexpr auto servers = [](arguments a) { return a.empty() ? 1 : a[0]; };
   static constexpr std::array<built_in_machine, 15> list{{
       {"dgx1p", "", "8 P100, NVLink cube mesh", +[](arguments) { return machines::dgx1p(); }, 0, 0},
       {"dgx1v", "", "8 V100, NVLink cube mesh, some pairs doubled",
@@ -44,14 +44,14 @@ struct built_in_machine {
       {"dgx1v_pcie", "", "the same with its PCIe tree and sockets",
        +[](arguments) { return machines::dgx1v_pcie(); }, 0, 0},
       {"dgx2", "", "16 V100 behind NVSwitch", +[](arguments) { return machines::dgx2(); }, 0, 0},
-      {"dgx_a100", "[BOXES]", "boxes of 8 A100 behind NVSwitch, two network rails",
-       +[](arguments a) { return machines::dgx_a100(boxes(a)); }, 0, 1},
-      {"dgx_h100", "[BOXES]", "boxes of 8 H100 behind NVSwitch, one network",
-       +[](arguments a) { return machines::dgx_h100(boxes(a)); }, 0, 1},
+      {"dgx_a100", "[BOXES]", "servers of 8 A100 behind NVSwitch, two network rails",
+       +[](arguments a) { return machines::dgx_a100(servers(a)); }, 0, 1},
+      {"dgx_h100", "[BOXES]", "servers of 8 H100 behind NVSwitch, one network",
+       +[](arguments a) { return machines::dgx_h100(servers(a)); }, 0, 1},
       {"hgx_h200", "", "8 H200 behind NVSwitch", +[](arguments) { return machines::hgx_h200(); }, 0,
        0},
-      {"mi250", "[BOXES]", "boxes of 16 MI250 dies, Infinity Fabric",
-       +[](arguments a) { return machines::mi250(boxes(a)); }, 0, 1},
+      {"mi250", "[BOXES]", "servers of 16 MI250 dies, Infinity Fabric",
+       +[](arguments a) { return machines::mi250(servers(a)); }, 0, 1},
       {"nvl72", "", "72 GPUs of a GB200 rack behind NVSwitch",
        +[](arguments) { return machines::nvl72(); }, 0, 0},
       {"ring", "N", "N ranks in a closed ring", +[](arguments a) { return machines::ring(a[0]); },

@@ -74,7 +74,7 @@ class canonical_search {
   /// vertices with smaller colours. Returns a number that renumbering does not change.
   std::uint64_t refine(std::vector<int>& colours) const {
     auto const n = colours.size();
-    std::vector<std::vector<int>> signature(n);
+    std::vector<std::vector<int>> call_id(n);
     std::vector<int> ranked(n);
     std::iota(ranked.begin(), ranked.end(), 0);
     for (std::size_t classes = 0;;) {
@@ -84,16 +84,16 @@ class canonical_search {
           around.push_back({colours[at(w)], out, in});
         }
         std::sort(around.begin(), around.end());
-        signature[v].assign(1, colours[v]);
+        call_id[v].assign(1, colours[v]);
         for (auto const& one : around) {
-          signature[v].insert(signature[v].end(), one.begin(), one.end());
+          call_id[v].insert(call_id[v].end(), one.begin(), one.end());
         }
       }
       std::sort(ranked.begin(), ranked.end(),
-                [&](int a, int b) { return signature[at(a)] < signature[at(b)]; });
+                [&](int a, int b) { return call_id[at(a)] < call_id[at(b)]; });
       std::size_t found = 0;
       for (std::size_t i = 0; i < n; ++i) {
-        bool const is_same = i > 0 && signature[at(ranked[i])] == signature[at(ranked[i - 1])];
+        bool const is_same = i > 0 && call_id[at(ranked[i])] == call_id[at(ranked[i - 1])];
         if (!is_same) ++found;
         colours[at(ranked[i])] = is_same ? colours[at(ranked[i - 1])] : static_cast<int>(i);
       }
@@ -102,7 +102,7 @@ class canonical_search {
     }
     std::uint64_t hash = 0xcbf29ce484222325U;
     for (int const v : ranked) {
-      for (int const part : signature[at(v)]) {
+      for (int const part : call_id[at(v)]) {
         hash = (hash ^ static_cast<std::uint64_t>(part)) * 0x100000001b3U;
       }
       hash = (hash ^ 0xffU) * 0x100000001b3U;
@@ -232,7 +232,7 @@ struct canonical_form {
 /// `order[i]` of the other.
 ///
 /// Two machines are isomorphic if a renumbering of the nodes keeps kinds of nodes and, between each
-/// two nodes, the links with their kinds and capacities in the same unit. Names, ids, boxes and
+/// two nodes, the links with their kinds and capacities in the same unit. Names, ids, servers and
 /// latencies do not matter.
 ///
 /// Source: B. D. McKay, "Practical graph isomorphism", Congressus Numerantium 30, 1981;

@@ -57,7 +57,7 @@ bool joins_all_ranks(topology const& machine, Use use) {
 
 }  // namespace detail
 
-/// The ranks in groups: two ranks share a group if each reaches the other, through relays and other
+/// The ranks in groups: two ranks share a group if each reaches the other, through switches and other
 /// ranks.
 ///
 /// Time: O(groups * (nodes + links)).

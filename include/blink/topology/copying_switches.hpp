@@ -16,15 +16,15 @@
 namespace blink { inline namespace BLINK_ABI {
 namespace detail {
 
-/// Relays all of whose links are of this kind.
-[[nodiscard]] inline std::set<int> relays_with_links_of(topology const& machine, link_kind kind) {
+/// Switches all of whose links are of this kind.
+[[nodiscard]] inline std::set<int> switches_with_links_of(topology const& machine, link_kind kind) {
   std::set<int> result, others;
   for (auto const& l : machine.links) {
     for (int const end : {l.tail, l.head}) (l.kind == kind ? result : others).insert(end);
   }
   for (int const other : others) result.erase(other);
   std::erase_if(result, [&](int at) {
-    return machine.nodes[static_cast<std::size_t>(at)].kind != node_kind::relay;
+    return machine.nodes[static_cast<std::size_t>(at)].kind != node_kind::switch_node;
   });
   return result;
 }
@@ -44,7 +44,7 @@ namespace detail {
   std::set<int> chosen;  // positions
   if (which == "all") {
     for (std::size_t i = 0; i < machine.nodes.size(); ++i) {
-      if (machine.nodes[i].kind == node_kind::relay) chosen.insert(static_cast<int>(i));
+      if (machine.nodes[i].kind == node_kind::switch_node) chosen.insert(static_cast<int>(i));
     }
   } else if (!which.empty() && '0' <= which.front() && which.front() <= '9') {
     for (std::size_t begin = 0; begin <= which.size();) {
@@ -53,14 +53,14 @@ namespace detail {
       auto const [stop, failure] = std::from_chars(which.data() + begin, which.data() + end, id);
       int const at =
           failure == std::errc{} && stop == which.data() + end ? machine.position_of(id) : -1;
-      if (at < 0 || machine.nodes[static_cast<std::size_t>(at)].kind != node_kind::relay) {
+      if (at < 0 || machine.nodes[static_cast<std::size_t>(at)].kind != node_kind::switch_node) {
         fail("'" + std::string(which.substr(begin, end - begin)) + "' is not the id of a switch");
       }
       chosen.insert(at);
       begin = end + 1;
     }
   } else {
-    chosen = detail::relays_with_links_of(machine, read_link_kind(which));
+    chosen = detail::switches_with_links_of(machine, read_link_kind(which));
   }
   if (chosen.empty()) fail("there is no such switch");
   for (int const at : chosen) {

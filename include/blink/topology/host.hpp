@@ -149,13 +149,13 @@ struct host_options {
   std::string system_folder = "/sys/devices/system/node";  ///< where Linux describes NUMA nodes
 };
 
-/// The computer that runs this program (Linux): cores are ranks, NUMA memories are relays.
+/// The computer that runs this program (Linux): cores are ranks, NUMA memories are switches.
 ///
 /// Rank i is the i-th core that this process may use (its affinity mask); its label is Linux's
 /// number. A core has a link to and from the memory of its NUMA node with the rate of a copy by one
 /// core, rounded down to 0.1 GB/s; two memories have links of that rate divided by their distance
 /// in the firmware's table, where the own memory has 10. What all cores together get out of one
-/// memory is not limited: relays have no capacity of their own.
+/// memory is not limited: switches have no capacity of their own.
 ///
 /// Time:   options.probe_seconds, or none if the rate is given.
 /// Post:   `validate` accepts the machine, and all ranks are connected.
@@ -194,7 +194,7 @@ inline topology this_machine(host_options const& options) {
     auto const [at, is_new] = memory.emplace(home, static_cast<int>(machine.nodes.size()));
     if (is_new) {
       machine.nodes.push_back(
-          {at->second, node_kind::relay, "memory" + std::to_string(folders[home].number), 0});
+          {at->second, node_kind::switch_node, "memory" + std::to_string(folders[home].number), 0});
     }
     add_duplex(static_cast<int>(i), at->second, own, link_kind::memory);
   }

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-// Machines that need no file. Real ones have GB/s of one direction, and GPU b * (GPUs in a box) + i
-// is GPU i of box b; the regular graphs have links of capacity 1.
+// Machines that need no file. Real ones have GB/s of one direction, and GPU b * (GPUs in a server) + i
+// is GPU i of server b; the regular graphs have links of capacity 1.
 
 namespace blink { inline namespace BLINK_ABI { namespace machines {
 
@@ -22,8 +22,8 @@ inline constexpr std::int64_t most_ranks = 4096;
 
 namespace detail {
 
-inline std::string box_prefix(int box, int boxes) {
-  return boxes > 1 ? "b" + std::to_string(box) + "." : "";
+inline std::string server_prefix(int server, int servers) {
+  return servers > 1 ? "b" + std::to_string(server) + "." : "";
 }
 
 inline int checked_ranks(std::vector<int> const& extents, int least, std::string const& what) {
@@ -41,15 +41,15 @@ inline int checked_ranks(std::vector<int> const& extents, int least, std::string
   return static_cast<int>(ranks);
 }
 
-inline void add_ranks(topology& machine, int box, int boxes, int count) {
+inline void add_ranks(topology& machine, int server, int servers, int count) {
   for (int i = 0; i < count; ++i) {
     machine.nodes.push_back({static_cast<int>(machine.nodes.size()), node_kind::rank,
-                             box_prefix(box, boxes) + "gpu" + std::to_string(i), box});
+                             server_prefix(server, servers) + "gpu" + std::to_string(i), server});
   }
 }
-inline int add_relay(topology& machine, std::string label, int box) {
+inline int add_switch(topology& machine, std::string label, int server) {
   auto const id = static_cast<int>(machine.nodes.size());
-  machine.nodes.push_back({id, node_kind::relay, std::move(label), box});
+  machine.nodes.push_back({id, node_kind::switch_node, std::move(label), server});
   return id;
 }
 inline void add_duplex(topology& machine, int a, int b, std::int64_t capacity, link_kind kind) {
@@ -62,8 +62,8 @@ inline topology named(std::string name) {
   machine.name = std::move(name);
   return machine;
 }
-inline std::string boxes_name(std::string name, int boxes) {
-  return boxes > 1 ? name + ":" + std::to_string(boxes) : name;
+inline std::string boxes_name(std::string name, int servers) {
+  return servers > 1 ? name + ":" + std::to_string(servers) : name;
 }
 
 /// The hybrid cube mesh of the DGX-1: NVLinks between each pair, as `nvidia-smi` numbers the GPUs.
@@ -89,13 +89,13 @@ inline topology dgx1(std::string name, std::int64_t per_link, bool doubled) {
   return machine;
 }
 
-/// Boxes of GPUs behind one NVSwitch each.
-inline topology switched_boxes(std::string name, int boxes, int gpus, std::int64_t port) {
-  checked_ranks({boxes, gpus}, 1, name);
+/// Servers of GPUs behind one NVSwitch each.
+inline topology switched_servers(std::string name, int servers, int gpus, std::int64_t port) {
+  checked_ranks({servers, gpus}, 1, name);
   auto machine = named(std::move(name));
-  for (int b = 0; b < boxes; ++b) add_ranks(machine, b, boxes, gpus);
-  for (int b = 0; b < boxes; ++b) {
-    int const nvswitch = add_relay(machine, box_prefix(b, boxes) + "nvswitch", b);
+  for (int b = 0; b < servers; ++b) add_ranks(machine, b, servers, gpus);
+  for (int b = 0; b < servers; ++b) {
+    int const nvswitch = add_switch(machine, server_prefix(b, servers) + "nvswitch", b);
     for (int i = 0; i < gpus; ++i) {
       add_duplex(machine, b * gpus + i, nvswitch, port, link_kind::nvlink);
     }
@@ -103,9 +103,9 @@ inline topology switched_boxes(std::string name, int boxes, int gpus, std::int64
   return machine;
 }
 
-/// Every rank of several boxes at one network switch.
+/// Every rank of several servers at one network switch.
 inline void add_network(topology& machine, int ranks, std::int64_t port) {
-  int const network = add_relay(machine, "network", -1);
+  int const network = add_switch(machine, "network", -1);
   for (int i = 0; i < ranks; ++i) add_duplex(machine, i, network, port, link_kind::network);
 }
 
@@ -155,9 +155,9 @@ inline std::string dimensions(std::vector<int> const& extents) {
   constexpr std::int64_t lanes_16 = 12;
   int sockets[2];
   for (int s = 0; s < 2; ++s) {
-    sockets[s] = detail::add_relay(machine, "socket" + std::to_string(s), 0);
+    sockets[s] = detail::add_switch(machine, "socket" + std::to_string(s), 0);
     for (int pair = 2 * s; pair < 2 * s + 2; ++pair) {
-      int const pcie = detail::add_relay(machine, "pcie" + std::to_string(pair), 0);
+      int const pcie = detail::add_switch(machine, "pcie" + std::to_string(pair), 0);
       detail::add_duplex(machine, pcie, sockets[s], lanes_16, link_kind::pcie);
       detail::add_duplex(machine, 2 * pair, pcie, lanes_16, link_kind::pcie);
       detail::add_duplex(machine, 2 * pair + 1, pcie, lanes_16, link_kind::pcie);
@@ -169,22 +169,22 @@ inline std::string dimensions(std::vector<int> const& extents) {
 
 /// 16 V100, six NVLinks 2 of 25 GB/s each into NVSwitch.
 [[nodiscard]] inline topology dgx2() {
-  return detail::switched_boxes("dgx2", 1, 16, 150);
+  return detail::switched_servers("dgx2", 1, 16, 150);
 }
 
-/// Boxes of 8 A100 behind NVSwitch (300 GB/s each); with several boxes a 25 GB/s NIC for each GPU,
+/// Servers of 8 A100 behind NVSwitch (300 GB/s each); with several servers a 25 GB/s NIC for each GPU,
 /// even NICs at one network switch and odd ones at another (two rails).
-[[nodiscard]] inline topology dgx_a100(int boxes = 1) {
-  auto machine = detail::switched_boxes(detail::boxes_name("dgx_a100", boxes), boxes, 8, 300);
-  if (boxes == 1) return machine;
+[[nodiscard]] inline topology dgx_a100(int servers = 1) {
+  auto machine = detail::switched_servers(detail::boxes_name("dgx_a100", servers), servers, 8, 300);
+  if (servers == 1) return machine;
   std::vector<int> nics;
-  for (int i = 0; i < 8 * boxes; ++i) {
-    nics.push_back(detail::add_relay(
-        machine, detail::box_prefix(i / 8, boxes) + "nic" + std::to_string(i % 8), i / 8));
+  for (int i = 0; i < 8 * servers; ++i) {
+    nics.push_back(detail::add_switch(
+        machine, detail::server_prefix(i / 8, servers) + "nic" + std::to_string(i % 8), i / 8));
   }
-  int const even = detail::add_relay(machine, "network0", -1);
-  int const odd = detail::add_relay(machine, "network1", -1);
-  for (int i = 0; i < 8 * boxes; ++i) {
+  int const even = detail::add_switch(machine, "network0", -1);
+  int const odd = detail::add_switch(machine, "network1", -1);
+  for (int i = 0; i < 8 * servers; ++i) {
     int const nic = nics[static_cast<std::size_t>(i)];
     detail::add_duplex(machine, i, nic, 25, link_kind::network);
     detail::add_duplex(machine, nic, i % 2 == 0 ? even : odd, 25, link_kind::network);
@@ -192,27 +192,27 @@ inline std::string dimensions(std::vector<int> const& extents) {
   return machine;
 }
 
-/// Boxes of 8 H100 behind NVSwitch (450 GB/s each); with several boxes 50 GB/s for each GPU into
+/// Servers of 8 H100 behind NVSwitch (450 GB/s each); with several servers 50 GB/s for each GPU into
 /// one network.
-[[nodiscard]] inline topology dgx_h100(int boxes = 1) {
-  auto machine = detail::switched_boxes(detail::boxes_name("dgx_h100", boxes), boxes, 8, 450);
-  if (boxes > 1) detail::add_network(machine, 8 * boxes, 50);
+[[nodiscard]] inline topology dgx_h100(int servers = 1) {
+  auto machine = detail::switched_servers(detail::boxes_name("dgx_h100", servers), servers, 8, 450);
+  if (servers > 1) detail::add_network(machine, 8 * servers, 50);
   return machine;
 }
 
 /// 8 H200 behind NVSwitch (450 GB/s each).
 [[nodiscard]] inline topology hgx_h200() {
-  return detail::switched_boxes("hgx_h200", 1, 8, 450);
+  return detail::switched_servers("hgx_h200", 1, 8, 450);
 }
 
 /// 72 GPUs of a GB200 rack behind one NVSwitch domain (900 GB/s each).
 [[nodiscard]] inline topology nvl72() {
-  return detail::switched_boxes("nvl72", 1, 72, 900);
+  return detail::switched_servers("nvl72", 1, 72, 900);
 }
 
-/// Boxes of 16 MI250 dies, Infinity Fabric links of 50 GB/s in bundles of 1, 2 and 4; with several
-/// boxes 16 GB/s for each die into one network.
-[[nodiscard]] inline topology mi250(int boxes = 1) {
+/// Servers of 16 MI250 dies, Infinity Fabric links of 50 GB/s in bundles of 1, 2 and 4; with several
+/// servers 16 GB/s for each die into one network.
+[[nodiscard]] inline topology mi250(int servers = 1) {
   struct bundle {
     std::int8_t a, b, links;
   };
@@ -221,16 +221,16 @@ inline std::string dimensions(std::vector<int> const& extents) {
       {14, 15, 4}, {0, 4, 2},  {3, 7, 2},  {8, 12, 2},  {11, 15, 2}, {0, 8, 1},   {1, 5, 1},
       {1, 9, 1},   {1, 10, 1}, {2, 6, 1},  {2, 9, 1},   {2, 10, 1},  {3, 11, 1},  {4, 6, 1},
       {5, 6, 1},   {5, 7, 1},  {9, 13, 1}, {10, 14, 1}, {12, 14, 1}, {13, 14, 1}, {13, 15, 1}};
-  detail::checked_ranks({boxes, 16}, 1, "mi250");
-  auto machine = detail::named(detail::boxes_name("mi250", boxes));
-  for (int b = 0; b < boxes; ++b) detail::add_ranks(machine, b, boxes, 16);
-  for (int b = 0; b < boxes; ++b) {
+  detail::checked_ranks({servers, 16}, 1, "mi250");
+  auto machine = detail::named(detail::boxes_name("mi250", servers));
+  for (int b = 0; b < servers; ++b) detail::add_ranks(machine, b, servers, 16);
+  for (int b = 0; b < servers; ++b) {
     for (auto const& each : bundles) {
       detail::add_duplex(machine, 16 * b + each.a, 16 * b + each.b, 50 * each.links,
                          link_kind::xgmi);
     }
   }
-  if (boxes > 1) detail::add_network(machine, 16 * boxes, 16);
+  if (servers > 1) detail::add_network(machine, 16 * servers, 16);
   return machine;
 }
 

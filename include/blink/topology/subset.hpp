@@ -19,7 +19,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// The machine with these ranks only: an allocation.
 ///
 /// Other ranks go with their links: a collective may not pass through a device that the job does not
-/// own. Relays stay while they join something.
+/// own. Switches stay while they join something.
 ///
 /// ids:    of ranks, in any order; the result keeps the machine's order and ids.
 /// Time:   O((nodes + links) log nodes).
@@ -27,7 +27,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// Throws: input_error naming an id that is missing, listed twice, or not a rank.
 [[nodiscard]] topology subset(topology const& machine, std::vector<int> const& ids);
 
-/// The machine with links of one kind only, and the relays that they use.
+/// The machine with links of one kind only, and the switches that they use.
 ///
 /// Time:   O((nodes + links) log nodes).
 /// Pre:    `validate(machine)` does not throw.
@@ -61,10 +61,10 @@ inline bool forwards(std::set<int> const& in, std::set<int> const& out) {
   return !in.empty() && !out.empty() && !(in.size() == 1 && in == out);
 }
 
-/// The machine without the relays that forward nothing: those that no rank reaches or that reach no
-/// rank, and, again and again, those that lead only back to where one came from. A ring of relays
-/// behind a single relay stays; it changes no plan.
-inline topology without_idle_relays(topology const& machine) {
+/// The machine without the switches that forward nothing: those that no rank reaches or that reach no
+/// rank, and, again and again, those that lead only back to where one came from. A ring of switches
+/// behind a single switch stays; it changes no plan.
+inline topology without_idle_switches(topology const& machine) {
   std::vector<std::set<int>> in(machine.nodes.size());
   std::vector<std::set<int>> out(machine.nodes.size());
   for (auto const& l : machine.links) {
@@ -77,20 +77,20 @@ inline topology without_idle_relays(topology const& machine) {
   auto const to_ranks = reached(machine, ranks, false, any);
 
   std::vector<bool> keep(machine.nodes.size(), true);
-  std::vector<int> open;  // relays to look at
+  std::vector<int> open;  // switches to look at
   for (std::size_t v = 0; v < keep.size(); ++v) {
-    if (machine.nodes[v].kind == node_kind::relay) open.push_back(static_cast<int>(v));
+    if (machine.nodes[v].kind == node_kind::switch_node) open.push_back(static_cast<int>(v));
   }
   while (!open.empty()) {
-    int const relay = open.back();
-    auto const v = static_cast<std::size_t>(relay);
+    int const switch_node = open.back();
+    auto const v = static_cast<std::size_t>(switch_node);
     open.pop_back();
     if (!keep[v] || (from_ranks[v] && to_ranks[v] && forwards(in[v], out[v]))) continue;
     keep[v] = false;
     for (auto const& [near, far] : {std::pair(&in[v], &out), std::pair(&out[v], &in)}) {
       for (int const other : *near) {
-        (*far)[static_cast<std::size_t>(other)].erase(relay);
-        if (machine.nodes[static_cast<std::size_t>(other)].kind == node_kind::relay) {
+        (*far)[static_cast<std::size_t>(other)].erase(switch_node);
+        if (machine.nodes[static_cast<std::size_t>(other)].kind == node_kind::switch_node) {
           open.push_back(other);
         }
       }
@@ -113,19 +113,19 @@ inline topology subset(topology const& machine, std::vector<int> const& ids) {
   if (ids.empty()) fail("no rank chosen");
   std::vector<bool> keep(machine.nodes.size());
   for (std::size_t v = 0; v < keep.size(); ++v) {
-    keep[v] = machine.nodes[v].kind == node_kind::relay;
+    keep[v] = machine.nodes[v].kind == node_kind::switch_node;
   }
   for (int const id : ids) {
     int const position = machine.position_of(id);
     if (position < 0) fail("no node has the id " + std::to_string(id));
     auto const v = static_cast<std::size_t>(position);
-    if (machine.nodes[v].kind == node_kind::relay)
-      fail("node " + std::to_string(id) + " is a relay");
+    if (machine.nodes[v].kind == node_kind::switch_node)
+      fail("node " + std::to_string(id) + " is a switch");
     if (keep[v]) fail("rank " + std::to_string(id) + " is chosen twice");
     keep[v] = true;
   }
   std::vector<bool> const all_links(machine.links.size(), true);
-  return detail::without_idle_relays(detail::kept_part(machine, keep, all_links));
+  return detail::without_idle_switches(detail::kept_part(machine, keep, all_links));
 }
 
 inline topology only_links(topology const& machine, link_kind kind) {
@@ -143,7 +143,7 @@ inline topology only_links(topology const& machine, link_kind kind) {
                       ", expected one of the kinds that it has: " + found);
   }
   std::vector<bool> const all_nodes(machine.nodes.size(), true);
-  return detail::without_idle_relays(detail::kept_part(machine, all_nodes, keep_link));
+  return detail::without_idle_switches(detail::kept_part(machine, all_nodes, keep_link));
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -17,8 +17,8 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// What a node of a machine does in a collective.
 enum class node_kind : std::uint8_t {
-  rank,   ///< holds data and takes part: a GPU, a thread, a process
-  relay,  ///< forwards only: an NVSwitch, a PCIe switch, a CPU socket, a NIC, a network
+  rank,         ///< holds data and takes part: a GPU, a thread, a process
+  switch_node,  ///< forwards only: an NVSwitch, a PCIe switch, a CPU socket, a NIC, a network
 };
 
 /// What a link is made of; planners may be told to use one kind only.
@@ -45,9 +45,9 @@ struct node {
   int id = 0;  ///< the name in the machine file; kept by `subset`, so it need not be the position
   node_kind kind = node_kind::rank;
   std::string label;     ///< for people: "gpu0", "nvswitch"
-  int box = 0;           ///< the server that the node belongs to; -1 for none (a network switch)
-  bool copies = false;   ///< a relay that sends what it receives out several ways (multicast)
-  bool reduces = false;  ///< a relay that adds up what it receives (NVLS, SHARP)
+  int server = 0;        ///< the server that the node belongs to; -1 for none (a network switch)
+  bool copies = false;   ///< a switch that sends what it receives out several ways (multicast)
+  bool reduces = false;  ///< a switch that adds up what it receives (NVLS, SHARP)
 };
 
 /// One direction of a connection.

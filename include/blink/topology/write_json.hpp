@@ -68,7 +68,7 @@ inline std::string write_json(topology const& machine) {
     result += separator;
     result += "    {\"id\": " + std::to_string(n.id) + ", \"kind\": \"" +
               (is_rank ? "gpu" : "switch") + "\", \"label\": " + text(n.label);
-    if (is_rank || n.box >= 0) result += ", \"box\": " + std::to_string(n.box);
+    if (is_rank || n.server >= 0) result += ", \"server\": " + std::to_string(n.server);
     if (n.copies) result += ", \"copies\": true";
     if (n.reduces) result += ", \"reduces\": true";
     result += "}";

@@ -5,68 +5,69 @@
 #include <blink/running/walk/choose_protocol.hpp>
 #include <blink/running/walk/packet_walk.hpp>
 #include <blink/transports/cuda/calls/device_collectives.hpp>
-#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/cuda/calls/device_options.hpp>
 #include <blink/transports/cuda/p2p/device_exchange.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
 #include <blink/transports/cuda/world/cuda_devices.cuh>
 #include <blink/transports/cuda/world/device_blocks.hpp>
-#include <blink/transports/cuda/world/device_world.hpp>
-#include <blink/transports/host/meet_on_host.hpp>
+#include <blink/transports/cuda/world/device_ranks.hpp>
+#include <blink/transports/host/host_rendezvous.hpp>
 
 namespace blink { inline namespace BLINK_ABI {
 
 /// Ranks that are GPUs of this process, or several ranks on one GPU:
 ///
-///     blink::device_world world({.devices = {0, 1, 2, 3}});
-///     blink::all_reduce(world, plan, buffers, blink::sum{}, streams);
+///     blink::device_ranks world({.devices = {0, 1, 2, 3}});
+///     blink::all_reduce(communicator, plan, buffers, blink::sum{}, streams);
 ///     world.wait(streams);
 ///
 /// Kernels read and write each other's buffers; GPUs that a tree joins need peer access.
 ///
-/// Protocols: see `basic_device_world`
+/// Protocols: see `basic_device_ranks`
 template <protocol_chooser Protocols = modelled_protocol>
-class device_world_with : public basic_device_world<cuda_devices, reaching_peer_link, Protocols> {
+class device_ranks_with
+    : public basic_device_ranks<cuda_devices, reaching_peer_transport, Protocols> {
  public:
   /// Throws: precondition_error if there are no such devices, or an option is out of range;
   ///         resource_error, device_error.
-  explicit device_world_with(device_world_options const& options)
-      : device_world_with::basic_device_world(cuda_devices::of_process(), options) {}
+  explicit device_ranks_with(device_options const& options)
+      : device_ranks_with::basic_device_ranks(cuda_devices::of_process(), options) {}
 };
-using device_world = device_world_with<>;
+using device_ranks = device_ranks_with<>;
 
 /// Ranks that are GPUs of several processes of one host, one or more of each:
 ///
 ///     blink::launcher_bootstrap all;  // started by `blink run`; or mpi_bootstrap all(MPI_COMM_WORLD);
-///     blink::process_device_world world({.devices = {0}}, all);
+///     blink::process_device_ranks world({.devices = {0}}, all);
 ///
 /// Kernels hand each other copies through slots that the receiver's process has laid open (CUDA IPC).
 ///
-/// Protocols: see `basic_device_world`; the same in all processes
+/// Protocols: see `basic_device_ranks`; the same in all processes
 template <protocol_chooser Protocols = modelled_protocol>
-class process_device_world_with
-    : public basic_device_world<cuda_devices, slot_peer_link, Protocols> {
+class process_device_ranks_with
+    : public basic_device_ranks<cuda_devices, slot_peer_transport, Protocols> {
  public:
-  /// Throws: see `basic_device_world`.
+  /// Throws: see `basic_device_ranks`.
   template <process_bootstrap Bootstrap>
-  process_device_world_with(device_world_options const& options, Bootstrap& all)
-      : process_device_world_with::basic_device_world(cuda_devices::of_process(), options, all) {}
+  process_device_ranks_with(device_options const& options, Bootstrap& all)
+      : process_device_ranks_with::basic_device_ranks(cuda_devices::of_process(), options, all) {}
 };
-using process_device_world = process_device_world_with<>;
+using process_device_ranks = process_device_ranks_with<>;
 
 /// Virtual ranks on one GPU, joined by links that are as slow as a schedule's physical links:
 ///
-///     blink::shaped_device_world world({.devices = {0, 0, 0, 0, 0, 0}});
-///     blink::all_reduce(world, make_schedule(dgx1v, plan), buffers, blink::sum{}, streams);
+///     blink::shaped_device_ranks world({.devices = {0, 0, 0, 0, 0, 0}});
+///     blink::all_reduce(communicator, make_schedule(dgx1v, plan), buffers, blink::sum{}, streams);
 ///
 /// Each message takes `costs.latency_seconds` of the options besides. A schedule that names no links goes at full
 /// speed. `exchange` has no schedule: it copies at full speed, too. What the clock of a GPU means for small
-/// messages: `shaped_peer_link_with`.
-class shaped_device_world
-    : public basic_device_world<cuda_devices, shaped_peer_link, fixed_protocol<whole_chunks>> {
+/// messages: `shaped_peer_transport_with`.
+class shaped_device_ranks
+    : public basic_device_ranks<cuda_devices, shaped_peer_transport, fixed_protocol<whole_chunks>> {
  public:
-  /// Throws: precondition_error for ranks on several devices, too; else see `basic_device_world`.
-  explicit shaped_device_world(device_world_options const& options)
-      : shaped_device_world::basic_device_world(cuda_devices::of_process(), options) {}
+  /// Throws: precondition_error for ranks on several devices, too; else see `basic_device_ranks`.
+  explicit shaped_device_ranks(device_options const& options)
+      : shaped_device_ranks::basic_device_ranks(cuda_devices::of_process(), options) {}
 };
 
 }}  // namespace blink::BLINK_ABI

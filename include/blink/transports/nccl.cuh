@@ -7,8 +7,8 @@
 #include <blink/transports/cuda/world/cuda_devices.cuh>
 #include <blink/transports/cuda/world/device_blocks.hpp>
 #include <blink/transports/nccl/nccl_calls.hpp>
-#include <blink/transports/nccl/nccl_world.hpp>
-#include <blink/transports/nccl/nccl_world_options.hpp>
+#include <blink/transports/nccl/nccl_options.hpp>
+#include <blink/transports/nccl/nccl_ranks.hpp>
 
 #include <cuda_runtime.h>
 #include <nccl.h>
@@ -64,17 +64,17 @@ static_assert(int{ncclInProgress} == nccl_in_progress);
 /// Ranks that are GPUs of any machines that NCCL reaches; the caller has made the communicators, one for each rank
 /// of this process:
 ///
-///     blink::nccl_world world({communicator});  // of ncclCommInitRank
-///     blink::all_reduce(world, plan, {{input, output, count}}, blink::sum{}, {stream});
+///     blink::nccl_ranks world({communicator});  // of ncclCommInitRank
+///     blink::all_reduce(communicator, plan, {{input, output, count}}, blink::sum{}, {stream});
 ///     world.wait({stream});
 ///
 /// It ends before they are destroyed; after a failure they are aborted, and gone.
-class nccl_world : public basic_nccl_world<cuda_devices, nccl_library> {
+class nccl_ranks : public basic_nccl_ranks<cuda_devices, nccl_library> {
  public:
-  /// Throws: see `basic_nccl_world`.
-  explicit nccl_world(std::vector<ncclComm_t> const& communicators,
-                      nccl_world_options const& options = {})
-      : basic_nccl_world(cuda_devices::of_process(), of_process(), communicators, options) {}
+  /// Throws: see `basic_nccl_ranks`.
+  explicit nccl_ranks(std::vector<ncclComm_t> const& communicators,
+                      nccl_options const& options = {})
+      : basic_nccl_ranks(cuda_devices::of_process(), of_process(), communicators, options) {}
 
  private:
   static nccl_library& of_process() {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-double length_of(blink::thread_world& world);
+double length_of(blink::thread_ranks& threads);
 
 namespace {
 
@@ -14,14 +14,14 @@ struct hypotenuse {
 
 }  // namespace
 
-double length_of(blink::thread_world& world) {
+double length_of(blink::thread_ranks& threads) {
   double result = 0;
-  world.run([&](auto& me) {
-    double mine = me.rank() + 2;  // 2, 3, 4: the length is the root of 29
+  threads.run([&](auto& comm) {
+    double mine = comm.rank() + 2;  // 2, 3, 4: the length is the root of 29
     double length = 0;
-    blink::reduce(me, blink::binomial_schedule(me.rank_count(), 0), &mine, &length, 1,
+    blink::reduce(comm, blink::binomial_schedule(comm.rank_count(), 0), &mine, &length, 1,
                   hypotenuse{});
-    if (me.rank() == 0) result = length;
+    if (comm.rank() == 0) result = length;
   });
   return result;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/collectives.hpp>
-#include <blink/transports/host/split.hpp>
-#include <blink/transports/mpi/mpi_session.hpp>
+#include <blink/transports/host/split_communicator.hpp>
+#include <blink/transports/mpi/mpi_communicator.hpp>
 
-int ranks_of_half(blink::mpi_session& all) {
+int ranks_of_half(blink::mpi_communicator& all) {
   auto half = blink::split(all, all.rank() % 2, 0);
   int const one = 1;
   int sum = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// NCCL with several ranks on one GPU, which it takes from 2.30.3 on if it is told so. Loaded when it is
+// NCCL with several ranks on one GPU, which it takes from 2.30.3 on if it is reported so. Loaded when it is
 // there; the few functions that are needed are declared here.
 
 #include <blink/transports/cuda/calls/rank_buffers.hpp>

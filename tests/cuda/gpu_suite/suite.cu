@@ -19,12 +19,12 @@
 #include <blink/schedule/flow_schedules.hpp>
 #include <blink/schedule/schedule_blocks.hpp>
 #include <blink/transports/cuda.cuh>
-#include <blink/transports/cuda/copy/copy_world.hpp>
+#include <blink/transports/cuda/copy/copy_ranks.hpp>
 
 #include "buffers.cuh"
-#include "methods.hpp"
 #include "nccl.hpp"
 #include "report.hpp"
+#include "tuning.hpp"
 #include <cuda/std/complex>
 #include <cuda/std/functional>
 #include <cuda_runtime.h>
@@ -52,12 +52,13 @@ struct settings {
   double seconds = 240;
   bool is_quick = false;
   std::string json;
-  std::vector<std::string> methods;
-  std::vector<std::string> shaped;  ///< methods whose rates count; the first beside each other one
+  std::vector<std::string> algorithms;
+  std::vector<std::string>
+      shaped;  ///< algorithms whose rates count; the first beside each other one
 };
 
-blink::device_world_options on_gpu_0(int ranks) {
-  blink::device_world_options options;
+blink::device_options on_gpu_0(int ranks) {
+  blink::device_options options;
   options.devices.assign(static_cast<std::size_t>(ranks), 0);
   options.memory_cap = std::size_t{12} << 30;
   options.deadline = std::chrono::seconds(20);
@@ -65,34 +66,34 @@ blink::device_world_options on_gpu_0(int ranks) {
 }
 
 /// The call that a collective has.
-template <class World, class T, class Reducer>
-void call(World& world, typename World::prepared_type& plan, collective kind,
+template <class Ranks, class T, class Reducer>
+void call(Ranks& all_ranks, typename Ranks::prepared_type& plan, collective kind,
           std::vector<blink::rank_buffers<T>> const& buffers, Reducer const& reduce,
           cudaStream_t on) {
-  typename World::streams const streams{on};
+  typename Ranks::streams const streams{on};
   switch (kind) {
     case collective::broadcast:
-      return blink::broadcast(world, plan, buffers, streams);
+      return blink::broadcast(all_ranks, plan, buffers, streams);
     case collective::reduce:
-      return blink::reduce(world, plan, buffers, reduce, streams);
+      return blink::reduce(all_ranks, plan, buffers, reduce, streams);
     case collective::all_reduce:
-      return blink::all_reduce(world, plan, buffers, reduce, streams);
+      return blink::all_reduce(all_ranks, plan, buffers, reduce, streams);
     case collective::all_gather:
-      return blink::all_gather(world, plan, buffers, streams);
+      return blink::all_gather(all_ranks, plan, buffers, streams);
     case collective::reduce_scatter:
-      return blink::reduce_scatter(world, plan, buffers, reduce, streams);
+      return blink::reduce_scatter(all_ranks, plan, buffers, reduce, streams);
     case collective::gather:
-      return blink::gather(world, plan, buffers, streams);
+      return blink::gather(all_ranks, plan, buffers, streams);
     case collective::scatter:
-      return blink::scatter(world, plan, buffers, streams);
+      return blink::scatter(all_ranks, plan, buffers, streams);
     case collective::all_to_all:
-      return blink::all_to_all(world, plan, buffers, streams);
+      return blink::all_to_all(all_ranks, plan, buffers, streams);
     case collective::send_to_next:
-      return blink::send_to_next(world, plan, buffers, streams);
+      return blink::send_to_next(all_ranks, plan, buffers, streams);
     case collective::permute:
-      return blink::permute(world, plan, buffers, streams);
+      return blink::permute(all_ranks, plan, buffers, streams);
     case collective::barrier:
-      return blink::barrier(world, plan, streams);
+      return blink::barrier(all_ranks, plan, streams);
   }
 }
 
@@ -138,39 +139,39 @@ struct bench {
   settings const& what;
   arena memory;
   cudaStream_t stream = nullptr;
-  std::map<int, std::unique_ptr<blink::device_world>> worlds;  // by number of ranks
+  std::map<int, std::unique_ptr<blink::device_ranks>> worlds;  // by number of ranks
 
   bench(settings const& options, std::size_t bytes) : what(options), memory(bytes) {
     check(cudaStreamCreate(&stream), "cudaStreamCreate");
   }
-  blink::device_world& world(int ranks) {
+  blink::device_ranks& all_ranks(int ranks) {
     auto& own = worlds[ranks];
-    if (own == nullptr) own = std::make_unique<blink::device_world>(on_gpu_0(ranks));
+    if (own == nullptr) own = std::make_unique<blink::device_ranks>(on_gpu_0(ranks));
     return *own;
   }
 };
 
-/// One case: empty if all elements are right. A failure leaves the world fit for the next case.
-template <class T, class World, class Reducer>
-std::string run_case_in(World& world, bench& on, named_schedule const& way, collective kind,
+/// One case: empty if all elements are right. A failure leaves the communicator fit for the next case.
+template <class T, class Ranks, class Reducer>
+std::string run_case_in(Ranks& all_ranks, bench& on, named_schedule const& way, collective kind,
                         std::size_t count, std::size_t offset, Reducer const& reduce,
                         bool is_in_place = false) {
   static std::uint32_t seed = 0;
   try {
-    auto& plan = world.prepare(way.plan);
+    auto& plan = all_ranks.prepare(way.plan);
     for (int repeat = 0; repeat < 2; ++repeat) {
       ++seed;
       auto const buffers = on.memory.buffers<T>(kind, way.plan.rank_count, count, offset, seed,
                                                 on.stream, is_in_place);
-      call(world, plan, kind, buffers, reduce, on.stream);
-      world.wait({on.stream});
+      call(all_ranks, plan, kind, buffers, reduce, on.stream);
+      all_ranks.wait({on.stream});
       if (kind == collective::barrier) continue;
       auto const wrong = on.memory.wrong(way.plan, kind, buffers, seed, reduce, on.stream);
       if (wrong != 0) return std::to_string(wrong) + " wrong elements";
     }
     return "";
   } catch (blink::collective_error const& failure) {
-    if constexpr (requires { world.recover(); }) world.recover();
+    if constexpr (requires { all_ranks.recover(); }) all_ranks.recover();
     return failure.what();
   } catch (blink::error const& failure) {
     return failure.what();
@@ -180,7 +181,7 @@ std::string run_case_in(World& world, bench& on, named_schedule const& way, coll
 template <class T, class Reducer>
 std::string run_case(bench& on, named_schedule const& way, collective kind, std::size_t count,
                      std::size_t offset, Reducer const& reduce) {
-  return run_case_in<T>(on.world(way.plan.rank_count), on, way, kind, count, offset, reduce);
+  return run_case_in<T>(on.all_ranks(way.plan.rank_count), on, way, kind, count, offset, reduce);
 }
 
 std::vector<std::size_t> counts_for(bool is_quick) {
@@ -232,7 +233,7 @@ void run_moves(part& results, bench& on) {
   }
 }
 
-/// All collectives in one world; `use(kind, way, count)` returns what is wrong.
+/// All collectives in one communicator; `use(kind, way, count)` returns what is wrong.
 template <class Use>
 void run_all_kinds(part& results, std::vector<int> const& numbers_of_ranks,
                    std::vector<std::size_t> const& counts, Use const& use) {
@@ -255,28 +256,28 @@ void run_all_kinds(part& results, std::vector<int> const& numbers_of_ranks,
 
 void run_in_place(part& results, bench& on) {
   run_all_kinds(results, {2, 5, 8}, counts_for(true), [&](auto kind, auto const& way, auto count) {
-    return run_case_in<float>(on.world(way.plan.rank_count), on, way, kind, count, count % 2,
+    return run_case_in<float>(on.all_ranks(way.plan.rank_count), on, way, kind, count, count % 2,
                               blink::sum{}, true);
   });
 }
 
 /// What communicators choose by the size of a call: packets alone.
 void run_packets(part& results, bench& on) {
-  using packet_world = blink::device_world_with<blink::fixed_protocol<blink::small_packets>>;
+  using packet_thread_ranks = blink::device_ranks_with<blink::fixed_protocol<blink::small_packets>>;
   for (int const ranks : {2, 5, 8}) {
-    packet_world world(on_gpu_0(ranks));
+    packet_thread_ranks all_ranks(on_gpu_0(ranks));
     run_all_kinds(results, {ranks}, {0, 1, 17, 257}, [&](auto kind, auto const& way, auto count) {
-      return run_case_in<float>(world, on, way, kind, count, count % 2, blink::sum{});
+      return run_case_in<float>(all_ranks, on, way, kind, count, count % 2, blink::sum{});
     });
   }
 }
 
 void run_copy_engines(part& results, bench& on) {
   for (int const ranks : {2, 5}) {
-    blink::basic_copy_world<blink::cuda_devices> world(blink::cuda_devices::of_process(),
-                                                       on_gpu_0(ranks));
+    blink::basic_copy_ranks<blink::cuda_devices> all_ranks(blink::cuda_devices::of_process(),
+                                                           on_gpu_0(ranks));
     run_all_kinds(results, {ranks}, counts_for(true), [&](auto kind, auto const& way, auto count) {
-      return run_case_in<float>(world, on, way, kind, count, count % 2, blink::sum{});
+      return run_case_in<float>(all_ranks, on, way, kind, count, count % 2, blink::sum{});
     });
   }
 }
@@ -300,12 +301,12 @@ void run_large(part& results, bench& on) {
   }
 }
 
-/// Plans of real machines, read from files of methods.
+/// Plans of real machines, read from files of algorithms.
 void run_forests(part& results, bench& on) {
-  if (on.what.methods.empty()) results.note("no files of methods were given");
-  for (auto const& file : on.what.methods) {
-    for (auto const& table : read_methods(file)) {
-      for (auto const& each : table.methods) {
+  if (on.what.algorithms.empty()) results.note("no files of algorithms were given");
+  for (auto const& file : on.what.algorithms) {
+    for (auto const& table : read_tuning(file)) {
+      for (auto const& each : table.algorithms) {
         for (std::size_t const count : counts_for(on.what.is_quick)) {
           if (arena::needed<float>(table.collective, each.plan.rank_count, count) >
                   on.memory.bytes() ||
@@ -325,20 +326,20 @@ void run_forests(part& results, bench& on) {
 /// A graph of two calls along one schedule and a copy between them, replayed.
 void run_graphs(part& results, bench& on) {
   int const ranks = 8;
-  auto& world = on.world(ranks);
+  auto& all_ranks = on.all_ranks(ranks);
   auto const plan = blink::ring_schedule(ranks);
-  auto& prepared = world.prepare(plan);
+  auto& prepared = all_ranks.prepare(plan);
   std::size_t const count = 10007;
   std::uint32_t const seed = 12345;
   auto const buffers =
       on.memory.buffers<float>(collective::all_reduce, ranks, count, 0, seed, on.stream);
   check(cudaStreamSynchronize(on.stream), "fill");
   check(cudaStreamBeginCapture(on.stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
-  blink::all_reduce(world, prepared, buffers, blink::sum{}, {on.stream});
+  blink::all_reduce(all_ranks, prepared, buffers, blink::sum{}, {on.stream});
   for (auto const& own : buffers) {
     check(cudaMemsetAsync(own.output, 0, count * sizeof(float), on.stream), "cudaMemsetAsync");
   }
-  blink::all_reduce(world, prepared, buffers, blink::sum{}, {on.stream});
+  blink::all_reduce(all_ranks, prepared, buffers, blink::sum{}, {on.stream});
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t launchable = nullptr;
   check(cudaStreamEndCapture(on.stream, &graph), "cudaStreamEndCapture");
@@ -346,17 +347,18 @@ void run_graphs(part& results, bench& on) {
   int const replays = on.what.is_quick ? 20 : 1000;
   for (int replay = 0; replay < replays; ++replay) {
     check(cudaGraphLaunch(launchable, on.stream), "cudaGraphLaunch");
-    if (replay % 100 == 7) blink::all_reduce(world, prepared, buffers, blink::sum{}, {on.stream});
+    if (replay % 100 == 7)
+      blink::all_reduce(all_ranks, prepared, buffers, blink::sum{}, {on.stream});
     bool const looks = replay < 3 || replay + 1 == replays;
     if (!looks) continue;
     std::string what;
     try {
-      world.wait({on.stream});
+      all_ranks.wait({on.stream});
       auto const wrong =
           on.memory.wrong(plan, collective::all_reduce, buffers, seed, blink::sum{}, on.stream);
       if (wrong != 0) what = std::to_string(wrong) + " wrong elements";
     } catch (blink::collective_error const& failure) {
-      world.recover();
+      all_ranks.recover();
       what = failure.what();
     }
     results.add("replay " + std::to_string(replay), what);
@@ -379,13 +381,13 @@ void expect_refusal(part& results, std::string const& name, std::string const& p
 
 void run_refusals(part& results, bench& on) {
   int const ranks = 4;
-  auto& world = on.world(ranks);
+  auto& all_ranks = on.all_ranks(ranks);
   auto const plan = blink::star_schedule(ranks);
   auto const good = on.memory.buffers<float>(collective::all_reduce, ranks, 1000, 0, 1, on.stream);
   auto const with = [&](auto const& change) {
     auto buffers = good;
     change(buffers);
-    blink::all_reduce(world, plan, buffers, blink::sum{}, {on.stream});
+    blink::all_reduce(all_ranks, plan, buffers, blink::sum{}, {on.stream});
   };
   std::vector<float> ordinary(1000);
   expect_refusal(results, "memory of the host", "memory of the host, expected memory of device 0",
@@ -402,23 +404,23 @@ void run_refusals(part& results, bench& on) {
   expect_refusal(results, "memory cap", "memory_cap", [&] {
     auto options = on_gpu_0(ranks);
     options.memory_cap = 1000;
-    blink::device_world small(options);
+    blink::device_ranks small(options);
     (void)small.prepare(plan);
   });
   expect_refusal(results, "no such device", "there are", [&] {
     auto options = on_gpu_0(1);
     options.devices = {1000};
-    blink::device_world none(options);
+    blink::device_ranks none(options);
   });
   // Aborted while calls run; the device is as good as before.
   std::string what;
   try {
     for (int k = 0; k < 50; ++k) {
-      blink::all_reduce(world, plan, good, blink::sum{}, {on.stream});
+      blink::all_reduce(all_ranks, plan, good, blink::sum{}, {on.stream});
     }
-    world.abort();
+    all_ranks.abort();
     check(cudaStreamSynchronize(on.stream), "after an abort");
-    world.recover();
+    all_ranks.recover();
     what = run_case<float>(on, {"star", plan}, collective::all_reduce, 1000, 0, blink::sum{});
   } catch (std::exception const& failure) {
     what = failure.what();
@@ -497,7 +499,7 @@ double traffic_of(blink::schedule const& plan, double bytes) {
 
 void run_speed(part& results, bench& on) {
   int const ranks = 8;
-  auto& world = on.world(ranks);
+  auto& all_ranks = on.all_ranks(ranks);
   std::size_t const bytes = std::size_t{1} << 28;
   std::size_t const count = bytes / sizeof(float);
   if (arena::needed<float>(collective::all_reduce, ranks, count) > on.memory.bytes()) {
@@ -514,10 +516,11 @@ void run_speed(part& results, bench& on) {
   results.figure("device-to-device copy, GB/s read and written", copy_rate);
   for (auto const& way : schedules_for(collective::all_reduce, ranks)) {
     if (way.name == "one-shot") continue;
-    auto& plan = world.prepare(way.plan);
-    double const time = milliseconds_of(
-        on.stream, 10, [&] { blink::all_reduce(world, plan, buffers, blink::sum{}, {on.stream}); });
-    world.wait({on.stream});
+    auto& plan = all_ranks.prepare(way.plan);
+    double const time = milliseconds_of(on.stream, 10, [&] {
+      blink::all_reduce(all_ranks, plan, buffers, blink::sum{}, {on.stream});
+    });
+    all_ranks.wait({on.stream});
     results.figure("all_reduce, 8 ranks, 256 MiB, " + way.name + ", ms", time);
     double const rate = traffic_of(way.plan, static_cast<double>(bytes)) / time * 1e-6;
     results.at_least("  " + way.name + ", traffic of its plan over copy rate", 0.8,
@@ -525,7 +528,7 @@ void run_speed(part& results, bench& on) {
   }
   {
     // What one rank's kernel moves by itself: a copy, and a sum of two.
-    auto& two = on.world(2);
+    auto& two = on.all_ranks(2);
     auto& chain = two.prepare(blink::chain_schedule(2, 0));
     std::vector<blink::rank_buffers<float>> const both(buffers.begin(), buffers.begin() + 2);
     auto const compare = [&](std::string const& name, double buffers_moved, auto const& work) {
@@ -543,10 +546,11 @@ void run_speed(part& results, bench& on) {
     auto few = buffers;
     for (auto& own : few) own.count = small;
     for (auto const& way : schedules_for(collective::all_reduce, ranks)) {
-      auto& plan = world.prepare(way.plan);
-      double const time = milliseconds_of(
-          on.stream, 200, [&] { blink::all_reduce(world, plan, few, blink::sum{}, {on.stream}); });
-      world.wait({on.stream});
+      auto& plan = all_ranks.prepare(way.plan);
+      double const time = milliseconds_of(on.stream, 200, [&] {
+        blink::all_reduce(all_ranks, plan, few, blink::sum{}, {on.stream});
+      });
+      all_ranks.wait({on.stream});
       results.figure("all_reduce, 8 ranks, " + std::to_string(small * sizeof(float)) + " B, " +
                          way.name + ", us",
                      1000 * time);
@@ -586,7 +590,7 @@ struct shaped_rates {
 
 /// A plan over links so slow that what this GPU takes for moving data does not count.
 shaped_rates run_shaped_plan(part& results, bench& on, collective kind, named_schedule way,
-                             blink::device_world_options options) {
+                             blink::device_options options) {
   constexpr double scale = 0.1;
   std::size_t const bytes = on.what.is_quick ? std::size_t{1} << 20 : std::size_t{1} << 28;
   std::size_t const count = bytes / sizeof(float);
@@ -600,15 +604,15 @@ shaped_rates run_shaped_plan(part& results, bench& on, collective kind, named_sc
   if (!results.has_time()) return rates;
   for (auto& rate : way.plan.link_bytes_per_second) rate *= scale;
   options.devices.assign(static_cast<std::size_t>(ranks), 0);
-  blink::shaped_device_world world(options);
-  results.add(rates.name, run_case_in<float>(world, on, way, kind, count, 0, blink::sum{}));
+  blink::shaped_device_ranks all_ranks(options);
+  results.add(rates.name, run_case_in<float>(all_ranks, on, way, kind, count, 0, blink::sum{}));
   rates.predicted = blink::predicted_bytes_per_second(way.plan, kind);
   if (on.what.is_quick || rates.predicted == 0) return rates;
-  auto& plan = world.prepare(way.plan);
+  auto& plan = all_ranks.prepare(way.plan);
   auto const buffers = on.memory.buffers<float>(kind, ranks, count, 0, 1, on.stream);
   double const time = milliseconds_of(
-      on.stream, 5, [&] { call(world, plan, kind, buffers, blink::sum{}, on.stream); });
-  world.wait({on.stream});
+      on.stream, 5, [&] { call(all_ranks, plan, kind, buffers, blink::sum{}, on.stream); });
+  all_ranks.wait({on.stream});
   bool const has_blocks = blink::has_input_blocks(kind) || blink::has_output_blocks(kind);
   rates.reached = static_cast<double>(bytes) * (has_blocks ? ranks : 1) / time * 1e3;
   results.figure(rates.name + ", predicted GB/s", rates.predicted * 1e-9);
@@ -623,21 +627,21 @@ void run_shaped(part& results, bench& on) {
   options.slot_bytes = std::size_t{1} << 16;  // takes 13 us or more: many ticks of the clock
   options.window = 8;
   {
-    blink::shaped_device_world world(options);
+    blink::shaped_device_ranks all_ranks(options);
     for (std::size_t const count : counts_for(true)) {
       for (auto const kind :
            {collective::all_reduce, collective::reduce_scatter, collective::all_gather}) {
         results.add(std::string(blink::to_text(kind)) + ", ring, count " + std::to_string(count),
-                    run_case_in<float>(world, on, {"ring", ring_over_links(6, 1e10)}, kind, count,
-                                       count % 2, blink::sum{}));
+                    run_case_in<float>(all_ranks, on, {"ring", ring_over_links(6, 1e10)}, kind,
+                                       count, count % 2, blink::sum{}));
       }
     }
   }
-  if (on.what.shaped.empty()) results.note("no files of methods for shaped links were given");
+  if (on.what.shaped.empty()) results.note("no files of algorithms for shaped links were given");
   shaped_rates first;
   for (auto const& file : on.what.shaped) {
-    for (auto const& table : read_methods(file)) {
-      for (auto const& each : table.methods) {
+    for (auto const& table : read_tuning(file)) {
+      for (auto const& each : table.algorithms) {
         auto const rates =
             run_shaped_plan(results, on, table.collective, {each.name, each.plan}, options);
         if (first.reached == 0 || rates.reached == 0) {
@@ -660,7 +664,7 @@ void run_shaped(part& results, bench& on) {
 /// NCCL and the best of blink's ways, both timed alike: one stream waits for all others by events, never the
 /// host.
 void run_nccl_on(part& results, bench& on, nccl_library& nccl, int ranks) {
-  auto& world = on.world(ranks);
+  auto& all_ranks = on.all_ranks(ranks);
   std::size_t const most = std::size_t{1} << 24;
   auto const buffers =
       on.memory.buffers<float>(collective::all_reduce, ranks, most, 0, 7, on.stream);
@@ -689,10 +693,11 @@ void run_nccl_on(part& results, bench& on, nccl_library& nccl, int ranks) {
                 wrong == 0 ? "" : std::to_string(wrong) + " elements are not as blink's oracle");
     double ours = 0;
     for (auto const& way : schedules_for(collective::all_reduce, ranks)) {
-      auto& plan = world.prepare(way.plan);
-      double const time = milliseconds_of(
-          on.stream, 20, [&] { blink::all_reduce(world, plan, some, blink::sum{}, {on.stream}); });
-      world.wait({on.stream});
+      auto& plan = all_ranks.prepare(way.plan);
+      double const time = milliseconds_of(on.stream, 20, [&] {
+        blink::all_reduce(all_ranks, plan, some, blink::sum{}, {on.stream});
+      });
+      all_ranks.wait({on.stream});
       if (ours == 0 || time < ours) ours = time;
     }
     auto const name = "all_reduce, " + std::to_string(ranks) + " ranks, " + size;
@@ -760,7 +765,7 @@ settings read_arguments(int count, char** words) {
     } else if (word.starts_with("--")) {
       throw std::runtime_error("unknown option " + word);
     } else {
-      result.methods.push_back(word);
+      result.algorithms.push_back(word);
     }
   }
   return result;

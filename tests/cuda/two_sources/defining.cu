@@ -7,10 +7,10 @@
 namespace two_sources {
 
 kernel_addresses defined_kernels() {
-  return {
-      {blink::call_kernel_address<blink::reaching_peer_link, float, blink::sum>(),
-       blink::call_kernel_address<blink::slot_peer_link, float, blink::sum, blink::small_packets>(),
-       blink::walk_kernel_address<blink::slot_peer_link, float, blink::sum>()}};
+  return {{blink::call_kernel_address<blink::reaching_peer_transport, float, blink::sum>(),
+           blink::call_kernel_address<blink::slot_peer_transport, float, blink::sum,
+                                      blink::small_packets>(),
+           blink::walk_kernel_address<blink::slot_peer_transport, float, blink::sum>()}};
 }
 
 }  // namespace two_sources

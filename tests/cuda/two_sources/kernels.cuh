@@ -10,15 +10,15 @@
 #include <blink/transports/cuda/kernels/walk_kernel.cuh>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
 
-// A `device_world` chooses between chunks and packets, so each of its calls has two kernels.
+// A `device_ranks` chooses between chunks and packets, so each of its calls has two kernels.
 #ifdef BLINK_TEST_DEFINES_KERNELS
 #define KERNELS(kind, ...) BLINK_DEFINE_##kind##_KERNEL(__VA_ARGS__)
 #else
 #define KERNELS(kind, ...) BLINK_DECLARE_##kind##_KERNEL(__VA_ARGS__)
 #endif
-KERNELS(CALL, blink::reaching_peer_link, float, blink::sum);
-KERNELS(CALL, blink::slot_peer_link, float, blink::sum, blink::small_packets);
-KERNELS(WALK, blink::slot_peer_link, float, blink::sum);
+KERNELS(CALL, blink::reaching_peer_transport, float, blink::sum);
+KERNELS(CALL, blink::slot_peer_transport, float, blink::sum, blink::small_packets);
+KERNELS(WALK, blink::slot_peer_transport, float, blink::sum);
 
 namespace two_sources {
 

@@ -22,16 +22,16 @@ using gpu_test::check;
 using gpu_test::managed;
 
 kernel_addresses declared_kernels() {
-  return {
-      {blink::call_kernel_address<blink::reaching_peer_link, float, blink::sum>(),
-       blink::call_kernel_address<blink::slot_peer_link, float, blink::sum, blink::small_packets>(),
-       blink::walk_kernel_address<blink::slot_peer_link, float, blink::sum>()}};
+  return {{blink::call_kernel_address<blink::reaching_peer_transport, float, blink::sum>(),
+           blink::call_kernel_address<blink::slot_peer_transport, float, blink::sum,
+                                      blink::small_packets>(),
+           blink::walk_kernel_address<blink::slot_peer_transport, float, blink::sum>()}};
 }
 
 /// Both kernels of a communicator: packets for few elements, chunks for many.
 std::size_t wrong_sums() {
   constexpr std::size_t ranks = 4, most = 100'000;
-  blink::device_world world({.devices = std::vector<int>(ranks, 0)});
+  blink::device_ranks all_ranks({.devices = std::vector<int>(ranks, 0)});
   std::size_t wrong = 0;
   for (std::size_t const count : {std::size_t{10}, most}) {
     managed<float> data(ranks * count);
@@ -41,8 +41,8 @@ std::size_t wrong_sums() {
       for (std::size_t k = 0; k < count; ++k) own[k] = static_cast<float>(k % 100 + rank);
       buffers.push_back({own, own, count});
     }
-    blink::all_reduce(world, blink::ring_schedule(ranks), buffers, blink::sum{});
-    world.wait();
+    blink::all_reduce(all_ranks, blink::ring_schedule(ranks), buffers, blink::sum{});
+    all_ranks.wait();
     for (std::size_t k = 0; k < ranks * count; ++k) {
       wrong +=
           data[k] == static_cast<float>(ranks * (k % count % 100) + 6) ? 0 : 1;  // 0 + 1 + 2 + 3
@@ -51,19 +51,19 @@ std::size_t wrong_sums() {
   return wrong;
 }
 
-/// A block without lanes has nothing to wait for.
+/// A block without tasks has nothing to wait for.
 bool walk_kernel_ends() {
-  using work_type = blink::block_work<blink::slot_peer_link, float>;
+  using work_type = blink::block_work<blink::slot_peer_transport, float>;
   managed<work_type> work(1);
   work[0] = work_type{};
-  work[0].lane_count = 0;
+  work[0].task_count = 0;
   work[0].result = blink::status::timed_out;
   work_type* works = work.data();
   std::uint64_t deadline_nanoseconds = 1'000'000'000;
   blink::sum reduce;
   void* arguments[] = {&works, &deadline_nanoseconds, &reduce};
   check(cudaLaunchCooperativeKernel(
-            blink::walk_kernel_address<blink::slot_peer_link, float, blink::sum>(), dim3(1),
+            blink::walk_kernel_address<blink::slot_peer_transport, float, blink::sum>(), dim3(1),
             dim3(128), arguments, 0, nullptr),
         "cudaLaunchCooperativeKernel");
   check(cudaDeviceSynchronize(), "walk_kernel");

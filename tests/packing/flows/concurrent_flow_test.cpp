@@ -174,7 +174,7 @@ rational best_by_paths(instance const& what) {
   }
 }
 
-TEST(ConcurrentFlow, AgreesWithAllPathsOnTinyGraphs) {
+TEST(concurrent_flow, agrees_with_all_paths_on_tiny_graphs) {
   for (unsigned seed = 0; seed < 120; ++seed) {
     SCOPED_TRACE(seed);
     int const n = 3 + static_cast<int>(seed % 2);
@@ -186,7 +186,7 @@ TEST(ConcurrentFlow, AgreesWithAllPathsOnTinyGraphs) {
   }
 }
 
-TEST(ConcurrentFlow, ProvesItsOptimumOnRandomGraphs) {
+TEST(concurrent_flow, proves_its_optimum_on_random_graphs) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     auto const what = random_instance(seed, 5 + static_cast<int>(seed % 6),
@@ -197,7 +197,7 @@ TEST(ConcurrentFlow, ProvesItsOptimumOnRandomGraphs) {
   }
 }
 
-TEST(ConcurrentFlow, EveryMethodIsSound) {
+TEST(concurrent_flow, every_method_is_sound) {
   // The same graphs with limits that leave trees, or multiplicative weights alone.
   for (unsigned seed = 0; seed < 24; ++seed) {
     SCOPED_TRACE(seed);
@@ -219,7 +219,7 @@ TEST(ConcurrentFlow, EveryMethodIsSound) {
   }
 }
 
-TEST(ConcurrentFlow, ExtremeCapacities) {
+TEST(concurrent_flow, extreme_capacities) {
   // A path of a billion with one narrow edge, and ratios of a billion.
   arc_list const path{3, {{0, 1}, {1, 2}}};
   auto found =
@@ -235,7 +235,7 @@ TEST(ConcurrentFlow, ExtremeCapacities) {
   EXPECT_EQ(found.bound, found.rate);
 }
 
-TEST(ConcurrentFlow, RefusesWhatItCannotDo) {
+TEST(concurrent_flow, refuses_what_it_cannot_do) {
   arc_list const path{3, {{0, 1}, {1, 2}}};
   std::vector<std::int64_t> const one{1, 1}, shut{1, 0};
   EXPECT_THROW((void)concurrent_flow(path, one, {}), precondition_error);

@@ -56,7 +56,7 @@ rational best_by_cuts(instance const& what) {
   return *best;
 }
 
-TEST(ScatterFlow, AgreesWithAllCutsAndComesApartIntoPaths) {
+TEST(scatter_flow, agrees_with_all_cuts_and_comes_apart_into_paths) {
   int positive = 0;
   for (unsigned seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(seed);
@@ -90,7 +90,7 @@ TEST(ScatterFlow, AgreesWithAllCutsAndComesApartIntoPaths) {
   EXPECT_GT(positive, 100);
 }
 
-TEST(ScatterFlow, SplitsOnlyWhereItMust) {
+TEST(scatter_flow, splits_only_where_it_must) {
   // A diamond: 0 -> 1 -> 3 and 0 -> 2 -> 3, each edge 1; all three get 2/3, and 3 over both ways.
   arc_list const graph{4, {{0, 1}, {1, 3}, {0, 2}, {2, 3}}};
   std::vector<std::int64_t> const capacity{1, 1, 1, 1};
@@ -101,7 +101,7 @@ TEST(ScatterFlow, SplitsOnlyWhereItMust) {
       4U);
 }
 
-TEST(ScatterFlow, RefusesWhatItCannotDo) {
+TEST(scatter_flow, refuses_what_it_cannot_do) {
   arc_list const graph{3, {{0, 1}, {1, 2}}};
   std::vector<std::int64_t> const capacity{1, 1};
   EXPECT_THROW((void)scatter_flow(graph, capacity, 0, {}), precondition_error);

@@ -23,7 +23,7 @@ network to_network(blink::topology const& machine) {
   network result;
   result.graph.vertex_count = static_cast<int>(machine.nodes.size());
   for (auto const& n : machine.nodes) {
-    result.nodes.is_relay.push_back(n.kind == blink::node_kind::relay);
+    result.nodes.is_switch.push_back(n.kind == blink::node_kind::switch_node);
   }
   for (auto const& l : machine.links) {
     result.graph.arcs.push_back({l.tail, l.head});
@@ -41,13 +41,13 @@ void expect_packing(network const& on, blink::routed_joint_packing const& packed
   }
   rational rate;
   std::size_t ranks = 0;
-  for (bool const relay : on.nodes.is_relay) ranks += relay ? 0U : 1U;
+  for (bool const switch_node : on.nodes.is_switch) ranks += switch_node ? 0U : 1U;
   for (auto const& pair : packed.pairs) {
     rate += pair.weight;
     ASSERT_GT(pair.weight, rational(0));
     ASSERT_EQ(pair.in.size(), ranks - 1);
     ASSERT_EQ(pair.out.size(), ranks - 1);
-    std::vector<bool> has(on.nodes.is_relay.size(), false), sent = has;
+    std::vector<bool> has(on.nodes.is_switch.size(), false), sent = has;
     has[static_cast<std::size_t>(pair.root)] = true;
     for (auto const& path : pair.out) {
       ASSERT_TRUE(has[static_cast<std::size_t>(path.front())]);
@@ -87,7 +87,7 @@ void expect_near(network const& on, blink::approximate_joint_options const& opti
   EXPECT_EQ(value, packed.bound);
 }
 
-TEST(ApproximateJointPacking, IsNearTheOptimumByPivots) {
+TEST(approximate_joint_packing, is_near_the_optimum_by_pivots) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
     expect_near(to_network(blink::test::make_random_duplex_machine(seed, 9, seed % 4, 8)), {});
@@ -95,7 +95,7 @@ TEST(ApproximateJointPacking, IsNearTheOptimumByPivots) {
   }
 }
 
-TEST(ApproximateJointPacking, IsNearTheOptimumByWeights) {
+TEST(approximate_joint_packing, is_near_the_optimum_by_weights) {
   blink::approximate_joint_options options;
   options.max_rows = 0;  // no linear programming
   options.gap = 0.03;
@@ -107,7 +107,7 @@ TEST(ApproximateJointPacking, IsNearTheOptimumByWeights) {
   }
 }
 
-TEST(ApproximateJointPacking, HasAtMostOnePairForEachLink) {
+TEST(approximate_joint_packing, has_at_most_one_pair_for_each_link) {
   auto const on = to_network(blink::test::make_random_duplex_machine(3, 24, 4, 40, 100));
   blink::approximate_joint_options options;
   for (std::size_t const rows : {0U, 800U}) {
@@ -119,9 +119,9 @@ TEST(ApproximateJointPacking, HasAtMostOnePairForEachLink) {
   }
 }
 
-TEST(ApproximateJointPacking, SaysWhatItCannotPack) {
+TEST(approximate_joint_packing, says_what_it_cannot_pack) {
   auto on = to_network(blink::test::make_random_duplex_machine(1, 4, 2, 4));
-  on.nodes.copies = on.nodes.is_relay;
+  on.nodes.copies = on.nodes.is_switch;
   EXPECT_THROW(
       static_cast<void>(blink::pack_joint_routes_approximately(on.graph, on.capacity, on.nodes)),
       blink::planning_error);

@@ -28,21 +28,21 @@ using blink::rational;
 struct network {
   blink::arc_list graph;
   std::vector<std::int64_t> capacity;
-  std::vector<bool> is_relay;
+  std::vector<bool> is_switch;
   std::vector<bool> copies = {}, reduces = {};
 
-  [[nodiscard]] blink::routed_network roles() const { return {is_relay, copies, reduces}; }
+  [[nodiscard]] blink::routed_network roles() const { return {is_switch, copies, reduces}; }
 };
 
-/// Ranks, then relays, in a random directed cycle, and random edges beside it.
-network random_network(std::uint64_t seed, int ranks, int relays, int more, std::int64_t most) {
+/// Ranks, then switches, in a random directed cycle, and random edges beside it.
+network random_network(std::uint64_t seed, int ranks, int switches, int more, std::int64_t most) {
   std::mt19937_64 random(seed);
   auto const below = [&](std::int64_t n) {
     return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n));
   };
-  int const n = ranks + relays;
+  int const n = ranks + switches;
   network result{{n, {}}, {}, std::vector<bool>(static_cast<std::size_t>(n), false)};
-  for (int v = ranks; v < n; ++v) result.is_relay[static_cast<std::size_t>(v)] = true;
+  for (int v = ranks; v < n; ++v) result.is_switch[static_cast<std::size_t>(v)] = true;
   std::vector<int> cycle(static_cast<std::size_t>(n));
   std::iota(cycle.begin(), cycle.end(), 0);
   std::shuffle(cycle.begin(), cycle.end(), random);
@@ -74,19 +74,19 @@ network random_switches(std::uint64_t seed, int ranks) {
   join(ranks + static_cast<int>(random() % 2) - static_cast<int>(random() % 2), ranks + 1);
   std::erase_if(result.graph.arcs, [](blink::arc const& a) { return a.tail == a.head; });
   result.capacity.resize(result.graph.arcs.size());
-  result.is_relay[static_cast<std::size_t>(ranks)] = true;
-  result.is_relay.back() = true;
+  result.is_switch[static_cast<std::size_t>(ranks)] = true;
+  result.is_switch.back() = true;
   return result;
 }
 
-/// Every pair of trees with a common root, by routes over relays, as columns: listed, not searched.
-/// Trees may also span any of the relays that can.
+/// Every pair of trees with a common root, by routes over switches, as columns: listed, not searched.
+/// Trees may also span any of the switches that can.
 class all_pairs {
  public:
   explicit all_pairs(network const& net) : net_(net) {
     int const n = net.graph.vertex_count;
     for (int root = 0; root < n; ++root) {
-      if (net.is_relay[static_cast<std::size_t>(root)]) continue;
+      if (net.is_switch[static_cast<std::size_t>(root)]) continue;
       auto const in = trees(root, true);
       auto const out = trees(root, false);
       for (auto const& a : in) {
@@ -139,7 +139,7 @@ class all_pairs {
     }
     seen[static_cast<std::size_t>(at)] = false;
   }
-  /// Distinct load vectors of the trees at a root, over all sets of relays.
+  /// Distinct load vectors of the trees at a root, over all sets of switches.
   std::vector<std::vector<int>> trees(int root, bool inward) {
     auto const& able = inward ? net_.reduces : net_.copies;
     std::vector<int> optional;
@@ -148,7 +148,7 @@ class all_pairs {
     }
     std::vector<std::vector<int>> result;
     for (unsigned chosen = 0; chosen < 1U << optional.size(); ++chosen) {
-      spanned_ = net_.is_relay;
+      spanned_ = net_.is_switch;
       spanned_.flip();
       for (std::size_t i = 0; i < optional.size(); ++i) {
         if ((chosen >> i & 1U) != 0) spanned_[static_cast<std::size_t>(optional[i])] = true;
@@ -211,7 +211,7 @@ void check_packing(network const& net, blink::routed_joint_packing const& packin
     auto const [tail, head] = net.graph.arcs[e];
     if (tail != head) room[{tail, head}] += net.capacity[e];
   }
-  auto const ranks = std::count(net.is_relay.begin(), net.is_relay.end(), false);
+  auto const ranks = std::count(net.is_switch.begin(), net.is_switch.end(), false);
   rational sum;
   for (auto const& pair : packing.pairs) {
     EXPECT_GT(pair.weight, rational(0));
@@ -223,19 +223,19 @@ void check_packing(network const& net, blink::routed_joint_packing const& packin
         int const child = inward ? path.front() : path.back();
         int const upper = inward ? path.back() : path.front();
         EXPECT_TRUE(parent.emplace(child, upper).second);
-        if (net.is_relay[static_cast<std::size_t>(upper)]) {
+        if (net.is_switch[static_cast<std::size_t>(upper)]) {
           EXPECT_TRUE((inward ? net.reduces : net.copies)[static_cast<std::size_t>(upper)]);
         }
         for (std::size_t i = 0; i + 1 < path.size(); ++i) {
           load[{path[i], path[i + 1]}] += pair.weight;
           if (i > 0) {
-            EXPECT_TRUE(net.is_relay[static_cast<std::size_t>(path[i])]);
+            EXPECT_TRUE(net.is_switch[static_cast<std::size_t>(path[i])]);
           }
         }
       }
       EXPECT_EQ(std::ranges::count_if(parent,
                                       [&](auto const& p) {
-                                        return !net.is_relay[static_cast<std::size_t>(p.first)];
+                                        return !net.is_switch[static_cast<std::size_t>(p.first)];
                                       }),
                 ranks - 1);
       for (auto const& entry : parent) {
@@ -294,14 +294,14 @@ TEST(pack_joint_routes, equals_the_program_over_all_pairs_of_four_ranks) {
   }
 }
 
-TEST(pack_joint_routes, equals_the_program_over_all_pairs_with_relays_that_copy_or_reduce) {
+TEST(pack_joint_routes, equals_the_program_over_all_pairs_with_switches_that_copy_or_reduce) {
   int better = 0;
   for (std::uint64_t seed = 200; seed < 260; ++seed) {
     SCOPED_TRACE(seed);
     auto net = seed % 2 == 0 ? random_network(seed, 3, 2, 3 + static_cast<int>(seed % 3), 5)
                              : random_switches(seed, 3 + static_cast<int>(seed % 4) / 2);
     auto const plain = pack_joint_routes(net.graph, net.capacity, net.roles()).rate;
-    auto const n = net.is_relay.size();
+    auto const n = net.is_switch.size();
     net.copies = net.reduces = std::vector<bool>(n, false);
     net.copies[n - 2] = seed % 3 != 0;
     net.copies[n - 1] = seed % 4 != 0;
@@ -324,8 +324,8 @@ TEST(pack_joint_routes, equals_the_program_over_all_pairs_with_relays_that_copy_
 TEST(pack_joint_routes, switches_that_copy_and_reduce_carry_the_whole_port) {
   for (int n = 2; n <= 9; ++n) {
     network net{{n + 1, {}}, {}, std::vector<bool>(static_cast<std::size_t>(n) + 1, false)};
-    net.is_relay.back() = true;
-    net.copies = net.reduces = net.is_relay;
+    net.is_switch.back() = true;
+    net.copies = net.reduces = net.is_switch;
     for (int v = 0; v < n; ++v) {
       for (auto const& a : {blink::arc{v, n}, blink::arc{n, v}}) {
         net.graph.arcs.push_back(a);
@@ -418,7 +418,7 @@ TEST(pack_joint_routes, capacities_from_one_to_two_to_the_power_of_57) {
   RecordProperty("inexact", inexact);
 }
 
-TEST(pack_joint_routes, without_relays_is_the_packing_of_direct_links) {
+TEST(pack_joint_routes, without_switches_is_the_packing_of_direct_links) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     SCOPED_TRACE(seed);
     auto const net = random_network(seed, 6, 0, 12, 7);
@@ -430,7 +430,7 @@ TEST(pack_joint_routes, without_relays_is_the_packing_of_direct_links) {
 TEST(pack_joint_routes, a_switch_with_equal_ports_has_its_closed_form) {
   for (int n = 2; n <= 9; ++n) {
     network net{{n + 1, {}}, {}, std::vector<bool>(static_cast<std::size_t>(n) + 1, false)};
-    net.is_relay.back() = true;
+    net.is_switch.back() = true;
     for (int v = 0; v < n; ++v) {
       for (auto const& a : {blink::arc{v, n}, blink::arc{n, v}}) {
         net.graph.arcs.push_back(a);
@@ -445,16 +445,17 @@ TEST(pack_joint_routes, a_switch_with_equal_ports_has_its_closed_form) {
 
 TEST(pack_joint_routes, says_what_is_wrong) {
   blink::arc_list const star{3, {{0, 2}, {2, 1}, {1, 2}}};  // no way to vertex 0
-  std::vector<bool> const relay{false, false, true};
-  EXPECT_THROW(static_cast<void>(pack_joint_routes(star, std::vector<int>{1, 1, 1}, {relay})),
+  std::vector<bool> const switch_node{false, false, true};
+  EXPECT_THROW(static_cast<void>(pack_joint_routes(star, std::vector<int>{1, 1, 1}, {switch_node})),
                blink::planning_error);
   blink::arc_list const both{3, {{0, 2}, {2, 1}, {1, 2}, {2, 0}}};
   EXPECT_NO_THROW(
-      static_cast<void>(pack_joint_routes(both, std::vector<int>{1, 1, 1, 1}, {relay})));
-  EXPECT_THROW(static_cast<void>(pack_joint_routes(both, std::vector<int>{1, 1, 1}, {relay})),
+      static_cast<void>(pack_joint_routes(both, std::vector<int>{1, 1, 1, 1}, {switch_node})));
+  EXPECT_THROW(static_cast<void>(pack_joint_routes(both, std::vector<int>{1, 1, 1}, {switch_node})),
                blink::precondition_error);
-  EXPECT_THROW(static_cast<void>(pack_joint_routes(both, std::vector<int>{1, 1, 1, -1}, {relay})),
-               blink::precondition_error);
+  EXPECT_THROW(
+      static_cast<void>(pack_joint_routes(both, std::vector<int>{1, 1, 1, -1}, {switch_node})),
+      blink::precondition_error);
   EXPECT_THROW(static_cast<void>(
                    pack_joint_routes(both, std::vector<int>{1, 1, 1, 1}, {{false, true, true}})),
                blink::precondition_error);

@@ -39,7 +39,7 @@ struct listed_columns {
   }
 };
 static_assert(blink::pricing_oracle<listed_columns>);
-static_assert(!blink::has_tolls<listed_columns>);
+static_assert(!blink::has_perturbations<listed_columns>);
 
 struct program {
   std::vector<std::int64_t> capacity;

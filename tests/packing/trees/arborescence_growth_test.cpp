@@ -65,7 +65,7 @@ void grow_by_asking_for_all(detail::forest_state& forest, arc_list const& graph,
   }
 }
 
-TEST(ArborescenceGrowth, BoundsFromEarlierAnswersChangeNoTree) {
+TEST(arborescence_growth, bounds_from_earlier_answers_change_no_tree) {
   std::size_t splits = 0;
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
@@ -88,7 +88,7 @@ TEST(ArborescenceGrowth, BoundsFromEarlierAnswersChangeNoTree) {
   EXPECT_GT(splits, 100U);
 }
 
-TEST(ArborescenceGrowth, EndsWhereItTakesMoreWorkThanAllowed) {
+TEST(arborescence_growth, ends_where_it_takes_more_work_than_allowed) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
     auto const g = test::make_connected_graph(seed, 12, 4, 500);

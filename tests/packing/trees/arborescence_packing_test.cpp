@@ -5,8 +5,8 @@
 #endif
 
 #include <blink/graph/rooted_connectivity.hpp>
+#include <blink/packing/trees/all_gather_rate.hpp>
 #include <blink/packing/trees/arborescence_packing.hpp>
-#include <blink/packing/trees/equal_root_rate.hpp>
 
 #include "support/random_graphs.hpp"
 #include "support/small_machines.hpp"
@@ -69,7 +69,7 @@ std::vector<int> all_of(test::random_graph const& g) {
   return result;
 }
 
-TEST(ArborescencePacking, ReachesEdmondsBoundFromOneRoot) {
+TEST(arborescence_packing, reaches_edmonds_bound_from_one_root) {
   for (unsigned seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     auto const g = test::make_connected_graph(seed, 2 + seed % 9, seed % 4, 1 + seed % 12);
@@ -80,11 +80,11 @@ TEST(ArborescencePacking, ReachesEdmondsBoundFromOneRoot) {
   }
 }
 
-TEST(ArborescencePacking, ReachesTheAllGatherBoundFromAllRoots) {
+TEST(arborescence_packing, reaches_the_all_gather_bound_from_all_roots) {
   for (unsigned seed = 0; seed < 80; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     auto g = test::make_connected_graph(seed, 2 + seed % 8, seed % 4, 1 + seed % 5);
-    auto const optimum = equal_root_rate(g.graph, g.capacity, all_of(g));
+    auto const optimum = all_gather_rate(g.graph, g.capacity, all_of(g));
     for (auto& c : g.capacity) c *= optimum.rate_per_root.denominator();
     std::vector<root_demand> demands;
     for (int const v : all_of(g)) demands.push_back({v, optimum.rate_per_root.numerator()});
@@ -96,7 +96,7 @@ TEST(ArborescencePacking, ReachesTheAllGatherBoundFromAllRoots) {
   }
 }
 
-TEST(ArborescencePacking, TakesUnequalDemands) {
+TEST(arborescence_packing, takes_unequal_demands) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     auto g = test::make_connected_graph(seed, 3 + seed % 5, 3, 6);
@@ -110,7 +110,7 @@ TEST(ArborescencePacking, TakesUnequalDemands) {
   }
 }
 
-TEST(ArborescencePacking, FullDgx1IsLowAndFew) {
+TEST(arborescence_packing, full_dgx1_is_low_and_few) {
   auto const v = graph_of(test::dgx1v_matrix(1));
   auto const p = graph_of(test::dgx1p_matrix(1));
   for (int root = 0; root < 8; ++root) {
@@ -126,7 +126,7 @@ TEST(ArborescencePacking, FullDgx1IsLowAndFew) {
   }
 }
 
-TEST(ArborescencePacking, EqualInputsGiveEqualTrees) {
+TEST(arborescence_packing, equal_inputs_give_equal_trees) {
   auto const g = test::make_connected_graph(7, 8, 3, 5);
   auto const rate = rooted_connectivity(g.graph, g.capacity, 0, all_of(g)).value;
   auto const a = pack_arborescences(g.graph, g.capacity, {{0, rate}});
@@ -135,7 +135,7 @@ TEST(ArborescencePacking, EqualInputsGiveEqualTrees) {
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i].edges, b[i].edges);
 }
 
-TEST(ArborescencePacking, EdgeCases) {
+TEST(arborescence_packing, edge_cases) {
   arc_list const one{1, {}};
   auto const alone = pack_arborescences(one, std::vector<int>{}, {{0, 3}});
   ASSERT_EQ(alone.size(), 1U);
@@ -159,10 +159,10 @@ TEST(ArborescencePacking, EdgeCases) {
                overflow_error);
 }
 
-TEST(ArborescencePacking, AllGatherOnDgx1IsLowAndFew) {
+TEST(arborescence_packing, all_gather_on_dgx1_is_low_and_few) {
   for (bool const wide : {true, false}) {
     auto g = graph_of(wide ? test::dgx1v_matrix(1) : test::dgx1p_matrix(1));
-    auto const rate = equal_root_rate(g.graph, g.capacity, all_of(g)).rate_per_root;
+    auto const rate = all_gather_rate(g.graph, g.capacity, all_of(g)).rate_per_root;
     EXPECT_EQ(rate, wide ? rational(6, 7) : rational(4, 7));
     for (auto& c : g.capacity) c *= rate.denominator();
     std::vector<root_demand> demands;
@@ -193,12 +193,12 @@ test::random_graph torus(int rows, int columns) {
   return g;
 }
 
-TEST(ArborescencePacking, AllGatherOnTori) {
+TEST(arborescence_packing, all_gather_on_tori) {
   for (int const side : {4, 6, 8}) {
     SCOPED_TRACE("side " + std::to_string(side));
     auto g = torus(side, side);
     int const n = side * side;
-    auto const rate = equal_root_rate(g.graph, g.capacity, all_of(g)).rate_per_root;
+    auto const rate = all_gather_rate(g.graph, g.capacity, all_of(g)).rate_per_root;
     EXPECT_EQ(rate, rational(4, n - 1));
     for (auto& c : g.capacity) c *= rate.denominator();
     std::vector<root_demand> demands;
@@ -209,7 +209,7 @@ TEST(ArborescencePacking, AllGatherOnTori) {
   }
 }
 
-TEST(ArborescencePacking, TakesGraphsOfBoost) {
+TEST(arborescence_packing, takes_graphs_of_boost) {
   boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS> graph(3);
   for (auto const& [tail, head] : {std::pair(0, 1), {1, 2}, {0, 2}, {2, 1}}) {
     add_edge(static_cast<std::size_t>(tail), static_cast<std::size_t>(head), graph);

@@ -53,7 +53,7 @@ void check_few(few_trees_result const& result, std::vector<std::int64_t> const& 
   for (std::size_t e = 0; e < load.size(); ++e) EXPECT_LE(load[e], rational(capacities[e]));
 }
 
-TEST(FewTrees, EveryDgx1ClassIsWithinFivePercent) {
+TEST(few_trees, every_dgx1_class_is_within_five_percent) {
   std::map<std::size_t, int> broadcast_trees, all_reduce_trees;
   for (auto const& [name, matrix] : dgx1_classes()) {
     SCOPED_TRACE(name);
@@ -92,7 +92,7 @@ TEST(FewTrees, EveryDgx1ClassIsWithinFivePercent) {
   }
 }
 
-TEST(FewTrees, FullDgx1) {
+TEST(few_trees, full_dgx1) {
   auto const volta = dgx1v_matrix(1);
   matrix_graph const directed(volta, true);
   for (int root = 0; root < 8; ++root) {
@@ -142,7 +142,7 @@ std::size_t fewest_by_brute_force(std::vector<std::vector<int>> const& trees,
 
 // With every tree as a candidate, the integer optimum is known: Edmonds' cut. So is the least
 // number of trees, from trying all selections.
-TEST(FewTrees, FewestOfAllTreesOnSmallGraphs) {
+TEST(few_trees, fewest_of_all_trees_on_small_graphs) {
   int compared = 0;
   for (unsigned seed = 0; seed < 120; ++seed) {
     SCOPED_TRACE(seed);
@@ -168,7 +168,7 @@ TEST(FewTrees, FewestOfAllTreesOnSmallGraphs) {
                                   {.fraction = 1,
                                    .each_once_first = false,
                                    .node_limit = 1'000'000,
-                                   .top_up_rounds = seed % 2});
+                                   .completion_rounds = seed % 2});
     check_few(result, capacities, [&](auto const& t) { return is_arborescence(graph, 0, t); });
     EXPECT_TRUE(result.reached);
     EXPECT_TRUE(result.proven_fewest);
@@ -178,7 +178,7 @@ TEST(FewTrees, FewestOfAllTreesOnSmallGraphs) {
   EXPECT_GT(compared, 40);
 }
 
-TEST(FewTrees, FractionsOfTheUnit) {
+TEST(few_trees, fractions_of_the_unit) {
   // A triangle holds 3/2 undirected trees: three halves.
   arc_list const triangle{3, {{0, 1}, {1, 2}, {2, 0}}};
   std::vector<std::int64_t> const ones{1, 1, 1};
@@ -200,7 +200,7 @@ TEST(FewTrees, FractionsOfTheUnit) {
 }
 
 // Measured rates share no divisor; the trees stay few all the same.
-TEST(FewTrees, MeasuredRates) {
+TEST(few_trees, measured_rates) {
   for (unsigned seed = 0; seed < 8; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -220,7 +220,7 @@ TEST(FewTrees, MeasuredRates) {
   }
 }
 
-TEST(FewTrees, EqualInputsGiveEqualTrees) {
+TEST(few_trees, equal_inputs_give_equal_trees) {
   matrix_graph const both(dgx1v_matrix(1), false);
   spanning_tree_oracle const oracle(both.graph, both.capacities);
   auto const a = few_of(oracle, both.capacities, rational(24, 7));
@@ -229,7 +229,7 @@ TEST(FewTrees, EqualInputsGiveEqualTrees) {
   for (std::size_t t = 0; t < a.trees.size(); ++t) EXPECT_EQ(a.trees[t].edges, b.trees[t].edges);
 }
 
-TEST(FewTrees, SaysWhatIsWrong) {
+TEST(few_trees, says_what_is_wrong) {
   arc_list const path{2, {{0, 1}}};
   std::vector<std::int64_t> const one{1};
   arborescence_oracle oracle(path, 0, one);

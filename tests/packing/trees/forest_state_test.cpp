@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <blink/packing/trees/all_gather_rate.hpp>
 #include <blink/packing/trees/detail/forest_state.hpp>
-#include <blink/packing/trees/equal_root_rate.hpp>
 
 #include "support/random_graphs.hpp"
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ std::int64_t largest_by_all_sets(test::random_graph const& g, detail::forest_sta
   return result;
 }
 
-TEST(ForestState, OneFlowTellsWhatAllSetsAllow) {
+TEST(forest_state, one_flow_tells_what_all_sets_allow) {
   int compared = 0;
   int splits = 0;
   for (unsigned seed = 0; seed < 60; ++seed) {
@@ -56,7 +56,7 @@ TEST(ForestState, OneFlowTellsWhatAllSetsAllow) {
     auto g = test::make_connected_graph(seed, 2 + seed % 6, 2, 4);
     std::vector<int> all(static_cast<std::size_t>(g.graph.vertex_count));
     std::iota(all.begin(), all.end(), 0);
-    auto const rate = equal_root_rate(g.graph, g.capacity, all).rate_per_root;
+    auto const rate = all_gather_rate(g.graph, g.capacity, all).rate_per_root;
     for (auto& c : g.capacity) c *= rate.denominator();
     detail::forest_state forest(g.graph, g.capacity);
     for (int const root : all) {

@@ -53,7 +53,7 @@ void check_packing(arc_list const& graph, std::vector<Capacity> const& capacitie
   EXPECT_NEAR(value, result.bound, 1e-9 * result.bound);
 }
 
-TEST(MultiplicativeWeights, PacksArborescencesOfRandomGraphs) {
+TEST(multiplicative_weights, packs_arborescences_of_random_graphs) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -88,7 +88,7 @@ TEST(MultiplicativeWeights, PacksArborescencesOfRandomGraphs) {
   }
 }
 
-TEST(MultiplicativeWeights, PacksSpanningTreesOfRandomGraphs) {
+TEST(multiplicative_weights, packs_spanning_trees_of_random_graphs) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -121,7 +121,7 @@ TEST(MultiplicativeWeights, PacksSpanningTreesOfRandomGraphs) {
 
 // Garg and Koenemann's stopping rule gives these numbers of calls on a DGX-1V within a few; the
 // rates are what the real congestion leaves.
-TEST(MultiplicativeWeights, FullDgx1) {
+TEST(multiplicative_weights, full_dgx1) {
   matrix_graph const machine(dgx1v_matrix(1), true);
   struct row {
     double epsilon, calls, rate;
@@ -144,7 +144,7 @@ TEST(MultiplicativeWeights, FullDgx1) {
   EXPECT_NEAR(reduced.bound, 24.0 / 7, 0.02);
 }
 
-TEST(MultiplicativeWeights, EndsWhenTold) {
+TEST(multiplicative_weights, ends_when_told) {
   matrix_graph const machine(dgx1v_matrix(25), true);
   auto const wide = pack_arborescences_approximately(machine.graph, 0, machine.capacities,
                                                      {.epsilon = 0.1, .gap = 0.05});
@@ -159,7 +159,7 @@ TEST(MultiplicativeWeights, EndsWhenTold) {
 }
 
 // Prices grow by a factor beyond the range of double; they are kept in range on the way.
-TEST(MultiplicativeWeights, SmallStepsStayInRange) {
+TEST(multiplicative_weights, small_steps_stay_in_range) {
   arc_list const triangle{3, {{0, 1}, {1, 2}, {2, 0}}};
   std::vector<int> const capacities{1, 1, 1};
   auto const result =
@@ -170,7 +170,7 @@ TEST(MultiplicativeWeights, SmallStepsStayInRange) {
   EXPECT_NEAR(result.bound, 1.5, 1e-4);
 }
 
-TEST(MultiplicativeWeights, EqualInputsGiveEqualPackings) {
+TEST(multiplicative_weights, equal_inputs_give_equal_packings) {
   matrix_graph const machine(dgx1p_matrix(1), true);
   auto const a = pack_arborescences_approximately(machine.graph, 3, machine.capacities);
   auto const b = pack_arborescences_approximately(machine.graph, 3, machine.capacities);
@@ -182,7 +182,7 @@ TEST(MultiplicativeWeights, EqualInputsGiveEqualPackings) {
 }
 
 // Any oracle will do: here, the cheapest of two paths.
-TEST(MultiplicativeWeights, TakesAnOracleOfItsCaller) {
+TEST(multiplicative_weights, takes_an_oracle_of_its_caller) {
   std::vector<int> const first{0, 1}, second{2};
   auto const cheapest = [&](std::span<double const> price) -> std::span<int const> {
     return price[0] + price[1] < price[2] ? first : second;
@@ -194,7 +194,7 @@ TEST(MultiplicativeWeights, TakesAnOracleOfItsCaller) {
   EXPECT_EQ(result.trees.size(), 2U);
 }
 
-TEST(MultiplicativeWeights, SaysWhatIsWrong) {
+TEST(multiplicative_weights, says_what_is_wrong) {
   arc_list const path{3, {{0, 1}, {1, 2}}};
   std::vector<int> const capacities{1, 1};
   EXPECT_THROW((void)pack_arborescences_approximately(path, 0, capacities, {.epsilon = 0}),

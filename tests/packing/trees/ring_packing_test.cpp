@@ -82,7 +82,7 @@ std::int64_t best_by_brute_force(arc_list const& graph,
   return best;
 }
 
-TEST(RingPacking, EqualsTheBestOfAllPackings) {
+TEST(ring_packing, equals_the_best_of_all_packings) {
   int with_rings = 0;
   for (unsigned seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
@@ -102,7 +102,7 @@ TEST(RingPacking, EqualsTheBestOfAllPackings) {
   EXPECT_GT(with_rings, 60);
 }
 
-TEST(RingPacking, FullDgx1) {
+TEST(ring_packing, full_dgx1) {
   for (bool const volta : {true, false}) {
     matrix_graph const machine(volta ? dgx1v_matrix(1) : dgx1p_matrix(1), true);
     auto const result = pack_rings(machine.graph, machine.capacities);
@@ -113,7 +113,7 @@ TEST(RingPacking, FullDgx1) {
 }
 
 // No ring on 21 classes of the DGX-1V, all of 3 to 5 GPUs, and on 5 of the DGX-1P.
-TEST(RingPacking, Dgx1ClassesWithoutRings) {
+TEST(ring_packing, dgx1_classes_without_rings) {
   std::map<char, int> without;
   for (auto const& [name, matrix] : dgx1_classes()) {
     SCOPED_TRACE(name);
@@ -129,7 +129,7 @@ TEST(RingPacking, Dgx1ClassesWithoutRings) {
   EXPECT_EQ(without['P'], 5);
 }
 
-TEST(RingPacking, PublishedFragments) {
+TEST(ring_packing, published_fragments) {
   std::string const folder = std::string(BLINK_SHARED_DIR) + "/topologies/";
   std::ifstream classes_file(folder + "DGX1_FRAGMENTS.json"), machine_file(folder + "dgx1v.json");
   if (!classes_file || !machine_file) GTEST_SKIP() << "no " << folder;
@@ -189,7 +189,7 @@ std::int64_t rate_of(arc_list const& graph) {
   return result.rate;
 }
 
-TEST(RingPacking, FindsRingsOnLargeMachines) {
+TEST(ring_packing, finds_rings_on_large_machines) {
   for (int const side : {4, 6, 8}) {
     SCOPED_TRACE(side);
     EXPECT_EQ(rate_of(grid(side, side, false)), 2);
@@ -219,7 +219,7 @@ TEST(RingPacking, FindsRingsOnLargeMachines) {
   }
 }
 
-TEST(RingPacking, NoRingWhereNoneIs) {
+TEST(ring_packing, no_ring_where_none_is) {
   for (auto const& graph : {grid(1, 8, false), grid(3, 3, false), grid(5, 5, false),
                             arc_list{1, {}}, arc_list{3, {{0, 1}, {1, 2}}}, arc_list{0, {}}}) {
     std::vector<std::int64_t> const ones(graph.arcs.size(), 1);
@@ -230,7 +230,7 @@ TEST(RingPacking, NoRingWhereNoneIs) {
   }
 }
 
-TEST(RingPacking, ParallelEdgesAndMultiplicities) {
+TEST(ring_packing, parallel_edges_and_multiplicities) {
   arc_list const graph{3, {{0, 1}, {0, 1}, {1, 2}, {2, 0}, {2, 0}}};
   std::vector<std::int64_t> const capacities{2, 3, 5, 1, 4};
   auto const result = pack_rings(graph, capacities);
@@ -239,7 +239,7 @@ TEST(RingPacking, ParallelEdgesAndMultiplicities) {
   EXPECT_TRUE(result.proven_optimal);
 }
 
-TEST(RingPacking, LimitsAreKeptAndReported) {
+TEST(ring_packing, limits_are_kept_and_reported) {
   arc_list full{6, {}};
   for (int i = 0; i < 6; ++i) {
     for (int j = 0; j < 6; ++j) {
@@ -257,7 +257,7 @@ TEST(RingPacking, LimitsAreKeptAndReported) {
   EXPECT_TRUE(exact.proven_optimal);
 }
 
-TEST(RingPacking, SaysWhatIsWrong) {
+TEST(ring_packing, says_what_is_wrong) {
   arc_list const pair{2, {{0, 1}, {1, 0}}};
   EXPECT_EQ(pack_rings(pair, std::vector<int>{2, 3}).rate, 2);
   EXPECT_THROW((void)pack_rings(pair, std::vector<int>{1}), precondition_error);

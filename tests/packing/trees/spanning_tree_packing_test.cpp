@@ -114,7 +114,7 @@ TEST(pack_spanning_trees, is_exactly_the_best_partition_bound_on_random_graphs) 
 
 TEST(pack_spanning_trees, by_linear_programming_agrees_with_peeling) {
   blink::spanning_tree_packing_options by_program;
-  by_program.peeling_vertices = 0;
+  by_program.decomposition_vertices = 0;
   for (std::uint64_t seed = 0; seed < 80; ++seed) {
     SCOPED_TRACE(seed);
     auto const g = random_graph(seed, 2 + static_cast<int>(seed % 8), 5);

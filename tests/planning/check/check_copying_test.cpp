@@ -44,18 +44,18 @@ std::string fault_of(topology const& machine, plan const& p) {
   return check_plan(machine, p).fault.value_or("");
 }
 
-TEST(CheckCopying, ASwitchThatDoesBothCarriesTheWholePort) {
+TEST(check_copying, a_switch_that_does_both_carries_the_whole_port) {
   EXPECT_EQ(fault_of(machine_with(true, true), one_tree()), "");
 }
 
-TEST(CheckCopying, WithoutTheAbilityThePlanIsRefused) {
-  EXPECT_NE(fault_of(machine_with(true, false), one_tree()).find("relay 3 cannot reduce"),
+TEST(check_copying, without_the_ability_the_plan_is_refused) {
+  EXPECT_NE(fault_of(machine_with(true, false), one_tree()).find("switch 3 cannot reduce"),
             std::string::npos);
-  EXPECT_NE(fault_of(machine_with(false, true), one_tree()).find("relay 3 cannot copy"),
+  EXPECT_NE(fault_of(machine_with(false, true), one_tree()).find("switch 3 cannot copy"),
             std::string::npos);
 }
 
-TEST(CheckCopying, ASwitchWithOneNeighbourBelowOnlyForwards) {
+TEST(check_copying, a_switch_with_one_neighbour_below_only_forwards) {
   auto p = one_tree();
   p.collective = collective::broadcast;
   p.proof = cut_certificate{{0}};
@@ -63,7 +63,7 @@ TEST(CheckCopying, ASwitchWithOneNeighbourBelowOnlyForwards) {
   EXPECT_EQ(fault_of(machine_with(false, false), p), "");
 }
 
-TEST(CheckCopying, NamesTheFaultOfEachBrokenTree) {
+TEST(check_copying, names_the_fault_of_each_broken_tree) {
   struct mutation {
     std::string expected;
     std::function<void(tree&)> apply;
@@ -89,7 +89,7 @@ TEST(CheckCopying, NamesTheFaultOfEachBrokenTree) {
 }
 
 /// Prices that prove 9 for a switch that forwards are worth less with one that copies and reduces.
-TEST(CheckCopying, PricesMustHoldForTreesOverTheSwitch) {
+TEST(check_copying, prices_must_hold_for_trees_over_the_switch) {
   auto p = one_tree();
   price_certificate prices;
   for (int rank = 0; rank < 3; ++rank) {
@@ -120,7 +120,7 @@ TEST(CheckCopying, PricesMustHoldForTreesOverTheSwitch) {
             std::string::npos);
 }
 
-TEST(CheckCopying, WhatRunsRefusesSwitchesInTrees) {
+TEST(check_copying, what_runs_refuses_switches_in_trees) {
   EXPECT_THROW((void)make_schedule(machine_with(true, true), one_tree()), planning_error);
 }
 

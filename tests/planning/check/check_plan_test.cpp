@@ -41,7 +41,7 @@ std::string fault_of(topology const& machine, plan const& p) {
   return check_plan(machine, p).fault.value_or("sound");
 }
 
-TEST(CheckPlan, AcceptsASoundPlanAndRecomputesItsFacts) {
+TEST(check_plan, accepts_a_sound_plan_and_recomputes_its_facts) {
   auto const report = check_plan(triangle(), triangle_all_reduce());
   EXPECT_EQ(report.fault.value_or(""), "");
   EXPECT_EQ(report.rate, rational(3, 2));
@@ -56,7 +56,7 @@ struct mutation {
   char const* fault;  // a part of the expected text
 };
 
-TEST(CheckPlan, NamesTheFaultOfEachBrokenPlan) {
+TEST(check_plan, names_the_fault_of_each_broken_plan) {
   std::vector<mutation> const mutations{
       {"rank twice", [](plan& p) { p.ranks[1] = 0; }, "rank 0 is named twice"},
       {"unknown rank", [](plan& p) { p.ranks[1] = 7; }, "rank 7 is not a rank"},
@@ -108,7 +108,7 @@ TEST(CheckPlan, NamesTheFaultOfEachBrokenPlan) {
   }
 }
 
-TEST(CheckPlan, AcceptsPricesAndWeakCuts) {
+TEST(check_plan, accepts_prices_and_weak_cuts) {
   auto p = triangle_all_reduce();
   price_certificate prices;
   for (int i = 0; i < 3; ++i) {
@@ -123,7 +123,7 @@ TEST(CheckPlan, AcceptsPricesAndWeakCuts) {
   EXPECT_EQ(fault_of(triangle(), p), "sound");
 }
 
-TEST(CheckPlan, RefusesUnequalSharesOfAnAllGather) {
+TEST(check_plan, refuses_unequal_shares_of_an_all_gather) {
   plan p;
   p.collective = collective::all_gather;
   p.unit = "GB/s";
@@ -138,7 +138,7 @@ TEST(CheckPlan, RefusesUnequalSharesOfAnAllGather) {
   EXPECT_EQ(fault_of(pair, p), "sound");
 }
 
-TEST(CheckPlan, KeepsToTheMembersOfAnAllocation) {
+TEST(check_plan, keeps_to_the_members_of_an_allocation) {
   auto const machine = test::direct_machine({{0, 1, 0}, {1, 0, 1}, {0, 1, 0}});  // a line
   plan p;
   p.collective = collective::broadcast;
@@ -177,7 +177,7 @@ plan line_all_to_all() {
   return p;
 }
 
-TEST(CheckPlan, AcceptsFlowsOfEachKind) {
+TEST(check_plan, accepts_flows_of_each_kind) {
   auto p = line_all_to_all();
   EXPECT_EQ(fault_of(line(), p), "sound");
   EXPECT_EQ(check_plan(line(), p).rate, rational(3, 2));
@@ -215,7 +215,7 @@ TEST(CheckPlan, AcceptsFlowsOfEachKind) {
   EXPECT_EQ(fault_of(line(), p), "sound");
 }
 
-TEST(CheckPlan, NamesTheFaultOfEachBrokenFlow) {
+TEST(check_plan, names_the_fault_of_each_broken_flow) {
   std::vector<mutation> const mutations{
       {"no members", [](plan& p) { p.trees[1].members.clear(); },
        "tree 1: 0 members, expected two"},
@@ -261,7 +261,7 @@ TEST(CheckPlan, NamesTheFaultOfEachBrokenFlow) {
   }
 }
 
-TEST(CheckPlan, ABarrierCarriesNothing) {
+TEST(check_plan, a_barrier_carries_nothing) {
   plan p;
   p.collective = collective::barrier;
   p.unit = "GB/s";

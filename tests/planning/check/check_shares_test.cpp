@@ -26,7 +26,7 @@ plan two_to_one() {
   return p;
 }
 
-TEST(CheckPlan, UnequalSharesAreWhatThePlanNames) {
+TEST(check_plan, unequal_shares_are_what_the_plan_names) {
   auto const machine = test::direct_machine({{0, 2}, {2, 0}});
   auto const p = two_to_one();
   auto const report = check_plan(machine, p);
@@ -46,20 +46,20 @@ TEST(CheckPlan, UnequalSharesAreWhatThePlanNames) {
   EXPECT_NE(fault_of(machine, other).find("equal share"), std::string::npos);
 }
 
-TEST(CheckPlan, ARankThatForwardsIsNamed) {
+TEST(check_plan, a_rank_that_forwards_is_named) {
   auto const machine = test::direct_machine({{0, 1, 0}, {1, 0, 1}, {0, 1, 0}});
   plan p{collective::broadcast, "by hand", "GB/s", "", {0, 2}, 1, 1, cut_certificate{{0}}, {}};
   p.trees.push_back({0, 1, {}, {{0, 2, {0, 1, 2}}}});
   EXPECT_NE(fault_of(machine, p).find("no usable link 0 -> 1"), std::string::npos);
-  p.relays = {1};
+  p.forwarding_ranks = {1};
   EXPECT_EQ(fault_of(machine, p), "sound");
-  p.relays = {0};
-  EXPECT_NE(fault_of(machine, p).find("relay 0 is also a rank"), std::string::npos);
-  p.relays = {7};
-  EXPECT_NE(fault_of(machine, p).find("relay 7 is not a node"), std::string::npos);
+  p.forwarding_ranks = {0};
+  EXPECT_NE(fault_of(machine, p).find("forwarding rank 0 is also a rank"), std::string::npos);
+  p.forwarding_ranks = {7};
+  EXPECT_NE(fault_of(machine, p).find("forwarding rank 7 is not a node"), std::string::npos);
 }
 
-TEST(CheckPlan, ForbiddenLinksAreNotThere) {
+TEST(check_plan, forbidden_links_are_not_there) {
   auto const machine = test::direct_machine({{0, 3, 1}, {3, 0, 1}, {1, 1, 0}});
   plan p{collective::broadcast, "by hand", "GB/s", "", {0, 1, 2}, 1, 1, cut_certificate{{0}}, {}};
   p.trees.push_back({0, 1, {}, {{0, 2, {0, 2}}, {2, 1, {2, 1}}}});
@@ -69,13 +69,13 @@ TEST(CheckPlan, ForbiddenLinksAreNotThere) {
   EXPECT_NE(fault_of(machine, p).find("no usable link 0 -> 1"), std::string::npos);
 }
 
-TEST(PlanFile, KeepsSharesRelaysAndForbiddenLinks) {
+TEST(plan_file, keeps_shares_relays_and_forbidden_links) {
   auto p = two_to_one();
-  p.relays = {5};
+  p.forwarding_ranks = {5};
   p.forbidden_links = {{0, 7}, {7, 0}};
   auto const read = read_plan(write_plan(p), "text");
   EXPECT_EQ(read.shares, p.shares);
-  EXPECT_EQ(read.relays, p.relays);
+  EXPECT_EQ(read.forwarding_ranks, p.forwarding_ranks);
   EXPECT_EQ(read.forbidden_links, p.forbidden_links);
   auto text = write_plan(p);
   text.replace(text.find("[[0,7]"), 6, "[[0]");

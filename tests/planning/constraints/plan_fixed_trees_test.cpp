@@ -49,7 +49,7 @@ rational smallest_ratio(topology const& machine, std::vector<std::int64_t> const
   return least;
 }
 
-TEST(PlanShares, AreOptimalOnRandomMachines) {
+TEST(plan_shares, are_optimal_on_random_machines) {
   for (unsigned seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
     unsigned const n = 2 + seed % 4;
@@ -66,11 +66,11 @@ TEST(PlanShares, AreOptimalOnRandomMachines) {
     EXPECT_EQ(p.rate, p.bound);
     auto const back = plan_shares(machine, {collective::reduce_scatter, {}, "exact"}, shares);
     expect_sound(machine, back);
-    EXPECT_EQ(back.rate, smallest_ratio(detail::turned_round(machine), shares) * all);
+    EXPECT_EQ(back.rate, smallest_ratio(detail::reversed(machine), shares) * all);
   }
 }
 
-TEST(PlanShares, AllAtOneRankIsABroadcast) {
+TEST(plan_shares, all_at_one_rank_is_a_broadcast) {
   auto const machine = machines::dgx1v();
   std::vector<std::int64_t> shares(8, 0);
   shares[3] = 7;
@@ -79,7 +79,7 @@ TEST(PlanShares, AllAtOneRankIsABroadcast) {
   EXPECT_EQ(p.rate, rational(150));
 }
 
-TEST(PlanFixedTrees, AreTheValuesOfTheFrontier) {
+TEST(plan_fixed_trees, are_the_values_of_the_frontier) {
   // Shares of the optimum with k trees a root.
   auto const dgx1 = machines::dgx1v();
   plan_request const request{collective::all_gather, {}, "exact"};
@@ -102,7 +102,7 @@ TEST(PlanFixedTrees, AreTheValuesOfTheFrontier) {
   EXPECT_EQ(h100[1].rate, best);
 }
 
-TEST(PlanFixedTrees, ArePackedAsPromised) {
+TEST(plan_fixed_trees, are_packed_as_promised) {
   for (auto const& machine : {machines::dgx1v(), machines::dgx1p(), machines::dgx2()}) {
     for (auto const kind : {collective::all_gather, collective::reduce_scatter}) {
       for (std::int64_t k = 1; k <= 3; ++k) {
@@ -118,14 +118,14 @@ TEST(PlanFixedTrees, ArePackedAsPromised) {
 }
 
 /// All scales at which something changes, in order: the first that fits must be the one found.
-TEST(PlanFixedTrees, FindTheLeastScaleOnRandomMachines) {
+TEST(plan_fixed_trees, find_the_least_scale_on_random_machines) {
   for (unsigned seed = 0; seed < 25; ++seed) {
     SCOPED_TRACE(seed);
     unsigned const n = 2 + seed % 4;
     auto const machine = test::make_random_machine(seed, n, seed % 2, 5, 5);
     std::vector<std::int64_t> const shares(n, 1);
     auto const best =
-        equal_root_rate(machine, detail::capacities_of(machine), machine.rank_positions(), shares)
+        all_gather_rate(machine, detail::capacities_of(machine), machine.rank_positions(), shares)
             .rate_per_root;
     for (std::int64_t k = 1; k <= 4; ++k) {
       auto const found = detail::least_scale(machine, k, best, shares);

@@ -61,26 +61,26 @@ topology degraded(topology machine, std::size_t at, std::int64_t divisor, bool d
   return machine;
 }
 
-TEST(RepairPlan, EveryLinkOfDgx1) {
+TEST(repair_plan, every_link_of_dgx1) {
   auto const machine = machines::dgx1v();
   for (auto const kind : kinds) {
     auto const old = make_plan(machine, {kind, {}, "exact"});
-    std::array<int, 3> methods{};
+    std::array<int, 3> algorithms{};
     for (std::size_t at = 0; at < machine.links.size(); at += 2) {
       for (std::int64_t const divisor : {0, 2}) {
         SCOPED_TRACE(std::string(to_text(kind)) + " link " + std::to_string(at) + " / " +
                      std::to_string(divisor));
         auto const result = sound_repair(degraded(machine, at, divisor, true), old);
-        ++methods[static_cast<std::size_t>(result.method)];
+        ++algorithms[static_cast<std::size_t>(result.algorithm)];
       }
     }
     if (kind != collective::all_reduce) {
-      EXPECT_LE(methods[2], 4);
+      EXPECT_LE(algorithms[2], 4);
     }
   }
 }
 
-TEST(RepairPlan, RanksLostAndAdded) {
+TEST(repair_plan, ranks_lost_and_added) {
   auto const machine = machines::dgx1v();
   std::vector<int> all(8);
   std::iota(all.begin(), all.end(), 0);
@@ -97,13 +97,14 @@ TEST(RepairPlan, RanksLostAndAdded) {
       auto const more = sound_repair(machine, make_plan(part, {kind, {}, "exact"}));
       EXPECT_EQ(more.difference.ranks_added, std::vector<int>{lost});
       if (kind == collective::all_reduce) continue;
-      anew += (fewer.method == repair_method::anew) + (more.method == repair_method::anew);
+      anew +=
+          (fewer.algorithm == repair_algorithm::anew) + (more.algorithm == repair_algorithm::anew);
     }
   }
   EXPECT_LE(anew, 6);  // of 64
 }
 
-TEST(RepairPlan, RandomMachinesWithRelays) {
+TEST(repair_plan, random_machines_with_relays) {
   int cases = 0, anew = 0;
   for (unsigned seed = 0; seed < 60; ++seed) {
     std::mt19937 random(seed);
@@ -116,7 +117,7 @@ TEST(RepairPlan, RandomMachinesWithRelays) {
     try {
       auto const result = sound_repair(changed, old);
       ++cases;
-      anew += result.method == repair_method::anew;
+      anew += result.algorithm == repair_algorithm::anew;
     } catch (planning_error const&) {  // the link was a bridge
       EXPECT_THROW((void)make_plan(changed, {kind, {}, "exact"}), planning_error);
     }
@@ -125,7 +126,7 @@ TEST(RepairPlan, RandomMachinesWithRelays) {
   EXPECT_LE(10 * anew, 2 * cases);
 }
 
-TEST(RepairPlan, RandomRanksLostAndAdded) {
+TEST(repair_plan, random_ranks_lost_and_added) {
   int cases = 0, anew = 0;
   for (unsigned seed = 0; seed < 48; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -146,7 +147,8 @@ TEST(RepairPlan, RandomRanksLostAndAdded) {
       EXPECT_EQ(grown.difference.ranks_added, std::vector<int>{lost});
       if (kind == collective::all_reduce) continue;
       cases += 2;
-      anew += (shrunk.method == repair_method::anew) + (grown.method == repair_method::anew);
+      anew += (shrunk.algorithm == repair_algorithm::anew) +
+              (grown.algorithm == repair_algorithm::anew);
     } catch (planning_error const&) {  // the rank was a bridge
     }
   }
@@ -154,15 +156,15 @@ TEST(RepairPlan, RandomRanksLostAndAdded) {
   EXPECT_LE(2 * anew, cases);
 }
 
-/// A plan that lost some rate to switches with a surplus may lose some again.
-TEST(RepairPlan, OfAPlanWithoutSurplus) {
+/// A plan that lost some rate to switches with an egress excess may lose some again.
+TEST(repair_plan, of_a_plan_without_surplus) {
   topology machine;
   machine.name = "fan";
   for (int i = 0; i < 3; ++i) machine.nodes.push_back({i, node_kind::rank, ""});
-  machine.nodes.push_back({9, node_kind::relay, ""});
+  machine.nodes.push_back({9, node_kind::switch_node, ""});
   machine.links = {{0, 3, 4}, {3, 1, 4}, {3, 2, 5}, {1, 2, 1}, {2, 1, 1}, {1, 0, 3}, {2, 0, 3}};
   plan_request request{collective::broadcast, 0, "exact"};
-  request.cut_surplus = true;
+  request.balance_switches = true;
   auto const old = make_plan(machine, request);
   EXPECT_EQ(old.rate, rational(3));
   machine.links[0].capacity = 3;
@@ -172,14 +174,14 @@ TEST(RepairPlan, OfAPlanWithoutSurplus) {
   EXPECT_EQ(result.plan.rate, rational(5, 2));
 }
 
-TEST(RepairPlan, NothingChangedKeepsEverything) {
+TEST(repair_plan, nothing_changed_keeps_everything) {
   for (auto const& machine : {machines::dgx1v(), machines::dgx_a100(2)}) {
     for (auto const kind : kinds) {
       if (kind == collective::all_reduce && machine.nodes.size() > 8) continue;  // takes seconds
       auto const old = make_plan(machine, {kind, {}, "exact"});
       auto const result = sound_repair(machine, old);
       SCOPED_TRACE(machine.name + " " + std::string(to_text(kind)));
-      if (result.method == repair_method::anew) continue;
+      if (result.algorithm == repair_algorithm::anew) continue;
       EXPECT_TRUE(result.difference.links_left.empty());
       EXPECT_EQ(result.difference.kept.size() + result.difference.reweighted.size(),
                 result.plan.trees.size());
@@ -187,14 +189,14 @@ TEST(RepairPlan, NothingChangedKeepsEverything) {
   }
 }
 
-TEST(RepairPlan, AFasterLinkIsUsed) {
+TEST(repair_plan, a_faster_link_is_used) {
   auto machine = test::direct_machine({{0, 1, 1}, {1, 0, 1}, {1, 1, 0}});
   auto const old = make_plan(machine, {collective::all_gather, {}, "exact"});
   for (auto& l : machine.links) l.capacity *= 3;
   EXPECT_EQ(sound_repair(machine, old).plan.rate, old.rate * 3);
 }
 
-TEST(RepairPlan, KeepsSharesRelaysAndForbiddenLinks) {
+TEST(repair_plan, keeps_shares_relays_and_forbidden_links) {
   auto const machine = machines::dgx1v();
   auto old = plan_shares(machine, {collective::all_gather, {}, "exact"}, {3, 1, 1, 1, 1, 1, 1, 1});
   auto const changed = degraded(machine, 4, 2, true);
@@ -212,7 +214,7 @@ TEST(RepairPlan, KeepsSharesRelaysAndForbiddenLinks) {
   EXPECT_EQ(again.plan.rate, again.plan.bound);
 }
 
-TEST(PlanDifference, NamesWhatChanged) {
+TEST(plan_difference, names_what_changed) {
   auto const tree_of = [](std::vector<std::pair<int, int>> const& edges, std::int64_t weight) {
     tree t{0, weight, {}, {}};
     for (auto const& [from, to] : edges) t.broadcast.push_back({from, to, {from, to}});

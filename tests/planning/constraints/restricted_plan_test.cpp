@@ -54,7 +54,7 @@ restricted_plan sound_plan(topology const& machine, plan_request const& request,
 }
 
 /// The columns of all arborescences at `root` of at most this height, over direct links.
-std::vector<packing_column> all_low_trees(arc_list const& graph, int root, int most) {
+std::vector<packing_column> all_shallow_trees(arc_list const& graph, int root, int most) {
   std::vector<packing_column> result;
   test::for_each_arborescence(graph, root, [&](std::vector<int> const& edges) {
     std::vector<tree_edge> tree;
@@ -82,13 +82,13 @@ small_case random_case(unsigned seed, unsigned n) {
   return result;
 }
 
-TEST(RestrictedPlan, HeightIsAsGoodAsAllTreesOfThatHeight) {
+TEST(restricted_plan, height_is_as_good_as_all_trees_of_that_height) {
   for (unsigned seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
     auto const c = random_case(seed, 3 + seed % 3);
     int const root = c.machine.nodes.front().id;
     for (int most = 1; most <= 4; ++most) {
-      auto const trees = all_low_trees(c.graph, 0, most);
+      auto const trees = all_shallow_trees(c.graph, 0, most);
       plan_options options;
       options.max_height = most;
       plan_request const request{collective::broadcast, root, "exact"};
@@ -104,12 +104,12 @@ TEST(RestrictedPlan, HeightIsAsGoodAsAllTreesOfThatHeight) {
   }
 }
 
-TEST(RestrictedPlan, FewTreesAreNearlyAsGoodAsAnyFewTrees) {
+TEST(restricted_plan, few_trees_are_nearly_as_good_as_any_few_trees) {
   int exact = 0, cases = 0;
   for (unsigned seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE(seed);
     auto const c = random_case(seed, 4);
-    auto const trees = all_low_trees(c.graph, 0, 4);
+    auto const trees = all_shallow_trees(c.graph, 0, 4);
     plan_request const request{collective::broadcast, c.machine.nodes.front().id, "exact"};
     for (int most = 1; most <= 2; ++most) {
       rational best;
@@ -130,7 +130,7 @@ TEST(RestrictedPlan, FewTreesAreNearlyAsGoodAsAnyFewTrees) {
   EXPECT_GE(10 * exact, 9 * cases) << exact << " of " << cases;
 }
 
-TEST(RestrictedPlan, WholeWeightsAreTheSmallestCutOfWholeCapacities) {
+TEST(restricted_plan, whole_weights_are_the_smallest_cut_of_whole_capacities) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
     auto const machine = test::make_random_machine(seed, 4, seed % 2, 6, 9);
@@ -159,7 +159,7 @@ rational rate_of(topology const& machine, collective kind, std::optional<int> ro
   return sound_plan(machine, {kind, root, "exact"}, options).plan.rate;
 }
 
-TEST(RestrictedPlan, KnownValuesOfDgx1) {
+TEST(restricted_plan, known_values_of_dgx1) {
   auto const machine = machines::dgx1v();
   plan_options low;
   low.max_height = 4;
@@ -177,7 +177,7 @@ TEST(RestrictedPlan, KnownValuesOfDgx1) {
 }
 
 // Under a limit another root may be the best one, and its bound is proven by another cut.
-TEST(RestrictedPlan, TheBoundIsThatOfTheRootThatIsTaken) {
+TEST(restricted_plan, the_bound_is_that_of_the_root_that_is_taken) {
   int others = 0;
   for (unsigned seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
@@ -199,7 +199,7 @@ TEST(RestrictedPlan, TheBoundIsThatOfTheRootThatIsTaken) {
   EXPECT_GT(others, 0);
 }
 
-TEST(RestrictedPlan, UnitsMayBeMuchFinerThanWhatIsGained) {
+TEST(restricted_plan, units_may_be_much_finer_than_what_is_gained) {
   auto const machine = machines::ring(4);
   plan_options fine;
   fine.weight_unit = rational(1, 1'000'000'000);
@@ -208,14 +208,14 @@ TEST(RestrictedPlan, UnitsMayBeMuchFinerThanWhatIsGained) {
   EXPECT_GE(result.plan.rate, result.plan.bound * rational(9, 10));
 }
 
-TEST(RestrictedPlan, FiveTreesOfDgx1ReduceAt95Percent) {
+TEST(restricted_plan, five_trees_of_dgx1_reduce_at95_percent) {
   plan_options few;
   few.max_trees = 5;
   EXPECT_GE(rate_of(machines::dgx1v(), collective::all_reduce, {}, few),
             rational(600, 7) * rational(94, 100));
 }
 
-TEST(RestrictedPlan, LowAllGatherTreesOfDgx1) {
+TEST(restricted_plan, low_all_gather_trees_of_dgx1) {
   plan_options options;
   options.max_height = 2;
   EXPECT_EQ(rate_of(machines::dgx1v(), collective::all_gather, {}, options), rational(1200, 7));
@@ -225,7 +225,7 @@ TEST(RestrictedPlan, LowAllGatherTreesOfDgx1) {
             rational(1200, 7) * rational(9, 10));
 }
 
-TEST(RestrictedPlan, AnyOptionsOnRandomMachinesAreRespectedOrRefused) {
+TEST(restricted_plan, any_options_on_random_machines_are_respected_or_refused) {
   int planned = 0;
   for (unsigned seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
@@ -254,7 +254,7 @@ TEST(RestrictedPlan, AnyOptionsOnRandomMachinesAreRespectedOrRefused) {
   EXPECT_GE(planned, 20);
 }
 
-TEST(RestrictedPlan, ForbiddenLinksAndRelaysChangeTheMachine) {
+TEST(restricted_plan, forbidden_links_and_relays_change_the_machine) {
   auto const machine = machines::dgx1v();
   plan_options options;
   options.forbidden_links = {{0, 3}, {3, 0}};
@@ -269,16 +269,16 @@ TEST(RestrictedPlan, ForbiddenLinksAndRelaysChangeTheMachine) {
     EXPECT_EQ(found.steps[0].rate, make_plan(machine, {kind, 0, "exact"}).rate);
     EXPECT_EQ(found.steps[1].restriction, "forbidden_links");
   }
-  plan_options relays;
-  relays.relays = {3, 5};
+  plan_options forwarding;
+  forwarding.forwarding_ranks = {3, 5};
   changed = machine;
-  changed.nodes[3].kind = changed.nodes[5].kind = node_kind::relay;
-  auto const found = sound_plan(machine, {collective::all_gather, {}, "exact"}, relays);
+  changed.nodes[3].kind = changed.nodes[5].kind = node_kind::switch_node;
+  auto const found = sound_plan(machine, {collective::all_gather, {}, "exact"}, forwarding);
   EXPECT_EQ(found.plan.ranks.size(), 6U);
   EXPECT_EQ(found.plan.rate, make_plan(changed, {collective::all_gather, {}, "exact"}).rate);
 }
 
-TEST(RestrictedPlan, RequiredLinksAreUsedAtLittleCost) {
+TEST(restricted_plan, required_links_are_used_at_little_cost) {
   auto const machine =
       test::direct_machine({{0, 4, 4, 1}, {4, 0, 4, 1}, {4, 4, 0, 1}, {1, 1, 1, 0}});
   plan_options options;
@@ -288,7 +288,7 @@ TEST(RestrictedPlan, RequiredLinksAreUsedAtLittleCost) {
   EXPECT_LE(found.plan.rate, rational(3));
 }
 
-TEST(RestrictedPlan, SymmetriesMakeLoadsEqual) {
+TEST(restricted_plan, symmetries_make_loads_equal) {
   auto machine = machines::ring(6);
   plan_options options;
   std::map<int, int> turn;
@@ -318,7 +318,7 @@ std::string complaint(plan_request const& request, plan_options const& options) 
   return "no error";
 }
 
-TEST(RestrictedPlan, ContradictionsAreNamed) {
+TEST(restricted_plan, contradictions_are_named) {
   auto const has = [](std::string const& text, char const* part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
@@ -329,8 +329,8 @@ TEST(RestrictedPlan, ContradictionsAreNamed) {
   o.forbidden_links = o.required_links = {{0, 3}};
   has(complaint(reduce, o), "link 0 -> 3 is both forbidden and required");
   o = {};
-  o.relays = {3};
-  has(complaint(from_3, o), "rank 3 is both the root and a relay");
+  o.forwarding_ranks = {3};
+  has(complaint(from_3, o), "rank 3 is both the root and in forwarding_ranks");
   o = {};
   o.max_trees = 0;
   has(complaint(reduce, o), "max_trees: found 0, expected 1 or more");
@@ -338,7 +338,7 @@ TEST(RestrictedPlan, ContradictionsAreNamed) {
   o.required_links = {{0, 7}};
   has(complaint(reduce, o), "the machine has no link 0 -> 7");
   o = {};
-  o.relays = {9};
+  o.forwarding_ranks = {9};
   has(complaint(reduce, o), "no node has the id 9");
   o = {};
   o.shares = {{0, 2}};
@@ -350,15 +350,15 @@ TEST(RestrictedPlan, ContradictionsAreNamed) {
   o.weight_unit = -1;
   has(complaint(gather, o), "weight_unit: found -1");
   o = {};
-  o.relays = {2};
+  o.forwarding_ranks = {2};
   o.shares = {{2, 5}};
-  has(complaint(gather, o), "rank 2 has a share and is a relay");
+  has(complaint(gather, o), "rank 2 has a share and is in forwarding_ranks");
   o = {};
   o.max_height = 3;
   has(complaint({collective::all_reduce, {}, "ring"}, o), "need the planner exact");
 }
 
-TEST(RestrictedPlan, ContradictionsNameBothHints) {
+TEST(restricted_plan, contradictions_name_both_hints) {
   auto const has = [](std::string const& text, std::vector<char const*> const& parts) {
     for (auto const* part : parts) EXPECT_NE(text.find(part), std::string::npos) << text;
   };
@@ -389,13 +389,13 @@ TEST(RestrictedPlan, ContradictionsNameBothHints) {
   o.forbidden_links = {{0, 3}};
   has(complaint(reduce, o), {"symmetries[0]", "forbidden_links"});
   o.forbidden_links.clear();
-  o.relays = {2};
-  has(complaint(reduce, o), {"symmetries[0]", "relays"});
-  o.relays.clear();
+  o.forwarding_ranks = {2};
+  has(complaint(reduce, o), {"symmetries[0]", "forwarding_ranks"});
+  o.forwarding_ranks.clear();
   has(complaint(from_3, o), {"symmetries[0]", "the root 3"});
   o = {};
-  o.cut_surplus = true;
-  has(complaint({collective::all_gather, {}, "ring"}, o), {"cut_surplus", "planner ring"});
+  o.balance_switches = true;
+  has(complaint({collective::all_gather, {}, "ring"}, o), {"balance_switches", "planner ring"});
   o = {};
   for (auto const& l : machines::dgx1v().links) {
     if (l.head == 5) o.forbidden_links.emplace_back(l.tail, l.head);
@@ -408,7 +408,7 @@ TEST(RestrictedPlan, ContradictionsNameBothHints) {
   }
 }
 
-TEST(RestrictedPlan, SymmetriesKeepTheOtherHints) {
+TEST(restricted_plan, symmetries_keep_the_other_hints) {
   std::map<int, int> turn;
   for (int i = 0; i < 6; ++i) turn[i] = (i + 1) % 6;
   plan_options options;
@@ -424,19 +424,20 @@ TEST(RestrictedPlan, SymmetriesKeepTheOtherHints) {
   }
 }
 
-/// With surplus cut, shapes and shares are planned where switches let more out than in.
-TEST(RestrictedPlan, ShapesOnMachinesWithSurplus) {
+/// With egress excess cut, shapes and shares are planned where switches let more out than in.
+TEST(restricted_plan, shapes_on_machines_with_surplus) {
   int refused = 0, planned = 0;
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     auto machine = test::make_random_machine(seed, 3 + seed % 2, 1 + seed % 3, 6);
     std::mt19937 random(seed);
     for (auto& l : machine.links) {
-      bool const out = machine.nodes[static_cast<std::size_t>(l.tail)].kind == node_kind::relay;
+      bool const out =
+          machine.nodes[static_cast<std::size_t>(l.tail)].kind == node_kind::switch_node;
       l.capacity = 1 + static_cast<std::int64_t>(random() % (out ? 24 : 4));
     }
     auto const kind = static_cast<collective>(std::array{0, 1, 3, 4}[seed % 4]);
-    if (seed % 2 == 1) machine = detail::turned_round(std::move(machine));
+    if (seed % 2 == 1) machine = detail::reversed(std::move(machine));
     plan_request request{kind, machine.nodes.front().id, "exact"};
     plan_options options;
     if (has_equal_roots(kind)) {
@@ -452,7 +453,7 @@ TEST(RestrictedPlan, ShapesOnMachinesWithSurplus) {
     } catch (planning_error const&) {  // no tree is as low
       continue;
     }
-    options.cut_surplus = true;
+    options.balance_switches = true;
     try {
       auto const found = sound_plan(machine, request, options);
       ++planned;
@@ -464,11 +465,11 @@ TEST(RestrictedPlan, ShapesOnMachinesWithSurplus) {
   EXPECT_GE(planned, 30);
 }
 
-TEST(ReadHints, ReadsAllKeysAndRefusesOthers) {
+TEST(read_hints, reads_all_keys_and_refuses_others) {
   auto const o = read_hints(R"({"blink_hints": 1, "max_trees": 5, "max_height": 3,
       "weight_unit": "25/3", "trees_per_root": 2, "forbidden_links": [[0, 1]],
       "required_links": [[2, 3]], "relays": [4], "shares": {"0": 3},
-      "symmetries": [{"0": 1, "1": 0}], "cut_surplus": true})",
+      "symmetries": [{"0": 1, "1": 0}], "balance_switches": true})",
                             "hints");
   EXPECT_EQ(o.max_trees, 5);
   EXPECT_EQ(o.max_height, 3);
@@ -476,15 +477,15 @@ TEST(ReadHints, ReadsAllKeysAndRefusesOthers) {
   EXPECT_EQ(o.trees_per_root, 2);
   EXPECT_EQ(o.forbidden_links.at(0), std::pair(0, 1));
   EXPECT_EQ(o.required_links.at(0), std::pair(2, 3));
-  EXPECT_EQ(o.relays.at(0), 4);
+  EXPECT_EQ(o.forwarding_ranks.at(0), 4);
   EXPECT_EQ(o.shares.at(0), 3);
   EXPECT_EQ(o.symmetries.at(0).at(1), 0);
-  EXPECT_TRUE(o.cut_surplus);
+  EXPECT_TRUE(o.balance_switches);
   EXPECT_TRUE(read_hints(R"({"blink_hints": 1})", "hints").empty());
   for (auto const* wrong :
        {"{", "[]", "{}", R"({"blink_hints": 2})", R"({"blink_hints": 1, "max_tree": 5})",
         R"({"blink_hints": 1, "max_trees": "5"})", R"({"blink_hints": 1, "relays": 4})",
-        R"({"blink_hints": 1, "cut_surplus": 1})", R"({"blink_hints": 1, "shares": {"a": 4}})",
+        R"({"blink_hints": 1, "balance_switches": 1})", R"({"blink_hints": 1, "shares": {"a": 4}})",
         R"({"blink_hints": 1, "symmetries": [[0]]})",
         R"({"blink_hints": 1, "forbidden_links": [[0]]})",
         R"({"blink_hints": 1, "weight_unit": "x"})"}) {

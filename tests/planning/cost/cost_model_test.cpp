@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <blink/planning/choose_methods.hpp>
 #include <blink/planning/choose_plan.hpp>
+#include <blink/planning/choose_tuning.hpp>
 #include <blink/planning/cost/cost_model.hpp>
 #include <blink/topology/machines.hpp>
 
@@ -28,7 +28,7 @@ plan chain_broadcast(topology const& machine) {
   return p;
 }
 
-TEST(CostModel, IsTheFormulaOnAChain) {
+TEST(cost_model, is_the_formula_on_a_chain) {
   constexpr double a = 2e-6, b = 1e9;
   for (int const n : {3, 5, 9}) {
     auto const machine = chain_machine(n);
@@ -52,7 +52,7 @@ TEST(CostModel, IsTheFormulaOnAChain) {
   }
 }
 
-TEST(CostModel, ABarrierCostsTheWayThereAndBack) {
+TEST(cost_model, a_barrier_costs_the_way_there_and_back) {
   auto machine = chain_machine(5);
   for (auto& l : machine.links) l.latency_seconds = 1e-6;
   auto const plans = all_plans(machine, {collective::barrier, {}, {}},
@@ -63,7 +63,7 @@ TEST(CostModel, ABarrierCostsTheWayThereAndBack) {
   }
 }
 
-TEST(CostModel, SmallMessagesCostHeightAndLatency) {
+TEST(cost_model, small_messages_cost_height_and_latency) {
   auto machine = chain_machine(4);
   for (auto& l : machine.links) l.latency_seconds = 1e-6;
   auto const cost =
@@ -72,7 +72,7 @@ TEST(CostModel, SmallMessagesCostHeightAndLatency) {
   EXPECT_NEAR(predict(cost, 8).seconds, 5e-6 + 3 * (2e-6 + 1e-6 + 8e-9), 1e-12);
 }
 
-TEST(CostModel, LargeMessagesCostSizeOverRate) {
+TEST(cost_model, large_messages_cost_size_over_rate) {
   auto const machine = machines::dgx1v();
   for (int kind = 0; kind < 5; ++kind) {
     auto const p = make_plan(machine, {static_cast<collective>(kind), {}, "exact"});
@@ -84,7 +84,7 @@ TEST(CostModel, LargeMessagesCostSizeOverRate) {
   }
 }
 
-TEST(CostModel, GrowsWithTheSize) {
+TEST(cost_model, grows_with_the_size) {
   auto const candidates = all_plans(machines::dgx1v(), {collective::all_reduce, {}, "exact"});
   EXPECT_GE(candidates.plans.size(), 3U);
   for (auto const& each : candidates.plans) {
@@ -97,14 +97,14 @@ TEST(CostModel, GrowsWithTheSize) {
   }
 }
 
-TEST(CostModel, NeedsTheRateOfAUnit) {
+TEST(cost_model, needs_the_rate_of_a_unit) {
   auto const machine = machines::ring(4);
   auto const p = make_plan(machine, {collective::all_reduce, {}, "exact"});
   EXPECT_THROW((void)cost_of(machine, p), input_error);
   EXPECT_GT(predict(cost_of(machine, p, {.bytes_per_unit = 25e9}), 1e6).seconds, 1e6 / 50e9);
 }
 
-TEST(ChoosePlan, TakesLowTreesForSmallAndTheHighestRateForLargeMessages) {
+TEST(choose_plan, takes_low_trees_for_small_and_the_highest_rate_for_large_messages) {
   auto const machine = machines::dgx2();
   plan_request const request{collective::all_reduce, {}, "exact"};
   auto const candidates = all_plans(machine, request);
@@ -116,37 +116,37 @@ TEST(ChoosePlan, TakesLowTreesForSmallAndTheHighestRateForLargeMessages) {
   for (auto const& each : candidates.plans) EXPECT_LE(least, predict(each.cost, 8).seconds);
 }
 
-TEST(ChooseMethods, OneShotForTheSmallestAndFullLinksForTheLargest) {
+TEST(choose_methods, one_shot_for_the_smallest_and_full_links_for_the_largest) {
   for (auto const& machine : {machines::dgx1v(), machines::dgx2(), machines::dgx_h100()}) {
     SCOPED_TRACE(machine.name);
     plan_request const request{collective::all_reduce, {}, "exact"};
-    auto const table = choose_methods(machine, request);
+    auto const table = choose_tuning(machine, request);
     validate(table);
-    auto const& smallest = table.methods[table.ranges.front().method];
-    auto const& largest = table.methods[table.ranges.back().method];
-    EXPECT_TRUE(smallest.plan.is_one_shot) << smallest.name;
-    EXPECT_FALSE(largest.plan.is_one_shot) << largest.name;
-    EXPECT_DOUBLE_EQ(predicted_bytes_per_second(largest.plan, collective::all_reduce),
+    auto const& smallest = table.algorithms[table.ranges.front().algorithm];
+    auto const& largest = table.algorithms[table.ranges.back().algorithm];
+    EXPECT_TRUE(smallest.source.is_one_shot) << smallest.name;
+    EXPECT_FALSE(largest.source.is_one_shot) << largest.name;
+    EXPECT_DOUBLE_EQ(predicted_bytes_per_second(largest.source, collective::all_reduce),
                      make_plan(machine, request).rate.to_double() * 1e9);
     // A one-shot call moves as many buffers over the links as there are ranks.
-    EXPECT_LT(predicted_bytes_per_second(smallest.plan, collective::all_reduce),
-              predicted_bytes_per_second(largest.plan, collective::all_reduce));
-    auto const candidates = all_methods(machine, request);
+    EXPECT_LT(predicted_bytes_per_second(smallest.source, collective::all_reduce),
+              predicted_bytes_per_second(largest.source, collective::all_reduce));
+    auto const candidates = all_algorithms(machine, request);
     for (auto const& range : table.ranges) {
       auto const bytes = static_cast<double>(std::max<std::size_t>(8, range.from_bytes));
       auto const best = candidates.plans[fastest(candidates, bytes).candidate];
-      EXPECT_EQ(name_of(best), table.methods[range.method].name) << bytes;
+      EXPECT_EQ(name_of(best), table.algorithms[range.algorithm].name) << bytes;
     }
   }
 }
 
-TEST(ChooseMethods, OthersThanAllReduceHaveNoOneShotForm) {
-  auto const table = choose_methods(machines::dgx1v(), {collective::all_gather, {}, "exact"});
+TEST(choose_methods, others_than_all_reduce_have_no_one_shot_form) {
+  auto const table = choose_tuning(machines::dgx1v(), {collective::all_gather, {}, "exact"});
   validate(table);
-  for (auto const& each : table.methods) EXPECT_FALSE(each.plan.is_one_shot);
+  for (auto const& each : table.algorithms) EXPECT_FALSE(each.source.is_one_shot);
 }
 
-TEST(ChoosePlan, CrossoversAreWhereTheFastestChanges) {
+TEST(choose_plan, crossovers_are_where_the_fastest_changes) {
   int changes = 0;
   for (auto const& machine : {machines::dgx1v(), machines::dgx2()}) {
     for (auto const kind : {collective::broadcast, collective::all_reduce}) {
@@ -167,7 +167,7 @@ TEST(ChoosePlan, CrossoversAreWhereTheFastestChanges) {
   EXPECT_GT(changes, 0);
 }
 
-TEST(ChoosePlan, SaysWhyPlannersRefuse) {
+TEST(choose_plan, says_why_planners_refuse) {
   // Ranks 0, 1 and 4 of a DGX-1 lie on no ring.
   auto const machine = test::direct_machine(test::part_of(test::dgx1v_matrix(25), 0b10011));
   auto const candidates = all_plans(machine, {collective::all_reduce, {}, "exact"});

@@ -26,7 +26,7 @@ void expect_equal(plan const& a, plan const& b) {
   EXPECT_EQ(a.trees, b.trees);
 }
 
-TEST(PlanFile, RoundTripsEveryCollective) {
+TEST(plan_file, round_trips_every_collective) {
   for (int kind = 0; kind < 5; ++kind) {
     auto p = plan_switch(test::star_machine(4, 7), {static_cast<collective>(kind), {}, "exact"});
     if (kind == 0) p.links = "nvlink";
@@ -36,7 +36,7 @@ TEST(PlanFile, RoundTripsEveryCollective) {
   }
 }
 
-TEST(PlanFile, RoundTripsEveryCertificate) {
+TEST(plan_file, round_trips_every_certificate) {
   auto p = plan_switch(test::star_machine(3, 7), {collective::all_reduce, {}, "exact"});
   for (certificate const& proof :
        {certificate(no_certificate{}), certificate(cut_certificate{{1, 2}}),
@@ -56,7 +56,7 @@ std::string error_of(std::string const& text) {
   return "no error";
 }
 
-TEST(PlanFile, SaysWhereAndWhatWasExpected) {
+TEST(plan_file, says_where_and_what_was_expected) {
   auto const good =
       write_plan(plan_switch(test::star_machine(3, 7), {collective::broadcast, {}, "exact"}));
   auto const with = [&](std::string const& from, std::string const& to) {
@@ -85,7 +85,7 @@ TEST(PlanFile, SaysWhereAndWhatWasExpected) {
   EXPECT_THROW((void)read_plan_file("/tmp"), input_error);  // opens, and cannot be read
 }
 
-TEST(PlanFile, KeepsMembersAndDestinations) {
+TEST(plan_file, keeps_members_and_destinations) {
   plan p;
   p.collective = collective::permute;
   p.planner = "by hand";
@@ -101,7 +101,7 @@ TEST(PlanFile, KeepsMembersAndDestinations) {
   EXPECT_EQ(text.find("reduce"), std::string::npos);
 }
 
-TEST(PlanFile, NeverCrashesOnDamagedText) {
+TEST(plan_file, never_crashes_on_damaged_text) {
   auto const good =
       write_plan(plan_switch(test::star_machine(3, 7), {collective::all_reduce, {}, "exact"}));
   std::mt19937 random(1);

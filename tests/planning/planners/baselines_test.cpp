@@ -78,17 +78,17 @@ void expect_sound(topology const& machine, Names const& names, std::optional<int
   }
 }
 
-TEST(Baselines, AreSoundOnRandomMachines) {
+TEST(baselines, are_sound_on_random_machines) {
   for (unsigned seed = 0; seed < 24; ++seed) {
     SCOPED_TRACE(seed);
-    auto const relays = seed % 3 == 0 ? 0 : 1 + seed % 4;
+    auto const switches = seed % 3 == 0 ? 0 : 1 + seed % 4;
     auto const machine =
-        seed % 2 == 0 ? test::make_random_machine(seed, 2 + seed % 9, relays, 4 + seed % 11)
-                      : test::make_random_duplex_machine(seed, 2 + seed % 9, relays, seed % 8);
+        seed % 2 == 0 ? test::make_random_machine(seed, 2 + seed % 9, switches, 4 + seed % 11)
+                      : test::make_random_duplex_machine(seed, 2 + seed % 9, switches, seed % 8);
     auto const ranks = machine.rank_positions();
     expect_sound(machine, anywhere,
                  machine.nodes[static_cast<std::size_t>(ranks[seed % ranks.size()])].id);
-    if (relays > 0) expect_sound(machine, std::array{"ring"});
+    if (switches > 0) expect_sound(machine, std::array{"ring"});
     auto const servers = detail::servers_of(machine).size();
     if (servers > 1) {
       expect_sound(machine, among_servers);
@@ -101,7 +101,7 @@ TEST(Baselines, AreSoundOnRandomMachines) {
   }
 }
 
-TEST(Baselines, AreSoundOnPartsOfDgx1v) {
+TEST(baselines, are_sound_on_parts_of_dgx1v) {
   auto const whole = machines::dgx1v();
   for (unsigned chosen = 3; chosen < 256; chosen += 11) {
     std::vector<int> ids;
@@ -122,14 +122,14 @@ TEST(Baselines, AreSoundOnPartsOfDgx1v) {
   }
 }
 
-TEST(Baselines, AreSoundOnServersOfDifferentSize) {
+TEST(baselines, are_sound_on_servers_of_different_size) {
   auto const machine = subset(machines::dgx_a100(3), {0, 2, 5, 8, 9, 10, 13, 15, 20});
   expect_sound(machine, anywhere, 9);
   expect_sound(machine, among_servers, 9);
   expect_sound(machine, std::array{"ring"}, 9);
 }
 
-TEST(Baselines, AreSoundOnMachinesOfTheTable) {
+TEST(baselines, are_sound_on_machines_of_the_table) {
   auto const folder = std::string(BLINK_SHARED_DIR) + "/topologies/";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no table of machines";
   for (auto const* name : {"dgx_a100_2box", "dgx_h100_2box", "mi250_2box", "dragonfly_4x5",
@@ -150,20 +150,20 @@ TEST(Baselines, AreSoundOnMachinesOfTheTable) {
   }
 }
 
-TEST(Baselines, RingsUseEveryNic) {
-  for (int const boxes : {2, 4}) {
+TEST(baselines, rings_use_every_nic) {
+  for (int const servers : {2, 4}) {
     for (auto const& [machine, nic] :
-         {std::pair(machines::dgx_a100(boxes), 25), std::pair(machines::dgx_h100(boxes), 50)}) {
+         {std::pair(machines::dgx_a100(servers), 25), std::pair(machines::dgx_h100(servers), 50)}) {
       auto const p = sound_plan(machine, {collective::broadcast, {}, "ring", {}});
       EXPECT_EQ(p.trees.size(), 8U);
       EXPECT_EQ(p.rate, rational(8 * nic)) << machine.name;
       auto const all = sound_plan(machine, {collective::all_reduce, {}, "ring", {}});
-      EXPECT_EQ(all.rate, rational(8 * nic) * (8 * boxes) / (2 * (8 * boxes - 1)));
+      EXPECT_EQ(all.rate, rational(8 * nic) * (8 * servers) / (2 * (8 * servers - 1)));
     }
   }
 }
 
-TEST(Baselines, HeightsAreLogarithmic) {
+TEST(baselines, heights_are_logarithmic) {
   for (int n = 2; n <= 33; ++n) {
     auto const machine = test::star_machine(n, 12);
     int ceiling = 0;
@@ -181,7 +181,7 @@ TEST(Baselines, HeightsAreLogarithmic) {
 }
 
 /// On a switch with N = 2^k every butterfly reaches the optimum: all ports carry the same.
-TEST(Baselines, ButterfliesAreOptimalOnASwitch) {
+TEST(baselines, butterflies_are_optimal_on_a_switch) {
   for (int const n : {2, 4, 8, 16}) {
     auto const machine = test::star_machine(n, 150);
     for (auto const* name : {"bine", "recursive_halving_doubling", "rabenseifner", "one_hop"}) {
@@ -204,7 +204,7 @@ long span_of(plan const& p, long n) {
   return result;
 }
 
-TEST(Baselines, BineTreesSpanLessDistance) {
+TEST(baselines, bine_trees_span_less_distance) {
   for (int const n : {8, 16, 32, 64, 128}) {
     auto const machine = test::star_machine(n, 1);
     for (int const root : {0, 3, n - 1}) {
@@ -221,7 +221,7 @@ TEST(Baselines, BineTreesSpanLessDistance) {
   }
 }
 
-TEST(Baselines, OneHopBroadcastsAtThePortsRate) {
+TEST(baselines, one_hop_broadcasts_at_the_ports_rate) {
   auto const machine = machines::dgx2();
   auto const p = sound_plan(machine, {collective::broadcast, 5, "one_hop", {}});
   EXPECT_EQ(p.rate, rational(150));
@@ -230,12 +230,12 @@ TEST(Baselines, OneHopBroadcastsAtThePortsRate) {
 }
 
 /// Two switches side by side: routes take them in turn.
-TEST(Baselines, EquallyShortWaysAreUsedInTurn) {
+TEST(baselines, equally_short_ways_are_used_in_turn) {
   topology machine;
   machine.name = "planes";
   for (int i = 0; i < 4; ++i) machine.nodes.push_back({i, node_kind::rank, ""});
   for (int s = 4; s < 6; ++s) {
-    machine.nodes.push_back({s, node_kind::relay, ""});
+    machine.nodes.push_back({s, node_kind::switch_node, ""});
     for (int i = 0; i < 4; ++i) {
       machine.links.push_back({i, s, 10});
       machine.links.push_back({s, i, 10});
@@ -245,7 +245,7 @@ TEST(Baselines, EquallyShortWaysAreUsedInTurn) {
   EXPECT_GE(sound_plan(machine, {collective::all_gather, {}, "one_hop", {}}).rate, rational(20));
 }
 
-TEST(Baselines, OneRankHasNothingToMove) {
+TEST(baselines, one_rank_has_nothing_to_move) {
   topology machine;
   machine.nodes.push_back({4, node_kind::rank, ""});
   for (auto const name : anywhere) {

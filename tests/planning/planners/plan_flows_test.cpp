@@ -50,7 +50,7 @@ topology machine_of(std::int64_t n, std::int64_t capacity, auto joins) {
 
 // A ring: every pair takes its nearer way; a line: the middle link; a star: the ports; a mesh: the
 // direct link.
-TEST(PlanFlows, ClosedForms) {
+TEST(plan_flows, closed_forms) {
   for (std::int64_t n = 3; n <= 9; ++n) {
     SCOPED_TRACE(n);
     auto const ring =
@@ -78,7 +78,7 @@ TEST(PlanFlows, ClosedForms) {
   }
 }
 
-TEST(PlanFlows, RandomMachines) {
+TEST(plan_flows, random_machines) {
   std::mt19937 random(7);
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
@@ -99,7 +99,7 @@ TEST(PlanFlows, RandomMachines) {
   }
 }
 
-TEST(PlanFlows, EveryAllocationOfADgx1) {
+TEST(plan_flows, every_allocation_of_a_dgx1) {
   auto const matrix = test::dgx1v_matrix(25);
   int planned = 0;
   for (unsigned chosen = 1; chosen < 256; chosen += 3) {
@@ -122,7 +122,7 @@ TEST(PlanFlows, EveryAllocationOfADgx1) {
   EXPECT_EQ(all_to_all_rate(test::direct_machine(matrix)), rational(75));
 }
 
-TEST(PlanFlows, KnownMachines) {
+TEST(plan_flows, known_machines) {
   std::string const folder = std::string(BLINK_SHARED_DIR) + "/topologies/";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no machines";
   auto const named = [&](char const* name) { return read_json_file(folder + name + ".json"); };
@@ -130,18 +130,18 @@ TEST(PlanFlows, KnownMachines) {
   EXPECT_EQ(all_to_all_rate(named("torus2d_4x4")), rational(100));
   // 4 x 4 pairs over the middle link.
   EXPECT_EQ(all_to_all_rate(named("line_8")), rational(8 * 1, 16));
-  // 8 NICs of 25 out of a box for 64 pairs.
+  // 8 NICs of 25 out of a server for 64 pairs.
   EXPECT_EQ(all_to_all_rate(named("dgx_a100_2box")), rational(16 * 8 * 25, 64));
   // One NIC of 12.5 for 64 pairs.
   EXPECT_EQ(all_to_all_rate(named("ndv2_2box")), rational(16 * 25, 2 * 64));
   EXPECT_EQ(all_to_all_rate(named("dgx2")), rational(16 * 150, 15));
   EXPECT_EQ(all_to_all_rate(named("mesh2d_5x5")), rational(125, 3));
-  // From box to box there is one pair only: it gets all 8 NICs of 25, through the switches.
+  // From server to server there is one pair only: it gets all 8 NICs of 25, through the switches.
   EXPECT_EQ(sound_plan(named("dgx_a100_2box"), {collective::send_to_next, {}, "exact"}).rate,
             rational(200));
 }
 
-TEST(PlanFlows, RefusesWhatItCannotDo) {
+TEST(plan_flows, refuses_what_it_cannot_do) {
   auto const ring = machine_of(4, 1, [](auto i, auto j) { return (i + 1) % 4 == j; });
   plan_request request{collective::permute, {}, "exact"};
   EXPECT_THROW((void)make_plan(ring, request), input_error);

@@ -49,7 +49,7 @@ rational best_by_cuts(topology const& machine, int root, bool gathers) {
   return *best;
 }
 
-TEST(PlanGather, RandomMachinesAgainstAllCuts) {
+TEST(plan_gather, random_machines_against_all_cuts) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     auto const machine = seed % 2 == 0
@@ -68,7 +68,7 @@ TEST(PlanGather, RandomMachinesAgainstAllCuts) {
   }
 }
 
-TEST(PlanGather, ClosedForms) {
+TEST(plan_gather, closed_forms) {
   for (std::int64_t n = 2; n <= 9; ++n) {
     auto const star = test::star_machine(static_cast<int>(n), 12);
     EXPECT_EQ(sound_plan(star, {collective::gather, 0, "exact"}).rate, rational(12 * n, n - 1));
@@ -95,7 +95,7 @@ TEST(PlanGather, ClosedForms) {
   }
 }
 
-TEST(PlanGather, EveryAllocationOfADgx1) {
+TEST(plan_gather, every_allocation_of_a_dgx1) {
   auto const matrix = test::dgx1v_matrix(25);
   for (unsigned chosen = 1; chosen < 256; chosen += 2) {  // with rank 0
     auto const part = test::part_of(matrix, chosen);
@@ -116,7 +116,7 @@ TEST(PlanGather, EveryAllocationOfADgx1) {
   }
 }
 
-TEST(PlanGather, ParallelLinksAreOneWay) {
+TEST(plan_gather, parallel_links_are_one_way) {
   topology machine = test::direct_machine({{0, 1}, {1, 0}});
   machine.links.push_back(machine.links[1]);
   auto const p = sound_plan(machine, {collective::gather, 0, "exact"});
@@ -124,7 +124,7 @@ TEST(PlanGather, ParallelLinksAreOneWay) {
   EXPECT_EQ(p.trees.size(), 1U);
 }
 
-TEST(PlanBarrier, IsShortestThereAndBack) {
+TEST(plan_barrier, is_shortest_there_and_back) {
   auto const line = test::direct_machine(
       {{0, 1, 0, 0, 0}, {1, 0, 1, 0, 0}, {0, 1, 0, 1, 0}, {0, 0, 1, 0, 1}, {0, 0, 0, 1, 0}});
   auto p = make_plan(line, {collective::barrier, {}, "exact"});
@@ -151,7 +151,7 @@ TEST(PlanBarrier, IsShortestThereAndBack) {
   EXPECT_THROW((void)make_plan(star, {collective::gather, {}, "magic"}), input_error);
 }
 
-TEST(PlanBarrier, RandomMachines) {
+TEST(plan_barrier, random_machines) {
   for (unsigned seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
     auto machine = test::make_random_machine(seed, 2 + seed % 6, seed % 5, 8);

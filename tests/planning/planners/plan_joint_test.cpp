@@ -28,7 +28,7 @@ plan sound_plan(topology const& machine) {
   return p;
 }
 
-TEST(PlanJoint, AgreesWithThePlannersOfDirectLinksAndOfOneSwitch) {
+TEST(plan_joint, agrees_with_the_planners_of_direct_links_and_of_one_switch) {
   plan_request const request{collective::all_reduce, {}, "exact"};
   for (unsigned chosen = 3; chosen < 256; chosen += 7) {
     auto const machine = test::direct_machine(test::part_of(test::dgx1v_matrix(25), chosen));
@@ -46,7 +46,7 @@ TEST(PlanJoint, AgreesWithThePlannersOfDirectLinksAndOfOneSwitch) {
   }
 }
 
-TEST(PlanJoint, IsProvenOnRandomMachines) {
+TEST(plan_joint, is_proven_on_random_machines) {
   for (unsigned seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
     sound_plan(test::make_random_machine(seed, 2 + seed % 7, 1 + seed % 6, 6 + seed % 9));
@@ -54,34 +54,34 @@ TEST(PlanJoint, IsProvenOnRandomMachines) {
   }
 }
 
-/// A switch that offers more than it takes in: forwarding cannot use the surplus.
-TEST(PlanJoint, IsProvenBehindUnbalancedSwitches) {
+/// A switch that offers more than it takes in: forwarding cannot use the egress excess.
+TEST(plan_joint, is_proven_behind_unbalanced_switches) {
   for (unsigned seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
     auto machine = test::make_random_machine(seed, 2 + seed % 5, 1 + seed % 4, 6);
     for (auto& l : machine.links) {
-      bool const from_relay =
-          machine.nodes[static_cast<std::size_t>(l.tail)].kind == node_kind::relay;
-      if (from_relay == (seed % 2 == 0)) l.capacity *= 1 + static_cast<std::int64_t>(seed % 5);
+      bool const from_switch =
+          machine.nodes[static_cast<std::size_t>(l.tail)].kind == node_kind::switch_node;
+      if (from_switch == (seed % 2 == 0)) l.capacity *= 1 + static_cast<std::int64_t>(seed % 5);
     }
     sound_plan(machine);
   }
 }
 
-TEST(PlanJoint, AddsParallelLinksUp) {
+TEST(plan_joint, adds_parallel_links_up) {
   auto machine = test::star_machine(4, 3);
   auto const once = machine.links;
   machine.links.insert(machine.links.end(), once.begin(), once.end());
   EXPECT_EQ(sound_plan(machine).rate, rational(4));
 }
 
-TEST(PlanJoint, EverySubsetOfOneBoxAndHalfTheOther) {
+TEST(plan_joint, every_subset_of_one_box_and_half_the_other) {
   auto const whole = machines::dgx_h100(2);
   for (unsigned chosen = 1; chosen < 16; ++chosen) {
     std::vector<int> ids;
     for (auto const& n : whole.nodes) {
       if (n.kind != node_kind::rank) continue;
-      if (n.box == 0 ? (n.id % 4 == 0) : (chosen >> (n.id % 4) & 1U) != 0) ids.push_back(n.id);
+      if (n.server == 0 ? (n.id % 4 == 0) : (chosen >> (n.id % 4) & 1U) != 0) ids.push_back(n.id);
     }
     if (ids.size() < 2 || ids.size() > 7) continue;
     SCOPED_TRACE(chosen);
@@ -89,7 +89,7 @@ TEST(PlanJoint, EverySubsetOfOneBoxAndHalfTheOther) {
   }
 }
 
-TEST(PlanJoint, OneSwitchThatCopiesAndReducesGivesThePoorestPort) {
+TEST(plan_joint, one_switch_that_copies_and_reduces_gives_the_poorest_port) {
   for (int n = 2; n < 9; ++n) {
     auto machine = test::star_machine(n, 7);
     machine.nodes.back().copies = machine.nodes.back().reduces = true;
@@ -107,7 +107,7 @@ TEST(PlanJoint, OneSwitchThatCopiesAndReducesGivesThePoorestPort) {
   }
 }
 
-TEST(PlanJoint, IsProvenWithSwitchesThatCopyOrReduce) {
+TEST(plan_joint, is_proven_with_switches_that_copy_or_reduce) {
   for (unsigned seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
     auto machine = seed % 2 == 0 ? test::make_random_machine(seed, 2 + seed % 5, 4, 9)
@@ -115,7 +115,7 @@ TEST(PlanJoint, IsProvenWithSwitchesThatCopyOrReduce) {
     auto const plain = sound_plan(machine).rate;
     unsigned bits = seed * 2654435761U;
     for (auto& n : machine.nodes) {
-      if (n.kind != node_kind::relay) continue;
+      if (n.kind != node_kind::switch_node) continue;
       n.copies = (bits >> 3 & 1U) != 0;
       n.reduces = (bits >> 4 & 1U) != 0;
       bits = bits * 1664525U + 1013904223U;
@@ -131,7 +131,7 @@ TEST(PlanJoint, IsProvenWithSwitchesThatCopyOrReduce) {
   }
 }
 
-TEST(PlanJoint, ATreeThatNeedsTheAbilityIsRefusedWithoutIt) {
+TEST(plan_joint, a_tree_that_needs_the_ability_is_refused_without_it) {
   auto const able = with_copying_switches(machines::dgx_h100(2), "nvlink");
   auto const p = sound_plan(able);
   EXPECT_EQ(p.rate, rational(400));
@@ -141,7 +141,7 @@ TEST(PlanJoint, ATreeThatNeedsTheAbilityIsRefusedWithoutIt) {
   EXPECT_NE(fault.find("cannot reduce"), std::string::npos) << fault;
 }
 
-TEST(PlanJoint, TooManySwitchesThatCopyAreNamed) {
+TEST(plan_joint, too_many_switches_that_copy_are_named) {
   auto const machine = with_copying_switches(machines::dgx_a100(2), "all");
   try {
     (void)plan_joint(machine, {collective::all_reduce, {}, "exact"});
@@ -151,7 +151,7 @@ TEST(PlanJoint, TooManySwitchesThatCopyAreNamed) {
   }
 }
 
-TEST(PlanJoint, PricesThatAreTooLowAreFound) {
+TEST(plan_joint, prices_that_are_too_low_are_found) {
   auto const machine = test::make_random_machine(5, 5, 3, 8);
   auto p = plan_joint(machine, {collective::all_reduce, {}, "exact"});
   auto& prices = std::get<price_certificate>(p.proof).prices;
@@ -161,7 +161,7 @@ TEST(PlanJoint, PricesThatAreTooLowAreFound) {
 }
 
 /// Small limits end the search; the plan says who made it, and is as sound.
-TEST(PlanJoint, FallsBackWhereTreesTakeTooLongToGrow) {
+TEST(plan_joint, falls_back_where_trees_take_too_long_to_grow) {
   plan_request const request{collective::all_reduce, {}, "exact"};
   int exact = 0, approximate = 0;
   for (unsigned seed = 0; seed < 10; ++seed) {
@@ -190,7 +190,7 @@ TEST(PlanJoint, FallsBackWhereTreesTakeTooLongToGrow) {
   EXPECT_EQ(plan_joint(copying, request, {.max_growth_work = 0}).planner, "exact");
 }
 
-TEST(PlanJoint, SaysWhatItDoesNotPlan) {
+TEST(plan_joint, says_what_it_does_not_plan) {
   EXPECT_THROW((void)plan_joint(test::star_machine(3, 1), {collective::broadcast, {}, "exact"}),
                planning_error);
   auto cut = test::star_machine(3, 1);

@@ -23,7 +23,7 @@ rational expected_rate(collective kind, std::int64_t n, rational const& port) {
   return port * n / (2 * (n - 1));
 }
 
-TEST(PlanSwitch, IsOptimalForEveryCollectiveAndSize) {
+TEST(plan_switch, is_optimal_for_every_collective_and_size) {
   for (int n = 2; n <= 17; ++n) {
     auto const machine = test::star_machine(n, 150);
     for (int kind = 0; kind < 5; ++kind) {
@@ -39,7 +39,7 @@ TEST(PlanSwitch, IsOptimalForEveryCollectiveAndSize) {
   }
 }
 
-TEST(PlanSwitch, HonoursTheRoot) {
+TEST(plan_switch, honours_the_root) {
   auto const machine = test::star_machine(5, 3);
   for (auto const kind : {collective::broadcast, collective::reduce}) {
     auto const p = plan_switch(machine, {kind, 3, "exact"});
@@ -47,13 +47,13 @@ TEST(PlanSwitch, HonoursTheRoot) {
   }
 }
 
-TEST(PlanSwitch, OneRankHasNothingToDo) {
+TEST(plan_switch, one_rank_has_nothing_to_do) {
   auto const p = plan_switch(test::star_machine(1, 3), {collective::all_reduce, {}, "exact"});
   EXPECT_TRUE(p.trees.empty());
   EXPECT_EQ(p.rate, rational(0));
 }
 
-TEST(PlanSwitch, RefusesUnequalPortsAndLinksBesideTheSwitch) {
+TEST(plan_switch, refuses_unequal_ports_and_links_beside_the_switch) {
   auto unequal = test::star_machine(4, 3);
   unequal.links.front().capacity = 2;
   EXPECT_THROW((void)plan_switch(unequal, {}), planning_error);

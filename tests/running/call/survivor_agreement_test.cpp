@@ -38,7 +38,7 @@ struct network {
   nanoseconds now{};
   struct way {
     nanoseconds slowest;
-    std::deque<letter> letters{};
+    std::deque<letter> messages{};
   };
   std::vector<std::vector<way>> ways;  // from, to
   std::vector<bool> gone;
@@ -65,12 +65,12 @@ struct mailbox {
   void say(int peer, survivor_note const& said) {
     auto& way = all->ways[static_cast<std::size_t>(own)][static_cast<std::size_t>(peer)];
     auto at = all->now + all->below(way.slowest);
-    if (!way.letters.empty()) at = std::max(at, way.letters.back().comes_at);
-    way.letters.push_back({at, said});
+    if (!way.messages.empty()) at = std::max(at, way.messages.back().comes_at);
+    way.messages.push_back({at, said});
   }
   std::optional<survivor_note> next_word() {
     for (auto& from : all->ways) {
-      auto& way = from[static_cast<std::size_t>(own)].letters;
+      auto& way = from[static_cast<std::size_t>(own)].messages;
       if (way.empty() || way.front().comes_at > all->now) continue;
       auto said = std::move(way.front().said);
       way.pop_front();
@@ -80,7 +80,7 @@ struct mailbox {
   }
   [[nodiscard]] bool is_gone(int peer) const {
     auto const at = static_cast<std::size_t>(peer);
-    return all->gone[at] && all->ways[at][static_cast<std::size_t>(own)].letters.empty();
+    return all->gone[at] && all->ways[at][static_cast<std::size_t>(own)].messages.empty();
   }
 };
 static_assert(blink::survivor_words<mailbox>);
@@ -91,7 +91,7 @@ struct rank_under_test {
   nanoseconds stops = never;
   nanoseconds goes_on = never;
 
-  mailbox box{};
+  mailbox mail{};
   std::unique_ptr<blink::survivor_agreement<mailbox>> agreement;
   std::optional<std::vector<int>> group;  // that it has ended with
   std::string problem;                    // or why it ended without
@@ -103,7 +103,7 @@ struct rank_under_test {
   void step(nanoseconds now) {
     if (now < begins || (now >= stops && now < goes_on) || has_ended()) return;
     if (agreement == nullptr) {
-      agreement = std::make_unique<blink::survivor_agreement<mailbox>>(box, deadline);
+      agreement = std::make_unique<blink::survivor_agreement<mailbox>>(mail, deadline);
       agreement->begin(now);
     }
     if (!agreement->advance(now)) return;
@@ -119,7 +119,7 @@ struct rank_under_test {
 /// would still say.
 void run(network& all, std::vector<rank_under_test>& ranks, nanoseconds tick = milliseconds(1)) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    ranks[rank].box = {&all, static_cast<int>(rank)};
+    ranks[rank].mail = {&all, static_cast<int>(rank)};
   }
   auto const is_done = [](rank_under_test const& one) {
     return one.has_ended() || !one.is_to_end();
@@ -155,7 +155,7 @@ std::vector<int> all_but(std::size_t ranks, int out) {
   return result;
 }
 
-TEST(SurvivorAgreement, AllThatAskWithinTheDeadlineGoOn) {
+TEST(survivor_agreement, all_that_ask_within_the_deadline_go_on) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     network all(seed, 1 + static_cast<int>(seed % 7), milliseconds(5));
     std::vector<rank_under_test> ranks(all.gone.size());
@@ -165,7 +165,7 @@ TEST(SurvivorAgreement, AllThatAskWithinTheDeadlineGoOn) {
   }
 }
 
-TEST(SurvivorAgreement, WhoDoesNotAskOrHasLeftIsOut) {
+TEST(survivor_agreement, who_does_not_ask_or_has_left_is_out) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     network all(seed, 2 + static_cast<int>(seed % 6), milliseconds(5));
     std::vector<rank_under_test> ranks(all.gone.size());
@@ -184,8 +184,8 @@ TEST(SurvivorAgreement, WhoDoesNotAskOrHasLeftIsOut) {
 }
 
 // Ranks that have waited for the deadline propose at the same moment as lower ones that come late: who is in the
-// first group that is agreed goes on, the others are told that they came too late, and there is such a group.
-TEST(SurvivorAgreement, WhoComesAsOthersProposeIsInOrTooLate) {
+// first group that is agreed goes on, the others are reported that they came too late, and there is such a group.
+TEST(survivor_agreement, who_comes_as_others_propose_is_in_or_too_late) {
   int both = 0, late = 0;
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     network all(seed, 3 + static_cast<int>(seed % 5), milliseconds(20));
@@ -210,7 +210,7 @@ TEST(SurvivorAgreement, WhoComesAsOthersProposeIsInOrTooLate) {
 }
 
 // Two of them that know of each other late: both propose, neither hinders the other for good.
-TEST(SurvivorAgreement, TwoThatProposeAtTheSameMomentAgree) {
+TEST(survivor_agreement, two_that_propose_at_the_same_moment_agree) {
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     network all(seed, 4, milliseconds(200));
     std::vector<rank_under_test> ranks(4);
@@ -225,7 +225,7 @@ TEST(SurvivorAgreement, TwoThatProposeAtTheSameMomentAgree) {
   }
 }
 
-TEST(SurvivorAgreement, AProposerThatHangsIsReplaced) {
+TEST(survivor_agreement, a_proposer_that_hangs_is_replaced) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     network all(seed, 4 + static_cast<int>(seed % 4), milliseconds(5));
     std::vector<rank_under_test> ranks(all.gone.size());
@@ -247,7 +247,7 @@ TEST(SurvivorAgreement, AProposerThatHangsIsReplaced) {
 }
 
 // Who has accepted and gives up says so: the others go on without it, instead of with it.
-TEST(SurvivorAgreement, WhoGivesUpIsRarelyInAGroup) {
+TEST(survivor_agreement, who_gives_up_is_rarely_in_a_group) {
   int with = 0, without = 0;
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     network all(seed, 4, milliseconds(3));
@@ -267,7 +267,7 @@ TEST(SurvivorAgreement, WhoGivesUpIsRarelyInAGroup) {
   EXPECT_GT(with, 100 * without);
 }
 
-TEST(SurvivorAgreement, AMemberThatHangsIsLeftOut) {
+TEST(survivor_agreement, a_member_that_hangs_is_left_out) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     network all(seed, 4, milliseconds(5));
     std::vector<rank_under_test> ranks(4);
@@ -284,7 +284,7 @@ TEST(SurvivorAgreement, AMemberThatHangsIsLeftOut) {
 
 // Whatever happens: words that take from nothing to more than the deadline by who says them to whom, ranks that are
 // stopped at any moment and go on, or not.
-TEST(SurvivorAgreement, NoRankIsInTwoGroups) {
+TEST(survivor_agreement, no_rank_is_in_two_groups) {
   int agreed = 0;
   for (std::uint64_t seed = 0; seed < 5000; ++seed) {
     network all(seed, 3 + static_cast<int>(seed % 4), milliseconds(1));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <blink/running/connections/connection.hpp>
 #include <blink/running/connections/message_times.hpp>
-#include <blink/running/connections/wire.hpp>
 
 #include <gtest/gtest.h>
 
@@ -11,20 +11,20 @@
 namespace message_times_test {
 
 // What does not fit into the clock's number must not come out as no time at all.
-TEST(message_times, links_that_are_slower_than_the_clock_can_tell_hold_messages_up) {
+TEST(message_times, links_that_are_slower_than_the_clock_can_report_hold_messages_up) {
   constexpr std::uint64_t hour = 3'600'000'000'000;
   for (double const nanoseconds_per_byte : {1e18, 1e300, std::numeric_limits<double>::infinity()}) {
     std::uint64_t free_at = 0;
     blink::route_link hop{0, nanoseconds_per_byte, &free_at};
     std::array<std::uint64_t, 2> due{};
-    blink::shared_wire wire;
-    wire.window = 2;
-    wire.due = due.data();
-    wire.route = &hop;
-    wire.route_length = 1;
+    blink::shared_connection connection;
+    connection.window = 2;
+    connection.due = due.data();
+    connection.route = &hop;
+    connection.route_length = 1;
     for (std::uint64_t message = 0; message < 8; ++message) {
-      blink::stamp_message(wire, message, 1000, hour, 0);
-      EXPECT_FALSE(blink::is_due(wire, message, 2 * hour)) << message;
+      blink::stamp_message(connection, message, 1000, hour, 0);
+      EXPECT_FALSE(blink::is_due(connection, message, 2 * hour)) << message;
     }
   }
 }

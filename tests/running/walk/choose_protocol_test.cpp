@@ -13,14 +13,14 @@ namespace choose_protocol_test { namespace {
 using blink::protocol_choice;
 
 TEST(choose_protocol, packets_up_to_a_size_and_chunks_from_there_on) {
-  for (auto const& plan : {blink::chain_schedule(4, 0), blink::star_schedule(4),
-                           blink::binomial_schedule(5, 2), blink::one_shot_schedule(3)}) {
+  for (auto const& trees : {blink::chain_schedule(4, 0), blink::star_schedule(4),
+                            blink::binomial_schedule(5, 2), blink::one_shot_schedule(3)}) {
     constexpr auto kind = blink::collective::all_reduce;
-    EXPECT_EQ(choose_protocol(plan, kind, 8), protocol_choice::small_packets);
-    EXPECT_EQ(choose_protocol(plan, kind, std::size_t{1} << 30), protocol_choice::whole_chunks);
+    EXPECT_EQ(choose_protocol(trees, kind, 8), protocol_choice::small_packets);
+    EXPECT_EQ(choose_protocol(trees, kind, std::size_t{1} << 30), protocol_choice::whole_chunks);
     bool chunks = false;  // there is one border
     for (std::size_t bytes = 8; bytes < std::size_t{1} << 30; bytes *= 2) {
-      bool const now = choose_protocol(plan, kind, bytes) == protocol_choice::whole_chunks;
+      bool const now = choose_protocol(trees, kind, bytes) == protocol_choice::whole_chunks;
       EXPECT_TRUE(now || !chunks) << bytes;
       chunks = now;
     }
@@ -36,13 +36,13 @@ TEST(choose_protocol, the_border_is_where_both_take_as_long) {
 }
 
 TEST(choose_protocol, may_be_fixed) {
-  auto const plan = blink::star_schedule(2);
+  auto const trees = blink::star_schedule(2);
   constexpr auto kind = blink::collective::all_reduce;
-  EXPECT_EQ(choose_protocol(plan, kind, 1 << 30, blink::fixed_protocol<blink::small_packets>{}),
+  EXPECT_EQ(choose_protocol(trees, kind, 1 << 30, blink::fixed_protocol<blink::small_packets>{}),
             protocol_choice::small_packets);
-  EXPECT_EQ(choose_protocol(plan, kind, 8, blink::fixed_protocol<blink::whole_chunks>{}),
+  EXPECT_EQ(choose_protocol(trees, kind, 8, blink::fixed_protocol<blink::whole_chunks>{}),
             protocol_choice::whole_chunks);
-  EXPECT_THROW((void)choose_protocol(plan, blink::collective::broadcast, 8),
+  EXPECT_THROW((void)choose_protocol(trees, blink::collective::broadcast, 8),
                blink::precondition_error);
 }
 

@@ -33,9 +33,9 @@ constexpr std::array kinds{blink::collective::broadcast,    blink::collective::r
                            blink::collective::send_to_next, blink::collective::permute,
                            blink::collective::barrier};
 
-template <class Link, class Protocol>
+template <class Transport, class Protocol>
 struct way {
-  using link = Link;
+  using transport = Transport;
   using protocol = Protocol;
 };
 
@@ -49,13 +49,13 @@ class emulated_blocks : public testing::Test {
     std::uint64_t const seed = static_cast<std::uint64_t>(kind) * 8 + threads + sizeof(T);
     std::mt19937_64 random(seed);
     int const ranks = 2 + blink_test::below(random, 2);
-    auto const plan = blink_test::random_schedule(random, ranks, kind);
+    auto const source = blink_test::random_schedule(random, ranks, kind);
     emulation how;
     how.block_threads = threads;
     how.part_threads = part_threads;
     how.window = 1 + static_cast<std::uint32_t>(random() % 3);
     how.slot_bytes = has_packets ? 256 : 128;
-    emulated_device<typename Way::link, typename Way::protocol> device(plan, how);
+    emulated_device<typename Way::transport, typename Way::protocol> device(source, how);
     for (std::size_t const count : {std::size_t{random() % 200}, std::size_t{37}}) {
       SCOPED_TRACE(testing::Message() << to_text(kind) << ", " << ranks << " ranks, count " << count
                                       << ", seed " << seed << ", threads " << how.block_threads);
@@ -65,12 +65,12 @@ class emulated_blocks : public testing::Test {
   }
 };
 
-using ways = testing::Types<way<blink::slot_peer_link, blink::whole_chunks>,
-                            way<blink::reaching_peer_link, blink::whole_chunks>,
-                            way<blink::slot_peer_link, blink::small_packets>>;
+using ways = testing::Types<way<blink::slot_peer_transport, blink::whole_chunks>,
+                            way<blink::reaching_peer_transport, blink::whole_chunks>,
+                            way<blink::slot_peer_transport, blink::small_packets>>;
 TYPED_TEST_SUITE(emulated_blocks, ways);
 
-/// Sums of bytes in 64 bits that cross wires as 16: three sizes, none that of a packet.
+/// Sums of bytes in 64 bits that cross connections as 16: three sizes, none that of a packet.
 struct byte_sum {
   std::int64_t lift(std::uint8_t value, blink::element_place const& place) const {
     return value + static_cast<std::int64_t>(place.index % 7) + place.rank;
@@ -127,11 +127,12 @@ struct keep {
 // Every element of every rank's result is shown to the epilogue once, when it is there.
 TYPED_TEST(emulated_blocks, epilogues_see_every_result_once) {
   constexpr std::size_t count = 133;
-  auto const plan = blink::binomial_schedule(3, 1);
+  auto const source = blink::binomial_schedule(3, 1);
   for (std::uint32_t const threads : {1U, 3U}) {
     emulation how;
     how.block_threads = threads;
-    emulated_device<typename TypeParam::link, typename TypeParam::protocol> device(plan, how);
+    emulated_device<typename TypeParam::transport, typename TypeParam::protocol> device(source,
+                                                                                        how);
     std::array<int, count> seen{};
     std::array<float, count> kept{};
     collective_case const what{blink::collective::reduce, count, false, 0, 5};
@@ -145,16 +146,16 @@ TYPED_TEST(emulated_blocks, epilogues_see_every_result_once) {
 }
 
 // Also where small inputs would be shown instead of walking trees.
-TEST(epilogues, run_on_sessions_whatever_the_size) {
-  auto const plan = blink::star_schedule(3);
+TEST(epilogues, run_on_communicators_whatever_the_size) {
+  auto const source = blink::star_schedule(3);
   for (std::size_t const count : {std::size_t{5}, std::size_t{5000}}) {
-    blink::thread_world world(3);
-    world.run([&](auto& me) {
-      std::vector<float> const in(count, static_cast<float>(me.rank() + 1));
+    blink::thread_ranks all_threads(3);
+    all_threads.run([&](auto& comm) {
+      std::vector<float> const in(count, static_cast<float>(comm.rank() + 1));
       std::vector<float> out(count);
       std::vector<int> seen(count);
       std::vector<float> kept(count);
-      blink::all_reduce(me, plan, in.data(), out.data(), count,
+      blink::all_reduce(comm, source, in.data(), out.data(), count,
                         blink::with_epilogue(blink::sum{}, keep{seen.data(), kept.data()}));
       EXPECT_EQ(seen, std::vector<int>(count, 1));
       EXPECT_EQ(kept, std::vector<float>(count, 6));
@@ -165,10 +166,10 @@ TEST(epilogues, run_on_sessions_whatever_the_size) {
 // One step by direct reads, and two: the same walk along other schedules.
 TEST(emulated_peers, one_shot_and_two_shot) {
   for (std::uint32_t const threads : {1U, 3U}) {
-    for (auto const& plan : {blink::one_shot_schedule(3), blink::star_schedule(3)}) {
+    for (auto const& source : {blink::one_shot_schedule(3), blink::star_schedule(3)}) {
       emulation how;
       how.block_threads = threads;
-      emulated_device<blink::reaching_peer_link> device(plan, how);
+      emulated_device<blink::reaching_peer_transport> device(source, how);
       for (std::size_t const count : std::array<std::size_t, 3>{0, 5, 333}) {
         EXPECT_EQ(
             device.run<int>({blink::collective::all_reduce, count, false, 1, count}, blink::sum{}),
@@ -180,12 +181,12 @@ TEST(emulated_peers, one_shot_and_two_shot) {
 
 // The flags of packets go round after 2^32 messages, and slots are filled in between.
 TEST(emulated_packets, flags_go_round) {
-  auto const plan = blink::chain_schedule(3, 1);
+  auto const source = blink::chain_schedule(3, 1);
   for (std::uint64_t const first : {(std::uint64_t{1} << 32) - 4, (std::uint64_t{1} << 30) - 4}) {
     emulation how;
     how.block_threads = 3;
     how.first_message = first;
-    emulated_device<blink::slot_peer_link, blink::small_packets> device(plan, how);
+    emulated_device<blink::slot_peer_transport, blink::small_packets> device(source, how);
     for (std::size_t const count : std::array<std::size_t, 8>{64, 3, 64, 1, 64, 2, 64, 64}) {
       EXPECT_EQ(
           device.run<float>({blink::collective::all_reduce, count, false, 0, count}, blink::sum{}),
@@ -193,8 +194,9 @@ TEST(emulated_packets, flags_go_round) {
     }
     // After 2^30 messages every word of every slot has been written.
     auto const& tables = device.prepared().tables();
-    for (std::uint32_t wire = 0; wire < tables.wire_count(); ++wire) {
-      auto const* const words = reinterpret_cast<blink::packet const*>(tables.wires()[wire].slots);
+    for (std::uint32_t connection = 0; connection < tables.connection_count(); ++connection) {
+      auto const* const words =
+          reinterpret_cast<blink::packet const*>(tables.connections()[connection].slots);
       std::size_t const count = how.window * tables.layout().slot_bytes / sizeof(blink::packet);
       for (std::size_t k = 0; k < count; ++k) EXPECT_NE(words[k], 0U);
     }
@@ -209,10 +211,10 @@ TEST(emulated_peers, a_missing_block_ends_the_call) {
     how.deadline_nanoseconds = 50'000'000;
     how.missing_block = 1;
     collective_case const what{blink::collective::all_reduce, 100, false, 0, 1};
-    auto const plan = blink::chain_schedule(3, 1);
-    emulated_device<blink::slot_peer_link> chunks(plan, how);
+    auto const source = blink::chain_schedule(3, 1);
+    emulated_device<blink::slot_peer_transport> chunks(source, how);
     EXPECT_NE(chunks.run<float>(what, blink::sum{}), "");
-    emulated_device<blink::slot_peer_link, blink::small_packets> packets(plan, how);
+    emulated_device<blink::slot_peer_transport, blink::small_packets> packets(source, how);
     EXPECT_NE(packets.run<float>(what, blink::sum{}), "");
   }
 }

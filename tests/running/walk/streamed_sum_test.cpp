@@ -138,7 +138,7 @@ TEST(streamed_sum, what_does_not_fit) {
   sum.add_place(between, true);
   EXPECT_FALSE(sum.fits());
   struct three {
-    char letters[3];
+    char messages[3];
   };
   EXPECT_FALSE(streamed_sum<three>::suits);
 }

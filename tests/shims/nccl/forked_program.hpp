@@ -35,7 +35,7 @@ class own_process {
     return all;
   }
   /// Until all processes have come here.
-  void meet() { (void)exchange(0); }
+  void match() { (void)exchange(0); }
   /// A unique id that one of them has made.
   [[nodiscard]] unique_id new_id(int maker = 0) {
     unique_id id{};

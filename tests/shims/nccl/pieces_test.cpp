@@ -116,7 +116,7 @@ TEST(nccl_pieces, a_call_of_all_beside_pieces) {
   EXPECT_EQ(b[1], 1.0F);
 }
 
-TEST(nccl_pieces, unequal_sizes_are_told_to_both) {
+TEST(nccl_pieces, unequal_sizes_are_reported_to_both) {
   program const all({0, 1});
   elements<float> const a(0, 4), b(1, 4);
   auto const results = all.by_threads([&](std::size_t rank) {

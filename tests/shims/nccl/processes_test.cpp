@@ -117,11 +117,11 @@ TEST(nccl_processes, a_maker_without_ranks_and_ranks_of_one_process) {
     auto ranks = ranks_of(mine, {2, 1, 0});
     std::string text;
     if (mine.number() < 2) text = said(ranks.begin(id));
-    mine.meet();
+    mine.match();
     auto const second = mine.new_id(2);
     auto alone = ranks_of(mine, {3, 0, 0});
     if (mine.number() == 0) text += said(alone.begin(second));
-    mine.meet();
+    mine.match();
     (void)ranks.destroy();
     (void)alone.destroy();
     return text;
@@ -179,13 +179,13 @@ TEST(nccl_processes, two_communicators_in_another_order_are_named_on_all) {
         auto const code = sum_of_one(one, data);
         if (code != result::success) text += said(code, one);
       }
-      mine.meet();
+      mine.match();
       for (auto* const one : comm) {
         result code = result::success;
         (void)ncclCommGetAsyncError(one, &code);
         if (code != result::success) text += said(code, one);
       }
-      mine.meet();
+      mine.match();
       for (auto* const one : comm) (void)ncclCommDestroy(one);
       return text;
     });
@@ -265,7 +265,7 @@ TEST(nccl_processes, those_that_do_not_block) {
       auto const code = ncclCommInitRankConfig(&comm, 2, id, 0, &config);
       if (code != result::in_progress) return said(code);
     }
-    mine.meet();
+    mine.match();
     if (mine.number() == 1) (void)ncclCommInitRankConfig(&comm, 2, id, 1, &config);
     result code = result::in_progress;
     while (code == result::in_progress) {
@@ -367,7 +367,7 @@ TEST(nccl_processes, captured_calls_are_replayed) {
           devices().replay(graph);
           devices().synchronize(0);
         }
-        mine.meet();
+        mine.match();
         (void)ncclCommDestroy(comm);
         return said(code) + std::to_string(static_cast<int>(data[0]));
       });
@@ -383,9 +383,9 @@ TEST(nccl_processes, ranks_that_never_come_and_those_that_come_too_late) {
     communicator* comm = nullptr;
     std::string text;
     if (mine.number() == 0) text = said(ncclCommInitRank(&comm, 3, id, 0));
-    mine.meet();
+    mine.match();
     if (mine.number() == 1) text = said(ncclCommInitRank(&comm, 3, id, 2));
-    mine.meet();
+    mine.match();
     return text;
   });
   unsetenv("BLINK_DEADLINE");
@@ -437,7 +437,7 @@ TEST(nccl_processes, ranks_that_disagree_when_they_begin) {
       bool const second = mine.number() == 1;
       auto const text = said(
           ncclCommInitRank(&comm, second && !same_rank ? 4 : 3, id, second && !same_rank ? 1 : 0));
-      mine.meet();
+      mine.match();
       return text;
     });
     for (auto const& text : texts) {
@@ -456,7 +456,7 @@ TEST(nccl_processes, ranks_of_a_process_that_are_not_in_a_row_are_refused_to_all
       (void)ncclCommInitRank(&comm[k], 3, id, mine.number() + 2 * k);
     }
     auto const text = said(ncclGroupEnd());
-    mine.meet();
+    mine.match();
     return text;
   });
   for (auto const& text : texts) {
@@ -482,7 +482,7 @@ TEST(nccl_processes, ids_of_other_hosts_and_a_process_that_is_to_be_alone) {
       setenv("BLINK_NCCL_PROCESSES", "0", 1);
       text += said(ncclCommInitRank(&comm, 2, id, 1));
     }
-    mine.meet();
+    mine.match();
     return text;
   });
   EXPECT_SAYS(texts[1], "of another host, or of a container of its own: set BLINK_NCCL_FALLBACK");
@@ -506,7 +506,7 @@ TEST(nccl_processes, calls_that_disagree_are_named_on_all) {
           }
           auto text = ending_of(code, comm);  // who came first
           text += "|" + said(sum_of_one(comm, data), comm);
-          mine.meet();
+          mine.match();
           (void)ncclCommDestroy(comm);
           return text;
         });
@@ -526,7 +526,7 @@ TEST(nccl_processes, a_split_beside_another_call_is_named) {
         auto code =
             mine.number() == 0 ? ncclCommSplit(comm, 0, 0, &part, nullptr) : sum_of_one(comm, data);
         auto const text = ending_of(code, comm);
-        mine.meet();
+        mine.match();
         (void)ncclCommDestroy(comm);
         return text;
       });
@@ -659,7 +659,7 @@ TEST(nccl_processes, an_abort_does_not_wait_for_a_process_that_stands_still) {
   EXPECT_EQ(texts[0], "0: ");
 }
 
-TEST(nccl_processes, wrong_arguments_are_told_before_others_hear_of_them) {
+TEST(nccl_processes, wrong_arguments_are_reported_before_others_hear_of_them) {
   auto const texts =
       after_a_sum(2, [](own_process& mine, communicator* comm, elements<float> const& data) {
         std::string text;
@@ -729,10 +729,10 @@ TEST(nccl_processes, nothing_is_left) {
       if (code != result::success) return said(code);
       if (has_mapped_named_memory()) return "memory of /dev/shm";
       for (auto* const one : part) (void)(aborts ? ncclCommAbort(one) : ncclCommDestroy(one));
-      mine.meet();
+      mine.match();
       for (auto* const one : ranks.comm) (void)(aborts ? ncclCommAbort(one) : ncclCommDestroy(one));
     }
-    mine.meet();
+    mine.match();
     std::string more;
     for (auto const& [number, what] : open_files()) {
       if (files.count(number) == 0) more += number + ": " + what + "; ";

@@ -116,7 +116,7 @@ TEST(nccl_sends_between_processes, a_pair_in_one_direction_and_in_both) {
   expect_right({1, 1}, {{{0, 1, 12}}, {{1, 0, 5}}, {{0, 1, 100}, {1, 0, 999}}});
 }
 
-// Slots of a wire are 256 KiB, four of them, and two ranks have two wires for each direction.
+// Slots of a connection are 256 KiB, four of them, and two ranks have two connections for each direction.
 TEST(nccl_sends_between_processes, all_sizes_from_nothing_to_more_than_all_slots) {
   std::vector<std::vector<piece>> rounds;
   for (std::size_t const count : std::vector<std::size_t>{
@@ -153,7 +153,7 @@ TEST(nccl_sends_between_processes, all_to_all_in_one_group) {
   expect_right({2, 3, 1}, {all, all});
 }
 
-TEST(nccl_sends_between_processes, few_blocks_take_turns_among_many_wires) {
+TEST(nccl_sends_between_processes, few_blocks_take_turns_among_many_connections) {
   std::vector<piece> all;
   for (std::size_t from = 0; from < 8; ++from) {
     for (std::size_t to = 0; to < 8; ++to) all.push_back({from, to, 70000 + 10 * from + to});
@@ -191,14 +191,14 @@ std::string random_groups(own_process& mine, std::uint64_t seed) {
     std::size_t const before = random() % 2, within = random() % 2, behind = random() % 2;
     pieces_here const here(list, ranks, round);
     // Not in place: ThreadSanitizer does not know that what is written comes from other processes, after what was read.
-    std::vector<std::unique_ptr<elements<float>>> terms, sums;
+    std::vector<std::unique_ptr<elements<float>>> parameters, sums;
     for (int const device : ranks.device) {
-      terms.push_back(std::make_unique<elements<float>>(device, 3000, 1.0F));
+      parameters.push_back(std::make_unique<elements<float>>(device, 3000, 1.0F));
       sums.push_back(std::make_unique<elements<float>>(device, 3000));
     }
     auto const sum = [&](std::size_t rank, communicator* comm) {
       std::size_t const own = rank - ranks.first;
-      return ncclAllReduce(terms[own]->data(), sums[own]->data(), 3000, data_type::float32,
+      return ncclAllReduce(parameters[own]->data(), sums[own]->data(), 3000, data_type::float32,
                            operation::sum, comm, program::stream(rank));
     };
     auto code = result::success;
@@ -296,7 +296,7 @@ TEST(nccl_sends_between_processes, captured_pieces_are_replayed_beside_others) {
       for (int k = 0; k < 100000; ++k) {
         if (out[static_cast<std::size_t>(k)] != k + round) return "wrong";
       }
-      mine.meet();  // before what is sent is overwritten
+      mine.match();  // before what is sent is overwritten
     }
     (void)ranks.destroy();
     return text + said(code);
@@ -317,12 +317,12 @@ std::vector<std::string> after_a_piece(Body const& body) {
   return after_first_call(
       2, piece,
       [&](own_process& mine, communicator* comm, elements<float> const& data) -> std::string {
-        mine.meet();  // what is sent may be overwritten
+        mine.match();  // what is sent may be overwritten
         return body(mine, comm, data);
       });
 }
 
-TEST(nccl_sends_between_processes, sizes_that_differ_are_told_to_both) {
+TEST(nccl_sends_between_processes, sizes_that_differ_are_reported_to_both) {
   for (std::size_t const sent : std::vector<std::size_t>{0, 3, 16}) {
     auto const texts =
         after_a_piece([&](own_process& mine, communicator* comm, elements<float> const& data) {
@@ -331,7 +331,7 @@ TEST(nccl_sends_between_processes, sizes_that_differ_are_told_to_both) {
                   ? ncclSend(data.data(), sent, data_type::float32, 1, comm, stream_number(1))
                   : ncclRecv(data.data(), 4, data_type::float32, 0, comm, stream_number(1));
           auto text = ending_of(code, comm);
-          mine.meet();
+          mine.match();
           (void)ncclCommAbort(comm);
           return text;
         });
@@ -358,8 +358,8 @@ TEST(nccl_sends_between_processes, who_never_calls_is_named_after_the_deadline) 
                   : ncclRecv(large.data(), 4 << 20, data_type::float32, 1, comm, stream_number(1));
         text = ending_of(code, comm);
       }
-      mine.meet();
-      if (mine.number() == 1) text = said(failure_of(comm), comm);  // it is told, too
+      mine.match();
+      if (mine.number() == 1) text = said(failure_of(comm), comm);  // it is reported, too
       (void)ncclCommAbort(comm);
       return text;
     });
@@ -397,12 +397,12 @@ TEST(nccl_sends_between_processes, who_dies_within_a_piece_is_named_after_the_de
         if (mine.number() == 1) {
           devices().hold_stream(0, 1);  // it has called, and its kernel never runs
           (void)ncclSend(large.data(), 4 << 20, data_type::float32, 0, comm, stream_number(1));
-          mine.meet();
+          mine.match();
           (void)raise(SIGKILL);
         }
         auto const code =
             ncclRecv(large.data(), 4 << 20, data_type::float32, 1, comm, stream_number(1));
-        mine.meet();
+        mine.match();
         auto text = ending_of(code, comm);
         (void)ncclCommAbort(comm);
         return text;
@@ -436,10 +436,10 @@ TEST(nccl_sends_between_processes, who_sends_and_destroys_at_once_has_sent) {
           data[3] = 9.0F;
           (void)ncclSend(data.data(), 16, data_type::float32, 0, comm, stream_number(1));
           devices().synchronize(0, 1);
-          mine.meet();
+          mine.match();
           return said(ncclCommDestroy(comm));
         }
-        mine.meet();
+        mine.match();
         auto const code = ncclRecv(data.data(), 16, data_type::float32, 1, comm, stream_number(1));
         devices().synchronize(0, 1);
         return said(code) + std::to_string(static_cast<int>(data[3])) + said(ncclCommDestroy(comm));
@@ -451,11 +451,11 @@ TEST(nccl_sends_between_processes, an_abort_ends_what_others_wait_for) {
   auto const texts =
       after_a_piece([](own_process& mine, communicator* comm, elements<float> const& data) {
         if (mine.number() == 1) {
-          mine.meet();
+          mine.match();
           return said(ncclCommAbort(comm));
         }
         auto const code = ncclRecv(data.data(), 16, data_type::float32, 1, comm, stream_number(1));
-        mine.meet();
+        mine.match();
         auto text = ending_of(code, comm);
         devices().synchronize(0, 1);  // the kernel ends, too
         (void)ncclCommAbort(comm);
@@ -466,7 +466,7 @@ TEST(nccl_sends_between_processes, an_abort_ends_what_others_wait_for) {
   EXPECT_SAYS(texts[0], "rank 1 has aborted the communicator");
 }
 
-TEST(nccl_sends_between_processes, wrong_arguments_are_told_before_others_hear_of_them) {
+TEST(nccl_sends_between_processes, wrong_arguments_are_reported_before_others_hear_of_them) {
   auto const texts =
       after_a_piece([](own_process& mine, communicator* comm, elements<float> const& data) {
         std::string text;

@@ -78,9 +78,9 @@ void attributes_call_when_they_go() {
     MPI_Comm_set_attr(part, keyval, &total);
     int rank = 0;
     MPI_Comm_rank(part, &rank);
-    int told = rank == 0 ? round : -1;
-    MPI_Bcast(&told, 1, MPI_INT, 0, part);
-    total += 100 * told;
+    int reported = rank == 0 ? round : -1;
+    MPI_Bcast(&reported, 1, MPI_INT, 0, part);
+    total += 100 * reported;
     if (round < 6) {
       MPI_Comm_free(&part);
     } else {
@@ -119,7 +119,8 @@ void pending_while_others_are_called() {
   int total = 0;
   for (int round = 0; round < 12; ++round) {
     std::size_t const count = round % 3 == 0 ? 100000 : 10;
-    std::vector<int> mine(count, rank + round), sum(count, -1), told(count, rank), other(count, -1);
+    std::vector<int> mine(count, rank + round), sum(count, -1), reported(count, rank),
+        other(count, -1);
     std::array<MPI_Request, 4> requests{};
     int const n = static_cast<int>(count);
     int const root = round % ranks;
@@ -128,7 +129,7 @@ void pending_while_others_are_called() {
     total += sum_over(copy, round);
     MPI_Ibarrier(copy, &requests[1]);
     MPI_Allreduce(mine.data(), other.data(), n, MPI_INT, MPI_MAX, copy);
-    MPI_Ibcast(told.data(), n, MPI_INT, root, copy, &requests[2]);
+    MPI_Ibcast(reported.data(), n, MPI_INT, root, copy, &requests[2]);
     MPI_Barrier(copy);
     int late = rank == root ? round : -1;
     MPI_Ibcast(&late, 1, MPI_INT, root, copy, &requests[3]);
@@ -137,8 +138,8 @@ void pending_while_others_are_called() {
     MPI_Waitall(4, requests.data(), MPI_STATUSES_IGNORE);
     bool is_right = late == round;
     for (std::size_t k = 0; k < count; ++k) {
-      is_right = is_right && sum[k] == ranks * (ranks - 1) / 2 + ranks * round && told[k] == root &&
-                 other[k] == ranks - 1 + round;
+      is_right = is_right && sum[k] == ranks * (ranks - 1) / 2 + ranks * round &&
+                 reported[k] == root && other[k] == ranks - 1 + round;
     }
     total += is_right ? 1 : 1000000;
   }
@@ -205,9 +206,9 @@ void two_groups() {
   say("the others' sum", sum_over(both, mine));
   int root = side == 1 ? 0 : MPI_PROC_NULL;
   if (world_rank() == 0) root = MPI_ROOT;
-  int told = world_rank() == 0 ? 77 : 0;
-  MPI_Bcast(&told, 1, MPI_INT, root, both);
-  say("told", told);
+  int reported = world_rank() == 0 ? 77 : 0;
+  MPI_Bcast(&reported, 1, MPI_INT, root, both);
+  say("told", reported);
   std::vector<int> all(static_cast<std::size_t>(size_of(MPI_COMM_WORLD)), -1);
   MPI_Allgather(&mine, 1, MPI_INT, all.data(), 1, MPI_INT, both);
   say("first of the others", all[0]);
@@ -416,7 +417,7 @@ void mistakes() {
 
 // Libraries may say nothing where ranks call different things. Blink says so of types; then of operations, too.
 void calls_that_differ() {
-  auto const is_told = [](MPI_Datatype type, MPI_Op op) {
+  auto const is_reported = [](MPI_Datatype type, MPI_Op op) {
     MPI_Comm copy = MPI_COMM_NULL;
     MPI_Comm_dup(MPI_COMM_WORLD, &copy);
     MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
@@ -427,9 +428,9 @@ void calls_that_differ() {
     return has_failed;
   };
   bool const is_first = world_rank() == 0;
-  bool const of_types = is_told(is_first ? MPI_FLOAT : MPI_INT, MPI_SUM);
-  bool const of_operations = is_told(MPI_INT, is_first ? MPI_MAX : MPI_MIN);
-  say("told of operations as of types", of_operations == of_types ? 1 : 0);
+  bool const of_types = is_reported(is_first ? MPI_FLOAT : MPI_INT, MPI_SUM);
+  bool const of_operations = is_reported(MPI_INT, is_first ? MPI_MAX : MPI_MIN);
+  say("reported of operations as of types", of_operations == of_types ? 1 : 0);
 }
 
 void many_at_once(std::size_t how_many) {

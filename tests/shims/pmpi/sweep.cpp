@@ -45,7 +45,7 @@ void check(char const* what, floats const& got, std::size_t count, Expected cons
 void call_all(std::size_t count, int turn) {
   auto const n = static_cast<int>(count);
   auto const size = static_cast<std::size_t>(ranks);
-  auto const me = static_cast<std::size_t>(rank);
+  auto const comm = static_cast<std::size_t>(rank);
   int const root = turn % ranks;
   auto const block_of = [&](std::size_t k) { return static_cast<int>(k / count); };
   floats const in = own(count, turn);
@@ -60,7 +60,7 @@ void call_all(std::size_t count, int turn) {
   check("Allreduce", out, count, [&](std::size_t k) { return total(k, turn); });
   MPI_Reduce(in.data(), out.data(), n, MPI_FLOAT, MPI_SUM, root, MPI_COMM_WORLD);
   if (rank == root) check("Reduce", out, count, [&](std::size_t k) { return total(k, turn); });
-  auto const reduced = [&](std::size_t k) { return total(me * count + k, turn); };
+  auto const reduced = [&](std::size_t k) { return total(comm * count + k, turn); };
   MPI_Reduce_scatter(wide.data(), out.data(), counts.data(), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
   check("Reduce_scatter", out, count, reduced);
   MPI_Reduce_scatter_block(wide.data(), out.data(), n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
@@ -86,13 +86,13 @@ void call_all(std::size_t count, int turn) {
   out.assign(count, -1);
   MPI_Scatterv(wide.data(), counts.data(), places.data(), MPI_FLOAT, out.data(), n, MPI_FLOAT, root,
                MPI_COMM_WORLD);
-  check("Scatterv", out, count, [&](std::size_t k) { return value(root, me * count + k, turn); });
+  check("Scatterv", out, count, [&](std::size_t k) { return value(root, comm * count + k, turn); });
   out.assign(count, -1);
   MPI_Scatter(wide.data(), n, MPI_FLOAT, out.data(), n, MPI_FLOAT, root, MPI_COMM_WORLD);
-  check("Scatter", out, count, [&](std::size_t k) { return value(root, me * count + k, turn); });
+  check("Scatter", out, count, [&](std::size_t k) { return value(root, comm * count + k, turn); });
 
   auto const crossed = [&](std::size_t k) {
-    return value(block_of(k), me * count + k % count, turn);
+    return value(block_of(k), comm * count + k % count, turn);
   };
   MPI_Alltoall(wide.data(), n, MPI_FLOAT, all.data(), n, MPI_FLOAT, MPI_COMM_WORLD);
   check("Alltoall", all, all.size(), crossed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a driver says about GPUs, as a machine: the library's functions and Linux's files are played
-// for a DGX-1V, a DGX-2 and a box with PCIe only.
+// for a DGX-1V, a DGX-2 and a server with PCIe only.
 #include <blink/topology/machines.hpp>
 #include <blink/topology/readers/nvml_calls.hpp>
 #include <blink/topology/readers/read_driver.hpp>
@@ -31,9 +31,9 @@ struct played_gpu {
 struct played_driver {
   std::vector<played_gpu> gpus;
   int sm = 70;
-  bool tells_types = true;
-  int fails_at = -1;  ///< the GPU that the driver has lost
-  int sessions = 0;   ///< that are open
+  bool reports_types = true;
+  int fails_at = -1;      ///< the GPU that the driver has lost
+  int communicators = 0;  ///< that are open
 };
 played_driver now;
 
@@ -49,8 +49,8 @@ std::string on_eight_digits(std::string const& id) {
 
 nvml_calls calls() {
   nvml_calls result{};
-  result.init = [] { return ++now.sessions, 0; };
-  result.shutdown = [] { return --now.sessions, 0; };
+  result.init = [] { return ++now.communicators, 0; };
+  result.shutdown = [] { return --now.communicators, 0; };
   result.error_text = [](int) -> char const* { return "GPU is lost"; };
   result.device_count = [](unsigned* count) {
     *count = static_cast<unsigned>(now.gpus.size());
@@ -80,7 +80,7 @@ nvml_calls calls() {
     write_bus_id(info, on_eight_digits(far));
     return 0;
   };
-  if (now.tells_types) {
+  if (now.reports_types) {
     result.nvlink_remote_type = [](void* handle, unsigned link, unsigned* type) {
       *type = gpu_at(handle).links[link].starts_with("0000:f") ? 2 : 0;
       return 0;
@@ -148,7 +148,7 @@ class played_linux {
 
 /// Capacities between GPUs and the switch (the last, if there is one), by NVLink.
 std::map<std::pair<int, int>, std::int64_t> nvlinks_of(topology const& machine) {
-  std::map<int, int> number;  // position: rank, or -1 for relays
+  std::map<int, int> number;  // position: rank, or -1 for switches
   int rank = 0;
   for (std::size_t at = 0; at < machine.nodes.size(); ++at) {
     number[static_cast<int>(at)] = machine.nodes[at].kind == node_kind::rank ? rank++ : -1;
@@ -178,14 +178,14 @@ void play(topology const& machine, std::size_t gpus_of_switch) {
   }
 }
 
-TEST(ReadDriver, FindsTheLinksOfADgx1V) {
+TEST(read_driver, finds_the_links_of_a_dgx1_v) {
   auto const machine = machines::dgx1v();
   play(machine, 2);
   now.gpus[0].links.insert(now.gpus[0].links.begin(), "");  // a link that is down
   played_linux const linux_files(8, 2, 4);
   auto const found = read_driver(calls(), linux_files.options());
   EXPECT_EQ(nvlinks_of(found), nvlinks_of(machine));
-  EXPECT_EQ(now.sessions, 0);
+  EXPECT_EQ(now.communicators, 0);
   // Two GPUs share a PCIe switch, four a processor.
   std::map<std::string, int> pcie;
   for (auto const& one : found.links) {
@@ -196,23 +196,23 @@ TEST(ReadDriver, FindsTheLinksOfADgx1V) {
   EXPECT_EQ(pcie["numa1"], 2);
 }
 
-TEST(ReadDriver, FindsTheSwitchOfADgx2) {
+TEST(read_driver, finds_the_switch_of_a_dgx2) {
   auto const machine = machines::dgx2();
   play(machine, 2);
   played_linux const linux_files(16, 2, 8);
   EXPECT_EQ(nvlinks_of(read_driver(calls(), linux_files.options())), nvlinks_of(machine));
 }
 
-TEST(ReadDriver, AsksLinuxWhatIsAtTheFarEndOfALink) {
+TEST(read_driver, asks_linux_what_is_at_the_far_end_of_a_link) {
   auto const machine = machines::dgx2();
   play(machine, 2);
-  now.tells_types = false;
+  now.reports_types = false;
   played_linux linux_files(16, 2, 8);
   for (int k = 0; k < 6; ++k) linux_files.add_switch("0000:f" + std::to_string(k) + ":00.0");
   EXPECT_EQ(nvlinks_of(read_driver(calls(), linux_files.options())), nvlinks_of(machine));
 }
 
-TEST(ReadDriver, ABoxWithoutNvlinkHasPciePathsOnly) {
+TEST(read_driver, a_box_without_nvlink_has_pcie_paths_only) {
   now = {};
   for (std::size_t gpu = 0; gpu < 4; ++gpu) now.gpus.push_back({played_linux::bus_id(gpu, 4), {}});
   played_linux const linux_files(4, 4, 4);
@@ -222,7 +222,7 @@ TEST(ReadDriver, ABoxWithoutNvlinkHasPciePathsOnly) {
   for (auto const& one : found.links) EXPECT_EQ(one.kind, link_kind::pcie);
 }
 
-TEST(ReadDriver, TakesTheGpusThatAreAskedForInTheirOrder) {
+TEST(read_driver, takes_the_gpus_that_are_asked_for_in_their_order) {
   auto const machine = machines::dgx1v();
   play(machine, 2);
   played_linux const linux_files(8, 2, 4);
@@ -251,7 +251,7 @@ std::string fault_of(driver_options const& options) {
   }
 }
 
-TEST(ReadDriver, SaysWhatIsMissing) {
+TEST(read_driver, says_what_is_missing) {
   play(machines::dgx1v(), 2);
   played_linux const linux_files(7, 2, 4);
   auto options = linux_files.options();
@@ -262,7 +262,7 @@ TEST(ReadDriver, SaysWhatIsMissing) {
   options.bus_ids = {};
   now.fails_at = 3;
   EXPECT_EQ(fault_of(options), "GPU 3, nvmlDeviceGetHandleByIndex: GPU is lost (15)");
-  EXPECT_EQ(now.sessions, 0);
+  EXPECT_EQ(now.communicators, 0);
   now.gpus.clear();
   EXPECT_EQ(fault_of(options), "the driver knows no GPU");
   EXPECT_THROW((void)load_nvml("libthere_is_no_such_library.so"), resource_error);

@@ -26,7 +26,7 @@ void expect_equal(topology const& a, topology const& b) {
     EXPECT_EQ(a.nodes[i].id, b.nodes[i].id);
     EXPECT_EQ(a.nodes[i].kind, b.nodes[i].kind);
     EXPECT_EQ(a.nodes[i].label, b.nodes[i].label);
-    EXPECT_EQ(a.nodes[i].box, b.nodes[i].box);
+    EXPECT_EQ(a.nodes[i].server, b.nodes[i].server);
   }
   ASSERT_EQ(a.links.size(), b.links.size());
   for (std::size_t i = 0; i < a.links.size(); ++i) {
@@ -58,7 +58,7 @@ topology pair_of(std::string const& capacity) {
   return read_json(pair_with("\"capacity\": " + capacity));
 }
 
-TEST(ReadJson, ReadsWhatTheDocumentationShows) {
+TEST(read_json, reads_what_the_documentation_shows) {
   auto const machine = read_json(R"({"name": "pair", "unit": "GB/s",
     "nodes": [{"id": 0, "kind": "gpu", "label": "gpu0", "box": 3},
               {"id": 7, "kind": "gpu"}, {"id": 2, "kind": "switch"}],
@@ -68,11 +68,11 @@ TEST(ReadJson, ReadsWhatTheDocumentationShows) {
   EXPECT_EQ(machine.unit, "GB/s");
   EXPECT_EQ(machine.steps_per_unit, 2);
   ASSERT_EQ(machine.nodes.size(), 3U);
-  EXPECT_EQ(machine.nodes[0].box, 3);
+  EXPECT_EQ(machine.nodes[0].server, 3);
   EXPECT_EQ(machine.nodes[1].id, 7);
-  EXPECT_EQ(machine.nodes[1].box, 0);
-  EXPECT_EQ(machine.nodes[2].kind, node_kind::relay);
-  EXPECT_EQ(machine.nodes[2].box, -1);
+  EXPECT_EQ(machine.nodes[1].server, 0);
+  EXPECT_EQ(machine.nodes[2].kind, node_kind::switch_node);
+  EXPECT_EQ(machine.nodes[2].server, -1);
   ASSERT_EQ(machine.links.size(), 2U);
   EXPECT_EQ(machine.links[0].capacity, 25);
   EXPECT_EQ(machine.links[0].latency_seconds, 1e-6);
@@ -83,7 +83,7 @@ TEST(ReadJson, ReadsWhatTheDocumentationShows) {
   EXPECT_EQ(machine.links[1].kind, link_kind::unknown);
 }
 
-TEST(ReadJson, DecimalsAreExact) {
+TEST(read_json, decimals_are_exact) {
   struct row {
     char const* text;
     std::int64_t capacity, steps;
@@ -108,7 +108,7 @@ TEST(ReadJson, DecimalsAreExact) {
   }
 }
 
-TEST(ReadJson, RefusesCapacitiesThatAreNone) {
+TEST(read_json, refuses_capacities_that_are_none) {
   for (auto const* text :
        {"0", "0.0", "-1", "-0.5", "1e-10", "0.0000000001", "1e30", "99999999999999999999",
         "4611686018427387905", "\"\"", "\"fast\"", "\"1/0\"", "\"-1/2\"", "null", "true", "[]",
@@ -123,7 +123,7 @@ TEST(ReadJson, RefusesCapacitiesThatAreNone) {
             "decimals");
 }
 
-TEST(ReadJson, RefusesCapacitiesThatOverflowTogether) {
+TEST(read_json, refuses_capacities_that_overflow_together) {
   std::string const large = "\"capacity\": 3000000000000000000";
   std::string const more = "}, {\"src\": 1, \"dst\": 0, ";
   EXPECT_EQ(error_of(pair_with(large)), "no error");
@@ -132,7 +132,7 @@ TEST(ReadJson, RefusesCapacitiesThatOverflowTogether) {
             "m.json:4: links[0].capacity: ");
 }
 
-TEST(ReadJson, SaysWhereContentIsWrong) {
+TEST(read_json, says_where_content_is_wrong) {
   struct row {
     std::string text, fault;
   };
@@ -187,7 +187,7 @@ TEST(ReadJson, SaysWhereContentIsWrong) {
   }
 }
 
-TEST(ReadJson, SaysTheLineOfMalformedText) {
+TEST(read_json, says_the_line_of_malformed_text) {
   EXPECT_EQ(error_of(""), "m.json:1: malformed JSON: the file is empty, expected '{'");
   EXPECT_EQ(error_of("{\n\n  \"nodes\": [1,\n ,]}").substr(0, 25), "m.json:4: malformed JSON ");
   EXPECT_EQ(error_of("{\n \"unit\": \"x\"\n").substr(0, 9), "m.json:2:");
@@ -196,7 +196,7 @@ TEST(ReadJson, SaysTheLineOfMalformedText) {
   EXPECT_EQ(error_of("{\"name\": 1e999}").substr(0, 9), "m.json:1:");
 }
 
-TEST(ReadJson, DepthAndSizeAreBounded) {
+TEST(read_json, depth_and_size_are_bounded) {
   for (auto const* part : {"[", "{\"a\":", "[{\"a\":"}) {
     std::string text;
     for (int i = 0; i < 300000; ++i) text += part;
@@ -218,16 +218,16 @@ TEST(ReadJson, DepthAndSizeAreBounded) {
 
 topology random_machine(std::mt19937& random) {
   auto const below = [&](int n) { return std::uniform_int_distribution(0, n - 1)(random); };
-  std::string const letters = "ab \"\\\n\t/\xc3\xa9";  // ends in a letter of two bytes
+  std::string const messages = "ab \"\\\n\t/\xc3\xa9";  // ends in a letter of two bytes
   topology machine;
-  machine.name = letters.substr(0, static_cast<std::size_t>(below(8)));
+  machine.name = messages.substr(0, static_cast<std::size_t>(below(8)));
   machine.unit = below(2) == 0 ? "GB/s" : "\xc2\xb5";
   machine.steps_per_unit = std::vector<std::int64_t>{
       1, 2, 3, 7, 10, 60, 1000, 1000000000}[static_cast<std::size_t>(below(8))];
   int const count = 1 + below(9);
   for (int i = 0; i < count; ++i) {
-    auto const kind = i == 0 || below(3) > 0 ? node_kind::rank : node_kind::relay;
-    machine.nodes.push_back({i * (1 + below(2)) + 1000 * i, kind, letters, below(4) - 1});
+    auto const kind = i == 0 || below(3) > 0 ? node_kind::rank : node_kind::switch_node;
+    machine.nodes.push_back({i * (1 + below(2)) + 1000 * i, kind, messages, below(4) - 1});
   }
   for (int i = 0; count > 1 && i < 3 * count; ++i) {
     int const tail = below(count);
@@ -241,7 +241,7 @@ topology random_machine(std::mt19937& random) {
   return machine;
 }
 
-TEST(WriteJson, RoundTripIsExact) {
+TEST(write_json, round_trip_is_exact) {
   for (unsigned seed = 0; seed < 500; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -257,17 +257,17 @@ TEST(WriteJson, RoundTripIsExact) {
   }
 }
 
-TEST(WriteJson, RefusesWhatIsNoMachine) {
+TEST(write_json, refuses_what_is_no_machine) {
   EXPECT_THROW((void)write_json(topology{}), input_error);
 }
 
-TEST(WriteJson, ReplacesBytesThatAreNoText) {
+TEST(write_json, replaces_bytes_that_are_no_text) {
   auto machine = *make_built_in_machine("ring:3");
   machine.nodes[0].label = "\xff";
   EXPECT_EQ(read_json(write_json(machine)).nodes[0].label, "\xef\xbf\xbd");
 }
 
-TEST(ReadJson, PublishedDescriptionsAsAnotherParserSeesThem) {
+TEST(read_json, published_descriptions_as_another_parser_sees_them) {
   std::filesystem::path const folder = BLINK_SHARED_DIR "/topologies";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no machine descriptions at hand";
   int count = 0;
@@ -306,12 +306,12 @@ void expect_machine_or_error(std::string const& text) {
   }
 }
 
-TEST(ReadJson, DamagedTextIsAMachineOrAnError) {
+TEST(read_json, damaged_text_is_a_machine_or_an_error) {
   auto base = *make_built_in_machine("ring:3");
   base.steps_per_unit = 2;
   base.links[0].latency_seconds = 1e-6;
   base.links[1].kind = link_kind::pcie;
-  base.nodes.push_back({9, node_kind::relay, "switch", -1});
+  base.nodes.push_back({9, node_kind::switch_node, "switch", -1});
   auto const text = write_json(base);
   for (std::size_t length = 0; length < text.size(); ++length) {
     expect_machine_or_error(text.substr(0, length));

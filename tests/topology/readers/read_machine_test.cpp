@@ -22,7 +22,7 @@ std::string fault_of(std::string const& name) {
   }
 }
 
-TEST(ReadMachine, EveryBuiltInMachineIsValidAndConnected) {
+TEST(read_machine, every_built_in_machine_is_valid_and_connected) {
   for (auto const& each : built_in_machines()) {
     auto name = std::string(each.name);
     SCOPED_TRACE(name);
@@ -35,7 +35,7 @@ TEST(ReadMachine, EveryBuiltInMachineIsValidAndConnected) {
   }
 }
 
-TEST(ReadMachine, ArgumentsAreRead) {
+TEST(read_machine, arguments_are_read) {
   EXPECT_EQ(read_machine("dgx_a100").rank_positions().size(), 8U);
   EXPECT_EQ(read_machine("dgx_a100:2").rank_positions().size(), 16U);
   EXPECT_EQ(read_machine("torus:3x4x5").rank_positions().size(), 60U);
@@ -43,7 +43,7 @@ TEST(ReadMachine, ArgumentsAreRead) {
   EXPECT_EQ(read_machine("fully_connected:5").links.size(), 20U);
 }
 
-TEST(ReadMachine, UnknownNamesGetTheNearestOneAndTheList) {
+TEST(read_machine, unknown_names_get_the_nearest_one_and_the_list) {
   auto const near = fault_of("dgx1w");
   EXPECT_NE(near.find("unknown machine 'dgx1w', did you mean dgx1"), std::string::npos) << near;
   EXPECT_NE(fault_of("torsu:4x4").find("did you mean torus:AxB[xC]?"), std::string::npos);
@@ -55,14 +55,14 @@ TEST(ReadMachine, UnknownNamesGetTheNearestOneAndTheList) {
   EXPECT_NE(far.find(".json"), std::string::npos) << far;
 }
 
-TEST(ReadMachine, NamesThatGoOnAndOnAreRefused) {
+TEST(read_machine, names_that_go_on_and_on_are_refused) {
   std::string name = "dgx2";
   for (int k = 0; k < 100'000; ++k) name += "+copying";
   EXPECT_NE(fault_of(name).find("expected a shorter name"), std::string::npos);
   EXPECT_EQ(fault_of("dgx2+copying+copying"), "accepted");
 }
 
-TEST(ReadMachine, TheHostIsOneSwitchWithEqualPortsOrSeveralMemories) {
+TEST(read_machine, the_host_is_one_switch_with_equal_ports_or_several_memories) {
   auto const machine = read_machine("host:12.5");
   EXPECT_EQ(machine.name, "host");
   EXPECT_NO_THROW(require_connected(machine));
@@ -75,7 +75,7 @@ TEST(ReadMachine, TheHostIsOneSwitchWithEqualPortsOrSeveralMemories) {
   }
 }
 
-TEST(ReadMachine, WrongArgumentsAreRefused) {
+TEST(read_machine, wrong_arguments_are_refused) {
   for (auto const* name :
        {"ring", "ring:", "ring:x", "ring:-3", "ring:4x4", "dgx1v:2", "dgx_a100:1x2", "torus:4",
         "torus:4x", "torus:4xx4", "torus:x4", "ring:99999999999", "mesh:2,3"}) {
@@ -90,7 +90,7 @@ TEST(ReadMachine, WrongArgumentsAreRefused) {
   EXPECT_EQ(fault_of("ring:1"), "accepted");
 }
 
-TEST(ReadMachine, FilesByTheirEnding) {
+TEST(read_machine, files_by_their_ending) {
   EXPECT_TRUE(fault_of("/nowhere/m.json").starts_with("/nowhere/m.json: "));
   EXPECT_TRUE(fault_of("/nowhere/m.xml").starts_with("/nowhere/m.xml: "));
   auto const ticks = std::chrono::steady_clock::now().time_since_epoch().count();
@@ -102,7 +102,7 @@ TEST(ReadMachine, FilesByTheirEnding) {
 }
 
 /// The hand-written XML and the built-in machine are one machine, once PCIe is left out.
-TEST(ReadMachine, TheDgx1vFileIsTheBuiltInMachine) {
+TEST(read_machine, the_dgx1v_file_is_the_built_in_machine) {
   auto const file = read_machine(std::string(BLINK_DATA_DIR) + "/dgx1v.xml");
   EXPECT_EQ(fastest_connecting_kind(file), link_kind::nvlink);
   auto const nvlink = only_links(file, link_kind::nvlink);

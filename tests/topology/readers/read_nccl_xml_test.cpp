@@ -149,15 +149,15 @@ TEST(read_nccl_xml, ranks_order_the_gpus_and_dev_where_there_are_none) {
   EXPECT_EQ(machine.nodes[0].label, "gpu0");
 }
 
-TEST(read_nccl_xml, switch_links_add_up_at_one_relay) {
+TEST(read_nccl_xml, switch_links_add_up_at_one_switch) {
   std::string const four = "<nvlink target=\"0000:c1:00.0\" count=\"4\" tclass=\"0x068000\"/>";
   std::string const hidden = "<nvlink target=\"fffffff:ffff:ff\" count=\"5\"/>";
   auto const machine = read_nccl_xml(two_gpus(four + hidden, four), "machine.xml");
-  int const relay = position_of(machine, "nvswitch");
-  EXPECT_EQ(machine.nodes[static_cast<std::size_t>(relay)].kind, node_kind::relay);
-  EXPECT_EQ(between(machine, 0, relay), rational(225));
-  EXPECT_EQ(between(machine, relay, 0), rational(225));
-  EXPECT_EQ(between(machine, relay, 1), rational(100));
+  int const switch_node = position_of(machine, "nvswitch");
+  EXPECT_EQ(machine.nodes[static_cast<std::size_t>(switch_node)].kind, node_kind::switch_node);
+  EXPECT_EQ(between(machine, 0, switch_node), rational(225));
+  EXPECT_EQ(between(machine, switch_node, 0), rational(225));
+  EXPECT_EQ(between(machine, switch_node, 1), rational(100));
   EXPECT_EQ(between(machine, 0, 1), rational(0));
 }
 
@@ -286,11 +286,11 @@ TEST(read_nccl_xml, hosts_are_boxes_and_have_their_own_sockets) {
   }
   auto const machine = read_nccl_xml(text + "</system>", "rack.xml");
   EXPECT_EQ(machine.rank_positions().size(), 4U);
-  EXPECT_EQ(machine.nodes[1].box, 0);
-  EXPECT_EQ(machine.nodes[2].box, 1);
-  int const relay = position_of(machine, "nvswitch");
-  EXPECT_EQ(machine.nodes[static_cast<std::size_t>(relay)].box, -1);
-  for (int gpu = 0; gpu < 4; ++gpu) EXPECT_EQ(between(machine, gpu, relay), rational(900));
+  EXPECT_EQ(machine.nodes[1].server, 0);
+  EXPECT_EQ(machine.nodes[2].server, 1);
+  int const switch_node = position_of(machine, "nvswitch");
+  EXPECT_EQ(machine.nodes[static_cast<std::size_t>(switch_node)].server, -1);
+  for (int gpu = 0; gpu < 4; ++gpu) EXPECT_EQ(between(machine, gpu, switch_node), rational(900));
   EXPECT_EQ(std::count_if(machine.links.begin(), machine.links.end(),
                           [](auto const& link) { return link.kind == link_kind::socket; }),
             4);

@@ -6,10 +6,10 @@
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/running/walk/choose_protocol.hpp>
 #include <blink/schedule/default_schedules.hpp>
-#include <blink/transports/cuda/copy/copy_world.hpp>
+#include <blink/transports/cuda/copy/copy_ranks.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
 #include <blink/transports/cuda/world/device_blocks.hpp>
-#include <blink/transports/cuda/world/device_world.hpp>
+#include <blink/transports/cuda/world/device_ranks.hpp>
 #include <blink/transports/cuda/world/protocol_schedules.hpp>
 
 #include "support/device_case.hpp"
@@ -37,14 +37,15 @@ using blink_test::error_of;
 using blink_test::options_in_vectors;
 using blink_test::unequal_case;
 using chunks = blink::fixed_protocol<blink::whole_chunks>;
-using world = blink::basic_device_world<emulated_devices, blink::reaching_peer_link, chunks>;
-using slot_world = blink::basic_device_world<emulated_devices, blink::slot_peer_link>;
-using copy_world = blink::basic_copy_world<emulated_devices>;
-using part = blink_test::device_process<slot_world>;
+using all_ranks =
+    blink::basic_device_ranks<emulated_devices, blink::reaching_peer_transport, chunks>;
+using slot_thread_ranks = blink::basic_device_ranks<emulated_devices, blink::slot_peer_transport>;
+using copy_ranks = blink::basic_copy_ranks<emulated_devices>;
+using part = blink_test::device_process<slot_thread_ranks>;
 
 /// Runs the case on the ranks of this process; empty if all is right.
-template <class T, class World, class Reducer>
-std::string run(World& all, blink::schedule const& plan, unequal_case const& what,
+template <class T, class Ranks, class Reducer>
+std::string run(Ranks& all, blink::schedule const& source, unequal_case const& what,
                 Reducer const& reduce) {
   std::vector<blink_test::unequal_buffers<T>> own;
   std::vector<blink::rank_buffers<T>> buffers;
@@ -53,9 +54,9 @@ std::string run(World& all, blink::schedule const& plan, unequal_case const& wha
     buffers.push_back({own.back().input, own.back().output, what.of(rank).count});
   }
   if (what.gathers()) {
-    blink::all_gather_v(all, plan, buffers, what.blocks);
+    blink::all_gather_v(all, source, buffers, what.blocks);
   } else {
-    blink::reduce_scatter_v(all, plan, buffers, what.blocks, reduce);
+    blink::reduce_scatter_v(all, source, buffers, what.blocks, reduce);
   }
   all.wait();
   std::string wrong;
@@ -67,16 +68,16 @@ std::string run(World& all, blink::schedule const& plan, unequal_case const& wha
 }
 
 /// The same calls in every process, drawn from the seed.
-template <class World>
-std::string random_calls(World& all, std::mt19937_64& random) {
+template <class Ranks>
+std::string random_calls(Ranks& all, std::mt19937_64& random) {
   for (int call = 0; call < 4; ++call) {
     auto const [drawn, what] = blink_test::random_unequal_case(random, all.rank_count(), 500);
-    auto const plan = blink::parallel_trees(drawn, 1 + below(random, 2));
+    auto const source = blink::replicate_trees(drawn, 1 + below(random, 2));
     bool const is_triple = random() % 2 == 0;
     auto const wrong =
-        is_triple
-            ? run<blink_test::triple>(all, plan, what, blink_test::triple_reducer{})
-            : run<std::uint8_t>(all, plan, what, blink::accumulate_in<std::uint32_t>(blink::sum{}));
+        is_triple ? run<blink_test::triple>(all, source, what, blink_test::triple_reducer{})
+                  : run<std::uint8_t>(all, source, what,
+                                      blink::accumulate_in<std::uint32_t>(blink::sum{}));
     if (!wrong.empty()) {
       return std::string(to_text(what.kind)) + ", call " + std::to_string(call) + ", " + wrong;
     }
@@ -84,7 +85,7 @@ std::string random_calls(World& all, std::mt19937_64& random) {
   return "";
 }
 
-template <class World>
+template <class Ranks>
 std::string random_calls_of_one_process(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   int const ranks = 1 + below(random, 5);
@@ -96,13 +97,13 @@ std::string random_calls_of_one_process(std::uint64_t seed) {
   options.slot_bytes = 16 + random() % 1000;
   options.packet_slot_bytes = 1 << 14;
   options.protocols = blink_test::border_at(400);
-  World all(machine, options);
+  Ranks all(machine, options);
   return random_calls(all, random);
 }
 
 TEST(device_blocks, buffers_that_are_reached) {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
-    EXPECT_EQ(random_calls_of_one_process<world>(seed), "") << seed;
+    EXPECT_EQ(random_calls_of_one_process<all_ranks>(seed), "") << seed;
   }
 }
 
@@ -114,7 +115,7 @@ TEST(device_blocks, over_nccl) {
           std::mt19937_64 random(seed);
           auto options = blink_test::nccl_options_in_vectors();
           options.slot_bytes = 500;
-          return random_calls(mine.make_world(options), random);
+          return random_calls(mine.make_ranks(options), random);
         });
     EXPECT_EQ(texts, std::vector<std::string>(2)) << seed;
   }
@@ -122,13 +123,13 @@ TEST(device_blocks, over_nccl) {
 
 TEST(device_blocks, chunks_and_packets_through_slots) {
   for (std::uint64_t seed = 100; seed < 112; ++seed) {
-    EXPECT_EQ(random_calls_of_one_process<slot_world>(seed), "") << seed;
+    EXPECT_EQ(random_calls_of_one_process<slot_thread_ranks>(seed), "") << seed;
   }
 }
 
 TEST(device_blocks, copy_engines) {
   for (std::uint64_t seed = 200; seed < 212; ++seed) {
-    EXPECT_EQ(random_calls_of_one_process<copy_world>(seed), "") << seed;
+    EXPECT_EQ(random_calls_of_one_process<copy_ranks>(seed), "") << seed;
   }
 }
 
@@ -164,8 +165,8 @@ TEST(device_blocks, other_sizes_are_named_in_all_processes) {
 
 TEST(device_blocks, bad_blocks_and_buffers_are_refused) {
   emulated_devices machine({.devices = 2});
-  world all(machine, options_in_vectors({0, 0, 1}));
-  auto plan = blink::star_schedule(3);
+  all_ranks all(machine, options_in_vectors({0, 0, 1}));
+  auto source = blink::star_schedule(3);
   std::vector<int> memory(100);
   int* const at = memory.data();
   std::vector<blink::block> const blocks{{0, 4}, {4, 6}, {10, 0}};
@@ -174,7 +175,7 @@ TEST(device_blocks, bad_blocks_and_buffers_are_refused) {
   auto const call = [&](auto const& change) {
     auto buffers = good;
     change(buffers);
-    blink::all_gather_v(all, plan, buffers, blocks);
+    blink::all_gather_v(all, source, buffers, blocks);
     all.wait();
   };
   call([](auto&) {});
@@ -185,15 +186,15 @@ TEST(device_blocks, bad_blocks_and_buffers_are_refused) {
   EXPECT_ERROR(call([&](auto& b) { b[2].output = at + 49; }),
                "the output of rank 2 begins inside the output of rank 1");
   EXPECT_ERROR(call([&](auto& b) { b[1].input = b[1].output + 3; }), "overlap");
-  EXPECT_ERROR(blink::all_gather_v(all, plan, good, {{0, 4}, {3, 6}, {9, 0}}),
+  EXPECT_ERROR(blink::all_gather_v(all, source, good, {{0, 4}, {3, 6}, {9, 0}}),
                "blocks of ranks 0 and 1 overlap");
-  EXPECT_ERROR(blink::all_gather_v(all, plan, good, {{0, 4}}), "1 blocks, expected one for each");
-  std::erase_if(plan.trees, [](auto const& tree) { return tree.root == 1; });
-  plan.shares = {1, 0, 1};
+  EXPECT_ERROR(blink::all_gather_v(all, source, good, {{0, 4}}), "1 blocks, expected one for each");
+  std::erase_if(source.trees, [](auto const& tree) { return tree.root == 1; });
+  source.shares = {1, 0, 1};
   EXPECT_ERROR(call([](auto&) {}), "all_gather: the block of rank 1 has elements, expected none");
   std::vector<blink::rank_buffers<int>> const equal{
       {at, at + 20, 4}, {at, at + 40, 4}, {at, at + 60, 4}};
-  EXPECT_ERROR(blink::all_gather(all, plan, equal), "the block of rank 1 has elements");
+  EXPECT_ERROR(blink::all_gather(all, source, equal), "the block of rank 1 has elements");
 }
 
 }}  // namespace device_blocks_test

@@ -9,7 +9,7 @@
 #include <blink/schedule/flow_schedules.hpp>
 #include <blink/transports/cuda/calls/device_collectives.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_world.hpp>
+#include <blink/transports/cuda/world/device_ranks.hpp>
 #include <blink/transports/cuda/world/protocol_schedules.hpp>
 
 #include "support/channel_case.hpp"
@@ -40,8 +40,10 @@ using blink_test::emulated_devices;
 using blink_test::error_of;
 using blink_test::options_in_vectors;
 using chunks = blink::fixed_protocol<blink::whole_chunks>;
-using world = blink::basic_device_world<emulated_devices, blink::reaching_peer_link, chunks>;
-using slot_world = blink::basic_device_world<emulated_devices, blink::slot_peer_link, chunks>;
+using all_ranks =
+    blink::basic_device_ranks<emulated_devices, blink::reaching_peer_transport, chunks>;
+using slot_thread_ranks =
+    blink::basic_device_ranks<emulated_devices, blink::slot_peer_transport, chunks>;
 
 /// Of tests that wait until it is over; the calls before have to be done in it on a busy machine, too.
 constexpr std::chrono::milliseconds short_deadline(1500);
@@ -62,17 +64,17 @@ std::string random_channels(std::uint64_t seed, std::uint32_t threads_each) {
   auto options = options_in_vectors(devices);
   options.window = 1 + static_cast<std::uint32_t>(random() % 4);
   options.slot_bytes = 64 + random() % 2000;
-  options.packet_slot_bytes = 1 << 15;  // all that a lane sends has to fit
-  world all(machine, options);
+  options.packet_slot_bytes = 1 << 15;  // all that a task sends has to fit
+  all_ranks all(machine, options);
   auto const kind = static_cast<blink::collective>(random() % 11);
-  auto const plan =
-      blink::parallel_trees(blink_test::random_schedule(random, ranks, kind), 1 + below(random, 2));
+  auto const source = blink::replicate_trees(blink_test::random_schedule(random, ranks, kind),
+                                             1 + below(random, 2));
   std::size_t const most = 1 + random() % 700;
   auto const channels = 1 + static_cast<std::uint32_t>(below(random, 3));
-  auto const made = all.prepare_channels<T, Protocol>(plan, channels_of(kind, most, channels));
+  auto const made = all.prepare_channels<T, Protocol>(source, channels_of(kind, most, channels));
   auto what = case_of(kind, 0, seed);
   what.is_in_place =
-      random() % 3 == 0 && !blink::detail::sends_and_receives(kind) && !plan.is_one_shot;
+      random() % 3 == 0 && !blink::detail::sends_and_receives(kind) && !source.is_one_shot;
   what.offset = random() % 3;
   auto const blocks = 1 + static_cast<std::uint32_t>(random() % channels);
   for (int launch = 0; launch < 2; ++launch) {
@@ -80,7 +82,7 @@ std::string random_channels(std::uint64_t seed, std::uint32_t threads_each) {
     for (auto& of_channel : counts) {
       for (auto& count : of_channel) count = random() % 4 == 0 ? most : random() % (most + 1);
     }
-    channel_case<T, Reducer> now(what, plan, counts, 0, ranks);
+    channel_case<T, Reducer> now(what, source, counts, 0, ranks);
     all.launch(made, now.kernels(blocks), {.blocks = blocks, .threads = 128});
     all.wait();
     auto const wrong = now.wrong();
@@ -136,14 +138,14 @@ struct pair_of_ranks {
   explicit pair_of_ranks(std::vector<int> devices = {0, 0},
                          emulated_devices::options const& what = {.devices = 2})
       : machine(what), all(machine, options_of(std::move(devices))) {}
-  static blink::device_world_options options_of(std::vector<int> devices) {
+  static blink::device_options options_of(std::vector<int> devices) {
     auto options = options_in_vectors(std::move(devices));
     options.deadline = short_deadline;
     return options;
   }
   [[nodiscard]] calls calls_of(std::vector<std::vector<std::size_t>> const& counts,
                                std::uint64_t seed = 1) const {
-    return {case_of(blink::collective::all_reduce, 0, seed), plan, counts, 0, 2};
+    return {case_of(blink::collective::all_reduce, 0, seed), source, counts, 0, 2};
   }
   /// A launch in which all goes well.
   std::string sum_up() {
@@ -153,11 +155,11 @@ struct pair_of_ranks {
     return now.wrong();
   }
 
-  blink::schedule plan = blink::chain_schedule(2, 0);
+  blink::schedule source = blink::chain_schedule(2, 0);
   emulated_devices machine;
-  world all;
+  all_ranks all;
   blink::prepared_channels<emulated_devices, int, blink::whole_chunks> made =
-      all.prepare_channels<int>(plan, channels_of(blink::collective::all_reduce, 100, 2));
+      all.prepare_channels<int>(source, channels_of(blink::collective::all_reduce, 100, 2));
 };
 
 /// Calls a channel so often, and no more: blocks of rank 0 and rank 1 may do differently.
@@ -224,9 +226,10 @@ TEST(device_channels, a_kernel_that_does_not_begin_is_named) {
 // The one that is waited for may wait itself.
 TEST(device_channels, who_waits_as_well_is_passed_over) {
   emulated_devices machine({.devices = 1});
-  world all(machine, pair_of_ranks::options_of({0, 0, 0}));
-  auto const plan = blink::chain_schedule(3, 0);  // 0 <- 1 <- 2
-  auto const made = all.prepare_channels<int>(plan, channels_of(blink::collective::reduce, 10, 2));
+  all_ranks all(machine, pair_of_ranks::options_of({0, 0, 0}));
+  auto const source = blink::chain_schedule(3, 0);  // 0 <- 1 <- 2
+  auto const made =
+      all.prepare_channels<int>(source, channels_of(blink::collective::reduce, 10, 2));
   std::vector<int> values(30);
   // Rank 2 calls once: a second call is what rank 1 waits for, for which rank 0 waits.
   std::vector<some_calls> kernels(3, some_calls{.calls = {2, 0}});
@@ -238,7 +241,7 @@ TEST(device_channels, who_waits_as_well_is_passed_over) {
   EXPECT_SAYS(text, "to send it; its kernel has made 1 calls in this channel, others 2");
 }
 
-TEST(device_channels, unlike_counts_are_told) {
+TEST(device_channels, unlike_counts_are_reported) {
   pair_of_ranks two;
   EXPECT_SAYS(error_of_calls(two, {.calls = {1, 0}, .count = 100}, {.calls = {1, 0}, .count = 3}),
               "all_reduce in channel 0: ranks disagree: rank 0 (device 0) has called it with count "
@@ -298,7 +301,7 @@ TEST(device_channels, partial_results_may_be_much_larger_than_elements) {
   emulated_devices machine({.devices = 1});
   auto options = pair_of_ranks::options_of({0, 0});
   options.slot_bytes = 1 << 14;
-  world all(machine, options);
+  all_ranks all(machine, options);
   auto const made = all.prepare_channels<float>(blink::chain_schedule(2, 0),
                                                 channels_of(blink::collective::all_reduce, 1, 1));
   std::vector<float> values{3, 5};
@@ -321,11 +324,11 @@ struct one_composition {
 };
 TEST(device_channels, reducers_that_need_an_order_are_refused_without_one) {
   emulated_devices machine({.devices = 1});
-  world all(machine, pair_of_ranks::options_of({0, 0, 0}));
-  auto plan = blink::chain_schedule(3, 1);
-  plan.trees[0].reduce_parent = {2, -1, 1};  // rank 1 gets 0 and 2 together
+  all_ranks all(machine, pair_of_ranks::options_of({0, 0, 0}));
+  auto source = blink::chain_schedule(3, 1);
+  source.trees[0].reduce_parent = {2, -1, 1};  // rank 1 gets 0 and 2 together
   auto const made = all.prepare_channels<blink_test::affine>(
-      plan, channels_of(blink::collective::all_reduce, 1, 1));
+      source, channels_of(blink::collective::all_reduce, 1, 1));
   std::vector<blink_test::affine> data(3);
   all.launch(made, std::vector<one_composition>{{&data[0]}, {&data[1]}, {&data[2]}}, {});
   EXPECT_ERROR(all.wait(),
@@ -338,20 +341,20 @@ TEST(device_channels, what_cannot_be_prepared_is_refused) {
                    blink::chain_schedule(3, 0), channels_of(blink::collective::all_reduce, 1, 1)),
                "3 ranks");
   EXPECT_ERROR((void)two.all.prepare_channels<int>(
-                   two.plan, channels_of(blink::collective::all_to_all, 1, 1)),
+                   two.source, channels_of(blink::collective::all_to_all, 1, 1)),
                "all_to_all");
   EXPECT_ERROR((void)two.all.prepare_channels<int>(
-                   two.plan, channels_of(blink::collective::all_reduce, 1, 0)),
+                   two.source, channels_of(blink::collective::all_reduce, 1, 0)),
                "channels >= 1");
   using large = std::array<double, 100>;
   EXPECT_ERROR((void)two.all.prepare_channels<large>(
-                   two.plan, channels_of(blink::collective::broadcast, 1, 1)),
+                   two.source, channels_of(blink::collective::broadcast, 1, 1)),
                "elements have 800 bytes, expected at most those of a slot, 512");
   EXPECT_ERROR((void)(two.all.prepare_channels<int, blink::small_packets>(
-                   two.plan, channels_of(blink::collective::all_reduce, 1 << 20, 1))),
+                   two.source, channels_of(blink::collective::all_reduce, 1 << 20, 1))),
                "bytes as packets, expected at most");
   EXPECT_ERROR((void)two.all.prepare_channels<int>(
-                   two.plan, channels_of(blink::collective::all_reduce, std::size_t{1} << 62, 1)),
+                   two.source, channels_of(blink::collective::all_reduce, std::size_t{1} << 62, 1)),
                "most_count <= 2^40");
 }
 
@@ -360,16 +363,16 @@ TEST(device_channels, memory_is_counted_before_it_is_allocated) {
   auto options = pair_of_ranks::options_of({0, 0});
   options.slot_bytes = 1 << 12;
   options.memory_cap = 1 << 20;
-  world all(machine, options);
+  all_ranks all(machine, options);
   auto const before = machine.allocated_bytes();
-  auto const plan = blink::chain_schedule(2, 0);
+  auto const source = blink::chain_schedule(2, 0);
   auto const wanted = [](std::uint32_t channels) {
     return channels_of(blink::collective::all_reduce, 1 << 20, channels);
   };
-  EXPECT_ERROR((void)all.prepare_channels<int>(plan, wanted(1000)), "channels needs ");
+  EXPECT_ERROR((void)all.prepare_channels<int>(source, wanted(1000)), "channels needs ");
   EXPECT_EQ(machine.allocated_bytes(), before);
   EXPECT_EQ(all.memory().held().at(0).total(), before);
-  (void)all.prepare_channels<int>(plan, wanted(10));
+  (void)all.prepare_channels<int>(source, wanted(10));
   EXPECT_EQ(all.memory().held().at(0).total(), machine.allocated_bytes());
   EXPECT_GE(machine.allocated_bytes(), before + 10 * 2 * 4 * options.slot_bytes / 4);
 }
@@ -403,7 +406,7 @@ TEST(device_channels, launches_that_cannot_run_at_once_are_refused) {
   EXPECT_EQ(two.sum_up(), "");
 
   emulated_devices machine({.devices = 1});
-  world five(machine, pair_of_ranks::options_of({0, 0, 0, 0, 0}));
+  all_ranks five(machine, pair_of_ranks::options_of({0, 0, 0, 0, 0}));
   auto const made = five.prepare_channels<int>(blink::chain_schedule(5, 0),
                                                channels_of(blink::collective::broadcast, 1, 1));
   EXPECT_ERROR(
@@ -425,11 +428,11 @@ TEST(device_channels, an_abort_ends_kernels_that_wait) {
   emulated_devices machine({.devices = 2});
   auto options = options_in_vectors({0, 1});
   options.deadline = std::chrono::minutes(5);  // it is not what ends them
-  world all(machine, options);
-  auto const plan = blink::chain_schedule(2, 0);
+  all_ranks all(machine, options);
+  auto const source = blink::chain_schedule(2, 0);
   auto const made =
-      all.prepare_channels<int>(plan, channels_of(blink::collective::all_reduce, 100, 2));
-  channel_case<int, blink::sum> now(case_of(blink::collective::all_reduce, 0, 1), plan,
+      all.prepare_channels<int>(source, channels_of(blink::collective::all_reduce, 100, 2));
+  channel_case<int, blink::sum> now(case_of(blink::collective::all_reduce, 0, 1), source,
                                     {{10, 20}, {30, 40}}, 0, 2);
   auto const a = machine.make_stream();
   auto const b = machine.make_stream();
@@ -474,13 +477,13 @@ TEST(device_channels, launches_and_calls_take_turns) {
   auto options = options_in_vectors({0, 1});
   options.threads = 128;
   options.deadline = std::chrono::seconds(20);
-  world first(machine, options), second(machine, options);
-  auto const plan = blink::chain_schedule(2, 0);
+  all_ranks first(machine, options), second(machine, options);
+  auto const source = blink::chain_schedule(2, 0);
   auto const made =
-      first.prepare_channels<int>(plan, channels_of(blink::collective::all_reduce, 100, 2));
-  channel_case<int, blink::sum> one(case_of(blink::collective::all_reduce, 0, 1), plan,
+      first.prepare_channels<int>(source, channels_of(blink::collective::all_reduce, 100, 2));
+  channel_case<int, blink::sum> one(case_of(blink::collective::all_reduce, 0, 1), source,
                                     {{10, 20}, {30, 40}}, 0, 2);
-  device_case<int> two(case_of(blink::collective::all_reduce, 60, 2), plan);
+  device_case<int> two(case_of(blink::collective::all_reduce, 60, 2), source);
   std::vector<int> const a{machine.make_stream(), machine.make_stream()};
   std::vector<int> const b{machine.make_stream(), machine.make_stream()};
   machine.hold_stream(0, a[0]);
@@ -518,7 +521,7 @@ template <std::uint32_t Warps, class Protocol>
 void reduce_by_parts(std::uint32_t block_threads, std::size_t count) {
   SCOPED_TRACE(testing::Message() << Warps << " of " << block_threads << ", count " << count);
   emulated_devices machine({.devices = 2, .room = 4096, .threads_each = block_threads});
-  world all(machine, options_in_vectors({0, 1, 0}));
+  all_ranks all(machine, options_in_vectors({0, 1, 0}));
   std::uint32_t const blocks = 2, channels = blocks * (block_threads / Warps);
   auto const made = all.prepare_channels<int, Protocol>(
       blink::ring_schedule(3), channels_of(blink::collective::all_reduce, count, channels));
@@ -563,7 +566,7 @@ TEST(device_channels, kernels_may_be_lambdas) {
 
 // --- several processes ---
 
-using part = blink_test::device_process<slot_world>;
+using part = blink_test::device_process<slot_thread_ranks>;
 
 std::vector<std::string> run(int processes, auto const& body) {
   auto options = options_in_vectors({0, 1});
@@ -573,11 +576,11 @@ std::vector<std::string> run(int processes, auto const& body) {
 
 TEST(device_channels, processes_reduce_from_their_kernels) {
   for (auto const &text : run(2, [](part& mine, int) -> std::string {
-         auto const plan = blink::ring_schedule(4);
+         auto const source = blink::ring_schedule(4);
          auto const kind = blink::collective::all_reduce;
-         auto const made = mine.all.prepare_channels<int>(plan, channels_of(kind, 200, 3));
+         auto const made = mine.all.prepare_channels<int>(source, channels_of(kind, 200, 3));
          for (std::uint64_t seed = 0; seed < 3; ++seed) {
-           channel_case<int, blink::sum> now(case_of(kind, 0, seed), plan,
+           channel_case<int, blink::sum> now(case_of(kind, 0, seed), source,
                                              {{10, 200}, {7, 0}, {100, 1}}, mine.all.first_rank(),
                                              mine.all.ranks_here());
            mine.all.launch(made, now.kernels(2), {.blocks = 2});
@@ -602,10 +605,10 @@ TEST(device_channels, processes_agree_about_channels_and_launches) {
     EXPECT_SAYS(text, "the same in all processes");
   }
   auto const texts = run(2, [](part& mine, int process) {
-    auto const plan = blink::ring_schedule(4);
+    auto const source = blink::ring_schedule(4);
     auto const made =
-        mine.all.prepare_channels<int>(plan, channels_of(blink::collective::all_reduce, 9, 2));
-    channel_case<int, blink::sum> now(case_of(blink::collective::all_reduce, 0, 1), plan,
+        mine.all.prepare_channels<int>(source, channels_of(blink::collective::all_reduce, 9, 2));
+    channel_case<int, blink::sum> now(case_of(blink::collective::all_reduce, 0, 1), source,
                                       {{5}, {6}}, mine.all.first_rank(), mine.all.ranks_here());
     auto const blocks = static_cast<std::uint32_t>(1 + process);
     return error_of([&] {
@@ -616,13 +619,13 @@ TEST(device_channels, processes_agree_about_channels_and_launches) {
   for (auto const& text : texts) EXPECT_SAYS(text, "count");
 }
 
-TEST(device_channels, processes_that_launch_with_other_channels_are_told) {
+TEST(device_channels, processes_that_launch_with_other_channels_are_reported) {
   auto const texts = run(2, [](part& mine, int process) {
-    auto const plan = blink::ring_schedule(4);
+    auto const source = blink::ring_schedule(4);
     auto const wanted = channels_of(blink::collective::all_reduce, 9, 2);
-    auto const first = mine.all.prepare_channels<int>(plan, wanted);
-    auto const second = mine.all.prepare_channels<int>(plan, wanted);
-    channel_case<int, blink::sum> now(case_of(blink::collective::all_reduce, 0, 1), plan,
+    auto const first = mine.all.prepare_channels<int>(source, wanted);
+    auto const second = mine.all.prepare_channels<int>(source, wanted);
+    channel_case<int, blink::sum> now(case_of(blink::collective::all_reduce, 0, 1), source,
                                       {{5}, {6}}, mine.all.first_rank(), mine.all.ranks_here());
     return error_of([&] {
       mine.all.launch(process == 0 ? first : second, now.kernels(1), {});
@@ -637,9 +640,9 @@ TEST(device_channels, a_process_whose_kernel_does_not_call_is_named) {
   options.deadline = short_deadline;
   auto const texts =
       blink_test::run_device_processes<part>(2, options, [](part& mine, int process) {
-        auto const plan = blink::chain_schedule(2, 0);
-        auto const made =
-            mine.all.prepare_channels<int>(plan, channels_of(blink::collective::all_reduce, 9, 2));
+        auto const source = blink::chain_schedule(2, 0);
+        auto const made = mine.all.prepare_channels<int>(
+            source, channels_of(blink::collective::all_reduce, 9, 2));
         std::vector<int> values(10);
         some_calls kernel{.calls = {1, 1}, .values = values.data()};
         if (process == 1) kernel.calls = {1, 0};

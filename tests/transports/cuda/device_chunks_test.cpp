@@ -59,7 +59,7 @@ struct byte_sums {
   }
 };
 
-/// The same in words: another accumulator, which crosses wires.
+/// The same in words: another accumulator, which crosses connections.
 template <class Word>
 struct word_sums {
   template <std::size_t N>
@@ -79,7 +79,7 @@ struct word_sums {
   }
 };
 
-/// In words that cross wires as others.
+/// In words that cross connections as others.
 template <class Word, class Sent>
 struct sent_sums : word_sums<Word> {
   template <std::size_t N>
@@ -92,7 +92,7 @@ struct sent_sums : word_sums<Word> {
   }
 };
 
-/// Wires carry less than buffers hold; small integers all the same.
+/// Connections carry less than buffers hold; small integers all the same.
 struct halved_sums {
   double operator()(double a, double b) const { return a + b; }
   float send(double total) const { return static_cast<float>(total); }
@@ -101,12 +101,12 @@ struct halved_sums {
 
 /// One with few trees, which take few threads.
 blink::schedule small_schedule(std::mt19937_64& random, blink::collective kind) {
-  auto plan = blink_test::random_schedule(random, 2, kind);
-  while (plan.trees.size() > 2) plan = blink_test::random_schedule(random, 2, kind);
-  return plan;
+  auto source = blink_test::random_schedule(random, 2, kind);
+  while (source.trees.size() > 2) source = blink_test::random_schedule(random, 2, kind);
+  return source;
 }
 
-template <class Link, class T, class Reducer>
+template <class Transport, class T, class Reducer>
 void walk_everywhere(Reducer const& reduce) {
   constexpr std::array kinds{blink::collective::all_reduce, blink::collective::reduce_scatter,
                              blink::collective::all_gather};
@@ -115,11 +115,11 @@ void walk_everywhere(Reducer const& reduce) {
   for (std::uint32_t const threads : {1U, 3U}) {
     for (std::size_t part = 0; part < kinds.size(); ++part) {
       auto const kind = kinds[(part + threads) % kinds.size()];
-      auto const plan = small_schedule(random, kind);
+      auto const source = small_schedule(random, kind);
       emulation how;
       how.block_threads = threads;
       how.slot_bytes = 1024;
-      emulated_device<Link> device(plan, how);
+      emulated_device<Transport> device(source, how);
       auto const run = [&](std::size_t count) {
         collective_case what{kind, count, false, 0, random() * 2};
         if (random() % 3 != 0) {
@@ -140,40 +140,40 @@ void walk_everywhere(Reducer const& reduce) {
   }
 }
 
-template <class Link, class Reducer>
+template <class Transport, class Reducer>
 void walk_every_size(Reducer const& reduce) {
-  walk_everywhere<Link, loose<1>>(reduce);
-  walk_everywhere<Link, loose<2>>(reduce);
-  walk_everywhere<Link, loose<4>>(reduce);
-  walk_everywhere<Link, loose<8>>(reduce);
-  walk_everywhere<Link, loose<12>>(reduce);
-  walk_everywhere<Link, loose<16>>(reduce);
+  walk_everywhere<Transport, loose<1>>(reduce);
+  walk_everywhere<Transport, loose<2>>(reduce);
+  walk_everywhere<Transport, loose<4>>(reduce);
+  walk_everywhere<Transport, loose<8>>(reduce);
+  walk_everywhere<Transport, loose<12>>(reduce);
+  walk_everywhere<Transport, loose<16>>(reduce);
 }
 
 TEST(device_chunks, elements_combined_as_they_are) {
-  walk_every_size<blink::slot_peer_link>(byte_sums{});
+  walk_every_size<blink::slot_peer_transport>(byte_sums{});
 }
 
 TEST(device_chunks, elements_combined_in_peers_buffers) {
-  walk_every_size<blink::reaching_peer_link>(byte_sums{});
+  walk_every_size<blink::reaching_peer_transport>(byte_sums{});
 }
 
 TEST(device_chunks, accumulators_of_the_same_size) {
-  walk_every_size<blink::slot_peer_link>(word_sums<std::uint8_t>{});
+  walk_every_size<blink::slot_peer_transport>(word_sums<std::uint8_t>{});
 }
 
 TEST(device_chunks, larger_accumulators) {
-  walk_every_size<blink::slot_peer_link>(word_sums<std::uint32_t>{});
+  walk_every_size<blink::slot_peer_transport>(word_sums<std::uint32_t>{});
 }
 
 TEST(device_chunks, partial_results_of_another_size) {
-  walk_every_size<blink::slot_peer_link>(sent_sums<std::uint64_t, std::uint16_t>{});
-  walk_everywhere<blink::slot_peer_link, double>(halved_sums{});
+  walk_every_size<blink::slot_peer_transport>(sent_sums<std::uint64_t, std::uint16_t>{});
+  walk_everywhere<blink::slot_peer_transport, double>(halved_sums{});
 }
 
 TEST(device_chunks, partial_results_of_another_size_in_peers_buffers) {
-  walk_every_size<blink::reaching_peer_link>(sent_sums<std::uint32_t, std::uint8_t>{});
-  walk_everywhere<blink::reaching_peer_link, double>(halved_sums{});
+  walk_every_size<blink::reaching_peer_transport>(sent_sums<std::uint32_t, std::uint8_t>{});
+  walk_everywhere<blink::reaching_peer_transport, double>(halved_sums{});
 }
 
 }}  // namespace device_chunks_test

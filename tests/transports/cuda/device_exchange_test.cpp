@@ -5,7 +5,7 @@
 #include <blink/schedule/flow_schedules.hpp>
 #include <blink/transports/cuda/p2p/device_exchange.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_world.hpp>
+#include <blink/transports/cuda/world/device_ranks.hpp>
 
 #include "support/device_case.hpp"
 #include "support/device_process.hpp"
@@ -28,15 +28,15 @@ namespace device_exchange_test { namespace {
 using blink_test::emulated_devices;
 using blink_test::error_of;
 using blink_test::options_in_vectors;
-using world = blink::basic_device_world<emulated_devices, blink::reaching_peer_link>;
-using process_part =
-    blink_test::device_process<blink::basic_device_world<emulated_devices, blink::slot_peer_link>>;
+using all_ranks = blink::basic_device_ranks<emulated_devices, blink::reaching_peer_transport>;
+using process_part = blink_test::device_process<
+    blink::basic_device_ranks<emulated_devices, blink::slot_peer_transport>>;
 
 TEST(device_exchange, moves_pieces_in_rounds_along_a_schedule) {
   emulated_devices machine({.devices = 2});
   auto options = options_in_vectors({0, 0, 1});
-  world all(machine, options);
-  auto const plan = blink::all_to_all_schedule(3);
+  all_ranks all(machine, options);
+  auto const trees = blink::all_to_all_schedule(3);
   std::vector<int> out(30), in(30, -1);
   for (std::size_t k = 0; k < out.size(); ++k) out[k] = static_cast<int>(100 + k);
   std::vector<blink::transfers> list(3);
@@ -48,7 +48,7 @@ TEST(device_exchange, moves_pieces_in_rounds_along_a_schedule) {
   list[1].receive(0, in.data(), 3);
   list[2].receive(0, in.data() + 20, 1);
   list[0].receive(2, in.data() + 4, 4);
-  blink::exchange(all, plan, list);
+  blink::exchange(all, trees, list);
   all.wait();
   std::vector<int> expected(30, -1);
   for (int k = 0; k < 5; ++k) expected[static_cast<std::size_t>(10 + k)] = 100 + k;
@@ -59,12 +59,12 @@ TEST(device_exchange, moves_pieces_in_rounds_along_a_schedule) {
   list[1].clear();
   list[1].receive(0, in.data() + 10, 5);
   list[1].receive(0, in.data(), 2);
-  EXPECT_ERROR(blink::exchange(all, plan, list),
+  EXPECT_ERROR(blink::exchange(all, trees, list),
                "rank 0 sends rank 1 12 bytes as piece 1, which expects 8");
   list[1].receive(0, in.data() + 15, 2);
-  EXPECT_ERROR(blink::exchange(all, plan, list), "rank 0 sends rank 1 2 pieces, which expects 3");
+  EXPECT_ERROR(blink::exchange(all, trees, list), "rank 0 sends rank 1 2 pieces, which expects 3");
   list[1].receive(1, in.data() + 20, 1);
-  EXPECT_ERROR(blink::exchange(all, plan, list), "overlaps another piece");
+  EXPECT_ERROR(blink::exchange(all, trees, list), "overlaps another piece");
 }
 
 /// Pieces between random ranks, of which `is_here(rank)` are listed; filled from the seed, so that all processes
@@ -99,7 +99,7 @@ class random_lists {
       }
     }
   }
-  [[nodiscard]] bool has_come() const { return got_ == expected_; }
+  [[nodiscard]] bool has_arrived_at() const { return got_ == expected_; }
 
   std::vector<blink::transfers> list;
 
@@ -115,18 +115,18 @@ TEST(device_exchange, random_lists_of_one_process_come_as_they_were) {
     std::vector<int> devices(1 + random() % 5);
     for (int& device : devices) device = static_cast<int>(random() % 3);
     emulated_devices machine({.devices = 3});
-    world all(machine, options_in_vectors(devices));
+    all_ranks all(machine, options_in_vectors(devices));
     int const ranks = all.rank_count();
-    auto const plan = blink::all_to_all_schedule(ranks);
+    auto const trees = blink::all_to_all_schedule(ranks);
     for (int round = 0; round < 3; ++round) {
       random_lists now(random, ranks, [](int) { return true; });
       if (round == 1) {
-        blink::exchange(all, plan, now.list);
+        blink::exchange(all, trees, now.list);
       } else {
         blink::exchange(all, now.list);
       }
       all.wait();
-      EXPECT_TRUE(now.has_come()) << round;
+      EXPECT_TRUE(now.has_arrived_at()) << round;
     }
   }
 }
@@ -134,7 +134,7 @@ TEST(device_exchange, random_lists_of_one_process_come_as_they_were) {
 // What is before it in a stream is sent, what is behind it finds what has come.
 TEST(device_exchange, keeps_its_place_in_streams) {
   emulated_devices machine({.devices = 3});
-  world all(machine, options_in_vectors({0, 1, 2}));
+  all_ranks all(machine, options_in_vectors({0, 1, 2}));
   std::vector<int> data{1, 2, 3}, next(3), last(3);
   for (int round = 0; round < 50; ++round) {
     std::vector<blink::transfers> list(3), behind(3);
@@ -156,7 +156,7 @@ TEST(device_exchange, keeps_its_place_in_streams) {
 
 TEST(device_exchange, what_ranks_of_one_process_disagree_about_is_named) {
   emulated_devices machine({.devices = 2});
-  world all(machine, options_in_vectors({0, 1}));
+  all_ranks all(machine, options_in_vectors({0, 1}));
   std::vector<int> data(10);
   std::vector<blink::transfers> list(2);
   list[0].send(1, data.data(), 3);
@@ -195,7 +195,7 @@ TEST(device_exchange, random_lists_of_several_processes_come_as_they_were) {
         });
         blink::exchange(mine.all, now.list);
         mine.all.wait();
-        if (!now.has_come()) return "wrong in round " + std::to_string(round);
+        if (!now.has_arrived_at()) return "wrong in round " + std::to_string(round);
       }
       return "right";
     });
@@ -203,7 +203,7 @@ TEST(device_exchange, random_lists_of_several_processes_come_as_they_were) {
   }
 }
 
-TEST(device_exchange, what_processes_need_first_and_disagree_about_is_told) {
+TEST(device_exchange, what_processes_need_first_and_disagree_about_is_reported) {
   auto options = options_in_vectors({0, 0});
   options.deadline = std::chrono::seconds(60);
   auto const texts = blink_test::run_device_processes<process_part>(

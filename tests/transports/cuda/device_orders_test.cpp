@@ -3,16 +3,16 @@
 // is named, the same order is not.
 
 #include <blink/reducers/arithmetic.hpp>
-#include <blink/running/call/call_signature.hpp>
+#include <blink/running/call/call_description.hpp>
 #include <blink/schedule/default_schedules.hpp>
-#include <blink/transports/cuda/calls/compared_calls.hpp>
+#include <blink/transports/cuda/calls/call_order_check.hpp>
 #include <blink/transports/cuda/calls/device_collectives.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_world.hpp>
+#include <blink/transports/cuda/world/device_ranks.hpp>
 #include <blink/transports/host/call_clock.hpp>
+#include <blink/transports/host/communicator_bootstrap.hpp>
 #include <blink/transports/host/host_processes.hpp>
 #include <blink/transports/host/processes.hpp>
-#include <blink/transports/host/session_bootstrap.hpp>
 
 #include "support/collective_case.hpp"
 #include "support/device_case.hpp"
@@ -43,16 +43,16 @@ using blink_test::device_case;
 using blink_test::emulated_devices;
 using blink_test::error_of;
 using blink_test::forked_ranks;
-using world = blink::basic_device_world<emulated_devices, blink::slot_peer_link>;
+using ranks = blink::basic_device_ranks<emulated_devices, blink::slot_peer_transport>;
 
 /// One process's devices, and communicators of all processes: each of the devices that its list names, the same in all.
 struct part {
   part(std::string const& path, int process, std::vector<std::vector<int>> const& devices)
-      : session(path, process), bootstrap(session) {
+      : communicator(path, process), bootstrap(communicator) {
     for (auto const& own : devices) {
       auto options = blink_test::options_in_vectors(own);
       options.deadline = std::chrono::seconds(20);
-      worlds.push_back(std::make_unique<world>(machine, options, bootstrap));
+      worlds.push_back(std::make_unique<ranks>(machine, options, bootstrap));
       (void)worlds.back()->prepare(blink::ring_schedule(worlds.back()->rank_count()));
     }
   }
@@ -77,9 +77,9 @@ struct part {
   }
 
   emulated_devices machine{{.devices = 4, .shares_memory = true}};
-  blink::process_world session;
-  blink::session_bootstrap<blink::process_world> bootstrap;
-  std::vector<std::unique_ptr<world>> worlds;
+  blink::process_communicator communicator;
+  blink::communicator_bootstrap<blink::process_communicator> bootstrap;
+  std::vector<std::unique_ptr<ranks>> worlds;
   std::vector<std::vector<int>> last;
   std::deque<device_case<int>> cases;
 };
@@ -208,10 +208,10 @@ TEST(device_orders, calls_that_are_not_compared_are_counted_by_none) {
     blink::call_counts counts;
     blink::host_processes one(bootstrap, std::chrono::seconds(20));
     blink::host_processes other(bootstrap, std::chrono::seconds(20));
-    blink::compared_calls silent(counts, &one, {0}, false);
-    blink::compared_calls here(counts, &other, {0});
+    blink::call_order_check silent(counts, &one, {0}, false);
+    blink::call_order_check here(counts, &other, {0});
     if (process == 0) (void)silent.enter(call_of(1), false);
-    auto const found = here.enter(call_of(1), false) + silent.meet();
+    auto const found = here.enter(call_of(1), false) + silent.match();
     bool const is_counted = one.calls(process) == (process == 0 ? 1U : 0U);
     bool const is_alone = other.clock_of(process, 0).count == 0;
     (void)other.gather("end", 0);
@@ -249,8 +249,8 @@ TEST(call_clock, keeps_no_more_than_it_has_room_for) {
 
 // Random orders of calls of several communicators, of which some share a device, against a comparison of whole
 // sequences: for each two with a device in common the calls of the two come in the same order in both processes, or
-// not; somebody is told exactly if not.
-TEST(compared_calls, finds_another_order_exactly_where_there_is_one) {
+// not; somebody is reported exactly if not.
+TEST(call_order_check, finds_another_order_exactly_where_there_is_one) {
   int unlike = 0;
   for (std::uint64_t seed = 0; seed < 80; ++seed) {
     std::mt19937_64 random(seed);
@@ -293,7 +293,7 @@ TEST(compared_calls, finds_another_order_exactly_where_there_is_one) {
       blink::launcher_bootstrap bootstrap(forked.path(), process, std::chrono::seconds(20));
       blink::call_counts counts;
       std::deque<blink::host_processes> processes;
-      std::deque<blink::compared_calls> communicators;
+      std::deque<blink::call_order_check> communicators;
       for (auto const& own : devices) {
         processes.emplace_back(bootstrap, std::chrono::seconds(20));
         communicators.emplace_back(counts, &processes.back(), own);
@@ -313,13 +313,13 @@ TEST(compared_calls, finds_another_order_exactly_where_there_is_one) {
   EXPECT_LT(unlike, 70);
 }
 
-TEST(compared_calls, says_of_calls_that_meet_in_another_order_why_nobody_comes) {
+TEST(call_order_check, says_of_calls_that_meet_in_another_order_why_nobody_comes) {
   forked_ranks forked(2);
   forked.start([&](int process) -> std::string {
     blink::launcher_bootstrap bootstrap(forked.path(), process, std::chrono::seconds(20));
     blink::call_counts counts;
     std::deque<blink::host_processes> processes;
-    std::deque<blink::compared_calls> communicators;
+    std::deque<blink::call_order_check> communicators;
     for (int k = 0; k < 2; ++k) {
       processes.emplace_back(bootstrap, std::chrono::milliseconds(1500));
       communicators.emplace_back(counts, &processes.back(), std::vector<int>{0});
@@ -327,7 +327,7 @@ TEST(compared_calls, says_of_calls_that_meet_in_another_order_why_nobody_comes) 
     auto const call = [&](int which) {
       auto& here = communicators[static_cast<std::size_t>(which)];
       std::string found = here.enter(call_of(1), false);
-      return found += here.meet();
+      return found += here.match();
     };
     for (int const which : {0, 1}) {
       if (auto const found = call(which); !found.empty()) return found;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sends and receives between devices of several processes: where their wires lie, random pieces over windows and slots
+// Sends and receives between devices of several processes: where their connections lie, random pieces over windows and slots
 // of all sizes, what is refused, and a new beginning after sizes that differ.
 
 #include <blink/transports/cuda/p2p/device_pairs.hpp>
 #include <blink/transports/cuda/p2p/pair_layout.hpp>
 #include <blink/transports/cuda/p2p/piece_call.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_world.hpp>
+#include <blink/transports/cuda/world/device_ranks.hpp>
+#include <blink/transports/host/communicator_bootstrap.hpp>
 #include <blink/transports/host/processes.hpp>
-#include <blink/transports/host/session_bootstrap.hpp>
 
 #include "support/device_process.hpp"
 #include "support/emulated_devices.hpp"
@@ -33,9 +33,9 @@ namespace device_pairs_test { namespace {
 using blink_test::emulated_devices;
 using blink_test::error_of;
 using blink_test::forked_ranks;
-using world = blink::basic_device_world<emulated_devices, blink::slot_peer_link>;
+using all_ranks = blink::basic_device_ranks<emulated_devices, blink::slot_peer_transport>;
 
-// --- where wires lie ---
+// --- where connections lie ---
 
 /// Devices of ranks by process, from 1 process with 1 rank on.
 std::vector<std::vector<int>> random_places(std::mt19937_64& random) {
@@ -47,7 +47,7 @@ std::vector<std::vector<int>> random_places(std::mt19937_64& random) {
   return result;
 }
 
-TEST(pair_layout, wires_do_not_overlap_and_both_ends_find_them) {
+TEST(pair_layout, connections_do_not_overlap_and_both_ends_find_them) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
@@ -57,8 +57,8 @@ TEST(pair_layout, wires_do_not_overlap_and_both_ends_find_them) {
     auto const window = 1 + static_cast<std::uint32_t>(random() % 4);
     blink::pair_layout const layout(where, wanted, window, 1 + random() % 5000);
     EXPECT_EQ(layout.slot_bytes() % 128, 0U);
-    std::map<std::size_t, std::vector<std::pair<std::size_t, std::size_t>>> taken;  // by place
-    std::size_t wires = 0;
+    std::map<std::size_t, std::vector<std::pair<std::size_t, std::size_t>>> consumed;  // by place
+    std::size_t connections = 0;
     for (int sender = 0; sender < static_cast<int>(where.place_of.size()); ++sender) {
       for (int receiver = 0; receiver < static_cast<int>(where.place_of.size()); ++receiver) {
         auto const from =
@@ -75,16 +75,16 @@ TEST(pair_layout, wires_do_not_overlap_and_both_ends_find_them) {
           EXPECT_EQ(std::pair(a.head, a.slots), std::pair(b.head, b.slots));
           EXPECT_EQ(a.is_first, way == 0);
           EXPECT_LT(a.head, layout.head_bytes_at(to));
-          taken[to].emplace_back(a.head, a.head + sizeof(blink::pair_head));
-          taken[to].emplace_back(a.slots, a.slots + window * layout.stride());
-          wires += 2;
+          consumed[to].emplace_back(a.head, a.head + sizeof(blink::pair_head));
+          consumed[to].emplace_back(a.slots, a.slots + window * layout.stride());
+          connections += 2;
         }
       }
     }
     std::size_t ends = 0;
     for (std::size_t place = 0; place < where.places.size(); ++place) {
       ends += layout.ends_of(place).size();
-      auto& all = taken[place];
+      auto& all = consumed[place];
       std::sort(all.begin(), all.end());
       std::size_t end = 0;
       for (auto const& [first, last] : all) {
@@ -94,7 +94,7 @@ TEST(pair_layout, wires_do_not_overlap_and_both_ends_find_them) {
       }
       EXPECT_EQ(end, layout.bytes_at(place));
     }
-    EXPECT_EQ(ends, wires);
+    EXPECT_EQ(ends, connections);
   }
 }
 
@@ -124,8 +124,8 @@ TEST(pair_layout, messages_fill_no_more_than_a_slot) {
 
 // --- pieces ---
 
-struct part : blink_test::device_process<world> {
-  part(std::string const& path, int process, blink::device_world_options const& options,
+struct part : blink_test::device_process<all_ranks> {
+  part(std::string const& path, int process, blink::device_options const& options,
        emulated_devices::options const& what = {.devices = 3})
       : device_process(path, process, options, what) {
     for (std::size_t k = 0; k < all.devices().size(); ++k) on.push_back(machine.make_stream());
@@ -136,11 +136,11 @@ struct part : blink_test::device_process<world> {
     return error_of([&] { all.check(); });
   }
 
-  world::streams on;
+  all_ranks::streams on;
 };
 
-blink::device_world_options options_of(std::vector<int> devices) {
-  blink::device_world_options options;
+blink::device_options options_of(std::vector<int> devices) {
+  blink::device_options options;
   options.devices = std::move(devices);
   options.deadline = std::chrono::seconds(60);
   return options;
@@ -205,7 +205,7 @@ TEST(device_pairs, random_pieces_come_as_they_were) {
 }
 
 template <class Body>
-std::vector<std::string> run(blink::device_world_options const& options, Body const& body) {
+std::vector<std::string> run(blink::device_options const& options, Body const& body) {
   return blink_test::run_device_processes<part>(2, options, body);
 }
 

@@ -5,8 +5,8 @@
 #include <blink/core/collective.hpp>
 #include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/make_plan.hpp>
-#include <blink/planning/plan/forest.hpp>
 #include <blink/planning/plan/make_schedule.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/running/walk/choose_protocol.hpp>
 #include <blink/schedule/schedule.hpp>
@@ -14,7 +14,7 @@
 #include <blink/topology/subset.hpp>
 #include <blink/transports/cuda/calls/device_collectives.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_world.hpp>
+#include <blink/transports/cuda/world/device_ranks.hpp>
 
 #include "support/collective_case.hpp"
 #include "support/device_case.hpp"
@@ -37,9 +37,10 @@ using blink_test::emulated_devices;
 using blink_test::options_in_vectors;
 
 // Buffers that peers reach, and slots; the latter choose between chunks and packets by the size.
-using reaching_world = blink::basic_device_world<emulated_devices, blink::reaching_peer_link,
-                                                 blink::fixed_protocol<blink::whole_chunks>>;
-using choosing_world = blink::basic_device_world<emulated_devices, blink::slot_peer_link>;
+using reaching_thread_ranks =
+    blink::basic_device_ranks<emulated_devices, blink::reaching_peer_transport,
+                              blink::fixed_protocol<blink::whole_chunks>>;
+using choosing_ranks = blink::basic_device_ranks<emulated_devices, blink::slot_peer_transport>;
 
 constexpr collective that_reduce_or_copy[] = {collective::all_reduce, collective::broadcast,
                                               collective::reduce, collective::all_gather,
@@ -59,8 +60,8 @@ blink::schedule planned(blink::topology const& machine, collective kind,
 }
 
 /// Calls along the plan on a device for each rank, each of which has room for so many blocks. The second
-/// call with the same buffers finds wires and slots as the first has left them.
-template <class World>
+/// call with the same buffers finds connections and slots as the first has left them.
+template <class Ranks>
 void expect_exact(blink::schedule const& plan, collective kind, std::uint32_t blocks) {
   SCOPED_TRACE(blink::to_text(kind));
   auto const ranks = static_cast<std::size_t>(plan.rank_count);
@@ -70,7 +71,7 @@ void expect_exact(blink::schedule const& plan, collective kind, std::uint32_t bl
   auto options = options_in_vectors(devices);
   options.threads = 128;
   options.protocols = blink_test::border_at(200);
-  World all(machine, options);
+  Ranks all(machine, options);
   auto const call = [&](std::size_t count, bool is_in_place, int repeats) {
     SCOPED_TRACE(count);
     device_case<std::int32_t> now(case_of(kind, count, count + 3, is_in_place), plan);
@@ -93,8 +94,8 @@ void expect_exact(blink::topology const& machine, Kinds const& kinds, std::strin
   for (auto const kind : kinds) {
     auto const plan = planned(machine, kind, planner);
     ASSERT_EQ(static_cast<std::size_t>(plan.rank_count), machine.rank_positions().size());
-    expect_exact<reaching_world>(plan, kind, blocks);
-    expect_exact<choosing_world>(plan, kind, blocks);
+    expect_exact<reaching_thread_ranks>(plan, kind, blocks);
+    expect_exact<choosing_ranks>(plan, kind, blocks);
   }
 }
 
@@ -124,7 +125,7 @@ TEST(device_plans, gpus_without_a_ring) {
   expect_exact(machine, that_only_move, "exact");
 }
 
-// A tree for each of sixteen ranks, over the switch: more lanes than blocks, which therefore share them.
+// A tree for each of sixteen ranks, over the switch: more tasks than blocks, which therefore share them.
 TEST(device_plans, sixteen_gpus_of_a_dgx2) {
   auto const machine = blink::machines::dgx2();
   constexpr collective in_two_hops[] = {collective::all_reduce, collective::broadcast};

@@ -8,11 +8,11 @@
 #include <blink/schedule/flow_schedules.hpp>
 #include <blink/transports/cuda/calls/device_collectives.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_world.hpp>
+#include <blink/transports/cuda/world/device_ranks.hpp>
 #include <blink/transports/cuda/world/protocol_schedules.hpp>
+#include <blink/transports/host/communicator_bootstrap.hpp>
 #include <blink/transports/host/launcher_bootstrap.hpp>
 #include <blink/transports/host/processes.hpp>
-#include <blink/transports/host/session_bootstrap.hpp>
 
 #include "support/collective_case.hpp"
 #include "support/device_case.hpp"
@@ -48,8 +48,8 @@ using chunks = blink::fixed_protocol<blink::whole_chunks>;
 using packets = blink::fixed_protocol<blink::small_packets>;
 using model = blink::modelled_protocol;
 template <class Protocols>
-using world_of = blink::basic_device_world<emulated_devices, blink::slot_peer_link, Protocols>;
-using world = world_of<model>;
+using world_of = blink::basic_device_ranks<emulated_devices, blink::slot_peer_transport, Protocols>;
+using all_ranks = world_of<model>;
 
 template <class Protocols>
 using part_with = blink_test::device_process<world_of<Protocols>>;
@@ -58,7 +58,7 @@ using part = part_with<model>;
 /// Of tests that wait until it is over; the calls before have to be done in it on a busy machine, too.
 constexpr std::chrono::milliseconds short_deadline(1500);
 
-blink::device_world_options options_of(std::vector<int> devices) {
+blink::device_options options_of(std::vector<int> devices) {
   auto options = blink_test::options_in_vectors(std::move(devices));
   options.deadline = std::chrono::seconds(20);
   return options;
@@ -78,7 +78,7 @@ std::string random_calls(std::string const& path, int process, int processes, st
   auto options = options_of(devices[static_cast<std::size_t>(process)]);
   options.window = 1 + static_cast<std::uint32_t>(random() % 4);
   options.slot_bytes = 16 + random() % 2000;
-  options.packet_slot_bytes = 1 << 14;  // room for all of a call: lanes share blocks
+  options.packet_slot_bytes = 1 << 14;  // room for all of a call: tasks share blocks
   options.protocols = border_at(400);
   emulated_devices::options const machine{
       .devices = 3,
@@ -88,13 +88,13 @@ std::string random_calls(std::string const& path, int process, int processes, st
   if (mine.all.rank_count() != ranks) return "ranks: " + std::to_string(mine.all.rank_count());
   for (int call = 0; call < 3; ++call) {
     auto const kind = static_cast<blink::collective>(random() % 11);
-    auto const plan = blink::parallel_trees(blink_test::random_schedule(random, ranks, kind),
-                                            1 + below(random, 3));
+    auto const trees = blink::replicate_trees(blink_test::random_schedule(random, ranks, kind),
+                                              1 + below(random, 3));
     auto what = case_of(kind, random() % 2 == 0 ? random() % 60 : random() % 1500, seed);
     what.is_in_place = random() % 3 == 0;
     what.offset = random() % 3;
     auto const check = [&](auto zero, auto const& reduce) {
-      device_case<decltype(zero)> now(what, plan, mine.all.first_rank(), mine.all.ranks_here());
+      device_case<decltype(zero)> now(what, trees, mine.all.first_rank(), mine.all.ranks_here());
       for (int repeat = 0; repeat < (what.is_in_place ? 1 : 2); ++repeat) {
         now.enqueue(mine.all, reduce);
         mine.all.wait();
@@ -129,7 +129,7 @@ TYPED_TEST(device_processes_with, random_calls_are_exact) {
 }
 
 template <class Body>
-std::vector<std::string> run(int processes, blink::device_world_options const& options,
+std::vector<std::string> run(int processes, blink::device_options const& options,
                              Body const& body) {
   return blink_test::run_device_processes<part>(processes, options, body);
 }
@@ -146,12 +146,13 @@ std::string sum_up(part& mine, std::size_t count = 100) {
 // Calls do not wait for those of other processes; nor does memory end under somebody's kernel.
 TEST(device_processes, one_may_be_many_calls_ahead_and_ends_when_all_do) {
   auto const texts = run(2, options_of({0, 1}), [](part& mine, int process) {
-    auto const plan = blink::chain_schedule(4, 0);
+    auto const trees = blink::chain_schedule(4, 0);
     std::vector<device_case<int>> calls;
     for (int call = 0; call < 20; ++call) {
-      calls.emplace_back(case_of(blink::collective::reduce, 10, 1), plan, mine.all.first_rank(), 2);
+      calls.emplace_back(case_of(blink::collective::reduce, 10, 1), trees, mine.all.first_rank(),
+                         2);
     }
-    (void)mine.all.prepare(plan);
+    (void)mine.all.prepare(trees);
     if (process == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     std::string wrong;
     for (auto& call : calls) call.enqueue(mine.all, blink::sum{});
@@ -169,14 +170,14 @@ TEST(device_processes, other_calls_are_named_on_all) {
     mine.all.recover();
     if (auto const wrong = sum_up(mine); !wrong.empty()) return wrong;
     auto const types = error_of([&] {
-      auto const plan = blink::ring_schedule(2);
+      auto const trees = blink::ring_schedule(2);
       auto const what = case_of(blink::collective::all_reduce, 10, 1);
       if (process == 0) {
-        device_case<int> now(what, plan, 0, 1);
+        device_case<int> now(what, trees, 0, 1);
         now.enqueue(mine.all, blink::sum{});
         mine.all.wait();
       } else {
-        device_case<float> now(what, plan, 1, 1);
+        device_case<float> now(what, trees, 1, 1);
         now.enqueue(mine.all, blink::sum{});
         mine.all.wait();
       }
@@ -206,11 +207,11 @@ TEST(device_processes, a_schedule_for_other_ranks_is_refused_on_all) {
   auto const texts = run(2, options_of({0}), [](part& mine, int process) {
     auto const text =
         error_of([&] { (void)mine.all.prepare(blink::ring_schedule(process == 0 ? 2 : 3)); });
-    return sum_up(mine) + text;  // the world is as good as before
+    return sum_up(mine) + text;  // the communicator is as good as before
   });
   EXPECT_SAYS(texts[0], "prepare: process 1 (process ");
   EXPECT_SAYS(texts[0], "refuses: ");
-  for (auto const& text : texts) EXPECT_SAYS(text, "schedule: for 3 ranks, the world has 2");
+  for (auto const& text : texts) EXPECT_SAYS(text, "schedule: for 3 ranks, the communicator has 2");
 }
 
 /// A fault in process 1 of 3 after a call that went well; what the others say.
@@ -257,7 +258,7 @@ TEST(device_processes, who_stops_is_named) {
   }
 }
 
-// By packets, and by chunks, as a world that chooses has both.
+// By packets, and by chunks, as a communicator that chooses has both.
 void expect_a_new_beginning(double border) {
   auto options = options_of({0});
   options.deadline = short_deadline;
@@ -348,23 +349,23 @@ TEST(device_processes, who_cannot_begin_anew_is_named_on_all) {
   EXPECT_SAYS(texts[1], "recover: a call on device 0 has not ended: its stream is held up");
 }
 
-// The kernel that begins when its world has gone writes to the memory of the other process.
+// The kernel that begins when its communicator has gone writes to the memory of the other process.
 TEST(device_processes, what_a_held_stream_may_use_is_kept_by_all) {
   auto options = options_of({0});
   options.deadline = std::chrono::seconds(4);
   forked_ranks all(2);
   all.start([&](int process) -> std::string {
     emulated_devices machine({.devices = 1, .shares_memory = true});
-    blink::process_world session(all.path(), process);
-    blink::session_bootstrap bootstrap(session);
-    auto mine = std::make_unique<world>(machine, options, bootstrap);
-    auto const plan = blink::ring_schedule(2);
-    (void)mine->prepare(plan);
+    blink::process_communicator communicator(all.path(), process);
+    blink::communicator_bootstrap bootstrap(communicator);
+    auto mine = std::make_unique<all_ranks>(machine, options, bootstrap);
+    auto const trees = blink::ring_schedule(2);
+    (void)mine->prepare(trees);
     auto const bytes = machine.allocated_bytes();
     auto const imports = machine.imports();
     auto const stream = machine.make_stream();
     if (process == 1) machine.hold_stream(0, stream);
-    device_case<int> now(case_of(blink::collective::all_reduce, 10, 1), plan, process, 1);
+    device_case<int> now(case_of(blink::collective::all_reduce, 10, 1), trees, process, 1);
     (void)error_of([&] { now.enqueue(*mine, blink::sum{}, {stream}); });  // the other may be faster
     if (process == 1) mine->abort();
     mine.reset();
@@ -401,7 +402,7 @@ TEST(device_processes, what_one_refuses_all_refuse) {
   });
   auto ends = all.finish();
   EXPECT_SAYS(ends[0].text, "process 1 (process ");
-  EXPECT_SAYS(ends[0].text, "refuses: device_world: rank 0 is on device 7, there are 3");
+  EXPECT_SAYS(ends[0].text, "refuses: device_ranks: rank 0 is on device 7, there are 3");
   EXPECT_SAYS(ends[1].text, "rank 0 is on device 7, there are 3");
 
   forked_ranks second(2);
@@ -410,7 +411,7 @@ TEST(device_processes, what_one_refuses_all_refuse) {
     options.memory_cap = std::size_t{1} << (process == 0 ? 24 : 16);
     part mine(second.path(), process, options);
     auto const text = error_of(
-        [&] { (void)mine.all.prepare(blink::parallel_trees(blink::ring_schedule(2), 64)); });
+        [&] { (void)mine.all.prepare(blink::replicate_trees(blink::ring_schedule(2), 64)); });
     auto const small = sum_up(mine);
     auto const bytes = mine.machine.allocated_bytes();
     std::size_t counted = 0;
@@ -500,7 +501,7 @@ TEST(device_processes, a_launch_is_a_bootstrap) {
     blink::launcher_bootstrap bootstrap(all.path(), process, std::chrono::seconds(20));
     std::string wrong;
     for (int k = 0; k < 2; ++k) {
-      world here(machine, options_of({0}), bootstrap);
+      all_ranks here(machine, options_of({0}), bootstrap);
       device_case<int> now(case_of(blink::collective::all_gather, 30, 1), blink::ring_schedule(2),
                            process, 1);
       now.enqueue(here, blink::sum{});
@@ -516,7 +517,7 @@ TEST(device_processes, a_launch_is_a_bootstrap) {
     return error_of([&] {
       blink::launcher_bootstrap bootstrap(lonely.path(), 0, std::chrono::milliseconds(50));
       emulated_devices machine({.shares_memory = true});
-      world here(machine, options_of({0}), bootstrap);
+      all_ranks here(machine, options_of({0}), bootstrap);
     });
   });
   EXPECT_SAYS(lonely.finish()[0].text, "waits for process 1 (not started), which does not come");
@@ -527,7 +528,7 @@ TEST(device_processes, memory_goes_when_nobody_has_it_open) {
     emulated_devices machine({.devices = 2, .shares_memory = true});
     std::string wrong;
     {
-      world inner(machine, options_of({0, 1}), mine.bootstrap);
+      all_ranks inner(machine, options_of({0, 1}), mine.bootstrap);
       (void)inner.prepare(blink::ring_schedule(4));
       if (machine.imports() == 0) wrong += "nothing was opened; ";
       if (process == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));

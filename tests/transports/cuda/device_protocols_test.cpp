@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How wires of communicators of GPUs carry data: packets, and worlds that choose between them and chunks
+// How connections of communicators of GPUs carry data: packets, and communicators that choose between them and chunks
 // call by call, on devices whose blocks are threads. Exact against a loop, captured and replayed, held
 // up, aborted and begun anew.
 
@@ -12,7 +12,7 @@
 #include <blink/transports/cuda/calls/device_collectives.hpp>
 #include <blink/transports/cuda/p2p/device_exchange.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_world.hpp>
+#include <blink/transports/cuda/world/device_ranks.hpp>
 #include <blink/transports/cuda/world/protocol_schedules.hpp>
 
 #include "support/collective_case.hpp"
@@ -42,37 +42,37 @@ using blink_test::emulated_devices;
 using blink_test::protocol_launches;
 using blink_test::random_device_calls;
 
-template <class Link, class Protocols>
-using world_of = blink::basic_device_world<emulated_devices, Link, Protocols>;
+template <class Transport, class Protocols>
+using world_of = blink::basic_device_ranks<emulated_devices, Transport, Protocols>;
 using chunks = blink::fixed_protocol<blink::whole_chunks>;
 using packets = blink::fixed_protocol<blink::small_packets>;
 using model = blink::modelled_protocol;
-using packet_world = world_of<blink::slot_peer_link, packets>;
-using choosing_world = world_of<blink::reaching_peer_link, model>;
+using packet_thread_ranks = world_of<blink::slot_peer_transport, packets>;
+using choosing_ranks = world_of<blink::reaching_peer_transport, model>;
 
-blink::device_world_options options_of(std::vector<int> devices) {
+blink::device_options options_of(std::vector<int> devices) {
   auto options = blink_test::options_in_vectors(std::move(devices));
   options.packet_slot_bytes = 256;
   return options;
 }
 
-template <class Link>
+template <class Transport>
 class device_packets : public testing::Test {
  protected:
-  /// Large slots where lanes share blocks, and small ones where they do not.
+  /// Large slots where tasks share blocks, and small ones where they do not.
   template <class T, class Reducer>
   void random_calls(std::uint64_t seed, std::uint32_t threads_each, Reducer const& reduce) {
     SCOPED_TRACE(seed);
     protocol_launches launches;
     auto const all_fits = [](auto& options) { options.packet_slot_bytes = 1 << 16; };
-    EXPECT_EQ((random_device_calls<world_of<Link, packets>, T>(seed, threads_each, reduce, all_fits,
-                                                               &launches)),
+    EXPECT_EQ((random_device_calls<world_of<Transport, packets>, T>(seed, threads_each, reduce,
+                                                                    all_fits, &launches)),
               "");
     EXPECT_EQ(launches.chunks, 0);
     EXPECT_GT(launches.packets, 0);
   }
 };
-using links = testing::Types<blink::reaching_peer_link, blink::slot_peer_link>;
+using links = testing::Types<blink::reaching_peer_transport, blink::slot_peer_transport>;
 TYPED_TEST_SUITE(device_packets, links);
 
 TYPED_TEST(device_packets, random_calls_are_exact) {
@@ -89,11 +89,11 @@ TYPED_TEST(device_packets, blocks_of_three_threads_are_exact) {
   }
 }
 
-template <class Link>
+template <class Transport>
 class device_choices : public testing::Test {};
 TYPED_TEST_SUITE(device_choices, links);
 
-// Both protocols in turns, as the costs say: in one world, along different schedules.
+// Both protocols in turns, as the costs say: in one communicator, along different schedules.
 TYPED_TEST(device_choices, random_calls_are_exact) {
   protocol_launches launches;
   for (std::uint64_t seed = 200; seed < 205; ++seed) {
@@ -115,20 +115,20 @@ TYPED_TEST(device_choices, random_calls_are_exact) {
   EXPECT_GT(launches.packets, 10);
 }
 
-// One prepared schedule, whose wires of both kinds go on where they were.
+// One prepared schedule, whose connections of both kinds go on where they were.
 TYPED_TEST(device_choices, one_schedule_carries_both_around_the_border) {
   for (std::uint32_t const threads : {1U, 3U}) {
     emulated_devices machine({.devices = 2, .threads_each = threads});
     auto options = options_of({0, 0, 1});
     options.protocols = border_at(100 * sizeof(int));
     world_of<TypeParam, model> all(machine, options);
-    auto const plan = blink::chain_schedule(3, 1);
+    auto const source = blink::chain_schedule(3, 1);
     for (std::size_t const count :
          std::array<std::size_t, 9>{99, 100, 1, 101, 0, 700, 99, 101, 4}) {
       SCOPED_TRACE(count);
       auto const packets_before = machine.packet_launches();
       for (auto const kind : {collective::all_reduce, collective::reduce}) {
-        device_case<int> now(case_of(kind, count, count, count % 2 == 1), plan);
+        device_case<int> now(case_of(kind, count, count, count % 2 == 1), source);
         now.enqueue(all, blink::sum{});
         all.wait();
         EXPECT_EQ(now.wrong(blink::sum{}), "");
@@ -136,7 +136,7 @@ TYPED_TEST(device_choices, one_schedule_carries_both_around_the_border) {
       bool const took_packets = machine.packet_launches() > packets_before;
       EXPECT_EQ(took_packets, count < 100);
     }
-    auto const edges = all.prepare(plan).edges();
+    auto const edges = all.prepare(source).edges();
     ASSERT_EQ(edges.size(), 4U);
     std::size_t const elements = 99 + 100 + 1 + 101 + 700 + 99 + 101 + 4;
     for (auto const& edge : edges) {  // a leaf's edges up carry what reduces, too
@@ -151,7 +151,7 @@ TEST(device_choices, packets_have_to_fit_into_their_window) {
   auto options = options_of({0, 0});
   options.window = 2;
   options.protocols = border_at(1e9);
-  choosing_world all(machine, options);
+  choosing_ranks all(machine, options);
   std::size_t const room = 2 * 256 / 2 / sizeof(float);
   for (std::size_t const count : {room, room + 1}) {
     int const before = machine.packet_launches();
@@ -167,19 +167,19 @@ TEST(device_choices, lanes_that_share_blocks_send_no_more_than_their_window) {
   emulated_devices machine({.room = 256});
   auto options = options_of({0, 0});
   options.window = 2;
-  packet_world all(machine, options);
-  auto const call = [&](std::size_t count, blink::schedule const& plan) {
-    device_case<float> now(case_of(collective::all_reduce, count, 1), plan);
+  packet_thread_ranks all(machine, options);
+  auto const call = [&](std::size_t count, blink::schedule const& source) {
+    device_case<float> now(case_of(collective::all_reduce, count, 1), source);
     now.enqueue(all, blink::sum{});
     all.wait();
     return now.wrong(blink::sum{});
   };
   EXPECT_EQ(call(64, blink::chain_schedule(2, 0)), "");
   EXPECT_ERROR((void)call(65, blink::chain_schedule(2, 0)),
-               "all_reduce: tree 0 carries 3 chunks of 32 elements as packets; lanes share blocks, "
+               "all_reduce: tree 0 carries 3 chunks of 32 elements as packets; tasks share blocks, "
                "so expected at most the window of 2");
   emulated_devices larger({});
-  packet_world alone(larger, options);  // a block for each lane: any size
+  packet_thread_ranks alone(larger, options);  // a block for each lane: any size
   device_case<float> now(case_of(collective::all_reduce, 5000, 1), blink::chain_schedule(2, 0));
   now.enqueue(alone, blink::sum{});
   alone.wait();
@@ -201,7 +201,7 @@ TEST(device_choices, what_packets_do_not_carry_goes_as_chunks) {
   emulated_devices machine({});
   auto options = options_of({0, 0});
   options.protocols = border_at(1e9);
-  choosing_world all(machine, options);
+  choosing_ranks all(machine, options);
   std::vector<large_element> in(2), out(2);
   in[0].values[19] = 3;
   in[1].values[19] = 4;
@@ -227,7 +227,7 @@ TEST(device_choices, packets_keep_a_promised_order) {
     emulated_devices machine({});
     auto options = options_of({0, 0, 0});
     options.packet_slot_bytes = slot;
-    packet_world all(machine, options);
+    packet_thread_ranks all(machine, options);
     auto const reduce = blink::with_order<blink::order_promise::shape>(blink::sum{});
     for (std::size_t const count : {7U, 900U}) {
       device_case<float> now(case_of(collective::all_reduce, count, 1), blink::ring_schedule(3));
@@ -254,28 +254,28 @@ TEST(device_choices, memory_of_both_is_counted) {
   };
   auto const with = [&]<class Protocols>(Protocols) {
     return bytes_of([](auto& machine, auto const& options) {
-      return std::make_unique<world_of<blink::slot_peer_link, Protocols>>(machine, options);
+      return std::make_unique<world_of<blink::slot_peer_transport, Protocols>>(machine, options);
     });
   };
   std::size_t const only_chunks = with(chunks{});
   std::size_t const only_packets = with(packets{});
   std::size_t const both = with(model{});
-  std::size_t const wires = 6, window = 4;
-  EXPECT_EQ(only_chunks - only_packets, wires * window * ((1 << 14) - (1 << 12)));
-  EXPECT_GT(both, only_chunks + wires * window * (1 << 12));
+  std::size_t const connections = 6, window = 4;
+  EXPECT_EQ(only_chunks - only_packets, connections * window * ((1 << 14) - (1 << 12)));
+  EXPECT_GT(both, only_chunks + connections * window * (1 << 12));
   EXPECT_LT(both, only_chunks + only_packets);  // flags are there once
 }
 
-// The choice is made when a call is captured; positions of both kinds of wires are on devices.
+// The choice is made when a call is captured; positions of both kinds of connections are on devices.
 TEST(device_choices, captured_calls_of_both_are_replayed_between_others) {
   emulated_devices machine({.devices = 2});
   auto options = options_of({0, 0, 1, 1});
   options.protocols = border_at(200);
-  choosing_world all(machine, options);
-  auto const plan = blink::ring_schedule(4);
-  device_case<int> small(case_of(collective::all_reduce, 100, 1), plan);
-  device_case<int> large(case_of(collective::all_reduce, 1000, 2), plan);
-  device_case<int> other(case_of(collective::all_gather, 10, 3), plan);
+  choosing_ranks all(machine, options);
+  auto const source = blink::ring_schedule(4);
+  device_case<int> small(case_of(collective::all_reduce, 100, 1), source);
+  device_case<int> large(case_of(collective::all_reduce, 1000, 2), source);
+  device_case<int> other(case_of(collective::all_gather, 10, 3), source);
   EXPECT_EQ(replay_between(machine, all, {&small, &large}, other,
                            {machine.make_stream(), machine.make_stream()}),
             "");
@@ -283,7 +283,8 @@ TEST(device_choices, captured_calls_of_both_are_replayed_between_others) {
   EXPECT_GT(machine.chunk_launches(), 0);
 }
 
-std::string begun_anew(packet_world& all, device_case<int>& now, packet_world::streams const& on) {
+std::string begun_anew(packet_thread_ranks& all, device_case<int>& now,
+                       packet_thread_ranks::streams const& on) {
   all.recover();
   now.enqueue(all, blink::sum{}, on);
   all.wait(on);
@@ -299,10 +300,10 @@ TEST(device_packets_faults, who_never_begins_is_named_and_the_world_begins_anew)
     auto options = options_of({0, 0, 1});
     options.deadline = std::chrono::milliseconds(3000);  // room for busy machines
     options.protocols = border_at(500);
-    choosing_world all(machine, options);
-    auto const plan = blink::chain_schedule(3, 0);
-    device_case<int> now(case_of(kind, kind == collective::barrier ? 0 : 100, 1), plan);
-    device_case<int> large(case_of(collective::all_reduce, 900, 1), plan);
+    choosing_ranks all(machine, options);
+    auto const source = blink::chain_schedule(3, 0);
+    device_case<int> now(case_of(kind, kind == collective::barrier ? 0 : 100, 1), source);
+    device_case<int> large(case_of(collective::all_reduce, 900, 1), source);
     auto const a = machine.make_stream();
     auto const b = machine.make_stream();
     now.enqueue(all, blink::sum{}, {a, b});  // calls before, so that counts are not all zero
@@ -331,12 +332,12 @@ TEST(device_packets_faults, who_never_begins_is_named_and_the_world_begins_anew)
   }
 }
 
-// Who waits for room is told apart from who waits for data.
+// Who waits for room is reported apart from who waits for data.
 TEST(device_packets_faults, who_does_not_take_is_named) {
   emulated_devices machine({.devices = 2});
   auto options = options_of({0, 1});
   options.deadline = std::chrono::milliseconds(3000);
-  packet_world all(machine, options);
+  packet_thread_ranks all(machine, options);
   device_case<int> now(case_of(collective::broadcast, 1000, 1), blink::chain_schedule(2, 0));
   auto const a = machine.make_stream();
   auto const b = machine.make_stream();
@@ -352,7 +353,7 @@ TEST(device_packets_faults, who_does_not_take_is_named) {
 
 TEST(device_packets_faults, an_owner_may_abort) {
   emulated_devices machine({.devices = 2});
-  packet_world all(machine, options_of({0, 1}));
+  packet_thread_ranks all(machine, options_of({0, 1}));
   device_case<int> now(case_of(collective::all_reduce, 20, 1), blink::star_schedule(2));
   auto const a = machine.make_stream();
   auto const b = machine.make_stream();
@@ -369,13 +370,13 @@ TEST(device_choices, bad_costs_are_refused) {
   emulated_devices machine({});
   auto options = options_of({0});
   options.protocols.bytes_per_second = 0;
-  EXPECT_ERROR(choosing_world(machine, options), "bytes_per_second of protocols > 0");
+  EXPECT_ERROR(choosing_ranks(machine, options), "bytes_per_second of protocols > 0");
   options = options_of({0});
   options.protocols.packet_seconds = -1;
-  EXPECT_ERROR(choosing_world(machine, options), "seconds of protocols >= 0");
+  EXPECT_ERROR(choosing_ranks(machine, options), "seconds of protocols >= 0");
   options = options_of({0});
   options.packet_slot_bytes = 0;
-  EXPECT_ERROR(choosing_world(machine, options), "packet_slot_bytes >= 1");
+  EXPECT_ERROR(choosing_ranks(machine, options), "packet_slot_bytes >= 1");
 }
 
 /// The threads of a group share the elements; each is doubled once.
@@ -387,14 +388,14 @@ struct doubling {
   }
 };
 
-template <class World>
+template <class Ranks>
 void expect_doubled_sums(std::size_t count) {
   SCOPED_TRACE(count);
   constexpr int ranks = 3;
   emulated_devices machine({.devices = 2, .room = 4096, .threads_each = 3});
   auto options = options_of({0, 0, 1});
   options.slot_bytes = 512;
-  World all(machine, options);
+  Ranks all(machine, options);
   std::vector<std::vector<std::int32_t>> in, out(ranks, std::vector<std::int32_t>(count, -1));
   std::vector<blink::rank_buffers<std::int32_t>> buffers;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -405,9 +406,9 @@ void expect_doubled_sums(std::size_t count) {
     buffers.push_back({in.back().data(), out[static_cast<std::size_t>(rank)].data(), count});
   }
   auto const reduce = blink::with_epilogue(blink::sum{}, doubling{});
-  for (auto const& plan : {blink::star_schedule(ranks), blink::chain_schedule(ranks, 1)}) {
+  for (auto const& source : {blink::star_schedule(ranks), blink::chain_schedule(ranks, 1)}) {
     for (auto& one : out) one.assign(count, -1);
-    blink::all_reduce(all, plan, buffers, reduce);
+    blink::all_reduce(all, source, buffers, reduce);
     all.wait();
     for (auto const& one : out) {
       for (std::size_t k = 0; k < count; ++k) {
@@ -418,9 +419,9 @@ void expect_doubled_sums(std::size_t count) {
 }
 TEST(device_choices, epilogues_see_every_result_once) {
   for (std::size_t const count : {1U, 77U, 3000U}) {
-    expect_doubled_sums<packet_world>(count);
-    expect_doubled_sums<world_of<blink::slot_peer_link, chunks>>(count);
-    expect_doubled_sums<world_of<blink::slot_peer_link, model>>(count);
+    expect_doubled_sums<packet_thread_ranks>(count);
+    expect_doubled_sums<world_of<blink::slot_peer_transport, chunks>>(count);
+    expect_doubled_sums<world_of<blink::slot_peer_transport, model>>(count);
   }
 }
 
@@ -428,7 +429,7 @@ TEST(device_choices, exchanges_go_by_their_size) {
   emulated_devices machine({});
   auto options = options_of({0, 0});
   options.protocols = border_at(100);
-  choosing_world all(machine, options);
+  choosing_ranks all(machine, options);
   std::vector<char> out(300), in(300);
   for (std::size_t k = 0; k < out.size(); ++k) out[k] = static_cast<char>(k % 100);
   for (std::size_t const bytes : {40U, 300U}) {

@@ -56,14 +56,14 @@ void expect_at_root(Reducer const& reduce, EpilogueOf const& epilogue_of) {
     EXPECT_EQ(device.template run<float>(sum_at_root, with_epilogue), "");
     EXPECT_EQ(now, expected);
   };
-  auto const plan = blink::binomial_schedule(ranks, root);
+  auto const trees = blink::binomial_schedule(ranks, root);
   for (std::uint32_t const threads : {1U, 3U}) {
     SCOPED_TRACE(threads);
     emulation how;
     how.block_threads = threads;
     how.slot_bytes = 3 * row * sizeof(float);
-    expect_on(blink_test::emulated_device<blink::slot_peer_link>(plan, how));
-    expect_on(blink_test::emulated_device<blink::reaching_peer_link>(plan, how));
+    expect_on(blink_test::emulated_device<blink::slot_peer_transport>(trees, how));
+    expect_on(blink_test::emulated_device<blink::reaching_peer_transport>(trees, how));
   }
 }
 
@@ -110,7 +110,8 @@ TEST(example_epilogues, sums_of_what_is_unscaled_first) {
   for (std::uint32_t const threads : {1U, 3U}) {
     emulation how;
     how.block_threads = threads;
-    blink_test::emulated_device<blink::slot_peer_link> device(blink::star_schedule(ranks), how);
+    blink_test::emulated_device<blink::slot_peer_transport> device(blink::star_schedule(ranks),
+                                                                   how);
     EXPECT_EQ(device.run<float>({blink::collective::all_reduce, count, false, 0, 7},
                                 example::unscaled_sum{1024}),
               "");

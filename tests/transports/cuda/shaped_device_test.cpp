@@ -13,7 +13,7 @@
 #include <blink/topology/subset.hpp>
 #include <blink/transports/cuda/calls/device_collectives.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_world.hpp>
+#include <blink/transports/cuda/world/device_ranks.hpp>
 
 #include "support/collective_case.hpp"
 #include "support/device_case.hpp"
@@ -44,51 +44,51 @@ using blink_test::emulated_devices;
 using blink_test::options_in_vectors;
 using blink_test::timed_device;
 using chunks = blink::fixed_protocol<blink::whole_chunks>;
-template <class Link>
-using world_of = blink::basic_device_world<emulated_devices, Link, chunks>;
-using world = world_of<blink::shaped_peer_link>;
+template <class Transport>
+using world_of = blink::basic_device_ranks<emulated_devices, Transport, chunks>;
+using all_ranks = world_of<blink::shaped_peer_transport>;
 
-blink::device_world_options timed_options() {
-  blink::device_world_options options;
+blink::device_options timed_options() {
+  blink::device_options options;
   options.slot_bytes = std::size_t{1} << 20;
   options.costs.latency_seconds = 0;
   return options;
 }
 
 /// Of a broadcast of so many bytes in virtual time.
-std::uint64_t nanoseconds_of(blink::schedule const& plan, std::size_t bytes,
-                             blink::device_world_options const& options = timed_options()) {
-  timed_device device(plan, options);
+std::uint64_t nanoseconds_of(blink::schedule const& source, std::size_t bytes,
+                             blink::device_options const& options = timed_options()) {
+  timed_device device(source, options);
   EXPECT_EQ((device.run<std::uint8_t>(case_of(collective::broadcast, bytes, 1), blink::sum{})), "");
   return device.nanoseconds();
 }
 
 /// From rank 0 to rank 1, over links of 1 and of 4 MB/s.
 blink::schedule pair_over(std::vector<int> const& route) {
-  auto plan = blink::flat_schedule(2, 0);
-  plan.link_bytes_per_second = {1e6, 4e6};
-  plan.trees[0].broadcast_route = {{}, route};
-  return plan;
+  auto source = blink::flat_schedule(2, 0);
+  source.link_bytes_per_second = {1e6, 4e6};
+  source.trees[0].broadcast_route = {{}, route};
+  return source;
 }
 
 TEST(shaped_device, random_calls_are_exact) {
   for (std::uint64_t seed = 0; seed < 16; ++seed) {
     SCOPED_TRACE(seed);
     std::uint32_t const threads_each = seed % 5 == 0 ? 3 : 1;
-    EXPECT_EQ(
-        (blink_test::random_device_calls<world, std::int32_t>(seed, threads_each, blink::avg{})),
-        "");
+    EXPECT_EQ((blink_test::random_device_calls<all_ranks, std::int32_t>(seed, threads_each,
+                                                                        blink::avg{})),
+              "");
   }
 }
 
 TEST(shaped_device, captured_calls_are_replayed_between_others) {
   emulated_devices machine({.devices = 1, .room = 4096});
-  world all(machine, options_in_vectors({0, 0, 0, 0}));
+  all_ranks all(machine, options_in_vectors({0, 0, 0, 0}));
   std::mt19937_64 random(1);
-  auto const plan = blink_test::with_random_routes(random, blink::ring_schedule(4));
-  device_case<std::int32_t> first(case_of(collective::all_reduce, 1000, 1), plan);
-  device_case<std::int32_t> second(case_of(collective::all_gather, 77, 2), plan);
-  device_case<std::int32_t> outside(case_of(collective::all_reduce, 501, 3), plan);
+  auto const source = blink_test::with_random_routes(random, blink::ring_schedule(4));
+  device_case<std::int32_t> first(case_of(collective::all_reduce, 1000, 1), source);
+  device_case<std::int32_t> second(case_of(collective::all_gather, 77, 2), source);
+  device_case<std::int32_t> outside(case_of(collective::all_reduce, 501, 3), source);
   EXPECT_EQ(replay_between(machine, all, {&first, &second}, outside, {machine.make_stream()}), "");
 }
 
@@ -98,12 +98,12 @@ TEST(shaped_device, random_calls_in_virtual_time_are_exact_and_no_sooner_than_li
     std::mt19937_64 random(seed);
     int const ranks = 2 + blink_test::below(random, 5);
     auto const kind = static_cast<collective>(seed % blink::collective_names.size());
-    auto const plan =
+    auto const source =
         blink_test::with_random_routes(random, blink_test::random_schedule(random, ranks, kind));
     auto options = timed_options();
     options.window = 1 + static_cast<std::uint32_t>(random() % 4);
     options.slot_bytes = 16 + random() % 2000;
-    timed_device device(plan, options);
+    timed_device device(source, options);
     for (int call = 0; call < 2; ++call) {
       auto const what = case_of(kind, random() % 700, seed);
       ASSERT_EQ((device.run<std::int32_t>(what, blink::avg{})), "");
@@ -121,21 +121,22 @@ TEST(shaped_device, a_message_takes_as_long_as_the_slowest_link_of_its_route) {
 }
 
 TEST(shaped_device, messages_over_one_link_take_turns_and_others_do_not) {
-  auto plan = pair_over({0});
-  plan.trees.push_back(plan.trees[0]);  // each carries a half
-  EXPECT_EQ(nanoseconds_of(plan, 25'600), 25'600'000U);
-  plan.trees[1].broadcast_route = {{}, {1}};
-  EXPECT_EQ(nanoseconds_of(plan, 25'600), 12'800'000U);
-  plan.trees[0].broadcast_route = {{}, {0, 1}};  // takes its turn on link 1, and is no later for it
-  EXPECT_EQ(nanoseconds_of(plan, 25'600), 12'800'000U);
-  plan.trees[0].broadcast_route = {{}, {1}};
-  EXPECT_EQ(nanoseconds_of(plan, 25'600), 6'400'000U);
-  plan.link_bytes_per_second = {2e6, 4e6};
-  plan.trees[0].broadcast_route = {{}, {1, 0}};
-  plan.trees[1].broadcast_route = {{}, {1}};
-  plan.trees[1].weight = 3;  // 6,400 bytes over both; 19,200 behind them on the faster one
-  EXPECT_EQ(nanoseconds_of(plan, 25'600), 6'400'000U);
-  // From one rank to two others: the link takes turns also where wires have other receivers.
+  auto source = pair_over({0});
+  source.trees.push_back(source.trees[0]);  // each carries a half
+  EXPECT_EQ(nanoseconds_of(source, 25'600), 25'600'000U);
+  source.trees[1].broadcast_route = {{}, {1}};
+  EXPECT_EQ(nanoseconds_of(source, 25'600), 12'800'000U);
+  source.trees[0].broadcast_route = {{},
+                                     {0, 1}};  // takes its turn on link 1, and is no later for it
+  EXPECT_EQ(nanoseconds_of(source, 25'600), 12'800'000U);
+  source.trees[0].broadcast_route = {{}, {1}};
+  EXPECT_EQ(nanoseconds_of(source, 25'600), 6'400'000U);
+  source.link_bytes_per_second = {2e6, 4e6};
+  source.trees[0].broadcast_route = {{}, {1, 0}};
+  source.trees[1].broadcast_route = {{}, {1}};
+  source.trees[1].weight = 3;  // 6,400 bytes over both; 19,200 behind them on the faster one
+  EXPECT_EQ(nanoseconds_of(source, 25'600), 6'400'000U);
+  // From one rank to two others: the link takes turns also where connections have other receivers.
   auto star = blink::flat_schedule(3, 0);
   star.link_bytes_per_second = {1e6, 1e6};
   star.trees[0].broadcast_route = {{}, {0}, {0}};
@@ -145,16 +146,16 @@ TEST(shaped_device, messages_over_one_link_take_turns_and_others_do_not) {
 }
 
 TEST(shaped_device, chunks_follow_each_other_as_far_as_the_window_lets_them) {
-  auto plan = blink::chain_schedule(3, 0);
-  plan.link_bytes_per_second = {1e6, 1e6};
-  plan.trees[0].broadcast_route = {{}, {0}, {1}};
-  plan.trees[0].chunk_bytes = 5'000;
+  auto source = blink::chain_schedule(3, 0);
+  source.link_bytes_per_second = {1e6, 1e6};
+  source.trees[0].broadcast_route = {{}, {0}, {1}};
+  source.trees[0].chunk_bytes = 5'000;
   auto options = timed_options();
-  EXPECT_EQ(nanoseconds_of(plan, 20'000, options), 25'000'000U);  // 4 chunks, 2 steps
+  EXPECT_EQ(nanoseconds_of(source, 20'000, options), 25'000'000U);  // 4 chunks, 2 steps
   options.costs.latency_seconds = 0.005;
-  EXPECT_EQ(nanoseconds_of(plan, 20'000, options), 35'000'000U);
+  EXPECT_EQ(nanoseconds_of(source, 20'000, options), 35'000'000U);
   options.window = 1;  // a chunk arrives before the next one is sent
-  EXPECT_EQ(nanoseconds_of(plan, 20'000, options), 50'000'000U);
+  EXPECT_EQ(nanoseconds_of(source, 20'000, options), 50'000'000U);
 }
 
 TEST(shaped_device, latency_is_of_each_message) {
@@ -178,7 +179,7 @@ TEST(shaped_device, a_communicator_waits_for_links_and_latency) {
   auto options = options_in_vectors({0, 0});
   options.slot_bytes = 20'000;
   options.costs.latency_seconds = 0.005;
-  world_of<blink::shaped_peer_link_with<looked_at_clock>> all(machine, options);
+  world_of<blink::shaped_peer_transport_with<looked_at_clock>> all(machine, options);
   auto const before = looked_at_clock::now();
   device_case<std::uint8_t> now(case_of(collective::broadcast, 20'000, 1), pair_over({0}));
   now.enqueue(all, blink::sum{});
@@ -193,14 +194,14 @@ TEST(shaped_device, a_message_that_takes_longer_than_the_deadline_fails_the_call
   auto options = options_in_vectors({0, 0});
   options.slot_bytes = 100'000;
   options.deadline = std::chrono::milliseconds(1500);  // room for busy machines
-  world all(machine, options);
-  auto plan = pair_over({0});
-  plan.link_bytes_per_second[0] = 1e3;
-  device_case<std::uint8_t> slow(case_of(collective::broadcast, 100'000, 1), plan);
+  all_ranks all(machine, options);
+  auto source = pair_over({0});
+  source.link_bytes_per_second[0] = 1e3;
+  device_case<std::uint8_t> slow(case_of(collective::broadcast, 100'000, 1), source);
   slow.enqueue(all, blink::sum{});
   EXPECT_ERROR(all.wait(), "waits for rank 0 (device 0) to send it");
   all.recover();
-  device_case<std::uint8_t> small(case_of(collective::broadcast, 10, 1), plan);
+  device_case<std::uint8_t> small(case_of(collective::broadcast, 10, 1), source);
   small.enqueue(all, blink::sum{});
   all.wait();
   EXPECT_EQ(small.wrong(blink::sum{}), "");
@@ -217,11 +218,11 @@ TEST(shaped_device, trees_beside_the_ring_are_as_predicted) {
     auto const schedule_of = [&](blink::plan const& plan) {
       return blink::make_schedule(machine, plan, 1e6);
     };
-    auto const rate_of = [&](blink::schedule const& plan, double& predicted) {
-      predicted = blink::predicted_bytes_per_second(plan, kind);
+    auto const rate_of = [&](blink::schedule const& source, double& predicted) {
+      predicted = blink::predicted_bytes_per_second(source, kind);
       auto options = timed_options();
       options.slot_bytes = 512;  // many chunks: what a plan promises is for large buffers
-      timed_device device(plan, options);
+      timed_device device(source, options);
       EXPECT_EQ((device.run<std::int32_t>(case_of(kind, count, 1), blink::sum{})), "");
       double const rate = static_cast<double>(count * sizeof(std::int32_t)) * 1e9 /
                           static_cast<double>(device.nanoseconds());
@@ -249,7 +250,7 @@ TEST(shaped_device, trees_beside_the_ring_are_as_predicted) {
 TEST(shaped_device, ranks_on_several_devices_are_refused) {
   emulated_devices machine({.devices = 2});
   EXPECT_ERROR(
-      world(machine, options_in_vectors({0, 0, 1})),
+      all_ranks(machine, options_in_vectors({0, 0, 1})),
       "shaped links expect all ranks on one device of one process, whose clock times their "
       "messages; rank 0 (device 0) and rank 2 (device 1) are not");
   EXPECT_EQ(machine.allocated_bytes(), 0U);
@@ -259,7 +260,7 @@ TEST(shaped_device, ranks_of_several_processes_are_refused_by_all) {
   blink_test::forked_ranks all(2);
   all.start([&](int process) {
     return blink_test::error_of([&] {
-      blink_test::device_process<world> mine(all.path(), process, options_in_vectors({0}));
+      blink_test::device_process<all_ranks> mine(all.path(), process, options_in_vectors({0}));
     });
   });
   for (auto const& end : all.finish()) {
@@ -270,7 +271,7 @@ TEST(shaped_device, ranks_of_several_processes_are_refused_by_all) {
 TEST(shaped_device, one_process_may_come_by_a_bootstrap) {
   blink_test::forked_ranks all(1);
   all.start([&](int process) {
-    blink_test::device_process<world> mine(all.path(), process, options_in_vectors({0, 0, 0}));
+    blink_test::device_process<all_ranks> mine(all.path(), process, options_in_vectors({0, 0, 0}));
     device_case<int> now(case_of(collective::all_reduce, 100, 1), blink::ring_schedule(3));
     now.enqueue(mine.all, blink::sum{});
     mine.all.wait();

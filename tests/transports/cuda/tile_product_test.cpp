@@ -6,7 +6,7 @@
 #include <blink/running/walk/choose_protocol.hpp>
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_world.hpp>
+#include <blink/transports/cuda/world/device_ranks.hpp>
 
 #include "support/device_case.hpp"
 #include "support/emulated_devices.hpp"
@@ -25,8 +25,8 @@ namespace tile_product_test { namespace {
 
 using blink_test::emulated_devices;
 using blink_test::options_in_vectors;
-using world = blink::basic_device_world<emulated_devices, blink::reaching_peer_link,
-                                        blink::fixed_protocol<blink::whole_chunks>>;
+using all_ranks = blink::basic_device_ranks<emulated_devices, blink::reaching_peer_transport,
+                                            blink::fixed_protocol<blink::whole_chunks>>;
 
 /// Shares of a product, with values that sums represent exactly.
 class shares {
@@ -88,7 +88,7 @@ TEST(tile_product, is_that_of_one_place) {
                                                {{0, 1, 0}, 5, 2, 3, 8, 2, 2}}) {  // one tile
     SCOPED_TRACE(now.rows);
     emulated_devices machine({.devices = 2, .room = 8192, .threads_each = now.threads_each});
-    world all(machine, options_in_vectors(now.devices));
+    all_ranks all(machine, options_in_vectors(now.devices));
     int const ranks = all.rank_count();
     auto const channels = all.prepare_channels<float>(
         blink::star_schedule(ranks),
@@ -104,7 +104,7 @@ TEST(tile_product, is_that_of_one_place) {
 
 TEST(tile_product, by_packets) {
   emulated_devices machine({.devices = 2, .room = 8192, .threads_each = 3});
-  world all(machine, options_in_vectors({0, 0, 1}));
+  all_ranks all(machine, options_in_vectors({0, 0, 1}));
   auto const channels = all.prepare_channels<float, blink::small_packets>(
       blink::star_schedule(3), {.most_count = 40, .channels = 3});
   shares product(3, 25, 4, 10, 4);
@@ -119,7 +119,7 @@ TEST(tile_product, a_rank_with_fewer_tiles_is_named) {
   emulated_devices machine({.devices = 2});
   auto options = options_in_vectors({0, 1});
   options.deadline = std::chrono::milliseconds(1500);  // room for busy machines
-  world all(machine, options);
+  all_ranks all(machine, options);
   auto const channels =
       all.prepare_channels<float>(blink::chain_schedule(2, 0), {.most_count = 20, .channels = 3});
   shares product(2, 6, 4, 10, 2);

@@ -4,11 +4,11 @@
 #include <blink/running/walk/counter.hpp>
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/host/link_parts.hpp>
 #include <blink/transports/host/shared_segment.hpp>
+#include <blink/transports/host/shared_state.hpp>
 #include <blink/transports/host/slots.hpp>
 #include <blink/transports/host/threads.hpp>
-#include <blink/transports/host/world_state.hpp>
+#include <blink/transports/host/transport_parts.hpp>
 
 #include "support/transport_conformance.hpp"
 #include <gtest/gtest.h>
@@ -29,37 +29,37 @@ namespace {
 constexpr int ranks = 3;
 
 blink::schedule chain() {
-  auto plan = blink::chain_schedule(ranks, 0);
-  plan.link_bytes_per_second = {1e9};
-  plan.trees[0].reduce_route = {{}, {0}, {0}};
-  return plan;
+  auto source = blink::chain_schedule(ranks, 0);
+  source.link_bytes_per_second = {1e9};
+  source.trees[0].reduce_route = {{}, {0}, {0}};
+  return source;
 }
 
-template <class Link>
-blink::wire_layout small_layout() {
-  blink::wire_layout result;
-  result.reaches = blink::reaching_transport<Link>;
-  result.is_shaped = Link::is_shaped;
+template <class Transport>
+blink::connection_layout small_layout() {
+  blink::connection_layout result;
+  result.reaches = blink::reaching_transport<Transport>;
+  result.is_shaped = Transport::is_shaped;
   result.window = 3;
   result.slot_bytes = 200;
   return result;
 }
 
 /// What threads of one process share.
-template <class Link>
+template <class Transport>
 class one_memory {
  public:
-  one_memory() : world_(ranks), plan_(chain(), small_layout<Link>(), {}) {}
-  blink::world_state& world(int) { return world_; }
-  blink::prepared_schedule& plan(int) { return plan_; }
+  one_memory() : state_(ranks), plan_(chain(), small_layout<Transport>(), {}) {}
+  blink::shared_state& shared(int) { return state_; }
+  blink::prepared_schedule& prepared(int) { return plan_; }
 
  private:
-  blink::world_state world_;
+  blink::shared_state state_;
   blink::prepared_schedule plan_;
 };
 
 /// The same as processes have it: each rank maps the shared memory for itself, at its own address.
-template <class Link>
+template <class Transport>
 class mapped_memory {
  public:
   mapped_memory() : segment_(blink::shared_segment::create(ranks, std::size_t{1} << 20)) {
@@ -67,34 +67,37 @@ class mapped_memory {
       places_.push_back(std::make_unique<place>(segment_.path(), rank));
     }
   }
-  blink::world_state& world(int rank) { return places_[static_cast<std::size_t>(rank)]->world; }
-  blink::prepared_schedule& plan(int rank) { return places_[static_cast<std::size_t>(rank)]->plan; }
+  blink::shared_state& shared(int rank) { return places_[static_cast<std::size_t>(rank)]->shared; }
+  blink::prepared_schedule& prepared(int rank) {
+    return places_[static_cast<std::size_t>(rank)]->prepared;
+  }
 
  private:
   struct place {
     place(std::string const& path, int rank)
         : segment(blink::shared_segment::open(path)),
-          world(segment.state()),
-          plan(chain(), mapped_layout(segment, rank), {}) {}
+          shared(segment.state()),
+          prepared(chain(), mapped_layout(segment, rank), {}) {}
     blink::shared_segment segment;
-    blink::world_state world;
-    blink::prepared_schedule plan;
+    blink::shared_state shared;
+    blink::prepared_schedule prepared;
   };
-  static blink::wire_layout mapped_layout(blink::shared_segment& segment, int rank) {
-    auto layout = small_layout<Link>();
+  static blink::connection_layout mapped_layout(blink::shared_segment& segment, int rank) {
+    auto layout = small_layout<Transport>();
     layout.only_rank = rank;
-    layout.ranks_share = segment.find_or_make(1, blink::wire_tables::shared_bytes(chain(), layout));
+    layout.ranks_share =
+        segment.find_or_make(1, blink::connection_tables::shared_bytes(chain(), layout));
     return layout;
   }
   blink::shared_segment segment_;
   std::vector<std::unique_ptr<place>> places_;
 };
 
-// The reduce wire of rank 1 in tree 0: it is the one it sends on.
-std::uint32_t wire_of_rank_1(blink::prepared_schedule const& plan) {
-  auto const [ends, count] = plan.tables().ends(1);
+// The reduce connection of rank 1 in tree 0: it is the one it sends on.
+std::uint32_t connection_of_rank_1(blink::prepared_schedule const& prepared) {
+  auto const [ends, count] = prepared.tables().ends(1);
   for (std::size_t k = 0; k < count; ++k) {
-    if (ends[k].sends && ends[k].peer == 0) return ends[k].wire;
+    if (ends[k].sends && ends[k].peer == 0) return ends[k].connection;
   }
   return UINT32_MAX;
 }
@@ -124,28 +127,28 @@ class both_ends {
 };
 
 /// Ranks 1 and 0 of a chain 0 <- 1 <- 2 inside their first call. Rank 1 is an inner rank, so that
-/// its wire to rank 0 has slots also where ranks reach each other.
-template <class Link, class Memory = one_memory<Link>>
-class pair_of_links : public both_ends<pair_of_links<Link, Memory>> {
+/// its connection to rank 0 has slots also where ranks reach each other.
+template <class Transport, class Memory = one_memory<Transport>>
+class pair_of_links : public both_ends<pair_of_links<Transport, Memory>> {
  public:
-  using link = Link;
+  using transport = Transport;
 
   pair_of_links() {
     for (int rank = 0; rank < ranks; ++rank) {
       blink::call_record record;
-      record.terms.plan = memory_.plan(rank).fingerprint();
-      memory_.world(rank).enter(rank, record);
+      record.parameters.schedule_hash = memory_.prepared(rank).hash();
+      memory_.shared(rank).enter(rank, record);
     }
   }
-  std::uint32_t wire() { return wire_of_rank_1(memory_.plan(1)); }
-  std::uint64_t window() { return memory_.plan(0).tables().layout().window; }
-  void abort() { memory_.world(0).fail(0, blink::collective_error("enough", 0, -1, -1, -1)); }
+  std::uint32_t connection() { return connection_of_rank_1(memory_.prepared(1)); }
+  std::uint64_t window() { return memory_.prepared(0).tables().layout().window; }
+  void abort() { memory_.shared(0).fail(0, blink::collective_error("enough", 0, -1, -1, -1)); }
 
  private:
   friend both_ends<pair_of_links>;
-  link at(int rank) {
-    return link(blink::link_parts{&memory_.world(rank), &memory_.plan(rank),
-                                  seen_[static_cast<std::size_t>(rank)].data(), 1, rank});
+  transport at(int rank) {
+    return transport(blink::transport_parts{&memory_.shared(rank), &memory_.prepared(rank),
+                                            seen_[static_cast<std::size_t>(rank)].data(), 1, rank});
   }
 
   Memory memory_;
@@ -153,20 +156,20 @@ class pair_of_links : public both_ends<pair_of_links<Link, Memory>> {
 };
 
 /// The same for links of kernels, which are always inside of a call.
-template <class Link>
-class pair_of_peer_links : public both_ends<pair_of_peer_links<Link>> {
+template <class Transport>
+class pair_of_peer_links : public both_ends<pair_of_peer_links<Transport>> {
  public:
-  using link = Link;
+  using transport = Transport;
 
-  std::uint32_t wire() { return wire_of_rank_1(plan_); }
+  std::uint32_t connection() { return connection_of_rank_1(plan_); }
   std::uint64_t window() { return plan_.tables().layout().window; }
   void abort() { blink::publish(abort_, 1); }
 
  private:
   friend both_ends<pair_of_peer_links>;
-  link at(int rank) {
-    link result{};
-    result.wires = plan_.tables().wires();
+  transport at(int rank) {
+    transport result{};
+    result.connections = plan_.tables().connections();
     result.abort = &abort_;
     result.bytes_of_slot = plan_.tables().layout().slot_bytes;
     result.own_rank = rank;
@@ -174,24 +177,25 @@ class pair_of_peer_links : public both_ends<pair_of_peer_links<Link>> {
     return result;
   }
 
-  blink::prepared_schedule plan_{chain(), small_layout<Link>(), {}};
+  blink::prepared_schedule plan_{chain(), small_layout<Transport>(), {}};
   blink::counter abort_ = 0;
 };
 
-template <class Link>
-using pair_of_mappings = pair_of_links<Link, mapped_memory<Link>>;
+template <class Transport>
+using pair_of_mappings = pair_of_links<Transport, mapped_memory<Transport>>;
 
 }  // namespace
 
 using namespace blink_test;
 
 using fixtures =
-    testing::Types<pair_of_links<blink::slot_link>, pair_of_links<blink::threads_link>,
-                   pair_of_links<blink::shaped_link>, pair_of_mappings<blink::slot_link>,
-                   pair_of_mappings<blink::direct_link>, pair_of_mappings<blink::shaped_link>,
-                   pair_of_peer_links<blink::slot_peer_link>,
-                   pair_of_peer_links<blink::reaching_peer_link>,
-                   pair_of_peer_links<blink::shaped_peer_link>>;
+    testing::Types<pair_of_links<blink::slot_transport>, pair_of_links<blink::threads_link>,
+                   pair_of_links<blink::shaped_transport>, pair_of_mappings<blink::slot_transport>,
+                   pair_of_mappings<blink::direct_transport>,
+                   pair_of_mappings<blink::shaped_transport>,
+                   pair_of_peer_links<blink::slot_peer_transport>,
+                   pair_of_peer_links<blink::reaching_peer_transport>,
+                   pair_of_peer_links<blink::shaped_peer_transport>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(all, transport_conformance, fixtures);
 
 }  // namespace conformance_test

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Processes that meet at a call before they make something together: all find the same, whoever comes late.
 
-#include <blink/running/call/call_signature.hpp>
+#include <blink/running/call/call_description.hpp>
 #include <blink/transports/host/host_processes.hpp>
 
 #include "support/expect_error.hpp"
@@ -24,7 +24,7 @@ using blink::host_processes;
 using blink_test::call_of;
 using blink_test::with_host_processes;
 
-blink::call_signature named(char const* name) {
+blink::call_description named(char const* name) {
   return {{.kind = ~std::uint64_t{0}, .types = 7}, name};
 }
 
@@ -35,7 +35,7 @@ TEST(host_processes_meet, equal_calls_agree) {
         for (std::uint64_t call = 0; call < 700; ++call) {
           if (random() % 100 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
           auto text = all.enter(call_of(call));
-          if (text.empty() && call % 3 == 0) text = all.meet();
+          if (text.empty() && call % 3 == 0) text = all.match();
           if (!text.empty()) return text;
         }
         return std::string("right");
@@ -49,7 +49,7 @@ TEST(host_processes_meet, a_difference_is_found_by_all) {
       with_host_processes(3, std::chrono::seconds(20), [](host_processes& all, int process) {
         (void)all.enter(call_of(1));
         auto text = all.enter(process == 1 ? named("another function") : call_of(2));
-        if (text.empty()) text = all.meet();
+        if (text.empty()) text = all.match();
         (void)all.gather("end", 0);
         return text;
       });
@@ -62,7 +62,7 @@ TEST(host_processes_meet, a_difference_is_found_by_all) {
 std::string why_not_met(host_processes& all) {
   (void)all.enter(call_of(1));
   try {
-    auto const text = all.meet();
+    auto const text = all.match();
     return text.empty() ? std::string(all.failure().what()) : text;
   } catch (blink::collective_error const& failure) {
     all.fail(failure);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes that agree through memory of the host: letters, calls that are compared without waiting,
+// Processes that agree through memory of the host: messages, calls that are compared without waiting,
 // and who is named when one does not come.
 
-#include <blink/running/call/call_signature.hpp>
+#include <blink/running/call/call_description.hpp>
 #include <blink/transports/host/host_processes.hpp>
 #include <blink/transports/host/launcher_bootstrap.hpp>
 
@@ -32,16 +32,16 @@ using blink_test::error_of;
 using blink_test::forked_ranks;
 using blink_test::with_host_processes;
 
-TEST(host_processes, letters_arrive_round_by_round) {
+TEST(host_processes, messages_arrive_round_by_round) {
   auto const texts =
       with_host_processes(3, std::chrono::seconds(20), [](host_processes& all, int process) {
         std::mt19937_64 random(static_cast<std::uint64_t>(process));
         for (int round = 0; round < 200; ++round) {
           if (random() % 50 == 0)
             std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
-          auto const letters = all.gather("round", 1000 * round + process);
+          auto const messages = all.gather("round", 1000 * round + process);
           for (int peer = 0; peer < 3; ++peer) {
-            if (letters[static_cast<std::size_t>(peer)] != 1000 * round + peer) return "wrong";
+            if (messages[static_cast<std::size_t>(peer)] != 1000 * round + peer) return "wrong";
           }
         }
         return "right";
@@ -140,7 +140,7 @@ TEST(host_processes, who_died_or_left_is_named_at_once) {
   EXPECT_SAYS(texts[0], "which has left");
 }
 
-TEST(host_processes, steps_and_refusals_are_told) {
+TEST(host_processes, steps_and_refusals_are_reported) {
   auto const texts =
       with_host_processes(2, std::chrono::seconds(20), [](host_processes& all, int process) {
         auto const refusal = error_of([&] {
@@ -164,12 +164,12 @@ struct false_bootstrap {
   [[nodiscard]] int process() const { return true_one.process(); }
   [[nodiscard]] int process_count() const { return true_one.process_count(); }
   void all_gather(void const* own, void* all, std::size_t bytes) {
-    std::vector<unsigned char> letter(bytes);
-    std::memcpy(letter.data(), own, bytes);
-    // A letter begins with fingerprint of the host and number of the process, 8 bytes each.
-    if (is_one_process) std::memset(letter.data() + 8, 1, 8);
-    if (!is_one_process && process() == 1) letter[0] ^= 1;
-    true_one.all_gather(letter.data(), all, bytes);
+    std::vector<unsigned char> message(bytes);
+    std::memcpy(message.data(), own, bytes);
+    // A message begins with hash of the host and number of the process, 8 bytes each.
+    if (is_one_process) std::memset(message.data() + 8, 1, 8);
+    if (!is_one_process && process() == 1) message[0] ^= 1;
+    true_one.all_gather(message.data(), all, bytes);
   }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults put into worlds of processes at random places: whatever happens to a rank, all others name
-// it in time, shrink the world to those that are left, and go on.
+// Faults put into communicators of processes at random places: whatever happens to a rank, all others name
+// it in time, shrink the communicator to those that are left, and go on.
 //
 // BLINK_FAULTS=200 runs as many instead of the few of every day. Prints the table of docs/faults.md.
 
@@ -9,7 +9,7 @@
 #include <blink/transports/host/processes.hpp>
 
 #include "support/fault_injection.hpp"
-#include "support/faulty_link.hpp"
+#include "support/faulty_transport.hpp"
 #include "support/forked_ranks.hpp"
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -31,20 +31,22 @@
 namespace process_faults_test { namespace {
 
 using blink_test::forked_ranks;
-using slot_world = blink::basic_process_world<blink_test::faulty<blink::slot_link>>;
-using direct_world = blink::basic_process_world<blink_test::faulty<blink::direct_link>>;
+using slot_thread_ranks =
+    blink::basic_process_communicator<blink_test::faulty<blink::slot_transport>>;
+using direct_thread_ranks =
+    blink::basic_process_communicator<blink_test::faulty<blink::direct_transport>>;
 using clock_type = std::chrono::steady_clock;
 
 using blink_test::harm;
 using blink_test::harms;
 using blink_test::injection;
-constexpr std::string_view went_on = "went on, told after ";  // and seconds
+constexpr std::string_view went_on = "went on, reported after ";  // and seconds
 
 constexpr auto deadline = std::chrono::milliseconds(600);
 
-template <class World>
+template <class Ranks>
 std::string run_rank(std::string const& path, int rank, injection const& fault) {
-  blink::world_options options;
+  blink::communicator_options options;
   options.slot_bytes = 512;
   options.window = 2;
   options.waits.deadline = deadline;
@@ -55,17 +57,17 @@ std::string run_rank(std::string const& path, int rank, injection const& fault) 
         fault.what == harm::kill ? [] { (void)raise(SIGKILL); } : [] { (void)raise(SIGSTOP); },
         [] { std::this_thread::sleep_for(deadline / 6); });
   }
-  World me(path, rank, options);
+  Ranks comm(path, rank, options);
   clock_type::time_point entered;
   try {
-    blink_test::call_on(me, fault, is_victim, entered);
+    blink_test::call_on(comm, fault, is_victim, entered);
   } catch (blink::collective_error const& failure) {
     auto const seconds = std::chrono::duration<double>(clock_type::now() - entered).count();
     // Others may be in the call before, and take their time on a busy machine.
     if (seconds > 5 * std::chrono::duration<double>(deadline).count())
       return "late: " + std::to_string(seconds);
     if (auto wrong = blink_test::complaint(failure, fault); !wrong.empty()) return wrong;
-    auto smaller = me.shrink();
+    auto smaller = comm.shrink();
     if (smaller.rank_count() != fault.ranks - (fault.is_mismatch() ? 0 : 1)) {
       return "shrunk to " + std::to_string(smaller.rank_count());
     }
@@ -92,11 +94,11 @@ class injected_faults : public testing::Test {
       if (rank == fault.victim && fault.what <= harm::stop && is_killed) {
         EXPECT_TRUE(WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL) << end.text;
       } else {
-        bool const is_told = end.text.starts_with(went_on);
-        EXPECT_TRUE(happened ? is_told : end.text == "no fault")
+        bool const is_reported = end.text.starts_with(went_on);
+        EXPECT_TRUE(happened ? is_reported : end.text == "no fault")
             << "rank " << rank << ", victim " << fault.victim << ": " << end.text;
-        if (!is_told) continue;
-        told[static_cast<std::size_t>(fault.what)].push_back(
+        if (!is_reported) continue;
+        reported[static_cast<std::size_t>(fault.what)].push_back(
             std::stod(end.text.substr(went_on.size())));
       }
     }
@@ -107,10 +109,10 @@ class injected_faults : public testing::Test {
 
   static void print_table() {
     std::printf(
-        "| a rank is | injected | came to pass | ranks told | least, median, most seconds |\n");
+        "| a rank is | injected | came to pass | ranks reported | least, median, most seconds |\n");
     std::printf("| --- | --- | --- | --- | --- |\n");
     for (std::size_t k = 0; k < harms; ++k) {
-      auto& times = told[k];
+      auto& times = reported[k];
       std::sort(times.begin(), times.end());
       std::printf("| %s | %d | %d | %zu |", blink_test::harm_names[k], injected[k], came_to_pass[k],
                   times.size());
@@ -124,7 +126,7 @@ class injected_faults : public testing::Test {
 
   inline static std::array<int, harms> injected{};
   inline static std::array<int, harms> came_to_pass{};
-  inline static std::array<std::vector<double>, harms> told;  // by all ranks that should be
+  inline static std::array<std::vector<double>, harms> reported;  // by all ranks that should be
 };
 
 TEST_F(injected_faults, are_named_by_all_others_who_then_go_on) {
@@ -139,8 +141,8 @@ TEST_F(injected_faults, are_named_by_all_others_who_then_go_on) {
       auto& all =
           *worlds.emplace_back(std::make_unique<forked_ranks>(fault.ranks, std::size_t{1} << 26));
       all.start([&](int rank) {
-        return seed / harms % 2 == 0 ? run_rank<slot_world>(all.path(), rank, fault)
-                                     : run_rank<direct_world>(all.path(), rank, fault);
+        return seed / harms % 2 == 0 ? run_rank<slot_thread_ranks>(all.path(), rank, fault)
+                                     : run_rank<direct_thread_ranks>(all.path(), rank, fault);
       });
     }
     for (std::size_t k = 0; k < faults.size(); ++k) happened += check(faults[k], *worlds[k]);
@@ -149,20 +151,20 @@ TEST_F(injected_faults, are_named_by_all_others_who_then_go_on) {
   print_table();
 }
 
-// A rank that only tests is told, too, within milliseconds that another one was killed.
-template <class World>
-void test_until_told() {
+// A rank that only tests is reported, too, within milliseconds that another one was killed.
+template <class Ranks>
+void test_until_reported() {
   forked_ranks all(3, std::size_t{1} << 26);
   all.start([&](int rank) -> std::string {
-    blink::world_options options;
+    blink::communicator_options options;
     options.waits.deadline = std::chrono::seconds(60);
-    options.shown_bytes = 0;
-    World me(all.path(), rank, options);
-    auto in = blink_test::make_buffer<int>(me, 3000);
-    auto out = blink_test::make_buffer<int>(me, 3000);
-    blink::barrier(me);
+    options.eager_payload = 0;
+    Ranks comm(all.path(), rank, options);
+    auto in = blink_test::make_buffer<int>(comm, 3000);
+    auto out = blink_test::make_buffer<int>(comm, 3000);
+    blink::barrier(comm);
     if (rank == 1) (void)raise(SIGKILL);
-    blink::call_queue queue(me);
+    blink::call_queue queue(comm);
     auto call = queue.start(blink::collective::all_reduce, blink::star_schedule(3),
                             static_cast<int const*>(in.data()), out.data(), 3000, blink::sum{});
     auto const end = clock_type::now() + std::chrono::seconds(20);
@@ -182,33 +184,33 @@ void test_until_told() {
     EXPECT_NE(ends[rank].text.find(" died "), std::string::npos) << ends[rank].text;
   }
 }
-TEST(tests_of_calls, tell_who_was_killed) {
-  test_until_told<slot_world>();
-  test_until_told<direct_world>();
+TEST(tests_of_calls, report_who_was_killed) {
+  test_until_reported<slot_thread_ranks>();
+  test_until_reported<direct_thread_ranks>();
 }
 
-// Who is in a barrier and who in a collective is told to all, and they go on.
-template <class World>
+// Who is in a barrier and who in a collective is reported to all, and they go on.
+template <class Ranks>
 void call_against_barrier(int ranks, bool odd_one_calls) {
   SCOPED_TRACE(ranks);
   forked_ranks all(ranks, std::size_t{1} << 26);
   all.start([&](int rank) -> std::string {
-    blink::world_options options;
+    blink::communicator_options options;
     options.waits.deadline = std::chrono::seconds(20);
     options.slot_bytes = 512;
-    World me(all.path(), rank, options);
-    blink::barrier(me);
+    Ranks comm(all.path(), rank, options);
+    blink::barrier(comm);
     auto const begin = clock_type::now();
     try {
       if ((rank == 1) != odd_one_calls) {
-        blink::barrier(me);
+        blink::barrier(comm);
       } else {
-        blink_test::call_form(me, blink_test::form::sum, blink::star_schedule(ranks), 500);
+        blink_test::call_form(comm, blink_test::form::sum, blink::star_schedule(ranks), 500);
       }
     } catch (blink::collective_error const& failure) {
       if (!failure.disagrees) return std::string("no difference: ") + failure.what();
       if (clock_type::now() - begin > std::chrono::seconds(10)) return "late";
-      auto smaller = me.shrink();
+      auto smaller = comm.shrink();
       blink_test::call_form(smaller, blink_test::form::sum,
                             blink::star_schedule(smaller.rank_count()), 10);
       return std::to_string(smaller.rank_count()) + " ranks, " + failure.what();
@@ -217,17 +219,17 @@ void call_against_barrier(int ranks, bool odd_one_calls) {
   });
   for (auto const& end : all.finish()) {
     EXPECT_TRUE(end.text.starts_with(std::to_string(ranks) + " ranks, ")) << end.text;
-    bool const tells_both =
+    bool const reports_both =
         odd_one_calls ? end.text.find("rank 1 calls all_reduce, call 1, and ") != end.text.npos
                       : end.text.find("all_reduce, call 1, and rank 1 barrier 2") != end.text.npos;
-    EXPECT_TRUE(tells_both) << end.text;
+    EXPECT_TRUE(reports_both) << end.text;
   }
 }
-TEST(differences, of_a_barrier_and_a_collective_are_told_by_all) {
+TEST(differences, of_a_barrier_and_a_collective_are_reported_by_all) {
   for (int const ranks : {2, 3}) {
     for (bool const odd_one_calls : {false, true}) {
-      call_against_barrier<slot_world>(ranks, odd_one_calls);
-      call_against_barrier<direct_world>(ranks, odd_one_calls);
+      call_against_barrier<slot_thread_ranks>(ranks, odd_one_calls);
+      call_against_barrier<direct_thread_ranks>(ranks, odd_one_calls);
     }
   }
 }
@@ -237,22 +239,22 @@ TEST(shrink, a_rank_that_comes_too_late_is_left_out) {
   std::array<int, 2> others_went_on{};  // a pipe: a byte from each
   ASSERT_EQ(pipe(others_went_on.data()), 0);
   all.start([&](int rank) -> std::string {
-    blink::world_options options;
+    blink::communicator_options options;
     options.waits.deadline = std::chrono::milliseconds(1500);
     options.slot_bytes = 512;
-    slot_world me(all.path(), rank, options);
+    slot_thread_ranks comm(all.path(), rank, options);
     auto const star = blink::star_schedule(3);
-    blink_test::call_form(me, blink_test::form::sum, star, 10);
+    blink_test::call_form(comm, blink_test::form::sum, star, 10);
     if (rank == 1) close(others_went_on[1]);
     for (int others = 0; rank == 1 && others < 2; ++others) {
       char byte = 0;
       if (read(others_went_on[0], &byte, 1) != 1) return "the others ended";
     }
     try {
-      blink_test::call_form(me, blink_test::form::sum, star, 10);
+      blink_test::call_form(comm, blink_test::form::sum, star, 10);
       return "no error";
     } catch (blink::collective_error const&) {
-      auto smaller = me.shrink();
+      auto smaller = comm.shrink();
       if (write(others_went_on[1], "x", 1) != 1) return "no pipe";
       blink_test::call_form(smaller, blink_test::form::sum,
                             blink::chain_schedule(smaller.rank_count(), 0), 100);

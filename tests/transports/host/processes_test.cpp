@@ -40,21 +40,21 @@ namespace processes_test { namespace {
 using blink_test::collective_case;
 using blink_test::forked_ranks;
 
-blink::world_options small_slots() {
-  blink::world_options options;
+blink::communicator_options small_slots() {
+  blink::communicator_options options;
   options.slot_bytes = 512;
   options.waits.deadline = std::chrono::seconds(20);
   return options;
 }
 
-/// An array that peers reach: of the world, or on the heap, somewhere in pages of its own that are registered.
+/// An array that peers reach: of the communicator, or on the heap, somewhere in pages of its own that are registered.
 template <class T>
 class reached_array {
  public:
-  template <class World>
-  reached_array(World& me, T const* from, std::size_t count, std::uint64_t seed) {
+  template <class Ranks>
+  reached_array(Ranks& comm, T const* from, std::size_t count, std::uint64_t seed) {
     if (seed % 2 == 0) {
-      shared_.emplace(me.template allocate<T>(count));
+      shared_.emplace(comm.template allocate<T>(count));
       data_ = shared_->data();
     } else {
       constexpr std::size_t page = 4096;
@@ -62,7 +62,7 @@ class reached_array {
       auto* at = heap_.data() + (page - reinterpret_cast<std::uintptr_t>(heap_.data()) % page);
       at += seed / 2 * alignof(T) % page;
       data_ = reinterpret_cast<T*>(at);
-      registered_.emplace(me, data_, count);
+      registered_.emplace(comm, data_, count);
     }
     std::copy_n(from, count, data_);
   }
@@ -76,58 +76,59 @@ class reached_array {
 };
 
 /// One rank's part of a seeded case; returns what was wrong, empty if nothing.
-template <class T, class World, class Reducer>
-std::string run_seeded(World& me, std::uint64_t seed, Reducer const& reducer) {
+template <class T, class Ranks, class Reducer>
+std::string run_seeded(Ranks& comm, std::uint64_t seed, Reducer const& reducer) {
   std::mt19937_64 random(seed);
-  int const ranks = me.rank_count();
+  int const ranks = comm.rank_count();
   auto const kind = static_cast<blink::collective>(seed % blink::collective_names.size());
   if (kind == blink::collective::send_to_next && ranks == 1) return "";
-  auto plan = blink_test::random_schedule(random, ranks, kind);
+  auto trees = blink_test::random_schedule(random, ranks, kind);
   auto const count = static_cast<std::size_t>(blink_test::below(random, 2000));
-  constexpr bool is_direct = World::link_type::reaches;
+  constexpr bool is_direct = Ranks::transport_type::reaches;
   collective_case const what{kind, count, seed % 3 == 0, seed % 7, seed};
-  blink_test::rank_buffers<T> mine(what, ranks, me.rank());
-  auto& prepared = me.prepare(plan);
+  blink_test::rank_buffers<T> mine(what, ranks, comm.rank());
+  auto& prepared = comm.prepare(trees);
   auto const call = [&](T const* input, T* output) {
-    blink_test::call_collective<blink::scheduled_chunks>(me, prepared, what, input, output,
+    blink_test::call_collective<blink::scheduled_chunks>(comm, prepared, what, input, output,
                                                          reducer);
   };
   if (is_direct && what.is_in_place) {
     if constexpr (is_direct) {
       T* const base = mine.inputs.data();
       std::size_t const elements = std::max(mine.input_count, mine.output_count);
-      reached_array<T> const all(me, base, elements, seed / 3);
+      reached_array<T> const all(comm, base, elements, seed / 3);
       call(all.data() + (mine.input - base), all.data() + (mine.output - base));
       std::copy_n(all.data(), elements, base);
     }
   } else if constexpr (is_direct) {
-    reached_array<T> const in(me, mine.input, mine.input_count, seed / 3);
-    reached_array<T> const out(me, mine.output, mine.output_count, seed / 7);
+    reached_array<T> const in(comm, mine.input, mine.input_count, seed / 3);
+    reached_array<T> const out(comm, mine.output, mine.output_count, seed / 7);
     call(in.data(), out.data());
     std::copy_n(out.data(), mine.output_count, mine.output);
   } else {
     call(mine.input, mine.output);
   }
-  auto const wrong = blink_test::what_is_wrong(what, plan, mine, reducer);
+  auto const wrong = blink_test::what_is_wrong(what, trees, mine, reducer);
   return wrong.empty() ? "" : "seed " + std::to_string(seed) + ": " + wrong;
 }
 
-template <class World>
+template <class Ranks>
 class processes : public testing::Test {};
-using worlds =
-    testing::Types<blink::process_world, blink::direct_process_world, blink::shaped_process_world>;
+using worlds = testing::Types<blink::process_communicator, blink::direct_process_communicator,
+                              blink::shaped_process_communicator>;
 TYPED_TEST_SUITE(processes, worlds);
 
 TYPED_TEST(processes, random_cases_are_exact) {
   for (int const ranks : {1, 2, 3, 5}) {
     forked_ranks all(ranks);
     all.start([&](int rank) {
-      TypeParam me(all.path(), rank, small_slots());
+      TypeParam comm(all.path(), rank, small_slots());
       std::string wrong;
       for (std::uint64_t seed = 0; seed < 16; ++seed) {
-        wrong += run_seeded<std::int32_t>(me, seed * 8 + static_cast<std::uint64_t>(ranks),
+        wrong += run_seeded<std::int32_t>(comm, seed * 8 + static_cast<std::uint64_t>(ranks),
                                           blink::sum{});
-        wrong += run_seeded<blink_test::triple>(me, seed * 8 + 1000, blink_test::triple_reducer{});
+        wrong +=
+            run_seeded<blink_test::triple>(comm, seed * 8 + 1000, blink_test::triple_reducer{});
       }
       return wrong;
     });
@@ -143,8 +144,8 @@ TYPED_TEST(processes, started_calls_of_every_form) {
     for (auto const how : {blink::progress::in_waits, blink::progress::thread}) {
       forked_ranks all(ranks);
       all.start([&](int rank) {
-        TypeParam me(all.path(), rank, small_slots());
-        return blink_test::run_started_calls(me, how, static_cast<std::uint64_t>(rank));
+        TypeParam comm(all.path(), rank, small_slots());
+        return blink_test::run_started_calls(comm, how, static_cast<std::uint64_t>(rank));
       });
       for (auto const& end : all.finish()) {
         EXPECT_EQ(end.text, "");
@@ -155,25 +156,25 @@ TYPED_TEST(processes, started_calls_of_every_form) {
 }
 
 /// One rank's part of a seeded case with a block of any size for each rank; returns what was wrong.
-template <class T, class World, class Reducer>
-std::string run_unequal_seeded(World& me, std::uint64_t seed, Reducer const& reducer) {
+template <class T, class Ranks, class Reducer>
+std::string run_unequal_seeded(Ranks& comm, std::uint64_t seed, Reducer const& reducer) {
   std::mt19937_64 random(seed);
-  auto const [plan, what] = blink_test::random_unequal_case(random, me.rank_count(), 1500);
-  blink_test::unequal_buffers<T> mine(what, me.rank());
-  if constexpr (World::link_type::reaches) {
-    std::size_t const own = what.of(me.rank()).count;
-    auto all = me.template allocate<T>(mine.all_count);
-    auto one = me.template allocate<T>(own + 1);
+  auto const [trees, what] = blink_test::random_unequal_case(random, comm.rank_count(), 1500);
+  blink_test::unequal_buffers<T> mine(what, comm.rank());
+  if constexpr (Ranks::transport_type::reaches) {
+    std::size_t const own = what.of(comm.rank()).count;
+    auto all = comm.template allocate<T>(mine.all_count);
+    auto one = comm.template allocate<T>(own + 1);
     std::copy_n(mine.all.data(), mine.all_count, all.data());
     if (!what.is_in_place) std::copy_n(mine.one.data(), own, one.data());
-    T* const block = what.is_in_place ? all.data() + what.of(me.rank()).begin : one.data();
-    blink_test::call_unequal(me, me.prepare(plan), what,
+    T* const block = what.is_in_place ? all.data() + what.of(comm.rank()).begin : one.data();
+    blink_test::call_unequal(comm, comm.prepare(trees), what,
                              static_cast<T const*>(what.gathers() ? block : all.data()),
                              what.gathers() ? all.data() : block, reducer);
     std::copy_n(all.data(), mine.all_count, mine.all.data());
     if (!what.is_in_place) std::copy_n(one.data(), own, mine.one.data());
   } else {
-    blink_test::call_unequal(me, me.prepare(plan), what, mine.input, mine.output, reducer);
+    blink_test::call_unequal(comm, comm.prepare(trees), what, mine.input, mine.output, reducer);
   }
   auto const wrong = blink_test::what_is_wrong(what, mine, reducer);
   return wrong.empty() ? "" : "seed " + std::to_string(seed) + ": " + wrong;
@@ -183,12 +184,12 @@ TYPED_TEST(processes, blocks_of_unequal_sizes_are_exact) {
   for (int const ranks : {2, 4}) {
     forked_ranks all(ranks);
     all.start([&](int rank) {
-      TypeParam me(all.path(), rank, small_slots());
+      TypeParam comm(all.path(), rank, small_slots());
       std::string wrong;
       for (std::uint64_t seed = 0; seed < 10; ++seed) {
-        wrong += run_unequal_seeded<std::int32_t>(me, seed, blink::sum{});
+        wrong += run_unequal_seeded<std::int32_t>(comm, seed, blink::sum{});
         wrong +=
-            run_unequal_seeded<blink_test::triple>(me, seed + 100, blink_test::triple_reducer{});
+            run_unequal_seeded<blink_test::triple>(comm, seed + 100, blink_test::triple_reducer{});
       }
       return wrong;
     });
@@ -207,9 +208,10 @@ TYPED_TEST(processes, also_as_threads_of_one_process) {
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < 3; ++rank) {
       threads.emplace_back([&, rank] {
-        TypeParam me(segment.path(), rank, small_slots());
+        TypeParam comm(segment.path(), rank, small_slots());
         for (std::uint64_t seed = 0; seed < 20; ++seed) {
-          wrong[static_cast<std::size_t>(rank)] += run_seeded<std::int32_t>(me, seed, blink::sum{});
+          wrong[static_cast<std::size_t>(rank)] +=
+              run_seeded<std::int32_t>(comm, seed, blink::sum{});
         }
       });
     }
@@ -217,26 +219,26 @@ TYPED_TEST(processes, also_as_threads_of_one_process) {
   for (auto const& text : wrong) EXPECT_EQ(text, "");
 }
 
-TEST(process_world, prepares_a_schedule_once) {
+TEST(process_communicator, prepares_a_schedule_once) {
   auto const segment = blink::shared_segment::create(2);
-  blink::process_world me(segment.path(), 0);
-  auto& first = me.prepare(blink::star_schedule(2));
-  EXPECT_EQ(&me.prepare(blink::star_schedule(2)), &first);
-  EXPECT_NE(&me.prepare(blink::chain_schedule(2, 0)), &first);
-  EXPECT_THROW(me.prepare(blink::star_schedule(3)), blink::precondition_error);
+  blink::process_communicator comm(segment.path(), 0);
+  auto& first = comm.prepare(blink::star_schedule(2));
+  EXPECT_EQ(&comm.prepare(blink::star_schedule(2)), &first);
+  EXPECT_NE(&comm.prepare(blink::chain_schedule(2, 0)), &first);
+  EXPECT_THROW(comm.prepare(blink::star_schedule(3)), blink::precondition_error);
 }
 
 // What these need beside the caller's buffers has to lie where peers reach it, too.
-TEST(process_world, direct_ranks_exchange_pack_and_skip_zeros) {
+TEST(process_communicator, direct_ranks_exchange_pack_and_skip_zeros) {
   constexpr int ranks = 3;
   forked_ranks all(ranks, std::size_t{1} << 26);
   all.start([&](int rank) -> std::string {
-    blink::direct_process_world me(all.path(), rank, small_slots());
+    blink::direct_process_communicator comm(all.path(), rank, small_slots());
     auto const to_all = blink::all_to_all_schedule(ranks);
     auto const star = blink::star_schedule(ranks);
 
-    auto sent = me.allocate<int>(2 * ranks);
-    auto got = me.allocate<int>(2 * ranks);
+    auto sent = comm.allocate<int>(2 * ranks);
+    auto got = comm.allocate<int>(2 * ranks);
     blink::transfers list;
     for (int peer = 0; peer < ranks; ++peer) {
       for (int half = 0; half < 2; ++half) {  // two pieces for each: they are joined
@@ -246,7 +248,7 @@ TEST(process_world, direct_ranks_exchange_pack_and_skip_zeros) {
         list.receive(peer, got.data() + at, 1);
       }
     }
-    blink::exchange(me, to_all, list);
+    blink::exchange(comm, to_all, list);
     for (int peer = 0; peer < ranks; ++peer) {
       for (int half = 0; half < 2; ++half) {
         if (got[static_cast<std::size_t>(2 * peer + half)] != 100 * peer + 10 * rank + half) {
@@ -258,23 +260,23 @@ TEST(process_world, direct_ranks_exchange_pack_and_skip_zeros) {
     blink::transfers outside;
     outside.send(0, own.data(), 1);
     try {
-      blink::exchange(me, to_all, outside);
+      blink::exchange(comm, to_all, outside);
       return "a piece that peers do not reach was taken";
     } catch (blink::precondition_error const&) {
     }
 
     std::vector<blink::block> const blocks{{0, 2}, {2, 2}, {4, 2}};
     std::copy(sent.begin(), sent.end(), got.begin());
-    blink::all_to_all_v(me, to_all, got.data(), blocks, got.data(), blocks);  // in place
+    blink::all_to_all_v(comm, to_all, got.data(), blocks, got.data(), blocks);  // in place
     for (int peer = 0; peer < ranks; ++peer) {
       if (got[static_cast<std::size_t>(2 * peer)] != 100 * peer + 10 * rank) return "all_to_all_v";
     }
 
-    auto data = me.allocate<float>(4096);
+    auto data = comm.allocate<float>(4096);
     data[1000] = 1;
     data[static_cast<std::size_t>(rank)] = 1;
-    auto const report =
-        blink::all_reduce_sparse(me, me.prepare(star), data.data(), data.size(), 64, blink::sum{});
+    auto const report = blink::all_reduce_sparse(comm, comm.prepare(star), data.data(), data.size(),
+                                                 64, blink::sum{});
     if (report.was_dense || report.elements != 128 || data[1000] != ranks || data[2] != 1) {
       return "all_reduce_sparse";
     }
@@ -283,23 +285,23 @@ TEST(process_world, direct_ranks_exchange_pack_and_skip_zeros) {
     for (std::size_t k = 0; k < 4; ++k) {
       parts.push_back({data.data() + 100 * k, data.data() + 100 * k, 100});
     }
-    blink::grouped(me, star, blink::collective::all_reduce, parts, blink::sum{});
+    blink::grouped(comm, star, blink::collective::all_reduce, parts, blink::sum{});
     return data[1] == ranks && data[3] == 0 ? "" : "grouped";
   });
   for (auto const& end : all.finish()) EXPECT_EQ(end.text, "");
 }
 
 // The queue's thread packs, for which it takes memory, while the caller makes arrays and drops them.
-TEST(process_world, arrays_are_made_while_calls_run) {
+TEST(process_communicator, arrays_are_made_while_calls_run) {
   constexpr std::size_t most = 1500;
   auto const segment = blink::shared_segment::create(2, std::size_t{1} << 28);
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&segment, rank] {
-      blink::direct_process_world me(segment.path(), rank, small_slots());
-      auto& star = me.prepare(blink::star_schedule(2));
-      auto a = me.allocate<int>(most), b = me.allocate<int>(most);
-      blink::call_queue queue(me, blink::progress::thread);
+      blink::direct_process_communicator comm(segment.path(), rank, small_slots());
+      auto& star = comm.prepare(blink::star_schedule(2));
+      auto a = comm.allocate<int>(most), b = comm.allocate<int>(most);
+      blink::call_queue queue(comm, blink::progress::thread);
       for (std::size_t count = 10; count < most; count += 100) {
         std::fill_n(a.data(), count, 1);
         std::fill_n(b.data(), count, 2);
@@ -310,7 +312,7 @@ TEST(process_world, arrays_are_made_while_calls_run) {
                                blink::sum{}));
         std::vector<blink::shared_array<int>> others;
         for (int k = 0; k < 6; ++k) {
-          others.push_back(me.allocate<int>(2 * count + 500));
+          others.push_back(comm.allocate<int>(2 * count + 500));
           std::fill_n(others.back().data(), 2 * count, 77);
         }
         call.wait();
@@ -322,19 +324,19 @@ TEST(process_world, arrays_are_made_while_calls_run) {
 }
 
 // Each rank by itself, before the call touches anything.
-TEST(process_world, what_peers_do_not_reach_is_told_when_a_call_is_made) {
+TEST(process_communicator, what_peers_do_not_reach_is_reported_when_a_call_is_made) {
   forked_ranks all(1);
   all.start([&](int rank) -> std::string {
-    blink::direct_process_world me(all.path(), rank, small_slots());
-    auto& star = me.prepare(blink::star_schedule(1));
-    auto& flows = me.prepare(blink::all_to_all_schedule(1));
-    auto near = me.allocate<int>(8);
+    blink::direct_process_communicator comm(all.path(), rank, small_slots());
+    auto& star = comm.prepare(blink::star_schedule(1));
+    auto& flows = comm.prepare(blink::all_to_all_schedule(1));
+    auto near = comm.allocate<int>(8);
     std::vector<int> far(8);
     blink::block_mask mask(8, 1);
     std::vector<blink::block> const blocks{{0, 8}};
     std::vector<blink::buffer_part<int>> const parts{{near.data(), near.data(), 8},
                                                      {far.data(), far.data(), 8}};
-    blink::call_queue queue(me);
+    blink::call_queue queue(comm);
     std::string wrong;
     auto const expect_refusal = [&](std::string const& name, auto const& make) {
       auto const text = blink_test::error_of([&] { (void)make(); });
@@ -363,9 +365,9 @@ TEST(process_world, what_peers_do_not_reach_is_told_when_a_call_is_made) {
     expect_refusal("exchange on rank 0: a piece that it receives",
                    [&] { return queue.make_exchange(flows, received); });
     expect_refusal("all_gather on rank 0: the input",
-                   [&] { blink::all_gather_v(me, star, far.data(), near.data(), blocks); });
+                   [&] { blink::all_gather_v(comm, star, far.data(), near.data(), blocks); });
     expect_refusal("broadcast on rank 0: the input", [&] {
-      blink::broadcast(me, blink::flat_schedule(1, 0), far.data(), near.data(), 8);
+      blink::broadcast(comm, blink::flat_schedule(1, 0), far.data(), near.data(), 8);
     });
     return wrong;
   });
@@ -374,7 +376,7 @@ TEST(process_world, what_peers_do_not_reach_is_told_when_a_call_is_made) {
 
 /// A sum of factor times element of which each rank knows its own factor alone.
 struct sum_of_own {
-  static constexpr bool lifts_at_home = true;
+  static constexpr bool lift_at_source = true;
   int rank;
 
   [[nodiscard]] int lift(int value, blink::element_place const& place) const {
@@ -382,22 +384,22 @@ struct sum_of_own {
   }
   [[nodiscard]] int operator()(int a, int b) const { return a + b; }
 };
-static_assert(blink::lifts_at_home<sum_of_own> && !blink::lifts_at_home<blink::sum>);
+static_assert(blink::lift_at_source<sum_of_own> && !blink::lift_at_source<blink::sum>);
 
-TEST(process_world, elements_are_lifted_at_home_if_the_reducer_says_so) {
+TEST(process_communicator, elements_are_lifted_at_home_if_the_reducer_says_so) {
   forked_ranks all(3);
   all.start([&](int rank) {
-    blink::process_world me(all.path(), rank, small_slots());
-    for (auto const& plan : {blink::star_schedule(3), blink::ring_schedule(3),
-                             blink::chain_schedule(3, 1), blink::one_shot_schedule(3)}) {
+    blink::process_communicator comm(all.path(), rank, small_slots());
+    for (auto const& trees : {blink::star_schedule(3), blink::ring_schedule(3),
+                              blink::chain_schedule(3, 1), blink::one_shot_schedule(3)}) {
       for (std::size_t const count : {std::size_t{1}, std::size_t{700}}) {
         std::vector<int> const in(count, 10 + rank);
         std::vector<int> out(count, 0);
-        bool const is_chain = plan == blink::chain_schedule(3, 1);
+        bool const is_chain = trees == blink::chain_schedule(3, 1);
         if (is_chain) {
-          blink::reduce(me, plan, in.data(), out.data(), count, sum_of_own{rank});
+          blink::reduce(comm, trees, in.data(), out.data(), count, sum_of_own{rank});
         } else {
-          blink::all_reduce(me, plan, in.data(), out.data(), count, sum_of_own{rank});
+          blink::all_reduce(comm, trees, in.data(), out.data(), count, sum_of_own{rank});
         }
         if (is_chain && rank != 1) continue;
         if (out != std::vector<int>(count, 2 * 10 + 3 * 11 + 4 * 12)) {
@@ -410,43 +412,43 @@ TEST(process_world, elements_are_lifted_at_home_if_the_reducer_says_so) {
   for (auto const& end : all.finish()) EXPECT_EQ(end.text, "right");
 }
 
-TEST(process_world, direct_ranks_take_shared_memory_only) {
+TEST(process_communicator, direct_ranks_take_shared_memory_only) {
   auto const segment = blink::shared_segment::create(1);
-  blink::direct_process_world me(segment.path(), 0);
+  blink::direct_process_communicator comm(segment.path(), 0);
   std::vector<int> own(3, 1);
   auto const star = blink::star_schedule(1);
-  EXPECT_THROW(blink::all_reduce(me, star, own.data(), own.data(), 3, blink::sum{}),
+  EXPECT_THROW(blink::all_reduce(comm, star, own.data(), own.data(), 3, blink::sum{}),
                blink::precondition_error);
   int* first = nullptr;
   {
-    auto shared = me.allocate<int>(3);
+    auto shared = comm.allocate<int>(3);
     first = shared.data();
     shared[2] = 5;
-    blink::all_reduce(me, star, shared.data(), shared.data(), 3, blink::sum{});
+    blink::all_reduce(comm, star, shared.data(), shared.data(), 3, blink::sum{});
     EXPECT_EQ(shared[2], 5);
   }
-  auto const again = me.allocate<int>(2);  // the memory is used again
+  auto const again = comm.allocate<int>(2);  // the memory is used again
   EXPECT_EQ(again.data(), first);
   EXPECT_EQ(again[1], 0);
-  EXPECT_THROW((void)me.allocate<int>(SIZE_MAX / 2), blink::resource_error);
-  EXPECT_THROW((void)me.allocate<char>(SIZE_MAX - 5000), blink::resource_error);
+  EXPECT_THROW((void)comm.allocate<int>(SIZE_MAX / 2), blink::resource_error);
+  EXPECT_THROW((void)comm.allocate<char>(SIZE_MAX - 5000), blink::resource_error);
 }
 
 // Containers of the standard library, in memory that the others reach.
-TEST(process_world, containers_lie_in_shared_memory) {
+TEST(process_communicator, containers_lie_in_shared_memory) {
   forked_ranks all(3, std::size_t{1} << 26);
   all.start([&](int rank) -> std::string {
-    blink::direct_process_world me(all.path(), rank, small_slots());
-    blink::shared_memory_resource memory(me);
+    blink::direct_process_communicator comm(all.path(), rank, small_slots());
+    blink::shared_memory_resource memory(comm);
     auto const star = blink::star_schedule(3);
     for (std::size_t const count : {1U, 5000U, 100000U}) {
       std::pmr::vector<int> in(count, rank + 1, &memory);
       std::pmr::vector<int> out(count, &memory);
-      blink::all_reduce(me, star, in.data(), out.data(), count, blink::sum{});
+      blink::all_reduce(comm, star, in.data(), out.data(), count, blink::sum{});
       if (std::count(out.begin(), out.end(), 6) != std::ssize(out)) return "all_reduce";
       std::pmr::unsynchronized_pool_resource pool(&memory);
       std::pmr::vector<int> small(7, rank, &pool);
-      blink::broadcast(me, blink::flat_schedule(3, 1), small.data(), small.data(), small.size());
+      blink::broadcast(comm, blink::flat_schedule(3, 1), small.data(), small.data(), small.size());
       if (std::count(small.begin(), small.end(), 1) != 7) return "broadcast";
     }
     return "";
@@ -454,10 +456,10 @@ TEST(process_world, containers_lie_in_shared_memory) {
   for (auto const& end : all.finish()) EXPECT_EQ(end.text, "");
 }
 
-TEST(process_world, containers_are_told_when_there_is_no_memory) {
+TEST(process_communicator, containers_are_reported_when_there_is_no_memory) {
   auto const segment = blink::shared_segment::create(1);
-  blink::direct_process_world me(segment.path(), 0);
-  blink::shared_memory_resource memory(me);
+  blink::direct_process_communicator comm(segment.path(), 0);
+  blink::shared_memory_resource memory(comm);
   EXPECT_THROW(static_cast<void>(memory.allocate(std::size_t{1} << 60)), blink::resource_error);
   std::size_t const volatile most = SIZE_MAX;  // compilers know that this is too much
   EXPECT_THROW(static_cast<void>(memory.allocate(most)), blink::resource_error);
@@ -465,16 +467,16 @@ TEST(process_world, containers_are_told_when_there_is_no_memory) {
   void* const first = memory.allocate(10);
   memory.deallocate(first, 10);
   EXPECT_EQ(memory.allocate(20), first);  // is used again
-  blink::shared_memory_resource other(me);
+  blink::shared_memory_resource other(comm);
   EXPECT_TRUE(memory.is_equal(memory));
   EXPECT_FALSE(memory.is_equal(other));
 }
 
-TEST(process_world, memory_that_is_full_is_an_error) {
+TEST(process_communicator, memory_that_is_full_is_an_error) {
   auto const segment = blink::shared_segment::create(2, std::size_t{1} << 20);
-  blink::process_world me(segment.path(), 1);
+  blink::process_communicator comm(segment.path(), 1);
   try {
-    me.prepare(blink::star_schedule(2));
+    comm.prepare(blink::star_schedule(2));
     FAIL() << "prepared more than there is";
   } catch (blink::resource_error const& failure) {
     EXPECT_NE(std::string(failure.what()).find("shared memory full"), std::string::npos)
@@ -483,19 +485,19 @@ TEST(process_world, memory_that_is_full_is_an_error) {
   EXPECT_THROW((void)blink::shared_segment::create(2, 100), blink::precondition_error);
 }
 
-TEST(process_world, ranks_are_taken_once) {
+TEST(process_communicator, ranks_are_taken_once) {
   auto const segment = blink::shared_segment::create(2);
-  blink::process_world const me(segment.path(), 1);
-  EXPECT_THROW(blink::process_world(segment.path(), 1), blink::input_error);
-  EXPECT_THROW(blink::process_world(segment.path(), 2), blink::input_error);
-  EXPECT_THROW(blink::process_world(segment.path(), -1), blink::input_error);
-  EXPECT_THROW(blink::process_world("/nowhere", 0), blink::input_error);
-  EXPECT_THROW(blink::process_world("/dev/null", 0), blink::input_error);
-  EXPECT_THROW(blink::process_world(BLINK_SOURCE_DIR "/README.md", 0), blink::input_error);
+  blink::process_communicator const comm(segment.path(), 1);
+  EXPECT_THROW(blink::process_communicator(segment.path(), 1), blink::input_error);
+  EXPECT_THROW(blink::process_communicator(segment.path(), 2), blink::input_error);
+  EXPECT_THROW(blink::process_communicator(segment.path(), -1), blink::input_error);
+  EXPECT_THROW(blink::process_communicator("/nowhere", 0), blink::input_error);
+  EXPECT_THROW(blink::process_communicator("/dev/null", 0), blink::input_error);
+  EXPECT_THROW(blink::process_communicator(BLINK_SOURCE_DIR "/README.md", 0), blink::input_error);
 }
 
 // Closing a file has the system release all locks that the process has in it.
-TEST(process_world, what_else_opens_its_memory_leaves_a_world_alive) {
+TEST(process_communicator, what_else_opens_its_memory_leaves_a_world_alive) {
   using seconds = std::chrono::duration<double>;
   for (bool const is_refused : {false, true}) {
     forked_ranks all(3);
@@ -503,23 +505,23 @@ TEST(process_world, what_else_opens_its_memory_leaves_a_world_alive) {
       auto const star = blink::star_schedule(3);
       std::string wrong;
       {
-        blink::process_world me(all.path(), rank, small_slots());
+        blink::process_communicator comm(all.path(), rank, small_slots());
         auto const sum = [&] {
           int value = rank;
-          blink::all_reduce(me, star, &value, &value, 1, blink::sum{});
+          blink::all_reduce(comm, star, &value, &value, 1, blink::sum{});
           return value;
         };
         if (sum() != 3) wrong += "a sum before; ";
         if (rank == 1 && is_refused) {
-          auto const text =
-              blink_test::error_of([&] { blink::process_world const again(all.path(), rank); });
+          auto const text = blink_test::error_of(
+              [&] { blink::process_communicator const again(all.path(), rank); });
           if (text != "rank 1 is taken by process " + std::to_string(getpid())) wrong += text;
         } else if (rank == 1) {
           (void)blink::shared_segment::open(all.path());
         }
         auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
         while (std::chrono::steady_clock::now() < end) {
-          if (all.segment().has_died(1)) return "rank 1 counts as dead; ";
+          if (all.segment().is_dead(1)) return "rank 1 counts as dead; ";
         }
         if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
         if (sum() != 3) wrong += "a sum after; ";  // the others wait and look whether it lives
@@ -527,7 +529,7 @@ TEST(process_world, what_else_opens_its_memory_leaves_a_world_alive) {
         auto const start = std::chrono::steady_clock::now();
         auto const text = blink_test::error_of(sum);
         if (text.find("rank 1") == std::string::npos) wrong += text;
-        if (std::chrono::steady_clock::now() - start > seconds(5)) wrong += "told late";
+        if (std::chrono::steady_clock::now() - start > seconds(5)) wrong += "reported late";
       }
       return wrong;
     });
@@ -535,18 +537,18 @@ TEST(process_world, what_else_opens_its_memory_leaves_a_world_alive) {
   }
 }
 
-TEST(process_world, a_process_may_be_in_one_world_after_the_other) {
+TEST(process_communicator, a_process_may_have_one_communicator_after_the_other) {
   forked_ranks all(2), others(2);
   all.start([&](int rank) -> std::string {
     std::string wrong;
     for (auto const& path : {all.path(), others.path()}) {
-      blink::process_world me(path, rank, small_slots());
+      blink::process_communicator comm(path, rank, small_slots());
       int value = rank;
-      blink::all_reduce(me, blink::star_schedule(2), &value, &value, 1, blink::sum{});
+      blink::all_reduce(comm, blink::star_schedule(2), &value, &value, 1, blink::sum{});
       if (value != 1) wrong += path + ": a wrong sum; ";
     }
     auto const text =
-        blink_test::error_of([&] { blink::process_world const me(all.path(), rank); });
+        blink_test::error_of([&] { blink::process_communicator const comm(all.path(), rank); });
     if (text != "rank " + std::to_string(rank) + " is taken by process " + std::to_string(getpid()))
       wrong += text;  // ranks are of those that were first
     return wrong;
@@ -554,13 +556,13 @@ TEST(process_world, a_process_may_be_in_one_world_after_the_other) {
   for (auto const& end : all.finish()) EXPECT_EQ(end.text, "");
 }
 
-TEST(process_world, several_ranks_of_one_process_end_one_by_one) {
+TEST(process_communicator, several_ranks_of_one_process_end_one_by_one) {
   auto const segment = blink::shared_segment::create(2);
-  auto first = std::make_unique<blink::process_world>(segment.path(), 0);
-  auto second = std::make_unique<blink::process_world>(segment.path(), 1);
+  auto first = std::make_unique<blink::process_communicator>(segment.path(), 0);
+  auto second = std::make_unique<blink::process_communicator>(segment.path(), 1);
   auto const seen_dead = [&](int rank) {  // by another process
     pid_t const child = fork();
-    if (child == 0) _exit(segment.has_died(rank) ? 1 : 0);
+    if (child == 0) _exit(segment.is_dead(rank) ? 1 : 0);
     int status = -1;
     waitpid(child, &status, 0);
     return status != 0;
@@ -636,13 +638,13 @@ TEST(process_environment, is_joined) {
   auto const segment = blink::shared_segment::create(2);
   {
     environment const variables("1", "2", segment.path().c_str(), "3.5");
-    blink::process_world const me;
-    EXPECT_EQ(me.rank(), 1);
-    EXPECT_EQ(me.rank_count(), 2);
-    EXPECT_EQ(me.options().waits.deadline.count(), 3'500'000'001);
+    blink::process_communicator const comm;
+    EXPECT_EQ(comm.rank(), 1);
+    EXPECT_EQ(comm.rank_count(), 2);
+    EXPECT_EQ(comm.options().waits.deadline.count(), 3'500'000'001);
   }
   environment const variables("0", "3", segment.path().c_str(), nullptr);
-  EXPECT_THROW(blink::process_world{}, blink::input_error);
+  EXPECT_THROW(blink::process_communicator{}, blink::input_error);
 }
 
 }}  // namespace processes_test

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults put into worlds of threads at random places, over slots, direct reads and shaped links: whatever
-// happens to a rank, all others name it, shrink the world to those that are left, and go on.
+// Faults put into communicators of threads at random places, over slots, direct reads and shaped links: whatever
+// happens to a rank, all others name it, shrink the communicator to those that are left, and go on.
 // BLINK_FAULTS=200 runs as many.
 
 #include <blink/collectives.hpp>
 #include <blink/transports/host/slots.hpp>
 
 #include "support/fault_injection.hpp"
-#include "support/faulty_link.hpp"
+#include "support/faulty_transport.hpp"
 #include <gtest/gtest.h>
 
 #include <array>
@@ -34,17 +34,18 @@ void hang() {
   while (through.load() < awaited.load()) std::this_thread::yield();
 }
 
-template <class Link>
-std::string run_rank(blink::rank_context<Link, blink::lone_thread>& me, injection const& planned) {
-  bool const is_victim = me.rank() == planned.victim;
+template <class Transport>
+std::string run_rank(blink::thread_communicator<Transport, blink::lone_thread>& comm,
+                     injection const& planned) {
+  bool const is_victim = comm.rank() == planned.victim;
   if (is_victim) blink_test::arm(planned, hang, [] { std::this_thread::sleep_for(deadline / 6); });
   std::chrono::steady_clock::time_point entered;
   try {
-    blink_test::call_on(me, planned, is_victim, entered);
+    blink_test::call_on(comm, planned, is_victim, entered);
   } catch (blink::collective_error const& failure) {
     if (is_victim && !planned.is_mismatch()) return "told";  // when the others had gone on
     if (auto wrong = blink_test::complaint(failure, planned); !wrong.empty()) return wrong;
-    auto smaller = me.shrink();
+    auto smaller = comm.shrink();
     if (smaller.rank_count() != planned.ranks - (planned.is_mismatch() ? 0 : 1)) {
       return "shrunk to " + std::to_string(smaller.rank_count());
     }
@@ -56,21 +57,21 @@ std::string run_rank(blink::rank_context<Link, blink::lone_thread>& me, injectio
 }
 
 /// Runs one fault. Returns: did it come to pass?
-template <class Link>
+template <class Transport>
 bool inject(injection const& planned) {
   SCOPED_TRACE("seed " + std::to_string(planned.seed) + ": rank " + std::to_string(planned.victim) +
                " of " + std::to_string(planned.ranks) + " " +
                blink_test::harm_names[static_cast<std::size_t>(planned.what)]);
-  blink::world_options options;
+  blink::communicator_options options;
   options.slot_bytes = 512;
   options.window = 2;
   options.waits.deadline = deadline;
   through = 0;
   awaited = planned.ranks - 1;
   std::vector<std::string> ends(static_cast<std::size_t>(planned.ranks));
-  blink::basic_world<Link> world(planned.ranks, options);
-  world.run([&](auto& me) {
-    ends[static_cast<std::size_t>(me.rank())] = run_rank(me, planned);
+  blink::basic_thread_ranks<Transport> threads(planned.ranks, options);
+  threads.run([&](auto& comm) {
+    ends[static_cast<std::size_t>(comm.rank())] = run_rank(comm, planned);
     ++through;
   });
   bool const happened =
@@ -85,9 +86,9 @@ TEST(thread_faults, are_named_by_all_others_who_then_go_on) {
   int happened = 0;
   for (int seed = 0; seed < number; ++seed) {
     injection const planned(static_cast<std::uint64_t>(seed));
-    constexpr std::array inject_over{inject<blink_test::faulty<blink::slot_link>>,
+    constexpr std::array inject_over{inject<blink_test::faulty<blink::slot_transport>>,
                                      inject<blink_test::faulty<blink::threads_link>>,
-                                     inject<blink_test::faulty<blink::shaped_link>>};
+                                     inject<blink_test::faulty<blink::shaped_transport>>};
     auto const kind = static_cast<std::size_t>(seed / blink_test::harms) % inject_over.size();
     if (inject_over[kind](planned)) ++happened;
   }

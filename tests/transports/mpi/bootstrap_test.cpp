@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Processes that MPI has started find each other and share memory of the host.
 
+#include <blink/transports/host/communicator_bootstrap.hpp>
 #include <blink/transports/host/host_processes.hpp>
-#include <blink/transports/host/session_bootstrap.hpp>
 #include <blink/transports/mpi/bootstrap.hpp>
-#include <blink/transports/mpi/mpi_session.hpp>
+#include <blink/transports/mpi/mpi_communicator.hpp>
 
 #include <gtest/gtest.h>
 
@@ -14,12 +14,12 @@
 namespace {
 
 template <class Bootstrap>
-void expect_letters(Bootstrap& bootstrap) {
+void expect_messages(Bootstrap& bootstrap) {
   blink::host_processes all(bootstrap, std::chrono::seconds(60));
   for (int round = 0; round < 3; ++round) {
-    auto const letters = all.gather("round", 10 * round + all.process());
+    auto const control = all.gather("round", 10 * round + all.process());
     for (int process = 0; process < all.count(); ++process) {
-      EXPECT_EQ(letters[static_cast<std::size_t>(process)], 10 * round + process);
+      EXPECT_EQ(control[static_cast<std::size_t>(process)], 10 * round + process);
     }
   }
   all.agree("end", [] {});
@@ -27,13 +27,13 @@ void expect_letters(Bootstrap& bootstrap) {
 
 TEST(mpi_bootstrap, processes_find_each_other) {
   blink::mpi_bootstrap bootstrap(MPI_COMM_WORLD);
-  expect_letters(bootstrap);
+  expect_messages(bootstrap);
 }
 
-TEST(mpi_bootstrap, through_a_session_as_well) {
-  blink::mpi_session me(MPI_COMM_WORLD);
-  blink::session_bootstrap<blink::mpi_session> bootstrap(me);
-  expect_letters(bootstrap);
+TEST(mpi_bootstrap, through_a_communicator_as_well) {
+  blink::mpi_communicator comm(MPI_COMM_WORLD);
+  blink::communicator_bootstrap<blink::mpi_communicator> bootstrap(comm);
+  expect_messages(bootstrap);
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults put into sessions of MPI at random places: whatever happens to a rank, all others name it,
-// shrink the session to those that are left, and go on. BLINK_FAULTS=200 runs 50. A killed rank
+// Faults put into communicators of MPI at random places: whatever happens to a rank, all others name it,
+// shrink the communicator to those that are left, and go on. BLINK_FAULTS=200 runs 50. A killed rank
 // ends the library itself, so ranks hang instead.
 
 #include <blink/collectives.hpp>
-#include <blink/transports/mpi/mpi_session.hpp>
+#include <blink/transports/mpi/mpi_communicator.hpp>
 
 #include "support/fault_injection.hpp"
-#include "support/faulty_link.hpp"
+#include "support/faulty_transport.hpp"
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -25,27 +25,27 @@ namespace mpi_faults_test { namespace {
 
 using blink_test::harm;
 using blink_test::injection;
-using session = blink::basic_mpi_session<blink_test::faulty<blink::mpi_link>>;
+using communicator = blink::basic_mpi_communicator<blink_test::faulty<blink::mpi_transport>>;
 
 constexpr auto deadline = std::chrono::milliseconds(400);
 
 /// Ranks that are through meet here; who hangs does so until all others have come.
 MPI_Comm end_of_fault = MPI_COMM_NULL;
-bool has_come = false;
+bool has_arrived_at = false;
 void meet() {
-  if (!std::exchange(has_come, true)) MPI_Barrier(end_of_fault);
+  if (!std::exchange(has_arrived_at, true)) MPI_Barrier(end_of_fault);
 }
 
-std::string run_rank(session& me, injection const& planned) {
-  bool const is_victim = me.rank() == planned.victim;
+std::string run_rank(communicator& comm, injection const& planned) {
+  bool const is_victim = comm.rank() == planned.victim;
   if (is_victim) blink_test::arm(planned, meet, [] { std::this_thread::sleep_for(deadline / 6); });
   std::chrono::steady_clock::time_point entered;
   try {
-    blink_test::call_on(me, planned, is_victim, entered);
+    blink_test::call_on(comm, planned, is_victim, entered);
   } catch (blink::collective_error const& failure) {
     if (is_victim && !planned.is_mismatch()) return "told";  // when the others had gone on
     if (auto wrong = blink_test::complaint(failure, planned); !wrong.empty()) return wrong;
-    auto smaller = me.shrink();
+    auto smaller = comm.shrink();
     if (smaller.rank_count() != planned.ranks - (planned.is_mismatch() ? 0 : 1)) {
       return "shrunk to " + std::to_string(smaller.rank_count());
     }
@@ -59,7 +59,7 @@ TEST(mpi_injected_faults, are_named_by_all_others_who_then_go_on) {
   int ranks = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   MPI_Comm_dup(MPI_COMM_WORLD, &end_of_fault);
-  blink::world_options options;
+  blink::communicator_options options;
   options.window = 2;
   options.waits.deadline = deadline;
   // These programs run with several numbers of ranks, on two libraries.
@@ -72,45 +72,45 @@ TEST(mpi_injected_faults, are_named_by_all_others_who_then_go_on) {
     // Along trees by slots, along trees from and into buffers, at once where inputs are small.
     int const way = seed / blink_test::harms % 3;
     options.slot_bytes = way == 1 ? 1 << 14 : 512;
-    session me(MPI_COMM_WORLD, options, way == 2 ? std::size_t{1} << 12 : 0,
-               way == 1 ? 1 : 1 << 20);
-    has_come = false;
-    auto const end = run_rank(me, planned);
+    communicator comm(MPI_COMM_WORLD, options, way == 2 ? std::size_t{1} << 12 : 0,
+                      way == 1 ? 1 : 1 << 20);
+    has_arrived_at = false;
+    auto const end = run_rank(comm, planned);
     blink_test::fault.operations_left = -1;
     meet();
     int const mine = end == "no fault" ? 0 : 1;
-    int told = 0;
-    MPI_Allreduce(&mine, &told, 1, MPI_INT, MPI_SUM, end_of_fault);
+    int reported = 0;
+    MPI_Allreduce(&mine, &reported, 1, MPI_INT, MPI_SUM, end_of_fault);
     // One that hung may find that all others have shown it what its last call needs when it goes on.
-    bool const is_hung = me.rank() == planned.victim && !planned.is_mismatch();
+    bool const is_hung = comm.rank() == planned.victim && !planned.is_mismatch();
     bool const ends_well = is_hung && way == 2 && mine == 0;
-    EXPECT_EQ(end, told > 0 && !ends_well ? "told" : "no fault");
-    EXPECT_TRUE(told > 0 || planned.what <= harm::delay);
-    if (told > 0) ++happened;
+    EXPECT_EQ(end, reported > 0 && !ends_well ? "told" : "no fault");
+    EXPECT_TRUE(reported > 0 || planned.what <= harm::delay);
+    if (reported > 0) ++happened;
   }
   EXPECT_GE(happened, number / 2);
   MPI_Comm_free(&end_of_fault);
 }
 
-/// Calls with so many elements, rank 1 when the others have given up on it and do something else: what is it told?
+/// Calls with so many elements, rank 1 when the others have given up on it and do something else: what is it reported?
 std::string what_a_late_rank_hears(std::size_t count) {
-  blink::world_options options = blink::mpi_options();
+  blink::communicator_options options = blink::mpi_options();
   options.waits.deadline = deadline;
-  session me(MPI_COMM_WORLD, options);
-  auto const star = blink::star_schedule(me.rank_count());
-  blink::barrier(me, star);
+  communicator comm(MPI_COMM_WORLD, options);
+  auto const star = blink::star_schedule(comm.rank_count());
+  blink::barrier(comm, star);
   std::string heard = "nothing";
   {
     std::vector<float> const input(count, 1);
     std::vector<float> output(count);
-    if (me.rank() == 1) std::this_thread::sleep_for(deadline + deadline / 2);
+    if (comm.rank() == 1) std::this_thread::sleep_for(deadline + deadline / 2);
     try {
-      blink::all_reduce(me, star, input.data(), output.data(), count, blink::sum{});
+      blink::all_reduce(comm, star, input.data(), output.data(), count, blink::sum{});
     } catch (blink::collective_error const& failure) {
       heard = failure.what();
     }
   }
-  if (me.rank() != 1) std::this_thread::sleep_for(deadline + deadline / 2);
+  if (comm.rank() != 1) std::this_thread::sleep_for(deadline + deadline / 2);
   return heard;
 }
 

@@ -4,7 +4,7 @@
 # Runs a program with two ranks on each of two hosts, which are network namespaces of this machine. 77: it does not
 # allow them.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/hosts.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/hosts.sh"
 
 place=$(mktemp -d)
 clean_up() {

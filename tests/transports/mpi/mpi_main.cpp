@@ -3,7 +3,7 @@
 // "multiple" any thread may call MPI.
 
 #include <blink/collectives.hpp>
-#include <blink/transports/mpi/mpi_session.hpp>
+#include <blink/transports/mpi/mpi_communicator.hpp>
 
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -43,19 +43,19 @@ bool is_refused(char const* what, Call const& call) {
   return false;
 }
 
-/// What a session does that has outlived MPI.
-bool is_harmless(std::optional<blink::mpi_session>& me) {
+/// What a communicator does that has outlived MPI.
+bool is_harmless(std::optional<blink::mpi_communicator>& comm) {
   int const one = 1;
   int sum = 0;
-  auto const star = blink::star_schedule(me->rank_count());
-  bool good = is_refused("prepare", [&] { me->prepare(star); });
+  auto const star = blink::star_schedule(comm->rank_count());
+  bool good = is_refused("prepare", [&] { comm->prepare(star); });
   good &=
-      is_refused("prepare anew", [&] { me->prepare(blink::flat_schedule(star.rank_count, 0)); });
-  good &= is_refused("barrier", [&] { blink::barrier(*me); });
+      is_refused("prepare anew", [&] { comm->prepare(blink::flat_schedule(star.rank_count, 0)); });
+  good &= is_refused("barrier", [&] { blink::barrier(*comm); });
   good &= is_refused("run", [&] {
-    me->run([&](auto& here) { blink::all_reduce(here, star, &one, &sum, 1, blink::sum{}); });
+    comm->run([&](auto& here) { blink::all_reduce(here, star, &one, &sum, 1, blink::sum{}); });
   });
-  me.reset();
+  comm.reset();
   return good;
 }
 
@@ -63,8 +63,8 @@ bool is_harmless(std::optional<blink::mpi_session>& me) {
 
 int main(int count, char** texts) {
   testing::InitGoogleTest(&count, texts);
-  auto const begin = [] { blink::mpi_session(MPI_COMM_WORLD); };
-  bool good = is_refused("a session before MPI_Init", begin);
+  auto const begin = [] { blink::mpi_communicator(MPI_COMM_WORLD); };
+  bool good = is_refused("a communicator before MPI_Init", begin);
   if (count > 1 && std::string(texts[1]) == "multiple") {
     int level = MPI_THREAD_SINGLE;
     MPI_Init_thread(&count, &texts, MPI_THREAD_MULTIPLE, &level);
@@ -79,10 +79,10 @@ int main(int count, char** texts) {
     listeners.Append(new failures_only(rank));
   }
   int const failed = RUN_ALL_TESTS();
-  std::optional<blink::mpi_session> live(std::in_place, MPI_COMM_WORLD);
+  std::optional<blink::mpi_communicator> live(std::in_place, MPI_COMM_WORLD);
   live->prepare(blink::star_schedule(live->rank_count()));
   MPI_Finalize();
   good &= is_harmless(live);
-  good &= is_refused("a session after MPI_Finalize", begin);
+  good &= is_refused("a communicator after MPI_Finalize", begin);
   return good ? failed : 1;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions of MPI that go on after one of their ranks hung, left or called something else.
+// Communicators of MPI that go on after one of their ranks hung, left or called something else.
 
 #include <blink/collectives.hpp>
-#include <blink/transports/host/split.hpp>
-#include <blink/transports/mpi/mpi_session.hpp>
+#include <blink/transports/host/split_communicator.hpp>
+#include <blink/transports/mpi/mpi_communicator.hpp>
 
 #include "support/expect_error.hpp"
 #include <gtest/gtest.h>
@@ -21,18 +21,18 @@ namespace mpi_shrink_test { namespace {
 
 using std::chrono::milliseconds;
 
-blink::world_options patient_for(milliseconds deadline) {
-  blink::world_options result;
+blink::communicator_options patient_for(milliseconds deadline) {
+  blink::communicator_options result;
   result.waits.deadline = deadline;
   result.slot_bytes = 512;
   return result;
 }
 
 /// The sum of all ranks and so many ones, of each element.
-template <class Me>
-int sum_of_ranks(Me& me, blink::schedule const& plan, std::size_t count) {
-  std::vector<int> data(count, me.rank() + 1);
-  blink::all_reduce(me, plan, data.data(), data.data(), count, blink::sum{});
+template <class Comm>
+int sum_of_ranks(Comm& comm, blink::schedule const& trees, std::size_t count) {
+  std::vector<int> data(count, comm.rank() + 1);
+  blink::all_reduce(comm, trees, data.data(), data.data(), count, blink::sum{});
   for (int const value : data) EXPECT_EQ(value, data[0]);
   return data[0];
 }
@@ -41,13 +41,13 @@ int sum_up_to(int ranks) {
 }
 
 /// All that survivors do: calls of several forms, splitting and another schedule included.
-void expect_goes_on(blink::mpi_session& me, int ranks) {
-  ASSERT_EQ(me.rank_count(), ranks);
+void expect_goes_on(blink::mpi_communicator& comm, int ranks) {
+  ASSERT_EQ(comm.rank_count(), ranks);
   for (std::size_t const count : {std::size_t{1}, std::size_t{3000}}) {
-    EXPECT_EQ(sum_of_ranks(me, blink::star_schedule(ranks), count), sum_up_to(ranks));
-    EXPECT_EQ(sum_of_ranks(me, blink::chain_schedule(ranks, 0), count), sum_up_to(ranks));
+    EXPECT_EQ(sum_of_ranks(comm, blink::star_schedule(ranks), count), sum_up_to(ranks));
+    EXPECT_EQ(sum_of_ranks(comm, blink::chain_schedule(ranks, 0), count), sum_up_to(ranks));
   }
-  auto half = blink::split(me, me.rank() % 2, 0);
+  auto half = blink::split(comm, comm.rank() % 2, 0);
   ASSERT_TRUE(half);
   EXPECT_EQ(sum_of_ranks(*half, blink::star_schedule(half->rank_count()), 100),
             sum_up_to(half->rank_count()));
@@ -55,35 +55,35 @@ void expect_goes_on(blink::mpi_session& me, int ranks) {
 
 /// A sum that sleeps once.
 struct sleeping_sum {
-  milliseconds* nap;
+  milliseconds* pause;
   int operator()(int a, int b) const {
-    std::this_thread::sleep_for(std::exchange(*nap, milliseconds(0)));
+    std::this_thread::sleep_for(std::exchange(*pause, milliseconds(0)));
     return a + b;
   }
 };
 
 TEST(mpi_shrink, to_those_that_do_not_hang) {
   auto const deadline = milliseconds(500);
-  blink::mpi_session me(MPI_COMM_WORLD, patient_for(deadline), 0);
-  int const ranks = me.rank_count();
+  blink::mpi_communicator comm(MPI_COMM_WORLD, patient_for(deadline), 0);
+  int const ranks = comm.rank_count();
   int const culprit = ranks - 1;
-  auto& plan = me.prepare(blink::star_schedule(ranks));
+  auto& prepared = comm.prepare(blink::star_schedule(ranks));
   std::vector<int> data(5000, 1);
-  milliseconds nap(me.rank() == culprit ? 10 * deadline.count() : 0);
-  std::string told;
+  milliseconds pause(comm.rank() == culprit ? 10 * deadline.count() : 0);
+  std::string reported;
   try {
-    blink::all_reduce(me, plan, data.data(), data.data(), data.size(), sleeping_sum{&nap});
+    blink::all_reduce(comm, prepared, data.data(), data.data(), data.size(), sleeping_sum{&pause});
   } catch (blink::collective_error const& failure) {
-    told = failure.what();
+    reported = failure.what();
   }
-  EXPECT_SAYS(told, "rank " + std::to_string(culprit));
-  if (me.rank() == culprit) {  // it wakes up when the others have gone on
-    EXPECT_ERROR((void)me.shrink(), "the others went on without this rank, it came too late");
-    EXPECT_ERROR((void)me.shrink(), "one shrink() of a session");
+  EXPECT_SAYS(reported, "rank " + std::to_string(culprit));
+  if (comm.rank() == culprit) {  // it wakes up when the others have gone on
+    EXPECT_ERROR((void)comm.shrink(), "the others went on without this rank, it came too late");
+    EXPECT_ERROR((void)comm.shrink(), "one shrink() of a communicator");
   } else {
-    auto smaller = me.shrink();
-    EXPECT_ERROR((void)me.shrink(), "one shrink() of a session");
-    EXPECT_EQ(smaller.rank(), me.rank());
+    auto smaller = comm.shrink();
+    EXPECT_ERROR((void)comm.shrink(), "one shrink() of a communicator");
+    EXPECT_EQ(smaller.rank(), comm.rank());
     expect_goes_on(smaller, ranks - 1);
   }
   MPI_Barrier(MPI_COMM_WORLD);
@@ -92,16 +92,16 @@ TEST(mpi_shrink, to_those_that_do_not_hang) {
 TEST(mpi_shrink, to_those_that_did_not_leave_without_waiting) {
   auto const began = std::chrono::steady_clock::now();
   {
-    std::optional<blink::mpi_session> me(std::in_place, MPI_COMM_WORLD,
-                                         patient_for(std::chrono::seconds(20)));
-    int const ranks = me->rank_count();
-    EXPECT_EQ(sum_of_ranks(*me, blink::star_schedule(ranks), 100), sum_up_to(ranks));
-    if (me->rank() == 0) {
-      me.reset();
+    std::optional<blink::mpi_communicator> comm(std::in_place, MPI_COMM_WORLD,
+                                                patient_for(std::chrono::seconds(20)));
+    int const ranks = comm->rank_count();
+    EXPECT_EQ(sum_of_ranks(*comm, blink::star_schedule(ranks), 100), sum_up_to(ranks));
+    if (comm->rank() == 0) {
+      comm.reset();
     } else {
-      EXPECT_THROW(sum_of_ranks(*me, blink::star_schedule(ranks), 100), blink::collective_error);
-      auto smaller = me->shrink();
-      EXPECT_EQ(smaller.rank(), me->rank() - 1);
+      EXPECT_THROW(sum_of_ranks(*comm, blink::star_schedule(ranks), 100), blink::collective_error);
+      auto smaller = comm->shrink();
+      EXPECT_EQ(smaller.rank(), comm->rank() - 1);
       expect_goes_on(smaller, ranks - 1);
     }
   }
@@ -109,32 +109,32 @@ TEST(mpi_shrink, to_those_that_did_not_leave_without_waiting) {
 }
 
 TEST(mpi_shrink, who_shrinks_while_others_call_is_the_cause) {
-  blink::mpi_session me(MPI_COMM_WORLD, patient_for(std::chrono::seconds(20)));
-  int const ranks = me.rank_count();
-  if (me.rank() != 1) {
+  blink::mpi_communicator comm(MPI_COMM_WORLD, patient_for(std::chrono::seconds(20)));
+  int const ranks = comm.rank_count();
+  if (comm.rank() != 1) {
     try {
-      (void)sum_of_ranks(me, blink::star_schedule(ranks), 100);
-      ADD_FAILURE() << "rank " << me.rank() << " noticed nothing";
+      (void)sum_of_ranks(comm, blink::star_schedule(ranks), 100);
+      ADD_FAILURE() << "rank " << comm.rank() << " noticed nothing";
     } catch (blink::collective_error const& failure) {
-      EXPECT_EQ(failure.rank, me.rank()) << failure.what();
+      EXPECT_EQ(failure.rank, comm.rank()) << failure.what();
       EXPECT_EQ(failure.peer, 1) << failure.what();
       EXPECT_SAYS(failure.what(), "rank 1");
-      EXPECT_SAYS(failure.what(), "shrinks the session");
+      EXPECT_SAYS(failure.what(), "shrinks the communicator");
     }
   }
-  auto again = me.shrink();
+  auto again = comm.shrink();
   expect_goes_on(again, ranks);
 }
 
 TEST(mpi_shrink, to_all_after_a_mismatch_again_and_again) {
-  blink::mpi_session me(MPI_COMM_WORLD, patient_for(std::chrono::seconds(20)));
-  int const ranks = me.rank_count();
-  auto const differ = [&](blink::mpi_session& here, int round) {
+  blink::mpi_communicator comm(MPI_COMM_WORLD, patient_for(std::chrono::seconds(20)));
+  int const ranks = comm.rank_count();
+  auto const differ = [&](blink::mpi_communicator& here, int round) {
     std::size_t const count = here.rank() == round % ranks ? 7 : 8;
     EXPECT_THROW(sum_of_ranks(here, blink::star_schedule(ranks), count), blink::collective_error);
   };
-  differ(me, 0);
-  auto first = me.shrink();
+  differ(comm, 0);
+  auto first = comm.shrink();
   expect_goes_on(first, ranks);
   differ(first, 1);
   auto second = first.shrink();

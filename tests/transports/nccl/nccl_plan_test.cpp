@@ -37,7 +37,7 @@ TEST(nccl_plan, three_phases_over_two_machines) {
       auto const texts = blink_test::run_nccl_processes(fabric, processes, [&](nccl_process& mine) {
         auto options = blink_test::nccl_options_in_vectors();
         options.slot_bytes = 256;
-        auto& all = mine.make_world(options);
+        auto& all = mine.make_ranks(options);
         auto now = mine.case_of<float>(case_of(kind, 5000, 3, true), plan);
         now.enqueue(all, blink::sum{});
         all.wait();

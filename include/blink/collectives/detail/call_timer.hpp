@@ -6,9 +6,9 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/reducers/arithmetic.hpp>
+#include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
-#include <blink/running/call/detail/session_buffer.hpp>
-#include <blink/running/call/session.hpp>
+#include <blink/running/call/detail/communicator_buffer.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/schedule/chunking.hpp>
 #include <blink/schedule/default_schedules.hpp>
@@ -23,24 +23,24 @@
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// Measures calls of one collective on buffers of its own.
-template <session Me>
+template <communicator Comm>
 class call_timer {
  public:
-  call_timer(Me& me, collective kind, std::size_t bytes)
-      : me_(me),
-        meeting_(me.prepare(star_schedule(me.rank_count()))),
+  call_timer(Comm& comm, collective kind, std::size_t bytes)
+      : me_(comm),
+        meeting_(comm.prepare(star_schedule(comm.rank_count()))),
         kind_(kind),
         count_(std::max<std::size_t>(
-            1, bytes / buffer_bytes(kind, 1, sizeof(float), me.rank_count()))),
-        input_(session_buffer<float>(me, blocks(has_input_blocks(kind)) * count_)),
-        output_(session_buffer<float>(me, blocks(has_output_blocks(kind)) * count_)),
-        longest_(session_buffer<double>(me, 2)) {}
+            1, bytes / buffer_bytes(kind, 1, sizeof(float), comm.rank_count()))),
+        input_(communicator_buffer<float>(comm, blocks(has_input_blocks(kind)) * count_)),
+        output_(communicator_buffer<float>(comm, blocks(has_output_blocks(kind)) * count_)),
+        longest_(communicator_buffer<double>(comm, 2)) {}
 
   /// Seconds of a call, from a barrier on, with inputs that were just written and outputs whose last contents were
   /// read, as programs do: it matters who has them in its cache. The same number on all ranks.
   ///
-  /// Without the barrier a method would be charged for what it does to the writing of the next inputs.
-  [[nodiscard]] double seconds(prepared_schedule& plan, std::size_t chunk_bytes) {
+  /// Without the barrier an algorithm would be charged for what it does to the writing of the next inputs.
+  [[nodiscard]] double seconds(prepared_schedule& prepared, std::size_t chunk_bytes) {
     using clock = std::chrono::steady_clock;
     constexpr std::size_t most_calls = 16;
     std::size_t const calls =
@@ -52,9 +52,9 @@ class call_timer {
       barrier(me_);
       auto const start = clock::now();
       if (has_reduce_phase(kind_)) {
-        run(plan, chunk_bytes, sum{});
+        run(prepared, chunk_bytes, sum{});
       } else {
-        run(plan, chunk_bytes, no_reducer{});
+        run(prepared, chunk_bytes, no_reducer{});
       }
       own += std::chrono::duration<double>(clock::now() - start).count();
       read_output();
@@ -72,14 +72,14 @@ class call_timer {
 
   /// What is measured.
   struct candidate {
-    prepared_schedule* plan = nullptr;
+    prepared_schedule* prepared = nullptr;
     std::size_t chunk_bytes = 0;
   };
   /// The lower quartile of `calls` of each, in turns of a few calls, so that a machine that is slow for a while is so
   /// for all; of three calls, the least of them, if they take more than `limit` seconds for each. The first call of a
   /// turn does not count: it finds the caches as others left them.
   ///
-  /// Not the median: among the first calls are those that try how to write (`write_search`).
+  /// Not the median: among the first calls are those that try how to write (`store_mode_tuner`).
   [[nodiscard]] std::vector<double> quartiles(std::vector<candidate> const& of, int calls,
                                               double limit) {
     constexpr int turn = 3;
@@ -87,9 +87,9 @@ class call_timer {
     double const end = spent_ + limit * static_cast<double>(of.size());
     for (int call = 0; call < calls && (call == 0 || spent_ < end); call += turn) {
       for (std::size_t k = 0; k < of.size(); ++k) {
-        static_cast<void>(seconds(*of[k].plan, of[k].chunk_bytes));
+        static_cast<void>(seconds(*of[k].prepared, of[k].chunk_bytes));
         for (int more = call; more < std::min(call + turn, calls); ++more) {
-          all[k].push_back(seconds(*of[k].plan, of[k].chunk_bytes));
+          all[k].push_back(seconds(*of[k].prepared, of[k].chunk_bytes));
         }
       }
     }
@@ -113,18 +113,18 @@ class call_timer {
     return in_blocks ? static_cast<std::size_t>(me_.rank_count()) : 1;
   }
   template <class Reducer>
-  void run(prepared_schedule& plan, std::size_t chunk_bytes, Reducer const& reducer) {
-    collective_call<scheduled_chunks, Me, float, Reducer> call(
-        me_, plan, kind_, input_.data(), output_.data(), {count_, chunk_bytes}, reducer);
+  void run(prepared_schedule& prepared, std::size_t chunk_bytes, Reducer const& reducer) {
+    collective_call<scheduled_chunks, Comm, float, Reducer> call(
+        me_, prepared, kind_, input_.data(), output_.data(), {count_, chunk_bytes}, reducer);
     run_to_end(me_, kind_, call);
   }
 
-  Me& me_;
+  Comm& me_;
   prepared_schedule& meeting_;
   collective kind_;
   std::size_t count_;
-  decltype(session_buffer<float>(std::declval<Me&>(), 1)) input_, output_;
-  decltype(session_buffer<double>(std::declval<Me&>(), 1)) longest_;
+  decltype(communicator_buffer<float>(std::declval<Comm&>(), 1)) input_, output_;
+  decltype(communicator_buffer<double>(std::declval<Comm&>(), 1)) longest_;
   std::uint64_t round_ = 0;
   double spent_ = 0;
   float volatile has_read_ = 0;

@@ -3,9 +3,9 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
-#include <blink/core/detail/fingerprint.hpp>
+#include <blink/core/detail/hash.hpp>
 #include <blink/core/error.hpp>
-#include <blink/running/call/detail/call_description.hpp>
+#include <blink/running/call/detail/call_types.hpp>
 #include <blink/running/call/detail/check_buffers.hpp>
 #include <blink/running/connections/tree_parts.hpp>
 #include <blink/schedule/block.hpp>
@@ -29,7 +29,7 @@ class unequal_blocks {
       : gathers_(kind == collective::all_gather), element_bytes_(element_bytes), unit_(unit) {
     check_blocks(name, blocks, rank_count, element_bytes, true);
     all_bytes_ = end_of(blocks) * element_bytes;
-    fingerprint all;
+    hash all;
     for (auto const& one : blocks) {
       auto const begin = one.begin * unit;
       ranges_.push_back({gathers_ ? 0 : begin, gathers_ ? begin : 0, one.count * unit});
@@ -37,7 +37,7 @@ class unequal_blocks {
       all.add(std::uint64_t{one.count});
       size_.count += one.count * unit;
     }
-    size_.fingerprint = all.value();
+    size_.hash = all.value();
   }
 
   [[nodiscard]] std::size_t count_of(int rank) const { return own(rank).count / unit_; }

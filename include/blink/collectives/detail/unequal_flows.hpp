@@ -5,12 +5,12 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/reducers/reducer.hpp>
+#include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/any_call.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
-#include <blink/running/call/session.hpp>
 #include <blink/running/connections/memory_source.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
-#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/tree_task.hpp>
 #include <blink/schedule/block.hpp>
 #include <blink/schedule/chunking.hpp>
 
@@ -37,18 +37,20 @@ struct flow_sizes {
 /// compares both ends. It stays where it is.
 ///
 /// Moves: 5 numbers of 8 bytes for each pair, from each rank to each other.
-template <session Me>
+template <communicator Comm>
 class flow_agreement {
  public:
   /// name: of the call, for messages
-  flow_agreement(Me& me, prepared_schedule& plan, std::string_view name, flow_sizes const& own)
+  flow_agreement(Comm& comm, prepared_schedule& prepared, std::string_view name,
+                 flow_sizes const& own)
       : name_(name),
-        ranks_(static_cast<std::size_t>(me.rank_count())),
-        memory_(plan.call_memory()),
+        ranks_(static_cast<std::size_t>(comm.rank_count())),
+        memory_(prepared.call_memory()),
         rows_(reinterpret_cast<numbers*>(memory_.at_least(2 * ranks_ * ranks_ * sizeof(numbers)))),
         all_(rows_ + ranks_ * ranks_),
-        call_(me, plan, collective::all_to_all, rows_, all_, call_size{ranks_}, no_reducer{}) {
-    expects(me.group().size() == 1,
+        call_(comm, prepared, collective::all_to_all, rows_, all_, call_size{ranks_},
+              no_reducer{}) {
+    expects(comm.group().size() == 1,
             "blocks for each pair of ranks: the session's group must be a lone thread");
     for (std::size_t peer = 0; peer < ranks_; ++peer) {
       receive_begins_.push_back(own.receives[peer].begin);
@@ -110,15 +112,15 @@ class flow_agreement {
   numbers* rows_;  // the own one for each rank
   numbers* all_;   // a row of each rank
   std::vector<std::size_t> receive_begins_;
-  call_of<collective_call<scheduled_chunks, Me, numbers, no_reducer>> call_;
+  call_of<collective_call<scheduled_chunks, Comm, numbers, no_reducer>> call_;
 };
 
 /// A call that moves a block between each pair of ranks, when they have agreed about sizes.
-template <chunking Chunks, session Me, class T>
+template <chunking Chunks, communicator Comm, class T>
 class flow_call : public staged_call {
  public:
-  flow_call(Me& me, prepared_schedule& plan, std::string_view name, flow_sizes const& own)
-      : me_(me), plan_(plan), agreement_(me, plan, name, own) {}
+  flow_call(Comm& comm, prepared_schedule& prepared, std::string_view name, flow_sizes const& own)
+      : me_(comm), plan_(prepared), agreement_(comm, prepared, name, own) {}
 
  private:
   /// What is about to move, and where to.
@@ -142,11 +144,11 @@ class flow_call : public staged_call {
     return nullptr;
   }
 
-  Me& me_;
+  Comm& me_;
   prepared_schedule& plan_;
-  flow_agreement<Me> agreement_;
+  flow_agreement<Comm> agreement_;
   std::vector<block_range> blocks_;
-  std::optional<call_of<collective_call<Chunks, Me, T, no_reducer>>> moving_;
+  std::optional<call_of<collective_call<Chunks, Comm, T, no_reducer>>> moving_;
 };
 
 }}}  // namespace blink::BLINK_ABI::detail

@@ -100,7 +100,6 @@ class joined_threads {
 
 }}}  // namespace blink::BLINK_ABI::detail
 
-
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// Sleeps until `wake` is called for `word`, for at most `longest`; not at all if it is no longer

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -43,6 +44,7 @@ class json_fields {
     } catch (json::exception const& failure) {
       throw input_error(file_ + ": " + failure.what());
     }
+    use_present_keys(result);
     int const found = integer(field(result, "", key), key);
     if (found != format) {
       fail(key, "found format " + std::to_string(found) + ", expected " + std::to_string(format));
@@ -61,27 +63,27 @@ class json_fields {
   }
   int integer(json const& value, std::string const& where) const {
     if (!value.is_number_integer() || value.get<double>() < -1e9 || value.get<double>() > 1e9) {
-      fail(where, "found " + shown(value) + ", expected an integer");
+      fail(where, "found " + excerpt(value) + ", expected an integer");
     }
     return value.get<int>();
   }
   /// Up to 2^63 - 1.
   std::uint64_t size(json const& value, std::string const& where) const {
     if (!value.is_number_unsigned() || value.get<std::uint64_t>() > INT64_MAX) {
-      fail(where, "found " + shown(value) + ", expected an integer from 0 on");
+      fail(where, "found " + excerpt(value) + ", expected an integer from 0 on");
     }
     return value.get<std::uint64_t>();
   }
   double number(json const& value, std::string const& where) const {
-    if (!value.is_number()) fail(where, "found " + shown(value) + ", expected a number");
+    if (!value.is_number()) fail(where, "found " + excerpt(value) + ", expected a number");
     return value.get<double>();
   }
   std::string text(json const& value, std::string const& where) const {
-    if (!value.is_string()) fail(where, "found " + shown(value) + ", expected text");
+    if (!value.is_string()) fail(where, "found " + excerpt(value) + ", expected text");
     return value.get<std::string>();
   }
   json const& array(json const& value, std::string const& where) const {
-    if (!value.is_array()) fail(where, "found " + shown(value) + ", expected a list");
+    if (!value.is_array()) fail(where, "found " + excerpt(value) + ", expected a list");
     return value;
   }
   std::vector<int> integers(json const& value, std::string const& where) const {
@@ -107,7 +109,7 @@ class json_fields {
   static std::string at(std::size_t i) { return "[" + std::to_string(i) + "]"; }
 
  protected:
-  static std::string shown(json const& value) {
+  static std::string excerpt(json const& value) {
     if (value.is_array()) return "a list";  // not printed: it may be nested without end
     if (value.is_object()) return "an object";
     auto text = value.dump(-1, ' ', true, json::error_handler_t::replace);
@@ -117,6 +119,26 @@ class json_fields {
   }
 
  private:
+  // Keys of files that earlier versions wrote.
+  static void use_present_keys(json& value, int depth = 0) {
+    constexpr int deepest = 4;  // none is deeper; a file may nest without end
+    constexpr std::array<std::pair<char const*, char const*>, 5> keys{
+        {{"blink_methods", "blink_tuning"},
+         {"methods", "algorithms"},
+         {"method", "algorithm"},
+         {"relays", "forwarding_ranks"},
+         {"cut_surplus", "balance_switches"}}};
+    if (value.is_object()) {
+      for (auto const& [earlier, present] : keys) {
+        if (!value.contains(earlier) || value.contains(present)) continue;
+        value[present] = std::move(value[earlier]);
+        value.erase(earlier);
+      }
+    }
+    if (depth == deepest || !value.is_structured()) return;
+    for (auto& inner : value) use_present_keys(inner, depth + 1);
+  }
+
   std::string file_;
 };
 

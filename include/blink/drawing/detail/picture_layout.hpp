@@ -21,8 +21,8 @@ struct point {
 };
 
 /// Ranks that stand together on the circle.
-struct box_arc {
-  int box = 0;
+struct server_arc {
+  int server = 0;
   double from = 0;  ///< angles, clockwise from the right
   double to = 0;
 };
@@ -31,20 +31,20 @@ struct box_arc {
 struct picture_layout {
   double radius = 0;
   std::vector<point> at;  ///< by position in the machine
-  std::vector<box_arc> boxes;
+  std::vector<server_arc> servers;
 };
 
 [[nodiscard]] inline point on_circle(double radius, double angle) {
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-/// Ranks of one box side by side on a circle, from the top clockwise.
+/// Ranks of one server side by side on a circle, from the top clockwise.
 inline void place_ranks(topology const& machine, picture_layout& layout) {
   std::map<int, std::size_t> seen;
   std::vector<std::vector<int>> groups;
   for (int const rank : machine.rank_positions()) {
-    int const box = machine.nodes[static_cast<std::size_t>(rank)].box;
-    auto const [group, is_new] = seen.try_emplace(box, groups.size());
+    int const server = machine.nodes[static_cast<std::size_t>(rank)].server;
+    auto const [group, is_new] = seen.try_emplace(server, groups.size());
     if (is_new) groups.emplace_back();
     groups[group->second].push_back(rank);
   }
@@ -52,11 +52,11 @@ inline void place_ranks(topology const& machine, picture_layout& layout) {
   constexpr double least_radius = 300;
   constexpr double between_ranks = 70;
   constexpr double turn = 2 * std::numbers::pi;
-  double const gap = groups.size() > 1 ? 0.8 : 0;  // in ranks, after each box
+  double const gap = groups.size() > 1 ? 0.8 : 0;  // in ranks, after each server
   double const slots = rank_count + gap * static_cast<double>(groups.size());
-  constexpr double for_a_relay = 11;
-  double const relay_count = static_cast<double>(machine.nodes.size()) - rank_count;
-  layout.radius = std::max(least_radius + for_a_relay * std::max(0.0, relay_count - 4),
+  constexpr double for_a_switch = 11;
+  double const switch_count = static_cast<double>(machine.nodes.size()) - rank_count;
+  layout.radius = std::max(least_radius + for_a_switch * std::max(0.0, switch_count - 4),
                            slots * between_ranks / turn);
   double slot = 0;
   for (auto const& group : groups) {
@@ -65,8 +65,8 @@ inline void place_ranks(topology const& machine, picture_layout& layout) {
     for (int const rank : group) {
       layout.at[static_cast<std::size_t>(rank)] = on_circle(layout.radius, angle(slot++));
     }
-    layout.boxes.push_back(
-        {machine.nodes[static_cast<std::size_t>(group.front())].box, from, angle(slot - 0.6)});
+    layout.servers.push_back(
+        {machine.nodes[static_cast<std::size_t>(group.front())].server, from, angle(slot - 0.6)});
     slot += gap;
   }
 }
@@ -95,9 +95,9 @@ inline void spread(std::vector<double>& angles, double apart) {
   }
 }
 
-/// Relays inside the circle: the further from the ranks, the nearer to the centre; each in the
+/// Switches inside the circle: the further from the ranks, the nearer to the centre; each in the
 /// direction of what it serves.
-inline void place_relays(topology const& machine, picture_layout& layout) {
+inline void place_switches(topology const& machine, picture_layout& layout) {
   auto const n = machine.nodes.size();
   std::vector<int> layer(n, -1);
   for (int const rank : machine.rank_positions()) layer[static_cast<std::size_t>(rank)] = 0;
@@ -116,13 +116,13 @@ inline void place_relays(topology const& machine, picture_layout& layout) {
   }
   for (auto& l : layer) l = l < 0 ? last + 1 : l;  // joined with no rank
   last = *std::max_element(layer.begin(), layer.end());
-  auto const between_servers =
-      std::count_if(machine.nodes.begin(), machine.nodes.end(),
-                    [](node const& each) { return each.kind == node_kind::relay && each.box < 0; });
+  auto const between_servers = std::count_if(
+      machine.nodes.begin(), machine.nodes.end(),
+      [](node const& each) { return each.kind == node_kind::switch_node && each.server < 0; });
   for (int l = 1; l <= last; ++l) {
     std::vector<std::size_t> here;
     for (std::size_t i = 0; i < n; ++i) {
-      bool const is_the_network = between_servers == 1 && machine.nodes[i].box < 0;
+      bool const is_the_network = between_servers == 1 && machine.nodes[i].server < 0;
       if (layer[i] == l && !is_the_network) here.push_back(i);  // the network: in the centre
     }
     if (here.empty() || (l == last && here.size() == 1 && between_servers != 1))
@@ -145,8 +145,8 @@ inline void place_relays(topology const& machine, picture_layout& layout) {
     }
     double const share = last == 1 ? 0.45 : 0.68 - 0.5 * (l - 1) / (last - 1);
     double const radius = layout.radius * share;
-    constexpr double between_relays = 95;
-    spread(angles, between_relays / radius);
+    constexpr double between_switches = 95;
+    spread(angles, between_switches / radius);
     for (std::size_t i = 0; i < here.size(); ++i) {
       layout.at[here[i]] = on_circle(radius, angles[i]);
     }
@@ -158,7 +158,7 @@ inline void place_relays(topology const& machine, picture_layout& layout) {
   picture_layout layout;
   layout.at.resize(machine.nodes.size());
   place_ranks(machine, layout);
-  place_relays(machine, layout);
+  place_switches(machine, layout);
   return layout;
 }
 

@@ -4,7 +4,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -34,50 +34,50 @@ struct connection {
 };
 
 struct picture_traffic {
-  topology shown;                                     ///< the part of the machine that is drawn
-  std::map<std::pair<int, int>, connection> between;  ///< by positions in `shown`, lower first
+  topology drawn;                                     ///< the part of the machine that is drawn
+  std::map<std::pair<int, int>, connection> between;  ///< by positions in `drawn`, lower first
 };
 
-/// Leaves out the links that the plan was not made on, and relays that it does not use.
-[[nodiscard]] inline topology shown_part(topology const& machine, plan const& what,
-                                         bool with_unused_relays) {
+/// Leaves out the links that the plan was not made on, and switches that it does not use.
+[[nodiscard]] inline topology eager_part(topology const& machine, plan const& what,
+                                         bool with_unused_switches) {
   std::set<int> used;
   for (auto const& t : what.trees) {
     for (auto const* phase : {&t.reduce, &t.broadcast}) {
       for (auto const& edge : *phase) used.insert(edge.path.begin(), edge.path.end());
     }
   }
-  topology shown = machine;
-  shown.nodes.clear();
-  shown.links.clear();
+  topology drawn = machine;
+  drawn.nodes.clear();
+  drawn.links.clear();
   std::vector<int> position(machine.nodes.size(), -1);
   for (std::size_t i = 0; i < machine.nodes.size(); ++i) {
     auto const& here = machine.nodes[i];
-    bool const is_shown = here.kind == node_kind::rank || with_unused_relays ||
-                          what.trees.empty() || used.contains(here.id);
-    if (!is_shown) continue;
-    position[i] = static_cast<int>(shown.nodes.size());
-    shown.nodes.push_back(here);
+    bool const is_sent_with_call = here.kind == node_kind::rank || with_unused_switches ||
+                                   what.trees.empty() || used.contains(here.id);
+    if (!is_sent_with_call) continue;
+    position[i] = static_cast<int>(drawn.nodes.size());
+    drawn.nodes.push_back(here);
   }
   for (auto link : machine.links) {
     link.tail = position[static_cast<std::size_t>(link.tail)];
     link.head = position[static_cast<std::size_t>(link.head)];
     if (link.tail < 0 || link.head < 0) continue;
     if (!what.links.empty() && what.links != to_text(link.kind)) continue;
-    shown.links.push_back(link);
+    drawn.links.push_back(link);
   }
-  return shown;
+  return drawn;
 }
 
 /// Which trees use which connection, and how much they carry there.
 ///
 /// Throws: precondition_error if a path visits a node that the machine lacks.
 [[nodiscard]] inline picture_traffic traffic_of(topology const& machine, plan const& what,
-                                                bool with_unused_relays) {
-  picture_traffic result{shown_part(machine, what, with_unused_relays), {}};
-  for (auto const& link : result.shown.links) {
+                                                bool with_unused_switches) {
+  picture_traffic result{eager_part(machine, what, with_unused_switches), {}};
+  for (auto const& link : result.drawn.links) {
     auto& here = result.between[std::minmax(link.tail, link.head)];
-    auto const capacity = result.shown.in_units(link.capacity);
+    auto const capacity = result.drawn.in_units(link.capacity);
     here.kind = link.kind;
     (link.tail < link.head ? here.capacity_forth : here.capacity_back) += capacity;
   }
@@ -87,8 +87,8 @@ struct picture_traffic {
       bool const is_reduce = phase == &t.reduce;
       for (auto const& edge : *phase) {
         for (std::size_t hop = 0; hop + 1 < edge.path.size(); ++hop) {
-          int const tail = result.shown.position_of(edge.path[hop]);
-          int const head = result.shown.position_of(edge.path[hop + 1]);
+          int const tail = result.drawn.position_of(edge.path[hop]);
+          int const head = result.drawn.position_of(edge.path[hop + 1]);
           expects(tail >= 0 && head >= 0, "draw_svg: the plan names a node that the machine lacks");
           bool const is_forth = tail < head;
           auto& here = result.between[std::minmax(tail, head)];

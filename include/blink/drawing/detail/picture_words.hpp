@@ -6,7 +6,7 @@
 #include <blink/drawing/detail/picture_layout.hpp>
 #include <blink/drawing/detail/picture_traffic.hpp>
 #include <blink/drawing/detail/svg_text.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <array>

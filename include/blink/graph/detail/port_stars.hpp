@@ -12,14 +12,14 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// A port of a relay with the same capacity both ways.
-struct relay_port {
+/// A port of a switch with the same capacity both ways.
+struct switch_port {
   int vertex = 0;
-  int group = 0;  ///< the box that it belongs to
+  int group = 0;  ///< the server that it belongs to
   std::int64_t capacity = 0;
 };
 
-/// A part of a relay with equal ports, in groups of equal size: each port is paired with all ports
+/// A part of a switch with equal ports, in groups of equal size: each port is paired with all ports
 /// of the other groups, or sparsely with those of some groups, over which any is two steps away.
 struct port_star {
   std::vector<std::vector<int>> groups;  ///< vertices
@@ -51,7 +51,7 @@ struct port_star {
 
 /// Ports of different capacities as layers of equal ones. What one port has beyond all others is
 /// left over.
-[[nodiscard]] inline std::vector<port_star> layers(std::vector<relay_port> ports) {
+[[nodiscard]] inline std::vector<port_star> layers(std::vector<switch_port> ports) {
   std::vector<port_star> result;
   std::int64_t below = 0;
   while (ports.size() > 1) {
@@ -62,7 +62,7 @@ struct port_star {
     star.capacity = least - below;
     if (star.capacity > 0) result.push_back(std::move(star));
     below = least;
-    std::erase_if(ports, [&](relay_port const& p) { return p.capacity == least; });
+    std::erase_if(ports, [&](switch_port const& p) { return p.capacity == least; });
   }
   return result;
 }
@@ -78,14 +78,14 @@ struct port_star {
   return changed ? std::move(stars) : std::vector<port_star>{};
 }
 
-/// Ways to take a relay apart into stars, those that make the lowest and fewest trees first: ports
+/// Ways to take a switch apart into stars, those that make the lowest and fewest trees first: ports
 /// with the like ports of other groups; with all ports of other groups; with all others.
 ///
 /// one_root: for trees from one root, which then are few; the first form is a sparse one.
 [[nodiscard]] inline std::vector<std::vector<port_star>> star_forms(
-    std::vector<relay_port> const& ports, bool one_root) {
+    std::vector<switch_port> const& ports, bool one_root) {
   std::vector<std::vector<port_star>> result;
-  std::map<int, std::vector<relay_port>> groups;
+  std::map<int, std::vector<switch_port>> groups;
   std::size_t places = 0;
   bool equal = true;
   for (auto const& p : ports) {
@@ -97,7 +97,7 @@ struct port_star {
   if (groups.size() > 1) {
     std::vector<port_star> alike;
     for (std::size_t place = 0; place < places; ++place) {
-      std::vector<relay_port> there;
+      std::vector<switch_port> there;
       for (auto const& [name, members] : groups) {
         if (place < members.size()) there.push_back(members[place]);
       }

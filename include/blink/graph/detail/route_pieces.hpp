@@ -20,7 +20,7 @@ struct route_piece {
   std::vector<int> path;  ///< vertices from tail to head, both included
 };
 
-/// A graph of paths while relays are being removed: between two vertices there may be pieces of
+/// A graph of paths while switches are being removed: between two vertices there may be pieces of
 /// capacity over several paths.
 class route_pieces {
  public:

@@ -200,7 +200,7 @@ class program_blocks {
            (other.iteration == b.iteration &&
             other.step <= static_cast<std::size_t>(step.depends_step));
   }
-  [[nodiscard]] bool has_room(running_block const& b) const {
+  [[nodiscard]] bool has_credit(running_block const& b) const {
     auto const& out = queue_at(b.out);
     if (room_.counts_steps) return b.done > 0 || out.steps < room_.slots;
     return std::ssize(out.chunks) < room_.slots;
@@ -209,7 +209,7 @@ class program_blocks {
     auto const kind = b.current().kind;
     if (awaits_step(b)) return wait::for_step;
     if (receives(kind) && queue_at(b.in).chunks.empty()) return wait::for_chunk;
-    return sends(kind) && !has_room(b) ? wait::for_room : wait::none;
+    return sends(kind) && !has_credit(b) ? wait::for_room : wait::none;
   }
   /// The block that a waiting one waits for.
   [[nodiscard]] int waits_for(running_block const& b) const {

@@ -133,12 +133,12 @@ inline void offer_program(flow_problem const& problem, flow_problem const& parts
   // Any way for each pair allows as much.
   double const least = static_cast<double>(*std::ranges::min_element(problem.capacity)) /
                        static_cast<double>(problem.pair_count());
-  constexpr double tolls[] = {0, 1e-8, 1e-6};  // which of many optima the basis is
+  constexpr double perturbations[] = {0, 1e-8, 1e-6};  // which of many optima the basis is
   for (std::size_t attempt = 0, rounds = 0;
-       attempt < (patient ? std::size(tolls) : 1) && rounds < 8; ++rounds) {
+       attempt < (patient ? std::size(perturbations) : 1) && rounds < 8; ++rounds) {
     double const unit = race.bound().bound.to_double();
-    flow_program program(parts, unit, std::max(race.rate().to_double(), least), tolls[attempt],
-                         options.seed);
+    flow_program program(parts, unit, std::max(race.rate().to_double(), least),
+                         perturbations[attempt], options.seed);
     bool const solved = program.solve(options.max_pivots);
     offer_prices(problem, program.best_prices(), race);
     if (solved) {

@@ -23,9 +23,9 @@ struct flow_path {
 namespace detail {
 
 /// Finds ways in what is left of a flow.
-class flow_peeler {
+class flow_decomposer {
  public:
-  flow_peeler(arc_list const& graph, std::vector<std::int64_t> flow)
+  flow_decomposer(arc_list const& graph, std::vector<std::int64_t> flow)
       : graph_(graph),
         flow_(std::move(flow)),
         out_(static_cast<std::size_t>(graph.vertex_count)),
@@ -134,7 +134,7 @@ template <directed_edge_list Graph>
     stays[static_cast<std::size_t>(arcs.arcs[e].tail)] += flow[e];
     stays[static_cast<std::size_t>(arcs.arcs[e].head)] -= flow[e];
   }
-  detail::flow_peeler peeler(arcs, flow);
+  detail::flow_decomposer decomposer(arcs, flow);
   std::vector<flow_path> result;
   for (int sink = 0; sink < arcs.vertex_count; ++sink) {
     if (sink == source_vertex) continue;
@@ -142,7 +142,7 @@ template <directed_edge_list Graph>
     expects(wanted >= 0 && stays[static_cast<std::size_t>(sink)] == 0,
             "flow_paths: what flows into a vertex is not its demand and what flows on");
     while (wanted > 0) {
-      result.push_back(peeler.take(source_vertex, sink, wanted));
+      result.push_back(decomposer.take(source_vertex, sink, wanted));
       expects(result.back().amount > 0, "flow_paths: the flow does not reach a sink");
       wanted -= result.back().amount;
     }

@@ -137,7 +137,7 @@ struct column_packing {
 /// Post:   for each edge the weights of the routes over it sum to at most its capacity, exactly; by
 ///         `prices`, none negative, every pair costs at least 1; bound = sum of price * capacity >=
 ///         rate. The gap is reached unless the iterations came to an end before: compare both.
-/// Throws: as `pack_joint_routes`; planning_error if relays copy or reduce; overflow_error if a weight
+/// Throws: as `pack_joint_routes`; planning_error if switches copy or reduce; overflow_error if a weight
 ///         or the bound exceeds 61 bits.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 [[nodiscard]] routed_joint_packing pack_joint_routes_approximately(
@@ -146,7 +146,8 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   expects(options.gap > 0, "pack_joint_routes_approximately: the gap is not positive");
   detail::routed_problem const problem(to_arc_list(graph), capacities, network);
   if (!problem.copying.empty() || !problem.reducing.empty()) {
-    throw planning_error("approximate packing: relays that copy or reduce need the exact planner");
+    throw planning_error(
+        "approximate packing: switches that copy or reduce need the exact planner");
   }
   constexpr double for_rounding = 0.05;  // of the gap
   detail::joint_columns columns(problem);
@@ -180,12 +181,12 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     auto const times = detail::what_fits(c.rows, static_cast<std::int64_t>(wished), room);
     if (times <= 0) continue;
     auto [root, in, out] = columns.pair_of(c.rows);
-    if (problem.mirrored) {
-      std::tie(root, out) = detail::rooted_lowest(std::move(out), problem.is_relay);
-      in = detail::turned_round(out);
+    if (problem.reversed) {
+      std::tie(root, out) = detail::rooted_lowest(std::move(out), problem.is_switch);
+      in = detail::reversed(out);
     } else {
       out = detail::root_first(root, out);
-      in = detail::turned_round(detail::root_first(root, detail::turned_round(std::move(in))));
+      in = detail::reversed(detail::root_first(root, detail::reversed(std::move(in))));
     }
     result.pairs.push_back(
         {root, rational(divisor) * times / steps, std::move(in), std::move(out)});

@@ -41,7 +41,7 @@ struct joint_packing {
 struct joint_packing_options {
   /// Largest toll of a pair, which picks one of many optima; the next is tried if that one has no
   /// small denominators, or tolls were too large to keep the optimum.
-  std::vector<double> tolls{1e-4, 1e-3, 1e-5};
+  std::vector<double> perturbations{1e-4, 1e-3, 1e-5};
   std::int64_t largest_denominator = 100'000;  ///< of the numbers that are guessed
   std::size_t max_pivots = 1'000'000;
   double max_work = 1e11;  ///< entries of the tableau that pivots go over: a minute
@@ -116,7 +116,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   }
   detail::joint_problem problem;
   auto const edge = detail::usable_edges(plain, capacities, problem);
-  problem.is_relay.assign(static_cast<std::size_t>(plain.vertex_count), false);
+  problem.is_switch.assign(static_cast<std::size_t>(plain.vertex_count), false);
   problem.roots = std::move(roots);
   auto reversed = problem.graph;
   for (auto& a : reversed.arcs) std::swap(a.tail, a.head);
@@ -125,8 +125,8 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   }
 
   auto const optimum = detail::find_joint_optimum(
-      problem, {options.tolls, options.largest_denominator, options.max_pivots, options.max_work,
-                options.gap, options.seed});
+      problem, {options.perturbations, options.largest_denominator, options.max_pivots,
+                options.max_work, options.gap, options.seed});
   std::vector<detail::multiple_tree<std::vector<int>>> in, out;
   arborescence_packing_options growth;
   growth.max_work = options.max_growth_work;

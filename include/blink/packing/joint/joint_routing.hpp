@@ -22,7 +22,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// An in-tree and an out-tree with the same root whose edges are routes over relays.
+/// An in-tree and an out-tree with the same root whose edges are routes over switches.
 struct routed_tree_pair {
   int root = 0;
   rational weight;
@@ -31,7 +31,7 @@ struct routed_tree_pair {
   std::vector<std::vector<int>> out;  ///< from a parent to its child; root first
 };
 
-/// A maximum packing of pairs of trees over relays, and the prices that prove it maximum.
+/// A maximum packing of pairs of trees over switches, and the prices that prove it maximum.
 struct routed_joint_packing {
   rational rate;                        ///< sum of the weights
   rational bound;                       ///< sum of price * capacity; the rate, if that is optimal
@@ -42,20 +42,20 @@ struct routed_joint_packing {
 
 /// What the vertices of a graph do. By vertex; empty: none does.
 struct routed_network {
-  std::vector<bool> is_relay;      ///< all others are ranks
-  std::vector<bool> copies = {};   ///< relays that out-trees may branch at
-  std::vector<bool> reduces = {};  ///< relays that in-trees may join at
-  std::vector<int> group = {};     ///< see `split_off_relays`
+  std::vector<bool> is_switch;     ///< all others are ranks
+  std::vector<bool> copies = {};   ///< switches that out-trees may branch at
+  std::vector<bool> reduces = {};  ///< switches that in-trees may join at
+  std::vector<int> group = {};     ///< see `split_off_switches`
 };
 
 namespace detail {
 
 /// Throws planning_error naming two ranks unless every rank reaches every other.
-inline void expects_connected(arc_list const& graph, std::vector<bool> const& is_relay) {
-  auto const first = static_cast<std::size_t>(std::find(is_relay.begin(), is_relay.end(), false) -
-                                              is_relay.begin());
+inline void expects_connected(arc_list const& graph, std::vector<bool> const& is_switch) {
+  auto const first = static_cast<std::size_t>(std::find(is_switch.begin(), is_switch.end(), false) -
+                                              is_switch.begin());
   for (bool const turned : {false, true}) {
-    std::vector<bool> reached(is_relay.size(), false);
+    std::vector<bool> reached(is_switch.size(), false);
     reached[first] = true;
     for (bool more = true; more;) {
       more = false;
@@ -68,7 +68,7 @@ inline void expects_connected(arc_list const& graph, std::vector<bool> const& is
       }
     }
     for (std::size_t v = 0; v < reached.size(); ++v) {
-      if (reached[v] || is_relay[v]) continue;
+      if (reached[v] || is_switch[v]) continue;
       throw planning_error("pack_joint_routes: vertex " + std::to_string(turned ? first : v) +
                            " cannot be reached from " + std::to_string(turned ? v : first));
     }
@@ -86,30 +86,30 @@ struct routed_problem : joint_problem {
     expects(static_cast<std::size_t>(capacities.size()) == plain.arcs.size(),
             "pack_joint_routes: one capacity for each edge");
     auto const vertices = static_cast<std::size_t>(plain.vertex_count);
-    expects(network.is_relay.size() == vertices,
-            "pack_joint_routes: is_relay has one entry for each vertex");
+    expects(network.is_switch.size() == vertices,
+            "pack_joint_routes: is_switch has one entry for each vertex");
     edges = usable_edges(plain, capacities, *this);
-    is_relay = network.is_relay;
+    is_switch = network.is_switch;
     for (std::size_t v = 0; v < vertices; ++v) {
-      if (!is_relay[v]) roots.push_back(static_cast<int>(v));
+      if (!is_switch[v]) roots.push_back(static_cast<int>(v));
     }
     expects(roots.size() >= 2, "pack_joint_routes: at least two ranks");
-    for (auto const& [able, relays] :
+    for (auto const& [able, switches] :
          {std::pair(&network.copies, &copying), std::pair(&network.reduces, &reducing)}) {
       expects(able->empty() || able->size() == vertices,
               "pack_joint_routes: copies and reduces have one entry for each vertex, or none");
       for (std::size_t v = 0; v < able->size(); ++v) {
         if (!(*able)[v]) continue;
-        expects(is_relay[v], "pack_joint_routes: only relays copy or reduce");
-        relays->push_back(static_cast<int>(v));
+        expects(is_switch[v], "pack_joint_routes: only switches copy or reduce");
+        switches->push_back(static_cast<int>(v));
       }
-      if (relays->size() > most) {
-        throw planning_error("pack_joint_routes: " + std::to_string(relays->size()) +
-                             " relays copy or reduce, at most " + std::to_string(most) +
+      if (switches->size() > most) {
+        throw planning_error("pack_joint_routes: " + std::to_string(switches->size()) +
+                             " switches copy or reduce, at most " + std::to_string(most) +
                              " can be planned with");
       }
     }
-    expects_connected(graph, is_relay);
+    expects_connected(graph, is_switch);
     if (copying == reducing) mirror();
   }
 
@@ -119,7 +119,7 @@ struct routed_problem : joint_problem {
     std::vector<rational> result(count);
     for (std::size_t i = 0; i < edges.name.size(); ++i) {
       auto const& price = by_resource[static_cast<std::size_t>(resource[i])];
-      result[static_cast<std::size_t>(edges.name[i])] = mirrored ? price / 2 : price;
+      result[static_cast<std::size_t>(edges.name[i])] = reversed ? price / 2 : price;
     }
     return result;
   }
@@ -145,33 +145,33 @@ struct routed_problem : joint_problem {
     resource = std::move(shared);
     capacity = std::move(both);
     roots.resize(1);
-    mirrored = true;
+    reversed = true;
   }
 };
 
 }  // namespace detail
 
-/// Packs pairs of an in-tree and an out-tree with a common root, whose edges are routes over relays,
+/// Packs pairs of an in-tree and an out-tree with a common root, whose edges are routes over switches,
 /// into shared capacities, at the highest rate: all-reduce on any machine.
 ///
-/// As `pack_joint_trees`, where relays let no more out than comes in; the loads of each direction are
-/// then split into routes, which is always possible. A relay that copies or reduces may also be a
+/// As `pack_joint_trees`, where switches let no more out than comes in; the loads of each direction are
+/// then split into routes, which is always possible. A switch that copies or reduces may also be a
 /// vertex of an out-tree or in-tree: loads are then kept apart by which of these their trees span.
 /// Where all links are alike both ways, each pair is one tree there and back, rooted where it is
 /// lowest.
 ///
 /// Source: linear programming over loads and cuts (`detail::joint_program`); J. Bang-Jensen,
 ///         A. Frank, B. Jackson, "Preserving and increasing local edge-connectivity in mixed graphs",
-///         1995 (relays).
-/// Time:   as `pack_joint_trees`, and `split_off_relays` twice; with k relays that copy or reduce, also
+///         1995 (switches).
+/// Time:   as `pack_joint_trees`, and `split_off_switches` twice; with k switches that copy or reduce, also
 ///         2^k cheapest trees a root and direction.
-/// Pre:    at least two ranks; one integer capacity for each edge, none negative; only relays copy or
+/// Pre:    at least two ranks; one integer capacity for each edge, none negative; only switches copy or
 ///         reduce.
 /// Post:   for each edge the weights of the routes over it sum to at most its capacity; by `prices`,
 ///         none negative, every pair costs at least 1; rate = sum of price * capacity = sum of the
 ///         weights. Exact.
 /// Throws: precondition_error if a precondition does not hold; planning_error that names two ranks
-///         between which there is no way, or if more than 10 relays copy, or reduce; overflow_error if
+///         between which there is no way, or if more than 10 switches copy, or reduce; overflow_error if
 ///         no optimum with 61-bit numbers is found, the pivot limit was hit, or the trees take more
 ///         than `max_growth_work`.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
@@ -181,8 +181,8 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
                                                      joint_packing_options const& options = {}) {
   detail::routed_problem problem(to_arc_list(graph), capacities, network);
   auto const optimum = detail::find_joint_optimum(
-      problem, {options.tolls, options.largest_denominator, options.max_pivots, options.max_work,
-                options.gap, options.seed});
+      problem, {options.perturbations, options.largest_denominator, options.max_pivots,
+                options.max_work, options.gap, options.seed});
   std::vector<detail::layer_trees> layers;
   std::int64_t common = 1;
   for (auto const& loads : optimum.layers) {
@@ -197,12 +197,12 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   for (std::size_t l = 0; l < layers.size(); ++l) {
     for (auto& [root, multiplicity, paths] : layers[l].trees) {
       multiplicity *= common / layers[l].scale;
-      if (problem.mirrored) {
-        std::tie(root, paths) = detail::rooted_lowest(std::move(paths), problem.is_relay);
+      if (problem.reversed) {
+        std::tie(root, paths) = detail::rooted_lowest(std::move(paths), problem.is_switch);
         result.pairs.push_back(
-            {root, unit * multiplicity, detail::turned_round(paths), std::move(paths)});
+            {root, unit * multiplicity, detail::reversed(paths), std::move(paths)});
       } else if (optimum.layers[l].layer.inward) {
-        in.push_back({root, multiplicity, detail::turned_round(std::move(paths))});
+        in.push_back({root, multiplicity, detail::reversed(std::move(paths))});
       } else {
         out.push_back({root, multiplicity, std::move(paths)});
       }
@@ -227,8 +227,8 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
                                                    joint_packing_options const& options = {}) {
   detail::routed_problem const problem(to_arc_list(graph), capacities, network);
   auto const optimum = detail::find_joint_optimum(
-      problem, {options.tolls, options.largest_denominator, options.max_pivots, options.max_work,
-                options.gap, options.seed});
+      problem, {options.perturbations, options.largest_denominator, options.max_pivots,
+                options.max_work, options.gap, options.seed});
   return {optimum.rate * problem.edges.divisor,
           optimum.bound * problem.edges.divisor,
           {},

@@ -43,8 +43,8 @@ static_assert(!pricing_oracle<decltype([](std::span<double const>, auto&) {})>);
 /// is small, not negative, and taken into account when the oracle looks for cheap columns in
 /// floating point. Exact prices and weights are those without tolls.
 template <class Oracle>
-concept has_tolls = requires(Oracle const& price, packing_column const& rows) {
-  { price.toll(rows) } -> std::convertible_to<double>;
+concept has_perturbations = requires(Oracle const& price, packing_column const& rows) {
+  { price.perturbation(rows) } -> std::convertible_to<double>;
 };
 
 struct simplex_options {
@@ -205,7 +205,8 @@ template <pricing_oracle Oracle>
   auto const m = capacity.size();
   auto const largest = static_cast<double>(m == 0 ? 1 : *std::ranges::max_element(capacity));
   auto const value_of = [&](packing_column const& rows) {
-    if constexpr (has_tolls<std::remove_reference_t<Oracle>>) return 1 - oracle.toll(rows);
+    if constexpr (has_perturbations<std::remove_reference_t<Oracle>>)
+      return 1 - oracle.perturbation(rows);
     return 1.0 + 0.0 * static_cast<double>(rows.size());
   };
   simplex_solution result;

@@ -7,7 +7,7 @@
 #include <blink/graph/max_flow.hpp>
 #include <blink/packing/trees/detail/arborescence_growth.hpp>
 #include <blink/packing/trees/detail/forest_state.hpp>
-#include <blink/packing/trees/detail/lower_trees.hpp>
+#include <blink/packing/trees/detail/reduce_tree_heights.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -178,7 +178,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     large = tree_edges > options.large;
     work += tree_edges * tree_edges;
     bool const kick = attempt < options.tries && !large;
-    detail::tree_lowering(arcs, start.room, trees)
+    detail::height_reduction(arcs, start.room, trees)
         .run(kick ? options.kicks : 0, preferred, random, hopeless);
     int height = 0;
     for (auto const& t : trees) height = std::max(height, t.height);

@@ -41,9 +41,9 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// Random integral packings, tree by tree: `few_trees` takes its candidates from them.
 template <class Oracle>
-class tree_top_up {
+class complete_trees {
  public:
-  tree_top_up(Oracle& cheapest_tree, std::vector<double> const& prices, std::uint64_t seed)
+  complete_trees(Oracle& cheapest_tree, std::vector<double> const& prices, std::uint64_t seed)
       : cheapest_tree_(cheapest_tree), prices_(prices), state_(seed) {
     // Free edges would stay free however scarce: give them a price far below the others.
     double const sum = std::accumulate(prices.begin(), prices.end(), 0.0);
@@ -136,7 +136,7 @@ struct few_trees_options {
   std::int64_t most_units = 16;           ///< the first unit fits into the bound at most so often,
                                           ///< unless all capacities are equal
   std::size_t node_limit = 2'000;         ///< of branch and bound, for each unit
-  std::size_t top_up_rounds = 32;         ///< random packings that add candidates, for each unit
+  std::size_t completion_rounds = 32;     ///< random packings that add candidates, for each unit
   std::uint64_t seed = 1;                 ///< of the random packings
 };
 
@@ -162,14 +162,14 @@ struct selected_trees {
 
 /// Few trees of `pool`, used `wanted` times in all, within `room`.
 template <class TopUp>
-selected_trees select_trees(tree_set& pool, std::vector<std::int64_t> const& room, TopUp& top_up,
-                            std::vector<std::vector<double>> const& bounds, std::int64_t wanted,
-                            bool each_once, few_trees_options const& options) {
+selected_trees select_trees(tree_set& pool, std::vector<std::int64_t> const& room,
+                            TopUp& complete_trees, std::vector<std::vector<double>> const& bounds,
+                            std::int64_t wanted, bool each_once, few_trees_options const& options) {
   selected_trees best;
   auto& [selection, proven, nodes] = best;
   // Random packings bring candidates, and the best of them is to be beaten.
-  for (std::size_t round = 0; round < options.top_up_rounds; ++round) {
-    auto packed = top_up.pack(pool, room, each_once);
+  for (std::size_t round = 0; round < options.completion_rounds; ++round) {
+    auto packed = complete_trees.pack(pool, room, each_once);
     bool const better = selection.total < wanted
                             ? packed.total > selection.total
                             : packed.total >= wanted && packed.uses.size() < selection.uses.size();
@@ -200,11 +200,11 @@ selected_trees select_trees(tree_set& pool, std::vector<std::int64_t> const& roo
 /// The candidates of an approximate packing need not hold a good integral one, so random packings
 /// add more: each fills up the room step by step with trees that `cheapest_tree` finds for prices
 /// that rise as room gets scarce, disturbed at random. If no unit reaches the fraction, the best
-/// selection found is returned. Heights are not looked at: `lower_arborescences` comes after.
+/// selection found is returned. Heights are not looked at: `reduce_height` comes after.
 ///
 /// Source: G. Wang, S. Venkataraman, A. Phanishayee, J. Thelin, N. Devanur, I. Stoica, "Blink: Fast
 ///         and generic collectives for distributed ML", MLSys 2020 (the relaxation step by step).
-/// Time:   node_limit nodes, O(candidates * V) each, and top_up_rounds * rate / unit calls of the
+/// Time:   node_limit nodes, O(candidates * V) each, and completion_rounds * rate / unit calls of the
 ///         oracle, for each unit; far less when a random packing has the least number of trees.
 /// Pre:    0 < fraction <= 1; bound > 0, no packing has a higher rate; no capacity is negative;
 ///         `prices` has one price for each edge (those of an approximate packing), none negative.
@@ -231,7 +231,8 @@ template <tree_oracle Oracle, class Candidates, class Capacities>
   std::vector<std::vector<double>> const bounds{prices, std::vector<double>(capacity.size(), 1.0)};
 
   few_trees_result result;
-  detail::tree_top_up<std::remove_reference_t<Oracle>> top_up(cheapest_tree, prices, options.seed);
+  detail::complete_trees<std::remove_reference_t<Oracle>> complete_trees(cheapest_tree, prices,
+                                                                         options.seed);
   std::int64_t const whole = detail::first_unit(capacity, bound, options.most_units);
   auto const try_unit = [&](std::int64_t denominator, bool each_once) {
     rational const unit(whole, denominator);
@@ -248,7 +249,7 @@ template <tree_oracle Oracle, class Candidates, class Capacities>
       room.push_back(units.numerator() / units.denominator());
     }
     auto [best, proven, nodes] =
-        detail::select_trees(pool, room, top_up, bounds, wanted, each_once, options);
+        detail::select_trees(pool, room, complete_trees, bounds, wanted, each_once, options);
     result.nodes += nodes;
     // What room is left may make the chosen trees heavier.
     if (!each_once) detail::use_up_room(pool, room, best);

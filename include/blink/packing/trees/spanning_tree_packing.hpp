@@ -9,7 +9,7 @@
 #include <blink/packing/lp/simplex.hpp>
 #include <blink/packing/trees/arborescence_packing.hpp>
 #include <blink/packing/trees/detail/arborescence_growth.hpp>
-#include <blink/packing/trees/detail/tree_peeling.hpp>
+#include <blink/packing/trees/detail/tree_decomposition.hpp>
 #include <blink/packing/trees/detail/undirected_edges.hpp>
 #include <blink/packing/trees/weighted_tree.hpp>
 
@@ -124,12 +124,12 @@ struct spanning_tree_packing {
 };
 
 struct spanning_tree_packing_options {
-  int peeling_vertices =
+  int decomposition_vertices =
       9;  ///< up to so many (20 at most), trees are chosen with all vertex sets in view
   std::size_t max_tries = 8;  ///< random decompositions, of which the one with fewest trees wins
   std::uint64_t seed = 1;     ///< of the choices
   // for larger graphs
-  double toll = 1e-4;                         ///< largest of a tree; picks one of many optima
+  double perturbation = 1e-4;                 ///< largest of a tree; picks one of many optima
   std::int64_t largest_denominator = 10'000;  ///< of the loads that are guessed
   simplex_options simplex{};                  ///< its `exact_weights` is not looked at
 };
@@ -146,7 +146,7 @@ struct spanning_tree_packing_options {
 ///         Math. Soc. 36, 1961; C. Nash-Williams, "Edge-disjoint spanning trees of finite graphs",
 ///         ibid. (the partition); W. Cunningham, "Optimal attack and reinforcement of a network",
 ///         J. ACM 32, 1985 (greedy filling).
-/// Time:   O(max_tries * E * 2^V) up to `peeling_vertices`; a few times E pivots of `simplex` else.
+/// Time:   O(max_tries * E * 2^V) up to `decomposition_vertices`; a few times E pivots of `simplex` else.
 /// Pre:    at least two vertices; one integer capacity for each edge, none negative.
 /// Post:   for each edge the weights of the trees that use it sum to at most its capacity; rate =
 ///         sum of the weights = capacity between the parts of `part` / (parts - 1). Exact. Every
@@ -167,13 +167,13 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     std::ranges::sort(tree.edges);
     result.trees.push_back(std::move(tree));
   };
-  if (plain.graph.vertex_count <= options.peeling_vertices) {
-    detail::tree_peeling peeling(plain.graph, plain.capacity, options.seed);
+  if (plain.graph.vertex_count <= options.decomposition_vertices) {
+    detail::tree_decomposition peeling(plain.graph, plain.capacity, options.seed);
     result.rate = peeling.rate() * plain.divisor;
     result.part = peeling.part();
     for (auto const& [weight, edges] : peeling.fewest(options.max_tries)) keep(weight, edges);
   } else {
-    detail::priced_spanning_trees oracle(plain.graph, options.toll, options.seed);
+    detail::priced_spanning_trees oracle(plain.graph, options.perturbation, options.seed);
     auto simplex_choice = options.simplex;
     simplex_choice.exact_weights = false;
     auto solution = simplex(plain.capacity, oracle, simplex_choice);

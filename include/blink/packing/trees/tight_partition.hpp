@@ -22,14 +22,14 @@ namespace blink { inline namespace BLINK_ABI {
 ///
 /// If there are such sets, all-reduce cannot beat reduce-scatter followed by all-gather: with P sets,
 /// an in-tree and an out-tree enter sets P - 1 times each at least, and the capacities into the sets
-/// sum to rate * N * (P - 1). They exist on machines whose parts are alike (boxes, tori), and seldom
+/// sum to rate * N * (P - 1). They exist on machines whose parts are alike (servers, tori), and seldom
 /// on others.
 ///
-/// rate:   of each root, from `equal_root_rate`.
+/// rate:   of each root, from `all_gather_rate`.
 /// Source: the sets are minimum cuts; the bound is that of C. St. J. A. Nash-Williams, "Edge-disjoint
 ///         spanning trees of finite graphs", J. London Math. Soc. 36, 1961, for directed links.
 /// Time:   N maximum flows.
-/// Pre:    as for `equal_root_rate`.
+/// Pre:    as for `all_gather_rate`.
 /// Post:   sets of vertices, each with a rank, every rank in one of them; nothing if the cuts around
 ///         single ranks do not fit together so.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>

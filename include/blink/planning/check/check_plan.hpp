@@ -5,7 +5,7 @@
 #include <blink/core/rational.hpp>
 #include <blink/planning/check/detail/check_bound.hpp>
 #include <blink/planning/check/detail/check_walk.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <map>
@@ -28,14 +28,14 @@ struct check_report {
 /// Checks a plan against a machine, from nothing but their definitions. Shares no code with any
 /// planner, so that neither can hide the other's mistake.
 ///
-/// Checked: the ranks exist; every path runs over links of the machine, through relays and member
+/// Checked: the ranks exist; every path runs over links of the machine, through switches and member
 /// ranks; each phase of each tree spans all ranks, or its members, without a cycle; run chunk by chunk with a
 /// bounded window, every contribution arrives exactly once where it is wanted and nobody waits for
 /// ever
 /// (`window` chunks in flight on an edge); loads stay within capacities; rate and root shares are
 /// what they claim; the certificate is valid, yields the stated bound, and rate <= bound.
 ///
-/// machine: the whole machine or the allocation. Only the plan's ranks, the relays, and links of
+/// machine: the whole machine or the allocation. Only the plan's ranks, the switches, and links of
 /// the
 ///          kind `plan.links` (all if empty) count.
 /// Time: O(trees * ranks * (path length + ranks)), plus O(ranks^2 * nodes * links) for prices.

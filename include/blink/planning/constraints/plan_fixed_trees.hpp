@@ -5,12 +5,12 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
-#include <blink/graph/relay_surplus.hpp>
+#include <blink/graph/egress_excess.hpp>
+#include <blink/packing/trees/all_gather_rate.hpp>
 #include <blink/packing/trees/arborescence_packing.hpp>
-#include <blink/packing/trees/equal_root_rate.hpp>
 #include <blink/planning/constraints/plan_shares.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/planning/planners/plan_direct.hpp>
 #include <blink/topology/topology.hpp>
@@ -45,13 +45,13 @@ namespace detail {
   auto const whole = in_whole_trees(machine, scale);
   auto const capacity = capacities_of(whole);
   auto const ranks = whole.rank_positions();
-  if (equal_root_rate(whole, capacity, ranks, shares).rate_per_root < rational(k)) return false;
-  std::vector<bool> is_relay;
-  for (auto const& n : whole.nodes) is_relay.push_back(n.kind == node_kind::relay);
-  if (unbalanced_relays(whole, capacity, is_relay).empty()) return true;
+  if (all_gather_rate(whole, capacity, ranks, shares).rate_per_root < rational(k)) return false;
+  std::vector<bool> is_switch;
+  for (auto const& n : whole.nodes) is_switch.push_back(n.kind == node_kind::switch_node);
+  if (unbalanced_switches(whole, capacity, is_switch).empty()) return true;
   std::vector<root_supply> supplies;
   for (std::size_t i = 0; i < ranks.size(); ++i) supplies.push_back({ranks[i], shares[i] * k});
-  return leave_out_surplus(whole, capacity, is_relay, supplies).has_value();
+  return remove_egress_excess(whole, capacity, is_switch, supplies).has_value();
 }
 
 /// Packs k trees of the weight 1 / `scale` steps for each share of 1 into `result`.
@@ -110,7 +110,7 @@ inline void pack_whole_trees(topology const& machine, rational const& scale, std
 ///
 /// shares: by rank, in the order of the machine's ranks; empty: equal ones.
 /// Source: L. Zhao et al., "ForestColl", 2024 (fixed k).
-/// Time:   O(capacities * log) times `equal_root_rate`, then as all-gather by `plan_direct`.
+/// Time:   O(capacities * log) times `all_gather_rate`, then as all-gather by `plan_direct`.
 /// Post:   `bound` and `proof` are those without the restriction, so rate / bound says what it costs.
 ///         Behind switches whose routes need parts of trees a rank may have more trees, lighter ones
 ///         of the same sum.
@@ -121,8 +121,8 @@ inline void pack_whole_trees(topology const& machine, rational const& scale, std
   if (request.collective == collective::reduce_scatter) {
     auto turned = request;
     turned.collective = collective::all_gather;
-    return detail::mirrored(
-        plan_fixed_trees(detail::turned_round(machine), turned, k, std::move(shares)), machine);
+    return detail::reversed(
+        plan_fixed_trees(detail::reversed(machine), turned, k, std::move(shares)), machine);
   }
   shares = detail::reduced_shares(machine, std::move(shares));
   plan result = bound_of_shares(machine, request.collective, shares);
@@ -150,7 +150,7 @@ struct tree_count_rate {
     topology const& machine, plan_request const& request, std::int64_t most,
     std::vector<std::int64_t> shares = {}) {
   auto const forward =
-      request.collective == collective::reduce_scatter ? detail::turned_round(machine) : machine;
+      request.collective == collective::reduce_scatter ? detail::reversed(machine) : machine;
   shares = detail::reduced_shares(machine, std::move(shares));
   auto const bound = bound_of_shares(forward, collective::all_gather, shares).bound;
   std::vector<tree_count_rate> result;

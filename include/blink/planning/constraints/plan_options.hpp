@@ -28,9 +28,9 @@ struct plan_options {
   std::optional<int> trees_per_root;    ///< all_gather, reduce_scatter: of equal weight, fixed k
   std::vector<std::pair<int, int>> forbidden_links;  ///< (from, to): as if they were not there
   std::vector<std::pair<int, int>> required_links;   ///< (from, to): some tree uses each
-  std::vector<int> relays;                           ///< ranks that only forward
+  std::vector<int> forwarding_ranks;                 ///< ranks that only forward
   std::map<int, std::int64_t> shares;  ///< all_gather, reduce_scatter: by rank; others have 1
-  bool cut_surplus = false;            ///< as `plan_request::cut_surplus`
+  bool balance_switches = false;       ///< as `plan_request::balance_switches`
   /// Each maps nodes to nodes (others to themselves), such that links go to links of the same
   /// capacity: the plan looks the same after it.
   std::vector<std::map<int, int>> symmetries;
@@ -38,8 +38,8 @@ struct plan_options {
   /// Is there nothing to respect?
   [[nodiscard]] bool empty() const {
     return !max_trees && !max_height && !weight_unit && !trees_per_root &&
-           forbidden_links.empty() && required_links.empty() && relays.empty() && shares.empty() &&
-           symmetries.empty() && !cut_surplus;
+           forbidden_links.empty() && required_links.empty() && forwarding_ranks.empty() &&
+           shares.empty() && symmetries.empty() && !balance_switches;
   }
 };
 
@@ -62,10 +62,10 @@ namespace detail {
 }
 
 /// Throws input_error unless the map permutes the machine's nodes, keeping kinds and capacities.
-/// machine: without `forbidden` links; `relays` forward in it.
+/// machine: without `forbidden` links; `forwarding_ranks` forward in it.
 inline void expect_symmetry(topology const& machine, std::map<int, int> const& symmetry,
                             std::set<std::pair<int, int>> const& forbidden,
-                            std::vector<int> const& relays, std::string const& where) {
+                            std::vector<int> const& forwarding_ranks, std::string const& where) {
   auto const image = [&](int id) {
     auto const found = symmetry.find(id);
     return found == symmetry.end() ? id : found->second;
@@ -81,11 +81,12 @@ inline void expect_symmetry(topology const& machine, std::map<int, int> const& s
       throw input_error(where + ": two nodes go to " + std::to_string(image(n.id)));
     }
     if (kind(image(n.id)) != n.kind) {
-      bool const hinted =
-          std::ranges::count(relays, n.id) + std::ranges::count(relays, image(n.id));
-      throw input_error(
-          where + ": node " + std::to_string(n.id) + " goes to " + std::to_string(image(n.id)) +
-          (hinted ? ", and only one of them is in relays" : ", which is of another kind"));
+      bool const hinted = std::ranges::count(forwarding_ranks, n.id) +
+                          std::ranges::count(forwarding_ranks, image(n.id));
+      throw input_error(where + ": node " + std::to_string(n.id) + " goes to " +
+                        std::to_string(image(n.id)) +
+                        (hinted ? ", and only one of them is in forwarding_ranks"
+                                : ", which is of another kind"));
     }
   }
   for (auto const& [from, to] : symmetry) (void)kind(from);
@@ -104,7 +105,7 @@ inline void expect_symmetry(topology const& machine, std::map<int, int> const& s
 
 }  // namespace detail
 
-/// The machine as the options see it: some ranks are relays, some links are gone. Nodes keep their
+/// The machine as the options see it: some ranks are switches, some links are gone. Nodes keep their
 /// ids and positions.
 ///
 /// Throws: input_error naming an unknown node or link, or two options that contradict each other.
@@ -141,9 +142,9 @@ inline void expect_symmetry(topology const& machine, std::map<int, int> const& s
         "trees_per_root and weight_unit contradict each other: k trees a root have the weights "
         "that make k the fastest");
   }
-  if (options.cut_surplus && request.planner != "exact") {
-    fail("cut_surplus and the planner " + request.planner +
-         " contradict each other: only the planner exact cuts surplus");
+  if (options.balance_switches && request.planner != "exact") {
+    fail("balance_switches and the planner " + request.planner +
+         " contradict each other: only the planner exact cuts egress excess");
   }
   auto const capacity = detail::capacities_by_ids(machine);
   std::set<std::pair<int, int>> const forbidden(options.forbidden_links.begin(),
@@ -167,15 +168,16 @@ inline void expect_symmetry(topology const& machine, std::map<int, int> const& s
       }
     }
   }
-  for (int const id : options.relays) {
-    auto const at = rank_at(id, "relays");
-    if (request.root == id) fail("rank " + std::to_string(id) + " is both the root and a relay");
+  for (int const id : options.forwarding_ranks) {
+    auto const at = rank_at(id, "forwarding_ranks");
+    if (request.root == id)
+      fail("rank " + std::to_string(id) + " is both the root and in forwarding_ranks");
     if (options.shares.contains(id)) {
-      fail("rank " + std::to_string(id) + " has a share and is a relay");
+      fail("rank " + std::to_string(id) + " has a share and is in forwarding_ranks");
     }
-    machine.nodes[at].kind = node_kind::relay;
+    machine.nodes[at].kind = node_kind::switch_node;
   }
-  if (machine.rank_positions().empty()) fail("relays: no rank is left");
+  if (machine.rank_positions().empty()) fail("forwarding_ranks: no rank is left");
   bool some = options.shares.empty() || options.shares.size() < machine.rank_positions().size();
   for (auto const& [id, share] : options.shares) {
     (void)rank_at(id, "shares");
@@ -204,7 +206,8 @@ inline void expect_symmetry(topology const& machine, std::map<int, int> const& s
   }
   for (std::size_t i = 0; i < options.symmetries.size(); ++i) {
     auto const where = "options: symmetries[" + std::to_string(i) + "]";
-    detail::expect_symmetry(machine, options.symmetries[i], forbidden, options.relays, where);
+    detail::expect_symmetry(machine, options.symmetries[i], forbidden, options.forwarding_ranks,
+                            where);
     auto const moved =
         request.root ? options.symmetries[i].find(*request.root) : options.symmetries[i].end();
     if (moved != options.symmetries[i].end() && moved->second != moved->first) {

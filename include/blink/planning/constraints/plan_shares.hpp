@@ -5,9 +5,9 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
-#include <blink/packing/trees/equal_root_rate.hpp>
+#include <blink/packing/trees/all_gather_rate.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/planning/planners/plan_direct.hpp>
 #include <blink/topology/topology.hpp>
@@ -59,15 +59,15 @@ inline void name_shares(plan& p, std::vector<std::int64_t> const& shares) {
 /// the sum of the shares times the smallest ratio of the capacity out of a set to the shares in it.
 ///
 /// shares: by rank, in the order of the machine's ranks.
-/// Time:   see `equal_root_rate`.
+/// Time:   see `all_gather_rate`.
 /// Throws: planning_error if the ranks are not connected; precondition_error for other collectives,
 ///         and unless the shares are one for each rank, not negative, and not all 0.
 [[nodiscard]] inline plan bound_of_shares(topology const& machine, collective kind,
                                           std::vector<std::int64_t> shares) {
   expects(has_equal_roots(kind), "bound_of_shares: for all_gather and reduce_scatter");
   if (kind == collective::reduce_scatter) {
-    return detail::mirrored(
-        bound_of_shares(detail::turned_round(machine), collective::all_gather, std::move(shares)),
+    return detail::reversed(
+        bound_of_shares(detail::reversed(machine), collective::all_gather, std::move(shares)),
         machine);
   }
   plan result = detail::empty_plan(machine, kind, "exact");
@@ -75,7 +75,7 @@ inline void name_shares(plan& p, std::vector<std::int64_t> const& shares) {
   detail::name_shares(result, shares);
   if (result.ranks.size() < 2) return result;
   auto const optimum =
-      equal_root_rate(machine, detail::capacities_of(machine), machine.rank_positions(), shares);
+      all_gather_rate(machine, detail::capacities_of(machine), machine.rank_positions(), shares);
   if (optimum.rate_per_root == rational(0)) {
     throw planning_error("some ranks cannot send to all others");
   }
@@ -100,9 +100,9 @@ inline void name_shares(plan& p, std::vector<std::int64_t> const& shares) {
   if (request.collective == collective::reduce_scatter) {
     auto turned = request;
     turned.collective = collective::all_gather;
-    auto const forward = detail::turned_round(machine);
-    return detail::mirrored(
-        detail::planned_turned_round(forward, [&] { return plan_shares(forward, turned, shares); }),
+    auto const forward = detail::reversed(machine);
+    return detail::reversed(
+        detail::planned_reversed(forward, [&] { return plan_shares(forward, turned, shares); }),
         machine);
   }
   shares = detail::reduced_shares(machine, std::move(shares));

@@ -57,8 +57,9 @@ namespace detail {
   detail::plan_reader const read(file);
   auto const document = read.document(text, "hints", "blink_hints", hints_format);
   constexpr std::array<std::string_view, 11> keys{
-      "blink_hints", "max_trees",       "max_height", "weight_unit",    "trees_per_root", "relays",
-      "shares",      "forbidden_links", "symmetries", "required_links", "cut_surplus"};
+      "blink_hints",    "max_trees",        "max_height",      "weight_unit",
+      "trees_per_root", "forwarding_ranks", "shares",          "forbidden_links",
+      "symmetries",     "required_links",   "balance_switches"};
   for (auto const& [key, value] : document.items()) {
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
     std::string known;
@@ -78,11 +79,13 @@ namespace detail {
                                     std::pair("required_links", &result.required_links)}) {
     if (document.contains(key)) *option = read.links(document[key], key);
   }
-  if (document.contains("cut_surplus")) {
-    if (!document["cut_surplus"].is_boolean()) read.fail("cut_surplus", "expected true or false");
-    result.cut_surplus = document["cut_surplus"].get<bool>();
+  if (document.contains("balance_switches")) {
+    if (!document["balance_switches"].is_boolean())
+      read.fail("balance_switches", "expected true or false");
+    result.balance_switches = document["balance_switches"].get<bool>();
   }
-  if (document.contains("relays")) result.relays = read.integers(document["relays"], "relays");
+  if (document.contains("forwarding_ranks"))
+    result.forwarding_ranks = read.integers(document["forwarding_ranks"], "forwarding_ranks");
   if (document.contains("shares")) {
     for (auto const& [id, share] : detail::read_id_map(read, document["shares"], "shares")) {
       result.shares.emplace(id, share);

@@ -5,14 +5,14 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
+#include <blink/packing/trees/all_gather_rate.hpp>
 #include <blink/packing/trees/arborescence_packing.hpp>
-#include <blink/packing/trees/equal_root_rate.hpp>
-#include <blink/planning/constraints/detail/kept_trees.hpp>
+#include <blink/planning/constraints/detail/reused_trees.hpp>
 #include <blink/planning/constraints/detail/reweighted_trees.hpp>
 #include <blink/planning/constraints/plan_shares.hpp>
 #include <blink/planning/make_plan.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_difference.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/planning/planners/plan_direct.hpp>
@@ -32,23 +32,23 @@
 namespace blink { inline namespace BLINK_ABI {
 
 /// How a plan was repaired.
-enum class repair_method : std::uint8_t {
+enum class repair_algorithm : std::uint8_t {
   reweighted,  ///< the old trees with other weights; the old certificate still proves the rate
   mended,      ///< most old trees, and new ones in the room that they leave
   anew,        ///< planned from the start
 };
 
-[[nodiscard]] constexpr char const* to_text(repair_method method) {
-  return method == repair_method::reweighted ? "reweighted"
-         : method == repair_method::mended   ? "mended"
-                                             : "planned anew";
+[[nodiscard]] constexpr char const* to_text(repair_algorithm algorithm) {
+  return algorithm == repair_algorithm::reweighted ? "reweighted"
+         : algorithm == repair_algorithm::mended   ? "mended"
+                                                   : "planned anew";
 }
 
 /// A plan for a changed machine, as good as a fresh one, and how it differs from the old one.
 struct repaired_plan {
   blink::plan plan;
   plan_difference difference;
-  repair_method method = repair_method::anew;
+  repair_algorithm algorithm = repair_algorithm::anew;
   std::string reason;  ///< why it was planned anew
 };
 
@@ -59,7 +59,7 @@ namespace detail {
 [[nodiscard]] inline std::optional<plan> mended_plan(topology const& machine, plan const& old,
                                                      plan target, std::map<int, rational> demand) {
   constexpr int most_rounds = 8;  // then a fresh plan is no slower
-  kept_trees kept(machine, std::move(demand));
+  reused_trees kept(machine, std::move(demand));
   kept.take(old.trees);
   for (int round = 0; round < most_rounds; ++round) {
     if (kept.trees().empty()) return std::nullopt;
@@ -74,7 +74,7 @@ namespace detail {
       if (wanted.back() > 0) demands.push_back({everyone.back(), wanted.back()});
     }
     if (!demands.empty()) {
-      auto const optimum = equal_root_rate(rest.graph, rest.capacity, everyone, wanted);
+      auto const optimum = all_gather_rate(rest.graph, rest.capacity, everyone, wanted);
       if (optimum.rate_per_root < rational(1)) {
         std::set<int> inside;
         rational leaving;
@@ -148,17 +148,17 @@ namespace detail {
 /// what is missing into the room that is left: the cut condition of Edmonds' theorem for the rest
 /// says whether that works. All-reduce, and what remains, is planned anew.
 ///
-/// machine: the changed one; all its ranks take part, but for the plan's relays.
+/// machine: the changed one; all its ranks take part, but for the plan's switches.
 /// old:     a plan that was sound on the machine before the change; shares of ranks are kept, those
 ///          of new ranks are 1.
 /// Time:    reweighting: a linear program over the old trees; mending: O(N) maximum flows a round,
 ///          few rounds, and growing the trees that are missing.
-/// Post:    rate = bound, proven, if the planner `exact` reaches its bound, with surplus cut if the
+/// Post:    rate = bound, proven, if the planner `exact` reaches its bound, with egress excess cut if the
 ///          old plan stayed below its bound; passes `check_plan`.
 /// Throws:  as `make_plan`; input_error for plans of few-member trees.
 [[nodiscard]] inline repaired_plan repair_plan(topology machine, plan const& old) {
   validate(machine);
-  if (is_flow(old.collective) || old.collective == collective::barrier) {
+  if (is_point_to_point(old.collective) || old.collective == collective::barrier) {
     throw input_error("repair: expected a plan of spanning trees, found " +
                       std::string(to_text(old.collective)));
   }
@@ -169,7 +169,7 @@ namespace detail {
                                         machine.nodes[static_cast<std::size_t>(l.head)].id)) != 0;
   });
   for (auto& n : machine.nodes) {
-    if (std::ranges::count(old.relays, n.id) != 0) n.kind = node_kind::relay;
+    if (std::ranges::count(old.forwarding_ranks, n.id) != 0) n.kind = node_kind::switch_node;
   }
   plan_request request{old.collective, {}, "exact"};
   bool const one_root =
@@ -191,38 +191,38 @@ namespace detail {
     root_lost = at < 0 || machine.nodes[static_cast<std::size_t>(at)].kind != node_kind::rank;
     if (!root_lost) request.root = old.trees.front().root;
   }
-  auto const finish = [&](plan p, repair_method method) {
+  auto const finish = [&](plan p, repair_algorithm algorithm) {
     p.links = old.links;
-    for (int const id : old.relays) {
-      if (whole.position_of(id) >= 0) p.relays.push_back(id);
+    for (int const id : old.forwarding_ranks) {
+      if (whole.position_of(id) >= 0) p.forwarding_ranks.push_back(id);
     }
     p.forbidden_links = old.forbidden_links;
     result.difference = difference(old, p);
     result.plan = std::move(p);
-    result.method = method;
+    result.algorithm = algorithm;
     return std::move(result);
   };
   auto const anew = [&](std::string reason) {
     result.reason = std::move(reason);
     // A plan that lost some rate to unbalanced switches may lose some again.
-    request.cut_surplus = shares.empty() && old.rate < old.bound;
+    request.balance_switches = shares.empty() && old.rate < old.bound;
     return finish(
         shares.empty() ? make_plan(machine, request) : plan_shares(machine, request, shares),
-        repair_method::anew);
+        repair_algorithm::anew);
   };
   if (machine.rank_positions().size() < 2 || old.trees.empty()) return anew("one rank");
   if (root_lost) return anew("the root is lost");
 
   if (shares.empty()) {
     if (auto p = detail::reweighted_plan(machine, old)) {
-      return finish(std::move(*p), repair_method::reweighted);
+      return finish(std::move(*p), repair_algorithm::reweighted);
     }
   }
   if (old.collective == collective::all_reduce) {
     return anew("other weights of the old trees do not reach the optimum");
   }
   bool const turned = has_reduce_phase(old.collective);
-  auto const forward = turned ? detail::turned_round(machine) : machine;
+  auto const forward = turned ? detail::reversed(machine) : machine;
   auto const kind =
       has_equal_roots(old.collective) ? collective::all_gather : collective::broadcast;
   auto target = detail::empty_plan(forward, kind, "exact");
@@ -238,8 +238,8 @@ namespace detail {
   auto p = detail::mended_plan(forward, turned ? detail::turned_trees(old) : old, std::move(target),
                                std::move(demand));
   if (!p) return anew("the old trees stand in the way of the optimum");
-  if (turned) p = detail::mirrored(std::move(*p), machine);
-  return finish(std::move(*p), repair_method::mended);
+  if (turned) p = detail::reversed(std::move(*p), machine);
+  return finish(std::move(*p), repair_algorithm::mended);
 }
 
 }}  // namespace blink::BLINK_ABI

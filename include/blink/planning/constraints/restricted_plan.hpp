@@ -9,10 +9,10 @@
 #include <blink/planning/constraints/plan_options.hpp>
 #include <blink/planning/constraints/plan_shares.hpp>
 #include <blink/planning/make_plan.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/planning/planners/detail/symmetric_plan.hpp>
-#include <blink/planning/planners/without_surplus.hpp>
+#include <blink/planning/planners/without_egress_excess.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -46,9 +46,9 @@ namespace detail {
 /// The best plan without a shape.
 [[nodiscard]] inline plan free_plan(topology const& machine, shaped_request const& wanted) {
   if (wanted.shares.empty()) return make_plan(machine, wanted.request);
-  if (!wanted.request.cut_surplus) return plan_shares(machine, wanted.request, wanted.shares);
-  auto result = plan_shares(without_surplus(machine, wanted.request, wanted.shares), wanted.request,
-                            wanted.shares);
+  if (!wanted.request.balance_switches) return plan_shares(machine, wanted.request, wanted.shares);
+  auto result = plan_shares(without_egress_excess(machine, wanted.request, wanted.shares),
+                            wanted.request, wanted.shares);
   auto const proven = bound_of_shares(machine, wanted.request.collective, wanted.shares);
   result.bound = proven.bound;
   result.proof = proven.proof;
@@ -86,7 +86,7 @@ namespace detail {
   }
   std::vector<plan> candidates;
   add_whole_tree_plans(splittable, wanted, free, candidates);
-  add_low_packings(splittable, wanted, free, candidates);
+  add_shallow_packings(splittable, wanted, free, candidates);
   bool const done = std::ranges::any_of(candidates, [&](plan const& p) {
     return has_shape(p, options) && (p.rate == free.bound || options.trees_per_root ||
                                      (options.weight_unit && !options.max_trees));
@@ -154,17 +154,17 @@ namespace detail {
 /// Plans a collective with options: limits on trees, heights and weights, forbidden and required
 /// links, ranks that only forward, unequal shares, k trees a root, symmetries.
 ///
-/// Forbidden links and relays change the machine, and the plan is as good as without options on that
+/// Forbidden links and switches change the machine, and the plan is as good as without options on that
 /// one. Shares and k trees a root are optimal. So are whole weights of broadcast, reduce, all-gather
 /// and reduce-scatter, if heights do not matter. For a bounded height, a linear program over trees of
-/// that height gives the best rate, proven for up to `low_arborescences_exact` ranks. Few trees, and
+/// that height gives the best rate, proven for up to `shallow_arborescences_exact` ranks. Few trees, and
 /// all else together, are searched: the plan is the best found, its distance from `bound` is at most
 /// what the restriction costs.
 ///
 /// Source: column generation over trees: F. Barahona, "Packing spanning trees", Math. of Operations
 ///         Research 20, 1995; few trees by relaxation: Wang et al., "Blink", MLSys 2020.
 /// Time:   milliseconds to a second for 8 ranks.
-/// Post:   the plan passes `check_plan` on `machine`, names its relays, forbidden links and shares;
+/// Post:   the plan passes `check_plan` on `machine`, names its switches, forbidden links and shares;
 ///         its bound is the one without options for the shape of trees.
 /// Throws: input_error for options that contradict each other, the request or the machine;
 ///         planning_error if no plan was found.
@@ -174,8 +174,8 @@ namespace detail {
   validate(machine);
   auto given = restricted_machine(machine, request, options);
   detail::shaped_request wanted{request, options, {}};
-  bool const cuts_surplus = request.cut_surplus || options.cut_surplus;
-  wanted.request.cut_surplus = cuts_surplus;
+  bool const balances_switches = request.balance_switches || options.balance_switches;
+  wanted.request.balance_switches = balances_switches;
   if (!options.shares.empty()) {
     for (int const at : given.rank_positions()) {
       auto const found = options.shares.find(given.nodes[static_cast<std::size_t>(at)].id);
@@ -184,7 +184,8 @@ namespace detail {
   }
   bool const shaped = options.max_trees || options.max_height || options.weight_unit ||
                       options.trees_per_root || !options.required_links.empty();
-  if ((is_flow(request.collective) || request.collective == collective::barrier) && shaped) {
+  if ((is_point_to_point(request.collective) || request.collective == collective::barrier) &&
+      shaped) {
     throw input_error("options: limits on trees are for collectives over spanning trees, not for " +
                       std::string(to_text(request.collective)));
   }
@@ -205,7 +206,7 @@ namespace detail {
   bool const turned =
       request.collective == collective::reduce || request.collective == collective::reduce_scatter;
   if (turned && request.planner == "exact") {
-    given = detail::turned_round(std::move(given));
+    given = detail::reversed(std::move(given));
     wanted.request.collective =
         request.collective == collective::reduce ? collective::broadcast : collective::all_gather;
     for (auto& link : wanted.options.required_links) std::swap(link.first, link.second);
@@ -213,32 +214,32 @@ namespace detail {
   auto const free_plan = [&] {
     try {
       if (!turned) return detail::free_plan(given, wanted);
-      return detail::planned_turned_round(given, [&] { return detail::free_plan(given, wanted); });
+      return detail::planned_reversed(given, [&] { return detail::free_plan(given, wanted); });
     } catch (unbalanced_switch const&) {
       throw;
     } catch (planning_error const& reason) {
-      if (options.forbidden_links.empty() && options.relays.empty()) throw;
+      if (options.forbidden_links.empty() && options.forwarding_ranks.empty()) throw;
       throw planning_error(
           std::string("options: with ") +
           (options.forbidden_links.empty() ? "" : "forbidden_links") +
-          (options.forbidden_links.empty() || options.relays.empty() ? "" : " and ") +
-          (options.relays.empty() ? "" : "relays") + ": " + reason.what());
+          (options.forbidden_links.empty() || options.forwarding_ranks.empty() ? "" : " and ") +
+          (options.forwarding_ranks.empty() ? "" : "forwarding_ranks") + ": " + reason.what());
     }
   };
   auto p = free_plan();
   result.steps.push_back(
       {options.forbidden_links.empty() ? "none" : "forbidden_links", p.rate, p.bound});
-  if (shaped && cuts_surplus) {
-    p = detail::shaped_plan(given, without_surplus(given, wanted.request, wanted.shares), wanted,
-                            std::move(p), result.steps);
+  if (shaped && balances_switches) {
+    p = detail::shaped_plan(given, without_egress_excess(given, wanted.request, wanted.shares),
+                            wanted, std::move(p), result.steps);
   } else if (shaped) {
     p = detail::shaped_plan(given, given, wanted, std::move(p), result.steps);
   }
   if (turned && request.planner == "exact") {
-    given = detail::turned_round(std::move(given));
-    p = detail::mirrored(std::move(p), given);
+    given = detail::reversed(std::move(given));
+    p = detail::reversed(std::move(p), given);
   }
-  p.relays = options.relays;
+  p.forwarding_ranks = options.forwarding_ranks;
   p.forbidden_links = options.forbidden_links;
   if (!options.symmetries.empty()) {
     p = detail::symmetric_plan(std::move(p), options.symmetries);

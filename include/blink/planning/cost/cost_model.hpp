@@ -4,8 +4,8 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/planning/cost/detail/timed_links.hpp>
-#include <blink/planning/plan/forest.hpp>
 #include <blink/planning/plan/make_schedule.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/planning/plan/detail/member_view.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/schedule/flow_schedules.hpp>
 #include <blink/schedule/schedule.hpp>
@@ -82,7 +82,7 @@ inline void add_what_stays(schedule& result, plan const& plan) {
   auto const kind = plan.collective;
   auto const ranks = static_cast<int>(plan.ranks.size());
   auto const add = [&](int rank) { result.trees.push_back(direct_flow(ranks, rank, rank)); };
-  if (!is_flow(kind)) {
+  if (!is_point_to_point(kind)) {
     if (result.trees.empty() && ranks == 1) result.trees.push_back(both_phases(0, {-1}));
     return;
   }

@@ -6,7 +6,7 @@
 #include <blink/core/detail/json_fields.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -49,7 +49,8 @@ inline constexpr int plan_file_format = 1;
                                                    {"unit", plan.unit}};
   if (!plan.links.empty()) fields.emplace_back("links", plan.links);
   fields.emplace_back("ranks", plan.ranks);
-  if (!plan.relays.empty()) fields.emplace_back("relays", plan.relays);
+  if (!plan.forwarding_ranks.empty())
+    fields.emplace_back("forwarding_ranks", plan.forwarding_ranks);
   if (!plan.forbidden_links.empty()) {
     fields.emplace_back("forbidden_links", plan.forbidden_links);
   }
@@ -85,7 +86,7 @@ class plan_reader : public json_fields {
     auto const read = value.is_string()           ? rational::from_text(value.get<std::string>())
                       : value.is_number_integer() ? rational::from_text(value.dump())
                                                   : std::nullopt;
-    if (!read) fail(where, "found " + shown(value) + ", expected a fraction such as \"24/7\"");
+    if (!read) fail(where, "found " + excerpt(value) + ", expected a fraction such as \"24/7\"");
     return *read;
   }
   std::vector<std::pair<int, int>> links(json const& value, std::string const& where) const {
@@ -151,7 +152,8 @@ class plan_reader : public json_fields {
   result.unit = read.text(read.field(document, "", "unit"), "unit");
   if (document.contains("links")) result.links = read.text(document["links"], "links");
   result.ranks = read.integers(read.field(document, "", "ranks"), "ranks");
-  if (document.contains("relays")) result.relays = read.integers(document["relays"], "relays");
+  if (document.contains("forwarding_ranks"))
+    result.forwarding_ranks = read.integers(document["forwarding_ranks"], "forwarding_ranks");
   if (document.contains("forbidden_links")) {
     result.forbidden_links = read.links(document["forbidden_links"], "forbidden_links");
   }

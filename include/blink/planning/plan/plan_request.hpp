@@ -4,7 +4,7 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <cstddef>
@@ -26,9 +26,10 @@ struct plan_request {
   std::vector<int> destinations{};  ///< permute: node ids, see `plan::destinations`
   std::int64_t bytes = 0;         ///< of the buffer, for plans that depend on it (hybrid); 0: large
   double slow_start_seconds = 0;  ///< hybrid: how much later the slow kind of link starts
-  bool cut_surplus = false;  ///< exact: where switches let more out than in and cannot be split,
-                             ///< leave some capacity out and lose some rate, see
-                             ///< `without_surplus`; if not: unbalanced_switch
+  bool balance_switches =
+      false;  ///< exact: where switches let more out than in and cannot be split,
+              ///< leave some capacity out and lose some rate, see
+              ///< `without_egress_excess`; if not: unbalanced_switch
 };
 
 /// Some of the collectives.

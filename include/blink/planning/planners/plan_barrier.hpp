@@ -6,7 +6,7 @@
 #include <blink/graph/concepts.hpp>
 #include <blink/graph/detail/route_search.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>

@@ -5,14 +5,14 @@
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/packing/trees/few_trees.hpp>
-#include <blink/packing/trees/lower_arborescences.hpp>
 #include <blink/packing/trees/multiplicative_weights.hpp>
+#include <blink/packing/trees/reduce_height.hpp>
 #include <blink/packing/trees/tree_oracle.hpp>
 #include <blink/planning/plan/detail/oriented_tree.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/detail/routed_forest.hpp>
 #include <blink/planning/plan/detail/supplied_graph.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -59,14 +59,14 @@ template <class Oracle>
   if (request.collective == collective::reduce) {
     auto turned = request;
     turned.collective = collective::broadcast;
-    return detail::mirrored(plan_blink(detail::turned_round(machine), turned), machine);
+    return detail::reversed(plan_blink(detail::reversed(machine), turned), machine);
   }
   plan result = detail::empty_plan(machine, request.collective, "blink");
   if (result.ranks.size() == 1) return result;
 
-  bool const has_relays = !detail::used_relays(machine).empty();
+  bool const has_switches = !detail::used_switches(machine).empty();
   if (request.collective == collective::all_reduce) {
-    if (has_relays) {
+    if (has_switches) {
       throw planning_error("blink: all_reduce needs direct links, and machine '" + machine.name +
                            "' has switches; try one_hop, three_phase or exact");
     }
@@ -82,18 +82,18 @@ template <class Oracle>
     }
   } else {
     auto const best = detail::best_root(machine, request);
-    auto const ranks = has_relays
+    auto const ranks = has_switches
                            ? detail::to_supplied_graph(machine, {{best.root, best.rate}}).ranks
                            : detail::to_rank_graph(machine);
     int const root = ranks.vertex_of(machine.nodes[static_cast<std::size_t>(best.root)].id);
     few_trees_options options;
-    if (has_relays) {  // routes give many more edges than links: a shorter search
+    if (has_switches) {  // routes give many more edges than links: a shorter search
       options.node_limit = 100;
-      options.top_up_rounds = 8;
+      options.completion_rounds = 8;
     }
     arborescence_oracle oracle(ranks.graph, root, ranks.capacity);
-    auto const few = lower_arborescences(ranks.graph, root, ranks.capacity,
-                                         detail::choose_trees(oracle, ranks.capacity, options));
+    auto const few = reduce_height(ranks.graph, root, ranks.capacity,
+                                   detail::choose_trees(oracle, ranks.capacity, options));
     for (auto const& chosen : few.trees) {
       tree t{ranks.ids[static_cast<std::size_t>(root)], ranks.step * chosen.weight, {}, {}};
       for (int const e : chosen.edges) {

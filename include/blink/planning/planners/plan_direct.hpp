@@ -5,16 +5,16 @@
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/packing/joint/joint_packing.hpp>
+#include <blink/packing/trees/all_gather_rate.hpp>
 #include <blink/packing/trees/arborescence_packing.hpp>
-#include <blink/packing/trees/equal_root_rate.hpp>
 #include <blink/packing/trees/spanning_tree_packing.hpp>
 #include <blink/planning/plan/detail/oriented_tree.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/detail/routed_forest.hpp>
 #include <blink/planning/plan/detail/supplied_graph.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
-#include <blink/planning/planners/plan_rotated.hpp>
+#include <blink/planning/planners/plan_symmetric.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <cstddef>
@@ -66,7 +66,7 @@ inline void plan_exact_all_gather(topology const& machine, plan& result) {
   auto const everyone = machine.rank_positions();
   std::vector<std::int64_t> capacity;
   for (auto const& l : machine.links) capacity.push_back(l.capacity);
-  auto const optimum = equal_root_rate(machine, capacity, everyone);
+  auto const optimum = all_gather_rate(machine, capacity, everyone);
   if (optimum.rate_per_root == rational(0)) {
     throw planning_error("some ranks cannot send to all others");
   }
@@ -126,8 +126,8 @@ inline void plan_direct_all_reduce(rank_graph const& ranks, plan& result) {
 /// Plans a collective optimally: broadcast, reduce, all-gather and reduce-scatter on any machine,
 /// all-reduce on one whose ranks are joined by direct links.
 ///
-/// Relays (switches, sockets, NICs) are first replaced by routes between ranks, which keeps the
-/// optimum: `split_off_relays`.
+/// Switches (switches, sockets, NICs) are first replaced by routes between ranks, which keeps the
+/// optimum: `split_off_switches`.
 ///
 /// broadcast, reduce:          integral packing of arborescences (Edmonds 1973), rate = smallest
 /// cut. all_gather, reduce_scatter: arborescences rooted everywhere, rate = N * smallest ratio cut.
@@ -138,18 +138,17 @@ inline void plan_direct_all_reduce(rank_graph const& ranks, plan& result) {
 ///
 /// Time:   see the packers; under a millisecond for 8 ranks.
 /// Post:   rate = bound, proven by a cut, a partition, or prices.
-/// Throws: planning_error if the ranks are not connected, and for all-reduce with relays;
-///         unbalanced_switch if a relay with more capacity out than in cannot be split.
+/// Throws: planning_error if the ranks are not connected, and for all-reduce with switches;
+///         unbalanced_switch if a switch with more capacity out than in cannot be split.
 [[nodiscard]] inline plan plan_direct(topology const& machine, plan_request const& request) {
   if (request.collective == collective::reduce ||
       request.collective == collective::reduce_scatter) {
     auto turned = request;
     turned.collective =
         request.collective == collective::reduce ? collective::broadcast : collective::all_gather;
-    auto const forward = detail::turned_round(machine);
-    return detail::mirrored(
-        detail::planned_turned_round(forward, [&] { return plan_direct(forward, turned); }),
-        machine);
+    auto const forward = detail::reversed(machine);
+    return detail::reversed(
+        detail::planned_reversed(forward, [&] { return plan_direct(forward, turned); }), machine);
   }
   plan result = detail::empty_plan(machine, request.collective, "exact");
   if (result.ranks.size() == 1) return result;
@@ -161,7 +160,7 @@ inline void plan_direct_all_reduce(rank_graph const& ranks, plan& result) {
       detail::plan_exact_all_gather(machine, result);
       break;
     default:
-      if (!detail::used_relays(machine).empty()) {
+      if (!detail::used_switches(machine).empty()) {
         throw planning_error("machine '" + machine.name +
                              "' has switches; `plan_joint` is for them");
       }

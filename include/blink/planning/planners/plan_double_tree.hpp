@@ -3,9 +3,9 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
-#include <blink/planning/plan/detail/boxes.hpp>
 #include <blink/planning/plan/detail/routed_forest.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/detail/servers.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/topology.hpp>
 

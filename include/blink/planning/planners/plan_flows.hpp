@@ -10,7 +10,7 @@
 #include <blink/packing/flows/flow_paths.hpp>
 #include <blink/planning/plan/detail/oriented_tree.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/connectivity.hpp>
 #include <blink/topology/topology.hpp>

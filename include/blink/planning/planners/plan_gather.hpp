@@ -9,7 +9,7 @@
 #include <blink/packing/flows/scatter_flow.hpp>
 #include <blink/planning/plan/detail/oriented_tree.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/topology.hpp>
 

@@ -3,9 +3,9 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
-#include <blink/planning/plan/detail/boxes.hpp>
 #include <blink/planning/plan/detail/routed_forest.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/detail/servers.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -45,11 +45,11 @@ namespace blink { inline namespace BLINK_ABI {
     if (one_root && std::find(own.begin(), own.end(), root) == own.end()) continue;
     for (std::size_t number = 0; number < own.size(); ++number) {
       int const top = one_root ? root : own[number];
-      std::vector<int> gates;  // by distance from home
+      std::vector<int> server_leaders;  // by distance from home
       detail::tree_hops inside;
       for (std::size_t away = 0; away < servers.size(); ++away) {
         auto ring = detail::turned_to(servers[(home + away) % servers.size()].ids, number);
-        gates.push_back(ring.front());
+        server_leaders.push_back(ring.front());
         if (away == 0 && one_root) {  // the root comes first, then the gate
           ring.erase(std::find(ring.begin(), ring.end(), root));
           ring.insert(ring.begin(), root);
@@ -57,7 +57,7 @@ namespace blink { inline namespace BLINK_ABI {
         auto const chain = detail::chain_of(ring);
         inside.insert(inside.end(), chain.begin(), chain.end());
       }
-      auto hops = detail::chain_of(gates);
+      auto hops = detail::chain_of(server_leaders);
       hops.insert(hops.end(), inside.begin(), inside.end());
       forest.add(top, detail::from_root(hops, top));
     }

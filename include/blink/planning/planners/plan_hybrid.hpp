@@ -6,8 +6,8 @@
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
-#include <blink/planning/plan/forest.hpp>
 #include <blink/planning/plan/make_schedule.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/planning/planners/plan_direct.hpp>
 #include <blink/planning/planners/plan_joint.hpp>
@@ -47,7 +47,7 @@ namespace detail {
 [[nodiscard]] inline topology without_links(topology const& machine, link_kind kind) {
   std::vector<bool> keep;
   for (auto const& l : machine.links) keep.push_back(l.kind != kind);
-  return without_idle_relays(
+  return without_idle_switches(
       kept_part(machine, std::vector<bool>(machine.nodes.size(), true), keep));
 }
 
@@ -56,7 +56,7 @@ namespace detail {
                                     std::string const& which) {
   try {
     if (to_star(part)) return plan_switch(part, request);
-    if (request.collective == collective::all_reduce && !used_relays(part).empty()) {
+    if (request.collective == collective::all_reduce && !used_switches(part).empty()) {
       return plan_joint(part, request);
     }
     return plan_direct(part, request);

@@ -8,7 +8,7 @@
 #include <blink/packing/joint/approximate_joint_packing.hpp>
 #include <blink/packing/joint/joint_routing.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -28,17 +28,17 @@ namespace detail {
 struct node_graph {
   arc_list graph;                      ///< vertices are positions of nodes
   std::vector<std::int64_t> capacity;  ///< by edge, in capacity steps of the machine
-  routed_network network;              ///< what the nodes do; boxes are groups
+  routed_network network;              ///< what the nodes do; servers are groups
 };
 
 [[nodiscard]] inline node_graph to_node_graph(topology const& machine) {
   node_graph result;
   result.graph.vertex_count = static_cast<int>(machine.nodes.size());
   for (auto const& n : machine.nodes) {
-    result.network.is_relay.push_back(n.kind == node_kind::relay);
+    result.network.is_switch.push_back(n.kind == node_kind::switch_node);
     result.network.copies.push_back(n.copies);
     result.network.reduces.push_back(n.reduces);
-    result.network.group.push_back(n.box);
+    result.network.group.push_back(n.server);
   }
   std::map<std::pair<int, int>, std::int64_t> total;
   for (auto const& l : machine.links) total[{l.tail, l.head}] += l.capacity;
@@ -69,15 +69,15 @@ struct node_graph {
 /// Ranks behind one switch that copies and reduces, and no link beside it: everything goes up, the sum
 /// to the first rank and back, over each port once. So the poorest port is the rate.
 [[nodiscard]] inline std::optional<plan> plan_copying_star(topology const& machine) {
-  auto const relays = used_relays(machine);
-  if (relays.size() != 1) return std::nullopt;
-  auto const& center = machine.nodes[static_cast<std::size_t>(relays.front())];
+  auto const switches = used_switches(machine);
+  if (switches.size() != 1) return std::nullopt;
+  auto const& center = machine.nodes[static_cast<std::size_t>(switches.front())];
   if (!center.copies || !center.reduces) return std::nullopt;
   std::map<int, std::int64_t> up, down;  // capacity by rank
   for (auto const& l : machine.links) {
-    if (l.head == relays.front()) {
+    if (l.head == switches.front()) {
       up[l.tail] += l.capacity;
-    } else if (l.tail == relays.front()) {
+    } else if (l.tail == switches.front()) {
       down[l.head] += l.capacity;
     } else {
       return std::nullopt;

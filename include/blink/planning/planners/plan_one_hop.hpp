@@ -4,7 +4,7 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/planning/plan/detail/routed_forest.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/topology.hpp>
 

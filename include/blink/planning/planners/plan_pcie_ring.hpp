@@ -7,7 +7,7 @@
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/detail/route.hpp>
 #include <blink/planning/plan/detail/routed_rings.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/planning/planners/plan_ring.hpp>
 #include <blink/topology/topology.hpp>

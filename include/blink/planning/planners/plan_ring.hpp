@@ -8,7 +8,7 @@
 #include <blink/packing/trees/ring_packing.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/detail/routed_rings.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -23,11 +23,11 @@ namespace detail {
 
 /// As many disjoint rings as fit on the links that join two ranks.
 [[nodiscard]] inline std::vector<routed_ring> direct_rings(topology machine) {
-  auto const is_relay = [&](int at) {
-    return machine.nodes[static_cast<std::size_t>(at)].kind == node_kind::relay;
+  auto const is_switch = [&](int at) {
+    return machine.nodes[static_cast<std::size_t>(at)].kind == node_kind::switch_node;
   };
   std::erase_if(machine.links,
-                [&](struct link const& l) { return is_relay(l.tail) || is_relay(l.head); });
+                [&](struct link const& l) { return is_switch(l.tail) || is_switch(l.head); });
   auto const ranks = to_rank_graph(machine);
   std::vector<routed_ring> result;
   for (auto const& packed : pack_rings(ranks.graph, ranks.capacity).rings) {
@@ -51,7 +51,7 @@ namespace detail {
     return sum;
   };
   auto result = direct_rings(machine);
-  if (!used_relays(machine).empty()) {
+  if (!used_switches(machine).empty()) {
     auto routed = routed_rings(machine);
     if (total(routed) > total(result)) result = std::move(routed);
   }

@@ -5,7 +5,7 @@
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -40,7 +40,7 @@ namespace blink { inline namespace BLINK_ABI {
     auto turned = request;
     turned.collective =
         request.collective == collective::reduce ? collective::broadcast : collective::all_gather;
-    return detail::mirrored(plan_switch(detail::turned_round(machine), turned), machine);
+    return detail::reversed(plan_switch(detail::reversed(machine), turned), machine);
   }
   auto const star = detail::to_star(machine);
   if (!star) {

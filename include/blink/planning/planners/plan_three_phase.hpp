@@ -5,10 +5,10 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
-#include <blink/planning/plan/detail/boxes.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/detail/routed_forest.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/detail/servers.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/planning/planners/plan_direct.hpp>
 #include <blink/planning/planners/plan_switch.hpp>
@@ -29,8 +29,8 @@ namespace detail {
 /// What one server does with a part of the buffer: its sum goes to the gate, or its copies come from
 /// there. In the server of a broadcast's root they come from the root.
 struct server_piece {
-  rational end;  ///< the part reaches from the piece before up to here, of 1
-  int gate = 0;  ///< node id: the rank that speaks with other servers
+  rational end;           ///< the part reaches from the piece before up to here, of 1
+  int server_leader = 0;  ///< node id: the rank that speaks with other servers
   std::vector<tree_edge> reduce;
   std::vector<tree_edge> broadcast;
 };
@@ -55,7 +55,7 @@ using server_pieces = std::vector<server_piece>;
   rational start;
   for (auto const& end : ends) {
     auto const& a = piece_behind(first, start);
-    result.push_back({end, a.gate, a.reduce, piece_behind(second, start).broadcast});
+    result.push_back({end, a.server_leader, a.reduce, piece_behind(second, start).broadcast});
     start = end;
   }
   return result;
@@ -76,7 +76,7 @@ using server_pieces = std::vector<server_piece>;
 }
 
 /// Every rank is the gate of an equal piece, and its own only member as yet.
-[[nodiscard]] inline server_pieces equal_gates(std::vector<int> const& ids) {
+[[nodiscard]] inline server_pieces equal_server_leaders(std::vector<int> const& ids) {
   server_pieces result;
   auto const count = static_cast<std::int64_t>(ids.size());
   for (std::int64_t i = 0; i < count; ++i) {
@@ -91,20 +91,22 @@ using server_pieces = std::vector<server_piece>;
 [[nodiscard]] inline server_pieces inside_pieces(topology const& machine, server const& where,
                                                  collective kind, std::optional<int> root,
                                                  bool orders_by_rail) {
-  if (where.ids.size() == 1) return equal_gates(where.ids);
-  auto const gates = orders_by_rail ? by_rail(machine, where.ids) : where.ids;
+  if (where.ids.size() == 1) return equal_server_leaders(where.ids);
+  auto const server_leaders = orders_by_rail ? by_rail(machine, where.ids) : where.ids;
   auto const part = inside_of(machine, where);
   auto const packed = [&](collective local) {
     plan_request const request{local, root, "exact", {}};
     return to_star(part) ? plan_switch(part, request) : plan_direct(part, request);
   };
   try {
-    if (root) return overlay(equal_gates(gates), pieces_of(packed(collective::broadcast), {*root}));
-    auto spread = pieces_of(packed(collective::all_gather), gates);
+    if (root)
+      return overlay(equal_server_leaders(server_leaders),
+                     pieces_of(packed(collective::broadcast), {*root}));
+    auto spread = pieces_of(packed(collective::all_gather), server_leaders);
     if (kind != collective::all_reduce) return spread;
-    return overlay(pieces_of(packed(collective::reduce_scatter), gates), spread);
+    return overlay(pieces_of(packed(collective::reduce_scatter), server_leaders), spread);
   } catch (planning_error const& reason) {
-    throw planning_error("three_phase: inside box " + std::to_string(where.box) + ": " +
+    throw planning_error("three_phase: inside server " + std::to_string(where.server) + ": " +
                          reason.what());
   }
 }
@@ -120,7 +122,7 @@ inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& 
   for (auto const& s : servers) {
     auto const is_inside = [&](int at) {
       auto const& n = machine.nodes[static_cast<std::size_t>(at)];
-      return s.box >= 0 ? n.box == s.box : n.id == s.ids.front();
+      return s.server >= 0 ? n.server == s.server : n.id == s.ids.front();
     };
     rational sum;
     for (auto const& l : machine.links) {
@@ -197,20 +199,20 @@ struct phase_choice {
       // A broadcast reaches the center from the root's server first; of two servers it is the other.
       if (is_broadcast && center == root_server) continue;
       if (both_ways && shares[center] == rational(0)) continue;
-      int const hub = here[center]->gate;
+      int const hub = here[center]->server_leader;
       tree t{is_broadcast ? root : hub, length * shares[center], {}, {}};
       if (is_broadcast) {
         t.weight = length / (one - 1);
         append(t.broadcast, here[root_server]->broadcast);
-        t.broadcast.push_back(route(here[root_server]->gate, hub));
+        t.broadcast.push_back(route(here[root_server]->server_leader, hub));
       } else if (!both_ways) {
         t.weight = length * static_cast<std::int64_t>(servers[center].ids.size()) / total;
       }
       for (std::size_t s = 0; s < count; ++s) {
         append(t.reduce, here[s]->reduce);
         bool const reached = s == center || (is_broadcast && s == root_server);
-        if (!reached && both_ways) t.reduce.push_back(route(here[s]->gate, hub));
-        if (!reached) t.broadcast.push_back(route(hub, here[s]->gate));
+        if (!reached && both_ways) t.reduce.push_back(route(here[s]->server_leader, hub));
+        if (!reached) t.broadcast.push_back(route(hub, here[s]->server_leader));
         if (!(is_broadcast && s == root_server)) append(t.broadcast, here[s]->broadcast);
       }
       forest.add(std::move(t));
@@ -246,7 +248,7 @@ struct phase_choice {
     auto turned = request;
     turned.collective =
         request.collective == collective::reduce ? collective::broadcast : collective::all_gather;
-    return detail::mirrored(plan_three_phase(detail::turned_round(machine), turned), machine);
+    return detail::reversed(plan_three_phase(detail::reversed(machine), turned), machine);
   }
   auto best = detail::glued_phases(machine, request, {});
   if (best.trees.empty()) return best;

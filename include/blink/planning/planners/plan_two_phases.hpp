@@ -4,10 +4,10 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
-#include <blink/packing/trees/equal_root_rate.hpp>
+#include <blink/packing/trees/all_gather_rate.hpp>
 #include <blink/packing/trees/tight_partition.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/planning/planners/plan_direct.hpp>
 #include <blink/topology/topology.hpp>
@@ -26,11 +26,12 @@ namespace detail {
 
 /// Do all links have the same capacity both ways?
 [[nodiscard]] inline bool is_full_duplex(topology const& machine) {
-  std::map<std::pair<int, int>, std::int64_t> surplus;  // of the way up over the way down
+  std::map<std::pair<int, int>, std::int64_t> egress_excess;  // of the way up over the way down
   for (auto const& l : machine.links) {
-    surplus[std::minmax(l.tail, l.head)] += l.tail < l.head ? l.capacity : -l.capacity;
+    egress_excess[std::minmax(l.tail, l.head)] += l.tail < l.head ? l.capacity : -l.capacity;
   }
-  return std::all_of(surplus.begin(), surplus.end(), [](auto const& s) { return s.second == 0; });
+  return std::all_of(egress_excess.begin(), egress_excess.end(),
+                     [](auto const& s) { return s.second == 0; });
 }
 
 /// A price of 1 / (2 (parts - 1)) for entering a part.
@@ -57,7 +58,7 @@ namespace detail {
 
 /// Plans all-reduce as reduce-scatter and all-gather at the same time, each with half of every link,
 /// if that is optimal: where the cuts that limit the all-gather part the ranks (`tight_partition`).
-/// So it is on boxes of GPUs behind networks and on most machines whose parts are alike, and there
+/// So it is on servers of GPUs behind networks and on most machines whose parts are alike, and there
 /// it takes no longer than an all-gather.
 ///
 /// Time:   see `plan_direct` for all-gather, and N maximum flows.
@@ -68,7 +69,7 @@ namespace detail {
   if (ranks.size() < 2 || !detail::is_full_duplex(machine)) return std::nullopt;
   std::vector<std::int64_t> capacity;
   for (auto const& l : machine.links) capacity.push_back(l.capacity);
-  auto const optimum = equal_root_rate(machine, capacity, ranks);
+  auto const optimum = all_gather_rate(machine, capacity, ranks);
   if (optimum.rate_per_root == rational(0)) return std::nullopt;
   auto const parts = tight_partition(machine, capacity, ranks, optimum.rate_per_root);
   if (!parts) return std::nullopt;

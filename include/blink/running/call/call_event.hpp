@@ -16,8 +16,8 @@ struct call_event {
   collective kind = collective::broadcast;
   int rank = 0;
   int rank_count = 0;
-  std::uint64_t plan = 0;  ///< `prepared_schedule::fingerprint`
-  std::size_t count = 0;   ///< elements: of the buffer, or of a block
+  std::uint64_t schedule_hash = 0;  ///< `prepared_schedule::hash`
+  std::size_t count = 0;            ///< elements: of the buffer, or of a block
   std::size_t element_bytes = 0;
   std::string_view types;   ///< names of element, reducer and chunking
   bool is_ok = false;       ///< did it end well?
@@ -29,9 +29,9 @@ struct call_event {
   std::uint64_t waited_to_send = 0;     ///< data was not taken: who receives is slow
   std::uint64_t sent_bytes = 0;         ///< by this rank over all its edges
   std::uint64_t received_bytes = 0;
-  /// Ranks have shown each other their inputs instead (`world_options::shown_bytes`): bytes sent are what
+  /// Ranks have shown each other their inputs instead (`communicator_options::eager_payload`): bytes sent are what
   /// others used of this rank's.
-  bool is_shown = false;
+  bool is_sent_with_call = false;
 
   [[nodiscard]] std::uint64_t nanoseconds() const { return end - begin; }
   [[nodiscard]] std::uint64_t waited() const {
@@ -57,7 +57,7 @@ inline std::atomic<call_observer*> present_observer = nullptr;
 
 }  // namespace detail
 
-/// Sets who is told of calls that begin from now on, null for nobody; returns who was told before.
+/// Sets who is reported of calls that begin from now on, null for nobody; returns who was reported before.
 /// Without an observer a call costs one more load.
 ///
 /// Pre: no call runs while an observer is taken away that is then destroyed.

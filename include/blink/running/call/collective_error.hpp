@@ -14,7 +14,7 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// A collective could not end: a rank did not come or did not go on before the deadline, or it
 /// called something else. Results and inputs that are written in place are unspecified, and the
-/// world that it happened in refuses further calls. -1: not known, or of no meaning.
+/// communicator that it happened in refuses further calls. -1: not known, or of no meaning.
 struct collective_error : error {
   collective_error(std::string const& text, int its_rank, int its_peer, int its_tree,
                    long long its_chunk, bool they_disagree = false)
@@ -33,7 +33,7 @@ struct collective_error : error {
 };
 
 /// A failure as plain bytes in memory that processes share: written once by the rank that found it, and read by the others
-/// when they are told that it is complete, which is not said here. Texts that are too long are cut.
+/// when they are reported that it is complete, which is not said here. Texts that are too long are cut.
 struct failure_note {
   std::int32_t rank, peer, tree;
   long long chunk;
@@ -58,16 +58,16 @@ struct failure_note {
 
 /// What is known of the other ranks beside what they say themselves. Threads of one process live
 /// and die together; processes do not.
-class life_signs {
+class failure_detector {
  public:
   /// Has the rank come to its end without saying so? Asked by ranks that have waited for a while.
-  [[nodiscard]] virtual bool has_died(int rank) const = 0;
+  [[nodiscard]] virtual bool is_dead(int rank) const = 0;
 
   /// What else is known, such as "process 4711, stopped by a signal"; may be empty.
   [[nodiscard]] virtual std::string describe(int rank) const = 0;
 
  protected:
-  ~life_signs() = default;
+  ~failure_detector() = default;
 };
 
 }}  // namespace blink::BLINK_ABI

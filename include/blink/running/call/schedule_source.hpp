@@ -3,7 +3,7 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
-#include <blink/running/call/session.hpp>
+#include <blink/running/call/communicator.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/schedule/schedule.hpp>
 
@@ -16,15 +16,15 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// Along which schedule a call goes, and in which chunks.
 ///
-/// Prepared: what a world makes of a schedule
+/// Prepared: what a communicator makes of a schedule
 template <class Prepared>
 struct chosen_from {
-  Prepared* plan = nullptr;
+  Prepared* prepared = nullptr;
   std::size_t chunk_bytes = 0;  ///< 0: as the schedule says
 };
 using chosen_schedule = chosen_from<prepared_schedule>;
 
-/// Something that looks at a call and says along which schedule it goes, such as `prepared_methods`.
+/// Something that looks at a call and says along which schedule it goes, such as `prepared_tuning`.
 ///
 /// Semantics beyond the syntax: `bytes` is of the whole buffer, all ranks' blocks together where the
 /// collective has blocks. Equal arguments give equal schedules on all ranks.
@@ -45,23 +45,23 @@ concept schedule_source = single_schedule<S> || schedule_chooser<std::remove_ref
 
 namespace detail {
 
-/// The prepared schedule of a call along `plan`. Throws: as `prepare`.
-template <session Me, single_schedule Plan>
-[[nodiscard]] prepared_schedule& prepared_from(Me& me, Plan&& plan) {
-  if constexpr (std::same_as<Plan, prepared_schedule&>) {
-    return plan;
+/// The prepared schedule of a call along `schedule`. Throws: as `prepare`.
+template <communicator Comm, single_schedule Source>
+[[nodiscard]] prepared_schedule& prepared_from(Comm& comm, Source&& trees) {
+  if constexpr (std::same_as<Source, prepared_schedule&>) {
+    return trees;
   } else {
-    return me.prepare(plan);
+    return comm.prepare(trees);
   }
 }
 
-template <session Me, schedule_source Plan>
-[[nodiscard]] chosen_schedule choose_schedule(Me& me, Plan&& plan, collective kind,
+template <communicator Comm, schedule_source Source>
+[[nodiscard]] chosen_schedule choose_schedule(Comm& comm, Source&& trees, collective kind,
                                               std::size_t bytes) {
-  if constexpr (single_schedule<Plan>) {
-    return {&prepared_from(me, std::forward<Plan>(plan)), 0};
+  if constexpr (single_schedule<Source>) {
+    return {&prepared_from(comm, std::forward<Source>(trees)), 0};
   } else {
-    return plan.choose(kind, bytes);
+    return trees.choose(kind, bytes);
   }
 }
 

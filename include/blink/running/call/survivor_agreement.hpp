@@ -46,7 +46,7 @@ BLINK_MODELS(!survivor_words<int>);
 /// somebody has accepted another one, or not answered for three quarters of a deadline, is withdrawn, which frees who has accepted it, and
 /// made anew; who proposes and hears a lower rank do so withdraws and accepts. So no rank is in two groups, whoever is late, stopped or
 /// dies in between, and two that propose at the same moment agree. Who hangs before it proposes is replaced; who hangs after
-/// that, having told some or none what is decided, is waited for in vain: then there is no group. A rank that gives up while a decision
+/// that, having reported some or none what is decided, is waited for in vain: then there is no group. A rank that gives up while a decision
 /// is on its way to it may be in a group that goes on without it.
 ///
 /// Use: `begin`, then `advance` until it is true, then `group`; once for ranks that fail, as what they have accepted counts for ever. Time is

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <blink/core/config.hpp>
-#include <blink/running/connections/wire.hpp>
+#include <blink/running/connections/connection.hpp>
 #include <blink/running/walk/counter.hpp>
 
 #include <cstddef>
 #include <cstdint>
 
-// When messages arrive over wires that are as slow as the physical links they stand for: one rule for
+// When messages arrive over connections that are as slow as the physical links they stand for: one rule for
 // threads, processes and kernels, which differ in their clocks.
 
 namespace blink { inline namespace BLINK_ABI {
@@ -37,27 +37,27 @@ BLINK_HOST_DEVICE inline std::uint64_t occupy(std::uint64_t& free_at, std::uint6
 ///
 /// now, latency: in nanoseconds of the clock that the receiver looks at, too
 /// Time: O(links of the route).
-/// Pre:  the wire is shaped; called by the sender before it posts the message.
-BLINK_HOST_DEVICE inline void stamp_message(shared_wire const& wire, std::uint64_t message,
-                                            std::size_t bytes, std::uint64_t now,
-                                            std::uint64_t latency) {
+/// Pre:  the connection is shaped; called by the sender before it posts the message.
+BLINK_HOST_DEVICE inline void stamp_message(shared_connection const& connection,
+                                            std::uint64_t message, std::size_t bytes,
+                                            std::uint64_t now, std::uint64_t latency) {
   constexpr double longest = 0x1p56;  // two years: longer than who waits, and sums of it fit
   std::uint64_t arrival = now;
-  for (std::uint32_t hop = 0; hop < wire.route_length; ++hop) {
-    route_link const& over = wire.route[hop];
+  for (std::uint32_t hop = 0; hop < connection.route_length; ++hop) {
+    route_link const& over = connection.route[hop];
     double const exact = static_cast<double>(bytes) * over.nanoseconds_per_byte;
     auto whole = static_cast<std::uint64_t>(exact < longest ? exact : longest);
     if (static_cast<double>(whole) < exact) ++whole;
     std::uint64_t const done = detail::occupy(*over.free_at, now, whole);
     if (done > arrival) arrival = done;
   }
-  wire.due[message % wire.window] = arrival + latency;
+  connection.due[message % connection.window] = arrival + latency;
 }
 
 /// Has the time of its arrival come? Pre: the message has been posted and not been taken.
-[[nodiscard]] BLINK_HOST_DEVICE inline bool is_due(shared_wire const& wire, std::uint64_t message,
-                                                   std::uint64_t now) {
-  return now >= wire.due[message % wire.window];
+[[nodiscard]] BLINK_HOST_DEVICE inline bool is_due(shared_connection const& connection,
+                                                   std::uint64_t message, std::uint64_t now) {
+  return now >= connection.due[message % connection.window];
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -2,17 +2,17 @@
 #pragma once
 
 #include <blink/core/config.hpp>
-#include <blink/core/detail/fingerprint.hpp>
+#include <blink/core/detail/hash.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/text.hpp>
 #include <blink/reducers/order.hpp>
 #include <blink/reducers/reducer.hpp>
-#include <blink/running/connections/detail/write_search.hpp>
+#include <blink/running/connections/connection_tables.hpp>
+#include <blink/running/connections/detail/store_mode_tuner.hpp>
 #include <blink/running/connections/memory_source.hpp>
-#include <blink/running/connections/slot_turns.hpp>
+#include <blink/running/connections/slot_rotation.hpp>
 #include <blink/running/connections/tree_parts.hpp>
-#include <blink/running/connections/wire_tables.hpp>
-#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/tree_task.hpp>
 #include <blink/schedule/chunking.hpp>
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/schedule/pipeline.hpp>
@@ -42,12 +42,12 @@ struct edge_report {
 
 /// The same in every process for equal schedules, layouts and costs, and for no others.
 template <class = when_used>
-[[nodiscard]] std::uint64_t fingerprint(schedule const& plan, wire_layout const& layout,
-                                        pipeline_costs const& costs) {
-  detail::fingerprint all;
-  all.add(static_cast<std::uint64_t>(plan.rank_count));
-  all.add(std::uint64_t{plan.is_one_shot});
-  for (auto const& tree : plan.trees) {
+[[nodiscard]] std::uint64_t hash(schedule const& source, connection_layout const& layout,
+                                 pipeline_costs const& costs) {
+  detail::hash all;
+  all.add(static_cast<std::uint64_t>(source.rank_count));
+  all.add(std::uint64_t{source.is_one_shot});
+  for (auto const& tree : source.trees) {
     for (std::uint64_t const number :
          {static_cast<std::uint64_t>(tree.root), tree.weight, std::uint64_t{tree.chunk_bytes}}) {
       all.add(number);
@@ -58,8 +58,8 @@ template <class = when_used>
     all.add(tree.reduce_route);
     all.add(tree.broadcast_route);
   }
-  for (double const rate : plan.link_bytes_per_second) all.add(rate);
-  for (auto const share : plan.shares) all.add(share);
+  for (double const rate : source.link_bytes_per_second) all.add(rate);
+  for (auto const share : source.shares) all.add(share);
   for (std::uint64_t const number :
        {std::uint64_t{layout.window}, std::uint64_t{layout.slot_bytes},
         std::uint64_t{layout.reaches}, std::uint64_t{layout.is_shaped},
@@ -72,18 +72,18 @@ template <class = when_used>
   return all.value();
 }
 
-/// A schedule with everything allocated that its calls need. Made by a world, shared by its ranks.
+/// A schedule with everything allocated that its calls need. Made by a communicator, shared by its ranks.
 class prepared_schedule {
  public:
   /// memory: where calls take what they need beside the caller's buffers
-  /// Throws: precondition_error if `plan` is not a schedule (`validate`).
+  /// Throws: precondition_error if `schedule` is not a schedule (`validate`).
   template <class = when_used>
-  prepared_schedule(schedule plan, wire_layout const& layout, pipeline_costs const& costs,
+  prepared_schedule(schedule source, connection_layout const& layout, pipeline_costs const& costs,
                     memory_source const& memory = {})
-      : plan_((validate(plan), std::move(plan))),
+      : plan_((validate(source), std::move(source))),
         tables_(plan_, layout),
         costs_(costs),
-        fingerprint_(blink::fingerprint(plan_, layout, costs)),
+        hash_(blink::hash(plan_, layout, costs)),
         in_order_(reduces_in_order(plan_)),
         treeless_(ranks_without_trees(plan_)),
         refusals_(refusals_of(plan_)),
@@ -98,10 +98,10 @@ class prepared_schedule {
   }
 
   [[nodiscard]] schedule const& source() const { return plan_; }
-  [[nodiscard]] wire_tables const& tables() const { return tables_; }
+  [[nodiscard]] connection_tables const& tables() const { return tables_; }
 
-  /// Equal on ranks whose wires fit together and whose chunks agree.
-  [[nodiscard]] std::uint64_t fingerprint() const { return fingerprint_; }
+  /// Equal on ranks whose connections fit together and whose chunks agree.
+  [[nodiscard]] std::uint64_t hash() const { return hash_; }
 
   /// Do reducers that are not commutative get their operands in the order of the ranks?
   [[nodiscard]] bool keeps_order() const { return in_order_; }
@@ -137,7 +137,7 @@ class prepared_schedule {
   }
 
   /// Where the block that a lane's tree carries a part of begins, in elements, if all are of `count`.
-  [[nodiscard]] block_range equal_block(lane const& here, collective kind,
+  [[nodiscard]] block_range equal_block(tree_task const& here, collective kind,
                                         std::size_t count) const {
     auto const at = block_position_of(plan_.trees[here.tree], kind);
     return {at.input * count, at.output * count, count};
@@ -160,7 +160,7 @@ class prepared_schedule {
   [[nodiscard]] detail::scratch& sums_of(int rank) { return sums_[static_cast<std::size_t>(rank)]; }
 
   /// How a rank writes large results.
-  [[nodiscard]] detail::write_search& writing_of(int rank) {
+  [[nodiscard]] detail::store_mode_tuner& writing_of(int rank) {
     return writing_[static_cast<std::size_t>(rank)];
   }
 
@@ -168,17 +168,18 @@ class prepared_schedule {
   /// they pass. All ranks of a tree compute the same for it.
   ///
   /// block: of which the tree carries a part
-  /// sizes: of elements, and of partial results on wires (`sizes_of`)
+  /// sizes: of elements, and of partial results on connections (`sizes_of`)
   /// order: with `shape` the chunks are the tree's shares of the periods
   /// cut:   the chunking policy (`cut_by`)
   /// chunk_bytes: instead of what the schedule says; 0: that
-  /// Time:  O(wires of the lane).
+  /// Time:  O(connections of the task).
   template <class = when_used>
-  void set_call(lane& here, collective kind, block_range const& block, element_sizes const& sizes,
-                order_promise order, chunk_cutter cut, std::size_t chunk_bytes = 0) const {
+  void set_call(tree_task& here, collective kind, block_range const& block,
+                element_sizes const& sizes, order_promise order, chunk_cutter cut,
+                std::size_t chunk_bytes = 0) const {
     parts_.set(here, kind, block, sizes, order, cut, chunk_bytes);
     if (kind == collective::barrier) here.chunks = 1;  // a message without elements
-    set_passages(here, tables_.layout().reaches, has_reduce_phase(kind), sizes);
+    choose_transfer_modes(here, tables_.layout().reaches, has_reduce_phase(kind), sizes);
     if (tables_.layout().shares_memory) {
       take_slots_in_turn(here, tables_.layout().slot_bytes, sizes);
     }
@@ -200,7 +201,7 @@ class prepared_schedule {
       auto const [ends, count] = tables_.ends(rank);
       for (std::size_t k = 0; k < count; ++k) {
         auto const& end = ends[k];
-        auto& edge = result[end.wire];
+        auto& edge = result[end.connection];
         edge.bytes = end.bytes;  // both ends count the same
         edge.chunks = end.first;
         (end.sends ? edge.sender_seconds : edge.receiver_seconds) =
@@ -219,9 +220,9 @@ class prepared_schedule {
       auto const [ends, count] = tables_.ends(rank);
       for (std::size_t k = 0; k < count; ++k) {
         if (!ends[k].sends) continue;
-        auto const& wire = tables_.wires()[ends[k].wire];
-        for (std::uint32_t hop = 0; hop < wire.route_length; ++hop) {
-          result[static_cast<std::size_t>(wire.route[hop].link)] += ends[k].bytes;
+        auto const& connection = tables_.connections()[ends[k].connection];
+        for (std::uint32_t hop = 0; hop < connection.route_length; ++hop) {
+          result[static_cast<std::size_t>(connection.route[hop].link)] += ends[k].bytes;
         }
       }
     }
@@ -237,11 +238,11 @@ class prepared_schedule {
   using texts = std::array<std::string, collective_names.size()>;
 
   template <class = when_used>
-  [[nodiscard]] static texts refusals_of(schedule const& plan) {
+  [[nodiscard]] static texts refusals_of(schedule const& source) {
     texts result;
     for (std::size_t kind = 0; kind < result.size(); ++kind) {
       try {
-        validate_for(plan, static_cast<collective>(kind));
+        validate_for(source, static_cast<collective>(kind));
       } catch (precondition_error const& refusal) {
         result[kind] = refusal.what();
       }
@@ -250,9 +251,9 @@ class prepared_schedule {
   }
 
   schedule plan_;
-  wire_tables tables_;
+  connection_tables tables_;
   pipeline_costs costs_;
-  std::uint64_t fingerprint_;
+  std::uint64_t hash_;
   bool in_order_;
   std::vector<std::size_t> treeless_;
   texts refusals_;  // by collective
@@ -261,7 +262,7 @@ class prepared_schedule {
   std::vector<detail::scratch> copies_;  // by rank
   std::vector<detail::scratch> packed_;
   std::vector<detail::scratch> sums_;
-  std::vector<detail::write_search> writing_;
+  std::vector<detail::store_mode_tuner> writing_;
 };
 
 }}  // namespace blink::BLINK_ABI

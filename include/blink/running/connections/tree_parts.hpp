@@ -5,9 +5,9 @@
 #include <blink/core/config.hpp>
 #include <blink/reducers/order.hpp>
 #include <blink/reducers/reducer.hpp>
-#include <blink/running/connections/wire_tables.hpp>
-#include <blink/running/walk/lane.hpp>
+#include <blink/running/connections/connection_tables.hpp>
 #include <blink/running/walk/tree_share.hpp>
+#include <blink/running/walk/tree_task.hpp>
 #include <blink/schedule/chunking.hpp>
 #include <blink/schedule/pipeline.hpp>
 #include <blink/schedule/schedule.hpp>
@@ -35,27 +35,27 @@ class tree_parts {
   /// carries: the collectives that the schedule carries (`validate_for`)
   /// Time:    O(T V h) for T trees of V ranks and height h, and each collective.
   template <class = when_used>
-  tree_parts(schedule const& plan, std::vector<collective> const& carries,
-             wire_layout const& layout, pipeline_costs const& costs)
-      : trees_(plan.trees.size()),
-        is_one_shot_(plan.is_one_shot),
+  tree_parts(schedule const& source, std::vector<collective> const& carries,
+             connection_layout const& layout, pipeline_costs const& costs)
+      : trees_(source.trees.size()),
+        is_one_shot_(source.is_one_shot),
         room_{layout.slot_bytes, layout.has_packets},
         chunk_seconds_(costs.chunk_seconds + costs.latency_seconds) {
     bool flows = true;
-    for (auto const& tree : plan.trees) flows = flows && tree.receivers.size() == 1;
-    if (!is_one_shot_) measure_shares(plan, collective::broadcast, &tree_numbers::of_buffer);
-    measure_shares(plan, collective::all_gather, &tree_numbers::of_root);
-    if (flows) measure_shares(plan, collective::all_to_all, &tree_numbers::of_flow);
+    for (auto const& tree : source.trees) flows = flows && tree.receivers.size() == 1;
+    if (!is_one_shot_) measure_shares(source, collective::broadcast, &tree_numbers::of_buffer);
+    measure_shares(source, collective::all_gather, &tree_numbers::of_root);
+    if (flows) measure_shares(source, collective::all_to_all, &tree_numbers::of_flow);
     for (std::size_t tree = 0; tree < trees_.size(); ++tree) {
-      trees_[tree].chunk_bytes = plan.trees[tree].chunk_bytes;
+      trees_[tree].chunk_bytes = source.trees[tree].chunk_bytes;
     }
-    for (auto const kind : carries) measure_pipelines(plan, kind, layout, costs);
+    for (auto const kind : carries) measure_pipelines(source, kind, layout, costs);
   }
 
-  /// Sets which elements a lane carries in a call, and in which chunks; see
+  /// Sets which elements a task carries in a call, and in which chunks; see
   /// `prepared_schedule::set_call`.
   template <class = when_used>
-  void set(lane& here, collective kind, block_range const& block, element_sizes const& sizes,
+  void set(tree_task& here, collective kind, block_range const& block, element_sizes const& sizes,
            order_promise order, chunk_cutter cut, std::size_t chunk_bytes) const {
     auto const& share = share_of(trees_[here.tree], kind);
     std::size_t const begin =
@@ -94,17 +94,17 @@ class tree_parts {
   };
 
   [[nodiscard]] tree_share const& share_of(tree_numbers const& tree, collective kind) const {
-    if (is_flow(kind)) return tree.of_flow;
+    if (is_point_to_point(kind)) return tree.of_flow;
     return is_one_shot_ || has_equal_roots(kind) ? tree.of_root : tree.of_buffer;
   }
 
   /// One part of the buffer in chunks. Returns where it begins.
   template <class = when_used>
-  std::size_t set_chunks(lane& here, tree_share const& share, collective kind, std::size_t count,
-                         element_sizes const& sizes, chunk_cutter cut,
+  std::size_t set_chunks(tree_task& here, tree_share const& share, collective kind,
+                         std::size_t count, element_sizes const& sizes, chunk_cutter cut,
                          std::size_t chunk_bytes) const {
     std::size_t const begin = take_part(here, share, count, sizes);
-    // Chunks are as large as they are on the wires that carry the larger of both.
+    // Chunks are as large as they are on the connections that carry the larger of both.
     std::size_t const element_bytes = sizes.largest();
     std::size_t const scheduled =
         chunk_bytes != 0 ? chunk_bytes
@@ -115,21 +115,21 @@ class tree_parts {
 
   // The shares of all trees in the blocks that they carry parts of, for one way to number blocks.
   template <class = when_used>
-  void measure_shares(schedule const& plan, collective kind, tree_share tree_numbers::* share) {
+  void measure_shares(schedule const& source, collective kind, tree_share tree_numbers::* share) {
     struct block_weights {
       std::uint64_t total = 0;
       std::uint64_t heaviest = 1;
     };
-    std::vector<block_weights> weights(block_numbers(plan, kind));
+    std::vector<block_weights> weights(block_numbers(source, kind));
     for (std::size_t index = 0; index < trees_.size(); ++index) {
-      auto const& tree = plan.trees[index];
-      auto& of_block = weights[block_number(plan, tree, kind)];
+      auto const& tree = source.trees[index];
+      auto& of_block = weights[block_number(source, tree, kind)];
       trees_[index].*share = {of_block.total, tree.weight, 0, 0};
       of_block.total += tree.weight;
       if (tree.weight > of_block.heaviest) of_block.heaviest = tree.weight;
     }
     for (std::size_t index = 0; index < trees_.size(); ++index) {
-      auto const& of_block = weights[block_number(plan, plan.trees[index], kind)];
+      auto const& of_block = weights[block_number(source, source.trees[index], kind)];
       auto& own = trees_[index].*share;
       own.total = of_block.total == 0 ? 1 : of_block.total;  // 0 is refused for such calls
       own.heaviest = of_block.heaviest;
@@ -138,17 +138,17 @@ class tree_parts {
 
   // How the trees are as pipelines in a collective that the schedule carries.
   template <class = when_used>
-  void measure_pipelines(schedule const& plan, collective kind, wire_layout const& layout,
+  void measure_pipelines(schedule const& source, collective kind, connection_layout const& layout,
                          pipeline_costs const& costs) {
     bool const is_cut = has_input_blocks(kind) || has_output_blocks(kind);
-    double const rate = predicted_bytes_per_second(plan, kind) / (is_cut ? plan.rank_count : 1);
-    auto const size = planned_sizes(plan, kind);
+    double const rate = predicted_bytes_per_second(source, kind) / (is_cut ? source.rank_count : 1);
+    auto const size = planned_sizes(source, kind);
     for (std::size_t index = 0; index < trees_.size(); ++index) {
-      auto const& tree = plan.trees[index];
+      auto const& tree = source.trees[index];
       auto& pipeline = trees_[index].pipelines[static_cast<std::size_t>(kind)];
       int steps = 0;
       if (has_reduce_phase(kind)) steps += tree_height(tree.reduce_parent);
-      bool const spreads = has_broadcast_phase(plan, tree, kind);
+      bool const spreads = has_broadcast_phase(source, tree, kind);
       if (spreads) steps += tree_height(tree.broadcast_parent);
       // With reach the root combines and spreads in one step.
       if (layout.reaches && has_reduce_phase(kind) && spreads) --steps;
@@ -156,7 +156,7 @@ class tree_parts {
       if (layout.shares_memory && !layout.reaches && !layout.is_shaped) ++steps;
       pipeline.steps = steps < 1 ? 1 : steps;
       auto const& share = share_of(trees_[index], kind);
-      double const planned = rate * size[block_number(plan, tree, kind)];
+      double const planned = rate * size[block_number(source, tree, kind)];
       pipeline.bytes_per_second = planned == 0 ? costs.bytes_per_second
                                                : planned * static_cast<double>(share.weight) /
                                                      static_cast<double>(share.total);

@@ -44,7 +44,7 @@ concept protocol_chooser = requires(C const choose, int steps, std::size_t bytes
 };
 
 /// The same protocol for all calls: fixed when the program is compiled.
-template <wire_protocol Protocol>
+template <connection_protocol Protocol>
 struct fixed_protocol {
   [[nodiscard]] protocol_choice operator()(int, std::size_t) const {
     return std::is_same_v<Protocol, small_packets> ? protocol_choice::small_packets
@@ -69,9 +69,9 @@ static_assert(protocol_chooser<modelled_protocol>);
 static_assert(protocol_chooser<fixed_protocol<whole_chunks>> && !protocol_chooser<whole_chunks>);
 
 /// May it come to this protocol? What is fixed does not need the other's kernels and memory.
-template <protocol_chooser Choose, wire_protocol Protocol>
+template <protocol_chooser Choose, connection_protocol Protocol>
 inline constexpr bool may_choose = true;
-template <wire_protocol Fixed, wire_protocol Protocol>
+template <connection_protocol Fixed, connection_protocol Protocol>
 inline constexpr bool may_choose<fixed_protocol<Fixed>, Protocol> = std::is_same_v<Fixed, Protocol>;
 
 /// One that knows the costs, if it asks for them.
@@ -88,31 +88,31 @@ template <protocol_chooser Choose>
 ///
 /// Time:   O(T V).
 /// Throws: precondition_error if the schedule does not carry this collective.
-[[nodiscard]] inline int steps_of(schedule const& plan, collective kind) {
-  validate_for(plan, kind);
+[[nodiscard]] inline int steps_of(schedule const& source, collective kind) {
+  validate_for(source, kind);
   int steps = 0;
-  for (auto const& tree : plan.trees) {
+  for (auto const& tree : source.trees) {
     int own = 0;
     if (has_reduce_phase(kind)) own += tree_height(tree.reduce_parent);
-    if (has_broadcast_phase(plan, tree, kind)) own += tree_height(tree.broadcast_parent);
+    if (has_broadcast_phase(source, tree, kind)) own += tree_height(tree.broadcast_parent);
     steps = std::max(steps, own);
   }
   return steps;
 }
 
-/// How a call along `plan` should go. All ranks choose the same for equal arguments.
+/// How a call along `schedule` should go. All ranks choose the same for equal arguments.
 ///
 /// bytes:  of the whole buffer
 /// choose: `fixed_protocol` or `modelled_protocol`, or what calls the same way
 /// Time:   O(T V).
 /// Throws: precondition_error if the schedule does not carry this collective.
 template <protocol_chooser Choose = modelled_protocol>
-[[nodiscard]] protocol_choice choose_protocol(schedule const& plan, collective kind,
+[[nodiscard]] protocol_choice choose_protocol(schedule const& source, collective kind,
                                               std::size_t bytes, Choose const& choose = {}) {
-  int const steps = steps_of(plan, kind);
+  int const steps = steps_of(source, kind);
   std::uint64_t total = 0;
   std::uint64_t heaviest = 0;
-  for (auto const& tree : plan.trees) {
+  for (auto const& tree : source.trees) {
     total += tree.weight;
     heaviest = std::max(heaviest, tree.weight);
   }

@@ -23,7 +23,7 @@ namespace packets_of {
 /// 32 bits of flags went round the last time.
 inline constexpr std::uint64_t messages_between_fills = std::uint64_t{1} << 30;
 
-/// The most slots that a wire of packets may have: so many messages in a row are filled.
+/// The most slots that a connection of packets may have: so many messages in a row are filled.
 inline constexpr std::uint64_t most_window = 64;
 
 /// The first time is after `messages_between_fills`: until then what is left in a slot is older than
@@ -38,7 +38,7 @@ inline constexpr std::uint64_t most_window = 64;
 
 /// Elements that are sent and received together: the fewest of these sizes that fill packets.
 [[nodiscard]] BLINK_HOST_DEVICE constexpr std::size_t unit_elements(element_sizes const& sizes) {
-  std::size_t const odd = sizes.value | sizes.wire;
+  std::size_t const odd = sizes.value | sizes.connection;
   return odd % 4 == 0 ? 1 : (odd % 2 == 0 ? 2 : 4);
 }
 

@@ -6,10 +6,10 @@
 #include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/detail/move_chunk.hpp>
 #include <blink/running/walk/detail/move_row.hpp>
-#include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/packet.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
+#include <blink/running/walk/tree_task.hpp>
 #include <blink/running/walk/tree_walk.hpp>
 
 #include <cstddef>
@@ -85,39 +85,41 @@ struct packet_row {
     for (int spins = 0; result == status::ok; ++spins) {
       packet const found = load_packet(at);
       if (static_cast<std::uint32_t>(found >> 32) == flag) {
-        if (spins >= spins_between_looks) result = wait->after_progress();
+        if (spins >= spins_between_looks) result = wait->on_progress();
         return static_cast<std::uint32_t>(found);
       }
-      if (spins % spins_between_looks == spins_between_looks - 1) result = wait->after_none();
+      if (spins % spins_between_looks == spins_between_looks - 1) result = wait->on_idle();
     }
     return 0;
   }
 };
 
-/// The leader waits until all wires that the lane's next chunk leaves on have room.
-template <transport Link, patience Wait>
-BLINK_HOST_DEVICE status await_room(Link const link, lane& here, Wait& wait) {
+/// The leader waits until all connections that the lane's next chunk leaves on have room.
+template <transport Transport, wait_policy Wait>
+BLINK_HOST_DEVICE status await_room(Transport const transport, tree_task& here, Wait& wait) {
   for (;;) {
-    wire_end* full = nullptr;
+    endpoint* full = nullptr;
     for (std::uint32_t k = 0; k < here.out_count; ++k) {
-      if (!link.has_room(here.out[k].wire, here.out[k].first + here.done)) full = &here.out[k];
+      if (!transport.has_credit(here.out[k].connection, here.out[k].first + here.done))
+        full = &here.out[k];
     }
     here.blocked_on = full;
-    status const result = full == nullptr ? wait.after_progress() : wait.after_none();
+    status const result = full == nullptr ? wait.on_progress() : wait.on_idle();
     if (full == nullptr || result != status::ok) return result;
   }
 }
 
-/// The wire on which a part of the lane's next chunk is missing, or nothing.
-template <transport Link>
-[[nodiscard]] BLINK_HOST_DEVICE wire_end* missing_packets(Link const link, lane const& here,
-                                                          std::size_t units,
+/// The connection on which a part of the lane's next chunk is missing, or nothing.
+template <transport Transport>
+[[nodiscard]] BLINK_HOST_DEVICE endpoint* missing_packets(Transport const transport,
+                                                          tree_task const& here, std::size_t units,
                                                           element_sizes const& unit) {
   for (std::uint32_t k = 0; k < here.in_count; ++k) {
     auto& end = here.in[k];
     std::uint64_t const message = end.first + here.done;
-    auto const* const packets = reinterpret_cast<packet const*>(link.inbox(end.wire, message));
-    std::size_t const words = units * (end.is_partial ? unit.wire : unit.value) / 4;
+    auto const* const packets =
+        reinterpret_cast<packet const*>(transport.inbox(end.connection, message));
+    std::size_t const words = units * (end.is_partial ? unit.connection : unit.value) / 4;
     for (std::size_t w = 0; w < words; ++w) {
       if (load_packet(packets[w]) >> 32 != packets_of::flag(message)) return &end;
     }
@@ -126,30 +128,32 @@ template <transport Link>
 }
 
 /// Tells the peers which slots are free again.
-template <transport Link>
-BLINK_HOST_DEVICE void hand_over_packets(Link const link, lane& here, element_sizes const& sizes) {
+template <transport Transport>
+BLINK_HOST_DEVICE void hand_over_packets(Transport const transport, tree_task& here,
+                                         element_sizes const& sizes) {
   std::uint64_t const count = chunk_count(here, here.done);
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
-    here.out[k].bytes += count * (here.out[k].is_partial ? sizes.wire : sizes.value);
+    here.out[k].bytes += count * (here.out[k].is_partial ? sizes.connection : sizes.value);
   }
   for (std::uint32_t k = 0; k < here.in_count; ++k) {
-    here.in[k].bytes += count * (here.in[k].is_partial ? sizes.wire : sizes.value);
-    link.take(here.in[k].wire, here.in[k].first + here.done);
+    here.in[k].bytes += count * (here.in[k].is_partial ? sizes.connection : sizes.value);
+    transport.consume(here.in[k].connection, here.in[k].first + here.done);
   }
   ++here.done;
 }
 
 /// Fills what the chunk left of its slots, if it is time for that.
-template <thread_group Group, transport Link>
-BLINK_HOST_DEVICE void fill_slots(Group const group, Link const link, lane const& here,
-                                  std::size_t units, element_sizes const& unit) {
-  std::size_t const slot = link.slot_bytes() / sizeof(packet);
+template <thread_group Group, transport Transport>
+BLINK_HOST_DEVICE void fill_slots(Group const group, Transport const transport,
+                                  tree_task const& here, std::size_t units,
+                                  element_sizes const& unit) {
+  std::size_t const slot = transport.slot_bytes() / sizeof(packet);
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
     auto const& end = here.out[k];
     std::uint64_t const message = end.first + here.done;
     if (!packets_of::fills_slot(message)) continue;
-    auto* const packets = reinterpret_cast<packet*>(link.outbox(end.wire, message));
-    std::size_t const used = units * (end.is_partial ? unit.wire : unit.value) / 4;
+    auto* const packets = reinterpret_cast<packet*>(transport.outbox(end.connection, message));
+    std::size_t const used = units * (end.is_partial ? unit.connection : unit.value) / 4;
     for (std::size_t w = used + group.thread_rank(); w < slot; w += group.size()) {
       store_packet(packets[w], 0, packets_of::flag(message));
     }
@@ -158,18 +162,19 @@ BLINK_HOST_DEVICE void fill_slots(Group const group, Link const link, lane const
 
 }  // namespace detail
 
-/// Walks one lane whose wires carry packets: each thread sends its elements as soon as it has them
+/// Walks one lane whose connections carry packets: each thread sends its elements as soon as it has them
 /// and receives them by looking at their flags, without a barrier before or after. For messages so
-/// small that latency is all that counts: the wires carry twice the bytes.
+/// small that latency is all that counts: the connections carry twice the bytes.
 ///
 /// Time:   one write and one read of a word for each step, if it is a single chunk.
-/// Pre:    as for `walk`, and: all wires of the lane pass by slots (`passage::slots`), which were 0
-///         before their first message and carry packets ever since (`wire_layout::has_packets`);
+/// Pre:    as for `walk`, and: all connections of the lane pass by slots (`transfer_mode::slots`), which were 0
+///         before their first message and carry packets ever since (`connection_layout::has_packets`);
 ///         `packets_of::carries` these sizes; the groups of a rank's other lanes walk at the same time.
-/// Post:   as for `walk`. If a thread gives up a wait all return why, and `blocked_on` is the wire that
+/// Post:   as for `walk`. If a thread gives up a wait all return why, and `blocked_on` is the connection that
 ///         it waited for; only where there was no room the leader alone knows, others return `aborted`.
-template <voting_group Group, transport Link, patience Wait, class T, reducer_for<T> Reducer>
-BLINK_HOST_DEVICE status walk_packets(Group const group, Link const link, lane& here,
+template <voting_group Group, transport Transport, wait_policy Wait, class T,
+          reducer_for<T> Reducer>
+BLINK_HOST_DEVICE status walk_packets(Group const group, Transport const transport, tree_task& here,
                                       call_buffers<T> const& buffers, Reducer const& reduce,
                                       Wait& wait) {
   constexpr element_sizes sizes = sizes_of<Reducer, T>();
@@ -177,64 +182,64 @@ BLINK_HOST_DEVICE status walk_packets(Group const group, Link const link, lane& 
   bool const leads = group.thread_rank() == 0;
   status result = status::ok;
   while (here.done < here.chunks) {
-    if (leads) result = detail::await_room(link, here, wait);
+    if (leads) result = detail::await_room(transport, here, wait);
     if (!group.from_leader(result == status::ok)) return leads ? result : status::aborted;
     std::size_t const count = chunk_count(here, here.done);
     // A message without elements, of a barrier, is a unit that means nothing.
     std::size_t const units = count == 0 ? 1 : (count + n - 1) / n;
-    constexpr element_sizes unit{n * sizes.value, n * sizes.wire};
+    constexpr element_sizes unit{n * sizes.value, n * sizes.connection};
     detail::packet_row<n, Wait> row{0, count, &wait};
-    bool const stays = detail::chunk_stays(link, here, buffers);
+    bool const stays = detail::chunk_stays(transport, here, buffers);
     for (row.unit = group.thread_rank(); row.unit < units; row.unit += group.size()) {
-      detail::move_row(link, here, buffers, row, reduce, stays);
+      detail::move_row(transport, here, buffers, row, reduce, stays);
     }
-    detail::fill_slots(group, link, here, units, unit);
+    detail::fill_slots(group, transport, here, units, unit);
     // From here on all have read what the slots held.
     if (group.any(row.result != status::ok)) {
-      if (leads) here.blocked_on = detail::missing_packets(link, here, units, unit);
+      if (leads) here.blocked_on = detail::missing_packets(transport, here, units, unit);
       return group.any(row.result == status::timed_out) ? status::timed_out : status::aborted;
     }
     detail::run_epilogue(group, here, buffers, reduce);
-    if (leads) detail::hand_over_packets(link, here, sizes);
+    if (leads) detail::hand_over_packets(transport, here, sizes);
     group.sync();
   }
   if (leads) here.is_finished = true;
   return status::ok;
 }
 
-/// Wires carry chunks, which counters announce: for all sizes. Where peers reach each other's
-/// buffers most wires carry nothing but the announcements.
+/// Connections carry chunks, which counters announce: for all sizes. Where peers reach each other's
+/// buffers most connections carry nothing but the announcements.
 struct whole_chunks {
-  template <class Group, class Link, class Wait, class T, class Reducer>
-  BLINK_HOST_DEVICE static status walk_lanes(Group const group, Link const link, lane* lanes,
-                                             std::uint32_t lane_count,
+  template <class Group, class Transport, class Wait, class T, class Reducer>
+  BLINK_HOST_DEVICE static status walk_tasks(Group const group, Transport const transport,
+                                             tree_task* tasks, std::uint32_t task_count,
                                              call_buffers<T> const& buffers, Reducer const& reduce,
                                              Wait& wait) {
-    return walk(group, link, lanes, lane_count, buffers, reduce, wait);
+    return walk(group, transport, tasks, task_count, buffers, reduce, wait);
   }
 };
 
-/// Wires carry packets: for messages of up to some kilobytes (`walk_packets`). A wire does so over
+/// Connections carry packets: for messages of up to some kilobytes (`walk_packets`). A connection does so over
 /// its whole life, so a schedule that runs both ways has two sets of tables.
 ///
 /// Pre: several lanes of one group are in the same order on all ranks, and what each has to send fits
 ///      into its window: they are walked one after the other.
 struct small_packets {
-  template <class Group, class Link, class Wait, class T, class Reducer>
-  BLINK_HOST_DEVICE static status walk_lanes(Group const group, Link const link, lane* lanes,
-                                             std::uint32_t lane_count,
+  template <class Group, class Transport, class Wait, class T, class Reducer>
+  BLINK_HOST_DEVICE static status walk_tasks(Group const group, Transport const transport,
+                                             tree_task* tasks, std::uint32_t task_count,
                                              call_buffers<T> const& buffers, Reducer const& reduce,
                                              Wait& wait) {
     status result = status::ok;
-    for (std::uint32_t k = 0; k < lane_count && result == status::ok; ++k) {
-      result = walk_packets(group, link, lanes[k], buffers, reduce, wait);
+    for (std::uint32_t k = 0; k < task_count && result == status::ok; ++k) {
+      result = walk_packets(group, transport, tasks[k], buffers, reduce, wait);
     }
     return result;
   }
 };
 
-/// How wires carry data: an empty type, because it selects a kernel.
+/// How connections carry data: an empty type, because it selects a kernel.
 template <class P>
-concept wire_protocol = std::is_same_v<P, whole_chunks> || std::is_same_v<P, small_packets>;
+concept connection_protocol = std::is_same_v<P, whole_chunks> || std::is_same_v<P, small_packets>;
 
 }}  // namespace blink::BLINK_ABI

@@ -57,7 +57,7 @@ class team {
 /// that a block needs: with one thread a missing barrier goes unnoticed.
 class team_group {
  public:
-  using shared_type = team;  ///< what a world makes for each rank
+  using shared_type = team;  ///< what a communicator makes for each rank
 
   /// Pre: each thread of `shared` passes another `thread_rank` below the team's size.
   team_group(team& shared, std::uint32_t thread_rank) : team_(&shared), rank_(thread_rank) {}

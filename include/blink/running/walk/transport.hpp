@@ -10,55 +10,55 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// One rank's handle to its peers, passed to a kernel by value. A *wire* is one direction between
+/// One rank's handle to its peers, passed to a kernel by value. A *connection* is one direction between
 /// two ranks; messages on it are numbered 0, 1, 2, … over its whole life.
 ///
 /// Semantics beyond the syntax:
-/// - `has_room(wire, m)`: the sender may write message m into `outbox(wire, m)`: a window of slots
+/// - `has_credit(connection, m)`: the sender may write message m into `outbox(connection, m)`: a window of slots
 ///   of `slot_bytes()` bytes, the one of message m - window being free again.
-/// - `post(wire, m, bytes)`: message m and all before it are complete; what the sender's thread
-///   wrote before is visible to the receiver once `has_arrived(wire, m)` returned true. `bytes`
+/// - `post(connection, m, bytes)`: message m and all before it are complete; what the sender's thread
+///   wrote before is visible to the receiver once `has_arrived(connection, m)` returned true. `bytes`
 ///   belong to message m. Only the sender calls it, with growing m.
-/// - `take(wire, m)`: the receiver has finished with message m and all before it; afterwards
-///   `was_taken(wire, m)` becomes true at the sender.
+/// - `consume(connection, m)`: the receiver has finished with message m and all before it; afterwards
+///   `consumed(connection, m)` becomes true at the sender.
 /// - `is_present(peer)`: the peer runs the same call. Nothing is read from or written to a peer
 ///   that is not present.
 /// - None of them waits. `is_aborted` says that nobody need wait any longer.
 /// - One thread of a group calls these; `inbox` and `outbox` are for all threads.
 template <class L>
-concept transport =
-    std::is_trivially_copyable_v<L> &&
-    requires(L const link, int peer, std::uint32_t wire, std::uint64_t message, std::size_t bytes) {
-      { link.rank() } -> std::same_as<int>;
-      { link.rank_count() } -> std::same_as<int>;
-      { link.slot_bytes() } -> std::same_as<std::size_t>;
-      { link.is_present(peer) } -> std::same_as<bool>;
-      { link.is_aborted() } -> std::same_as<bool>;
-      { link.has_room(wire, message) } -> std::same_as<bool>;
-      { link.outbox(wire, message) } -> std::same_as<std::byte*>;
-      { link.post(wire, message, bytes) } -> std::same_as<void>;
-      { link.has_arrived(wire, message) } -> std::same_as<bool>;
-      { link.inbox(wire, message) } -> std::same_as<std::byte const*>;
-      { link.take(wire, message) } -> std::same_as<void>;
-      { link.was_taken(wire, message) } -> std::same_as<bool>;
-    };
+concept transport = std::is_trivially_copyable_v<L> &&
+                    requires(L const transport, int peer, std::uint32_t connection,
+                             std::uint64_t message, std::size_t bytes) {
+                      { transport.rank() } -> std::same_as<int>;
+                      { transport.rank_count() } -> std::same_as<int>;
+                      { transport.slot_bytes() } -> std::same_as<std::size_t>;
+                      { transport.is_present(peer) } -> std::same_as<bool>;
+                      { transport.is_aborted() } -> std::same_as<bool>;
+                      { transport.has_credit(connection, message) } -> std::same_as<bool>;
+                      { transport.outbox(connection, message) } -> std::same_as<std::byte*>;
+                      { transport.post(connection, message, bytes) } -> std::same_as<void>;
+                      { transport.has_arrived(connection, message) } -> std::same_as<bool>;
+                      { transport.inbox(connection, message) } -> std::same_as<std::byte const*>;
+                      { transport.consume(connection, message) } -> std::same_as<void>;
+                      { transport.consumed(connection, message) } -> std::same_as<bool>;
+                    };
 
 /// A transport whose ranks load from and store to each other's buffers, so that data need not pass
 /// through slots: threads of one process, GPUs with peer access.
 ///
 /// Semantics beyond the syntax: the buffers that a present peer passed to the call.
 template <class L>
-concept reaching_transport = transport<L> && requires(L const link, int peer) {
-  { link.input_of(peer) } -> std::same_as<void const*>;
-  { link.output_of(peer) } -> std::same_as<void*>;
+concept reaching_transport = transport<L> && requires(L const transport, int peer) {
+  { transport.input_of(peer) } -> std::same_as<void const*>;
+  { transport.output_of(peer) } -> std::same_as<void*>;
 };
 static_assert(!transport<int>);
 
 // What a transport may say of itself besides, as a static member of that name; else it is not so.
 
-/// Do wires lie in memory that ranks on other cores use where it is, as `wire_tables` lays them out? Then what is
+/// Do connections lie in memory that ranks on other cores use where it is, as `connection_tables` lays them out? Then what is
 /// written there may go past the caches, and what one end of a tree's edge tells the other comes as one cache line.
-/// Messages take parts of their slots in turn: `outbox` and `inbox` have a third parameter, `wire_end::halvings`.
+/// Messages take parts of their slots in turn: `outbox` and `inbox` have a third parameter, `endpoint::slot_subdivision`.
 template <transport L>
 inline constexpr bool shares_memory = requires { requires L::shares_memory; };
 

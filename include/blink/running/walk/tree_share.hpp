@@ -3,9 +3,9 @@
 
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
-#include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/packet.hpp>
-#include <blink/schedule/split.hpp>
+#include <blink/running/walk/tree_task.hpp>
+#include <blink/schedule/proportional_split.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@ struct tree_share {
   std::uint64_t heaviest = 0;  ///< largest weight among them, at least 1
 };
 
-/// What a slot of a wire holds.
+/// What a slot of a connection holds.
 struct slot_room {
   std::size_t slot_bytes = 0;
   bool has_packets = false;
@@ -31,18 +31,18 @@ struct slot_room {
   }
 };
 
-/// Gives a lane its tree's part of a block of `count` elements. Returns where it begins.
+/// Gives a task its tree's part of a block of `count` elements. Returns where it begins.
 ///
 /// Pre: that of `part_begin`.
-BLINK_HOST_DEVICE constexpr std::size_t take_part(lane& here, tree_share const& share,
+BLINK_HOST_DEVICE constexpr std::size_t take_part(tree_task& here, tree_share const& share,
                                                   std::size_t count, element_sizes const& sizes) {
   std::size_t const begin = part_begin(count, sizes.value, share.before, share.total);
   here.count = part_begin(count, sizes.value, share.before + share.weight, share.total) - begin;
   return begin;
 }
 
-/// Cuts the part of a lane into chunks of `asked` elements, or of as many as a slot holds.
-BLINK_HOST_DEVICE constexpr void cut_part(lane& here, slot_room const& room,
+/// Cuts the part of a task into chunks of `asked` elements, or of as many as a slot holds.
+BLINK_HOST_DEVICE constexpr void cut_part(tree_task& here, slot_room const& room,
                                           element_sizes const& sizes, std::size_t asked) {
   std::size_t const most = room.bytes(sizes) / sizes.largest();
   // Packets are passed on one by one: smaller chunks gain nothing.
@@ -51,10 +51,10 @@ BLINK_HOST_DEVICE constexpr void cut_part(lane& here, slot_room const& room,
   here.stride = here.chunk;
 }
 
-/// Gives a lane its tree's share of each period of `count` elements, each as a chunk. Returns where the first begins.
+/// Gives a task its tree's share of each period of `count` elements, each as a chunk. Returns where the first begins.
 ///
 /// Pre: that of `period_of` and `part_begin`.
-BLINK_HOST_DEVICE constexpr std::size_t take_periods(lane& here, tree_share const& share,
+BLINK_HOST_DEVICE constexpr std::size_t take_periods(tree_task& here, tree_share const& share,
                                                      slot_room const& room, std::size_t count,
                                                      element_sizes const& sizes) {
   constexpr std::size_t share_bytes = 1 << 15;  // of the heaviest tree

@@ -6,9 +6,9 @@
 #include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/detail/early_arrivals.hpp>
 #include <blink/running/walk/detail/move_chunk.hpp>
-#include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
+#include <blink/running/walk/tree_task.hpp>
 #include <blink/running/walk/zero_copy.hpp>
 
 #include <concepts>
@@ -17,73 +17,74 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What the leader of a group does while no lane can go on.
+/// What the leader of a group does while no task can go on.
 ///
-/// Semantics beyond the syntax: `after_progress` and `after_none` are called after each round over
-/// the lanes; they may let time pass and return something else than `ok` when the walk is to end.
+/// Semantics beyond the syntax: `on_progress` and `on_idle` are called after each round over
+/// the tasks; they may let time pass and return something else than `ok` when the walk is to end.
 /// `now` is a clock in ticks of any length.
 template <class P>
-concept patience = requires(P wait) {
-  { wait.after_progress() } -> std::same_as<status>;
-  { wait.after_none() } -> std::same_as<status>;
+concept wait_policy = requires(P wait) {
+  { wait.on_progress() } -> std::same_as<status>;
+  { wait.on_idle() } -> std::same_as<status>;
   { wait.now() } -> std::same_as<std::uint64_t>;
 };
 
-/// One that also watches over calls that are tested, not waited for: `after_idle_tests(nanoseconds)` lets
+/// One that also watches over calls that are tested, not waited for: `on_idle_tests(nanoseconds)` lets
 /// no time pass and is asked now and then while nothing moves, with the time for which the call has been
 /// tested so; anything but `ok` says that it is to end. `go_on` comes when something has moved again.
 template <class P>
-concept tested_patience = patience<P> && requires(P wait, std::uint64_t nanoseconds) {
-  { wait.after_idle_tests(nanoseconds) } -> std::same_as<status>;
-  { wait.go_on() } -> std::same_as<void>;
+concept tested_wait_policy = wait_policy<P> && requires(P wait, std::uint64_t nanoseconds) {
+  { wait.on_idle_tests(nanoseconds) } -> std::same_as<status>;
+  { wait.resume() } -> std::same_as<void>;
 };
 
 namespace detail {
 
-/// Does the transport send from the caller's buffer over this wire?
-template <transport Link>
-[[nodiscard]] BLINK_HOST_DEVICE bool sends_from_buffer([[maybe_unused]] wire_end const& end) {
-  if constexpr (zero_copy_transport<Link>) {
-    return end.way == passage::from_input || end.way == passage::from_output;
+/// Does the transport send from the caller's buffer over this connection?
+template <transport Transport>
+[[nodiscard]] BLINK_HOST_DEVICE bool sends_from_buffer([[maybe_unused]] endpoint const& end) {
+  if constexpr (zero_copy_transport<Transport>) {
+    return end.way == transfer_mode::from_input || end.way == transfer_mode::from_output;
   }
   return false;
 }
 
-/// Does the receiver give back each message of this wire by itself?
-template <transport Link>
-[[nodiscard]] BLINK_HOST_DEVICE bool takes_each(wire_end const& end) {
-  return end.way == passage::slots ||
-         (zero_copy_transport<Link> && end.way == passage::into_output);
+/// Does the receiver give back each message of this connection by itself?
+template <transport Transport>
+[[nodiscard]] BLINK_HOST_DEVICE bool takes_each(endpoint const& end) {
+  return end.way == transfer_mode::slots ||
+         (zero_copy_transport<Transport> && end.way == transfer_mode::into_output);
 }
 
-/// The wire end that keeps `here` from its next step, or nothing.
+/// The endpoint that keeps `here` from its next step, or nothing.
 BLINK_EITHER_SIDE
-template <transport Link>
-BLINK_HOST_DEVICE wire_end* obstacle(Link const link, lane const& here) {
+template <transport Transport>
+BLINK_HOST_DEVICE endpoint* obstacle(Transport const transport, tree_task const& here) {
   if (here.done < here.chunks) {
     for (std::uint32_t k = 0; k < here.in_count; ++k) {
-      wire_end& end = here.in[k];
+      endpoint& end = here.in[k];
       if (is_combined(here, k)) continue;
-      if (!has_come(link, here, end)) return &end;
+      if (!has_arrived_at(transport, here, end)) return &end;
     }
     for (std::uint32_t k = 0; k < here.out_count; ++k) {
-      wire_end& end = here.out[k];
-      bool const posts = end.way == passage::slots || sends_from_buffer<Link>(end);
-      bool const writes = posts || end.way == passage::push;
-      if (writes && !link.is_present(end.peer)) return &end;
-      if (posts && !link.has_room(end.wire, end.first + here.done)) {
+      endpoint& end = here.out[k];
+      bool const posts = end.way == transfer_mode::slots || sends_from_buffer<Transport>(end);
+      bool const writes = posts || end.way == transfer_mode::push;
+      if (writes && !transport.is_present(end.peer)) return &end;
+      if (posts && !transport.has_credit(end.connection, end.first + here.done)) {
         return &end;
       }
     }
   } else if (here.chunks > 0) {
     // Peers may still read from our buffers, which belong to the caller again after the return.
     for (std::uint32_t k = 0; k < here.out_count; ++k) {
-      wire_end& end = here.out[k];
-      bool const pulls = end.way == passage::pull_input || end.way == passage::pull_output;
-      if (pulls && !link.was_taken(end.wire, end.first + here.chunks - 1)) return &end;
-      if constexpr (zero_copy_transport<Link>) {
-        bool const lends = sends_from_buffer<Link>(end);
-        if (lends && !link.has_left(end.wire, end.first + here.chunks - 1)) return &end;
+      endpoint& end = here.out[k];
+      bool const pulls =
+          end.way == transfer_mode::pull_input || end.way == transfer_mode::pull_output;
+      if (pulls && !transport.consumed(end.connection, end.first + here.chunks - 1)) return &end;
+      if constexpr (zero_copy_transport<Transport>) {
+        bool const lends = sends_from_buffer<Transport>(end);
+        if (lends && !transport.has_left(end.connection, end.first + here.chunks - 1)) return &end;
       }
     }
   }
@@ -91,78 +92,82 @@ BLINK_HOST_DEVICE wire_end* obstacle(Link const link, lane const& here) {
 }
 
 /// Gives back the slots of what was combined early.
-template <transport Link>
-void count_early(Link const link, lane& here) {
+template <transport Transport>
+void count_early(Transport const transport, tree_task& here) {
   for (std::uint32_t k = 0; k < here.in_count; ++k) {
-    wire_end const& end = here.in[k];
+    endpoint const& end = here.in[k];
     bool const is_new = (here.early.next >> k & 1) != 0;
-    if (is_new && end.way == passage::slots) link.take(end.wire, end.first + here.done);
+    if (is_new && end.way == transfer_mode::slots)
+      transport.consume(end.connection, end.first + here.done);
   }
   here.early.combined |= here.early.next;
 }
 
 /// Tells receivers that the chunk at hand, of so many elements, is complete.
 BLINK_EITHER_SIDE
-template <transport Link>
-BLINK_HOST_DEVICE void post_chunk(Link const link, lane& here, std::uint64_t count,
+template <transport Transport>
+BLINK_HOST_DEVICE void post_chunk(Transport const transport, tree_task& here, std::uint64_t count,
                                   element_sizes const& sizes) {
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
-    wire_end& end = here.out[k];
-    if (end.way == passage::pull_input) continue;  // posted as a whole by `open_lane`
-    std::uint64_t const bytes = count * (end.is_partial ? sizes.wire : sizes.value);
-    link.post(end.wire, end.first + here.done, bytes);
+    endpoint& end = here.out[k];
+    if (end.way == transfer_mode::pull_input) continue;  // posted as a whole by `open_task`
+    std::uint64_t const bytes = count * (end.is_partial ? sizes.connection : sizes.value);
+    transport.post(end.connection, end.first + here.done, bytes);
     end.bytes += bytes;
   }
 }
 
 /// Tells senders that it has been read.
 BLINK_EITHER_SIDE
-template <transport Link>
-BLINK_HOST_DEVICE void take_chunk(Link const link, lane& here, std::uint64_t count,
+template <transport Transport>
+BLINK_HOST_DEVICE void take_chunk(Transport const transport, tree_task& here, std::uint64_t count,
                                   element_sizes const& sizes) {
   bool const is_last = here.done + 1 == here.chunks;
   for (std::uint32_t k = 0; k < here.in_count; ++k) {
-    wire_end& end = here.in[k];
-    end.bytes += count * (end.is_partial ? sizes.wire : sizes.value);
-    if (takes_each<Link>(end) ? !is_combined(here, k) : is_last) {
-      link.take(end.wire, end.first + here.done);
+    endpoint& end = here.in[k];
+    end.bytes += count * (end.is_partial ? sizes.connection : sizes.value);
+    if (takes_each<Transport>(end) ? !is_combined(here, k) : is_last) {
+      transport.consume(end.connection, end.first + here.done);
     }
   }
 }
 
 /// Tells the peers about the chunk that was just moved.
 BLINK_EITHER_SIDE
-template <transport Link>
-BLINK_HOST_DEVICE void hand_over(Link const link, lane& here, element_sizes const& sizes) {
+template <transport Transport>
+BLINK_HOST_DEVICE void hand_over(Transport const transport, tree_task& here,
+                                 element_sizes const& sizes) {
   std::uint64_t const count = chunk_count(here, here.done);
   // Peers wait for what is posted; where it comes in one line with what was taken, who sees the one has the other.
-  if constexpr (shares_memory<Link>) take_chunk(link, here, count, sizes);
-  post_chunk(link, here, count, sizes);
-  if constexpr (!shares_memory<Link>) take_chunk(link, here, count, sizes);
+  if constexpr (shares_memory<Transport>) take_chunk(transport, here, count, sizes);
+  post_chunk(transport, here, count, sizes);
+  if constexpr (!shares_memory<Transport>) take_chunk(transport, here, count, sizes);
   here.early.combined = 0;
   ++here.done;
 }
 
 /// Posts all that there is room for of what leaves from a buffer without this rank's doing, and says whether there
 /// was any. For libraries that move data while they are asked for something else: peers would wait meanwhile.
-template <zero_copy_transport Link>
-bool post_ahead(Link const link, lane& here, element_sizes const& sizes) {
+template <zero_copy_transport Transport>
+bool post_ahead(Transport const transport, tree_task& here, element_sizes const& sizes) {
   if (here.in_count > 0 || here.writes_output || here.done == here.chunks) return false;
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
-    if (!sends_from_buffer<Link>(here.out[k])) return false;
+    if (!sends_from_buffer<Transport>(here.out[k])) return false;
   }
   std::uint64_t const before = here.done;
-  while (here.done < here.chunks && obstacle(link, here) == nullptr) hand_over(link, here, sizes);
+  while (here.done < here.chunks && obstacle(transport, here) == nullptr)
+    hand_over(transport, here, sizes);
   return here.done > before;
 }
 
 }  // namespace detail
 
-/// Prepares a lane whose call fields are set: offers inputs that peers read themselves, and skips
+/// Prepares a task whose call fields are set: offers inputs that peers read themselves, and skips
 /// chunks that need no work on this side.
 BLINK_EITHER_SIDE
-template <transport Link>
-BLINK_HOST_DEVICE void open_lane(Link const link, lane& here, std::size_t element_bytes) {
+template <transport Transport>
+BLINK_HOST_DEVICE void open_task(Transport const transport, tree_task& here,
+                                 std::size_t element_bytes) {
   here.done = 0;
   here.early.combined = 0;
   here.is_finished = false;
@@ -171,11 +176,11 @@ BLINK_HOST_DEVICE void open_lane(Link const link, lane& here, std::size_t elemen
   if (here.chunks == 0) return;
   bool works = here.writes_output || here.in_count > 0;
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
-    wire_end& end = here.out[k];
-    if (end.way == passage::pull_input) {
+    endpoint& end = here.out[k];
+    if (end.way == transfer_mode::pull_input) {
       std::uint64_t const bytes = here.count * element_bytes;
-      if constexpr (!presence_offers_input<Link>) {
-        link.post(end.wire, end.first + here.chunks - 1, bytes);
+      if constexpr (!presence_offers_input<Transport>) {
+        transport.post(end.connection, end.first + here.chunks - 1, bytes);
       }
       end.bytes += bytes;
     } else {
@@ -186,40 +191,40 @@ BLINK_HOST_DEVICE void open_lane(Link const link, lane& here, std::size_t elemen
 }
 
 /// Ends a lane: the next call's messages follow those of this one.
-BLINK_HOST_DEVICE inline void close_lane(lane& here) {
+BLINK_HOST_DEVICE inline void close_task(tree_task& here) {
   for (std::uint32_t k = 0; k < here.in_count; ++k) here.in[k].first += here.chunks;
   for (std::uint32_t k = 0; k < here.out_count; ++k) here.out[k].first += here.chunks;
 }
 
-/// What one round over the lanes came to.
+/// What one round over the tasks came to.
 struct walk_round_result {
   bool moved = false;    ///< was there a chunk to move?
-  bool is_open = false;  ///< is a lane not finished? Known to the leader of the group.
+  bool is_open = false;  ///< is a task not finished? Known to the leader of the group.
 };
 
-/// One round over the lanes of one rank: one ready chunk of each is moved; nothing is waited for.
+/// One round over the tasks of one rank: one ready chunk of each is moved; nothing is waited for.
 ///
-/// clock: its `now` counts the ticks that lanes cannot go on
+/// clock: its `now` counts the ticks that tasks cannot go on
 BLINK_EITHER_SIDE
-template <thread_group Group, transport Link, class Clock, class T, reducer_for<T> Reducer>
-BLINK_HOST_DEVICE walk_round_result walk_round(Group const group, Link const link, lane* lanes,
-                                               std::size_t lane_count,
+template <thread_group Group, transport Transport, class Clock, class T, reducer_for<T> Reducer>
+BLINK_HOST_DEVICE walk_round_result walk_round(Group const group, Transport const transport,
+                                               tree_task* tasks, std::size_t task_count,
                                                call_buffers<T> const& buffers,
                                                Reducer const& reduce, Clock& clock) {
   bool const leads = group.thread_rank() == 0;
   walk_round_result result;
-  if constexpr (zero_copy_transport<Link>) {
-    for (std::size_t index = 0; leads && index < lane_count; ++index) {
-      bool const has_posted = detail::post_ahead(link, lanes[index], sizes_of<Reducer, T>());
+  if constexpr (zero_copy_transport<Transport>) {
+    for (std::size_t index = 0; leads && index < task_count; ++index) {
+      bool const has_posted = detail::post_ahead(transport, tasks[index], sizes_of<Reducer, T>());
       result.moved = result.moved || has_posted;
     }
   }
-  for (std::size_t index = 0; index < lane_count; ++index) {
-    lane& here = lanes[index];
+  for (std::size_t index = 0; index < task_count; ++index) {
+    tree_task& here = tasks[index];
     bool ready = false;
     bool waits = false;  // for a second time for the same
     if (leads && !here.is_finished) {
-      wire_end* const blocked_on = detail::obstacle(link, here);
+      endpoint* const blocked_on = detail::obstacle(transport, here);
       waits = blocked_on != nullptr && blocked_on == here.blocked_on;
       if (blocked_on != here.blocked_on) {  // the clock is read at changes only
         std::uint64_t const now = clock.now();
@@ -234,51 +239,52 @@ BLINK_HOST_DEVICE walk_round_result walk_round(Group const group, Link const lin
       result.is_open = result.is_open || !here.is_finished;
     }
     if constexpr (detail::combines_on_arrival<Reducer>) {
-      if (waits) here.early.next = detail::combinable_arrivals(link, here);
+      if (waits) here.early.next = detail::combinable_arrivals(transport, here);
       if (group.from_leader(waits && here.early.next != 0)) {
-        detail::combine_early(group, link, here, buffers, reduce);
+        detail::combine_early(group, transport, here, buffers, reduce);
         group.sync();
-        if (leads) detail::count_early(link, here);
+        if (leads) detail::count_early(transport, here);
         result.moved = true;
         continue;
       }
     }
     if (!group.from_leader(ready)) continue;
-    detail::move_chunk(group, link, here, buffers, reduce);
+    detail::move_chunk(group, transport, here, buffers, reduce);
     group.sync();
-    if (leads) detail::hand_over(link, here, sizes_of<Reducer, T>());
+    if (leads) detail::hand_over(transport, here, sizes_of<Reducer, T>());
     result.moved = true;
-    if constexpr (zero_copy_transport<Link>) {
-      // Peers wait for what this lane makes of further chunks, while what comes on others may take the library long.
+    if constexpr (zero_copy_transport<Transport>) {
+      // Peers wait for what this task makes of further chunks, while what comes on others may take the library long.
       if (group.from_leader(here.out_count > 0 && here.done < here.chunks)) --index;
     }
   }
   return result;
 }
 
-/// Walks the lanes of one rank until all are finished: round and round, one ready chunk at a time,
-/// never waiting for a single one. A block of a kernel has one lane, a host thread all of its
+/// Walks the tasks of one rank until all are finished: round and round, one ready chunk at a time,
+/// never waiting for a single one. A block of a kernel has one task, a host thread all of its
 /// rank's. This one function runs every collective on every transport.
 ///
 /// Source: event-driven pipelines as in X. Luo et al., "ADAPT: an event-based adaptive collective
 ///         communication framework", HPDC 2018.
-/// Time:   each chunk is touched once; a round looks at every wire of every unfinished lane.
-/// Pre:    all threads of `group` call together with equal arguments; lanes are opened; no two
-///         lanes of the call need each other's progress within one rank (reduce and broadcast of
-///         an inner rank are two lanes).
+/// Time:   each chunk is touched once; a round looks at every connection of every unfinished task.
+/// Pre:    all threads of `group` call together with equal arguments; tasks are opened; no two
+///         tasks of the call need each other's progress within one rank (reduce and broadcast of
+///         an inner rank are two tasks).
 /// Post:   if `ok`: outputs hold the results and no peer reads or writes this rank's buffers.
-/// Order:  the wires of `in` as listed, by rising rank, and the own input at its place among them:
+/// Order:  the connections of `in` as listed, by rising rank, and the own input at its place among them:
 ///         equal schedules and inputs give equal bits. With `order_promise::any` as they come.
 BLINK_EITHER_SIDE
-template <thread_group Group, transport Link, patience Wait, class T, reducer_for<T> Reducer>
-BLINK_HOST_DEVICE status walk(Group const group, Link const link, lane* lanes,
-                              std::size_t lane_count, call_buffers<T> const buffers,
+template <thread_group Group, transport Transport, wait_policy Wait, class T,
+          reducer_for<T> Reducer>
+BLINK_HOST_DEVICE status walk(Group const group, Transport const transport, tree_task* tasks,
+                              std::size_t task_count, call_buffers<T> const buffers,
                               Reducer const reduce, Wait& wait) {
   bool const leads = group.thread_rank() == 0;
   for (;;) {
-    auto const round = walk_round(group, link, lanes, lane_count, buffers, reduce, wait);
+    auto const round = walk_round(group, transport, tasks, task_count, buffers, reduce, wait);
     status result = status::ok;
-    if (leads && round.is_open) result = round.moved ? wait.after_progress() : wait.after_none();
+    if (leads && round.is_open) result = round.moved ? wait.on_progress() : wait.on_idle();
     if (!group.from_leader(round.is_open && result == status::ok)) return result;
   }
 }

@@ -3,8 +3,8 @@
 
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
-#include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/transport.hpp>
+#include <blink/running/walk/tree_task.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -16,9 +16,9 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The chunks that a lane has of a buffer.
+/// The chunks that a task has of a buffer.
 struct chunk_run {
-  std::byte* first = nullptr;  ///< null: no buffer, slots; what follows is told all the same
+  std::byte* first = nullptr;  ///< null: no buffer, slots; what follows is reported all the same
   std::size_t stride = 0;      ///< bytes from the begin of a chunk to that of the next
   std::size_t chunk = 0;       ///< bytes of each but the last
   std::size_t bytes = 0;       ///< of all
@@ -35,25 +35,25 @@ struct chunk_run {
 /// A transport to which buffers can be lent for a call.
 ///
 /// Semantics beyond the syntax:
-/// - `lend_to_send(wire, run, lands)`: the sender's messages of this call lie in `run`, which does not change
+/// - `send_in_place(connection, run, lands)`: the sender's messages of this call lie in `run`, which does not change
 ///   between `post` and `has_left`; a run without a buffer: in slots. `lands`: at the other end somebody calls
-///   `lend_to_receive`.
-/// - `lend_to_receive(wire, run, is_input)`: messages of this call arrive in `run`, where `inbox` finds them; a run
+///   `receive_in_place`.
+/// - `receive_in_place(connection, run, is_input)`: messages of this call arrive in `run`, where `inbox` finds them; a run
 ///   without a buffer: in slots, which the sender cannot know.
 ///   `is_input`: what this rank sends along the same tree lies there, too; each chunk is received once that has left.
-/// - `has_left(wire, m)`: message m and all before it are read from the sender's buffer no more.
-/// - All ranks lend for messages of at least `least_lent()` bytes and for no others.
+/// - `has_left(connection, m)`: message m and all before it are read from the sender's buffer no more.
+/// - All ranks lend for messages of at least `zero_copy_threshold()` bytes and for no others.
 template <class L>
 concept zero_copy_transport =
-    transport<L> && requires(L const link, std::uint32_t wire, std::uint64_t message,
+    transport<L> && requires(L const transport, std::uint32_t connection, std::uint64_t message,
                              chunk_run const& run, bool is) {
-      { link.least_lent() } -> std::same_as<std::size_t>;
-      { link.lend_to_send(wire, run, is) } -> std::same_as<void>;
-      { link.lend_to_receive(wire, run, is) } -> std::same_as<void>;
-      { link.has_left(wire, message) } -> std::same_as<bool>;
+      { transport.zero_copy_threshold() } -> std::same_as<std::size_t>;
+      { transport.send_in_place(connection, run, is) } -> std::same_as<void>;
+      { transport.receive_in_place(connection, run, is) } -> std::same_as<void>;
+      { transport.has_left(connection, message) } -> std::same_as<bool>;
     };
 
-/// Lends the buffers of a call to the wires of a lane whose call fields are set, where a chunk lies in one as it
+/// Lends the buffers of a call to the connections of a task whose call fields are set, where a chunk lies in one as it
 /// is sent, or is to lie there as it arrives. Elements that a root combines arrive where their sum is to be, which is
 /// memory less that passes its caches: over Open MPI all-reduces of 4 MiB take 0.68 to 0.74 times as long as the library's
 /// own so and 0.85 to 0.95 times in place, where they need slots (`mpi_in_turn_openmpi`, and with `in_place`).
@@ -61,16 +61,17 @@ concept zero_copy_transport =
 /// reduces:         does the call combine?
 /// changes_results: are results changed on this rank, so that they are not what it hands on?
 /// buffers:         as bytes, of elements of `element_bytes`
-/// Time:            O(wires of the lane).
-template <zero_copy_transport Link>
-void lend_buffers(Link const link, lane& here, bool reduces, bool changes_results,
-                  call_buffers<std::byte> const& buffers, std::size_t element_bytes) {
+/// Time:            O(connections of the task).
+template <zero_copy_transport Transport>
+void use_buffers_in_place(Transport const transport, tree_task& here, bool reduces,
+                          bool changes_results, call_buffers<std::byte> const& buffers,
+                          std::size_t element_bytes) {
   std::size_t const bytes = (here.chunk < here.count ? here.chunk : here.count) * element_bytes;
-  if (bytes == 0 || bytes < link.least_lent()) {
+  if (bytes == 0 || bytes < transport.zero_copy_threshold()) {
     return;
   }
-  auto const run_of = [&](std::byte const* buffer, std::size_t begin, wire_end const& end) {
-    // Outputs are written and inputs are not; which of both it is says the passage.
+  auto const run_of = [&](std::byte const* buffer, std::size_t begin, endpoint const& end) {
+    // Outputs are written and inputs are not; which of both it is says the transfer mode.
     auto* const first = const_cast<std::byte*>(buffer + begin * element_bytes);
     return chunk_run{first, here.stride * element_bytes, here.chunk * element_bytes,
                      here.count * element_bytes, end.first};
@@ -80,7 +81,7 @@ void lend_buffers(Link const link, lane& here, bool reduces, bool changes_result
     return run_of(buffers.output, here.output_begin, end);
   };
   // Both ends know it; whether a root has room for elements does it alone, as only its own buffers may be one place.
-  auto const lands = [](wire_end const& end, bool is_reduce) {
+  auto const lands = [](endpoint const& end, bool is_reduce) {
     return is_reduce ? !end.is_partial : end.receiver_keeps;
   };
   // Where there is an own input.
@@ -94,11 +95,11 @@ void lend_buffers(Link const link, lane& here, bool reduces, bool changes_result
     if (!lands(end, here.is_reduce)) continue;
     auto run = output(end);
     if (!here.is_reduce) {
-      end.way = passage::into_output;
+      end.way = transfer_mode::into_output;
     } else if (!std::exchange(is_output_free, false)) {
       run.first = nullptr;
     }
-    link.lend_to_receive(end.wire, run, !here.is_reduce && reduces && is_one_place());
+    transport.receive_in_place(end.connection, run, !here.is_reduce && reduces && is_one_place());
   }
   bool const leads_up = here.is_reduce && !here.is_root;
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
@@ -107,12 +108,12 @@ void lend_buffers(Link const link, lane& here, bool reduces, bool changes_result
     bool const sends_output =
         !leads_up && !sends_input && end.sender_keeps && here.writes_output && !changes_results;
     if (sends_input) {
-      end.way = passage::from_input;
+      end.way = transfer_mode::from_input;
     } else if (sends_output) {
-      end.way = passage::from_output;
+      end.way = transfer_mode::from_output;
     }
     auto const run = sends_input ? input(end) : sends_output ? output(end) : chunk_run{};
-    link.lend_to_send(end.wire, run, lands(end, leads_up));
+    transport.send_in_place(end.connection, run, lands(end, leads_up));
   }
 }
 

@@ -238,13 +238,13 @@ inline std::vector<driver_gpu> gpus_of_driver(nvml_calls const& calls) {
       nvml_pci_info far{};
       if (calls.nvlink_remote(handle, link, &far) != 0) continue;
       unsigned type = 0;
-      bool const is_told = calls.nvlink_remote_type != nullptr &&
-                           calls.nvlink_remote_type(handle, link, &type) == 0 && type < 3;
+      bool const is_reported = calls.nvlink_remote_type != nullptr &&
+                               calls.nvlink_remote_type(handle, link, &type) == 0 && type < 3;
       auto const far_id = short_bus_id(far.bus_id);
       auto known = std::find_if(gpu.neighbours.begin(), gpu.neighbours.end(),
                                 [&](auto const& each) { return each.bus_id == far_id; });
       if (known == gpu.neighbours.end()) {
-        known = gpu.neighbours.insert(known, {far_id, is_told ? classes[type] : "", 0});
+        known = gpu.neighbours.insert(known, {far_id, is_reported ? classes[type] : "", 0});
       }
       ++known->links;
     }

@@ -24,12 +24,12 @@ namespace blink { inline namespace BLINK_ABI {
 /// Reads a machine from JSON text.
 ///
 ///     {"name": "pair", "unit": "GB/s",
-///      "nodes": [{"id": 0, "kind": "gpu", "label": "gpu0", "box": 0},
+///      "nodes": [{"id": 0, "kind": "gpu", "label": "gpu0", "server": 0},
 ///                {"id": 1, "kind": "gpu"}, {"id": 2, "kind": "switch"}],
 ///      "links": [{"src": 0, "dst": 1, "capacity": 12.5, "latency": 1e-6, "kind": "nvlink"}]}
 ///
 /// A link is one direction; `latency` (seconds) and `kind` (`to_text(link_kind)`) may be absent, so
-/// may `label` and `box` (a GPU is then in box 0, a switch in none). A switch may have `"copies": true`
+/// may `label` and `server` (a GPU is then in server 0, a switch in none). A switch may have `"copies": true`
 /// (it sends what it receives out several ways) and `"reduces": true` (it adds up). Capacities are numbers of at
 /// most 9 decimals, or fractions as text ("25/3"); they become integers of the smallest unit that
 /// holds all of them exactly, or of `steps_per_unit` if given. A link may repeat the unit, which
@@ -86,7 +86,7 @@ class machine_from_json {
                          std::string const& expected) const {
     fail_at(file_, at.line, path + ": found " + found + ", expected " + expected);
   }
-  static std::string shown(json_value const& value) {
+  static std::string excerpt(json_value const& value) {
     switch (value.kind) {
       case json_kind::array:
         return "a list";
@@ -102,7 +102,7 @@ class machine_from_json {
   }
   void require_kind(json_value const& value, json_kind kind, std::string const& path,
                     std::string const& expected) const {
-    if (value.kind != kind) fail(value, path, shown(value), expected);
+    if (value.kind != kind) fail(value, path, excerpt(value), expected);
   }
   json_value const& required(json_value const& object, std::string const& path,
                              std::string const& key) const {
@@ -136,7 +136,7 @@ class machine_from_json {
     auto const number =
         value.kind == json_kind::number ? read_decimal(value.text, 0) : std::nullopt;
     if (!number || number->numerator() < least || number->numerator() > most) {
-      fail(value, path, shown(value),
+      fail(value, path, excerpt(value),
            "an integer from " + std::to_string(least) + " to " + std::to_string(most));
     }
     return number->numerator();
@@ -169,25 +169,27 @@ class machine_from_json {
       auto const& item = list.items[i];
       auto const path = "nodes[" + std::to_string(i) + "]";
       require_kind(item, json_kind::object, path, "an object");
-      known_keys(item, path, {"id", "kind", "label", "box", "copies", "reduces"});
+      known_keys(item, path, {"id", "kind", "label", "server", "box", "copies", "reduces"});
       struct node n;
       auto const& id = required(item, path, "id");
       n.id =
           static_cast<int>(integer(id, path + ".id", 0, std::numeric_limits<std::int32_t>::max()));
       auto const& kind = required(item, path, "kind");
       if (kind.kind != json_kind::string || (kind.text != "gpu" && kind.text != "switch")) {
-        fail(kind, path + ".kind", shown(kind), "\"gpu\" or \"switch\"");
+        fail(kind, path + ".kind", excerpt(kind), "\"gpu\" or \"switch\"");
       }
-      n.kind = kind.text == "gpu" ? node_kind::rank : node_kind::relay;
+      n.kind = kind.text == "gpu" ? node_kind::rank : node_kind::switch_node;
       n.label = kind.text + std::to_string(n.id);
       if (auto const* label = item.find("label")) {
         require_kind(*label, json_kind::string, path + ".label", "text");
         n.label = label->text;
       }
-      n.box = n.kind == node_kind::rank ? 0 : -1;
-      if (auto const* box = item.find("box")) {
-        n.box = static_cast<int>(
-            integer(*box, path + ".box", -1, std::numeric_limits<std::int32_t>::max()));
+      n.server = n.kind == node_kind::rank ? 0 : -1;
+      auto const* server = item.find("server");
+      if (server == nullptr) server = item.find("box");  // in files of earlier versions
+      if (server != nullptr) {
+        n.server = static_cast<int>(
+            integer(*server, path + ".server", -1, std::numeric_limits<std::int32_t>::max()));
       }
       for (auto const& [key, able] : {std::pair("copies", &n.copies), {"reduces", &n.reduces}}) {
         auto const* value = item.find(key);
@@ -218,7 +220,7 @@ class machine_from_json {
                         : value.kind == json_kind::string ? rational::from_text(value.text)
                                                           : std::nullopt;
     if (!number || *number <= rational(0)) {
-      fail(value, path, shown(value),
+      fail(value, path, excerpt(value),
            "a positive number of at most " + std::to_string(max_decimals) + " decimals");
     }
     return *number;
@@ -253,7 +255,7 @@ class machine_from_json {
         l.latency_seconds =
             latency->kind == json_kind::number ? std::strtod(latency->text.c_str(), nullptr) : -1;
         if (!(l.latency_seconds >= 0 && l.latency_seconds <= max_latency_seconds)) {
-          fail(*latency, path + ".latency", shown(*latency), "seconds, 0 to 3600");
+          fail(*latency, path + ".latency", excerpt(*latency), "seconds, 0 to 3600");
         }
       }
       if (auto const* kind = item.find("kind")) {

@@ -38,7 +38,7 @@ namespace blink { inline namespace BLINK_ABI {
 namespace detail {
 
 /// Levenshtein's distance: the least number of letters to insert, delete or replace.
-inline std::size_t letters_apart(std::string_view a, std::string_view b) {
+inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -57,7 +57,7 @@ inline built_in_machine const* nearest_machine(std::string_view name, std::size_
   built_in_machine const* nearest = nullptr;
   for (auto const& each : built_in_machines()) {
     if (name.size() > each.name.size() + most) continue;
-    auto const distance = letters_apart(name, each.name);
+    auto const distance = edit_distance(name, each.name);
     if (distance > most || (distance == most && nearest != nullptr)) continue;
     nearest = &each;
     most = distance;

@@ -27,8 +27,8 @@ namespace blink { inline namespace BLINK_ABI {
 ///         or a port, in the file's order from id N on; then one NVSwitch for all.
 /// Links:  both ways each: NVLink and XGMI between GPUs, or from a GPU to the switch or processor
 ///         (counts times `options.rate`); C2C; PCIe (lanes times NCCL's rate of a lane); between all
-///         processors of a host by maker and model; ports by their speed. A box is a `host_hash`.
-///         Networks between boxes are not in such a file.
+///         processors of a host by maker and model; ports by their speed. A server is a `host_hash`.
+///         Networks between servers are not in such a file.
 /// As NCCL has it: link_width 0 or "" is 16; a link_speed that NCCL does not know is 8 GT/s; a
 ///         net speed that is absent or not positive is 10000 Mb/s; a `<net>` without dev does not
 ///         exist; the two levels of one Broadcom switch are one; links to GPUs that are not in the

@@ -5,7 +5,7 @@
 #include <blink/core/duration.hpp>
 #include <blink/core/text.hpp>
 #include <blink/running/walk/detail/host_clock.hpp>
-#include <blink/transports/host/world_state.hpp>
+#include <blink/transports/host/shared_state.hpp>
 
 #include <cstdint>
 #include <utility>
@@ -23,53 +23,54 @@ namespace blink { inline namespace BLINK_ABI {
 /// Whoever has waited enough writes down who is left and then tries to be the first to have done
 /// so; all follow the first. So ranks may die here at any moment.
 template <class>
-std::vector<int> agree_on_survivors(world_state& world, int rank, nanoseconds longest) {
-  world.fail(rank,
-             {detail::text_of({"rank ", rank, " shrinks the world to the ranks that are left"}),
-              rank, rank, -1, -1});
-  world.at(rank).asks.store(1);
-  world.ring_all();
+std::vector<int> agree_on_survivors(shared_state& state, int rank, nanoseconds longest) {
+  state.fail(
+      rank,
+      {detail::text_of({"rank ", rank, " shrinks the communicator to the ranks that are left"}),
+       rank, rank, -1, -1});
+  state.at(rank).asks.store(1);
+  state.wake_all();
   auto const is_settled = [&](int peer) {
-    return world.at(peer).asks.load() != 0 || world.is_gone(peer) || world.has_died(peer);
+    return state.at(peer).asks.load() != 0 || state.is_gone(peer) || state.is_dead(peer);
   };
   // Those who are still in an earlier call end it first: as long as they move, nobody is late.
   auto const moves = [&] {
     std::uint64_t sum = 0;
-    for (int peer = 0; peer < world.rank_count(); ++peer) {
+    for (int peer = 0; peer < state.rank_count(); ++peer) {
       bool const is_later =
-          world.present_call(peer) >= world_state::call_of(world.head_->failure.load());
+          state.present_call(peer) >= shared_state::call_of(state.head_->failure.load());
       if (is_settled(peer) || is_later) continue;
-      sum += world.present_call(peer) + world.beats(peer) + 1;
+      sum += state.present_call(peer) + state.heartbeats(peer) + 1;
     }
     return sum;
   };
-  auto end = world_state::time_after(longest);
+  auto end = shared_state::time_after(longest);
   std::uint64_t moved = moves();
-  for (int peer = 0; peer < world.rank_count();) {
+  for (int peer = 0; peer < state.rank_count();) {
     if (auto const now = moves(); std::exchange(moved, now) != now) {
-      end = world_state::time_after(longest);
+      end = shared_state::time_after(longest);
     }
-    if (world.head_->decided_by.load() != 0 || detail::host_nanoseconds() > end) break;
+    if (state.head_->decided_by.load() != 0 || detail::host_nanoseconds() > end) break;
     if (is_settled(peer)) {
       ++peer;
       continue;
     }
-    std::uint32_t const ticket = world.lie_down(rank);
-    if (!is_settled(peer)) world.nap(rank, ticket, nanoseconds(1'000'000));
-    world.get_up(rank);
+    std::uint32_t const ticket = state.prepare_sleep(rank);
+    if (!is_settled(peer)) state.sleep(rank, ticket, nanoseconds(1'000'000));
+    state.end_sleep(rank);
   }
-  std::uint64_t* const own = world.proposal(rank);
-  for (int peer = 0; peer < world.rank_count() && world.head_->decided_by.load() == 0; ++peer) {
+  std::uint64_t* const own = state.proposal(rank);
+  for (int peer = 0; peer < state.rank_count() && state.head_->decided_by.load() == 0; ++peer) {
     bool const is_left =
-        world.at(peer).asks.load() != 0 && !world.is_gone(peer) && !world.has_died(peer);
+        state.at(peer).asks.load() != 0 && !state.is_gone(peer) && !state.is_dead(peer);
     if (is_left) own[peer / 64] |= std::uint64_t{1} << peer % 64;
   }
   std::uint32_t nobody = 0;
-  world.head_->decided_by.compare_exchange_strong(nobody, static_cast<std::uint32_t>(rank) + 1);
+  state.head_->decided_by.compare_exchange_strong(nobody, static_cast<std::uint32_t>(rank) + 1);
   std::uint64_t const* const chosen =
-      world.proposal(static_cast<int>(world.head_->decided_by.load()) - 1);
+      state.proposal(static_cast<int>(state.head_->decided_by.load()) - 1);
   std::vector<int> result;
-  for (int peer = 0; peer < world.rank_count(); ++peer) {
+  for (int peer = 0; peer < state.rank_count(); ++peer) {
     if ((chosen[peer / 64] >> peer % 64 & 1) != 0) result.push_back(peer);
   }
   return result;

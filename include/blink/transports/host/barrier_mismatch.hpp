@@ -4,7 +4,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/text.hpp>
 #include <blink/running/call/collective_error.hpp>
-#include <blink/transports/host/world_state.hpp>
+#include <blink/transports/host/shared_state.hpp>
 
 #include <cstdint>
 
@@ -19,10 +19,10 @@ namespace blink { inline namespace BLINK_ABI {
 ///
 /// What each is ahead in is read first. So a rank that goes on meanwhile does no harm: whoever sees its
 /// new count also sees what it did before.
-[[nodiscard]] inline bool can_never_meet(world_state const& world, int caller, int in_barrier) {
-  std::uint64_t const calls = world.calls_of(caller);
-  std::uint64_t const barriers = world.barriers_of(in_barrier);
-  return world.calls_of(in_barrier) < calls && world.barriers_of(caller) < barriers;
+[[nodiscard]] inline bool can_never_meet(shared_state const& state, int caller, int in_barrier) {
+  std::uint64_t const calls = state.calls_of(caller);
+  std::uint64_t const barriers = state.barriers_of(in_barrier);
+  return state.calls_of(in_barrier) < calls && state.barriers_of(caller) < barriers;
 }
 
 /// Two ranks of which that is so, of which this rank is one.
@@ -34,24 +34,24 @@ struct barrier_mismatch {
 };
 
 /// Is there such a pair with this rank, which waits?
-[[nodiscard]] inline barrier_mismatch find_mismatch(world_state const& world, int rank) {
-  for (int peer = 0; peer < world.rank_count(); ++peer) {
-    if (can_never_meet(world, peer, rank)) return {peer, rank};
-    if (can_never_meet(world, rank, peer)) return {rank, peer};
+[[nodiscard]] inline barrier_mismatch find_mismatch(shared_state const& state, int rank) {
+  for (int peer = 0; peer < state.rank_count(); ++peer) {
+    if (can_never_meet(state, peer, rank)) return {peer, rank};
+    if (can_never_meet(state, rank, peer)) return {rank, peer};
   }
   return {};
 }
 
 /// What this rank says then.
 template <class = when_used>
-[[nodiscard]] BLINK_COLD collective_error describe_mismatch(world_state const& world, int rank,
+[[nodiscard]] BLINK_COLD collective_error describe_mismatch(shared_state const& state, int rank,
                                                             barrier_mismatch const& pair) {
-  auto const call = world.calls_of(pair.in_barrier) + 1;
-  return collective_error(detail::text_of({"rank ", pair.caller, " calls ",
-                                           world.signature(pair.caller, call).operation(),
-                                           ", call ", call, ", and rank ", pair.in_barrier,
-                                           " barrier ", world.barriers_of(pair.in_barrier)}),
-                          rank, pair.caller == rank ? pair.in_barrier : pair.caller, -1, -1, true);
+  auto const call = state.calls_of(pair.in_barrier) + 1;
+  return collective_error(
+      detail::text_of({"rank ", pair.caller, " calls ",
+                       state.call_id(pair.caller, call).operation(), ", call ", call, ", and rank ",
+                       pair.in_barrier, " barrier ", state.barriers_of(pair.in_barrier)}),
+      rank, pair.caller == rank ? pair.in_barrier : pair.caller, -1, -1, true);
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -5,11 +5,11 @@
 #include <blink/core/config.hpp>
 #include <blink/core/text.hpp>
 #include <blink/running/call/collective_error.hpp>
-#include <blink/running/call/follow_waits.hpp>
+#include <blink/running/call/wait_chain.hpp>
 #include <blink/running/walk/stall.hpp>
 #include <blink/transports/host/barrier_mismatch.hpp>
-#include <blink/transports/host/patience.hpp>
-#include <blink/transports/host/world_state.hpp>
+#include <blink/transports/host/host_wait.hpp>
+#include <blink/transports/host/shared_state.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -28,56 +28,57 @@ namespace blink { inline namespace BLINK_ABI {
 /// waits: for how long it has waited, and whom it has not heard meanwhile
 template <class = when_used>
 [[nodiscard]] BLINK_COLD collective_error describe_stall(stall const& where, int rank,
-                                                         world_state const& world,
+                                                         shared_state const& state,
                                                          std::uint64_t call,
-                                                         waiting_memory const& waits) {
-  if (auto const pair = find_mismatch(world, rank); pair.is_there()) {
-    return describe_mismatch(world, rank, pair);
+                                                         wait_record const& waits) {
+  if (auto const pair = find_mismatch(state, rank); pair.is_there()) {
+    return describe_mismatch(state, rank, pair);
   }
   using detail::text_of;
   using detail::text_piece;
   auto const name = [&](int peer) {
-    auto const more = world.describe(peer);
+    auto const more = state.describe(peer);
     if (more.empty()) return text_of({"rank ", peer});
     return text_of({"rank ", peer, " (", more, ")"});
   };
   auto const waited = text_of({" (waited ", static_cast<double>(waits.nanoseconds) * 1e-9, " s)"});
   // Has the rank not said for long that it waits?
   auto const silent = [&](int peer) {
-    return waits.has_listened && waits.beats[static_cast<std::size_t>(peer)] == world.beats(peer);
+    return waits.has_listened &&
+           waits.heartbeats[static_cast<std::size_t>(peer)] == state.heartbeats(peer);
   };
   auto const error = [&](int peer, std::initializer_list<text_piece> what) {
     return collective_error(
         text_of({"rank ", rank, ", ", to_text(where.kind), place_of(where), ": ", text_of(what)}),
         rank, peer, where.tree, where.chunk);
   };
-  for (int peer = 0; peer < world.rank_count(); ++peer) {
-    if (world.has_ended(peer, call)) continue;
-    if (world.is_gone(peer)) {
+  for (int peer = 0; peer < state.rank_count(); ++peer) {
+    if (state.has_ended(peer, call)) continue;
+    if (state.is_gone(peer)) {
       return error(peer, {name(peer), " has left without entering call ", call});
     }
-    if (world.has_died(peer)) {
-      bool const is_inside = world.has_entered(peer, call);
+    if (state.is_dead(peer)) {
+      bool const is_inside = state.has_entered(peer, call);
       return error(peer,
                    {name(peer), is_inside ? " died inside call " : " died before call ", call});
     }
   }
   int culprit = where.peer;
-  for (int peer = 0; peer < world.rank_count(); ++peer) {
-    if (world.has_entered(peer, call)) continue;
-    if (!world.is_inside(peer)) {
+  for (int peer = 0; peer < state.rank_count(); ++peer) {
+    if (state.has_entered(peer, call)) continue;
+    if (!state.is_inside(peer)) {
       return error(peer, {name(peer), " has not entered call ", call, waited});
     }
     if (culprit < 0) culprit = peer;  // held up in a call before: who holds it up?
   }
-  auto const way = follow_waits(where, rank, culprit, name, [&](int peer) {
-    return silent(peer) ? told_stall{} : world.waiting(peer);
+  auto const way = wait_chain(where, rank, culprit, name, [&](int peer) {
+    return silent(peer) ? reported_stall{} : state.waiting(peer);
   });
   if (way.has_end) {
     return error(way.ranks.back(), {"waits for ", way.text, ", which does not go on", waited});
   }
-  for (int peer = 0; peer < world.rank_count(); ++peer) {
-    if (peer != rank && !world.has_ended(peer, call) && silent(peer)) {
+  for (int peer = 0; peer < state.rank_count(); ++peer) {
+    if (peer != rank && !state.has_ended(peer, call) && silent(peer)) {
       return error(peer, {name(peer), " does not go on", waited});
     }
   }

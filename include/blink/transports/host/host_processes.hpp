@@ -3,11 +3,11 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
-#include <blink/running/call/call_signature.hpp>
+#include <blink/running/call/call_description.hpp>
 #include <blink/running/call/collective_error.hpp>
 #include <blink/transports/host/call_clock.hpp>
-#include <blink/transports/host/letter_box.hpp>
-#include <blink/transports/host/meet_on_host.hpp>
+#include <blink/transports/host/host_rendezvous.hpp>
+#include <blink/transports/host/mailbox.hpp>
 #include <blink/transports/host/shared_segment.hpp>
 
 #include <algorithm>
@@ -45,10 +45,10 @@ class host_processes {
     expects(deadline.count() > 0, "host_processes: deadline > 0");
     expects(count_ >= 1 && process_ >= 0 && process_ < count_,
             "host_processes: the bootstrap has processes from 0 to process_count() - 1");
-    number_ = detail::meet_on_host(all, segment_, [&] {
+    number_ = detail::host_rendezvous(all, segment_, [&] {
       std::size_t const bytes = sizeof(board) * static_cast<std::size_t>(count_);
       boards_ = static_cast<board*>(segment_->find_or_make(1, bytes));
-      letters_.emplace(segment_->find_or_make(2, letter_box::bytes(count_)), process_, count_);
+      messages_.emplace(segment_->find_or_make(2, mailbox::bytes(count_)), process_, count_);
     });
   }
   host_processes(host_processes const&) = delete;
@@ -70,9 +70,9 @@ class host_processes {
   ///         or does not come before the deadline; precondition_error if one is at another step.
   template <class T>
   [[nodiscard]] std::vector<T> gather(std::string const& step, T const& own) {
-    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= letter_box::most_bytes);
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= mailbox::most_bytes);
     std::vector<T> result(static_cast<std::size_t>(count_));
-    letters_->gather(
+    messages_->gather(
         step, &own, result.data(), sizeof own, deadline_, [&](int peer) { return loss_of(peer); },
         [&](int peer) { return name(peer); });
     return result;
@@ -114,7 +114,7 @@ class host_processes {
   /// behind. Returns what differs; empty: nothing that is known.
   ///
   /// clock: calls before it that are expected in the same order
-  [[nodiscard]] std::string enter(call_signature const& call, call_clock const& clock = {}) {
+  [[nodiscard]] std::string enter(call_description const& call, call_clock const& clock = {}) {
     auto& mine = at(process_);
     std::uint64_t const number = mine.calls.load(std::memory_order_relaxed);
     auto const end = std::chrono::steady_clock::now() + deadline_;
@@ -127,8 +127,8 @@ class host_processes {
       }
       if (calls(peer) < least) return "";
     }
-    mine.signatures[number % signature_slots] = call;
-    mine.clocks[number % signature_slots] = clock;
+    mine.call_ids[number % description_slots] = call;
+    mine.clocks[number % description_slots] = clock;
     mine.calls.store(number + 1);
     for (int peer = 0; peer < count_; ++peer) {
       auto const text = difference_from(peer, number);
@@ -138,13 +138,13 @@ class host_processes {
   }
   /// Waits until all have entered the call that this process entered last, and compares it with what
   /// they have said: all processes that meet find the same. Returns what differs; empty: nothing, or
-  /// somebody has told of a failure meanwhile.
+  /// somebody has reported of a failure meanwhile.
   ///
   /// explain: returns what else is known of why somebody does not come, for the error; empty: nothing
   /// Throws:  collective_error if a process has died, has left, or does not come before the deadline.
   /// Pre:     this process has entered a call.
   template <class Explain>
-  [[nodiscard]] std::string meet(Explain const& explain) {
+  [[nodiscard]] std::string match(Explain const& explain) {
     std::uint64_t const number = at(process_).calls.load(std::memory_order_relaxed) - 1;
     auto const end = std::chrono::steady_clock::now() + deadline_;
     for (int peer = 0; peer < count_; ++peer) {
@@ -152,7 +152,7 @@ class host_processes {
         std::string const more = explain();
         throw collective_error(
             "call " + std::to_string(number + 1) + ": process " + std::to_string(process_) +
-                " calls " + at(process_).signatures[number % signature_slots].operation() +
+                " calls " + at(process_).call_ids[number % description_slots].operation() +
                 " and waits for " + name(peer) + ", which " +
                 (why->empty() ? "does not come" : *why) + " and has made " +
                 std::to_string(calls(peer)) + " calls" + (more.empty() ? "" : "; " + more),
@@ -166,8 +166,8 @@ class host_processes {
     }
     return "";
   }
-  [[nodiscard]] std::string meet() {
-    return meet([] { return std::string(); });
+  [[nodiscard]] std::string match() {
+    return match([] { return std::string(); });
   }
   /// Counts a call that is not compared.
   void count_call() {
@@ -179,12 +179,12 @@ class host_processes {
   ///
   /// Pre: it has entered it, and this one has not entered the next one.
   [[nodiscard]] call_clock const& clock_of(int process, std::uint64_t number) const {
-    return at(process).clocks[number % signature_slots];
+    return at(process).clocks[number % description_slots];
   }
 
   // --- failures ---
 
-  /// All calls fail from now on; the first failure is the one that is told.
+  /// All calls fail from now on; the first failure is the one that is reported.
   void fail(collective_error const& failure) {
     auto& mine = at(process_);
     if (has_failed() || mine.has_note.load() != 0) return;
@@ -253,14 +253,14 @@ class host_processes {
   [[nodiscard]] std::string loss_of(int process) const {
     if (process == process_) return "";
     if (at(process).is_gone.load() != 0) return "has left";
-    return segment_->has_died(process) ? "has died" : "";
+    return segment_->is_dead(process) ? "has died" : "";
   }
 
  private:
   static constexpr std::size_t most_report_bytes = 8192;
-  static constexpr std::uint64_t first_free_key = 3;  // before it: boards and letters
+  static constexpr std::uint64_t first_free_key = 3;  // before it: boards and messages
   // One more than may be ahead: what a process compares with is not overwritten meanwhile.
-  static constexpr std::uint64_t signature_slots = most_ahead + 1;
+  static constexpr std::uint64_t description_slots = most_ahead + 1;
 
   struct verdict {
     bool has_failed = false;
@@ -274,12 +274,12 @@ class host_processes {
     std::atomic<std::uint32_t> first_failure;  // the process that found it, plus 1
     failure_note note;
     std::array<std::byte, most_report_bytes> report;
-    std::array<call_signature, signature_slots> signatures;
-    std::array<call_clock, signature_slots> clocks;
+    std::array<call_description, description_slots> call_ids;
+    std::array<call_clock, description_slots> clocks;
   };
 
   [[nodiscard]] board& at(int process) const { return boards_[process]; }
-  // Waits until a process has made so many calls, or somebody has told of a failure. Returns why it will
+  // Waits until a process has made so many calls, or somebody has reported of a failure. Returns why it will
   // not, as `loss_of` says, if it will not; empty: the deadline is over.
   [[nodiscard]] std::optional<std::string> await_calls(
       int peer, std::uint64_t so_many, std::chrono::steady_clock::time_point end) const {
@@ -296,10 +296,10 @@ class host_processes {
   // Empty if a process calls the same as this one, or has not come so far.
   [[nodiscard]] std::string difference_from(int peer, std::uint64_t number) const {
     if (peer == process_ || at(peer).calls.load() <= number) return "";
-    std::uint64_t const slot = number % signature_slots;
-    auto const& call = at(process_).signatures[slot];
-    auto const& theirs = at(peer).signatures[slot];
-    if (theirs.fingerprint() != call.fingerprint()) {
+    std::uint64_t const slot = number % description_slots;
+    auto const& call = at(process_).call_ids[slot];
+    auto const& theirs = at(peer).call_ids[slot];
+    if (theirs.hash() != call.hash()) {
       return of_call(number, "with " + call.difference(theirs, peer, "process"));
     }
     auto const order = at(process_).clocks[slot].difference(at(peer).clocks[slot],
@@ -309,7 +309,7 @@ class host_processes {
   }
   [[nodiscard]] std::string of_call(std::uint64_t number, std::string const& what) const {
     return "call " + std::to_string(number + 1) + ": process " + std::to_string(process_) +
-           " calls " + at(process_).signatures[number % signature_slots].operation() + ", " + what;
+           " calls " + at(process_).call_ids[number % description_slots].operation() + ", " + what;
   }
 
   int process_;
@@ -318,7 +318,7 @@ class host_processes {
   std::chrono::nanoseconds deadline_;
   std::optional<shared_segment> segment_;
   board* boards_ = nullptr;
-  std::optional<letter_box> letters_;
+  std::optional<mailbox> messages_;
 };
 
 /// `agree` among processes if there are several; else just `work`.

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <blink/core/config.hpp>
-#include <blink/transports/host/letter_box.hpp>
-#include <blink/transports/host/meet_on_host.hpp>
+#include <blink/transports/host/host_rendezvous.hpp>
+#include <blink/transports/host/mailbox.hpp>
 #include <blink/transports/host/process_environment.hpp>
 #include <blink/transports/host/shared_segment.hpp>
 
@@ -15,7 +15,7 @@
 namespace blink { inline namespace BLINK_ABI {
 
 /// The processes that `blink run -n 2 -- program` has started, for programs that have no
-/// `process_world` beside; with one, take `session_bootstrap`.
+/// `process_communicator` beside; with one, take `communicator_bootstrap`.
 class launcher_bootstrap {
  public:
   /// Throws: input_error if the program was not started by `blink run`.
@@ -25,8 +25,8 @@ class launcher_bootstrap {
       : segment_(shared_segment::open(path)),
         process_(process),
         deadline_(deadline),
-        letters_(segment_.find_or_make(key, letter_box::bytes(segment_.rank_count())), process,
-                 segment_.rank_count()) {
+        messages_(segment_.find_or_make(key, mailbox::bytes(segment_.rank_count())), process,
+                  segment_.rank_count()) {
     segment_.claim(process);
   }
 
@@ -34,9 +34,9 @@ class launcher_bootstrap {
   [[nodiscard]] int process_count() const { return segment_.rank_count(); }
   /// Throws: collective_error if a process has died or does not come before the deadline.
   void all_gather(void const* own, void* all, std::size_t bytes) {
-    letters_.gather(
+    messages_.gather(
         "bootstrap", own, all, bytes, deadline_,
-        [&](int peer) { return std::string(segment_.has_died(peer) ? "has died" : ""); },
+        [&](int peer) { return std::string(segment_.is_dead(peer) ? "has died" : ""); },
         [&](int peer) {
           return "process " + std::to_string(peer) + " (" + segment_.describe(peer) + ")";
         });
@@ -52,7 +52,7 @@ class launcher_bootstrap {
   shared_segment segment_;
   int process_;
   std::chrono::nanoseconds deadline_;
-  letter_box letters_;
+  mailbox messages_;
 };
 static_assert(process_bootstrap<launcher_bootstrap>);
 

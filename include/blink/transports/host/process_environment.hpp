@@ -14,7 +14,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What a process learns from its environment about the world that it belongs to.
+/// What a process learns from its environment about the communicator that it belongs to.
 struct process_environment {
   int rank = 0;           ///< BLINK_RANK
   int rank_count = 0;     ///< BLINK_RANK_COUNT

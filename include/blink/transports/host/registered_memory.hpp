@@ -74,7 +74,7 @@ template <class Use>
 namespace blink { inline namespace BLINK_ABI {
 
 /// Makes memory that a program has already, from whatever allocator, reachable for peers, so that a
-/// `direct_process_world` takes it as it is:
+/// `direct_process_communicator` takes it as it is:
 ///
 ///     std::vector<float> gradients(count);
 ///     blink::registered_memory const registered(me, gradients.data(), gradients.size());
@@ -91,14 +91,14 @@ namespace blink { inline namespace BLINK_ABI {
 /// Time: O(bytes), twice: they are copied there and back.  Memory: up to an eighth more, which is used again.
 class registered_memory {
  public:
-  /// me: a world whose ranks are processes of one host
+  /// me: a communicator whose ranks are processes of one host
   ///
   /// Throws: precondition_error for memory that cannot move (of a file, of this thread's stack, shared, not to be
   ///         written, to be executed, or registered already); resource_error if the shared memory is used up or the system
   ///         refuses.
-  template <class World, class T>
-  registered_memory(World const& me, T* data, std::size_t count)
-      : segment_(me.segment()), member_(me.member()) {
+  template <class Ranks, class T>
+  registered_memory(Ranks const& comm, T* data, std::size_t count)
+      : segment_(comm.segment()), member_(comm.member()) {
     static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>,
                   "blink: processes share bytes that may be written");
     move_in(data, count, sizeof(T));

@@ -13,22 +13,23 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Memory that the processes of a world share, for containers: their elements are where peers reach them, so that a
-/// `direct_process_world` takes them as they are.
+/// Memory that the processes of a communicator share, for containers: their elements are where peers reach them, so that a
+/// `direct_process_communicator` takes them as they are.
 ///
 ///     shared_memory_resource memory(me);
 ///     std::pmr::vector<float> gradients(count, &memory);
 ///
 /// Each block takes whole pages (4 KiB) and is used again for one of as many pages; for small ones put a pool of the standard
 /// library in between: `std::pmr::unsynchronized_pool_resource pool(&memory)`. Any thread of the process may use it. It
-/// may outlive the world.
+/// may outlive the communicator.
 ///
 /// Throws: resource_error from `allocate` if the memory is used up.
 class shared_memory_resource : public std::pmr::memory_resource {
  public:
-  /// me: a world whose ranks are processes of one host
-  template <class World>
-  explicit shared_memory_resource(World const& me) : segment_(me.segment()), member_(me.member()) {}
+  /// me: a communicator whose ranks are processes of one host
+  template <class Ranks>
+  explicit shared_memory_resource(Ranks const& comm)
+      : segment_(comm.segment()), member_(comm.member()) {}
 
  private:
   static constexpr std::size_t page = 4096;

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <blink/core/config.hpp>
-#include <blink/core/detail/fingerprint.hpp>
+#include <blink/core/detail/hash.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/version.hpp>
 #include <blink/running/call/collective_error.hpp>
 #include <blink/transports/host/detail/file_claims.hpp>
 #include <blink/transports/host/shared_addresses.hpp>
-#include <blink/transports/host/world_state.hpp>
+#include <blink/transports/host/shared_state.hpp>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -30,7 +30,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Memory that the processes of one world share, and the signs of their lives.
+/// Memory that the processes of one communicator share, and the signs of their lives.
 ///
 /// It is a file in memory without a name (Linux: memfd), found through the file table of the process
 /// that made it: it goes when the last process goes that has it mapped, however these end, and no
@@ -40,9 +40,9 @@ namespace blink { inline namespace BLINK_ABI {
 ///
 /// Everything in it is found by offsets, begins as 0 and changes by single atomic steps: a process
 /// may be killed at any instruction.
-class shared_segment final : public life_signs {
+class shared_segment final : public failure_detector {
  public:
-  /// Makes memory for a world, of which no rank has come yet. It takes up what is used of it.
+  /// Makes memory for a communicator, of which no rank has come yet. It takes up what is used of it.
   ///
   /// Throws: precondition_error if `rank_count < 1` or `bytes` is too few to begin with;
   ///         resource_error if the system has no such memory.
@@ -85,7 +85,7 @@ class shared_segment final : public life_signs {
     if (is_sound) result.map(static_cast<std::size_t>(known.st_size));
     if (!is_sound || result.at<segment_head>(0).version != version() ||
         result.at<segment_head>(0).bytes != result.bytes_) {
-      throw input_error(name + ": not that of a world of this version of blink (" +
+      throw input_error(name + ": not that of a communicator of this version of blink (" +
                         BLINK_VERSION_TEXT + ")");
     }
     return result;
@@ -113,9 +113,9 @@ class shared_segment final : public life_signs {
   [[nodiscard]] int rank_count() const { return at<segment_head>(0).rank_count; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
-  /// The state of the world of all ranks.
-  [[nodiscard]] world_state state() const {
-    return {rank_count(), memory_ + world_offset(rank_count())};
+  /// The state of the communicator of all ranks.
+  [[nodiscard]] shared_state state() const {
+    return {rank_count(), memory_ + state_offset(rank_count())};
   }
 
   /// This process is rank `rank` from now on, until the segment is destroyed.
@@ -126,19 +126,19 @@ class shared_segment final : public life_signs {
       throw input_error("rank " + std::to_string(rank) + ": expected 0 to " +
                         std::to_string(rank_count() - 1));
     }
-    auto const taken = [&] {
+    auto const consumed = [&] {
       throw input_error("rank " + std::to_string(rank) + " is taken by process " +
                         std::to_string(process_of(rank).load()));
     };
     std::lock_guard const lock(own_memory_);
     auto& claims = detail::file_claims::of_process();
     errno = claims.claim(file_, rank);
-    if (errno == EAGAIN) taken();
+    if (errno == EAGAIN) consumed();
     if (errno != 0) refuse("a lock on shared memory", "fcntl");
     std::int32_t nobody = 0;
     if (!process_of(rank).compare_exchange_strong(nobody, getpid())) {
       claims.release(file_, rank);
-      taken();
+      consumed();
     }
     claimed_.push_back(rank);
   }
@@ -200,7 +200,7 @@ class shared_segment final : public life_signs {
       }
       number = ++allocations_;
     }
-    detail::fingerprint key;
+    detail::hash key;
     for (std::uint64_t const part :
          {std::uint64_t{0xa110ca7e}, static_cast<std::uint64_t>(rank), number}) {
       key.add(part);
@@ -238,7 +238,7 @@ class shared_segment final : public life_signs {
     return fstat(file_, &known) == 0 ? known.st_ino : 0;
   }
 
-  [[nodiscard]] bool has_died(int rank) const override {
+  [[nodiscard]] bool is_dead(int rank) const override {
     std::int32_t const process = process_of(rank).load();
     if (process == 0 || process == getpid()) return false;  // not here yet; own locks do not show
     struct flock lock = detail::file_claims::lock_of(rank, F_WRLCK);
@@ -281,19 +281,19 @@ class shared_segment final : public life_signs {
   };
   static_assert(sizeof(block_head) <= block_begin);
 
-  // The head, the process of each rank, the state of the world, then blocks.
-  [[nodiscard]] static std::size_t world_offset(int rank_count) {
+  // The head, the process of each rank, the state of the communicator, then blocks.
+  [[nodiscard]] static std::size_t state_offset(int rank_count) {
     std::size_t const ids =
         sizeof(std::atomic<std::int32_t>) * static_cast<std::size_t>(rank_count);
     return (sizeof(segment_head) + ids + 127) / 128 * 128;
   }
   [[nodiscard]] static std::size_t first_block(int rank_count) {
-    return whole_pages(world_offset(rank_count) + world_state::bytes(rank_count));
+    return whole_pages(state_offset(rank_count) + shared_state::bytes(rank_count));
   }
   [[nodiscard]] static std::uint64_t version() {
-    detail::fingerprint all;
+    detail::hash all;
     all.add(BLINK_VERSION_TEXT);
-    all.add(std::uint64_t{world_state::bytes(1)});
+    all.add(std::uint64_t{shared_state::bytes(1)});
     return all.value();
   }
 

@@ -3,7 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
-#include <blink/running/call/world_options.hpp>
+#include <blink/running/call/communicator_options.hpp>
 #include <blink/transports/mpi/channel.hpp>
 
 #include <array>
@@ -17,10 +17,10 @@ namespace blink { inline namespace BLINK_ABI {
 namespace detail {
 
 /// What is wrong on this rank; it must not keep that from the others, who come to agree.
-[[nodiscard]] inline std::string fault_of_options(world_options const& options) {
+[[nodiscard]] inline std::string fault_of_options(communicator_options const& options) {
   try {
     validate(options);
-    expects(options.team_size == 1, "mpi_session: team_size is 1, one thread calls MPI");
+    expects(options.team_size == 1, "mpi_communicator: team_size is 1, one thread calls MPI");
   } catch (precondition_error const& fault) {
     return fault.what();
   }
@@ -29,13 +29,13 @@ namespace detail {
 
 }  // namespace detail
 
-/// Compares the options that have to be equal on all ranks of a session. Collective over the channel's communicator.
+/// Compares the options that have to be equal on all ranks of a communicator. Collective over the channel's communicator.
 ///
 /// Moves:  one all-reduce of 15 numbers.
 /// Throws: precondition_error on all ranks if an option is out of range on one, or not the same everywhere; error if the
 ///         library refuses.
-inline void agree_on_options(mpi_channel const& channel, world_options const& options,
-                             std::size_t most_shown, std::size_t least_lent) {
+inline void agree_on_options(mpi_channel const& channel, communicator_options const& options,
+                             std::size_t eager_limit, std::size_t zero_copy_threshold) {
   struct option {
     char const* name;
     std::uint64_t value;
@@ -43,8 +43,8 @@ inline void agree_on_options(mpi_channel const& channel, world_options const& op
   auto const bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
   std::array const all{option{"window", options.window},
                        option{"slot_bytes", options.slot_bytes},
-                       option{"most_shown", most_shown},
-                       option{"least_lent", least_lent},
+                       option{"eager_limit", eager_limit},
+                       option{"zero_copy_threshold", zero_copy_threshold},
                        option{"costs.chunk_seconds", bits(options.costs.chunk_seconds)},
                        option{"costs.bytes_per_second", bits(options.costs.bytes_per_second)},
                        option{"costs.latency_seconds", bits(options.costs.latency_seconds)}};
@@ -62,12 +62,13 @@ inline void agree_on_options(mpi_channel const& channel, world_options const& op
   if (code != MPI_SUCCESS) throw error("MPI_Allreduce: " + mpi_error_text(code));
   if (!fault.empty()) throw precondition_error(fault);
   if (largest.back() != 0) {
-    throw precondition_error("mpi_session: an option is out of range on rank " +
+    throw precondition_error("mpi_communicator: an option is out of range on rank " +
                              std::to_string(largest.back() - 1));
   }
   for (std::size_t k = 0; k < all.size(); ++k) {
     if (largest[2 * k] == ~largest[2 * k + 1]) continue;
-    throw precondition_error(std::string("mpi_session: ") + all[k].name + " differs between ranks");
+    throw precondition_error(std::string("mpi_communicator: ") + all[k].name +
+                             " differs between ranks");
   }
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <blink/core/config.hpp>
-#include <blink/running/call/call_signature.hpp>
-#include <blink/running/call/shown_bytes.hpp>
+#include <blink/running/call/call_description.hpp>
+#include <blink/running/call/eager_payload.hpp>
 #include <blink/running/connections/memory_source.hpp>
 #include <blink/transports/mpi/channel.hpp>
 
@@ -17,45 +17,46 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What ranks of an MPI communicator tell each other about the calls that they enter: one letter from each rank to each
+/// What ranks of an MPI communicator tell each other about the calls that they enter: one message from each rank to each
 /// of its neighbours, with what it shows of its input.
 ///
 /// A rank ends a call only when all its neighbours have announced theirs. So a neighbour is at most one call ahead, and the
 /// receive for the next call is posted when a call has been announced, at the latest: a rank that waits for its neighbours
 /// posts those for two calls more, so that one that comes last has nothing to post.
 ///
-/// What is called is told once, and by one byte if it is one of the eight that were told last: 8 bytes
-/// travel with it within one half of a cache line where the library (Open MPI) copies short messages. What was told
+/// What is called is reported once, and by one byte if it is one of the eight that were reported last: 8 bytes
+/// travel with it within one half of a cache line where the library (Open MPI) copies short messages. What was reported
 /// and is longer than the library sends at once goes in two or three messages that it does send at once (`eager_bytes_of`).
 class mpi_announcements {
  public:
   static constexpr int tag = 0;
-  static constexpr int rest_tag = 1;            ///< of the second and the third part of a letter
+  static constexpr int rest_tag = 1;            ///< of the second and the third part of a message
   static constexpr std::size_t alignment = 32;  ///< of what is shown
   static constexpr std::size_t calls_kept = 8;
 
   /// channel:    over which nothing else goes: libraries look through all receives that wait for messages of a rank
-  /// most_shown: bytes of an input that a letter has room for
-  /// part:       bytes of the parts in which letters go that are longer, but not longer than three parts; 0: none
-  mpi_announcements(mpi_channel& channel, std::size_t most_shown, std::size_t part)
+  /// eager_limit: bytes of an input that a message has room for
+  /// part:       bytes of the parts in which messages go that are longer, but not longer than three parts; 0: none
+  mpi_announcements(mpi_channel& channel, std::size_t eager_limit, std::size_t part)
       : channel_(&channel),
         part_(part),
-        letter_bytes_(aligned(data_of_new + most_shown) + aligned(sizeof(call_signature))),
+        message_bytes_(aligned(data_of_new + eager_limit) + aligned(sizeof(call_description))),
         peers_(static_cast<std::size_t>(channel.rank_count())) {}
 
   /// What is announced from now on.
   ///
   /// wires: where the tags of the schedule begin
-  void begin(call_record const& record, int wires) {
-    auto const fingerprint = record.terms.fingerprint();
-    if (fingerprint != mine_.fingerprint) signature_ = record.signature();
-    mine_ = {fingerprint, wires};
+  void begin(call_record const& record, int connections) {
+    auto const hash = record.parameters.hash();
+    if (hash != mine_.hash) call_id_ = record.call_id();
+    mine_ = {hash, connections};
   }
   /// Announces that to a neighbour.
-  void send(int peer, shown_bytes const& shown) {
+  void send(int peer, eager_payload const& eager) {
     auto& of = at(peer);
-    if (of.letters.size() == 0) {
-      of.letters = {memory_source{}, of_parts * letter_bytes_ + aligned(flag + most_parts * part_)};
+    if (of.control.size() == 0) {
+      of.control = {memory_source{},
+                    of_parts * message_bytes_ + aligned(flag + most_parts * part_)};
       await(of, peer);
     }
     ++of.calls;
@@ -65,19 +66,19 @@ class mpi_announcements {
     while (channel_->is_intact() && !have_left(of, turn)) {
     }
     auto* const to = letter(of, turn);
-    std::size_t const known = place_of(of.told, mine_);
-    bool const is_told = known < calls_kept;
-    std::size_t const data = is_told ? data_of_told : data_of_new;
-    to[flag] = static_cast<std::byte>(is_told ? 1 + known : 0);
-    if (shown.count > 0) std::memcpy(to + data, shown.for_rank(peer), shown.count);
-    std::size_t bytes = data + shown.count - flag;
-    if (!is_told) {
-      of.told.add(mine_);
-      heading const head{mine_, shown.count};
-      std::memcpy(to + data_of_told, &head, sizeof(head));
-      std::size_t const end = aligned(data + shown.count);
-      std::memcpy(to + end, &signature_, sizeof(signature_));
-      bytes = end + sizeof(signature_) - flag;
+    std::size_t const known = place_of(of.reported, mine_);
+    bool const is_reported = known < calls_kept;
+    std::size_t const data = is_reported ? data_of_reported : data_of_new;
+    to[flag] = static_cast<std::byte>(is_reported ? 1 + known : 0);
+    if (eager.count > 0) std::memcpy(to + data, eager.for_rank(peer), eager.count);
+    std::size_t bytes = data + eager.count - flag;
+    if (!is_reported) {
+      of.reported.add(mine_);
+      heading const head{mine_, eager.count};
+      std::memcpy(to + data_of_reported, &head, sizeof(head));
+      std::size_t const end = aligned(data + eager.count);
+      std::memcpy(to + end, &call_id_, sizeof(call_id_));
+      bytes = end + sizeof(call_id_) - flag;
     } else if (goes_in_parts(bytes)) {
       for (std::size_t k = 0; part_ * (k + 1) < bytes; ++k) {
         std::size_t const begin = part_ * (k + 1);
@@ -92,9 +93,9 @@ class mpi_announcements {
   void await_next(int peer) {
     auto& of = at(peer);
     std::size_t const known = place_of(of.heard, mine_);
-    std::size_t const shown = known < calls_kept ? of.shown[known] : 0;
-    of.comes_in_parts = goes_in_parts(1 + shown);
-    for (std::size_t k = 0; of.comes_in_parts && part_ * (k + 1) < 1 + shown; ++k) {
+    std::size_t const eager = known < calls_kept ? of.eager[known] : 0;
+    of.comes_in_parts = goes_in_parts(1 + eager);
+    for (std::size_t k = 0; of.comes_in_parts && part_ * (k + 1) < 1 + eager; ++k) {
       channel_->receive(letter(of, of_parts) + flag + part_ * (k + 1), part_, peer, rest_tag,
                         of.awaited_rest[k]);
     }
@@ -106,8 +107,8 @@ class mpi_announcements {
   [[nodiscard]] bool is_present(int peer) const {
     return peers_[static_cast<std::size_t>(peer)].is_present;
   }
-  /// Has a letter come from one that was not present? If not there is time for what later calls need.
-  [[nodiscard]] bool has_come(int peer) {
+  /// Has a message come from one that was not present? If not there is time for what later calls need.
+  [[nodiscard]] bool has_arrived_at(int peer) {
     auto& of = at(peer);
     if (of.calls == 0) return false;
     if (channel_->is_done(of.awaited[of.calls % turns])) return true;
@@ -115,7 +116,7 @@ class mpi_announcements {
     static_cast<void>(have_left(of, of.calls % 2));
     return false;
   }
-  /// Looks at a letter that has come: is the peer present, as nearly always, without reading more of it?
+  /// Looks at a message that has come: is the peer present, as nearly always, without reading more of it?
   [[nodiscard]] bool is_present_at_once(int peer) {
     auto& of = at(peer);
     if (of.comes_in_parts) return false;
@@ -123,7 +124,7 @@ class mpi_announcements {
     of.is_present = known < calls_kept && of.heard.names[known] == mine_;
     return of.is_present;
   }
-  /// Reads a letter that has come, or the first part of it.
+  /// Reads a message that has come, or the first part of it.
   ///
   /// call:    its number, for the text
   /// Returns: in which way the peer calls something else; empty: it is present when all parts have come.
@@ -133,11 +134,11 @@ class mpi_announcements {
     std::size_t known = named_in(from);
     if (from[flag] == std::byte{0}) {
       heading head;
-      std::memcpy(&head, from + data_of_told, sizeof(head));
+      std::memcpy(&head, from + data_of_reported, sizeof(head));
       known = of.heard.add(head.called);
-      of.shown[known] = head.shown;
-      std::memcpy(&of.signatures[known], from + aligned(data_of_new + head.shown),
-                  sizeof(call_signature));
+      of.eager[known] = head.eager;
+      std::memcpy(&of.call_ids[known], from + aligned(data_of_new + head.eager),
+                  sizeof(call_description));
     }
     auto const& called = of.heard.names[known];
     if (called == mine_) {
@@ -151,21 +152,21 @@ class mpi_announcements {
       return {};
     }
     auto const who = "rank " + std::to_string(channel_->rank());
-    if (called.fingerprint != mine_.fingerprint) {
-      return who + " calls " + signature_.operation() + ", call " + std::to_string(call) +
-             ", with " + signature_.difference(of.signatures[known], peer);
+    if (called.hash != mine_.hash) {
+      return who + " calls " + call_id_.operation() + ", call " + std::to_string(call) + ", with " +
+             call_id_.difference(of.call_ids[known], peer);
     }
     return who + " and rank " + std::to_string(peer) +
            " prepared their schedules in different orders";
   }
   /// What a present neighbour has shown, aligned to `alignment`; until the next call.
-  [[nodiscard]] std::byte const* shown_by(int peer) const {
+  [[nodiscard]] std::byte const* eager_data_of(int peer) const {
     auto const& of = peers_[static_cast<std::size_t>(peer)];
     auto const* const from = letter(of, of.comes_in_parts ? of_parts : place_of_received(of));
-    return from + (from[flag] == std::byte{0} ? data_of_new : data_of_told);
+    return from + (from[flag] == std::byte{0} ? data_of_new : data_of_reported);
   }
 
-  /// Have all letters of this rank left?
+  /// Have all messages of this rank left?
   [[nodiscard]] bool have_left() {
     bool all = true;
     for (auto& of : peers_) {
@@ -174,7 +175,7 @@ class mpi_announcements {
     }
     return all;
   }
-  /// Takes back what waits for letters that will not come.
+  /// Takes back what waits for messages that will not come.
   void close() {
     for (auto& of : peers_) {
       for (auto& request : of.awaited) channel_->take_back(request);
@@ -184,11 +185,11 @@ class mpi_announcements {
 
  private:
   struct call_name {
-    std::uint64_t fingerprint = 0;
-    std::int64_t wires = 0;
+    std::uint64_t hash = 0;
+    std::int64_t connections = 0;
     bool operator==(call_name const&) const = default;
   };
-  /// The calls that were told last, in turn: programs call a few in turn. Both ends of a letter keep the same.
+  /// The calls that were reported last, in turn: programs call a few in turn. Both ends of a message keep the same.
   struct last_calls {
     std::array<call_name, calls_kept> names{};
     std::size_t added = 0;
@@ -208,19 +209,19 @@ class mpi_announcements {
     }
     return calls_kept;
   }
-  /// Of a letter that calls what was not told.
+  /// Of a message that calls what was not reported.
   struct alignas(alignment) heading {
     call_name called;
-    std::uint64_t shown = 0;  // bytes
+    std::uint64_t eager = 0;  // bytes
   };
-  // Places within a letter, which begins with a byte: 0, and a heading follows, and behind what is shown the signature; or
+  // Places within a message, which begins with a byte: 0, and a heading follows, and behind what is shown the signature; or
   // 1 and the place of the call among the last ones.
   static constexpr std::size_t flag = alignment - 1;
   /// The place of the call; none of the last ones if a heading follows.
   [[nodiscard]] static std::size_t named_in(std::byte const* letter) {
     return static_cast<std::size_t>(letter[flag]) - 1;
   }
-  static constexpr std::size_t data_of_told = alignment;
+  static constexpr std::size_t data_of_reported = alignment;
   static constexpr std::size_t data_of_new = alignment + sizeof(heading);
   static_assert(data_of_new % alignment == 0);
 
@@ -229,7 +230,7 @@ class mpi_announcements {
   using two_requests = std::array<MPI_Request, 2>;
   [[nodiscard]] static two_requests none() { return {MPI_REQUEST_NULL, MPI_REQUEST_NULL}; }
   struct peer_state {
-    memory_block letters;
+    memory_block control;
     two_requests sent = none();  // by turn
     std::array<MPI_Request, turns> awaited{MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL,
                                            MPI_REQUEST_NULL};
@@ -237,10 +238,10 @@ class mpi_announcements {
     two_requests awaited_rest = none();           // of this call
     std::uint64_t calls = 0;                      // that the two have announced to each other
     std::uint64_t posted = 0;                     // receives, one for each call
-    last_calls told;                              // by this rank
+    last_calls reported;                          // by this rank
     last_calls heard;                             // from the peer
-    std::array<std::size_t, calls_kept> shown{};  // bytes, by the peer in these
-    std::array<call_signature, calls_kept> signatures{};
+    std::array<std::size_t, calls_kept> eager{};  // bytes, by the peer in these
+    std::array<call_description, calls_kept> call_ids{};
     bool comes_in_parts = false;  // in this call
     bool is_present = false;
   };
@@ -256,7 +257,7 @@ class mpi_announcements {
     return 2 + of.calls % turns;
   }
   [[nodiscard]] std::byte* letter(peer_state const& of, std::size_t index) const {
-    return of.letters.data() + index * letter_bytes_;
+    return of.control.data() + index * message_bytes_;
   }
   [[nodiscard]] bool goes_in_parts(std::size_t bytes) const {
     return bytes > part_ && bytes <= most_parts * part_;
@@ -269,16 +270,16 @@ class mpi_announcements {
   // One call more, in the place of the call four before it, which has ended.
   void await(peer_state& of, int peer) {
     std::size_t const turn = ++of.posted % turns;
-    channel_->receive(letter(of, 2 + turn) + flag, letter_bytes_ - flag, peer, tag,
+    channel_->receive(letter(of, 2 + turn) + flag, message_bytes_ - flag, peer, tag,
                       of.awaited[turn]);
   }
 
   mpi_channel* channel_;
   std::size_t part_;
-  std::size_t letter_bytes_;
+  std::size_t message_bytes_;
   std::vector<peer_state> peers_;
   call_name mine_;
-  call_signature signature_;  // whose fingerprint stands in `mine_`
+  call_description call_id_;  // whose hash stands in `mine_`
 };
 
 }}  // namespace blink::BLINK_ABI

@@ -3,7 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
-#include <blink/transports/host/meet_on_host.hpp>
+#include <blink/transports/host/host_rendezvous.hpp>
 #include <blink/transports/mpi/channel.hpp>
 
 #include <cstddef>

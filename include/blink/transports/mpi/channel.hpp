@@ -3,7 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
-#include <blink/running/call/session.hpp>
+#include <blink/running/call/communicator.hpp>
 
 #include <array>
 #include <atomic>
@@ -65,7 +65,7 @@ class mpi_channel {
     MPI_Comm_group(whole.comm_, &all);
     MPI_Group_incl(all, static_cast<int>(members.size()), members.data(), &some);
     mpi_channel result;
-    // Libraries may send messages with this tag, and sessions receive those with lower ones.
+    // Libraries may send messages with this tag, and communicators receive those with lower ones.
     int const code = MPI_Comm_create_group(whole.comm_, some, whole.largest_tag_, &result.comm_);
     MPI_Group_free(&some);
     MPI_Group_free(&all);
@@ -103,7 +103,7 @@ class mpi_channel {
   static void expect_not_finalised() {
     int is_finalised = 0;
     MPI_Finalized(&is_finalised);
-    expects(is_finalised == 0, "mpi_session: MPI is finalised already");
+    expects(is_finalised == 0, "mpi_communicator: MPI is finalised already");
   }
   /// Was MPI initialised for calls from the main thread alone?
   [[nodiscard]] static bool takes_main_thread_alone() {
@@ -115,7 +115,8 @@ class mpi_channel {
   static void expect_main_thread() {
     int is_main = 1;
     MPI_Is_thread_main(&is_main);
-    expects(is_main != 0, "mpi_session: MPI was initialised for calls from the main thread alone");
+    expects(is_main != 0,
+            "mpi_communicator: MPI was initialised for calls from the main thread alone");
   }
   /// Throws: precondition_error unless MPI takes calls of any thread at any time.
   static void expect_any_thread() {
@@ -123,7 +124,8 @@ class mpi_channel {
     int level = MPI_THREAD_SINGLE;
     MPI_Query_thread(&level);
     expects(level == MPI_THREAD_MULTIPLE,
-            "mpi_session: another thread is to make its calls, for which MPI has to be initialised "
+            "mpi_communicator: another thread is to make its calls, for which MPI has to be "
+            "initialised "
             "with MPI_THREAD_MULTIPLE");
   }
 
@@ -184,12 +186,13 @@ class mpi_channel {
   static void expect_usable(MPI_Comm of_user) {
     int is_initialised = 0;
     MPI_Initialized(&is_initialised);
-    expects(is_initialised != 0, "mpi_session: MPI is not initialised, call MPI_Init before");
+    expects(is_initialised != 0, "mpi_communicator: MPI is not initialised, call MPI_Init before");
     expect_not_finalised();
-    expects(of_user != MPI_COMM_NULL, "mpi_session: the communicator is MPI_COMM_NULL");
+    expects(of_user != MPI_COMM_NULL, "mpi_communicator: the communicator is MPI_COMM_NULL");
     int is_inter = 0;
     MPI_Comm_test_inter(of_user, &is_inter);
-    expects(is_inter == 0, "mpi_session: the communicator joins two groups, expected one group");
+    expects(is_inter == 0,
+            "mpi_communicator: the communicator joins two groups, expected one group");
     if (takes_main_thread_alone()) expect_main_thread();
   }
 
@@ -220,7 +223,7 @@ class mpi_channel {
 /// 1.5 times as long as Open MPI's own, without 1.4 times (`mpi_in_turn_openmpi 8`, both in turn).
 ///
 /// Its first deed is to delete the attributes of MPI_COMM_SELF (MPI-3.1, section 8.7.1); there is one for the whole
-/// process, which stays: sessions may end in such callbacks, where Open MPI waits for itself if another one is deleted.
+/// process, which stays: communicators may end in such callbacks, where Open MPI waits for itself if another one is deleted.
 class end_of_mpi {
  public:
   /// Pre:    MPI runs.
@@ -230,7 +233,7 @@ class end_of_mpi {
     static_cast<void>(key);
   }
   /// Pre: `watch` was called.
-  [[nodiscard]] static bool has_come() { return has_come_.load(std::memory_order_relaxed); }
+  [[nodiscard]] static bool has_arrived_at() { return has_come_.load(std::memory_order_relaxed); }
 
  private:
   static int begin() {

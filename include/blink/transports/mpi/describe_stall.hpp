@@ -4,7 +4,7 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/running/call/collective_error.hpp>
-#include <blink/running/call/follow_waits.hpp>
+#include <blink/running/call/wait_chain.hpp>
 #include <blink/running/walk/stall.hpp>
 #include <blink/transports/mpi/notices.hpp>
 
@@ -23,7 +23,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// either; one that does not answer, or goes on, found by following who waits for whom; where all
 /// wait for each other in the end, the one that began last, as it was late.
 ///
-/// Time: none, if `mpi_patience` has asked the others already; else at most a quarter of the deadline,
+/// Time: none, if `mpi_wait` has asked the others already; else at most a quarter of the deadline,
 /// for the answers: a rank that is stopped gives none.
 [[nodiscard]] BLINK_COLD inline collective_error describe_stall(stall const& where,
                                                                 mpi_notices& notices,
@@ -52,7 +52,7 @@ namespace blink { inline namespace BLINK_ABI {
     return cause(peer, name(peer) + how + call + waited);
   }
   int const first = where.peer < 0 && !absent.empty() ? absent.front() : where.peer;
-  auto const way = follow_waits(where, rank, first, name, [&](int peer) -> told_stall {
+  auto const way = wait_chain(where, rank, first, name, [&](int peer) -> reported_stall {
     auto const& answer = notices.answer_of(peer);
     if (!answer || answer->where.peer < 0) return {};
     return {true, answer->where};

@@ -32,15 +32,15 @@ struct mpi_note {
   std::array<char, 960> text{};  ///< survivors: a bit for each member
 
   mpi_note() = default;
-  mpi_note(kind_of_note its_kind, std::uint64_t its_call, collective_error const& told)
+  mpi_note(kind_of_note its_kind, std::uint64_t its_call, collective_error const& reported)
       : kind(its_kind),
-        rank(told.rank),
-        peer(told.peer),
-        tree(told.tree),
-        chunk(told.chunk),
-        flag(told.disagrees ? 1 : 0),
+        rank(reported.rank),
+        peer(reported.peer),
+        tree(reported.tree),
+        chunk(reported.chunk),
+        flag(reported.disagrees ? 1 : 0),
         call(its_call) {
-    std::string_view const words = told.what();
+    std::string_view const words = reported.what();
     words.substr(0, text.size() - 1).copy(text.data(), text.size() - 1);
   }
   /// Throws: error for a rank that it cannot name.
@@ -52,7 +52,7 @@ struct mpi_note {
     for (int const member : said.members) {
       auto const at = static_cast<std::size_t>(member);
       if (at / 8 >= text.size()) {
-        throw error("mpi_session: rank " + std::to_string(member) +
+        throw error("mpi_communicator: rank " + std::to_string(member) +
                     " is more than a note can name");
       }
       text[at / 8] = static_cast<char>(text[at / 8] | 1 << at % 8);

@@ -4,13 +4,13 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
-#include <blink/running/call/call_signature.hpp>
+#include <blink/running/call/call_description.hpp>
 #include <blink/running/call/collective_error.hpp>
-#include <blink/running/call/shown_bytes.hpp>
+#include <blink/running/call/eager_payload.hpp>
 #include <blink/running/walk/detail/host_clock.hpp>
-#include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/stall.hpp>
-#include <blink/transports/host/patience.hpp>
+#include <blink/running/walk/tree_task.hpp>
+#include <blink/transports/host/host_wait.hpp>
 #include <blink/transports/mpi/announcements.hpp>
 #include <blink/transports/mpi/channel.hpp>
 #include <blink/transports/mpi/note.hpp>
@@ -35,11 +35,11 @@ class mpi_notices {
   static constexpr int first_free_tag = note_tag + 1;
 
   /// letters:          for the announcements alone
-  /// most_shown, part: see `mpi_announcements`
-  mpi_notices(mpi_channel& channel, mpi_channel& letters, std::size_t most_shown, std::size_t part)
+  /// eager_limit, part: see `mpi_announcements`
+  mpi_notices(mpi_channel& channel, mpi_channel& control, std::size_t eager_limit, std::size_t part)
       : channel_(&channel),
-        letters_(&letters),
-        announcements_(letters, most_shown, part),
+        messages_(&control),
+        announcements_(control, eager_limit, part),
         has_gone_(static_cast<std::size_t>(channel.rank_count())) {}
 
   /// Waits for notes from now on, until `close`.
@@ -51,36 +51,38 @@ class mpi_notices {
   ///
   /// wires: where the tags of the schedule begin
   /// lanes: that this rank walks
-  void enter(call_record const& record, int wires, std::vector<int> const& neighbours,
-             shown_bytes const& shown, lane_list const& lanes) {
+  void enter(call_record const& record, int connections, std::vector<int> const& neighbours,
+             eager_payload const& eager, task_list const& tasks) {
     ++call_;
-    if (!told_.empty()) {
-      std::erase_if(told_, [&](auto& sent) { return channel_->is_done(sent->request); });
+    if (!reported_.empty()) {
+      std::erase_if(reported_, [&](auto& sent) { return channel_->is_done(sent->request); });
     }
-    lanes_ = lanes;
+    tasks_ = tasks;
     set_waiting(0);
     present_ = record.kind();
     neighbours_ = &neighbours;
-    announcements_.begin(record, wires);
+    announcements_.begin(record, connections);
     for (int const peer : neighbours) {
-      bool const is_for_peer = shown.data != nullptr && (shown.to < 0 || shown.to == peer);
-      announcements_.send(peer, is_for_peer ? shown : shown_bytes{});
+      bool const is_for_peer = eager.data != nullptr && (eager.to < 0 || eager.to == peer);
+      announcements_.send(peer, is_for_peer ? eager : eager_payload{});
     }
     for (int const peer : neighbours) announcements_.await_next(peer);
   }
   /// What is called at present, if anything.
   [[nodiscard]] std::optional<collective> present_kind() const { return present_; }
   /// What a present neighbour has shown, aligned to `mpi_announcements::alignment`; until the next `enter`.
-  [[nodiscard]] void const* shown_by(int peer) const { return announcements_.shown_by(peer); }
+  [[nodiscard]] void const* eager_data_of(int peer) const {
+    return announcements_.eager_data_of(peer);
+  }
 
   /// The present call has ended.
-  void leave() { present_.reset(); }
+  void exit_call() { present_.reset(); }
 
   /// Has `peer` entered the present call? Finds out once for each call whether it calls the same.
   [[nodiscard]] bool is_present(int peer) {
     if (announcements_.is_present(peer)) return true;
-    if (!announcements_.has_come(peer)) return false;
-    return announcements_.is_present_at_once(peer) || read_letter_of(peer);
+    if (!announcements_.has_arrived_at(peer)) return false;
+    return announcements_.is_present_at_once(peer) || read_message_of(peer);
   }
 
   /// Has the call ended early? Looks for notes now and then only, as it is asked all the time.
@@ -106,8 +108,8 @@ class mpi_notices {
   /// note that was sent long ago.
   void look_long() {
     constexpr std::uint64_t nanoseconds = 1'000'000;
-    auto const end = host_patience::now() + nanoseconds;
-    for (look(); !has_failed(next_call()) && host_patience::now() < end; look()) {
+    auto const end = host_wait::now() + nanoseconds;
+    for (look(); !has_failed(next_call()) && host_wait::now() < end; look()) {
     }
   }
   /// Looks whether a peer has sent word.
@@ -116,7 +118,7 @@ class mpi_notices {
       take_note();
       listen();
     }
-    auto const& broken = channel_->is_intact() ? *letters_ : *channel_;
+    auto const& broken = channel_->is_intact() ? *messages_ : *channel_;
     if (!broken.is_intact() && !has_failed(0)) {
       failure_ = collective_error(who() + ": " + broken.problem(), channel_->rank(), -1, -1, -1);
       failed_call_ = 0;
@@ -124,14 +126,14 @@ class mpi_notices {
   }
 
   /// Ends the present call, or the next one, and all later ones, of all ranks; the first failure of the
-  /// earliest call is the one that is told.
+  /// earliest call is the one that is reported.
   void fail(collective_error const& failure) {
     look();
     std::uint64_t const call = present_ ? call_ : call_ + 1;
     if (has_failed(call)) return;
     failure_ = failure;
     failed_call_ = call;
-    tell_all(note(note::failure, call, failure));
+    report_all(note(note::failure, call, failure));
   }
   [[nodiscard]] collective_error failure() const {
     return failure_.value_or(collective_error("no failure", -1, -1, -1, -1));
@@ -140,12 +142,12 @@ class mpi_notices {
   [[nodiscard]] int rank_count() const { return channel_->rank_count(); }
   [[nodiscard]] int rank() const { return channel_->rank(); }
   [[nodiscard]] std::string who() const { return "rank " + std::to_string(rank()); }
-  /// Of the present call: its number, and who was told of it.
+  /// Of the present call: its number, and who was reported of it.
   [[nodiscard]] std::uint64_t call() const { return call_; }
   [[nodiscard]] std::vector<int> const& neighbours() const { return *neighbours_; }
   // --- who waits for whom ---
 
-  /// This rank has waited since that time of `host_patience::now`; 0: it goes on.
+  /// This rank has waited since that time of `host_wait::now`; 0: it goes on.
   void set_waiting(std::uint64_t since) {
     waits_since_ = since;
     if (since == 0) has_asked_ = false;
@@ -154,7 +156,7 @@ class mpi_notices {
   /// Has this rank waited for longer than a copy of a chunk takes: for 20 ms?
   [[nodiscard]] bool waits_long() const {
     constexpr std::uint64_t nanoseconds = 20'000'000;
-    return waits_since_ != 0 && host_patience::now() - waits_since_ > nanoseconds;
+    return waits_since_ != 0 && host_wait::now() - waits_since_ > nanoseconds;
   }
 
   /// Asks all others where they stand, once while this rank waits. A rank answers while it waits, as it
@@ -163,7 +165,7 @@ class mpi_notices {
     if (has_asked_) return false;
     has_asked_ = true;
     answers_.assign(has_gone_.size(), std::nullopt);
-    tell_all(note(note::question, call_, {"", rank(), -1, -1, -1}));
+    report_all(note(note::question, call_, {"", rank(), -1, -1, -1}));
     return true;
   }
   /// Until all have answered, the call has failed, or so long.
@@ -202,7 +204,7 @@ class mpi_notices {
   // --- who goes on after a failure ---
 
   /// Throws: error for more ranks than a note can name.
-  void say(int peer, survivor_note const& word) { tell(peer, note(word)); }
+  void say(int peer, survivor_note const& word) { report(peer, note(word)); }
   /// What was said to this rank since it asked last, in order.
   [[nodiscard]] std::optional<survivor_note> next_word() {
     if (words_.empty()) return std::nullopt;
@@ -214,9 +216,9 @@ class mpi_notices {
   /// Says that this rank enters no further call.
   void say_goodbye() {
     says_nothing_more_ = true;
-    tell_all(note(note::goodbye, call_, {"", rank(), -1, -1, -1}));
+    report_all(note(note::goodbye, call_, {"", rank(), -1, -1, -1}));
   }
-  /// Has everyone else said so, and got everything that this rank told?
+  /// Has everyone else said so, and got everything that this rank reported?
   [[nodiscard]] bool all_are_gone() {
     while (gone_ + 1 < rank_count() && listening_ != MPI_REQUEST_NULL &&
            channel_->is_done(listening_)) {
@@ -224,7 +226,7 @@ class mpi_notices {
       listen();
     }
     bool all = gone_ + 1 >= rank_count();
-    for (auto& sent : told_) all = channel_->is_done(sent->request) && all;
+    for (auto& sent : reported_) all = channel_->is_done(sent->request) && all;
     return announcements_.have_left() && all;
   }
   /// Takes back what waits for messages that will not come.
@@ -235,7 +237,7 @@ class mpi_notices {
 
  private:
   // Returns: is it present?
-  bool read_letter_of(int peer) {
+  bool read_message_of(int peer) {
     auto const difference = announcements_.read(peer, call_);
     if (difference.empty()) return announcements_.is_present(peer);
     fail({difference, rank(), peer, -1, -1, true});
@@ -243,7 +245,7 @@ class mpi_notices {
   }
 
   using note = detail::mpi_note;
-  struct told_note {
+  struct reported_note {
     note content;
     MPI_Request request = MPI_REQUEST_NULL;
   };
@@ -268,13 +270,13 @@ class mpi_notices {
         failure_ = heard_.as_failure();
     }
   }
-  void tell_all(note const& content) {
+  void report_all(note const& content) {
     for (int peer = 0; peer < rank_count(); ++peer) {
-      if (peer != rank()) tell(peer, content);
+      if (peer != rank()) report(peer, content);
     }
   }
-  void tell(int peer, note const& content) {
-    auto& sent = *told_.emplace_back(std::make_unique<told_note>());
+  void report(int peer, note const& content) {
+    auto& sent = *reported_.emplace_back(std::make_unique<reported_note>());
     sent.content = content;
     channel_->send(&sent.content, sizeof(note), peer, note_tag, sent.request);
   }
@@ -286,8 +288,8 @@ class mpi_notices {
     stall const where = present_stall();
     note result(note::answer, call_, {"", rank(), where.peer, where.tree, where.chunk});
     result.flag = where.sends ? 1 : 0;
-    if (waits_since_ != 0) result.nanoseconds = host_patience::now() - waits_since_;
-    tell(peer, result);
+    if (waits_since_ != 0) result.nanoseconds = host_wait::now() - waits_since_;
+    report(peer, result);
   }
   void take_answer(int from) {
     if (answers_.empty()) return;
@@ -299,9 +301,9 @@ class mpi_notices {
     result.nanoseconds = heard_.nanoseconds;
     answers_[static_cast<std::size_t>(from)] = result;
   }
-  // Whom a lane waits for, else who has not come.
+  // Whom a task waits for, else who has not come.
   [[nodiscard]] stall present_stall() const {
-    stall result = find_stall(*present_, lanes_.first, lanes_.count);
+    stall result = find_stall(*present_, tasks_.first, tasks_.count);
     for (std::size_t k = 0; k < neighbours_->size() && result.peer < 0; ++k) {
       int const peer = (*neighbours_)[k];
       if (!announcements_.is_present(peer)) result.peer = peer;
@@ -310,7 +312,7 @@ class mpi_notices {
   }
 
   mpi_channel* channel_;
-  mpi_channel* letters_;
+  mpi_channel* messages_;
   mpi_announcements announcements_;
   std::vector<bool> has_gone_;  // by rank
   std::vector<int> const* neighbours_ = nullptr;
@@ -321,8 +323,8 @@ class mpi_notices {
   std::optional<collective> present_;  // nothing: outside
   note heard_;
   MPI_Request listening_ = MPI_REQUEST_NULL;
-  std::vector<std::unique_ptr<told_note>> told_;
-  lane_list lanes_{};                           // of the present call
+  std::vector<std::unique_ptr<reported_note>> reported_;
+  task_list tasks_{};                           // of the present call
   std::uint64_t waits_since_ = 0;               // 0: not at all
   bool has_asked_ = false;                      // since then
   std::vector<std::optional<answer>> answers_;  // by rank

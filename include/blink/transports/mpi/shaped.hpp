@@ -2,8 +2,8 @@
 #pragma once
 
 #include <blink/core/config.hpp>
+#include <blink/running/connections/connection_tables.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
-#include <blink/running/connections/wire_tables.hpp>
 #include <blink/running/walk/transport.hpp>
 #include <blink/schedule/pipeline.hpp>
 #include <blink/schedule/schedule.hpp>
@@ -11,20 +11,20 @@
 #include <blink/transports/host/shaped.hpp>
 #include <blink/transports/mpi/bootstrap.hpp>
 #include <blink/transports/mpi/channel.hpp>
-#include <blink/transports/mpi/mpi_session.hpp>
+#include <blink/transports/mpi/mpi_communicator.hpp>
 
 #include <chrono>
 
 namespace blink { inline namespace BLINK_ABI {
 
 /// Messages that arrive as late as over the physical links that a schedule names.
-using shaped_mpi_link = shaped<mpi_link>;
-static_assert(transport<shaped_mpi_link> && !reaching_transport<shaped_mpi_link>);
+using shaped_mpi_transport = shaped<mpi_transport>;
+static_assert(transport<shaped_mpi_transport> && !reaching_transport<shaped_mpi_transport>);
 
-/// When messages arrive, in memory of the host that all ranks of a session have: one link may carry
+/// When messages arrive, in memory of the host that all ranks of a communicator have: one link may carry
 /// what several of them send.
 template <>
-class mpi_times<shaped_mpi_link> {
+class mpi_times<shaped_mpi_transport> {
  public:
   /// Collective.
   ///
@@ -34,11 +34,11 @@ class mpi_times<shaped_mpi_link> {
 
   /// For a schedule: the same memory on all ranks, in whatever order they come to prepare it.
   ///
-  /// Pre: `validate(plan)` passed.
-  [[nodiscard]] void* of(schedule const& plan, wire_layout const& layout,
+  /// Pre: `validate(schedule)` passed.
+  [[nodiscard]] void* of(schedule const& source, connection_layout const& layout,
                          pipeline_costs const& costs) {
-    return ranks_.common_memory(fingerprint(plan, layout, costs),
-                                wire_tables::time_bytes(plan, layout));
+    return ranks_.common_memory(hash(source, layout, costs),
+                                connection_tables::time_bytes(source, layout));
   }
 
  private:
@@ -47,8 +47,8 @@ class mpi_times<shaped_mpi_link> {
   host_processes ranks_;
 };
 
-/// A session whose ranks are processes of one host and whose links have the rates that its schedules
-/// name: `shaped_mpi_session me(MPI_COMM_WORLD);` Small inputs are not shown, but follow the links.
-using shaped_mpi_session = basic_mpi_session<shaped_mpi_link>;
+/// A communicator whose ranks are processes of one host and whose links have the rates that its schedules
+/// name: `shaped_mpi_communicator comm(MPI_COMM_WORLD);` Small inputs are not shown, but follow the links.
+using shaped_mpi_communicator = basic_mpi_communicator<shaped_mpi_transport>;
 
 }}  // namespace blink::BLINK_ABI

@@ -21,8 +21,8 @@ BLINK_MODELS(survivor_words<mpi_notices>);
 /// Throws:  collective_error if the others went on without this rank, or did not agree in time.
 [[nodiscard]] inline std::vector<int> agree_on_survivors(mpi_notices& notices,
                                                          std::chrono::nanoseconds longest) {
-  notices.fail({notices.who() + " shrinks the session to the ranks that are left", notices.rank(),
-                notices.rank(), -1, -1});
+  notices.fail({notices.who() + " shrinks the communicator to the ranks that are left",
+                notices.rank(), notices.rank(), -1, -1});
   auto const now = [] {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(
         std::chrono::steady_clock::now().time_since_epoch());

@@ -3,13 +3,13 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
-#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/cuda/calls/device_options.hpp>
 #include <blink/transports/cuda/runtime/device_allocation.hpp>
 #include <blink/transports/cuda/runtime/device_runtime.hpp>
 #include <blink/transports/cuda/runtime/rank_placement.hpp>
 #include <blink/transports/nccl/nccl_calls.hpp>
+#include <blink/transports/nccl/nccl_options.hpp>
 #include <blink/transports/nccl/nccl_team.hpp>
-#include <blink/transports/nccl/nccl_world_options.hpp>
 
 #include <array>
 #include <cstddef>
@@ -74,14 +74,14 @@ template <polled_runtime Devices, nccl_calls Calls, class Record>
 
 /// Something that is the same in all processes.
 struct common_value {
-  std::uint64_t fingerprint = 0;
+  std::uint64_t hash = 0;
   std::string text;      ///< "schedules are the same in all processes", for the error
   std::string own = {};  ///< what it is here, for the error; may be empty
 };
 
 /// What a rank shows all others at a step that they take together.
 struct rank_note {
-  std::array<std::uint64_t, 2> fingerprints{};
+  std::array<std::uint64_t, 2> hashes{};
   std::int32_t first_rank = 0;  ///< of its process
   std::int32_t device = 0;
   std::array<char, 240> refusal{};  ///< why its process does not go on; empty: it does
@@ -102,7 +102,7 @@ std::vector<rank_note> agree_by_nccl(Team& team, std::string const& step,
   for (int const device : team.devices()) {
     auto& note = own.emplace_back();
     for (std::size_t k = 0; k < same.size(); ++k) {
-      note.fingerprints[k] = same[k].fingerprint;
+      note.hashes[k] = same[k].hash;
       std::string_view(same[k].own).copy(note.values[k].data(), note.values[k].size() - 1);
     }
     note.first_rank = team.first_rank();
@@ -117,7 +117,7 @@ std::vector<rank_note> agree_by_nccl(Team& team, std::string const& step,
   }
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     for (std::size_t k = 0; k < same.size(); ++k) {
-      if (all[rank].fingerprints[k] == same[k].fingerprint) continue;
+      if (all[rank].hashes[k] == same[k].hash) continue;
       auto const in_words = [&](std::size_t of) {
         std::string const value = all[of].values[k].data();
         return " of rank " + std::to_string(of) + (value.empty() ? "" : " (" + value + ")");
@@ -134,15 +134,15 @@ std::vector<rank_note> agree_by_nccl(Team& team, std::string const& step,
 ///
 /// Throws: precondition_error if not; what `gather_by_nccl` throws.
 template <class Team>
-[[nodiscard]] rank_placement agree_on_places(Team& team, nccl_world_options const& options) {
+[[nodiscard]] rank_placement agree_on_places(Team& team, nccl_options const& options) {
   std::string refusal;
   try {
     validate(options);
   } catch (precondition_error const& failure) {
     refusal = failure.what();
   }
-  common_value const same{fingerprint(device_options(options, team.devices())),
-                          "nccl_world_options: slot_bytes and costs are the same in all processes"};
+  common_value const same{hash(device_options_of(options, team.devices())),
+                          "nccl_options: slot_bytes and costs are the same in all processes"};
   auto const all = agree_by_nccl(team, "construction", {same}, refusal);
   std::vector<std::vector<int>> by_process;
   int own = 0;

@@ -3,13 +3,13 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
-#include <blink/running/call/detail/call_description.hpp>
-#include <blink/running/walk/lane.hpp>
+#include <blink/running/call/detail/call_types.hpp>
+#include <blink/running/walk/tree_task.hpp>
 #include <blink/schedule/chunking.hpp>
 #include <blink/transports/cuda/calls/rank_buffers.hpp>
 #include <blink/transports/cuda/copy/copy_call.hpp>
 #include <blink/transports/cuda/kernels/copy_step.hpp>
-#include <blink/transports/cuda/kernels/step_lanes.hpp>
+#include <blink/transports/cuda/kernels/step_tasks.hpp>
 #include <blink/transports/cuda/runtime/device_runtime.hpp>
 #include <blink/transports/nccl/nccl_schedule.hpp>
 #include <blink/transports/nccl/nccl_team.hpp>
@@ -26,27 +26,27 @@ namespace blink { inline namespace BLINK_ABI {
 template <device_runtime Devices>
 class nccl_call {
  public:
-  /// Sets the lanes of `plan` for this call. Pre: the buffers are checked.
+  /// Sets the tasks of `schedule` for this call. Pre: the buffers are checked.
   ///
   /// Throws: precondition_error if the reducer does not suit the schedule.
   template <chunking Chunks, class T, class Reducer>
-  void set(nccl_schedule<Devices> const& plan, collective kind,
+  void set(nccl_schedule<Devices> const& source, collective kind,
            std::vector<detail::plain_buffers> buffers, detail::call_size const& size) {
-    steps_.plan = &plan;
+    steps_.along = &source;
     steps_.buffers = std::move(buffers);
-    steps_.first_rank = plan.first_rank();
-    lanes_ = plan.lanes(kind);
-    std::vector<placed_lane> placed;
-    for (auto const& each : lanes_) placed.push_back(each.at);
+    steps_.first_rank = source.first_rank();
+    tasks_ = source.tasks(kind);
+    std::vector<placed_task> placed;
+    for (auto const& each : tasks_) placed.push_back(each.at);
     steps_.template set<Chunks, T, Reducer>(placed, kind, size);
-    ends_ = ends_in_order(lanes_);
+    ends_ = ends_in_order(tasks_);
   }
-  [[nodiscard]] std::uint64_t rounds() const { return round_count(lanes_); }
+  [[nodiscard]] std::uint64_t rounds() const { return round_count(tasks_); }
 
   /// `combine(rank, step)` for each step that comes before the transfers of a round.
   template <class Combine>
   void for_each_step(std::uint64_t round, Combine const& combine) const {
-    for (auto const& each : lanes_) {
+    for (auto const& each : tasks_) {
       if (!each.works_in(round) || steps_.is_copy(*each.at.here)) continue;
       std::uint64_t const chunk = round - each.begins;
       if (chunk_count(*each.at.here, chunk) == 0) continue;
@@ -63,7 +63,7 @@ class nccl_call {
   /// `copy(rank, to, from, bytes)` for what roots keep of what they have sent from their input; at any time.
   template <class Copy>
   void for_each_own_copy(Copy const& copy) const {
-    for (auto const& each : lanes_) {
+    for (auto const& each : tasks_) {
       auto const& here = *each.at.here;
       if (!steps_.is_copy(here) || here.in_count > 0 || !here.writes_output) continue;
       bool const is_one_piece = here.stride == here.chunk;
@@ -85,16 +85,17 @@ class nccl_call {
                          steps_.bytes(*each.at.here, end, chunk)};
     if (result.bytes == 0) {
       result.bytes = 1;
-      result.data = end.sends ? steps_.plan->outbox(end.wire, 0) : steps_.plan->inbox(end.wire, 0);
+      result.data = end.sends ? steps_.along->outbox(end.connection, 0)
+                              : steps_.along->inbox(end.connection, 0);
     } else {
       result.data = end.sends ? const_cast<void*>(steps_.leaves_from(each.at, chunk))
-                              : steps_.destination(end.wire, chunk);
+                              : steps_.destination(end.connection, chunk);
     }
     return result;
   }
 
   copy_call<nccl_schedule<Devices>> steps_;
-  std::vector<timed_lane> lanes_;
+  std::vector<timed_task> tasks_;
   std::vector<timed_end> ends_;
 };
 

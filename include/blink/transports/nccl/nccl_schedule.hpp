@@ -3,11 +3,11 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
+#include <blink/running/connections/connection_tables.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
-#include <blink/running/connections/wire_tables.hpp>
+#include <blink/schedule/connection_place.hpp>
 #include <blink/schedule/schedule.hpp>
-#include <blink/schedule/wire_place.hpp>
-#include <blink/transports/cuda/kernels/step_lanes.hpp>
+#include <blink/transports/cuda/kernels/step_tasks.hpp>
 #include <blink/transports/cuda/runtime/device_allocation.hpp>
 #include <blink/transports/cuda/runtime/device_memory.hpp>
 #include <blink/transports/cuda/runtime/device_runtime.hpp>
@@ -24,20 +24,21 @@ namespace blink { inline namespace BLINK_ABI {
 /// A schedule for sends and receives: at the ranks of this process, slots for what is to be combined when it has
 /// arrived, for what is only passed on, and for partial results that leave. What ends where it arrives has none.
 ///
-/// Memory: at most two slots at the receiver of a wire and one at its sender, if these are of this process,
-///         whatever the length of the buffers; beside the wires that need none, some bytes.
+/// Memory: at most two slots at the receiver of a connection and one at its sender, if these are of this process,
+///         whatever the length of the buffers; beside the connections that need none, some bytes.
 template <device_runtime Devices>
 class nccl_schedule {
  public:
-  /// Throws: precondition_error if `plan` is not a schedule, or a rank has more children than one kernel combines;
+  /// Throws: precondition_error if `schedule` is not a schedule, or a rank has more children than one kernel combines;
   ///         resource_error if the budget does not suffice; device_error.
   nccl_schedule(Devices& driver, rank_placement const& where, device_memory_budget& budget,
-                schedule const& plan, wire_layout const& layout, pipeline_costs const& costs)
-      : prepared_(plan, detail::without_slots(layout), costs),
+                schedule const& source, connection_layout const& layout,
+                pipeline_costs const& costs)
+      : prepared_(source, detail::without_slots(layout), costs),
         first_rank_(where.first_rank),
         ranks_here_(where.ranks_here) {
     detail::expect_few_sources(prepared_);
-    for (auto const& tree : plan.trees) {
+    for (auto const& tree : source.trees) {
       heights_.push_back(tree.reduce_parent.empty()
                              ? 0
                              : static_cast<std::uint64_t>(tree_height(tree.reduce_parent)));
@@ -74,21 +75,21 @@ class nccl_schedule {
   [[nodiscard]] prepared_schedule const& prepared() const { return prepared_; }
 
   /// Where a chunk waits to be sent. Pre: the sender is of this process.
-  [[nodiscard]] std::byte* outbox(std::uint32_t wire, std::uint64_t chunk) const {
-    return slot(outboxes_[wire], chunk);
+  [[nodiscard]] std::byte* outbox(std::uint32_t connection, std::uint64_t chunk) const {
+    return slot(outboxes_[connection], chunk);
   }
   /// Where a chunk arrives that has another place to go to. Pre: the receiver is of this process.
-  [[nodiscard]] std::byte* inbox(std::uint32_t wire, std::uint64_t chunk) const {
-    return slot(inboxes_[wire], chunk);
+  [[nodiscard]] std::byte* inbox(std::uint32_t connection, std::uint64_t chunk) const {
+    return slot(inboxes_[connection], chunk);
   }
 
-  /// The lanes of the ranks of this process, and when they begin.
+  /// The tasks of the ranks of this process, and when they begin.
   ///
-  /// Time: O(lanes * depth).
-  [[nodiscard]] std::vector<timed_lane> lanes(collective kind) const {
-    std::vector<timed_lane> result;
+  /// Time: O(tasks * depth).
+  [[nodiscard]] std::vector<timed_task> tasks(collective kind) const {
+    std::vector<timed_task> result;
     for (int rank = first_rank_; rank < first_rank_ + ranks_here_; ++rank) {
-      auto const own = prepared_.tables().lanes(rank, kind);
+      auto const own = prepared_.tables().tasks(rank, kind);
       for (std::size_t k = 0; k < own.count; ++k) {
         auto& here = own.first[k];
         std::uint64_t const height = has_reduce_phase(kind) ? heights_[here.tree] : 0;
@@ -119,16 +120,16 @@ class nccl_schedule {
   [[nodiscard]] static int device_of(rank_placement const& where, int rank) {
     return where.device_of[static_cast<std::size_t>(rank)];
   }
-  [[nodiscard]] static std::uint32_t slots_behind(wire_place const& place) {
+  [[nodiscard]] static std::uint32_t slots_behind(connection_place const& place) {
     if (place.is_reduce) return 1;
     return place.receiver_keeps ? 0 : 2;
   }
-  [[nodiscard]] std::uint32_t slots_before(wire_place const& place) const {
+  [[nodiscard]] std::uint32_t slots_before(connection_place const& place) const {
     if (place.is_reduce) return 1;
     bool const reduces = !prepared_.source().trees[place.tree].reduce_parent.empty();
     return reduces && place.sender_is_source && !place.sender_keeps ? 1 : 0;
   }
-  /// A wire without slots has a place for messages without elements.
+  /// A connection without slots has a place for messages without elements.
   [[nodiscard]] std::size_t bytes_of(std::uint32_t slots) const {
     return slots == 0 ? line : slots * prepared_.tables().layout().slot_bytes;
   }
@@ -142,7 +143,7 @@ class nccl_schedule {
   int ranks_here_;
   std::vector<std::uint64_t> heights_;  // by tree, of the phase towards the root
   std::vector<device_allocation<Devices>> memory_;
-  std::vector<slot_range> outboxes_, inboxes_;  // by wire
+  std::vector<slot_range> outboxes_, inboxes_;  // by connection
 };
 
 }}  // namespace blink::BLINK_ABI

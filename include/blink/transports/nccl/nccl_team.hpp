@@ -43,9 +43,9 @@ class nccl_team {
   nccl_team(Devices& driver, Calls& calls, std::vector<communicator> const& all,
             std::chrono::nanoseconds deadline)
       : driver_(driver), calls_(calls), all_(all), deadline_(deadline) {
-    expects(!all.empty(), "nccl_world: a communicator for at least one rank");
+    expects(!all.empty(), "nccl_ranks: a communicator for at least one rank");
     expects(all.size() == 1 || !driver.launches_block(),
-            "nccl_world: several devices need launches that return at once, and "
+            "nccl_ranks: several devices need launches that return at once, and "
             "CUDA_LAUNCH_BLOCKING is set");
     for (std::size_t k = 0; k < all.size(); ++k) {
       int rank = 0, ranks = 0, device = 0;
@@ -58,14 +58,14 @@ class nccl_team {
         rank_count_ = ranks;
       }
       if (rank != first_rank_ + position || ranks != rank_count_) {
-        throw precondition_error("nccl_world: communicator " + std::to_string(k) + " is rank " +
+        throw precondition_error("nccl_ranks: communicator " + std::to_string(k) + " is rank " +
                                  std::to_string(rank) + " of " + std::to_string(ranks) +
                                  ", expected rank " + std::to_string(first_rank_ + position) +
                                  " of " + std::to_string(rank_count_) +
                                  ", as the ranks of a process follow each other");
       }
       if (std::find(devices_.begin(), devices_.end(), device) != devices_.end()) {
-        throw precondition_error("nccl_world: rank " + std::to_string(rank) + " is on device " +
+        throw precondition_error("nccl_ranks: rank " + std::to_string(rank) + " is on device " +
                                  std::to_string(device) +
                                  ", where another rank of this process is");
       }
@@ -196,7 +196,7 @@ class nccl_team {
       throw_failure();
     }
   }
-  /// The first failure is the one that is told. All communicators of the process are aborted: what is in streams
+  /// The first failure is the one that is reported. All communicators of the process are aborted: what is in streams
   /// ends here, and other processes hear of it.
   void fail(collective_error const& why) {
     if (failure_) return;

@@ -38,7 +38,7 @@ std::vector<std::string> sums_of_processes(int count, int ranks_each) {
     if (auto const code = ncclGroupEnd(); code != result::success) return said(code);
     auto const sum = all_reduce(comm[0], 1, result::success);
     for (int k = 0; k < ranks_each; ++k) (void)ncclCommDestroy(comm[k]);
-    mine.meet();
+    mine.match();
     return std::to_string(static_cast<int>(sum));
   });
   unsetenv("OTHER_LIBRARY_LEAVES_ROOM");

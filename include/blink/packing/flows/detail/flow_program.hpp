@@ -214,12 +214,12 @@ class flow_program {
     std::mt19937_64 random(seed);
     std::vector<double> value(sources_ + edges_, 0.0);
     std::fill_n(value.begin(), sources_, 1.0);
-    auto tolled = value;
+    auto perturbed = value;
     for (std::size_t e = 0; e < edges_; ++e) {
       auto const share = static_cast<double>(random() >> 11) * 0x1p-53;
-      tolled[sources_ + e] = -perturbation * (1 + share);
+      perturbed[sources_ + e] = -perturbation * (1 + share);
     }
-    return {value, tolled, 0, 2 * std::max(most, 1.0)};
+    return {value, perturbed, 0, 2 * std::max(most, 1.0)};
   }
 
   whole_flows no_flows(std::int64_t steps) const {

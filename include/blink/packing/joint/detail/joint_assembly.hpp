@@ -59,16 +59,18 @@ template <class Tree>
 
 using path_list = std::vector<std::vector<int>>;  // of vertices
 
-/// The edges of a tree, root first, without relays that have nobody below them, and with those that
+/// The edges of a tree, root first, without switches that have nobody below them, and with those that
 /// have one neighbour below as part of the path.
-[[nodiscard]] inline path_list without_idle_relays(path_list edges,
-                                                   std::vector<bool> const& is_relay) {
+[[nodiscard]] inline path_list without_idle_switches(path_list edges,
+                                                     std::vector<bool> const& is_switch) {
   for (bool changed = true; changed;) {
     changed = false;
     for (std::size_t e = 0; e < edges.size() && !changed; ++e) {
-      int const relay = edges[e].back();
-      if (!is_relay[static_cast<std::size_t>(relay)]) continue;
-      auto const is_below = [&](std::vector<int> const& path) { return path.front() == relay; };
+      int const switch_node = edges[e].back();
+      if (!is_switch[static_cast<std::size_t>(switch_node)]) continue;
+      auto const is_below = [&](std::vector<int> const& path) {
+        return path.front() == switch_node;
+      };
       auto const below = std::ranges::count_if(edges, is_below);
       if (below > 1) continue;
       changed = true;
@@ -86,15 +88,15 @@ using path_list = std::vector<std::vector<int>>;  // of vertices
 
 /// The same tree, root first, at the rank where it is lowest.
 [[nodiscard]] inline std::pair<int, path_list> rooted_lowest(path_list edges,
-                                                             std::vector<bool> const& is_relay) {
-  std::vector<std::vector<std::size_t>> at(is_relay.size());  // edges by either end
+                                                             std::vector<bool> const& is_switch) {
+  std::vector<std::vector<std::size_t>> at(is_switch.size());  // edges by either end
   for (std::size_t e = 0; e < edges.size(); ++e) {
     at[static_cast<std::size_t>(edges[e].front())].push_back(e);
     at[static_cast<std::size_t>(edges[e].back())].push_back(e);
   }
   // Visits nearest first: (vertex, edge that leads there), and the height.
   auto const walk = [&](int root) {
-    std::vector<int> depth(is_relay.size(), -1);
+    std::vector<int> depth(is_switch.size(), -1);
     std::vector<std::pair<int, std::size_t>> order{{root, edges.size()}};
     depth[static_cast<std::size_t>(root)] = 0;
     for (std::size_t i = 0; i < order.size(); ++i) {
@@ -110,8 +112,8 @@ using path_list = std::vector<std::vector<int>>;  // of vertices
   };
   int best = -1;
   decltype(walk(0)) lowest;
-  for (std::size_t v = 0; v < is_relay.size(); ++v) {
-    if (is_relay[v] || at[v].empty()) continue;
+  for (std::size_t v = 0; v < is_switch.size(); ++v) {
+    if (is_switch[v] || at[v].empty()) continue;
     auto found = walk(static_cast<int>(v));
     if (best >= 0 && found.first >= lowest.first) continue;
     best = static_cast<int>(v);
@@ -127,7 +129,7 @@ using path_list = std::vector<std::vector<int>>;  // of vertices
 }
 
 /// The same tree towards its root, leaves first.
-[[nodiscard]] inline path_list turned_round(path_list edges) {
+[[nodiscard]] inline path_list reversed(path_list edges) {
   std::ranges::reverse(edges);
   for (auto& path : edges) std::ranges::reverse(path);
   return edges;
@@ -145,17 +147,17 @@ struct layer_trees {
     if (loads.layer.inward) {
       for (auto& a : graph.arcs) std::swap(a.tail, a.head);
     }
-    auto is_relay = problem.is_relay;
-    for (int const spanned : loads.layer.relays) {
-      is_relay[static_cast<std::size_t>(spanned)] = false;
+    auto is_switch = problem.is_switch;
+    for (int const spanned : loads.layer.switches) {
+      is_switch[static_cast<std::size_t>(spanned)] = false;
     }
     std::vector<root_supply> supplies;
     for (auto const& d : loads.demands) supplies.push_back({d.root, d.multiplicity});
-    auto const split = split_off_relays(graph, loads.load, is_relay, supplies, group);
+    auto const split = split_off_switches(graph, loads.load, is_switch, supplies, group);
     scale = split.scale;
-    std::vector<int> number(is_relay.size(), -1), name;  // of the vertices of the trees
-    for (std::size_t v = 0; v < is_relay.size(); ++v) {
-      if (is_relay[v]) continue;
+    std::vector<int> number(is_switch.size(), -1), name;  // of the vertices of the trees
+    for (std::size_t v = 0; v < is_switch.size(); ++v) {
+      if (is_switch[v]) continue;
       number[v] = static_cast<int>(name.size());
       name.push_back(static_cast<int>(v));
     }
@@ -182,7 +184,7 @@ struct layer_trees {
         paths.push_back(split.routes[static_cast<std::size_t>(e)].path);
       }
       trees.push_back({name[static_cast<std::size_t>(packed.root)], packed.multiplicity,
-                       without_idle_relays(std::move(paths), problem.is_relay)});
+                       without_idle_switches(std::move(paths), problem.is_switch)});
     }
   }
 };

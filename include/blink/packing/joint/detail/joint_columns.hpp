@@ -47,17 +47,19 @@ struct column_pair {
 ///         multicommodity flow independent of the number of commodities", SIAM J. Discrete Math. 13,
 ///         2000 (pairs that are nearly cheapest will do).
 /// Time:   a call takes O(E log E) if mirrored; else O(V E) for each root that it looks at, and
-///         O(N E log E) for routes if there are relays.
+///         O(N E log E) for routes if there are switches.
 class joint_columns {
  public:
-  /// Pre: no relay of the problem copies or reduces; every rank reaches every other.
+  /// Pre: no switch of the problem copies or reduces; every rank reaches every other.
   explicit joint_columns(joint_problem const& problem)
-      : problem_(problem), leaving_(problem.is_relay.size()), number_(problem.is_relay.size(), -1) {
+      : problem_(problem),
+        leaving_(problem.is_switch.size()),
+        number_(problem.is_switch.size(), -1) {
     for (std::size_t e = 0; e < problem.graph.arcs.size(); ++e) {
       leaving_[static_cast<std::size_t>(problem.graph.arcs[e].tail)].push_back(e);
     }
     for (std::size_t v = 0; v < number_.size(); ++v) {
-      if (problem.is_relay[v]) continue;
+      if (problem.is_switch[v]) continue;
       number_[v] = static_cast<int>(ranks_.size());
       ranks_.push_back(static_cast<int>(v));
     }
@@ -69,7 +71,7 @@ class joint_columns {
   std::span<int const> operator()(std::span<double const> prices) {
     packing_column column;
     auto pair =
-        problem_.mirrored ? undirected_tree(prices, column) : nearly_cheapest(prices, column);
+        problem_.reversed ? undirected_tree(prices, column) : nearly_cheapest(prices, column);
     std::ranges::sort(column);
     auto const at = known_.emplace(std::move(column), std::move(pair)).first;
     return at->first;
@@ -105,7 +107,7 @@ class joint_columns {
   /// Cheapest ways from the nearest of some ranks to everywhere, not through other ranks (Dijkstra
   /// 1959).
   [[nodiscard]] ways ways_from(std::span<int const> sources, std::span<double const> prices) const {
-    auto const vertices = problem_.is_relay.size();
+    auto const vertices = problem_.is_switch.size();
     ways result{std::vector<double>(vertices, std::numeric_limits<double>::infinity()),
                 std::vector<int>(vertices, -1), std::vector<std::size_t>(vertices, no_edge)};
     using entry = std::tuple<double, int, int>;  // price, links, vertex
@@ -119,7 +121,8 @@ class joint_columns {
       auto const [price, links, at] = open.top();
       open.pop();
       auto const v = static_cast<std::size_t>(at);
-      if (price > result.distance[v] || (!problem_.is_relay[v] && result.source[v] != at)) continue;
+      if (price > result.distance[v] || (!problem_.is_switch[v] && result.source[v] != at))
+        continue;
       for (auto const e : leaving_[v]) {
         auto const head = static_cast<std::size_t>(problem_.graph.arcs[e].head);
         auto const through = price + prices[resource_of(e)];
@@ -156,7 +159,7 @@ class joint_columns {
       between.emplace_back(found.distance[tail] + prices[resource_of(e)] + found.distance[head], e);
     }
     std::sort(between.begin(), between.end());
-    disjoint_sets joined(static_cast<int>(problem_.is_relay.size()));
+    disjoint_sets joined(static_cast<int>(problem_.is_switch.size()));
     column_pair pair;
     least_cost_ = 0;
     for (auto const& [cost, e] : between) {

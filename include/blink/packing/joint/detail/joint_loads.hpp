@@ -29,14 +29,14 @@ struct layer_loads {
 /// Does a layer hold these trees?
 [[nodiscard]] inline bool holds_trees(joint_problem const& problem, layer_loads const& loads) {
   int const vertices = problem.graph.vertex_count;
-  std::vector<std::int64_t> surplus(problem.is_relay.size(), 0);
+  std::vector<std::int64_t> egress_excess(problem.is_switch.size(), 0);
   flow_network network(vertices + 1);  // to each vertex from what is rooted
   for (std::size_t e = 0; e < loads.load.size(); ++e) {
     auto [tail, head] = problem.graph.arcs[e];
     if (loads.layer.inward) std::swap(tail, head);
     if (loads.load[e] == 0) continue;
-    surplus[static_cast<std::size_t>(head)] += loads.load[e];
-    surplus[static_cast<std::size_t>(tail)] -= loads.load[e];
+    egress_excess[static_cast<std::size_t>(head)] += loads.load[e];
+    egress_excess[static_cast<std::size_t>(tail)] -= loads.load[e];
     network.add(tail, head, loads.load[e]);
   }
   std::int64_t rooted = 0;
@@ -45,10 +45,10 @@ struct layer_loads {
     rooted += d.multiplicity;
   }
   for (int v = 0; v < vertices; ++v) {
-    bool const spanned = !problem.is_relay[static_cast<std::size_t>(v)] ||
-                         std::ranges::binary_search(loads.layer.relays, v);
+    bool const spanned = !problem.is_switch[static_cast<std::size_t>(v)] ||
+                         std::ranges::binary_search(loads.layer.switches, v);
     if (spanned ? rooted > 0 && network.run(vertices, v, rooted) < rooted
-                : surplus[static_cast<std::size_t>(v)] < 0) {
+                : egress_excess[static_cast<std::size_t>(v)] < 0) {
       return false;
     }
   }

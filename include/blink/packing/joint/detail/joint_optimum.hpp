@@ -37,7 +37,7 @@ struct joint_optimum {
 };
 
 struct joint_optimum_options {
-  std::vector<double> tolls;
+  std::vector<double> perturbations;
   std::int64_t largest_denominator = 0;
   std::size_t max_pivots = 0;
   double max_work = 0;
@@ -118,7 +118,7 @@ struct joint_bound {
   for (std::size_t r = 0; r < total.size(); ++r) {
     if (total[r] > wide_integer{problem.capacity[r]} * values.denominator) return std::nullopt;
   }
-  if (problem.mirrored) in = out;
+  if (problem.reversed) in = out;
   auto const rooted = std::accumulate(out.begin(), out.end(), std::int64_t{0});
   if (in != out || rational(rooted, values.denominator) != rate) return std::nullopt;
   return result;
@@ -142,7 +142,7 @@ inline void keep_rounded(joint_problem const& problem, std::vector<tree_layer> c
 /// both have the same value.
 ///
 /// Numbers are guessed from the rounded ones by continued fractions, and where that fails solved for
-/// without rounding. At first all trees span all relays that can be spanned; layers that span others
+/// without rounding. At first all trees span all switches that can be spanned; layers that span others
 /// join as long as their trees are cheaper. If there is no exact optimum in 61-bit numbers, or not
 /// within the pivots and the work allowed, then loads and prices rounded to smaller numbers, of a rate
 /// that is proven to miss the optimum by at most `gap` (as a share of the bound), or the best there are
@@ -154,9 +154,9 @@ inline void keep_rounded(joint_problem const& problem, std::vector<tree_layer> c
   std::optional<joint_optimum> rounded;
   bool finished = false;
   std::vector<tree_layer> layers{{false, problem.copying}};
-  if (!problem.mirrored) layers.push_back({true, problem.reducing});
-  for (std::size_t attempt = 0; attempt < options.tolls.size();) {
-    joint_program program(problem, layers, options.tolls[attempt], options.seed);
+  if (!problem.reversed) layers.push_back({true, problem.reducing});
+  for (std::size_t attempt = 0; attempt < options.perturbations.size();) {
+    joint_program program(problem, layers, options.perturbations[attempt], options.seed);
     bool const solved = program.solve(options.max_pivots, options.max_work);
     result.pivots += program.pivots();
     ++attempt;

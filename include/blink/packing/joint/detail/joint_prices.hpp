@@ -21,26 +21,26 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// A cheapest tree and the relays that it spans.
+/// A cheapest tree and the switches that it spans.
 struct priced_tree {
   std::int64_t cost = 0;
-  std::vector<int> relays;
+  std::vector<int> switches;
 };
 
-/// Cheapest trees of one direction that span the ranks of a problem, and any of the relays that can be
+/// Cheapest trees of one direction that span the ranks of a problem, and any of the switches that can be
 /// spanned, over routes through all other vertices.
 class priced_trees {
  public:
-  /// Pre: at most 10 relays that can be spanned.
+  /// Pre: at most 10 switches that can be spanned.
   priced_trees(joint_problem const& problem, bool inward)
-      : is_relay_(problem.is_relay),
+      : is_switch_(problem.is_switch),
         graph_(problem.graph),
         optional_(inward ? problem.reducing : problem.copying) {
-    expects(optional_.size() <= 10, "priced_trees: too many relays that can be spanned");
+    expects(optional_.size() <= 10, "priced_trees: too many switches that can be spanned");
     if (inward) {
       for (auto& a : graph_.arcs) std::swap(a.tail, a.head);
     }
-    leaving_.resize(is_relay_.size());
+    leaving_.resize(is_switch_.size());
     for (std::size_t e = 0; e < graph_.arcs.size(); ++e) {
       leaving_[static_cast<std::size_t>(graph_.arcs[e].tail)].push_back(static_cast<int>(e));
     }
@@ -51,26 +51,26 @@ class priced_trees {
                                                   std::vector<int> const& roots) const {
     std::vector<priced_tree> result(roots.size(), {unreachable, {}});
     for (std::size_t chosen = 0; chosen < std::size_t{1} << optional_.size(); ++chosen) {
-      std::vector<int> number(is_relay_.size(), -1);  // of the spanned vertices
-      std::vector<int> relays;
+      std::vector<int> number(is_switch_.size(), -1);  // of the spanned vertices
+      std::vector<int> switches;
       int count = 0;
-      for (std::size_t v = 0; v < is_relay_.size(); ++v) {
-        if (!is_relay_[v]) number[v] = count++;
+      for (std::size_t v = 0; v < is_switch_.size(); ++v) {
+        if (!is_switch_[v]) number[v] = count++;
       }
       for (std::size_t i = 0; i < optional_.size(); ++i) {
         if ((chosen >> i & 1U) == 0) continue;
         number[static_cast<std::size_t>(optional_[i])] = count++;
-        relays.push_back(optional_[i]);
+        switches.push_back(optional_[i]);
       }
-      std::ranges::sort(relays);
+      std::ranges::sort(switches);
       auto const [routes, cost] = cheapest_routes(number, count, price);
       for (std::size_t i = 0; i < roots.size(); ++i) {
         int const root = number[static_cast<std::size_t>(roots[i])];
-        if (!relays.empty() && !reaches_all(routes, root)) continue;
+        if (!switches.empty() && !reaches_all(routes, root)) continue;
         arborescence_search<std::int64_t> search(routes, root);
         std::int64_t sum = 0;
         for (int const e : search.solve(cost)) sum += cost[static_cast<std::size_t>(e)];
-        if (sum < result[i].cost) result[i] = {sum, relays};
+        if (sum < result[i].cost) result[i] = {sum, switches};
       }
     }
     return result;
@@ -84,9 +84,9 @@ class priced_trees {
       std::vector<int> const& number, int count, std::vector<std::int64_t> const& price) const {
     arc_list routes{count, {}};
     std::vector<std::int64_t> cost;
-    std::vector<std::int64_t> distance(is_relay_.size());
+    std::vector<std::int64_t> distance(is_switch_.size());
     using entry = std::pair<std::int64_t, int>;
-    for (std::size_t from = 0; from < is_relay_.size(); ++from) {
+    for (std::size_t from = 0; from < is_switch_.size(); ++from) {
       if (number[from] < 0) continue;
       std::ranges::fill(distance, unreachable);
       std::priority_queue<entry, std::vector<entry>, std::greater<>> queue;
@@ -105,7 +105,7 @@ class priced_trees {
           queue.push({through, static_cast<int>(head)});
         }
       }
-      for (std::size_t to = 0; to < is_relay_.size(); ++to) {
+      for (std::size_t to = 0; to < is_switch_.size(); ++to) {
         if (number[to] < 0 || to == from || distance[to] == unreachable) continue;
         routes.arcs.push_back({number[from], number[to]});
         cost.push_back(distance[to]);
@@ -132,7 +132,7 @@ class priced_trees {
     return std::ranges::find(reached, false) == reached.end();
   }
 
-  std::vector<bool> const& is_relay_;
+  std::vector<bool> const& is_switch_;
   arc_list graph_;  // trees lead away from their roots
   std::vector<int> const& optional_;
   std::vector<std::vector<int>> leaving_;  // edges by vertex
@@ -153,15 +153,15 @@ struct priced_pair {
   for (int const r : problem.resource) by_edge.push_back(price[static_cast<std::size_t>(r)]);
   auto const out = priced_trees(problem, false).cheapest(by_edge, problem.roots);
   // Mirrored, the in-trees are those of the out-trees.
-  auto const in = problem.mirrored ? std::vector<priced_tree>(out.size())
+  auto const in = problem.reversed ? std::vector<priced_tree>(out.size())
                                    : priced_trees(problem, true).cheapest(by_edge, problem.roots);
   priced_pair result;
   for (std::size_t i = 0; i < out.size(); ++i) {
     auto const cost = in[i].cost + out[i].cost;
     result.cost = std::min(result.cost, cost);
     if (cost >= enough) continue;
-    if (!problem.mirrored) result.layers.insert({true, in[i].relays});
-    result.layers.insert({false, out[i].relays});
+    if (!problem.reversed) result.layers.insert({true, in[i].switches});
+    result.layers.insert({false, out[i].switches});
   }
   return result;
 }

@@ -30,18 +30,18 @@ struct joint_problem {
   std::vector<int> resource;           ///< by edge: what it takes capacity of
   std::vector<std::int64_t> capacity;  ///< by resource, positive
   std::vector<int> roots;              ///< distinct ranks
-  std::vector<bool> is_relay;          ///< by vertex; trees pass through relays
-  std::vector<int> reducing;           ///< relays that in-trees may span
-  std::vector<int> copying;            ///< relays that out-trees may span
+  std::vector<bool> is_switch;         ///< by vertex; trees pass through switches
+  std::vector<int> reducing;           ///< switches that in-trees may span
+  std::vector<int> copying;            ///< switches that out-trees may span
   /// Both directions of a link are one resource, so that an in-tree takes of it what the same tree
   /// takes as an out-tree: only out-trees are packed, and each pair is a tree and itself turned round.
-  bool mirrored = false;
+  bool reversed = false;
 };
 
-/// Trees of one direction that span the ranks and these relays, and pass through other relays.
+/// Trees of one direction that span the ranks and these switches, and pass through other switches.
 struct tree_layer {
   bool inward = false;
-  std::vector<int> relays;  ///< ascending
+  std::vector<int> switches;  ///< ascending
   friend auto operator<=>(tree_layer const&, tree_layer const&) = default;
 };
 
@@ -56,7 +56,7 @@ struct approximate_loads {
 ///
 /// By Edmonds' theorem, loads a hold out-trees with root rates x if and only if into every set of
 /// vertices that holds a spanned one, a lets as much as is rooted outside it; in-trees alike, with
-/// edges turned round. Through a relay that trees do not span, no more goes out than comes in. Sets are
+/// edges turned round. Through a switch that trees do not span, no more goes out than comes in. Sets are
 /// found by minimum cuts as far as loads violate them: some tens in the end.
 ///
 /// Source: J. Edmonds, "Edge-disjoint branchings", 1973; J. Bang-Jensen, A. Frank, B. Jackson,
@@ -69,15 +69,15 @@ class joint_program {
   /// layers: at least one of each direction, or of out-trees if the problem is mirrored. What is
   ///         rooted in the layers of one direction equals what is rooted in the others, for each
   ///         root; with two layers, these are the same variables.
-  joint_program(joint_problem const& problem, std::vector<tree_layer> layers, double toll,
+  joint_program(joint_problem const& problem, std::vector<tree_layer> layers, double perturbation,
                 std::uint64_t seed)
       : problem_(problem),
         layers_(std::move(layers)),
         edges_(problem.graph.arcs.size()),
         roots_(problem.roots.size()),
-        root_sets_(layers_.size() == 2 && !problem.mirrored ? 1 : layers_.size()),
+        root_sets_(layers_.size() == 2 && !problem.reversed ? 1 : layers_.size()),
         unit_(largest_rate()),
-        lp_(make_program(toll, seed)) {
+        lp_(make_program(perturbation, seed)) {
     std::vector<std::vector<std::size_t>> users(problem_.capacity.size());
     for (std::size_t e = 0; e < edges_; ++e) {
       users[static_cast<std::size_t>(problem_.resource[e])].push_back(e);
@@ -91,7 +91,7 @@ class joint_program {
       }
       add(std::move(row), limit);
     }
-    if (root_sets_ > 1 && !problem_.mirrored) {
+    if (root_sets_ > 1 && !problem_.reversed) {
       for (std::size_t i = 0; i < roots_; ++i) {
         program_row row;
         for (std::size_t l = 0; l < layers_.size(); ++l) {
@@ -101,15 +101,15 @@ class joint_program {
       }
     }
     for (std::size_t l = 0; l < layers_.size(); ++l) {
-      for (std::size_t v = 0; v < problem_.is_relay.size(); ++v) {
+      for (std::size_t v = 0; v < problem_.is_switch.size(); ++v) {
         if (!spans(l, v)) add_balance(l, v);
       }
     }
     first_cut_ = static_cast<int>(rows_.size()) + 1;
     for (std::size_t l = 0; l < layers_.size(); ++l) {
-      for (std::size_t v = 0; v < problem_.is_relay.size(); ++v) {
+      for (std::size_t v = 0; v < problem_.is_switch.size(); ++v) {
         if (!spans(l, v)) continue;
-        std::vector<bool> alone(problem_.is_relay.size(), false);
+        std::vector<bool> alone(problem_.is_switch.size(), false);
         alone[v] = true;
         add_cut(l, alone);
       }
@@ -217,8 +217,8 @@ class joint_program {
   static constexpr double limit_of_rate = 1.5;  // in `unit_`, above every rate
 
   [[nodiscard]] bool spans(std::size_t layer, std::size_t vertex) const {
-    return !problem_.is_relay[vertex] ||
-           std::ranges::binary_search(layers_[layer].relays, static_cast<int>(vertex));
+    return !problem_.is_switch[vertex] ||
+           std::ranges::binary_search(layers_[layer].switches, static_cast<int>(vertex));
   }
   /// Is a variable something rooted that the rate counts? It is counted once, by the out-trees.
   [[nodiscard]] bool is_worth(int variable) const {
@@ -233,7 +233,7 @@ class joint_program {
 
   /// What leaves and what enters any rank.
   [[nodiscard]] double largest_rate() const {
-    std::vector<double> enters(problem_.is_relay.size(), 0), leaves = enters;
+    std::vector<double> enters(problem_.is_switch.size(), 0), leaves = enters;
     for (std::size_t e = 0; e < edges_; ++e) {
       auto const& a = problem_.graph.arcs[e];
       auto const capacity =
@@ -243,27 +243,27 @@ class joint_program {
     }
     double result = std::numeric_limits<double>::infinity();
     for (std::size_t v = 0; v < enters.size(); ++v) {
-      if (!problem_.is_relay[v]) result = std::min({result, enters[v], leaves[v]});
+      if (!problem_.is_switch[v]) result = std::min({result, enters[v], leaves[v]});
     }
     return result;
   }
 
-  [[nodiscard]] dual_simplex make_program(double toll, std::uint64_t seed) const {
+  [[nodiscard]] dual_simplex make_program(double perturbation, std::uint64_t seed) const {
     std::mt19937_64 random(seed);
     auto const share = [&] { return static_cast<double>(random() >> 11) * 0x1p-53; };
     std::vector<double> value(variables(), 0.0);
-    auto tolled = value;
+    auto perturbed = value;
     auto first = value.size();
     for (std::size_t j = 0; j < root_sets_ * roots_; ++j) {
       value[j] = is_worth(static_cast<int>(j)) ? 1 : 0;
-      tolled[j] = value[j] - toll * share() / 10;
-      if (value[j] > 0 && (first == value.size() || tolled[j] > tolled[first])) first = j;
+      perturbed[j] = value[j] - perturbation * share() / 10;
+      if (value[j] > 0 && (first == value.size() || perturbed[j] > perturbed[first])) first = j;
     }
-    double const per_edge = toll / static_cast<double>(2 * problem_.is_relay.size());
+    double const per_edge = perturbation / static_cast<double>(2 * problem_.is_switch.size());
     for (std::size_t j = root_sets_ * roots_; j < value.size(); ++j) {
-      tolled[j] = -per_edge * (0.1 + share());
+      perturbed[j] = -per_edge * (0.1 + share());
     }
-    return {value, tolled, static_cast<int>(first), limit_of_rate};
+    return {value, perturbed, static_cast<int>(first), limit_of_rate};
   }
 
   /// Tail and head of an edge, for in-trees the other way round: all trees lead away from roots.

@@ -122,10 +122,10 @@ class rounded_loads {
     }
   }
 
-  /// Takes from what leaves a relay until no more leaves it than enters.
+  /// Takes from what leaves a switch until no more leaves it than enters.
   void balance(layer_loads& loads) const {
-    auto const count = problem_.is_relay.size();
-    std::vector<std::int64_t> surplus(count, 0);
+    auto const count = problem_.is_switch.size();
+    std::vector<std::int64_t> egress_excess(count, 0);
     std::vector<std::vector<std::size_t>> leaving(count);
     auto const ends = [&](std::size_t e) {
       auto const& a = problem_.graph.arcs[e];
@@ -134,28 +134,28 @@ class rounded_loads {
     };
     for (std::size_t e = 0; e < loads.load.size(); ++e) {
       auto const [tail, head] = ends(e);
-      surplus[head] += loads.load[e];
-      surplus[tail] -= loads.load[e];
+      egress_excess[head] += loads.load[e];
+      egress_excess[tail] -= loads.load[e];
       leaving[tail].push_back(e);
     }
     std::vector<std::size_t> short_of;
     auto const note = [&](std::size_t v) {
-      bool const spanned = !problem_.is_relay[v] ||
-                           std::ranges::binary_search(loads.layer.relays, static_cast<int>(v));
-      if (!spanned && surplus[v] < 0) short_of.push_back(v);
+      bool const spanned = !problem_.is_switch[v] ||
+                           std::ranges::binary_search(loads.layer.switches, static_cast<int>(v));
+      if (!spanned && egress_excess[v] < 0) short_of.push_back(v);
     };
     for (std::size_t v = 0; v < count; ++v) note(v);
     while (!short_of.empty()) {
       auto const v = short_of.back();
       short_of.pop_back();
-      while (surplus[v] < 0) {
+      while (egress_excess[v] < 0) {
         auto const most =
             *std::ranges::max_element(leaving[v], {}, [&](std::size_t e) { return loads.load[e]; });
-        auto const less = std::min(-surplus[v], loads.load[most]);
+        auto const less = std::min(-egress_excess[v], loads.load[most]);
         auto const head = ends(most).second;
         loads.load[most] -= less;
-        surplus[v] += less;
-        surplus[head] -= less;
+        egress_excess[v] += less;
+        egress_excess[head] -= less;
         note(head);
       }
     }
@@ -172,7 +172,7 @@ class rounded_loads {
         amount.push_back(static_cast<std::int64_t>(rooted * share * scale()));
         (layers[l].layer.inward ? in : out) += amount.back();
       }
-      auto const both = problem_.mirrored ? out : std::min(in, out);
+      auto const both = problem_.reversed ? out : std::min(in, out);
       in = out = both;
       for (std::size_t l = 0; l < layers.size(); ++l) {
         auto& left = layers[l].layer.inward ? in : out;

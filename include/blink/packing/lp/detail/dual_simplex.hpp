@@ -37,9 +37,9 @@ class dual_simplex {
   /// first:  a variable that is worth most, with tolls; all others that are worth something have
   ///         the same value without.
   /// limit:  of the sum of the variables that are worth something, far above the optimum.
-  dual_simplex(std::vector<double> const& value, std::vector<double> const& tolled, int first,
+  dual_simplex(std::vector<double> const& value, std::vector<double> const& perturbed, int first,
                double limit)
-      : width_(value.size()), reduced_(tolled), untolled_(value) {
+      : width_(value.size()), reduced_(perturbed), unperturbed_(value) {
     for (std::size_t j = 0; j < width_; ++j) {
       column_.push_back(static_cast<int>(j));
       place_.push_back(~static_cast<int>(j));
@@ -134,7 +134,7 @@ class dual_simplex {
   }
   /// 0 for a row that is not full.
   [[nodiscard]] double price(int row) const {
-    return is_full(row) ? -untolled_[index(~place_[width_ + index(row)])] : 0;
+    return is_full(row) ? -unperturbed_[index(~place_[width_ + index(row)])] : 0;
   }
   /// Does the row's limit hold with equality because its slack is not basic?
   [[nodiscard]] bool is_full(int row) const {
@@ -145,7 +145,7 @@ class dual_simplex {
   [[nodiscard]] bool is_basic(int variable) const { return place_[index(variable)] >= 0; }
   [[nodiscard]] bool is_optimal() const {
     constexpr double tolerance = 1e-9;
-    return std::ranges::all_of(untolled_, [](double d) { return d <= tolerance; });
+    return std::ranges::all_of(unperturbed_, [](double d) { return d <= tolerance; });
   }
   [[nodiscard]] std::size_t pivots() const { return pivots_; }
   /// Entries of the tableau that all pivots went over.
@@ -190,7 +190,7 @@ class dual_simplex {
       subtract(other, row, factor);
       norm_[i] = norm_of(other);
     }
-    for (auto* objective : {&reduced_, &untolled_}) {
+    for (auto* objective : {&reduced_, &unperturbed_}) {
       double const factor = (*objective)[entering];
       if (factor == 0) continue;
       (*objective)[entering] = 0;
@@ -214,7 +214,7 @@ class dual_simplex {
   std::vector<double> value_;    // by row
   std::vector<double> norm_;     // by row: 1 + sum of squares
   std::vector<double> reduced_;  // by column: gain of a unit
-  std::vector<double> untolled_;
+  std::vector<double> unperturbed_;
   std::vector<int> basic_;   // by row: its variable
   std::vector<int> column_;  // by column: its variable
   std::vector<int> place_;   // by variable, slacks of rows included: its row, or ~column

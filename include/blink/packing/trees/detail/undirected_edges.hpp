@@ -60,17 +60,17 @@ struct undirected_edges {
 /// optimal ones; being a corner, it has small denominators.
 class priced_spanning_trees {
  public:
-  priced_spanning_trees(arc_list const& graph, double toll, std::uint64_t seed)
+  priced_spanning_trees(arc_list const& graph, double perturbation, std::uint64_t seed)
       : search_(graph), exact_search_(graph), costs_(graph.arcs.size()) {
     std::mt19937_64 random(seed);
     for (std::size_t e = 0; e < costs_.size(); ++e) {
       auto const share = static_cast<double>(random() >> 11) * 0x1p-53;
-      tolls_.push_back(toll * share / static_cast<double>(graph.vertex_count));
+      perturbations_.push_back(perturbation * share / static_cast<double>(graph.vertex_count));
     }
   }
 
   void operator()(std::span<double const> prices, std::vector<packing_column>& columns) {
-    for (std::size_t e = 0; e < costs_.size(); ++e) costs_[e] = prices[e] + tolls_[e];
+    for (std::size_t e = 0; e < costs_.size(); ++e) costs_[e] = prices[e] + perturbations_[e];
     auto const tree = search_.solve(costs_);
     columns.emplace_back(tree.begin(), tree.end());
   }
@@ -78,18 +78,18 @@ class priced_spanning_trees {
     auto const tree = exact_search_.solve(prices);
     columns.emplace_back(tree.begin(), tree.end());
   }
-  [[nodiscard]] double toll(packing_column const& rows) const {
+  [[nodiscard]] double perturbation(packing_column const& rows) const {
     double sum = 0;
-    for (int const row : rows) sum += tolls_[static_cast<std::size_t>(row)];
+    for (int const row : rows) sum += perturbations_[static_cast<std::size_t>(row)];
     return sum;
   }
 
  private:
   spanning_tree_search<double> search_;
   spanning_tree_search<std::int64_t> exact_search_;
-  std::vector<double> tolls_, costs_;  // by edge
+  std::vector<double> perturbations_, costs_;  // by edge
 };
-static_assert(pricing_oracle<priced_spanning_trees> && has_tolls<priced_spanning_trees>);
+static_assert(pricing_oracle<priced_spanning_trees> && has_perturbations<priced_spanning_trees>);
 
 /// Capacity between the parts over the number of parts less one.
 [[nodiscard]] inline rational partition_bound(arc_list const& graph,

@@ -6,7 +6,7 @@
 #include <blink/core/rational.hpp>
 #include <blink/planning/check/detail/check_flows.hpp>
 #include <blink/planning/plan/detail/member_view.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -23,7 +23,7 @@
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 inline rational bound_of_cut(plan_view const& view, plan const& plan, cut_certificate const& cut) {
-  if (is_flow(plan.collective)) return bound_of_flow_cut(view, plan, cut);
+  if (is_point_to_point(plan.collective)) return bound_of_flow_cut(view, plan, cut);
   std::set<int> const side(cut.nodes.begin(), cut.nodes.end());
   std::int64_t inside = 0;
   for (int const rank : view.ranks) inside += side.contains(rank) ? 1 : 0;
@@ -184,7 +184,7 @@ inline std::vector<std::optional<rational>> cheapest_spanning_trees(
 
 inline rational bound_of_prices(plan_view const& view, plan const& plan,
                                 price_certificate const& certificate) {
-  bool const flows = is_flow(plan.collective);
+  bool const flows = is_point_to_point(plan.collective);
   if (plan.collective != collective::all_reduce && !flows) {
     throw plan_fault("certificate: prices prove all_reduce and flows only");
   }

@@ -5,7 +5,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/planning/plan/detail/member_view.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 
 #include <algorithm>
 #include <cstddef>

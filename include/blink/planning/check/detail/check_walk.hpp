@@ -6,7 +6,7 @@
 #include <blink/core/rational.hpp>
 #include <blink/planning/check/detail/check_flows.hpp>
 #include <blink/planning/plan/detail/member_view.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -40,15 +40,17 @@ inline std::string tree_name(std::size_t i) {
 }
 
 /// Each phase has an edge out of (reduce) or into (broadcast) every member but the root, and every
-/// relay that is a node of the tree, over real links. Ranks that are no members forward. A relay in a
+/// switch that is a node of the tree, over real links. Ranks that are no members forward. A switch in a
 /// reduction has something to send; one with several neighbours below it must be able to reduce, or
 /// copy.
 inline void check_phase(plan_view const& view, tree const& t, bool towards_root,
                         std::string const& where) {
   auto const& phase = towards_root ? t.reduce : t.broadcast;
   std::set<int> moved;       // nodes that have sent (reduce) or received (broadcast)
-  std::map<int, int> below;  // relays: edges on the side away from the root
-  auto const is_relay = [&](int id) { return view.nodes.contains(id) && !view.ranks.contains(id); };
+  std::map<int, int> below;  // switches: edges on the side away from the root
+  auto const is_switch = [&](int id) {
+    return view.nodes.contains(id) && !view.ranks.contains(id);
+  };
   for (auto const& edge : phase) {
     auto const name = where + (towards_root ? "reduce" : "broadcast") + " edge " +
                       std::to_string(edge.from) + " -> " + std::to_string(edge.to) + ": ";
@@ -58,14 +60,14 @@ inline void check_phase(plan_view const& view, tree const& t, bool towards_root,
     int const mover = towards_root ? edge.from : edge.to;
     int const upper = towards_root ? edge.to : edge.from;
     if (mover == t.root || !moved.insert(mover).second) {
-      throw plan_fault(name + (is_relay(mover) ? "relay " : "rank ") + std::to_string(mover) +
+      throw plan_fault(name + (is_switch(mover) ? "switch " : "rank ") + std::to_string(mover) +
                        (mover == t.root ? " is the root"
                         : towards_root  ? " sends twice"
                                         : " receives twice"));
     }
-    if (is_relay(upper) && ++below[upper] == 2 &&
+    if (is_switch(upper) && ++below[upper] == 2 &&
         !(towards_root ? view.reducing : view.copying).contains(upper)) {
-      throw plan_fault(name + "relay " + std::to_string(upper) + " cannot " +
+      throw plan_fault(name + "switch " + std::to_string(upper) + " cannot " +
                        (towards_root ? "reduce" : "copy"));
     }
     if (edge.path.size() < 2 || edge.path.front() != edge.from || edge.path.back() != edge.to) {
@@ -78,25 +80,25 @@ inline void check_phase(plan_view const& view, tree const& t, bool towards_root,
       }
     }
   }
-  std::size_t relays = 0;
+  std::size_t switches = 0;
   for (int const id : moved) {
-    if (!is_relay(id)) continue;
-    ++relays;
+    if (!is_switch(id)) continue;
+    ++switches;
     if (towards_root && below[id] == 0) {
-      throw plan_fault(where + "relay " + std::to_string(id) + " has nothing to send");
+      throw plan_fault(where + "switch " + std::to_string(id) + " has nothing to send");
     }
   }
   for (auto const& entry : below) {
     if (!moved.contains(entry.first)) {
-      throw plan_fault(where + "relay " + std::to_string(entry.first) +
+      throw plan_fault(where + "switch " + std::to_string(entry.first) +
                        (towards_root ? " sends to nobody" : " receives from nobody"));
     }
   }
   auto const members = members_of(view, t, where);
   auto const name = where + (towards_root ? "reduce" : "broadcast");
-  if (t.members.empty() && moved.size() - relays + 1 != members.size()) {
+  if (t.members.empty() && moved.size() - switches + 1 != members.size()) {
     throw plan_fault(name + " has " + std::to_string(moved.size()) + " edges, expected " +
-                     std::to_string(members.size() - 1 + relays));
+                     std::to_string(members.size() - 1 + switches));
   }
   for (int const member : members) {
     if (member != t.root && !moved.contains(member)) {
@@ -107,7 +109,7 @@ inline void check_phase(plan_view const& view, tree const& t, bool towards_root,
     bool const forwards = std::any_of(phase.begin(), phase.end(), [&](tree_edge const& e) {
       return (towards_root ? e.to : e.from) == rank;
     });
-    if (!forwards && !members.contains(rank) && !is_relay(rank)) {
+    if (!forwards && !members.contains(rank) && !is_switch(rank)) {
       throw plan_fault(name + ": rank " + std::to_string(rank) +
                        " is no member and forwards nothing");
     }
@@ -123,7 +125,7 @@ inline void check_trees(plan_view const& view, plan const& plan) {
       throw plan_fault(where + "weight " + t.weight.to_text());
     }
     if (signals && i > 0) throw plan_fault(where + "a barrier has one tree");
-    if (!t.members.empty() && !is_flow(plan.collective)) {
+    if (!t.members.empty() && !is_point_to_point(plan.collective)) {
       throw plan_fault(where + "members in a " + std::string(to_text(plan.collective)) +
                        ", which spans all ranks");
     }
@@ -153,13 +155,13 @@ inline rational check_shares(plan const& plan, rational const& sum) {
   if (plan.ranks.size() > 1 && plan.trees.empty() && !idle) {
     throw plan_fault("the plan has no trees");
   }
-  auto const rate = is_flow(plan.collective) ? check_flow_shares(plan) : sum;
+  auto const rate = is_point_to_point(plan.collective) ? check_flow_shares(plan) : sum;
   if (rate != plan.rate) {
     throw plan_fault("the weights sum to " + sum.to_text() +
                      (rate == sum ? "" : ", which is a rate of " + rate.to_text()) +
                      ", the plan claims a rate of " + plan.rate.to_text());
   }
-  if (!is_flow(plan.collective) && !plan.destinations.empty()) {
+  if (!is_point_to_point(plan.collective) && !plan.destinations.empty()) {
     throw plan_fault("destinations belong to a permute only");
   }
   std::map<int, rational> share;
@@ -214,7 +216,7 @@ inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
   int const chunks = window + 2;
   using value = std::vector<int>;  // by rank: times that its contribution is contained
 
-  // Ranks first, then relays of the tree, which contribute nothing.
+  // Ranks first, then switches of the tree, which contribute nothing.
   std::map<int, std::size_t> index;
   for (std::size_t i = 0; i < n; ++i) index[ranks[i]] = i;
   for (auto const* phase : {&t.reduce, &t.broadcast}) {

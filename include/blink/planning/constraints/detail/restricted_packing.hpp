@@ -5,11 +5,11 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
-#include <blink/graph/low_arborescence.hpp>
+#include <blink/graph/shallow_arborescence.hpp>
 #include <blink/planning/constraints/detail/bundle_selection.hpp>
 #include <blink/planning/plan/detail/link_rows.hpp>
 #include <blink/planning/plan/detail/tree_columns.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ class restricted_packer {
 
   restricted_packer(topology const& machine, tree_family family)
       : rows_(machine),
-        exact_(family.height <= 0 || rows_.rank_count() <= low_arborescences_exact),
+        exact_(family.height <= 0 || rows_.rank_count() <= shallow_arborescences_exact),
         oracle_(rows_, std::move(family)) {
     if (rows_.capacity().empty()) return;
     if (rows_.rank_count() <= most_ranks_priced) {

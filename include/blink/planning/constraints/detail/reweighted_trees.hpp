@@ -8,7 +8,7 @@
 #include <blink/packing/lp/simplex.hpp>
 #include <blink/planning/constraints/plan_options.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>

@@ -11,7 +11,7 @@
 #include <blink/planning/constraints/plan_shares.hpp>
 #include <blink/planning/make_plan.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/topology.hpp>
 
@@ -95,7 +95,7 @@ inline void add_whole_tree_plans(topology const& machine, shaped_request const& 
     auto const scale = rational(1, machine.steps_per_unit) / *options.weight_unit;
     auto const whole = in_whole_trees(machine, scale);
     auto const k =
-        equal_root_rate(whole, capacities_of(whole), whole.rank_positions(), shares).rate_per_root;
+        all_gather_rate(whole, capacities_of(whole), whole.rank_positions(), shares).rate_per_root;
     auto p = empty_plan(machine, wanted.request.collective, "exact");
     auto count = k.numerator() / k.denominator();
     if (count > 0 && !trees_fit(machine, scale, count, shares)) {  // a switch is in the way
@@ -126,8 +126,8 @@ inline void add_whole_tree_plans(topology const& machine, shaped_request const& 
 }
 
 /// Optimal packings, and those of k trees a root, that happen to be low enough.
-inline void add_low_packings(topology const& machine, shaped_request const& wanted,
-                             plan const& free, std::vector<plan>& candidates) {
+inline void add_shallow_packings(topology const& machine, shaped_request const& wanted,
+                                 plan const& free, std::vector<plan>& candidates) {
   auto const& options = wanted.options;
   if (!options.max_height || options.weight_unit ||
       wanted.request.collective == collective::all_reduce) {
@@ -182,7 +182,7 @@ inline height_limit add_packed_plan(topology const& machine, shaped_request cons
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       int const id = machine.nodes[static_cast<std::size_t>(ranks[i])].id;
       bool const tried = wanted.request.root ? id == *wanted.request.root
-                                             : ranks.size() <= low_arborescences_exact ||
+                                             : ranks.size() <= shallow_arborescences_exact ||
                                                    id == free.trees.front().root;
       if (tried) root_sets.push_back({static_cast<int>(i)});
     }

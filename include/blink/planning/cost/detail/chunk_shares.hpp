@@ -6,7 +6,7 @@
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/planning/plan/detail/member_view.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ struct chunk_part {
     auto const& t = plan.trees[i];
     std::pair key(-1, -1);
     if (has_equal_roots(plan.collective)) key.first = t.root;
-    if (is_flow(plan.collective)) {
+    if (is_point_to_point(plan.collective)) {
       if (t.members.size() != 2) {
         throw planning_error("tree " + std::to_string(i) + " has " +
                              std::to_string(t.members.size()) + " members, expected two");
@@ -141,7 +141,7 @@ class chunk_rounding {
       time = std::max(time, rational(chunks) / capacity->second);
     }
     std::int64_t const parts_of_buffer =
-        has_equal_roots(plan_->collective) || is_flow(plan_->collective)
+        has_equal_roots(plan_->collective) || is_point_to_point(plan_->collective)
             ? static_cast<std::int64_t>(plan_->ranks.size())
             : 1;
     if (time > rational(0)) result.rate = rational(of_part * parts_of_buffer) / time;

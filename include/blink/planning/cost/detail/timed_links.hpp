@@ -3,7 +3,7 @@
 
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <blink/core/config.hpp>
-#include <blink/graph/low_arborescence.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/graph/shallow_arborescence.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Cheapest routes over relays between all ranks, for prices of the links.
+/// Cheapest routes over switches between all ranks, for prices of the links.
 template <class Cost>
 struct route_table {
   cost_matrix<Cost> cost;             ///< between ranks, by their numbers

@@ -4,7 +4,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <map>
@@ -19,13 +19,13 @@ struct plan_fault : error {
   using error::error;
 };
 
-/// The part of a machine that a plan may use, by node ids: its ranks, all relays and the ranks that
-/// the plan makes relays, the links between them that the plan does not forbid, of one kind if the
+/// The part of a machine that a plan may use, by node ids: its ranks, all switches and the ranks that
+/// the plan makes switches, the links between them that the plan does not forbid, of one kind if the
 /// plan says so. Parallel links are added up.
 struct plan_view {
   std::set<int> ranks;
-  std::set<int> nodes;                               ///< ranks and relays
-  std::set<int> copying, reducing;                   ///< relays
+  std::set<int> nodes;                               ///< ranks and switches
+  std::set<int> copying, reducing;                   ///< switches
   std::map<std::pair<int, int>, rational> capacity;  ///< by (from, to), in the machine's unit
 };
 
@@ -47,17 +47,17 @@ struct plan_view {
   }
   view.nodes = view.ranks;
   for (auto const& n : machine.nodes) {
-    if (n.kind != node_kind::relay) continue;
+    if (n.kind != node_kind::switch_node) continue;
     view.nodes.insert(n.id);
     if (n.copies) view.copying.insert(n.id);
     if (n.reduces) view.reducing.insert(n.id);
   }
-  for (int const id : plan.relays) {
+  for (int const id : plan.forwarding_ranks) {
     if (machine.position_of(id) < 0) {
-      throw plan_fault("relay " + std::to_string(id) + " is not a node of the machine");
+      throw plan_fault("forwarding rank " + std::to_string(id) + " is not a node of the machine");
     }
     if (view.ranks.contains(id)) {
-      throw plan_fault("relay " + std::to_string(id) + " is also a rank of the plan");
+      throw plan_fault("forwarding rank " + std::to_string(id) + " is also a rank of the plan");
     }
     view.nodes.insert(id);
   }

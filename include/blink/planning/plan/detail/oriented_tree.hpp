@@ -6,7 +6,7 @@
 #include <blink/core/rational.hpp>
 #include <blink/graph/concepts.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -94,7 +94,7 @@ struct tree_walk {
 }
 
 /// Adds a way over nodes, from a rank to another, as the smallest tree: the first sends, the last
-/// receives, ranks between forward, relays are inside paths. A way over parallel links is one.
+/// receives, ranks between forward, switches are inside paths. A way over parallel links is one.
 ///
 /// way: positions in `machine.nodes`. Trees of one pair come one after the other.
 inline void add_path(std::vector<tree>& trees, topology const& machine, std::vector<int> const& way,
@@ -104,7 +104,7 @@ inline void add_path(std::vector<tree>& trees, topology const& machine, std::vec
   tree_edge edge{id(0), 0, {id(0)}};
   for (std::size_t i = 1; i < way.size(); ++i) {
     edge.path.push_back(id(i));
-    if (machine.nodes[static_cast<std::size_t>(way[i])].kind == node_kind::relay) continue;
+    if (machine.nodes[static_cast<std::size_t>(way[i])].kind == node_kind::switch_node) continue;
     edge.to = id(i);
     result.broadcast.push_back(std::exchange(edge, {id(i), 0, {id(i)}}));
   }

@@ -5,7 +5,7 @@
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/graph/concepts.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// The ranks of a machine as a graph: vertices are rank numbers, edges are links, or routes over
-/// relays. Edges of equal paths are one.
+/// switches. Edges of equal paths are one.
 struct rank_graph {
   arc_list graph;
   std::vector<std::int64_t> capacity;   ///< by edge
@@ -51,15 +51,15 @@ struct rank_graph {
   }
 };
 
-/// Relays that some link touches.
-[[nodiscard]] inline std::vector<int> used_relays(topology const& machine) {
+/// Switches that some link touches.
+[[nodiscard]] inline std::vector<int> used_switches(topology const& machine) {
   std::vector<bool> touched(machine.nodes.size());
   for (auto const& l : machine.links) {
     touched[static_cast<std::size_t>(l.tail)] = touched[static_cast<std::size_t>(l.head)] = true;
   }
   std::vector<int> result;
   for (std::size_t i = 0; i < machine.nodes.size(); ++i) {
-    if (touched[i] && machine.nodes[i].kind == node_kind::relay) {
+    if (touched[i] && machine.nodes[i].kind == node_kind::switch_node) {
       result.push_back(static_cast<int>(i));
     }
   }
@@ -67,7 +67,7 @@ struct rank_graph {
 }
 
 /// Capacities are divided by their greatest common divisor.
-/// Pre: no used relay.
+/// Pre: no used switch.
 [[nodiscard]] inline rank_graph to_rank_graph(topology const& machine) {
   rank_graph result;
   std::vector<int> vertex(machine.nodes.size(), -1);
@@ -81,7 +81,7 @@ struct rank_graph {
   for (auto const& l : machine.links) {
     int const tail = vertex[static_cast<std::size_t>(l.tail)];
     int const head = vertex[static_cast<std::size_t>(l.head)];
-    expects(tail >= 0 && head >= 0, "to_rank_graph: a link ends at a relay");
+    expects(tail >= 0 && head >= 0, "to_rank_graph: a link ends at a switch");
     matrix[static_cast<std::size_t>(tail) * n + static_cast<std::size_t>(head)] += l.capacity;
   }
   std::int64_t divisor = 0;
@@ -106,15 +106,15 @@ struct star {
 
 /// The machine as a star, or nothing if it is none.
 [[nodiscard]] inline std::optional<star> to_star(topology const& machine) {
-  auto const relays = used_relays(machine);
-  if (relays.size() != 1) return std::nullopt;
+  auto const switches = used_switches(machine);
+  if (switches.size() != 1) return std::nullopt;
   star result;
-  result.center = machine.nodes[static_cast<std::size_t>(relays.front())].id;
+  result.center = machine.nodes[static_cast<std::size_t>(switches.front())].id;
   std::map<std::pair<int, bool>, std::int64_t> port;  // (rank position, towards the switch)
   for (auto const& l : machine.links) {
-    if (l.head == relays.front()) {
+    if (l.head == switches.front()) {
       port[{l.tail, true}] += l.capacity;
-    } else if (l.tail == relays.front()) {
+    } else if (l.tail == switches.front()) {
       port[{l.head, false}] += l.capacity;
     } else {
       return std::nullopt;
@@ -134,14 +134,14 @@ struct star {
 }
 
 /// The machine with every link turned round.
-[[nodiscard]] inline topology turned_round(topology machine) {
+[[nodiscard]] inline topology reversed(topology machine) {
   for (auto& l : machine.links) std::swap(l.tail, l.head);
   return machine;
 }
 
 /// A plan for the machine turned round as a plan for the machine: broadcast becomes reduce and
 /// all-gather reduce-scatter; every edge runs the other way; the cut is seen from its other side.
-[[nodiscard]] inline plan mirrored(plan p, topology const& machine) {
+[[nodiscard]] inline plan reversed(plan p, topology const& machine) {
   p.collective =
       p.collective == collective::broadcast ? collective::reduce : collective::reduce_scatter;
   for (auto& t : p.trees) {

@@ -9,7 +9,7 @@
 #include <blink/graph/rooted_connectivity.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/detail/route.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/topology.hpp>
 

@@ -4,11 +4,11 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
-#include <blink/planning/plan/detail/boxes.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/detail/route.hpp>
 #include <blink/planning/plan/detail/routed_forest.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/detail/servers.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -196,8 +196,8 @@ class ring_finder {
         }
       }
       if (!best) {
-        throw planning_error("no way leads from box " + std::to_string(servers_[b].box) +
-                             " to box " + std::to_string(servers_[next].box));
+        throw planning_error("no way leads from server " + std::to_string(servers_[b].server) +
+                             " to server " + std::to_string(servers_[next].server));
       }
       gate[b].exit = round_robin(here, std::get<1>(*best) + found_);
       gate[next].entry = round_robin(there, std::get<2>(*best) + found_);

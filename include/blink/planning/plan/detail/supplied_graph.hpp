@@ -4,11 +4,11 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
-#include <blink/graph/relay_surplus.hpp>
+#include <blink/graph/egress_excess.hpp>
 #include <blink/graph/splitting_off.hpp>
 #include <blink/packing/trees/arborescence_packing.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <cstddef>
@@ -43,7 +43,10 @@ struct unbalanced_switch : planning_error {
            machine.in_units(out).to_text() + " out, and forwards without " +
            (turned ? "adding up" : "copying") +
            ": the rate that the cuts allow cannot be split into routes through it; ask to cut the "
-           "surplus (--cut-surplus, plan_request::cut_surplus) for a plan that may lose some rate";
+           "egress excess (--balance-switches, plan_request::balance_switches) for a plan that may "
+           "lose "
+           "some "
+           "rate";
   }
 };
 
@@ -51,7 +54,7 @@ namespace detail {
 
 /// Plans on the machine turned round; a switch that it names is named for the machine itself.
 template <class Make>
-[[nodiscard]] auto planned_turned_round(topology const& turned, Make&& make) {
+[[nodiscard]] auto planned_reversed(topology const& turned, Make&& make) {
   try {
     return make();
   } catch (unbalanced_switch const& fault) {
@@ -59,15 +62,15 @@ template <class Make>
   }
 }
 
-/// The switch to name: the one that could not be split, or the one whose surplus unbalanced it.
+/// The switch to name: the one that could not be split, or the one whose egress excess unbalanced it.
 [[nodiscard]] inline int switch_to_blame(topology const& machine,
                                          std::vector<std::int64_t> const& capacity,
-                                         std::vector<bool> const& is_relay, int unsplittable) {
-  auto const unbalanced = unbalanced_relays(machine, capacity, is_relay);
+                                         std::vector<bool> const& is_switch, int unsplittable) {
+  auto const unbalanced = unbalanced_switches(machine, capacity, is_switch);
   for (auto const& each : unbalanced) {
-    if (each.relay == unsplittable) return unsplittable;
+    if (each.switch_node == unsplittable) return unsplittable;
   }
-  return unbalanced.empty() ? unsplittable : unbalanced.front().relay;
+  return unbalanced.empty() ? unsplittable : unbalanced.front().switch_node;
 }
 
 /// What a rank sends to all others.
@@ -83,11 +86,11 @@ struct supplied_graph {
   std::vector<root_demand> demands;
 };
 
-/// The machine's links, or routes over its relays, as a graph of ranks in which trees for all
+/// The machine's links, or routes over its switches, as a graph of ranks in which trees for all
 /// supplies fit. In steps small enough for every rate to be whole.
 ///
 /// Pre:    the supplies flow into every rank of the machine.
-/// Throws: unbalanced_switch if a relay has more capacity out than in and cannot be split.
+/// Throws: unbalanced_switch if a switch has more capacity out than in and cannot be split.
 [[nodiscard]] inline supplied_graph to_supplied_graph(topology const& machine,
                                                       std::vector<rank_supply> const& supplies) {
   std::int64_t steps = 1;  // to one capacity step of the machine
@@ -96,14 +99,14 @@ struct supplied_graph {
                 .numerator();
   }
   std::vector<int> vertex(machine.nodes.size(), -1);
-  std::vector<bool> is_relay;
-  std::vector<int> box;
+  std::vector<bool> is_switch;
+  std::vector<int> server;
   supplied_graph result;
   for (std::size_t i = 0; i < machine.nodes.size(); ++i) {
     auto const& n = machine.nodes[i];
-    is_relay.push_back(n.kind == node_kind::relay);
-    box.push_back(n.box);
-    if (is_relay.back()) continue;
+    is_switch.push_back(n.kind == node_kind::switch_node);
+    server.push_back(n.server);
+    if (is_switch.back()) continue;
     vertex[i] = static_cast<int>(result.ranks.ids.size());
     result.ranks.ids.push_back(n.id);
   }
@@ -116,9 +119,9 @@ struct supplied_graph {
   for (auto const& s : supplies) amounts.push_back({s.position, (s.rate * steps).numerator()});
   auto split = [&] {
     try {
-      return split_off_relays(machine, capacity, is_relay, amounts, box);
-    } catch (unsplittable_relay const& fault) {
-      throw unbalanced_switch(machine, switch_to_blame(machine, capacity, is_relay, fault.vertex),
+      return split_off_switches(machine, capacity, is_switch, amounts, server);
+    } catch (unsplittable_switch const& fault) {
+      throw unbalanced_switch(machine, switch_to_blame(machine, capacity, is_switch, fault.vertex),
                               false);
     }
   }();

@@ -3,10 +3,10 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
-#include <blink/graph/low_arborescence.hpp>
+#include <blink/graph/shallow_arborescence.hpp>
 #include <blink/packing/lp/simplex.hpp>
 #include <blink/planning/plan/detail/link_rows.hpp>
-#include <blink/planning/plan/forest.hpp>
+#include <blink/planning/plan/plan.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -76,14 +76,14 @@ class bundle_oracle {
   template <class Cost>
   void find(std::span<Cost const> prices, std::vector<packing_column>& columns) {
     auto const table = rows_->routes(prices);
-    auto const down = low_arborescences(table.cost, family_.roots, family_.height);
+    auto const down = shallow_arborescences(table.cost, family_.roots, family_.height);
     std::vector<std::optional<std::vector<int>>> up;
     if (family_.collective == collective::all_reduce) {
       cost_matrix<Cost> turned(table.cost.size);
       for (std::size_t u = 0; u < turned.size; ++u) {
         for (std::size_t v = 0; v < turned.size; ++v) turned(u, v) = table.cost(v, u);
       }
-      up = low_arborescences(turned, family_.roots, family_.height);
+      up = shallow_arborescences(turned, family_.roots, family_.height);
     }
     if (family_.collective == collective::all_gather) {
       tree_bundle bundle;
@@ -113,7 +113,7 @@ class bundle_oracle {
           sum(u, v) = std::min(table.cost(u, v) + table.cost(v, u), cost_matrix<Cost>::none);
         }
       }
-      both = low_arborescences(sum, family_.roots, family_.height);
+      both = shallow_arborescences(sum, family_.roots, family_.height);
     }
     for (std::size_t i = 0; i < family_.roots.size(); ++i) {
       auto const keep_tree = [&](std::vector<int> const* reduce, std::vector<int> const& spread) {

@@ -45,14 +45,14 @@ class staged_call : public any_call {
   [[nodiscard]] bool advance() final {
     while (present_ != nullptr) {
       if (!present_->advance()) return false;
-      go_on();
+      resume();
     }
     return true;
   }
   void complete() final {
     while (present_ != nullptr) {
       present_->complete();
-      go_on();
+      resume();
     }
   }
 
@@ -65,7 +65,7 @@ class staged_call : public any_call {
     present_ = next(ended_);
     if (present_ != nullptr) present_->begin();
   }
-  void go_on() {
+  void resume() {
     ++ended_;
     begin_next();
   }

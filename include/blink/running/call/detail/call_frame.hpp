@@ -5,15 +5,15 @@
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/call_event.hpp>
-#include <blink/running/call/detail/call_description.hpp>
-#include <blink/running/call/session.hpp>
-#include <blink/running/call/world_options.hpp>
-#include <blink/running/connections/detail/write_search.hpp>
+#include <blink/running/call/communicator.hpp>
+#include <blink/running/call/communicator_options.hpp>
+#include <blink/running/call/detail/call_types.hpp>
+#include <blink/running/connections/connection_tables.hpp>
+#include <blink/running/connections/detail/store_mode_tuner.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
-#include <blink/running/connections/wire_tables.hpp>
 #include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/detail/host_clock.hpp>
-#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/tree_task.hpp>
 #include <blink/running/walk/tree_walk.hpp>
 
 #include <concepts>
@@ -23,12 +23,12 @@
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// For calls that go on now and then: gives up at once where it would have to wait.
-struct no_patience {
-  [[nodiscard]] status after_progress() const { return status::ok; }
-  [[nodiscard]] status after_none() const { return status::timed_out; }
+struct non_blocking {
+  [[nodiscard]] status on_progress() const { return status::ok; }
+  [[nodiscard]] status on_idle() const { return status::timed_out; }
   [[nodiscard]] std::uint64_t now() const { return host_nanoseconds(); }
 };
-static_assert(patience<no_patience>);
+static_assert(wait_policy<non_blocking>);
 
 /// Why a rank can do nothing.
 enum class stall_cause : std::uint8_t { peers, receive, send };
@@ -43,19 +43,19 @@ class observed_call {
     observer_ = present_observer.load(std::memory_order_acquire);
     if (observer_ == nullptr) return;
     event_ = make();
-    event_.begin = no_patience().now();
+    event_.begin = non_blocking().now();
     idle_since_ = 0;
   }
   [[nodiscard]] bool is_on() const { return observer_ != nullptr; }
 
   void stands(stall_cause cause) {
     if (idle_since_ != 0) return;
-    idle_since_ = no_patience().now();
+    idle_since_ = non_blocking().now();
     cause_ = cause;
   }
   void goes_on() {
     if (idle_since_ == 0) return;
-    std::uint64_t const time = no_patience().now() - idle_since_;
+    std::uint64_t const time = non_blocking().now() - idle_since_;
     idle_since_ = 0;
     (cause_ == stall_cause::peers     ? event_.waited_for_peers
      : cause_ == stall_cause::receive ? event_.waited_to_receive
@@ -65,9 +65,9 @@ class observed_call {
   /// Without trees: from everyone to everyone, or from or to the root alone.
   ///
   /// is_root: does this rank send to all, or receive from all? For collectives that have a root
-  void count_shown(bool is_root) {
+  void count_eager(bool is_root) {
     if (!is_on()) return;
-    event_.is_shown = true;
+    event_.is_sent_with_call = true;
     if (event_.kind == collective::barrier) return;
     auto const once = std::uint64_t{event_.count} * event_.element_bytes;
     auto const often = once * static_cast<std::uint64_t>(event_.rank_count - 1);
@@ -81,15 +81,15 @@ class observed_call {
     event_.received_bytes = bytes(to_root, from_root);
   }
 
-  void end(bool is_ok, lane const* lanes, std::size_t lane_count, element_sizes const& sizes) {
+  void end(bool is_ok, tree_task const* tasks, std::size_t task_count, element_sizes const& sizes) {
     if (!is_on()) return;
     goes_on();
     event_.is_ok = is_ok;
-    event_.end = no_patience().now();
-    for (std::size_t k = 0; is_ok && k < lane_count; ++k) {
-      lane const& here = lanes[k];
-      auto const bytes = [&](wire_end const& end) {
-        return std::uint64_t{here.count} * (end.is_partial ? sizes.wire : sizes.value);
+    event_.end = non_blocking().now();
+    for (std::size_t k = 0; is_ok && k < task_count; ++k) {
+      tree_task const& here = tasks[k];
+      auto const bytes = [&](endpoint const& end) {
+        return std::uint64_t{here.count} * (end.is_partial ? sizes.connection : sizes.value);
       };
       for (std::uint32_t i = 0; i < here.in_count; ++i) event_.received_bytes += bytes(here.in[i]);
       for (std::uint32_t i = 0; i < here.out_count; ++i) event_.sent_bytes += bytes(here.out[i]);
@@ -114,15 +114,15 @@ class observed_call {
 /// many tests or more, however far they are apart, and never at the first one after a long computation.
 class idle_tests {
  public:
-  void after_progress() { *this = {}; }
+  void on_progress() { *this = {}; }
   /// Nothing moved; `time` is in nanoseconds. Returns whether it is time to look why, which costs more
   /// than a test and is done as often as by ranks that wait.
-  [[nodiscard]] bool after_none(std::uint64_t time, patience_options const& limits) {
+  [[nodiscard]] bool on_idle(std::uint64_t time, wait_options const& limits) {
     if (last_ == 0) last_ = looked_ = time;
     std::uint64_t const most = static_cast<std::uint64_t>(limits.deadline.count()) / 16 + 1;
     waited_ += time - last_ < most ? time - last_ : most;
     last_ = time;
-    if (time - looked_ < longest_nap(limits)) return false;
+    if (time - looked_ < longest_sleep(limits)) return false;
     looked_ = time;
     has_looked_ = true;
     return true;
@@ -138,10 +138,10 @@ class idle_tests {
 };
 
 /// One rank's call, as far as it does not depend on types of elements and reducers. It stays where it is.
-template <class Me>
+template <class Comm>
 struct call_frame {
-  Me& me;
-  prepared_schedule& plan;
+  Comm& comm;
+  prepared_schedule& prepared;
   collective kind;
   call_size size;
   call_types const& types;
@@ -149,9 +149,9 @@ struct call_frame {
   void const* callers_input;
   void* output;
 
-  lane_list lanes = plan.tables().lanes(me.rank(), kind);
+  task_list tasks = prepared.tables().tasks(comm.rank(), kind);
   void const* input = callers_input;  ///< or a copy of it
-  write_search::choice writing{};
+  store_mode_tuner::choice writing{};
   bool keeps_own = false;    ///< see `call_buffers`
   std::uint64_t moving = 0;  ///< nanoseconds that moving chunks took, if that is timed
   observed_call observed{};  ///< by the leader
@@ -161,10 +161,10 @@ struct call_frame {
   bool is_resting = false;
   bool shows = false;  ///< have all ranks seen all inputs?
 
-  [[nodiscard]] bool leads() const { return me.group().thread_rank() == 0; }
+  [[nodiscard]] bool leads() const { return comm.group().thread_rank() == 0; }
 
-  /// Lanes that this call needs: none where all ranks have seen all inputs.
-  [[nodiscard]] std::size_t lane_count() const { return shows ? 0 : lanes.count; }
+  /// Tasks that this call needs: none where all ranks have seen all inputs.
+  [[nodiscard]] std::size_t task_count() const { return shows ? 0 : tasks.count; }
 
   template <class T>
   [[nodiscard]] call_buffers<T> buffers() {
@@ -175,8 +175,8 @@ struct call_frame {
 
 /// Does `work`; what a reducer throws in it ends the call of all, and goes on to the caller once no peer touches its
 /// buffers any more.
-template <class Me, class Work>
-auto guarded(call_frame<Me>& call, void (*give_up)(call_frame<Me>&), Work const& work) {
+template <class Comm, class Work>
+auto guarded(call_frame<Comm>& call, void (*give_up)(call_frame<Comm>&), Work const& work) {
   try {
     return work();
   } catch (...) {
@@ -185,30 +185,30 @@ auto guarded(call_frame<Me>& call, void (*give_up)(call_frame<Me>&), Work const&
   }
 }
 
-template <class Me>
-class call_patience;
+template <class Comm>
+class call_wait;
 
-/// What all calls of a session do, whatever their types: through this table it is compiled where its ranks are made
+/// What all calls of a communicator do, whatever their types: through this table it is compiled where its ranks are made
 /// (`steps_of_calls`), and not in each unit that calls something, which compiles what touches elements.
 ///
-/// In this order: `check`; `begin`; while it is tested, `go_on`, and `rest` where nothing more moves or
-/// `meet_now` where all has; to its end, `go_on` if it rests, and `meet`; then `end`, unless `give_up` has come.
-template <class Me>
+/// In this order: `check`; `begin`; while it is tested, `resume`, and `suspend` where nothing more moves or
+/// `match_now` where all has; to its end, `resume` if it rests, and `match`; then `end`, unless `give_up` has come.
+template <class Comm>
 struct call_steps {
-  using frame = call_frame<Me>;
+  using frame = call_frame<Comm>;
 
   /// Throws: precondition_error for what this rank can know to be wrong.
   void (*check)(frame&);
   /// Enters the call. Throws: collective_error if it has failed.
   void (*begin)(frame&);
   /// The caller is back. Throws: collective_error if it has failed meanwhile.
-  void (*go_on)(frame&, bool waits);
+  void (*resume)(frame&, bool waits);
   /// Until the caller is back. Throws: collective_error if that is in vain.
-  void (*rest)(frame&, bool has_moved);
+  void (*suspend)(frame&, bool has_moved);
   /// Is everyone known to call the same? If not it rests.
-  bool (*meet_now)(frame&, bool has_moved);
+  bool (*match_now)(frame&, bool has_moved);
   /// The same, waiting for it after a walk that ended with `walked`; fails the call where that is in vain.
-  status (*meet)(frame&, call_patience<Me>&, status walked);
+  status (*match)(frame&, call_wait<Comm>&, status walked);
   /// Throws: collective_error, why the call of all has failed, unless `result` is `ok`.
   void (*end)(frame&, status result);
   /// Fails the call of all and ends it, because of the exception that is being handled.
@@ -216,38 +216,38 @@ struct call_steps {
   /// For the account of what a rank waits for.
   void (*stands)(frame&);
   /// Throws: precondition_error unless nothing else runs that this rank has started, or is inside.
-  void (*expect_free)(Me&, collective);
+  void (*expect_free)(Comm&, collective);
   /// Throws: collective_error, why the call of all ranks has failed.
-  void (*throw_failure)(Me&, collective);
+  void (*throw_failure)(Comm&, collective);
 };
 
-/// A session whose constructors name the steps of its calls, so that they are compiled there.
+/// A communicator whose constructors name the steps of its calls, so that they are compiled there.
 template <class S>
-concept steps_carrying_session = session<S> && requires(S const& me) {
-  { me.steps() } -> std::same_as<call_steps<S> const&>;
+concept steps_carrying_communicator = communicator<S> && requires(S const& comm) {
+  { comm.steps() } -> std::same_as<call_steps<S> const&>;
 };
 
 /// How the leader of a group waits in a call, with the account of what it waits for.
-template <class Me>
-class call_patience {
+template <class Comm>
+class call_wait {
  public:
-  explicit call_patience(call_frame<Me>& frame, call_steps<Me> const& steps)
-      : frame_(frame), steps_(steps), wait_(frame.me.waits()) {}
+  explicit call_wait(call_frame<Comm>& frame, call_steps<Comm> const& steps)
+      : frame_(frame), steps_(steps), wait_(frame.comm.waits()) {}
 
-  [[nodiscard]] status after_progress() {
+  [[nodiscard]] status on_progress() {
     if (frame_.observed.is_on()) frame_.observed.goes_on();
-    return wait_.after_progress();
+    return wait_.on_progress();
   }
-  [[nodiscard]] status after_none() {
+  [[nodiscard]] status on_idle() {
     if (frame_.observed.is_on()) steps_.stands(frame_);
-    return wait_.after_none();
+    return wait_.on_idle();
   }
   [[nodiscard]] std::uint64_t now() { return wait_.now(); }
 
  private:
-  call_frame<Me>& frame_;
-  call_steps<Me> const& steps_;
-  waits_of<Me> wait_;
+  call_frame<Comm>& frame_;
+  call_steps<Comm> const& steps_;
+  waits_of<Comm> wait_;
 };
 
 }}}  // namespace blink::BLINK_ABI::detail

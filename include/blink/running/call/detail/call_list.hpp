@@ -29,19 +29,19 @@ struct listed_call {
 };
 
 /// Carries calls out in the order in which they are started, the first before the next: by whoever
-/// tests or waits, or by a thread of its own. It holds the session while there are any.
+/// tests or waits, or by a thread of its own. It holds the communicator while there are any.
 class call_list {
  public:
   /// holder: the session's; it lives until `close`
-  call_list(bool has_thread, std::atomic<void const*>& holder)
-      : has_thread_(has_thread), holder_(holder) {
+  call_list(bool has_thread, std::atomic<void const*>& active_queue)
+      : has_thread_(has_thread), active_queue_(active_queue) {
     if (has_thread_) thread_ = std::jthread([this](std::stop_token const& stop) { serve(stop); });
   }
   call_list(call_list const&) = delete;
   call_list& operator=(call_list const&) = delete;
   ~call_list() { close(); }
 
-  /// Waits for all calls, since peers use the buffers; then nothing of the session is used any more,
+  /// Waits for all calls, since peers use the buffers; then nothing of the communicator is used any more,
   /// and no call can be started.
   void close() {
     if (std::exchange(is_closed_, true)) return;
@@ -72,7 +72,7 @@ class call_list {
   }
 
   /// Throws: precondition_error if the call is under way, the list is closed, or another one holds
-  ///         the session.
+  ///         the communicator.
   void start(std::shared_ptr<listed_call> const& call) {
     auto const present = call->now.load(std::memory_order_acquire);
     expects(present == listed_call::state::idle || present == listed_call::state::ended,
@@ -80,8 +80,8 @@ class call_list {
     expects(!is_closed_, "call_queue: the call's queue has ended");
     std::lock_guard const lock(mutex_);
     void const* nobody = nullptr;
-    expects(!calls_.empty() || holder_.compare_exchange_strong(nobody, this),
-            "call_queue: calls of another queue of the session have not ended");
+    expects(!calls_.empty() || active_queue_.compare_exchange_strong(nobody, this),
+            "call_queue: calls of another queue of the communicator have not ended");
     call->failure = nullptr;
     call->now.store(listed_call::state::started, std::memory_order_release);
     calls_.push_back(call);
@@ -104,7 +104,7 @@ class call_list {
       if (has_thread_) std::this_thread::yield();
       return false;
     }
-    tell(call);
+    report(call);
     return true;
   }
 
@@ -117,7 +117,7 @@ class call_list {
       std::lock_guard const lock(mutex_);
       while (call.now.load() != listed_call::state::ended) complete_first();
     }
-    tell(call);
+    report(call);
   }
 
  private:
@@ -125,7 +125,7 @@ class call_list {
     expects(call.now.load(std::memory_order_acquire) != listed_call::state::idle,
             "call_queue: the call has not been started");
   }
-  static void tell(listed_call& call) {
+  static void report(listed_call& call) {
     if (call.failure) std::rethrow_exception(call.failure);
   }
 
@@ -149,7 +149,7 @@ class call_list {
   void pop_first() {
     auto const first = std::move(calls_.front());
     calls_.pop_front();
-    if (calls_.empty()) holder_.store(nullptr, std::memory_order_release);
+    if (calls_.empty()) active_queue_.store(nullptr, std::memory_order_release);
     first->now.store(listed_call::state::ended, std::memory_order_release);
   }
   // As far as it goes without waiting.
@@ -168,7 +168,7 @@ class call_list {
     pop_first();
   }
 
-  // The list's own thread. Only it touches the session and the first call, so that it may wait
+  // The list's own thread. Only it touches the communicator and the first call, so that it may wait
   // without the lock.
   void serve(std::stop_token const& stop) {
     std::unique_lock lock(mutex_);
@@ -189,7 +189,7 @@ class call_list {
 
   bool has_thread_;
   bool is_closed_ = false;
-  std::atomic<void const*>& holder_;
+  std::atomic<void const*>& active_queue_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<listed_call>> calls_;  // started and not ended

@@ -5,12 +5,12 @@
 #include <blink/core/config.hpp>
 #include <blink/reducers/order.hpp>
 #include <blink/reducers/reducer.hpp>
-#include <blink/running/call/detail/call_description.hpp>
+#include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/call_frame.hpp>
-#include <blink/running/call/detail/shown_inputs.hpp>
+#include <blink/running/call/detail/call_types.hpp>
+#include <blink/running/call/detail/eager_inputs.hpp>
 #include <blink/running/call/detail/steps_of_calls.hpp>
 #include <blink/running/call/schedule_source.hpp>
-#include <blink/running/call/session.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/tree_walk.hpp>
@@ -27,20 +27,21 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 /// when it has ended. What does not depend on types is in `call_steps`.
 ///
 /// Pre: buffers and what is referred to outlive it; all threads of the group do the same.
-template <chunking Chunks, session Me, class T, class Reducer>
+template <chunking Chunks, communicator Comm, class T, class Reducer>
 class collective_call {
   static_assert(is_element<T>, "blink: elements of collectives are trivially copyable types");
   static_assert(combines<Reducer, T>,
                 "blink: this reducer cannot combine two elements of this type into a third");
-  static_assert(comes_back_from_wires<Reducer, T>,
-                "blink: a reducer that sends needs recv(wire), which gives the accumulator back");
+  static_assert(
+      restores_what_it_sends<Reducer, T>,
+      "blink: a reducer that sends needs recv(connection), which gives the accumulator back");
   static_assert(ends_as_an_element<Reducer, T>,
                 "blink: what this reducer's finish returns does not convert to this element type");
   static_assert(reducer_for<Reducer, T>,
                 "blink: reducers are copied; accumulators and what is sent are copied as bytes");
   static_assert(is_commutative<Reducer> || order_of<Reducer> != order_promise::any,
                 "blink: a reducer that is not commutative cannot combine in order of arrival");
-  static_assert(!lifts_at_home<Reducer> || !Me::link_type::reaches,
+  static_assert(!lift_at_source<Reducer> || !Comm::transport_type::reaches,
                 "blink: a reducer that lifts at home needs links over which ranks send; here they "
                 "read the buffers of others");
   static_assert(alignof(T) <= 128, "blink: elements need an alignment of at most 128 bytes");
@@ -48,11 +49,12 @@ class collective_call {
  public:
   /// Throws: precondition_error for what this rank can know to be wrong; nobody else is concerned
   ///         then.
-  collective_call(Me& me, prepared_schedule& plan, collective kind, T const* input, T* output,
-                  call_size const& size, Reducer const& reduce)
-      : steps_(steps_of(me)),
-        frame_{me,    plan,  kind, size, types_of_call<T, Reducer, Chunks>, common_state_of(reduce),
-               input, output},
+  collective_call(Comm& comm, prepared_schedule& prepared, collective kind, T const* input,
+                  T* output, call_size const& size, Reducer const& reduce)
+      : steps_(steps_of(comm)),
+        frame_{
+            comm,  prepared, kind, size, types_of_call<T, Reducer, Chunks>, common_state_of(reduce),
+            input, output},
         reduce_(reduce) {
     steps_.check(frame_);
   }
@@ -65,23 +67,23 @@ class collective_call {
   ///
   /// Pre: it has begun and not ended; the group is a lone thread.
   [[nodiscard]] bool advance() {
-    steps_.go_on(frame_, false);
-    no_patience wait;
+    steps_.resume(frame_, false);
+    non_blocking wait;
     bool has_moved = false;
     while (frame_.is_walking) {
       auto const round = guarded(frame_, steps_.give_up, [&] {
-        return walk_round(frame_.me.group(), frame_.me.link(), frame_.lanes.first,
-                          frame_.lanes.count, frame_.template buffers<T>(), reduce_, wait);
+        return walk_round(frame_.comm.group(), frame_.comm.transport(), frame_.tasks.first,
+                          frame_.tasks.count, frame_.template buffers<T>(), reduce_, wait);
       });
       frame_.is_walking = round.is_open;
       has_moved = has_moved || round.moved || !round.is_open;
       if (round.is_open && !round.moved) {
-        steps_.rest(frame_, has_moved);
+        steps_.suspend(frame_, has_moved);
         return false;
       }
     }
-    if (!steps_.meet_now(frame_, has_moved)) return false;
-    combine_shown();
+    if (!steps_.match_now(frame_, has_moved)) return false;
+    combine_eager();
     steps_.end(frame_, status::ok);
     return true;
   }
@@ -90,37 +92,38 @@ class collective_call {
   ///
   /// Pre: it has begun and not ended.
   void complete() {
-    if (frame_.is_resting) steps_.go_on(frame_, true);
-    call_patience<Me> wait(frame_, steps_);
+    if (frame_.is_resting) steps_.resume(frame_, true);
+    call_wait<Comm> wait(frame_, steps_);
     status result = status::ok;
     if (frame_.is_walking) {
       result = guarded(frame_, steps_.give_up, [&] {
-        return walk(frame_.me.group(), frame_.me.link(), frame_.lanes.first, frame_.lanes.count,
-                    frame_.template buffers<T>(), reduce_, wait);
+        return walk(frame_.comm.group(), frame_.comm.transport(), frame_.tasks.first,
+                    frame_.tasks.count, frame_.template buffers<T>(), reduce_, wait);
       });
     }
-    result = steps_.meet(frame_, wait, result);
-    if (result == status::ok) combine_shown();
+    result = steps_.match(frame_, wait, result);
+    if (result == status::ok) combine_eager();
     steps_.end(frame_, result);
   }
 
  private:
-  void combine_shown() {
-    if constexpr (showing_session<Me> && may_show) {
+  void combine_eager() {
+    if constexpr (eager_communicator<Comm> && may_be_eager) {
       if (!frame_.shows || !frame_.leads() || !has_reduce_phase(frame_.kind)) return;
       guarded(frame_, steps_.give_up, [&] {
         auto const to = frame_.template buffers<T>();
-        combine_shown_inputs(frame_.me, frame_.kind, root_of(frame_.plan.source(), frame_.kind),
-                             to.input, to.output, frame_.size.count, reduce_);
+        combine_eager_inputs(frame_.comm, frame_.kind,
+                             root_of(frame_.prepared.source(), frame_.kind), to.input, to.output,
+                             frame_.size.count, reduce_);
       });
     }
   }
 
-  static constexpr bool may_show =
-      shows_inputs(types_of_call<T, Reducer, Chunks>) && !std::is_same_v<Reducer, no_reducer>;
+  static constexpr bool may_be_eager =
+      is_eager(types_of_call<T, Reducer, Chunks>) && !std::is_same_v<Reducer, no_reducer>;
 
-  call_steps<Me> const& steps_;
-  call_frame<Me> frame_;
+  call_steps<Comm> const& steps_;
+  call_frame<Comm> frame_;
   Reducer reduce_;
 };
 
@@ -128,9 +131,9 @@ class collective_call {
 ///
 /// Throws: precondition_error, before the call is touched, while another one has not ended; what the
 ///         call throws.
-template <session Me, class Call>
-void run_to_end(Me& me, collective kind, Call& call) {
-  if (me.group().thread_rank() == 0) steps_of(me).expect_free(me, kind);
+template <communicator Comm, class Call>
+void run_to_end(Comm& comm, collective kind, Call& call) {
+  if (comm.group().thread_rank() == 0) steps_of(comm).expect_free(comm, kind);
   call.begin();
   call.complete();
 }
@@ -138,14 +141,14 @@ void run_to_end(Me& me, collective kind, Call& call) {
 /// A whole call, from its beginning to its end.
 ///
 /// count: elements of the whole buffer, or of one block where the collective has blocks
-template <chunking Chunks, session Me, schedule_source Plan, class T, class Reducer>
-void run_collective(Me& me, Plan&& plan, collective kind, T const* input, T* output,
+template <chunking Chunks, communicator Comm, schedule_source Source, class T, class Reducer>
+void run_collective(Comm& comm, Source&& trees, collective kind, T const* input, T* output,
                     std::size_t count, Reducer const& reduce) {
-  auto const chosen = choose_schedule(me, std::forward<Plan>(plan), kind,
-                                      buffer_bytes(kind, count, sizeof(T), me.rank_count()));
-  collective_call<Chunks, Me, T, Reducer> call(me, *chosen.plan, kind, input, output,
-                                               {count, chosen.chunk_bytes}, reduce);
-  run_to_end(me, kind, call);
+  auto const chosen = choose_schedule(comm, std::forward<Source>(trees), kind,
+                                      buffer_bytes(kind, count, sizeof(T), comm.rank_count()));
+  collective_call<Chunks, Comm, T, Reducer> call(comm, *chosen.prepared, kind, input, output,
+                                                 {count, chosen.chunk_bytes}, reduce);
+  run_to_end(comm, kind, call);
 }
 
 }}}  // namespace blink::BLINK_ABI::detail

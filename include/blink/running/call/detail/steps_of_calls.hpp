@@ -6,21 +6,21 @@
 #include <blink/core/error.hpp>
 #include <blink/core/text.hpp>
 #include <blink/reducers/order.hpp>
+#include <blink/running/call/call_description.hpp>
 #include <blink/running/call/call_event.hpp>
-#include <blink/running/call/call_signature.hpp>
 #include <blink/running/call/collective_error.hpp>
-#include <blink/running/call/detail/call_description.hpp>
+#include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/call_frame.hpp>
+#include <blink/running/call/detail/call_types.hpp>
 #include <blink/running/call/detail/check_buffers.hpp>
-#include <blink/running/call/detail/checked_call.hpp>
-#include <blink/running/call/detail/shown_inputs.hpp>
-#include <blink/running/call/session.hpp>
-#include <blink/running/connections/detail/write_search.hpp>
+#include <blink/running/call/detail/eager_inputs.hpp>
+#include <blink/running/call/detail/validated_call.hpp>
+#include <blink/running/connections/detail/store_mode_tuner.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/detail/early_arrivals.hpp>
-#include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/stall.hpp>
+#include <blink/running/walk/tree_task.hpp>
 #include <blink/running/walk/tree_walk.hpp>
 #include <blink/running/walk/zero_copy.hpp>
 #include <blink/schedule/schedule_blocks.hpp>
@@ -36,127 +36,122 @@
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// See `call_steps`.
-template <session Me>
-struct steps_of_session {
-  using frame = call_frame<Me>;
-  static constexpr auto& ways = ways_to_write_over<typename Me::link_type>;
+template <communicator Comm>
+struct steps_of_communicator {
+  using frame = call_frame<Comm>;
+  static constexpr auto& ways = store_modes_over<typename Comm::transport_type>;
 
   static void check(frame& call) {
-    auto& me = call.me;
+    auto& comm = call.comm;
     auto const& size = call.size;
-    auto const* const owner = call.plan.tables().layout().owner;
-    expects(owner == nullptr || owner == me.owner(), "schedule: prepared by another session");
+    auto const* const owner = call.prepared.tables().layout().owner;
+    expects(owner == nullptr || owner == comm.owner(),
+            "schedule: prepared by another communicator");
     if (size.blocks != nullptr) {
       call.needs_copy = check_all(call);
       return;
     }
     static thread_local known_call known;  // a rank's calls may be made by a thread of a queue, too
-    checked_call const now{call.plan.fingerprint(),
-                           me.rank(),
-                           me.rank_count(),
-                           call.kind,
-                           size.count,
-                           call.input,
-                           call.output,
-                           &call.types};
+    checked_call const now{call.prepared.hash(), comm.rank(), comm.rank_count(), call.kind,
+                           size.count,           call.input,  call.output,       &call.types};
     if (known.call != now) known = {now, check_all(call)};
     call.needs_copy = known.needs_copy;
     expect_reached(call);
   }
 
   static void begin(frame& call) {
-    auto& me = call.me;
-    if (call.leads()) me.expect_outside(call.kind);
+    auto& comm = call.comm;
+    if (call.leads()) comm.expect_idle(call.kind);
     if (call.needs_copy) copy_input(call);
-    choose_way_of_writing(call);
+    choose_store_mode(call);
     call.idle = {};
     status result = status::ok;
     if (call.leads()) {
       call_record const record{
-          terms_of(call.plan, call.kind, call.size, call.types, call.common_state), call.input,
-          call.output, shows_inputs(call.types) && call.size.blocks == nullptr,
+          parameters_of(call.prepared, call.kind, call.size, call.types, call.common_state),
+          call.input, call.output, is_eager(call.types) && call.size.blocks == nullptr,
           &call.types.names_begin};
       call.observed.begin([&] {
         return call_event{.kind = call.kind,
-                          .rank = me.rank(),
-                          .rank_count = me.rank_count(),
-                          .plan = record.terms.plan,
+                          .rank = comm.rank(),
+                          .rank_count = comm.rank_count(),
+                          .schedule_hash = record.parameters.schedule_hash,
                           .count = call.size.count,
                           .element_bytes = call.types.sizes.value,
                           .types = call.types.names};
       });
-      result = me.enter(call.plan, record);
-      if constexpr (showing_session<Me>) call.shows = me.shows_inputs();
+      result = comm.enter(call.prepared, record);
+      if constexpr (eager_communicator<Comm>) call.shows = comm.is_eager();
       guarded(call, &give_up, [&] {  // memory may be short
-        for (std::size_t k = 0; k < call.lane_count(); ++k) {
-          set_lane(call, call.lanes.first[k], result);
+        for (std::size_t k = 0; k < call.task_count(); ++k) {
+          set_task(call, call.tasks.first[k], result);
         }
         if (call.types.order == order_promise::any) give_memory_for_sums(call);
       });
     }
-    if constexpr (showing_session<Me>) call.shows = me.group().from_leader(call.shows);
-    bool const begins = me.group().from_leader(result == status::ok);
+    if constexpr (eager_communicator<Comm>) call.shows = comm.group().from_leader(call.shows);
+    bool const begins = comm.group().from_leader(result == status::ok);
     call.is_walking = begins && !call.shows;
     if (!begins) end(call, status::aborted);
   }
 
-  static void go_on(frame& call, bool waits) {
+  static void resume(frame& call, bool waits) {
     if (std::exchange(call.is_resting, false)) {
-      call.me.go_on();
-      if (call.me.link().is_aborted()) end(call, status::aborted);
+      call.comm.resume();
+      if (call.comm.transport().is_aborted()) end(call, status::aborted);
     }
     if (waits) forget_idle_tests(call);
   }
 
-  static void rest(frame& call, bool has_moved) {
-    if (call.me.link().is_aborted()) end(call, status::aborted);
+  static void suspend(frame& call, bool has_moved) {
+    if (call.comm.transport().is_aborted()) end(call, status::aborted);
     if (has_moved) {
       forget_idle_tests(call);
-    } else if (after_idle_test(call) != status::ok) {
+    } else if (on_idle_test(call) != status::ok) {
       fail_stalled(call);
       end(call, status::timed_out);
     }
-    call.me.rest();
+    call.comm.suspend();
     call.is_resting = true;
   }
 
-  static bool meet_now(frame& call, bool has_moved) {
-    no_patience wait;
-    if (call.me.meet(wait) == status::ok) return true;
-    rest(call, has_moved);
+  static bool match_now(frame& call, bool has_moved) {
+    non_blocking wait;
+    if (call.comm.match(wait) == status::ok) return true;
+    suspend(call, has_moved);
     return false;
   }
 
-  static status meet(frame& call, call_patience<Me>& wait, status result) {
+  static status match(frame& call, call_wait<Comm>& wait, status result) {
     if (!call.leads()) return result;
-    if (result == status::ok) result = call.me.meet(wait);
+    if (result == status::ok) result = call.comm.match(wait);
     if (result == status::timed_out) fail_stalled(call);
     return result;
   }
 
   static void end(frame& call, status result) {
-    auto& me = call.me;
+    auto& comm = call.comm;
     if (call.leads()) {
       if (result == status::ok) {
-        if constexpr (showing_session<Me>) {
+        if constexpr (eager_communicator<Comm>) {
           if (call.shows) {
-            int const root = root_of(call.plan.source(), call.kind);
-            copy_shown_inputs(me, call.kind, root, call.input, call.output, call.size.count,
+            int const root = root_of(call.prepared.source(), call.kind);
+            copy_eager_inputs(comm, call.kind, root, call.input, call.output, call.size.count,
                               call.types.sizes.value);
-            call.observed.count_shown(me.rank() == root);
+            call.observed.count_eager(comm.rank() == root);
           }
         }
-        for (std::size_t k = 0; k < call.lane_count(); ++k) close_lane(call.lanes.first[k]);
+        for (std::size_t k = 0; k < call.task_count(); ++k) close_task(call.tasks.first[k]);
         report_times(call);
-        me.leave();
+        comm.exit_call();
       } else {
-        me.leave_after_failure();
+        comm.exit_failed_call();
       }
-      call.observed.end(result == status::ok, call.lanes.first, call.lane_count(),
+      call.observed.end(result == status::ok, call.tasks.first, call.task_count(),
                         call.types.sizes);
     }
-    if (me.group().from_leader(result == status::ok)) return;
-    throw_failure(me, call.kind);
+    if (comm.group().from_leader(result == status::ok)) return;
+    throw_failure(comm, call.kind);
   }
 
   BLINK_COLD static void give_up(frame& call) {
@@ -164,34 +159,34 @@ struct steps_of_session {
     try {
       throw;
     } catch (std::exception const& thrown) {
-      call.me.fail(std::string(thrown.what()));
+      call.comm.fail(std::string(thrown.what()));
     } catch (...) {
-      call.me.fail(std::string("something was thrown"));
+      call.comm.fail(std::string("something was thrown"));
     }
-    call.me.leave_after_failure();
-    call.observed.end(false, call.lanes.first, call.lane_count(), call.types.sizes);
+    call.comm.exit_failed_call();
+    call.observed.end(false, call.tasks.first, call.task_count(), call.types.sizes);
   }
 
   static void stands(frame& call) {
-    auto const* const blocked = find_blocked(call.lanes.first, call.lane_count());
+    auto const* const blocked = find_blocked(call.tasks.first, call.task_count());
     bool const is_for_peers =
-        blocked == nullptr || !call.me.link().is_present(blocked->blocked_on->peer);
+        blocked == nullptr || !call.comm.transport().is_present(blocked->blocked_on->peer);
     call.observed.stands(is_for_peers                 ? stall_cause::peers
                          : blocked->blocked_on->sends ? stall_cause::send
                                                       : stall_cause::receive);
   }
 
-  static void expect_free(Me& me, collective kind) {
-    if (me.holder().load(std::memory_order_acquire) != nullptr) {
-      throw precondition_error(text_of({"rank ", me.rank(), " calls ", to_text(kind),
+  static void expect_free(Comm& comm, collective kind) {
+    if (comm.active_queue().load(std::memory_order_acquire) != nullptr) {
+      throw precondition_error(text_of({"rank ", comm.rank(), " calls ", to_text(kind),
                                         " while calls that it has started have not ended"}));
     }
-    me.expect_outside(kind);
+    comm.expect_idle(kind);
   }
 
-  [[noreturn]] BLINK_COLD static void throw_failure(Me& me, collective kind) {
-    int const rank = me.rank();
-    collective_error const cause = me.failure();
+  [[noreturn]] BLINK_COLD static void throw_failure(Comm& comm, collective kind) {
+    int const rank = comm.rank();
+    collective_error const cause = comm.failure();
     if (cause.rank == rank || cause.peer < 0) throw cause;
     throw collective_error(
         text_of({"rank ", rank, ", ", to_text(kind), ": ended because: ", cause.what()}), rank,
@@ -202,66 +197,69 @@ struct steps_of_session {
   /// Returns: does the call need a copy of its input?
   [[nodiscard]] static bool check_all(frame& call) {
     auto const& size = call.size;
-    int const ranks = call.me.rank_count();
-    call.plan.expect_carries(call.kind);
-    call.plan.expect_carries_blocks(call.kind, [&size](std::size_t rank) {
+    int const ranks = call.comm.rank_count();
+    call.prepared.expect_carries(call.kind);
+    call.prepared.expect_carries_blocks(call.kind, [&size](std::size_t rank) {
       return size.blocks == nullptr ? size.count : size.blocks[rank].count;
     });
-    expect_runs(call.plan, call.types.sizes, call.types.is_commutative, ranks, "world_options");
+    expect_runs(call.prepared, call.types.sizes, call.types.is_commutative, ranks,
+                "communicator_options");
     if (size.blocks != nullptr) return false;
-    auto const overlap = check_buffers(call.kind, use_of(call.lanes), call.me.rank(), ranks,
+    auto const overlap = check_buffers(call.kind, use_of(call.tasks), call.comm.rank(), ranks,
                                        call.input, call.output, size.count, call.types.sizes.value);
-    bool const keeps_input = sends_and_receives(call.kind) || call.plan.source().is_one_shot;
+    bool const keeps_input = sends_and_receives(call.kind) || call.prepared.source().is_one_shot;
     return overlap == buffer_overlap::in_place && keeps_input;
   }
 
   // In every call: what was registered before may not be any more. Callers with unequal blocks have checked.
   static void expect_reached(frame const& call) {
-    if constexpr (allocating_session<Me>) {
-      auto const use = use_of(call.lanes);
+    if constexpr (allocating_communicator<Comm>) {
+      auto const use = use_of(call.tasks);
       auto const name = to_text(call.kind);
-      if (use.reads) expect_reachable(call.me, call.input, input_bytes(call), name, "the input");
+      if (use.reads) expect_reachable(call.comm, call.input, input_bytes(call), name, "the input");
       if (use.writes) {
-        expect_reachable(call.me, call.output, output_bytes(call), name, "the output");
+        expect_reachable(call.comm, call.output, output_bytes(call), name, "the output");
       }
     }
   }
 
-  static void set_lane(frame& call, lane& here, status entered) {
+  static void set_task(frame& call, tree_task& here, status entered) {
     auto const& types = call.types;
-    call.plan.set_call(here, call.kind, block_of(call, here), types.sizes, types.order, types.cut,
-                       call.size.chunk_bytes);
+    call.prepared.set_call(here, call.kind, block_of(call, here), types.sizes, types.order,
+                           types.cut, call.size.chunk_bytes);
     if (entered != status::ok) return;
-    if constexpr (zero_copy_transport<typename Me::link_type>) {
-      lend_buffers(call.me.link(), here, has_reduce_phase(call.kind), types.has_epilogue,
-                   call.template buffers<std::byte>(), types.sizes.value);
+    if constexpr (zero_copy_transport<typename Comm::transport_type>) {
+      use_buffers_in_place(call.comm.transport(), here, has_reduce_phase(call.kind),
+                           types.has_epilogue, call.template buffers<std::byte>(),
+                           types.sizes.value);
     }
-    open_lane(call.me.link(), here, types.sizes.value);
+    open_task(call.comm.transport(), here, types.sizes.value);
   }
-  [[nodiscard]] static block_range block_of(frame const& call, lane const& here) {
+  [[nodiscard]] static block_range block_of(frame const& call, tree_task const& here) {
     if (call.size.blocks == nullptr) {
-      return call.plan.equal_block(here, call.kind, call.size.count);
+      return call.prepared.equal_block(here, call.kind, call.size.count);
     }
-    auto const& plan = call.plan.source();
-    return call.size.blocks[block_number(plan, plan.trees[here.tree], call.kind)];
+    auto const& source = call.prepared.source();
+    return call.size.blocks[block_number(source, source.trees[here.tree], call.kind)];
   }
 
-  // To lanes that may combine some arrivals before others.
+  // To tasks that may combine some arrivals before others.
   static void give_memory_for_sums(frame& call) {
-    auto const has_sums = [](lane const& here) {
+    auto const has_sums = [](tree_task const& here) {
       return here.in_count > 1 && here.in_count <= early_sums::most_arrivals;
     };
     constexpr std::size_t line = 128;
-    auto const bytes = [&](lane const& here) {
+    auto const bytes = [&](tree_task const& here) {
       std::size_t const most = here.chunk < here.count ? here.chunk : here.count;
       std::size_t const all = most * call.types.accumulator_bytes;
       return has_sums(here) ? (all + line - 1) / line * line : 0;
     };
     std::size_t needed = 0;
-    for (std::size_t k = 0; k < call.lane_count(); ++k) needed += bytes(call.lanes.first[k]);
-    std::byte* next = needed == 0 ? nullptr : call.plan.sums_of(call.me.rank()).at_least(needed);
-    for (std::size_t k = 0; k < call.lane_count(); ++k) {
-      auto& here = call.lanes.first[k];
+    for (std::size_t k = 0; k < call.task_count(); ++k) needed += bytes(call.tasks.first[k]);
+    std::byte* next =
+        needed == 0 ? nullptr : call.prepared.sums_of(call.comm.rank()).at_least(needed);
+    for (std::size_t k = 0; k < call.task_count(); ++k) {
+      auto& here = call.tasks.first[k];
       here.early.sums = has_sums(here) ? next : nullptr;
       next += bytes(here);
     }
@@ -270,7 +268,7 @@ struct steps_of_session {
   [[nodiscard]] static std::size_t elements(frame const& call, bool in_blocks) {
     bool const is_whole = call.size.blocks != nullptr || !in_blocks;
     return is_whole ? call.size.count
-                    : call.size.count * static_cast<std::size_t>(call.me.rank_count());
+                    : call.size.count * static_cast<std::size_t>(call.comm.rank_count());
   }
   [[nodiscard]] static std::size_t input_bytes(frame const& call) {
     return elements(call, has_input_blocks(call.kind)) * call.types.sizes.value;
@@ -278,29 +276,29 @@ struct steps_of_session {
   [[nodiscard]] static std::size_t output_bytes(frame const& call) {
     return elements(call, has_output_blocks(call.kind)) * call.types.sizes.value;
   }
-  static void choose_way_of_writing(frame& call) {
-    auto const& options = call.me.options();
+  static void choose_store_mode(frame& call) {
+    auto const& options = call.comm.options();
     std::size_t const bytes = output_bytes(call);
-    auto const guess = bytes >= options.streaming_bytes ? write_way::streams : write_way::plain;
+    auto const guess = bytes >= options.streaming_bytes ? store_mode::streams : store_mode::plain;
     call.keeps_own = bytes < options.streaming_bytes && bytes < kept_output_bytes;
     call.moving = 0;
     call.writing = {guess};
-    if (bytes >= options.measured_bytes && call.me.group().size() == 1) {
-      call.writing = call.plan.writing_of(call.me.rank()).next(call.kind, bytes, ways, guess);
+    if (bytes >= options.measured_bytes && call.comm.group().size() == 1) {
+      call.writing = call.prepared.writing_of(call.comm.rank()).next(call.kind, bytes, ways, guess);
     }
   }
 
   // Who shares memory learns from the next call what this one took the others.
   static void report_times(frame& call) {
-    auto& me = call.me;
-    timed_writing mine;
+    auto& comm = call.comm;
+    timed_store_mode mine;
     if (call.writing.is_timed) {
-      mine = {&call.plan.writing_of(me.rank()), call.kind, output_bytes(call), call.writing};
+      mine = {&call.prepared.writing_of(comm.rank()), call.kind, output_bytes(call), call.writing};
     }
-    if constexpr (times_telling_session<Me>) {
-      auto& last = me.last_timed();
-      if (last.search != nullptr) last.report(me.longest_moved_before());
-      if (mine.search != nullptr) me.tell_moved(call.moving);
+    if constexpr (time_publishing_communicator<Comm>) {
+      auto& last = comm.last_timed();
+      if (last.search != nullptr) last.report(comm.longest_moved_before());
+      if (mine.search != nullptr) comm.publish_moved(call.moving);
       last = mine;
     } else {
       mine.report(call.moving);
@@ -310,49 +308,49 @@ struct steps_of_session {
   // What is sent lies where others write: they get it from a copy.
   static void copy_input(frame& call) {
     std::size_t const bytes = input_bytes(call);
-    auto& copy = call.plan.copy_of(call.me.rank());
+    auto& copy = call.prepared.copy_of(call.comm.rank());
     if (call.leads()) std::memcpy(copy.at_least(bytes), call.callers_input, bytes);
-    call.me.group().sync();
+    call.comm.group().sync();
     call.input = copy.data();
   }
 
   static void fail_stalled(frame& call) {
-    call.me.fail(find_stall(call.kind, call.lanes.first, call.lane_count()));
+    call.comm.fail(find_stall(call.kind, call.tasks.first, call.task_count()));
   }
-  [[nodiscard]] static status after_idle_test(frame& call) {
-    auto const& limits = call.me.options().waits;
-    if (!call.idle.after_none(no_patience().now(), limits)) return status::ok;
-    if constexpr (tested_patience<waits_of<Me>>) {
-      return call.me.waits().after_idle_tests(call.idle.waited());
+  [[nodiscard]] static status on_idle_test(frame& call) {
+    auto const& limits = call.comm.options().waits;
+    if (!call.idle.on_idle(non_blocking().now(), limits)) return status::ok;
+    if constexpr (tested_wait_policy<waits_of<Comm>>) {
+      return call.comm.waits().on_idle_tests(call.idle.waited());
     } else {
       auto const deadline = static_cast<std::uint64_t>(limits.deadline.count());
       return call.idle.waited() > deadline ? status::timed_out : status::ok;
     }
   }
   static void forget_idle_tests(frame& call) {
-    if constexpr (tested_patience<waits_of<Me>>) {
-      if (call.idle.has_looked()) call.me.waits().go_on();
+    if constexpr (tested_wait_policy<waits_of<Comm>>) {
+      if (call.idle.has_looked()) call.comm.waits().resume();
     }
-    call.idle.after_progress();
+    call.idle.on_progress();
   }
 };
 
-template <class Me>
-inline constexpr call_steps<Me> steps_of_calls{
-    &steps_of_session<Me>::check,        &steps_of_session<Me>::begin,
-    &steps_of_session<Me>::go_on,        &steps_of_session<Me>::rest,
-    &steps_of_session<Me>::meet_now,     &steps_of_session<Me>::meet,
-    &steps_of_session<Me>::end,          &steps_of_session<Me>::give_up,
-    &steps_of_session<Me>::stands,       &steps_of_session<Me>::expect_free,
-    &steps_of_session<Me>::throw_failure};
+template <class Comm>
+inline constexpr call_steps<Comm> steps_of_calls{
+    &steps_of_communicator<Comm>::check,        &steps_of_communicator<Comm>::begin,
+    &steps_of_communicator<Comm>::resume,       &steps_of_communicator<Comm>::suspend,
+    &steps_of_communicator<Comm>::match_now,    &steps_of_communicator<Comm>::match,
+    &steps_of_communicator<Comm>::end,          &steps_of_communicator<Comm>::give_up,
+    &steps_of_communicator<Comm>::stands,       &steps_of_communicator<Comm>::expect_free,
+    &steps_of_communicator<Comm>::throw_failure};
 
 /// The steps of a session's calls, from where they are compiled: here, if it does not say.
-template <session Me>
-[[nodiscard]] call_steps<Me> const& steps_of(Me const& me) {
-  if constexpr (steps_carrying_session<Me>) {
-    return me.steps();
+template <communicator Comm>
+[[nodiscard]] call_steps<Comm> const& steps_of(Comm const& comm) {
+  if constexpr (steps_carrying_communicator<Comm>) {
+    return comm.steps();
   } else {
-    return steps_of_calls<Me>;
+    return steps_of_calls<Comm>;
   }
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <blink/core/config.hpp>
-#include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/transport.hpp>
+#include <blink/running/walk/tree_task.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 /// What a source consists of.
 enum class source_kind : std::uint8_t {
   elements,
-  partials,  ///< partial results as they cross wires
+  partials,  ///< partial results as they cross connections
   sums,      ///< accumulators
 };
 
@@ -22,98 +22,104 @@ enum class source_kind : std::uint8_t {
 struct chunk_source {
   void const* data = nullptr;
   source_kind kind = source_kind::elements;
-  std::int32_t rank = 0;  ///< where it comes from
-  bool is_wire = false;   ///< it arrives, as message
+  std::int32_t rank = 0;    ///< where it comes from
+  bool is_arrival = false;  ///< it arrives, as message
   std::uint64_t message = 0;
 };
 
 /// Where the receiver reads the chunk that `here` works on.
 BLINK_EITHER_SIDE
-template <class T, transport Link>
-[[nodiscard]] BLINK_HOST_DEVICE void const* arriving(Link const link, lane const& here,
-                                                     wire_end const& end) {
-  if constexpr (reaching_transport<Link>) {
-    if (end.way == passage::pull_input) {
-      return static_cast<T const*>(link.input_of(end.peer)) + here.input_begin + chunk_offset(here);
-    }
-    if (end.way == passage::pull_output) {
-      return static_cast<T const*>(link.output_of(end.peer)) + here.output_begin +
+template <class T, transport Transport>
+[[nodiscard]] BLINK_HOST_DEVICE void const* arriving(Transport const transport,
+                                                     tree_task const& here, endpoint const& end) {
+  if constexpr (reaching_transport<Transport>) {
+    if (end.way == transfer_mode::pull_input) {
+      return static_cast<T const*>(transport.input_of(end.peer)) + here.input_begin +
              chunk_offset(here);
     }
-    if (end.way == passage::push) {  // it is in the own output already
-      return static_cast<T const*>(link.output_of(link.rank())) + here.output_begin +
+    if (end.way == transfer_mode::pull_output) {
+      return static_cast<T const*>(transport.output_of(end.peer)) + here.output_begin +
+             chunk_offset(here);
+    }
+    if (end.way == transfer_mode::push) {  // it is in the own output already
+      return static_cast<T const*>(transport.output_of(transport.rank())) + here.output_begin +
              chunk_offset(here);
     }
   }
-  if constexpr (shares_memory<Link>) {
-    return link.inbox(end.wire, end.first + here.done, end.halvings);
+  if constexpr (shares_memory<Transport>) {
+    return transport.inbox(end.connection, end.first + here.done, end.slot_subdivision);
   }
-  return link.inbox(end.wire, end.first + here.done);
+  return transport.inbox(end.connection, end.first + here.done);
 }
 
 /// Where the sender writes the chunk that `here` works on.
 BLINK_EITHER_SIDE
-template <class T, transport Link>
-[[nodiscard]] BLINK_HOST_DEVICE void* leaving(Link const link, lane const& here,
-                                              wire_end const& end) {
-  if constexpr (reaching_transport<Link>) {
-    if (end.way == passage::push) {
-      return static_cast<T*>(link.output_of(end.peer)) + here.output_begin + chunk_offset(here);
+template <class T, transport Transport>
+[[nodiscard]] BLINK_HOST_DEVICE void* leaving(Transport const transport, tree_task const& here,
+                                              endpoint const& end) {
+  if constexpr (reaching_transport<Transport>) {
+    if (end.way == transfer_mode::push) {
+      return static_cast<T*>(transport.output_of(end.peer)) + here.output_begin +
+             chunk_offset(here);
     }
   }
-  if constexpr (shares_memory<Link>) {
-    return link.outbox(end.wire, end.first + here.done, end.halvings);
+  if constexpr (shares_memory<Transport>) {
+    return transport.outbox(end.connection, end.first + here.done, end.slot_subdivision);
   }
-  return link.outbox(end.wire, end.first + here.done);
+  return transport.outbox(end.connection, end.first + here.done);
 }
 
-/// Does the sender write anything for this wire?
-[[nodiscard]] BLINK_HOST_DEVICE inline bool writes(wire_end const& end) {
-  return end.way == passage::slots || end.way == passage::push;
+/// Does the sender write anything for this connection?
+[[nodiscard]] BLINK_HOST_DEVICE inline bool writes(endpoint const& end) {
+  return end.way == transfer_mode::slots || end.way == transfer_mode::push;
 }
 
 /// Is there anything to write to the own output?
-[[nodiscard]] BLINK_HOST_DEVICE inline bool writes_output(lane const& here) {
+[[nodiscard]] BLINK_HOST_DEVICE inline bool writes_output(tree_task const& here) {
   if (!here.writes_output || here.in_count != 1) return here.writes_output;
-  return here.in[0].way != passage::push && here.in[0].way != passage::into_output;
+  return here.in[0].way != transfer_mode::push && here.in[0].way != transfer_mode::into_output;
 }
 
-/// Does this lane hand on a partial result instead of elements?
-[[nodiscard]] BLINK_HOST_DEVICE inline bool sends_partial(lane const& here) {
+/// Does this task hand on a partial result instead of elements?
+[[nodiscard]] BLINK_HOST_DEVICE inline bool sends_partial(tree_task const& here) {
   return here.out_count > 0 && here.out[0].is_partial;
 }
 
 /// The own part of the chunk that `here` works on.
 BLINK_EITHER_SIDE
-template <class T, transport Link>
-[[nodiscard]] BLINK_HOST_DEVICE chunk_source input_of_chunk(Link const link, lane const& here,
+template <class T, transport Transport>
+[[nodiscard]] BLINK_HOST_DEVICE chunk_source input_of_chunk(Transport const transport,
+                                                            tree_task const& here,
                                                             call_buffers<T> const& buffers) {
-  return {buffers.input + here.input_begin + chunk_offset(here), source_kind::elements, link.rank(),
-          false, 0};
+  return {buffers.input + here.input_begin + chunk_offset(here), source_kind::elements,
+          transport.rank(), false, 0};
 }
 
-/// What arrives on wire `k` of the chunk that `here` works on.
-template <class T, transport Link>
-[[nodiscard]] BLINK_HOST_DEVICE chunk_source arrival_of_chunk(Link const link, lane const& here,
+/// What arrives on connection `k` of the chunk that `here` works on.
+template <class T, transport Transport>
+[[nodiscard]] BLINK_HOST_DEVICE chunk_source arrival_of_chunk(Transport const transport,
+                                                              tree_task const& here,
                                                               std::uint32_t k) {
   auto const& end = here.in[k];
-  return {arriving<T>(link, here, end),
+  return {arriving<T>(transport, here, end),
           end.is_partial ? source_kind::partials : source_kind::elements, end.peer, true,
           end.first + here.done};
 }
 
 /// Source `k` of the chunk that `here` works on: what arrives, and among it the own input at its
 /// place in the order of the ranks.
-template <class T, transport Link>
-[[nodiscard]] BLINK_HOST_DEVICE chunk_source source_of_chunk(Link const link, lane const& here,
+template <class T, transport Transport>
+[[nodiscard]] BLINK_HOST_DEVICE chunk_source source_of_chunk(Transport const transport,
+                                                             tree_task const& here,
                                                              call_buffers<T> const& buffers,
                                                              std::uint32_t k) {
-  if (here.reads_input && k == here.input_position) return input_of_chunk(link, here, buffers);
-  return arrival_of_chunk<T>(link, here, here.reads_input && k > here.input_position ? k - 1 : k);
+  if (here.reads_input && k == here.input_position) return input_of_chunk(transport, here, buffers);
+  return arrival_of_chunk<T>(transport, here,
+                             here.reads_input && k > here.input_position ? k - 1 : k);
 }
 
 /// Index in the reduced buffer of the first element of the chunk that `here` works on.
-[[nodiscard]] BLINK_HOST_DEVICE inline std::uint64_t chunk_index(lane const& here) {
+[[nodiscard]] BLINK_HOST_DEVICE inline std::uint64_t chunk_index(tree_task const& here) {
   return here.input_begin + chunk_offset(here);
 }
 

@@ -5,9 +5,9 @@
 #include <blink/reducers/epilogue.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/walk/detail/move_chunk_device.hpp>
-#include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
+#include <blink/running/walk/tree_task.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// After the lane's next chunk was moved, by all threads of the group: its epilogue, if it has one.
 template <class Group, class T, class Reducer>
-BLINK_HOST_DEVICE void run_epilogue(Group const group, lane const& here,
+BLINK_HOST_DEVICE void run_epilogue(Group const group, tree_task const& here,
                                     call_buffers<T> const& buffers, Reducer const& reduce) {
   if constexpr (has_epilogue<Reducer, Group, T>) {
     if (!here.writes_output) return;
@@ -36,17 +36,18 @@ BLINK_HOST_DEVICE void run_epilogue(Group const group, lane const& here,
 /// The lane's next chunk: own input and arrivals, combined in that order, to output and peers; and
 /// the epilogue of the results.
 /// The one step of the walk that knows how a machine likes to touch memory.
-template <thread_group Group, transport Link, class T, reducer_for<T> Reducer>
-BLINK_HOST_DEVICE void move_chunk(Group const group, Link const link, lane const& here,
-                                  call_buffers<T> const& buffers, Reducer const& reduce) {
+template <thread_group Group, transport Transport, class T, reducer_for<T> Reducer>
+BLINK_HOST_DEVICE void move_chunk(Group const group, Transport const transport,
+                                  tree_task const& here, call_buffers<T> const& buffers,
+                                  Reducer const& reduce) {
 #if BLINK_DEVICE_PASS
-  move_chunk_on_device(group, link, here, buffers, reduce);
+  move_chunk_on_device(group, transport, here, buffers, reduce);
 #else
   if constexpr (device_like_group<Group>) {
-    move_chunk_on_device(group, link, here, buffers, reduce);
+    move_chunk_on_device(group, transport, here, buffers, reduce);
   } else {
     time_span const span(buffers.moving);
-    move_chunk_on_host(group, link, here, buffers, reduce);
+    move_chunk_on_host(group, transport, here, buffers, reduce);
   }
 #endif
   run_epilogue(group, here, buffers, reduce);
@@ -54,14 +55,14 @@ BLINK_HOST_DEVICE void move_chunk(Group const group, Link const link, lane const
 
 /// Adds the arrivals `here.early.next` to the sums of the chunk that waits for others; not on devices
 /// (`combines_on_arrival`).
-template <thread_group Group, transport Link, class T, reducer_for<T> Reducer>
+template <thread_group Group, transport Transport, class T, reducer_for<T> Reducer>
 BLINK_HOST_DEVICE void combine_early([[maybe_unused]] Group const group,
-                                     [[maybe_unused]] Link const link,
-                                     [[maybe_unused]] lane const& here,
+                                     [[maybe_unused]] Transport const transport,
+                                     [[maybe_unused]] tree_task const& here,
                                      [[maybe_unused]] call_buffers<T> const& buffers,
                                      [[maybe_unused]] Reducer const& reduce) {
 #if !BLINK_DEVICE_PASS
-  combine_early_on_host(group, link, here, buffers, reduce);
+  combine_early_on_host(group, transport, here, buffers, reduce);
 #endif
 }
 

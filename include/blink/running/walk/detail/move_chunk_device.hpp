@@ -5,9 +5,9 @@
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/walk/detail/chunk_address.hpp>
 #include <blink/running/walk/detail/move_row.hpp>
-#include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
+#include <blink/running/walk/tree_task.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -60,7 +60,7 @@ inline void store_pack(void* to, pack const& p) {
 inline constexpr std::size_t most_tile_bytes = 128;
 
 /// How many elements of `value` bytes make whole packs, also as partial results of `partial` bytes
-/// on wires, while their accumulators fit into registers; 0: no number does.
+/// on connections, while their accumulators fit into registers; 0: no number does.
 [[nodiscard]] BLINK_HOST_DEVICE constexpr std::size_t elements_of_tile(std::size_t value,
                                                                        std::size_t partial,
                                                                        std::size_t accumulator) {
@@ -124,7 +124,7 @@ struct tile_row {
       }
     }
   }
-  // Whole chunks are announced: what is on a wire is memory like any other.
+  // Whole chunks are announced: what is on a connection is memory like any other.
   template <class E>
   BLINK_HOST_DEVICE void receive(tile<E, N> (&to)[Flight], void const* from, std::uint64_t) const {
     load(to, from);
@@ -145,20 +145,20 @@ struct tile_row {
 };
 
 /// Are all addresses of the lane's next chunk those of packs?
-template <class T, transport Link>
-BLINK_HOST_DEVICE bool has_pack_addresses(Link const link, lane const& here,
+template <class T, transport Transport>
+BLINK_HOST_DEVICE bool has_pack_addresses(Transport const transport, tree_task const& here,
                                           call_buffers<T> const& buffers) {
   bool aligned = !writes_output(here) ||
                  is_pack_aligned(buffers.output + here.output_begin + chunk_offset(here));
   std::uint32_t const sources = here.in_count + (here.reads_input ? 1 : 0);
   BLINK_ROLLED
   for (std::uint32_t k = 0; k < sources; ++k) {
-    aligned = aligned && is_pack_aligned(source_of_chunk<T>(link, here, buffers, k).data);
+    aligned = aligned && is_pack_aligned(source_of_chunk<T>(transport, here, buffers, k).data);
   }
   BLINK_ROLLED
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
     if (writes(here.out[k])) {
-      aligned = aligned && is_pack_aligned(leaving<T>(link, here, here.out[k]));
+      aligned = aligned && is_pack_aligned(leaving<T>(transport, here, here.out[k]));
     }
   }
   return aligned;
@@ -167,26 +167,27 @@ BLINK_HOST_DEVICE bool has_pack_addresses(Link const link, lane const& here,
 /// The lane's next chunk, by all threads of the group: 16 bytes at a time where types and all
 /// addresses allow it, element by element otherwise and at the end.
 BLINK_EITHER_SIDE
-template <thread_group Group, transport Link, class T, reducer_for<T> Reducer>
-BLINK_HOST_DEVICE void move_chunk_on_device(Group const group, Link const link, lane const& here,
-                                            call_buffers<T> const& buffers, Reducer const& reduce) {
+template <thread_group Group, transport Transport, class T, reducer_for<T> Reducer>
+BLINK_HOST_DEVICE void move_chunk_on_device(Group const group, Transport const transport,
+                                            tree_task const& here, call_buffers<T> const& buffers,
+                                            Reducer const& reduce) {
   using A = accumulator_t<Reducer, T>;
   std::size_t const count = chunk_count(here, here.done);
   std::size_t done = 0;
-  bool const stays = chunk_stays(link, here, buffers);
+  bool const stays = chunk_stays(transport, here, buffers);
   // Outside of the lambda, in which nvcc would warn of it where hosts' groups run.
   std::uint32_t const thread = group.thread_rank(), threads = group.size();
   auto const move = [&](auto row) {
     BLINK_ROLLED
     for (row.at = thread; row.at < row.end; row.at += threads * row.flight) {
-      move_row(link, here, buffers, row, reduce, stays);
+      move_row(transport, here, buffers, row, reduce, stays);
     }
   };
-  constexpr std::size_t n = elements_of_tile(sizeof(T), sizeof(wire_t<Reducer, T>), sizeof(A));
+  constexpr std::size_t n = elements_of_tile(sizeof(T), sizeof(sent_t<Reducer, T>), sizeof(A));
   if constexpr (n > 0) {
     constexpr std::size_t budget = combines_elements<Reducer, T> ? 64 : 32;
     constexpr std::size_t flight = n * sizeof(A) < budget ? budget / (n * sizeof(A)) : 1;
-    if (has_pack_addresses(link, here, buffers)) {
+    if (has_pack_addresses(transport, here, buffers)) {
       move(tile_row<n, flight, true>{0, 0, threads, count / n});
       done = count / n * n;
     }

@@ -7,9 +7,9 @@
 #include <blink/running/walk/detail/early_arrivals.hpp>
 #include <blink/running/walk/detail/stream_copy.hpp>
 #include <blink/running/walk/detail/streamed_sum.hpp>
-#include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
+#include <blink/running/walk/tree_task.hpp>
 #include <blink/running/walk/zero_copy.hpp>
 
 #include <cstddef>
@@ -71,7 +71,7 @@ void read_source(chunk_source const& source, std::size_t first, std::uint64_t in
     auto const* const sums = static_cast<accumulator_t<Reducer, T> const*>(source.data) + first;
     use([=](std::size_t i) -> accumulator_t<Reducer, T> const& { return sums[i]; });
   } else if (source.kind == source_kind::partials) {
-    auto const* const partials = static_cast<wire_t<Reducer, T> const*>(source.data) + first;
+    auto const* const partials = static_cast<sent_t<Reducer, T> const*>(source.data) + first;
     use([=, &reduce](std::size_t i) { return detail::receive<T>(reduce, partials[i]); });
   } else {
     use([=, &reduce, rank = source.rank](std::size_t i) {
@@ -110,41 +110,41 @@ void combine_sources(Source const& source, std::uint32_t sources, std::size_t fi
 
 /// Is the own output written past the caches? Who reads it from there should find it in them.
 template <class T>
-[[nodiscard]] bool streams_output(lane const& here, call_buffers<T> const& buffers) {
-  bool const streams = buffers.writes == write_way::streams && !buffers.keeps_own;
+[[nodiscard]] bool streams_output(tree_task const& here, call_buffers<T> const& buffers) {
+  bool const streams = buffers.writes == store_mode::streams && !buffers.keeps_own;
   if (!streams || here.out_count == 0) return streams;
   auto const way = here.out[0].way;
-  return way != passage::pull_output && way != passage::from_output;
+  return way != transfer_mode::pull_output && way != transfer_mode::from_output;
 }
 
 /// Is the message of a chunk written past the caches?
 template <class T>
-[[nodiscard]] bool streams_message(wire_end const& out, call_buffers<T> const& buffers) {
-  return (buffers.writes == write_way::streams && out.way == passage::push) ||
-         (buffers.writes == write_way::slots && out.way == passage::slots);
+[[nodiscard]] bool streams_message(endpoint const& out, call_buffers<T> const& buffers) {
+  return (buffers.writes == store_mode::streams && out.way == transfer_mode::push) ||
+         (buffers.writes == store_mode::slots && out.way == transfer_mode::slots);
 }
 
 /// Calls `use(place, streams)` for each place where the chunk at hand belongs, the own output first; streams: is it
 /// written past the caches?
-template <class T, transport Link, class Use>
-void for_each_place(Link const link, lane const& here, call_buffers<T> const& buffers,
-                    Use const& use) {
+template <class T, transport Transport, class Use>
+void for_each_place(Transport const transport, tree_task const& here,
+                    call_buffers<T> const& buffers, Use const& use) {
   if (writes_output(here)) {
     use(buffers.output + here.output_begin + chunk_offset(here), streams_output(here, buffers));
   }
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
     auto const& out = here.out[k];
     if (!writes(out)) continue;
-    use(static_cast<T*>(leaving<T>(link, here, out)), streams_message(out, buffers));
+    use(static_cast<T*>(leaving<T>(transport, here, out)), streams_message(out, buffers));
   }
 }
 
 /// streams: past the caches?
-template <transport Link>
+template <transport Transport>
 void copy_bytes(std::byte* to, std::byte const* from, std::size_t bytes, bool streams) {
   if (streams) {
     stream_copy(to, from, bytes);
-  } else if constexpr (passes_by_slots<Link>) {
+  } else if constexpr (passes_by_slots<Transport>) {
     copy_by_slots(to, from, bytes);
   } else {
     std::memcpy(to, from, bytes);
@@ -152,84 +152,85 @@ void copy_bytes(std::byte* to, std::byte const* from, std::size_t bytes, bool st
 }
 
 /// Writes elements of a chunk everywhere where they belong.
-template <class T, transport Link>
-void scatter_piece(Link const link, lane const& here, call_buffers<T> const& buffers,
+template <class T, transport Transport>
+void scatter_piece(Transport const transport, tree_task const& here, call_buffers<T> const& buffers,
                    std::size_t first, std::size_t count, T const* result) {
-  for_each_place(link, here, buffers, [&](T* place, bool streams) {
+  for_each_place(transport, here, buffers, [&](T* place, bool streams) {
     T* const to = place + first;
     if (to == result) return;  // it was made there
-    copy_bytes<Link>(reinterpret_cast<std::byte*>(to), reinterpret_cast<std::byte const*>(result),
-                     count * sizeof(T), streams);
+    copy_bytes<Transport>(reinterpret_cast<std::byte*>(to),
+                          reinterpret_cast<std::byte const*>(result), count * sizeof(T), streams);
   });
 }
 
 /// Where the sum of a chunk is made if that may be in the own output or, without one, where it goes to the only peer; else null.
 /// A source may lie there, too: it has to be read before, which is so with two of plain numbers alone.
-template <class T, transport Link>
-[[nodiscard]] T* place_for_sum(Link const link, lane const& here, call_buffers<T> const& buffers,
-                               std::uint32_t sources) {
+template <class T, transport Transport>
+[[nodiscard]] T* place_for_sum(Transport const transport, tree_task const& here,
+                               call_buffers<T> const& buffers, std::uint32_t sources) {
   bool const may_be_source = sources == 2 && std::is_scalar_v<T>;
   if (!writes_output(here)) {
     bool const has_one = here.out_count == 1 && writes(here.out[0]);
     if (!has_one || !may_be_source || streams_message(here.out[0], buffers)) return nullptr;
-    return static_cast<T*>(leaving<T>(link, here, here.out[0]));
+    return static_cast<T*>(leaving<T>(transport, here, here.out[0]));
   }
   if (streams_output(here, buffers)) return nullptr;
   T* const to = buffers.output + here.output_begin + chunk_offset(here);
-  bool is_source = here.reads_input && input_of_chunk(link, here, buffers).data == to;
-  if constexpr (zero_copy_transport<Link>) {
+  bool is_source = here.reads_input && input_of_chunk(transport, here, buffers).data == to;
+  if constexpr (zero_copy_transport<Transport>) {
     for (std::uint32_t k = 0; k < here.in_count; ++k) {
-      is_source = is_source || arriving<T>(link, here, here.in[k]) == to;
+      is_source = is_source || arriving<T>(transport, here, here.in[k]) == to;
     }
   }
   return is_source && !may_be_source ? nullptr : to;
 }
 
 /// The output of a peer that gets a chunk's sum of two numbers in the same pass as the own one; else null.
-template <class T, transport Link>
-[[nodiscard]] T* twin_of_sum(Link const link, lane const& here, call_buffers<T> const& buffers) {
+template <class T, transport Transport>
+[[nodiscard]] T* twin_of_sum(Transport const transport, tree_task const& here,
+                             call_buffers<T> const& buffers) {
   bool const has_both =
-      writes_output(here) && here.out_count == 1 && here.out[0].way == passage::push;
-  if (buffers.writes != write_way::pairs || !has_both) return nullptr;
-  return static_cast<T*>(leaving<T>(link, here, here.out[0]));
+      writes_output(here) && here.out_count == 1 && here.out[0].way == transfer_mode::push;
+  if (buffers.writes != store_mode::pairs || !has_both) return nullptr;
+  return static_cast<T*>(leaving<T>(transport, here, here.out[0]));
 }
 
 /// A chunk's sum that goes past the caches to the outputs of peers, and to the own one if nobody reads that soon.
-template <class T, transport Link, class Source>
-[[nodiscard]] streamed_sum<T> streamed_sum_of(Link const link, lane const& here,
+template <class T, transport Transport, class Source>
+[[nodiscard]] streamed_sum<T> streamed_sum_of(Transport const transport, tree_task const& here,
                                               call_buffers<T> const& buffers, Source const& source,
                                               std::uint32_t sources) {
   streamed_sum<T> result;
   bool const is_cached = here.count * sizeof(T) < streamed_sum<T>::uncached_bytes;
   for (std::uint32_t k = 0; k < sources; ++k) {
     auto const from = source(k);
-    result.add_source(from.data, from.is_wire && is_cached);
+    result.add_source(from.data, from.is_arrival && is_cached);
   }
-  for_each_place(link, here, buffers,
+  for_each_place(transport, here, buffers,
                  [&](T* place, bool streams) { result.add_place(place, streams); });
   return result;
 }
 
 /// Elements that the first place past the caches has of a line before it begins; 0 if no place is.
-template <class T, transport Link>
-[[nodiscard]] std::size_t begun_line(Link const link, lane const& here,
+template <class T, transport Transport>
+[[nodiscard]] std::size_t begun_line(Transport const transport, tree_task const& here,
                                      call_buffers<T> const& buffers) {
   T const* first = nullptr;
-  for_each_place(link, here, buffers, [&](T const* place, bool streams) {
+  for_each_place(transport, here, buffers, [&](T const* place, bool streams) {
     if (streams && first == nullptr) first = place;
   });
   return reinterpret_cast<std::uintptr_t>(first) % streamed_line / sizeof(T);
 }
 
 /// Adds the arrivals `here.early.next` to the sums of the chunk that waits for others.
-template <thread_group Group, transport Link, class T, reducer_for<T> Reducer>
-void combine_early_on_host(Group const group, Link const link, lane const& here,
+template <thread_group Group, transport Transport, class T, reducer_for<T> Reducer>
+void combine_early_on_host(Group const group, Transport const transport, tree_task const& here,
                            call_buffers<T> const& buffers, Reducer const& reduce) {
   using A = accumulator_t<Reducer, T>;
   constexpr std::size_t most = block_elements<T, A>;
   std::size_t const count = chunk_count(here, here.done);
   auto const source = [&](std::uint32_t k) {
-    return early_source(link, here, buffers, here.early.next, k);
+    return early_source(transport, here, buffers, here.early.next, k);
   };
   std::uint32_t const sources = early_source_count(here, here.early.next);
   for (std::size_t first = group.thread_rank() * most; first < count;
@@ -244,40 +245,41 @@ void combine_early_on_host(Group const group, Link const link, lane const& here,
 
 /// The lane's next chunk: own input and arrivals, combined in the order of the ranks, to output and
 /// peers. The threads of the group share the blocks of the chunk.
-template <thread_group Group, transport Link, class T, reducer_for<T> Reducer>
-void move_chunk_on_host(Group const group, Link const link, lane const& here,
+template <thread_group Group, transport Transport, class T, reducer_for<T> Reducer>
+void move_chunk_on_host(Group const group, Transport const transport, tree_task const& here,
                         call_buffers<T> const& buffers, Reducer const& reduce) {
   using A = accumulator_t<Reducer, T>;
-  using W = wire_t<Reducer, T>;
+  using W = sent_t<Reducer, T>;
   constexpr bool has_last_step = finishes<Reducer, A> || !combines_elements<Reducer, T>;
   std::size_t const count = chunk_count(here, here.done);
   bool const has_sums = combines_on_arrival<Reducer> && here.early.combined != 0;
   std::uint32_t const sources = has_sums ? early_source_count(here, late_arrivals(here))
                                          : here.in_count + (here.reads_input ? 1 : 0);
   auto const source = [&](std::uint32_t k) {
-    return has_sums ? early_source(link, here, buffers, late_arrivals(here), k)
-                    : source_of_chunk(link, here, buffers, k);
+    return has_sums ? early_source(transport, here, buffers, late_arrivals(here), k)
+                    : source_of_chunk(transport, here, buffers, k);
   };
   bool const is_last = has_last_step && here.is_root && here.is_reduce;
   bool const hands_partial = !combines_elements<Reducer, T> && sends_partial(here);
   bool const copies = sources == 1 && !is_last && !hands_partial;
   constexpr std::size_t most = block_elements<T, A>;
-  [[maybe_unused]] int const rank = link.rank();
-  [[maybe_unused]] int const ranks = link.rank_count();
+  [[maybe_unused]] int const rank = transport.rank();
+  [[maybe_unused]] int const ranks = transport.rank_count();
   A* place = nullptr;
   T* twin = nullptr;
   if constexpr (std::is_same_v<A, T>) {
-    if (!copies && !is_last && !hands_partial) place = place_for_sum(link, here, buffers, sources);
-    if (place != nullptr && sources == 2) twin = twin_of_sum(link, here, buffers);
+    if (!copies && !is_last && !hands_partial)
+      place = place_for_sum(transport, here, buffers, sources);
+    if (place != nullptr && sources == 2) twin = twin_of_sum(transport, here, buffers);
   }
-  bool const streams = buffers.writes == write_way::streams;
+  bool const streams = buffers.writes == store_mode::streams;
   constexpr bool may_streamed_sum =
       std::is_same_v<A, T> && combines_elements<Reducer, T> && streamed_sum<T>::suits;
   bool streams_sum = false;
   [[maybe_unused]] streamed_sum<T> past_caches;
   if constexpr (may_streamed_sum) {
     if (streams && !copies && !is_last && !hands_partial) {
-      past_caches = streamed_sum_of(link, here, buffers, source, sources);
+      past_caches = streamed_sum_of(transport, here, buffers, source, sources);
       streams_sum = past_caches.fits();
     }
   }
@@ -290,14 +292,15 @@ void move_chunk_on_host(Group const group, Link const link, lane const& here,
   bool const is_whole = is_one_pass && group.size() == 1;
   std::size_t const block = is_whole ? count : streams ? streamed : most;
   // Blocks end where lines do: a line that is written in two parts goes through the caches.
-  std::size_t const begun = is_whole || !streams ? 0 : begun_line(link, here, buffers) % block;
+  std::size_t const begun = is_whole || !streams ? 0 : begun_line(transport, here, buffers) % block;
   for (std::size_t at = group.thread_rank() * block; at < begun + count;
        at += group.size() * block) {
     std::size_t const first = at < begun ? 0 : at - begun;
     std::size_t const end = at + block < begun + count ? at + block - begun : count;
     std::size_t const n = end - first;
     if (copies) {
-      scatter_piece(link, here, buffers, first, n, static_cast<T const*>(source(0).data) + first);
+      scatter_piece(transport, here, buffers, first, n,
+                    static_cast<T const*>(source(0).data) + first);
       continue;
     }
     if constexpr (may_streamed_sum) {
@@ -323,7 +326,7 @@ void move_chunk_on_host(Group const group, Link const link, lane const& here,
     A const* const partial = total;
     if constexpr (!combines_elements<Reducer, T>) {
       if (hands_partial) {
-        W* const to = static_cast<W*>(leaving<T>(link, here, here.out[0])) + first;
+        W* const to = static_cast<W*>(leaving<T>(transport, here, here.out[0])) + first;
         fill(to, n, [=, &reduce](std::size_t i) {
           return detail::send(reduce, partial[i], element_place{index + i, rank});
         });
@@ -337,15 +340,15 @@ void move_chunk_on_host(Group const group, Link const link, lane const& here,
         fill(result, n, [=, &reduce](std::size_t i) {
           return detail::finish(reduce, partial[i], ranks, element_place{index + i, rank});
         });
-        scatter_piece(link, here, buffers, first, n, static_cast<T const*>(result));
+        scatter_piece(transport, here, buffers, first, n, static_cast<T const*>(result));
         continue;
       }
     }
     if constexpr (std::is_same_v<A, T>) {
-      scatter_piece(link, here, buffers, first, n, partial);
+      scatter_piece(transport, here, buffers, first, n, partial);
     }
   }
-  if (streams || buffers.writes == write_way::slots) finish_streaming();
+  if (streams || buffers.writes == store_mode::slots) finish_streaming();
 }
 
 }}}  // namespace blink::BLINK_ABI::detail

@@ -4,8 +4,8 @@
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/walk/detail/chunk_address.hpp>
-#include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/transport.hpp>
+#include <blink/running/walk/tree_task.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +15,8 @@
 //
 //     load<E>(tiles, from)                   from a buffer
 //     store<E>(to, tiles)                    to a buffer
-//     receive<E>(tiles, from, message)       from a wire
-//     send<E>(to, tiles, message)            to a wire
+//     receive<E>(tiles, from, message)       from a connection
+//     send<E>(to, tiles, message)            to a connection
 //     each(use)                              use(tile, index in it, element of the chunk)
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
@@ -24,8 +24,8 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 /// Writes elements everywhere where the lane's next chunk belongs.
 ///
 /// stays: it is in the own output already, where peers may be reading it
-template <class T, transport Link, class Row>
-BLINK_HOST_DEVICE void scatter_row(Link const link, lane const& here,
+template <class T, transport Transport, class Row>
+BLINK_HOST_DEVICE void scatter_row(Transport const transport, tree_task const& here,
                                    call_buffers<T> const& buffers, Row& row,
                                    tile<T, Row::elements> const (&result)[Row::flight],
                                    bool stays) {
@@ -36,7 +36,7 @@ BLINK_HOST_DEVICE void scatter_row(Link const link, lane const& here,
   for (std::uint32_t k = 0; k < here.out_count; ++k) {
     auto const& end = here.out[k];
     if (writes(end)) {
-      row.template send<T>(leaving<T>(link, here, end), result, end.first + here.done);
+      row.template send<T>(leaving<T>(transport, here, end), result, end.first + here.done);
     }
   }
 }
@@ -44,7 +44,7 @@ BLINK_HOST_DEVICE void scatter_row(Link const link, lane const& here,
 template <class E, class Row>
 BLINK_HOST_DEVICE void take_source(chunk_source const& source, Row& row,
                                    tile<E, Row::elements> (&values)[Row::flight]) {
-  if (source.is_wire) {
+  if (source.is_arrival) {
     row.template receive<E>(values, source.data, source.message);
   } else {
     row.template load<E>(values, source.data);
@@ -67,7 +67,7 @@ BLINK_HOST_DEVICE void add_source(chunk_source const& source, bool is_first, Row
   };
   if constexpr (!combines_elements<Reducer, T>) {
     if (source.kind == source_kind::partials) {
-      tile<wire_t<Reducer, T>, Row::elements> sent[Row::flight];
+      tile<sent_t<Reducer, T>, Row::elements> sent[Row::flight];
       take_source(source, row, sent);
       row.each([&](std::size_t u, std::size_t i, std::size_t) {
         add(u, i, static_cast<A>(detail::receive<T>(reduce, sent[u].values[i])));
@@ -84,12 +84,12 @@ BLINK_HOST_DEVICE void add_source(chunk_source const& source, bool is_first, Row
 }
 
 /// Does the lane's next chunk only pass on what lies in the own output already, where peers may be reading it?
-template <class T, transport Link>
-[[nodiscard]] BLINK_HOST_DEVICE bool chunk_stays(Link const link, lane const& here,
+template <class T, transport Transport>
+[[nodiscard]] BLINK_HOST_DEVICE bool chunk_stays(Transport const transport, tree_task const& here,
                                                  call_buffers<T> const& buffers) {
   bool const ends_here = here.is_root && here.is_reduce;
   return writes_output(here) && !ends_here && here.in_count + (here.reads_input ? 1 : 0) == 1 &&
-         source_of_chunk<T>(link, here, buffers, 0).data ==
+         source_of_chunk<T>(transport, here, buffers, 0).data ==
              buffers.output + here.output_begin + chunk_offset(here);
 }
 
@@ -101,11 +101,12 @@ template <class T, transport Link>
 /// Addresses are computed anew for each source instead of being kept in an array: an array that is
 /// indexed at run time would live in a device's local memory.
 ///
-/// Pre: the lane has a source: it reads its input, or something arrives.
+/// Pre: the task has a source: it reads its input, or something arrives.
 BLINK_EITHER_SIDE
-template <transport Link, class T, class Row, class Reducer>
-BLINK_HOST_DEVICE void move_row(Link const link, lane const& here, call_buffers<T> const& buffers,
-                                Row& row, Reducer const& reduce, bool stays) {
+template <transport Transport, class T, class Row, class Reducer>
+BLINK_HOST_DEVICE void move_row(Transport const transport, tree_task const& here,
+                                call_buffers<T> const& buffers, Row& row, Reducer const& reduce,
+                                bool stays) {
   using A = accumulator_t<Reducer, T>;
   std::uint32_t const sources = here.in_count + (here.reads_input ? 1 : 0);
   BLINK_HOST_ASSUME(sources > 0);
@@ -113,8 +114,8 @@ BLINK_HOST_DEVICE void move_row(Link const link, lane const& here, call_buffers<
   if constexpr (!combines_elements<Reducer, T>) {
     if (sources == 1 && !ends_here && !sends_partial(here)) {
       tile<T, Row::elements> values[Row::flight];
-      take_source(source_of_chunk<T>(link, here, buffers, 0), row, values);
-      scatter_row(link, here, buffers, row, values, stays);
+      take_source(source_of_chunk<T>(transport, here, buffers, 0), row, values);
+      scatter_row(transport, here, buffers, row, values, stays);
       return;
     }
   }
@@ -122,29 +123,30 @@ BLINK_HOST_DEVICE void move_row(Link const link, lane const& here, call_buffers<
   tile<A, Row::elements> total[Row::flight];
   BLINK_ROLLED
   for (std::uint32_t k = 0; k < sources; ++k) {
-    add_source<T>(source_of_chunk<T>(link, here, buffers, k), k == 0, row, index, total, reduce);
+    add_source<T>(source_of_chunk<T>(transport, here, buffers, k), k == 0, row, index, total,
+                  reduce);
   }
   // Outside of the lambdas, in which nvcc would warn of it where hosts' links run.
-  [[maybe_unused]] int const rank = link.rank();
+  [[maybe_unused]] int const rank = transport.rank();
   [[maybe_unused]] auto const place = [&](std::size_t element) {
     return element_place{index + element, rank};
   };
   if constexpr (!combines_elements<Reducer, T>) {
     if (sends_partial(here)) {
-      using W = wire_t<Reducer, T>;
+      using W = sent_t<Reducer, T>;
       tile<W, Row::elements> sent[Row::flight];
       row.each([&](std::size_t u, std::size_t i, std::size_t element) {
         set(sent[u].values[i], detail::send(reduce, total[u].values[i], place(element)));
       });
       auto const& end = here.out[0];
-      row.template send<W>(leaving<T>(link, here, end), sent, end.first + here.done);
+      row.template send<W>(leaving<T>(transport, here, end), sent, end.first + here.done);
       return;
     }
   }
   if constexpr (combines_elements<Reducer, T> && !has_finish<Reducer, T>) {
-    scatter_row(link, here, buffers, row, total, stays);
+    scatter_row(transport, here, buffers, row, total, stays);
   } else {
-    int const rank_count = link.rank_count();
+    int const rank_count = transport.rank_count();
     tile<T, Row::elements> result[Row::flight];
     row.each([&](std::size_t u, std::size_t i, std::size_t element) {
       A const& own = total[u].values[i];
@@ -156,7 +158,7 @@ BLINK_HOST_DEVICE void move_row(Link const link, lane const& here, call_buffers<
       }
       set(result[u].values[i], detail::finish(reduce, own, rank_count, place(element)));
     });
-    scatter_row(link, here, buffers, row, result, stays);
+    scatter_row(transport, here, buffers, row, result, stays);
   }
 }
 

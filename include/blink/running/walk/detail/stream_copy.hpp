@@ -27,7 +27,7 @@ inline void stream_line(std::byte* to, std::byte const* from) {
 }
 
 /// Copies past the caches, for data that nobody reads soon: saves reading the lines that are
-/// overwritten. `finish_streaming` must follow before anybody is told.
+/// overwritten. `finish_streaming` must follow before anybody is reported.
 inline void stream_copy(std::byte* to, std::byte const* from, std::size_t bytes) {
 #if BLINK_HAS_STREAMING_STORES
   std::size_t const misfit = reinterpret_cast<std::uintptr_t>(to) % streamed_line;

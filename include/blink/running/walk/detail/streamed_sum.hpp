@@ -56,7 +56,7 @@ class streamed_sum {
     return fits_ && streamed_at_ != nullptr && sources_ >= 2 && sources_ <= most && places_ <= most;
   }
 
-  /// Elements from `first` on; `finish_streaming` must follow before anybody is told. A function of its own, whatever it is
+  /// Elements from `first` on; `finish_streaming` must follow before anybody is reported. A function of its own, whatever it is
   /// called from: inlined it took 1.1 to 1.2 times as long in some callers (all-reduce of 64 KiB, cores near each other).
   ///
   /// Pre:   fits(); a place may be a source, but not elsewhere overlap one.

@@ -32,7 +32,7 @@ class nccl_link_builder {
     for (std::size_t i = 0; i < devices_.all.size(); ++i) {
       auto const& here = devices_.all[i];
       if (here.is_used && !here.is_merged && here.is != type::gpu) {
-        add_device(static_cast<int>(i), node_kind::relay);
+        add_device(static_cast<int>(i), node_kind::switch_node);
       }
     }
     for (int const gpu : devices_.gpus) link_gpu(gpu);
@@ -61,9 +61,9 @@ class nccl_link_builder {
   }
   [[nodiscard]] int position(int at) const { return position_[static_cast<std::size_t>(at)]; }
 
-  int add_node(node_kind kind, std::string label, int box) {
+  int add_node(node_kind kind, std::string label, int server) {
     int const id = static_cast<int>(machine_.nodes.size());
-    machine_.nodes.push_back({id, kind, std::move(label), box});
+    machine_.nodes.push_back({id, kind, std::move(label), server});
     return id;
   }
   void add_device(int at, node_kind kind) {
@@ -83,7 +83,7 @@ class nccl_link_builder {
 
   /// NVLinks, XGMI links and C2C of one GPU. Parallel links become one with the sum of their rates.
   void link_gpu(int gpu) {
-    std::map<int, std::int64_t> to_node;  // relays: how many links
+    std::map<int, std::int64_t> to_node;  // switches: how many links
     std::int64_t sum = 0;
     for (auto const child : device(gpu).element.node().children()) {
       xml_element const element(device(gpu).element.from(), child);
@@ -109,8 +109,9 @@ class nccl_link_builder {
         pair.element = element;
       }
     }
-    for (auto const& [relay, count] : to_node) {
-      add_both_ways(position(gpu), relay, link_rate(gpu, "nvlink") * count, link_kind::nvlink);
+    for (auto const& [switch_node, count] : to_node) {
+      add_both_ways(position(gpu), switch_node, link_rate(gpu, "nvlink") * count,
+                    link_kind::nvlink);
     }
     for (auto it = direct_.lower_bound({gpu, -1}); it != direct_.end() && it->first.first == gpu;
          ++it) {
@@ -160,7 +161,7 @@ class nccl_link_builder {
   /// NCCL joins all switches into one, which changes no bandwidth between GPUs.
   int nvswitch() {
     if (nvswitch_ < 0) {
-      nvswitch_ = add_node(node_kind::relay, "nvswitch", devices_.host_count == 1 ? 0 : -1);
+      nvswitch_ = add_node(node_kind::switch_node, "nvswitch", devices_.host_count == 1 ? 0 : -1);
     }
     return nvswitch_;
   }

@@ -5,10 +5,10 @@
 #include <blink/core/error.hpp>
 #include <blink/running/call/collective_error.hpp>
 #include <blink/running/walk/counter.hpp>
+#include <blink/transports/cuda/calls/completion_tracker.hpp>
+#include <blink/transports/cuda/calls/device_options.hpp>
 #include <blink/transports/cuda/calls/device_order.hpp>
-#include <blink/transports/cuda/calls/device_world_options.hpp>
 #include <blink/transports/cuda/calls/plan_blocks.hpp>
-#include <blink/transports/cuda/calls/running_calls.hpp>
 #include <blink/transports/cuda/kernels/call_watch.hpp>
 #include <blink/transports/cuda/runtime/abort_flags.hpp>
 #include <blink/transports/cuda/runtime/device_memory.hpp>
@@ -38,7 +38,7 @@ class device_launcher {
   /// others: null if all devices are of this process
   /// Throws: precondition_error, on all processes, if a device cannot do this; what `abort_flags` throws.
   device_launcher(Devices& driver, rank_placement const& where, device_memory_budget& budget,
-                  device_world_options const& options, host_processes* others)
+                  device_options const& options, host_processes* others)
       : driver_(driver),
         where_(where),
         options_(options),
@@ -64,11 +64,11 @@ class device_launcher {
 
   /// Blocks that all run at once; see `plan_blocks`.
   template <class Capacity>
-  [[nodiscard]] block_plan plan(std::vector<device_lanes> const& lanes,
-                                Capacity const& capacity) const {
+  [[nodiscard]] block_plan assign_blocks(std::vector<device_tasks> const& tasks,
+                                         Capacity const& capacity) const {
     std::vector<std::uint32_t> allowed{512, 256, 128};
     if (options_.threads != 0) allowed = {options_.threads};
-    return plan_blocks(lanes, allowed, capacity);
+    return plan_blocks(tasks, allowed, capacity);
   }
   [[nodiscard]] call_watch watch(std::size_t position) const {
     auto result = flags_.watch(position);
@@ -129,7 +129,7 @@ class device_launcher {
     for (int const device : where_.devices) driver_.let_end(device);
     (void)poll_until(std::chrono::steady_clock::now() + limit, [&] { return calls_.are_over(); });
   }
-  /// See `running_calls::settle`.
+  /// See `completion_tracker::settle`.
   [[nodiscard]] std::optional<std::size_t> settle(std::chrono::nanoseconds limit) {
     return calls_.settle(limit);
   }
@@ -144,20 +144,20 @@ class device_launcher {
     for (int const device : where_.devices) {
       auto const properties = driver_.properties(device);
       if (properties.launches_cooperatively) continue;
-      throw precondition_error("device_world: device " + std::to_string(device) + " (" +
+      throw precondition_error("device_ranks: device " + std::to_string(device) + " (" +
                                properties.name + ") has no cooperative launches");
     }
     expects(where_.devices.size() == 1 || !driver_.launches_block(),
-            "device_world: several devices need launches that return at once, and "
+            "device_ranks: several devices need launches that return at once, and "
             "CUDA_LAUNCH_BLOCKING is set");
   }
 
   Devices& driver_;
   rank_placement const& where_;
-  device_world_options const& options_;
+  device_options const& options_;
   host_processes* others_;
   abort_flags<Devices> flags_;
-  running_calls<Devices> calls_;
+  completion_tracker<Devices> calls_;
   counter* failed_;
   bool is_kept_ = false;
 };

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <blink/core/config.hpp>
-#include <blink/transports/cuda/calls/compared_calls.hpp>
+#include <blink/transports/cuda/calls/call_order_check.hpp>
 #include <blink/transports/cuda/runtime/device_runtime.hpp>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// In streams that are captured the same holds within one graph. Launches of graphs and calls
 /// outside are ordered by who launches them: on one stream, or by events.
 ///
-/// Other processes are expected to keep the same order: see `compared_calls`.
+/// Other processes are expected to keep the same order: see `call_order_check`.
 template <class Devices>
 class device_order {
  public:

@@ -6,12 +6,12 @@
 #include <blink/core/error.hpp>
 #include <blink/reducers/order.hpp>
 #include <blink/reducers/reducer.hpp>
+#include <blink/running/connections/connection.hpp>
+#include <blink/running/connections/connection_tables.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
-#include <blink/running/connections/wire.hpp>
-#include <blink/running/connections/wire_tables.hpp>
 #include <blink/running/walk/counter.hpp>
-#include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/stall.hpp>
+#include <blink/running/walk/tree_task.hpp>
 #include <blink/schedule/chunking.hpp>
 #include <blink/schedule/schedule.hpp>
 #include <blink/schedule/schedule_blocks.hpp>
@@ -34,35 +34,36 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A schedule with what its calls of one protocol need in the memory of devices: the lanes of a rank on its device,
+/// A schedule with what its calls of one protocol need in the memory of devices: the tasks of a rank on its device,
 /// a wire's slots and counters on the device of its receiver, which looks there most often.
 ///
-/// Memory: as `wire_tables`, and three times the lanes of each rank; counted before it is allocated.
+/// Memory: as `connection_tables`, and three times the tasks of each rank; counted before it is allocated.
 template <device_runtime Devices>
 class device_schedule {
  public:
   /// others: null if all devices are of this process; else all processes make it together
   /// what:   it is, for errors
-  /// Throws: precondition_error if `plan` is not a schedule, or if a tree joins ranks on devices that
+  /// Throws: precondition_error if `schedule` is not a schedule, or if a tree joins ranks on devices that
   ///         do not reach each other; resource_error if the budget does not suffice; device_error;
   ///         what `host_processes` throws.
   device_schedule(Devices& driver, rank_placement const& where, device_memory_budget& budget,
-                  schedule const& plan, wire_layout const& layout, pipeline_costs const& costs,
-                  host_processes* others = nullptr, std::string const& what = "the schedule")
+                  schedule const& source, connection_layout const& layout,
+                  pipeline_costs const& costs, host_processes* others = nullptr,
+                  std::string const& what = "the schedule")
       : driver_(driver),
         where_(where),
-        prepared_((agree_on(others, plan, layout, costs), plan), dealt_by_us(layout), costs) {
+        prepared_((agree_on(others, source, layout, costs), source), dealt_by_us(layout), costs) {
     agree(others, "prepare: devices", [&] { expect_reach(); });
-    deal_out_wires();
+    deal_out_connections();
     make_parts();
     std::vector<device_memory_use> use;
     for (auto const& part : parts_) {
       use.push_back({part.tables.image().size(), part.tables_at, 0});
     }
     memory_ = {driver, where, budget, others, use, what};
-    agree(others, "prepare: wires", [&] {
+    agree(others, "prepare: connections", [&] {
       for (std::size_t k = 0; k < parts_.size(); ++k) {
-        parts_[k].tables.make_image(prepared_.tables(), wires_of(k), tables_of(k));
+        parts_[k].tables.make_image(prepared_.tables(), connections_of(k), tables_of(k));
       }
       restart();
     });
@@ -72,14 +73,14 @@ class device_schedule {
 
   [[nodiscard]] prepared_schedule const& prepared() const { return prepared_; }
 
-  /// Lanes by device and rank there.
-  [[nodiscard]] std::vector<device_lanes> lanes(lane_phases phases) const {
-    std::vector<device_lanes> result;
+  /// Tasks by device and rank there.
+  [[nodiscard]] std::vector<device_tasks> tasks(task_phases phases) const {
+    std::vector<device_tasks> result;
     for (auto const& part : parts_) {
       auto& here = result.emplace_back();
       here.device = part.device;
       for (auto const& rank : part.tables.ranks()) {
-        here.of_rank.push_back(rank.lane_count[static_cast<std::size_t>(phases)]);
+        here.of_rank.push_back(rank.task_count[static_cast<std::size_t>(phases)]);
       }
     }
     return result;
@@ -93,13 +94,13 @@ class device_schedule {
                                                      element_sizes const& sizes,
                                                      order_promise order,
                                                      std::size_t chunk_bytes) const {
-    auto const& plan = prepared_.source();
-    std::vector<tree_call> result(plan.trees.size());
+    auto const& source = prepared_.source();
+    std::vector<tree_call> result(source.trees.size());
     for (std::size_t tree = 0; tree < result.size(); ++tree) {
-      lane here;
+      tree_task here;
       here.tree = static_cast<std::uint32_t>(tree);
       auto const block = blocks == nullptr ? prepared_.equal_block(here, kind, count)
-                                           : blocks[block_number(plan, plan.trees[tree], kind)];
+                                           : blocks[block_number(source, source.trees[tree], kind)];
       prepared_.set_call(here, kind, block, sizes, order, &cut_by<Chunks>, chunk_bytes);
       result[tree] = {here.input_begin, here.output_begin, here.count,
                       here.chunk,       here.stride,       here.chunks};
@@ -107,7 +108,7 @@ class device_schedule {
     return result;
   }
 
-  /// Throws: precondition_error if lanes that share a block could wait for each other: packets of one
+  /// Throws: precondition_error if tasks that share a block could wait for each other: packets of one
   ///         are sent before the next one is walked, so that none may wait for room.
   void expect_fit(collective kind, std::vector<tree_call> const& trees) const {
     auto const window = prepared_.tables().layout().window;
@@ -116,8 +117,8 @@ class device_schedule {
       throw precondition_error(
           std::string(to_text(kind)) + ": tree " + std::to_string(tree) + " carries " +
           std::to_string(trees[tree].chunks) + " chunks of " + std::to_string(trees[tree].chunk) +
-          " elements as packets; lanes share blocks, so expected at most the window of " +
-          std::to_string(window) + " (device_world_options::packet_slot_bytes)");
+          " elements as packets; tasks share blocks, so expected at most the window of " +
+          std::to_string(window) + " (device_options::packet_slot_bytes)");
     }
   }
 
@@ -131,7 +132,7 @@ class device_schedule {
     auto const where = part.tables.where();
     call.ranks_here = where.ranks;
     call.ranks_here_count = static_cast<std::uint32_t>(part.tables.ranks().size());
-    call.wires = where.wires;
+    call.connections = where.connections;
     call.states = where.states;
     call.more_trees = where.trees;
   }
@@ -140,9 +141,9 @@ class device_schedule {
     return parts_[position].tables.where().trees;
   }
 
-  /// Begins anew: every wire as if no message had passed. Pre: no call is running.
+  /// Begins anew: every connection as if no message had passed. Pre: no call is running.
   void restart() {
-    // Packets are told by what slots held before, so that they begin empty; behind the counters.
+    // Packets are reported by what slots held before, so that they begin empty; behind the counters.
     bool const has_packets = prepared_.tables().layout().has_packets;
     for (std::size_t k = 0; k < parts_.size(); ++k) {
       auto const& part = parts_[k];
@@ -179,13 +180,13 @@ class device_schedule {
     for (std::size_t k = 0; k < parts_.size(); ++k) {
       for (std::size_t number = 0; number < parts_[k].tables.ranks().size(); ++number) {
         auto const here = parts_[k].tables.rank_in(images[k], number);
-        auto const lanes = prepared_.tables().lanes(here.rank, result.kind);
+        auto const tasks = prepared_.tables().tasks(here.rank, result.kind);
         auto& report = result.ranks.emplace_back();
         report.rank = here.rank;
-        report.has_lanes = lanes.count > 0;
+        report.has_tasks = tasks.count > 0;
         report.calls = here.calls[list];
         report.gave_up = gave_up[k];
-        report.where = find_stall(result.kind, lanes.first, lanes.count);
+        report.where = find_stall(result.kind, tasks.first, tasks.count);
       }
     }
     return result;
@@ -209,24 +210,24 @@ class device_schedule {
     std::size_t counter_bytes = 0;
     std::size_t tables_at = 0;  // of its memory: behind counters and slots
   };
-  /// Where the receiver of a wire has it, in the memory of its place.
-  struct wire_offsets {
+  /// Where the receiver of a connection has it, in the memory of its place.
+  struct connection_offsets {
     std::size_t counters = 0;
     std::size_t slots = 0;
   };
 
-  // Tables that are dealt out of memory that nobody has: what counts is which wires have slots. Where
+  // Tables that are dealt out of memory that nobody has: what counts is which connections have slots. Where
   // those are is decided here.
-  [[nodiscard]] static wire_layout dealt_by_us(wire_layout layout) {
+  [[nodiscard]] static connection_layout dealt_by_us(connection_layout layout) {
     layout.ranks_share = reinterpret_cast<void*>(std::uintptr_t{128});
     return layout;
   }
 
-  static void agree_on(host_processes* others, schedule const& plan, wire_layout const& layout,
-                       pipeline_costs const& costs) {
+  static void agree_on(host_processes* others, schedule const& source,
+                       connection_layout const& layout, pipeline_costs const& costs) {
     if (others == nullptr) return;
-    others->agree("prepare", [&] { validate(plan); });
-    std::uint64_t const own = fingerprint(plan, layout, costs);
+    others->agree("prepare", [&] { validate(source); });
+    std::uint64_t const own = hash(source, layout, costs);
     auto const all = others->gather("prepare: schedule", own);
     for (std::size_t process = 0; process < all.size(); ++process) {
       if (all[process] == own) continue;
@@ -236,45 +237,46 @@ class device_schedule {
     }
   }
 
-  // Devices of other processes: `wires_of` finds out.
+  // Devices of other processes: `connections_of` finds out.
   void expect_reach() const {
-    for (auto const& wire : prepared_.tables().places()) {
-      auto const& a = where_.of_rank(wire.from);
-      auto const& b = where_.of_rank(wire.to);
+    for (auto const& connection : prepared_.tables().places()) {
+      auto const& a = where_.of_rank(connection.from);
+      auto const& b = where_.of_rank(connection.to);
       if (&a == &b || !where_.is_here(a) || !where_.is_here(b)) continue;
       for (auto const& [from, to] :
            {std::pair(a.device, b.device), std::pair(b.device, a.device)}) {
         if (driver_.reach(from, to)) continue;
-        refuse(wire, "device " + std::to_string(from) + " does not reach the memory of device " +
-                         std::to_string(to) + " (peer access is refused)");
+        refuse(connection, "device " + std::to_string(from) +
+                               " does not reach the memory of device " + std::to_string(to) +
+                               " (peer access is refused)");
       }
     }
   }
-  [[noreturn]] void refuse(wire_place const& wire, std::string const& why) const {
-    throw precondition_error("the schedule: tree " + std::to_string(wire.tree) + " joins " +
-                             where_.name(wire.from) + " and " + where_.name(wire.to) + ", and " +
-                             why);
+  [[noreturn]] void refuse(connection_place const& connection, std::string const& why) const {
+    throw precondition_error("the schedule: tree " + std::to_string(connection.tree) + " joins " +
+                             where_.name(connection.from) + " and " + where_.name(connection.to) +
+                             ", and " + why);
   }
 
   // Counters first, so that they can be cleared together. Every process finds the same.
-  void deal_out_wires() {
+  void deal_out_connections() {
     auto const& tables = prepared_.tables();
     std::vector<std::size_t> counters(where_.places.size(), 0);
-    wires_.resize(tables.wire_count());
+    connections_.resize(tables.connection_count());
     auto const place_of = [&](std::uint32_t number) {
       return static_cast<std::size_t>(
-          where_.place_of[static_cast<std::size_t>(tables.wires()[number].receiver)]);
+          where_.place_of[static_cast<std::size_t>(tables.connections()[number].receiver)]);
     };
-    for (std::uint32_t number = 0; number < tables.wire_count(); ++number) {
+    for (std::uint32_t number = 0; number < tables.connection_count(); ++number) {
       auto& used = counters[place_of(number)];
-      wires_[number].counters = used;
-      used += sizeof(wire_counters);
+      connections_[number].counters = used;
+      used += sizeof(connection_counters);
     }
     auto slots = counters;
-    for (std::uint32_t number = 0; number < tables.wire_count(); ++number) {
+    for (std::uint32_t number = 0; number < tables.connection_count(); ++number) {
       auto& used = slots[place_of(number)];
-      wires_[number].slots = used;
-      if (tables.wires()[number].slots == nullptr) continue;
+      connections_[number].slots = used;
+      if (tables.connections()[number].slots == nullptr) continue;
       used += tables.layout().window * tables.layout().slot_bytes;
     }
     counter_bytes_ = std::move(counters);
@@ -291,25 +293,25 @@ class device_schedule {
     }
   }
 
-  // The wires as kernels of one device see them.
-  [[nodiscard]] std::vector<shared_wire> wires_of(std::size_t position) const {
+  // The connections as kernels of one device see them.
+  [[nodiscard]] std::vector<shared_connection> connections_of(std::size_t position) const {
     auto const& tables = prepared_.tables();
-    std::vector<shared_wire> result;
-    for (std::uint32_t number = 0; number < tables.wire_count(); ++number) {
-      auto& wire = result.emplace_back(tables.wires()[number]);
+    std::vector<shared_connection> result;
+    for (std::uint32_t number = 0; number < tables.connection_count(); ++number) {
+      auto& connection = result.emplace_back(tables.connections()[number]);
       auto const place =
-          static_cast<std::size_t>(where_.place_of[static_cast<std::size_t>(wire.receiver)]);
+          static_cast<std::size_t>(where_.place_of[static_cast<std::size_t>(connection.receiver)]);
       std::byte* const memory = memory_.seen(position, place);
-      bool const is_sender = &where_.of_rank(wire.sender) == &where_.here(position);
+      bool const is_sender = &where_.of_rank(connection.sender) == &where_.here(position);
       if (memory == nullptr && is_sender) {
         refuse(tables.places()[number],
                "its memory cannot be opened: " + memory_.refusal(position, place));
       }
-      bool const has_slots = wire.slots != nullptr && memory != nullptr;
-      wire.use(memory == nullptr
-                   ? nullptr
-                   : reinterpret_cast<wire_counters*>(memory + wires_[number].counters));
-      wire.slots = has_slots ? memory + wires_[number].slots : nullptr;
+      bool const has_slots = connection.slots != nullptr && memory != nullptr;
+      connection.use(memory == nullptr ? nullptr
+                                       : reinterpret_cast<connection_counters*>(
+                                             memory + connections_[number].counters));
+      connection.slots = has_slots ? memory + connections_[number].slots : nullptr;
     }
     return result;
   }
@@ -330,7 +332,7 @@ class device_schedule {
   rank_placement const& where_;
   prepared_schedule prepared_;
   std::vector<device_part> parts_;  // by device of this process
-  std::vector<wire_offsets> wires_;
+  std::vector<connection_offsets> connections_;
   std::vector<std::size_t> counter_bytes_, wire_bytes_;  // by place
   reachable_memory<Devices> memory_;                     // counters, slots, tables
 };

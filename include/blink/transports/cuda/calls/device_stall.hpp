@@ -17,7 +17,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// What the memory of a rank's device says after a call that failed.
 struct device_rank_report {
   int rank = 0;
-  bool has_lanes = false;   ///< in this call
+  bool has_tasks = false;   ///< in this call
   bool gave_up = false;     ///< did a block on its device wait for too long?
   bool is_inside = false;   ///< is its last call known not to have ended well?
   std::uint64_t calls = 0;  ///< with the same phases, or in the same channel, that it has begun
@@ -41,7 +41,7 @@ struct device_rank_state {
   std::vector<device_rank_state> result(where.device_of.size());
   for (auto const& each : reports) {
     auto& state = result[static_cast<std::size_t>(each.rank)];
-    state.has_begun = !each.has_lanes || each.is_inside || each.calls == newest;
+    state.has_begun = !each.has_tasks || each.is_inside || each.calls == newest;
     if (state.has_begun) state.where = each.where;
     state.timed_out = state.has_begun && each.gave_up && state.where.peer >= 0;
   }

@@ -3,9 +3,9 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
-#include <blink/running/connections/wire.hpp>
-#include <blink/running/connections/wire_tables.hpp>
-#include <blink/running/walk/lane.hpp>
+#include <blink/running/connections/connection.hpp>
+#include <blink/running/connections/connection_tables.hpp>
+#include <blink/running/walk/tree_task.hpp>
 #include <blink/schedule/schedule.hpp>
 #include <blink/transports/cuda/kernels/device_call.hpp>
 
@@ -20,23 +20,23 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Which lists of lanes a collective walks.
-[[nodiscard]] constexpr lane_phases phases_of(collective kind) {
-  if (!has_broadcast_phase(kind)) return lane_phases::reducing;
-  return has_reduce_phase(kind) ? lane_phases::both : lane_phases::spreading;
+/// Which lists of tasks a collective walks.
+[[nodiscard]] constexpr task_phases phases_of(collective kind) {
+  if (!has_broadcast_phase(kind)) return task_phases::reducing;
+  return has_reduce_phase(kind) ? task_phases::both : task_phases::spreading;
 }
 
 /// What the kernels of one device read and write of a schedule, as one piece of its memory: all
-/// wires, the lanes of the ranks there with their ends, the states of blocks, room for the trees
-/// of a call, and for shaped wires their routes and the times of their messages. Made as an image in
+/// connections, the tasks of the ranks there with their ends, the states of blocks, room for the trees
+/// of a call, and for shaped connections their routes and the times of their messages. Made as an image in
 /// memory of the host, and read back as one.
 ///
-/// Memory: the image; three times the lanes of each rank.
+/// Memory: the image; three times the tasks of each rank.
 class device_tables {
  public:
   /// Where the tables are, in memory of the device.
   struct addresses {
-    shared_wire* wires = nullptr;
+    shared_connection* connections = nullptr;
     device_rank* ranks = nullptr;
     block_state* states = nullptr;
     tree_call* trees = nullptr;  ///< null if the trees of a call fit into the argument of a kernel
@@ -45,40 +45,41 @@ class device_tables {
   /// Sets the places of all tables.
   ///
   /// ranks: those of the device
-  /// plan: that of the tables
-  device_tables(wire_tables const& tables, std::vector<int> const& ranks, schedule const& plan) {
+  /// source: that of the tables
+  device_tables(connection_tables const& tables, std::vector<int> const& ranks,
+                schedule const& source) {
     std::size_t used = 0;
     auto const deal = [&](std::size_t bytes) {
       std::size_t const first = used;
       used += (bytes + line - 1) / line * line;
       return first;
     };
-    (void)deal(tables.wire_count() * sizeof(shared_wire));
+    (void)deal(tables.connection_count() * sizeof(shared_connection));
     ranks_at_ = deal(ranks.size() * sizeof(device_rank));
-    std::array<std::size_t, 3> lanes_of{};
+    std::array<std::size_t, 3> tasks_of{};
     for (int const rank : ranks) {
       auto& here = ranks_.emplace_back();
       here.rank = rank;
-      ends_at_.push_back(deal(tables.ends(rank).second * sizeof(wire_end)));
+      ends_at_.push_back(deal(tables.ends(rank).second * sizeof(endpoint)));
       for (std::size_t list = 0; list < 3; ++list) {
-        auto const lanes = tables.lanes(rank, kind_with(list));
-        here.lane_count[list] = static_cast<std::uint32_t>(lanes.count);
-        lanes_of[list] += lanes.count;
+        auto const tasks = tables.tasks(rank, kind_with(list));
+        here.task_count[list] = static_cast<std::uint32_t>(tasks.count);
+        tasks_of[list] += tasks.count;
         // An offset for now; an address once there is memory.
-        here.lanes[list] = reinterpret_cast<lane*>(deal(lanes.count * sizeof(lane)));
+        here.tasks[list] = reinterpret_cast<tree_task*>(deal(tasks.count * sizeof(tree_task)));
       }
     }
-    most_lanes_ = *std::max_element(lanes_of.begin(), lanes_of.end());
-    states_at_ = deal(most_lanes_ * sizeof(block_state));
-    if (plan.trees.size() > device_call::most_trees) {
-      trees_at_ = deal(plan.trees.size() * sizeof(tree_call));
+    largest_task_count_ = *std::max_element(tasks_of.begin(), tasks_of.end());
+    states_at_ = deal(largest_task_count_ * sizeof(block_state));
+    if (source.trees.size() > device_call::most_trees) {
+      trees_at_ = deal(source.trees.size() * sizeof(tree_call));
     }
     if (tables.layout().is_shaped) {
-      free_at_ = deal(plan.link_bytes_per_second.size() * sizeof(std::uint64_t));
-      due_at_ = deal(tables.wire_count() * tables.layout().window * sizeof(std::uint64_t));
+      free_at_ = deal(source.link_bytes_per_second.size() * sizeof(std::uint64_t));
+      due_at_ = deal(tables.connection_count() * tables.layout().window * sizeof(std::uint64_t));
       std::size_t hops = 0;
-      for (std::uint32_t number = 0; number < tables.wire_count(); ++number) {
-        hops += tables.wires()[number].route_length;
+      for (std::uint32_t number = 0; number < tables.connection_count(); ++number) {
+        hops += tables.connections()[number].route_length;
       }
       routes_at_ = deal(hops * sizeof(route_link));
     }
@@ -87,60 +88,61 @@ class device_tables {
 
   /// Fills the image, as it is before the first call.
   ///
-  /// base: where it will be in memory of the device; `wires`: with counters and slots there
-  void make_image(wire_tables const& tables, std::vector<shared_wire> wires, std::byte* base) {
+  /// base: where it will be in memory of the device; `connections`: with counters and slots there
+  void make_image(connection_tables const& tables, std::vector<shared_connection> connections,
+                  std::byte* base) {
     base_ = base;
-    put_routes(tables, wires);
-    put(0, wires.data(), wires.size());
+    put_routes(tables, connections);
+    put(0, connections.data(), connections.size());
     for (std::size_t k = 0; k < ranks_.size(); ++k) {
       auto& here = ranks_[k];
       auto const [ends, end_count] = tables.ends(here.rank);
-      auto* const ends_there = reinterpret_cast<wire_end*>(base + ends_at_[k]);
+      auto* const ends_there = reinterpret_cast<endpoint*>(base + ends_at_[k]);
       put(ends_at_[k], ends, end_count);
       for (std::size_t list = 0; list < 3; ++list) {
-        auto const at = reinterpret_cast<std::size_t>(here.lanes[list]);
-        auto const lanes = tables.lanes(here.rank, kind_with(list));
-        std::vector<lane> copies(lanes.first, lanes.first + lanes.count);
+        auto const at = reinterpret_cast<std::size_t>(here.tasks[list]);
+        auto const tasks = tables.tasks(here.rank, kind_with(list));
+        std::vector<tree_task> copies(tasks.first, tasks.first + tasks.count);
         for (auto& copy : copies) {
           copy.in = ends_there + (copy.in - ends);
           copy.out = ends_there + (copy.out - ends);
         }
         put(at, copies.data(), copies.size());
-        here.lanes[list] = reinterpret_cast<lane*>(base + at);
+        here.tasks[list] = reinterpret_cast<tree_task*>(base + at);
       }
     }
     put(ranks_at_, ranks_.data(), ranks_.size());
-    std::vector<block_state> const states(most_lanes_);
+    std::vector<block_state> const states(largest_task_count_);
     put(states_at_, states.data(), states.size());
   }
 
   [[nodiscard]] std::vector<std::byte> const& image() const { return image_; }
-  /// Those of the device, with where their lanes are there.
+  /// Those of the device, with where their tasks are there.
   [[nodiscard]] std::vector<device_rank> const& ranks() const { return ranks_; }
   /// Pre: the image has been made.
   [[nodiscard]] addresses where() const {
-    return {reinterpret_cast<shared_wire*>(base_),
+    return {reinterpret_cast<shared_connection*>(base_),
             reinterpret_cast<device_rank*>(base_ + ranks_at_),
             reinterpret_cast<block_state*>(base_ + states_at_),
             trees_at_ == 0 ? nullptr : reinterpret_cast<tree_call*>(base_ + trees_at_)};
   }
 
   /// Brings what calls changed into the host's tables. `now`: the memory of the device
-  void read_back(wire_tables const& tables, std::vector<std::byte> const& now) const {
+  void read_back(connection_tables const& tables, std::vector<std::byte> const& now) const {
     for (std::size_t k = 0; k < ranks_.size(); ++k) {
       auto const& here = ranks_[k];
       auto const [ends, end_count] = tables.ends(here.rank);
-      auto const* const ends_there = reinterpret_cast<wire_end const*>(base_ + ends_at_[k]);
+      auto const* const ends_there = reinterpret_cast<endpoint const*>(base_ + ends_at_[k]);
       for (std::size_t end = 0; end < end_count; ++end) {
-        ends[end] = from<wire_end>(now, ends_at_[k] + end * sizeof(wire_end));
+        ends[end] = from<endpoint>(now, ends_at_[k] + end * sizeof(endpoint));
       }
       for (std::size_t list = 0; list < 3; ++list) {
-        auto const lanes = tables.lanes(here.rank, kind_with(list));
+        auto const tasks = tables.tasks(here.rank, kind_with(list));
         auto const at =
-            static_cast<std::size_t>(reinterpret_cast<std::byte const*>(here.lanes[list]) - base_);
-        for (std::size_t index = 0; index < lanes.count; ++index) {
-          auto there = from<lane>(now, at + index * sizeof(lane));
-          auto& own = lanes.first[index];
+            static_cast<std::size_t>(reinterpret_cast<std::byte const*>(here.tasks[list]) - base_);
+        for (std::size_t index = 0; index < tasks.count; ++index) {
+          auto there = from<tree_task>(now, at + index * sizeof(tree_task));
+          auto& own = tasks.first[index];
           there.in = own.in;
           there.out = own.out;
           if (there.blocked_on != nullptr)
@@ -157,7 +159,7 @@ class device_tables {
   /// One for each block that a call may have.
   [[nodiscard]] std::vector<block_state> states_in(std::vector<std::byte> const& now) const {
     std::vector<block_state> result;
-    for (std::size_t block = 0; block < most_lanes_; ++block) {
+    for (std::size_t block = 0; block < largest_task_count_; ++block) {
       result.push_back(from<block_state>(now, states_at_ + block * sizeof(block_state)));
     }
     return result;
@@ -169,31 +171,31 @@ class device_tables {
   [[nodiscard]] static collective kind_with(std::size_t list) {
     constexpr collective kinds[] = {collective::reduce, collective::broadcast,
                                     collective::all_reduce};
-    static_assert(phases_of(kinds[0]) == lane_phases::reducing &&
-                  phases_of(kinds[1]) == lane_phases::spreading &&
-                  phases_of(kinds[2]) == lane_phases::both);
+    static_assert(phases_of(kinds[0]) == task_phases::reducing &&
+                  phases_of(kinds[1]) == task_phases::spreading &&
+                  phases_of(kinds[2]) == task_phases::both);
     return kinds[list];
   }
 
-  // What wires have in memory of the host is of no use to a device.
-  void put_routes(wire_tables const& tables, std::vector<shared_wire>& wires) {
+  // What connections have in memory of the host is of no use to a device.
+  void put_routes(connection_tables const& tables, std::vector<shared_connection>& connections) {
     std::size_t next_route = routes_at_;
     std::size_t next_due = due_at_;
-    for (auto& wire : wires) {
-      auto const* const route = std::exchange(wire.route, nullptr);
-      auto const length = std::exchange(wire.route_length, 0U);
-      wire.due = nullptr;
+    for (auto& connection : connections) {
+      auto const* const route = std::exchange(connection.route, nullptr);
+      auto const length = std::exchange(connection.route_length, 0U);
+      connection.due = nullptr;
       if (!tables.layout().is_shaped) continue;
-      wire.due = reinterpret_cast<std::uint64_t*>(base_ + next_due);
-      next_due += wire.window * sizeof(std::uint64_t);
+      connection.due = reinterpret_cast<std::uint64_t*>(base_ + next_due);
+      next_due += connection.window * sizeof(std::uint64_t);
       if (length == 0) continue;
       std::vector<route_link> copies(route, route + length);
       for (auto& over : copies) {
         over.free_at = reinterpret_cast<std::uint64_t*>(base_ + free_at_) + over.link;
       }
       put(next_route, copies.data(), copies.size());
-      wire.route = reinterpret_cast<route_link const*>(base_ + next_route);
-      wire.route_length = length;
+      connection.route = reinterpret_cast<route_link const*>(base_ + next_route);
+      connection.route_length = length;
       next_route += length * sizeof(route_link);
     }
   }
@@ -216,8 +218,8 @@ class device_tables {
   std::vector<std::size_t> ends_at_;  // by rank here, in the image
   std::size_t ranks_at_ = 0, states_at_ = 0;
   std::size_t trees_at_ = 0;                              // 0: there is none
-  std::size_t most_lanes_ = 0;                            // of all phases
-  std::size_t free_at_ = 0, due_at_ = 0, routes_at_ = 0;  // of shaped wires
+  std::size_t largest_task_count_ = 0;                    // of all phases
+  std::size_t free_at_ = 0, due_at_ = 0, routes_at_ = 0;  // of shaped connections
 };
 
 }}  // namespace blink::BLINK_ABI

@@ -11,48 +11,48 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The lanes that one device has to walk in a call, by rank on it.
-struct device_lanes {
+/// The tasks that one device has to walk in a call, by rank on it.
+struct device_tasks {
   int device = 0;
   std::vector<std::uint32_t> of_rank;
 };
 
-/// How a call's lanes are dealt out to blocks, equal on all devices.
+/// How a call's tasks are dealt out to blocks, equal on all devices.
 struct block_plan {
   std::uint32_t threads = 0;          ///< of a block
-  std::uint32_t lanes_per_block = 1;  ///< of one rank
+  std::uint32_t tasks_per_block = 1;  ///< of one rank
   std::vector<std::uint32_t> blocks;  ///< by device, in the order listed
 };
 
 namespace detail {
 
-[[nodiscard]] inline std::uint32_t blocks_for(device_lanes const& here,
-                                              std::uint32_t lanes_per_block) {
+[[nodiscard]] inline std::uint32_t blocks_for(device_tasks const& here,
+                                              std::uint32_t tasks_per_block) {
   std::uint32_t result = 0;
-  for (std::uint32_t const lanes : here.of_rank) {
-    result += (lanes + lanes_per_block - 1) / lanes_per_block;
+  for (std::uint32_t const tasks : here.of_rank) {
+    result += (tasks + tasks_per_block - 1) / tasks_per_block;
   }
   return result;
 }
 
 }  // namespace detail
 
-/// Finds blocks that all run at once: a lane may wait for any other of its call. Each lane has a
+/// Finds blocks that all run at once: a task may wait for any other of its call. Each task has a
 /// block of its own if there is room, of as many threads as there is room for; otherwise as few
-/// lanes as possible share one of the smallest size, which goes round among them.
+/// tasks as possible share one of the smallest size, which goes round among them.
 ///
 /// sizes:    threads of a block that may be taken, the preferred first
 /// capacity: (device, threads) -> how many such blocks the device runs at once
-/// Throws: precondition_error if a device has more ranks with lanes than it runs blocks at once.
+/// Throws: precondition_error if a device has more ranks with tasks than it runs blocks at once.
 template <class Capacity>
-[[nodiscard]] block_plan plan_blocks(std::vector<device_lanes> const& devices,
+[[nodiscard]] block_plan plan_blocks(std::vector<device_tasks> const& devices,
                                      std::vector<std::uint32_t> const& sizes,
                                      Capacity const& capacity) {
   expects(!sizes.empty(), "plan_blocks: no size of blocks is allowed");
   block_plan result;
   auto const fits = [&] {
-    return std::all_of(devices.begin(), devices.end(), [&](device_lanes const& here) {
-      return detail::blocks_for(here, result.lanes_per_block) <=
+    return std::all_of(devices.begin(), devices.end(), [&](device_tasks const& here) {
+      return detail::blocks_for(here, result.tasks_per_block) <=
              capacity(here.device, result.threads);
     });
   };
@@ -60,14 +60,15 @@ template <class Capacity>
     result.threads = threads;
     if (fits()) break;
   }
-  std::uint32_t most_lanes = 1;
+  std::uint32_t largest_task_count = 1;
   for (auto const& here : devices) {
-    for (std::uint32_t const lanes : here.of_rank) most_lanes = std::max(most_lanes, lanes);
+    for (std::uint32_t const tasks : here.of_rank)
+      largest_task_count = std::max(largest_task_count, tasks);
   }
   while (!fits()) {
-    if (result.lanes_per_block >= most_lanes) {
+    if (result.tasks_per_block >= largest_task_count) {
       for (auto const& here : devices) {
-        std::uint32_t const wanted = detail::blocks_for(here, most_lanes);
+        std::uint32_t const wanted = detail::blocks_for(here, largest_task_count);
         std::uint32_t const room = capacity(here.device, result.threads);
         if (wanted <= room) continue;
         throw precondition_error("device " + std::to_string(here.device) + " runs " +
@@ -76,10 +77,10 @@ template <class Capacity>
                                  std::to_string(wanted) + " ranks need one each");
       }
     }
-    ++result.lanes_per_block;
+    ++result.tasks_per_block;
   }
   for (auto const& here : devices) {
-    result.blocks.push_back(detail::blocks_for(here, result.lanes_per_block));
+    result.blocks.push_back(detail::blocks_for(here, result.tasks_per_block));
   }
   return result;
 }

@@ -5,13 +5,13 @@
 #include <blink/core/config.hpp>
 #include <blink/reducers/order.hpp>
 #include <blink/reducers/reducer.hpp>
-#include <blink/running/connections/wire.hpp>
+#include <blink/running/connections/connection.hpp>
 #include <blink/running/walk/counter.hpp>
-#include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/packet.hpp>
 #include <blink/running/walk/packet_walk.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/tree_share.hpp>
+#include <blink/running/walk/tree_task.hpp>
 #include <blink/transports/cuda/kernels/block_work.hpp>
 #include <blink/transports/cuda/kernels/call_watch.hpp>
 #include <blink/transports/cuda/kernels/device_call.hpp>
@@ -50,10 +50,10 @@ struct alignas(64) channel_state {
 };
 
 /// The channels of one device, as kernels get them: what all its ranks and all calls have in common. What goes on
-/// from call to call, the numbers of messages, is in the lanes.
+/// from call to call, the numbers of messages, is in the tasks.
 struct channel_table {
-  device_rank* ranks = nullptr;  ///< those of the device; the lanes of each one channel by channel
-  shared_wire* wires = nullptr;
+  device_rank* ranks = nullptr;  ///< those of the device; the tasks of each one channel by channel
+  shared_connection* connections = nullptr;
   channel_tree const* trees = nullptr;  ///< of one channel
   channel_state* states = nullptr;      ///< by rank of the device and channel
   counter* no_channel = nullptr;        ///< 1 + a channel that was asked for and does not exist
@@ -64,7 +64,7 @@ struct channel_table {
   std::uint32_t tree_count = 0;
   std::uint32_t channels = 0;
   std::uint32_t rank_count = 0;  ///< of all devices
-  lane_phases phases = lane_phases::both;
+  task_phases phases = task_phases::both;
   collective kind = collective::broadcast;
   bool reduces = false;      ///< has a phase towards the roots
   bool keeps_order = false;  ///< may reducers be not commutative?
@@ -72,9 +72,9 @@ struct channel_table {
 };
 static_assert(std::is_trivially_copyable_v<channel_table>);
 
-/// Sets the fields of a lane that depend on the call, for a block of `count` elements.
-template <class T, wire_protocol Protocol, reducer_for<T> Reducer>
-BLINK_HOST_DEVICE void set_call(lane& here, channel_table const& all, std::size_t count) {
+/// Sets the fields of a task that depend on the call, for a block of `count` elements.
+template <class T, connection_protocol Protocol, reducer_for<T> Reducer>
+BLINK_HOST_DEVICE void set_call(tree_task& here, channel_table const& all, std::size_t count) {
   constexpr element_sizes sizes = sizes_of<Reducer, T>();
   channel_tree const& tree = all.trees[here.tree % all.tree_count];
   slot_room const room{all.slot_bytes, std::is_same_v<Protocol, small_packets>};
@@ -89,7 +89,7 @@ BLINK_HOST_DEVICE void set_call(lane& here, channel_table const& all, std::size_
   here.output_begin = tree.output_block * count + begin;
   here.chunks = (here.count + here.chunk - 1) / here.chunk;
   if (all.kind == collective::barrier) here.chunks = 1;  // a message without elements
-  set_passages(here, false, all.reduces, sizes);
+  choose_transfer_modes(here, false, all.reduces, sizes);
 }
 
 /// A rank's channels, as its kernel gets them: independent ways to make one collective with all other ranks, from
@@ -98,7 +98,7 @@ BLINK_HOST_DEVICE void set_call(lane& here, channel_table const& all, std::size_
 /// The k-th call of a rank in a channel meets the k-th of all others there, in whatever kernels and launches
 /// they are. Data goes through slots: peers do not reach the buffers, which may lie anywhere in global memory that the
 /// group reads and writes; not in memory that a block shares.
-template <class T, wire_protocol Protocol = whole_chunks>
+template <class T, connection_protocol Protocol = whole_chunks>
 class rank_channels {
  public:
   /// number: of the rank, on its device
@@ -155,13 +155,13 @@ class rank_channels {
     }
     device_rank const& own = all.ranks[number_];
     auto const list = static_cast<std::uint32_t>(all.phases);
-    std::uint32_t const lanes = own.lane_count[list] / all.channels;
+    std::uint32_t const tasks = own.task_count[list] / all.channels;
     call_buffers<T> const buffers{input, output};
     std::size_t const elements = all.kind == collective::barrier ? 0 : count;
-    status result = walk_whole_lanes<Protocol>(
-        group, link(elements), own.lanes[list] + std::size_t{channel} * lanes, lanes, buffers,
-        reduce, all.watch.patience(),
-        [&](lane& here) { set_call<T, Protocol, Reducer>(here, all, elements); });
+    status result = walk_whole_tasks<Protocol>(
+        group, transport(elements), own.tasks[list] + std::size_t{channel} * tasks, tasks, buffers,
+        reduce, all.watch.wait_policy(),
+        [&](tree_task& here) { set_call<T, Protocol, Reducer>(here, all, elements); });
     if (group.from_leader(result == status::ok)) return status::ok;
     if (leads) fail(state, result, channel_refusal::none);
     bool const is_late = group.from_leader(result == status::timed_out);
@@ -185,7 +185,7 @@ class rank_channels {
                                                              std::size_t count) const {
     constexpr element_sizes sizes = sizes_of<Reducer, T>();
     constexpr bool has_packets = std::is_same_v<Protocol, small_packets>;
-    // Packets of a lane have to fit into its window, which was compared with the elements.
+    // Packets of a task have to fit into its window, which was compared with the elements.
     std::size_t const most_bytes = has_packets ? all_->element_bytes : all_->slot_bytes;
     if (std::is_same_v<Reducer, detail::no_reducer> && all_->reduces &&
         all_->kind != collective::barrier) {
@@ -203,9 +203,9 @@ class rank_channels {
     state.refusal = why;
     all_->watch.give_up();
   }
-  [[nodiscard]] BLINK_HOST_DEVICE sized_peer_link link(std::size_t count) const {
-    sized_peer_link result{};
-    result.wires = all_->wires;
+  [[nodiscard]] BLINK_HOST_DEVICE sized_peer_transport transport(std::size_t count) const {
+    sized_peer_transport result{};
+    result.connections = all_->connections;
     result.abort = all_->watch.abort;
     result.bytes_of_slot = all_->slot_bytes;
     result.own_rank = rank();

@@ -3,13 +3,13 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
-#include <blink/core/detail/fingerprint.hpp>
+#include <blink/core/detail/hash.hpp>
 #include <blink/core/error.hpp>
-#include <blink/running/call/call_signature.hpp>
-#include <blink/running/call/detail/call_description.hpp>
+#include <blink/running/call/call_description.hpp>
+#include <blink/running/call/detail/call_types.hpp>
 #include <blink/running/walk/packet_walk.hpp>
 #include <blink/running/walk/thread_group.hpp>
-#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/cuda/calls/device_options.hpp>
 #include <blink/transports/cuda/channels/channel_call.hpp>
 #include <blink/transports/cuda/channels/device_channels.hpp>
 #include <blink/transports/cuda/kernels/device_call.hpp>
@@ -33,7 +33,7 @@ struct kernel_shape {
 };
 
 /// The blocks of all ranks of one device, each with the kernel of its rank: what a runtime launches.
-template <class Kernel, class T, wire_protocol Protocol>
+template <class Kernel, class T, connection_protocol Protocol>
 struct channel_work {
   static_assert(std::is_trivially_copyable_v<Kernel>,
                 "blink: what is passed to a kernel is copied by its bytes");
@@ -59,14 +59,14 @@ struct channel_work {
 
 /// What all processes agree about when they launch such a kernel.
 template <class Work, device_runtime Devices>
-[[nodiscard]] call_signature signature_of(device_channels<Devices> const& channels,
-                                          kernel_shape const& shape) {
-  // The channels count as a type does: so they are told by their number.
-  detail::fingerprint types;
-  types.add(detail::fingerprint_of_types<Work>());
+[[nodiscard]] call_description description_of_call(device_channels<Devices> const& channels,
+                                                   kernel_shape const& shape) {
+  // The channels count as a type does: so they are reported by their number.
+  detail::hash types;
+  types.add(detail::hash_of_types<Work>());
   types.add(channels.number());
   return {{.kind = collective_names.size(),  // none of them
-           .plan = channels.prepared().fingerprint(),
+           .schedule_hash = channels.prepared().hash(),
            .count = shape.blocks,
            .element_bytes = channels.elements().bytes,
            .types = types.value()},
@@ -82,7 +82,7 @@ class kernel_launch {
   /// Throws: precondition_error if there is not one for each rank, if those of a device's ranks do not fit into an
   ///         argument, or if not all blocks run at once; device_error.
   template <class Kernel>
-  kernel_launch(Devices& driver, rank_placement const& where, device_world_options const& options,
+  kernel_launch(Devices& driver, rank_placement const& where, device_options const& options,
                 std::vector<Kernel> const& kernels, kernel_shape const& shape)
       : driver_(driver), where_(where), threads_(shape.threads) {
     if (kernels.size() != static_cast<std::size_t>(where.ranks_here)) {

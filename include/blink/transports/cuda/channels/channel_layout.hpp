@@ -5,17 +5,17 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/reducers/reducer.hpp>
+#include <blink/running/connections/connection_tables.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/connections/tree_parts.hpp>
-#include <blink/running/connections/wire_tables.hpp>
-#include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/packet.hpp>
 #include <blink/running/walk/tree_share.hpp>
+#include <blink/running/walk/tree_task.hpp>
 #include <blink/schedule/default_schedules.hpp>
+#include <blink/schedule/proportional_split.hpp>
 #include <blink/schedule/schedule.hpp>
 #include <blink/schedule/schedule_blocks.hpp>
-#include <blink/schedule/split.hpp>
-#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/cuda/calls/device_options.hpp>
 #include <blink/transports/cuda/channels/channel_call.hpp>
 
 #include <algorithm>
@@ -48,38 +48,38 @@ class channel_layout {
  public:
   /// Throws: precondition_error if it is not a schedule, does not carry the collective, or for options that are out
   ///         of range.
-  channel_layout(schedule const& plan, channel_options const& wanted,
-                 channel_elements const& elements, device_world_options const& options)
-      : plan_((check(plan, wanted), plan)), wanted_(wanted) {
-    wires_.window = options.window;
-    wires_.has_packets = elements.has_packets;
-    wires_.slot_bytes = elements.has_packets ? options.packet_slot_bytes : options.slot_bytes;
+  channel_layout(schedule const& source, channel_options const& wanted,
+                 channel_elements const& elements, device_options const& options)
+      : plan_((check(source, wanted), source)), wanted_(wanted) {
+    connections_.window = options.window;
+    connections_.has_packets = elements.has_packets;
+    connections_.slot_bytes = elements.has_packets ? options.packet_slot_bytes : options.slot_bytes;
     if (elements.has_packets) {
-      wires_.window = static_cast<std::uint32_t>(
+      connections_.window = static_cast<std::uint32_t>(
           std::min<std::uint64_t>(options.window, packets_of::most_window));
     }
-    if (elements.bytes > wires_.slot_bytes) {
+    if (elements.bytes > connections_.slot_bytes) {
       throw precondition_error("prepare_channels: elements have " + std::to_string(elements.bytes) +
                                " bytes, expected at most those of a slot, " +
-                               std::to_string(wires_.slot_bytes));
+                               std::to_string(connections_.slot_bytes));
     }
-    make_trees(tree_parts(plan, {wanted.kind}, wires_, options.costs), elements);
+    make_trees(tree_parts(source, {wanted.kind}, connections_, options.costs), elements);
     if (elements.has_packets) expect_fit(elements);
-    if (!elements.has_packets) wires_.slot_bytes = needed_slot_bytes(elements);
+    if (!elements.has_packets) connections_.slot_bytes = needed_slot_bytes(elements);
   }
 
   [[nodiscard]] channel_options const& options() const { return wanted_; }
   [[nodiscard]] std::vector<channel_tree> const& trees() const { return trees_; }
   /// Of a slot, for data.
-  [[nodiscard]] std::size_t slot_bytes() const { return wires_.slot_bytes; }
-  /// With room for what `sized_peer_link` announces.
-  [[nodiscard]] wire_layout wires() const {
-    wire_layout result = wires_;
+  [[nodiscard]] std::size_t slot_bytes() const { return connections_.slot_bytes; }
+  /// With room for what `sized_peer_transport` announces.
+  [[nodiscard]] connection_layout connections() const {
+    connection_layout result = connections_;
     if (!result.has_packets) result.slot_bytes += sizeof(std::uint64_t);
     return result;
   }
   [[nodiscard]] bool keeps_order() const { return reduces_in_order(plan_); }
-  /// Its trees once for each channel, channel by channel: so are then the lanes of each rank.
+  /// Its trees once for each channel, channel by channel: so are then the tasks of each rank.
   [[nodiscard]] schedule repeated() const {
     schedule result = plan_;
     for (std::uint32_t channel = 1; channel < wanted_.channels; ++channel) {
@@ -102,11 +102,11 @@ class channel_layout {
                "ranks";
       case channel_refusal::element:
         return "what the reducer sends is larger than " +
-               (wires_.has_packets
+               (connections_.has_packets
                     ? "an element, and goes by packets"
-                    : "the " + std::to_string(wires_.slot_bytes) +
+                    : "the " + std::to_string(connections_.slot_bytes) +
                           " bytes of a slot: the largest chunk, at least 4096 bytes if "
-                          "device_world_options::slot_bytes allows");
+                          "device_options::slot_bytes allows");
       case channel_refusal::reducer:
         return "it combines elements, expected a reducer";
       case channel_refusal::none:
@@ -118,20 +118,20 @@ class channel_layout {
  private:
   static constexpr std::size_t most_elements = std::size_t{1} << 40;  // far from what 64 bits count
 
-  static void check(schedule const& plan, channel_options const& wanted) {
-    validate(plan);
-    validate_for(plan, wanted.kind);
+  static void check(schedule const& source, channel_options const& wanted) {
+    validate(source);
+    validate_for(source, wanted.kind);
     expects(wanted.channels >= 1, "channel_options: channels >= 1");
     expects(wanted.most_count <= most_elements, "channel_options: most_count <= 2^40");
-    for (auto const rank : ranks_without_trees(plan)) {
-      if (wanted.most_count == 0 || !blink::has_equal_roots(plan, wanted.kind)) break;
+    for (auto const rank : ranks_without_trees(source)) {
+      if (wanted.most_count == 0 || !blink::has_equal_roots(source, wanted.kind)) break;
       throw precondition_error("prepare_channels: rank " + std::to_string(rank) +
                                " roots no tree, expected one: calls have blocks of one size");
     }
     constexpr auto most = std::numeric_limits<std::uint32_t>::max();
-    if (plan.trees.size() > most / 2 / wanted.channels) {
+    if (source.trees.size() > most / 2 / wanted.channels) {
       throw precondition_error("channel_options: " + std::to_string(wanted.channels) +
-                               " channels of " + std::to_string(plan.trees.size()) +
+                               " channels of " + std::to_string(source.trees.size()) +
                                " trees, expected fewer");
     }
   }
@@ -145,7 +145,7 @@ class channel_layout {
       std::uint64_t const slots = made.share.total / made.share.heaviest + 1;
       std::uint64_t const most =
           std::max({std::uint64_t{1}, std::uint64_t{wanted_.most_count},
-                    slots > most_elements ? ~std::uint64_t{0} : slots * wires_.slot_bytes});
+                    slots > most_elements ? ~std::uint64_t{0} : slots * connections_.slot_bytes});
       if (made.share.total > (std::uint64_t{1} << 63) / most) {
         throw precondition_error("prepare_channels: weights of trees sum to " +
                                  std::to_string(made.share.total) +
@@ -154,11 +154,11 @@ class channel_layout {
       auto const at = block_position_of(plan_.trees[index], wanted_.kind);
       made.input_block = at.input;
       made.output_block = at.output;
-      lane largest;
+      tree_task largest;
       take_part(largest, made.share, wanted_.most_count, sizes);
       made.chunk_bytes =
           std::clamp(parts.scheduled_bytes(index, wanted_.kind, largest.count * elements.bytes),
-                     elements.bytes, std::max(elements.bytes, wires_.slot_bytes));
+                     elements.bytes, std::max(elements.bytes, connections_.slot_bytes));
     }
   }
   // The same parts, by smaller numbers: kernels compute with 64 bits.
@@ -174,15 +174,15 @@ class channel_layout {
     for (auto const& tree : trees_) needed = std::max(needed, tree.chunk_bytes);
     constexpr std::size_t word =
         16;  // what is announced is aligned, and so are the next slot's accesses
-    return (std::min(wires_.slot_bytes, needed) + word - 1) / word * word;
+    return (std::min(connections_.slot_bytes, needed) + word - 1) / word * word;
   }
-  // The lanes of a channel are walked one after the other: what each has to send has to fit into its window.
+  // The tasks of a channel are walked one after the other: what each has to send has to fit into its window.
   void expect_fit(channel_elements const& elements) const {
     constexpr std::size_t rounding = 2 * part_alignment_bytes;  // of parts to lines
     element_sizes const sizes{elements.bytes, elements.bytes};
-    std::size_t const slot = slot_room{wires_.slot_bytes, true}.bytes(sizes);
+    std::size_t const slot = slot_room{connections_.slot_bytes, true}.bytes(sizes);
     std::size_t const unit = packets_of::most_unit_bytes;  // whatever the reducer sends
-    std::size_t const room = slot < unit ? 0 : wires_.window * (slot - unit);
+    std::size_t const room = slot < unit ? 0 : connections_.window * (slot - unit);
     for (std::size_t index = 0; index < trees_.size(); ++index) {
       auto const& share = trees_[index].share;
       std::size_t const part =
@@ -191,13 +191,13 @@ class channel_layout {
       throw precondition_error("prepare_channels: tree " + std::to_string(index) +
                                " carries up to " + std::to_string(part) +
                                " bytes as packets, expected at most the " + std::to_string(room) +
-                               " of its window (device_world_options::packet_slot_bytes)");
+                               " of its window (device_options::packet_slot_bytes)");
     }
   }
 
   schedule plan_;
   channel_options wanted_;
-  wire_layout wires_;
+  connection_layout connections_;
   std::vector<channel_tree> trees_;
 };
 

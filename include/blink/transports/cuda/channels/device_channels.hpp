@@ -3,18 +3,18 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
-#include <blink/core/detail/fingerprint.hpp>
+#include <blink/core/detail/hash.hpp>
 #include <blink/core/error.hpp>
-#include <blink/running/call/detail/call_description.hpp>
+#include <blink/running/call/detail/call_types.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/stall.hpp>
 #include <blink/schedule/schedule.hpp>
 #include <blink/schedule/schedule_blocks.hpp>
+#include <blink/transports/cuda/calls/device_options.hpp>
 #include <blink/transports/cuda/calls/device_schedule.hpp>
 #include <blink/transports/cuda/calls/device_stall.hpp>
 #include <blink/transports/cuda/calls/device_tables.hpp>
-#include <blink/transports/cuda/calls/device_world_options.hpp>
 #include <blink/transports/cuda/channels/channel_call.hpp>
 #include <blink/transports/cuda/channels/channel_layout.hpp>
 #include <blink/transports/cuda/runtime/device_allocation.hpp>
@@ -31,7 +31,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Channels in the memory of devices: a schedule as many times as there are channels, each with wires and lanes
+/// Channels in the memory of devices: a schedule as many times as there are channels, each with connections and tasks
 /// of its own, and what their calls from kernels need besides.
 ///
 /// Memory: as `device_schedule` for so many times the trees, with slots for chunks of the largest call; a line for
@@ -47,16 +47,16 @@ class device_channels {
   ///         range or differ between processes; resource_error if the budget does not suffice, device_error;
   ///         what `host_processes` throws.
   device_channels(Devices& driver, rank_placement const& where, device_memory_budget& budget,
-                  schedule const& plan, channel_options const& wanted,
-                  channel_elements const& elements, device_world_options const& options,
+                  schedule const& source, channel_options const& wanted,
+                  channel_elements const& elements, device_options const& options,
                   host_processes* others, std::size_t number)
       : driver_(driver),
         where_(where),
         number_(number),
         elements_(elements),
-        layout_(agreed_layout(plan, wanted, elements, options, others)),
-        wires_(driver, where, budget, layout_.repeated(), layout_.wires(), options.costs, others,
-               "channels") {
+        layout_(agreed_layout(source, wanted, elements, options, others)),
+        connections_(driver, where, budget, layout_.repeated(), layout_.connections(),
+                     options.costs, others, "channels") {
     agree(others, "channels: states", [&] {
       for (std::size_t k = 0; k < where.devices.size(); ++k) {
         device_memory_use const use{bytes_on(k), 0, 0};
@@ -71,22 +71,22 @@ class device_channels {
   [[nodiscard]] std::size_t number() const { return number_; }
   /// Equal in all processes, and different for each of a communicator.
   [[nodiscard]] std::uint64_t identity() const {
-    detail::fingerprint all;
-    all.add(prepared().fingerprint());
+    detail::hash all;
+    all.add(prepared().hash());
     all.add(number_);
     return all.value();
   }
   [[nodiscard]] channel_options const& options() const { return layout_.options(); }
   [[nodiscard]] channel_elements const& elements() const { return elements_; }
   /// Of all channels together.
-  [[nodiscard]] prepared_schedule const& prepared() const { return wires_.prepared(); }
+  [[nodiscard]] prepared_schedule const& prepared() const { return connections_.prepared(); }
 
   /// What kernels of a device get, but for `watch`. `position`: in `rank_placement::devices`
   [[nodiscard]] channel_table table(std::size_t position) const {
-    auto const there = wires_.tables(position);
+    auto const there = connections_.tables(position);
     channel_table result;
     result.ranks = there.ranks;
-    result.wires = there.wires;
+    result.connections = there.connections;
     std::byte* const own = memory_[position].get();
     result.no_channel = reinterpret_cast<counter*>(own);
     result.states = reinterpret_cast<channel_state*>(own + states_at);
@@ -108,12 +108,12 @@ class device_channels {
 
   /// Begins anew. Pre: no kernel is running.
   void restart() {
-    wires_.restart();
+    connections_.restart();
     for (std::size_t k = 0; k < memory_.size(); ++k) write_tables(k);
   }
   /// Somebody may still use the memory.
   void keep_memory_for_ever() {
-    wires_.keep_memory_for_ever();
+    connections_.keep_memory_for_ever();
     for (auto& each : memory_) each.keep_for_ever();
   }
 
@@ -142,7 +142,7 @@ class device_channels {
       }
     }
     if (!result.is_here) return result;
-    wires_.read_back();
+    connections_.read_back();
     for (std::size_t k = 0; k < states.size(); ++k) {
       int const rank = where_.first_rank + static_cast<int>(k);
       result.ranks.push_back(report_of(rank, result.channel, states[k][result.channel]));
@@ -153,14 +153,14 @@ class device_channels {
  private:
   static constexpr std::size_t states_at = 64;  // behind `no_channel`, which is alone
 
-  [[nodiscard]] static channel_layout agreed_layout(schedule const& plan,
+  [[nodiscard]] static channel_layout agreed_layout(schedule const& source,
                                                     channel_options const& wanted,
                                                     channel_elements const& elements,
-                                                    device_world_options const& options,
+                                                    device_options const& options,
                                                     host_processes* others) {
     if (others != nullptr) {
-      others->agree("channels", [&] { (void)channel_layout(plan, wanted, elements, options); });
-      detail::fingerprint mine;
+      others->agree("channels", [&] { (void)channel_layout(source, wanted, elements, options); });
+      detail::hash mine;
       for (std::uint64_t const number :
            {static_cast<std::uint64_t>(wanted.kind), std::uint64_t{wanted.most_count},
             std::uint64_t{wanted.channels}, std::uint64_t{elements.bytes},
@@ -172,7 +172,7 @@ class device_channels {
                 "channel_options, element type and protocol: the same in all processes");
       }
     }
-    return channel_layout(plan, wanted, elements, options);
+    return channel_layout(source, wanted, elements, options);
   }
 
   [[nodiscard]] std::size_t states_on(std::size_t position) const {
@@ -232,16 +232,16 @@ class device_channels {
   }
   [[nodiscard]] device_rank_report report_of(int rank, std::uint32_t channel,
                                              channel_state const& state) const {
-    auto const all = prepared().tables().lanes(rank, options().kind);
-    std::size_t const lanes = all.count / options().channels;
+    auto const all = prepared().tables().tasks(rank, options().kind);
+    std::size_t const tasks = all.count / options().channels;
     device_rank_report result;
     result.rank = rank;
-    result.has_lanes = lanes > 0;
+    result.has_tasks = tasks > 0;
     result.gave_up = state.result == status::timed_out;
     result.is_inside = state.result != status::ok;
     result.calls = state.calls;
     result.count = state.count;
-    result.where = find_stall(options().kind, all.first + channel * lanes, lanes);
+    result.where = find_stall(options().kind, all.first + channel * tasks, tasks);
     if (result.where.tree >= 0) {
       result.where.tree %= static_cast<int>(layout_.trees().size());
     }
@@ -253,13 +253,13 @@ class device_channels {
   std::size_t number_;
   channel_elements elements_;
   channel_layout layout_;
-  device_schedule<Devices> wires_;
+  device_schedule<Devices> connections_;
   std::vector<device_allocation<Devices>> memory_;  // by device of this process: states, trees
 };
 
 /// Channels as their communicator hands them out, which owns what they refer to: see
-/// `basic_device_world::prepare_channels`.
-template <device_runtime Devices, class T, wire_protocol Protocol>
+/// `basic_device_ranks::prepare_channels`.
+template <device_runtime Devices, class T, connection_protocol Protocol>
 class prepared_channels {
  public:
   explicit prepared_channels(device_channels<Devices>& all) : all_(&all) {}

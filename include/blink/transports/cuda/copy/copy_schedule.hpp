@@ -3,11 +3,11 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
+#include <blink/running/connections/connection_tables.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
-#include <blink/running/connections/wire_tables.hpp>
-#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/tree_task.hpp>
 #include <blink/schedule/schedule.hpp>
-#include <blink/transports/cuda/kernels/step_lanes.hpp>
+#include <blink/transports/cuda/kernels/step_tasks.hpp>
 #include <blink/transports/cuda/runtime/device_allocation.hpp>
 #include <blink/transports/cuda/runtime/device_handles.hpp>
 #include <blink/transports/cuda/runtime/device_memory.hpp>
@@ -21,20 +21,20 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The lanes of all ranks, each behind those that hand it something.
+/// The tasks of all ranks, each behind those that hand it something.
 ///
-/// Time: O(lanes + wires).
-[[nodiscard]] inline std::vector<placed_lane> lanes_in_order(wire_tables const& tables,
+/// Time: O(tasks + connections).
+[[nodiscard]] inline std::vector<placed_task> tasks_in_order(connection_tables const& tables,
                                                              int rank_count, collective kind) {
-  std::vector<placed_lane> all;
-  std::vector<std::size_t> receiver(tables.wire_count(), 0);  // by wire: position in `all`
+  std::vector<placed_task> all;
+  std::vector<std::size_t> receiver(tables.connection_count(), 0);  // by wire: position in `all`
   for (int rank = 0; rank < rank_count; ++rank) {
-    auto const lanes = tables.lanes(rank, kind);
-    for (std::size_t k = 0; k < lanes.count; ++k) {
-      for (std::uint32_t end = 0; end < lanes.first[k].in_count; ++end) {
-        receiver[lanes.first[k].in[end].wire] = all.size();
+    auto const tasks = tables.tasks(rank, kind);
+    for (std::size_t k = 0; k < tasks.count; ++k) {
+      for (std::uint32_t end = 0; end < tasks.first[k].in_count; ++end) {
+        receiver[tasks.first[k].in[end].connection] = all.size();
       }
-      all.push_back({lanes.first + k, rank});
+      all.push_back({tasks.first + k, rank});
     }
   }
   std::vector<std::uint32_t> missing;
@@ -43,11 +43,11 @@ namespace blink { inline namespace BLINK_ABI {
     if (each.here->in_count == 0) ready.push_back(missing.size());
     missing.push_back(each.here->in_count);
   }
-  std::vector<placed_lane> result;
+  std::vector<placed_task> result;
   for (std::size_t next = 0; next < ready.size(); ++next) {  // grows
     auto const& placed = result.emplace_back(all[ready[next]]);
     for (std::uint32_t end = 0; end < placed.here->out_count; ++end) {
-      std::size_t const to = receiver[placed.here->out[end].wire];
+      std::size_t const to = receiver[placed.here->out[end].connection];
       if (--missing[to] == 0) ready.push_back(to);
     }
   }
@@ -59,11 +59,12 @@ namespace blink { inline namespace BLINK_ABI {
 template <device_runtime Devices>
 class copy_schedule {
  public:
-  /// Throws: precondition_error if `plan` is not a schedule, or a rank has more children than one
+  /// Throws: precondition_error if `schedule` is not a schedule, or a rank has more children than one
   ///         kernel combines; resource_error if the budget does not suffice; device_error.
   copy_schedule(Devices& driver, rank_placement const& where, device_memory_budget& budget,
-                schedule const& plan, wire_layout const& layout, pipeline_costs const& costs)
-      : prepared_(plan, detail::without_slots(layout), costs) {
+                schedule const& source, connection_layout const& layout,
+                pipeline_costs const& costs)
+      : prepared_(source, detail::without_slots(layout), costs) {
     auto const& tables = prepared_.tables();
     std::map<int, std::size_t> bytes;
     std::size_t const slots = tables.layout().window * tables.layout().slot_bytes;
@@ -101,23 +102,25 @@ class copy_schedule {
   [[nodiscard]] prepared_schedule& prepared() { return prepared_; }
   [[nodiscard]] prepared_schedule const& prepared() const { return prepared_; }
 
-  [[nodiscard]] std::byte* outbox(std::uint32_t wire, std::uint64_t chunk) const {
-    return outboxes_[wire] + slot_of(chunk) * prepared_.tables().layout().slot_bytes;
+  [[nodiscard]] std::byte* outbox(std::uint32_t connection, std::uint64_t chunk) const {
+    return outboxes_[connection] + slot_of(chunk) * prepared_.tables().layout().slot_bytes;
   }
-  [[nodiscard]] std::byte* inbox(std::uint32_t wire, std::uint64_t chunk) const {
-    return inboxes_[wire] + slot_of(chunk) * prepared_.tables().layout().slot_bytes;
+  [[nodiscard]] std::byte* inbox(std::uint32_t connection, std::uint64_t chunk) const {
+    return inboxes_[connection] + slot_of(chunk) * prepared_.tables().layout().slot_bytes;
   }
   /// The chunk is complete at the sender.
-  [[nodiscard]] typename Devices::event ready(std::uint32_t wire, std::uint64_t chunk) const {
-    return ready_[wire * prepared_.tables().layout().window + slot_of(chunk)].get();
+  [[nodiscard]] typename Devices::event ready(std::uint32_t connection, std::uint64_t chunk) const {
+    return ready_[connection * prepared_.tables().layout().window + slot_of(chunk)].get();
   }
   /// The chunk has been copied to the receiver.
-  [[nodiscard]] typename Devices::event arrived(std::uint32_t wire, std::uint64_t chunk) const {
-    return arrived_[wire * prepared_.tables().layout().window + slot_of(chunk)].get();
+  [[nodiscard]] typename Devices::event arrived(std::uint32_t connection,
+                                                std::uint64_t chunk) const {
+    return arrived_[connection * prepared_.tables().layout().window + slot_of(chunk)].get();
   }
   /// The receiver has done with the chunk.
-  [[nodiscard]] typename Devices::event taken(std::uint32_t wire, std::uint64_t chunk) const {
-    return taken_[wire * prepared_.tables().layout().window + slot_of(chunk)].get();
+  [[nodiscard]] typename Devices::event consumed(std::uint32_t connection,
+                                                 std::uint64_t chunk) const {
+    return taken_[connection * prepared_.tables().layout().window + slot_of(chunk)].get();
   }
   /// Somebody may still use the slots.
   void keep_memory_for_ever() {
@@ -130,8 +133,8 @@ class copy_schedule {
   }
   prepared_schedule prepared_;
   std::vector<device_allocation<Devices>> memory_;
-  std::vector<std::byte*> outboxes_, inboxes_;                  // by wire
-  std::vector<device_event<Devices>> ready_, arrived_, taken_;  // by wire and slot
+  std::vector<std::byte*> outboxes_, inboxes_;                  // by connection
+  std::vector<device_event<Devices>> ready_, arrived_, taken_;  // by connection and slot
 };
 
 }}  // namespace blink::BLINK_ABI

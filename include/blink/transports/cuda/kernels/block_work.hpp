@@ -4,76 +4,77 @@
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/walk/counter.hpp>
-#include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/packet_walk.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
+#include <blink/running/walk/tree_task.hpp>
 #include <blink/running/walk/tree_walk.hpp>
-#include <blink/transports/cuda/kernels/block_patience.hpp>
+#include <blink/transports/cuda/kernels/block_wait.hpp>
 
 #include <cstdint>
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What one block of `walk_kernel` does: as a rule one lane of a rank.
-template <transport Link, class T>
+/// What one block of `walk_kernel` does: as a rule one task of a rank.
+template <transport Transport, class T>
 struct block_work {
-  lane* here = nullptr;  ///< prepared by `prepared_schedule::set_call`
-  std::uint32_t lane_count =
+  tree_task* here = nullptr;  ///< prepared by `prepared_schedule::set_call`
+  std::uint32_t task_count =
       1;  ///< consecutive ones, walked in turns; packets: one after the other
-  Link link{};
+  Transport transport{};
   call_buffers<T> buffers{};
   status result = status::ok;  ///< how it ended
 };
 
-/// Walks lanes from their beginning to their end by all threads of a group.
+/// Walks tasks from their beginning to their end by all threads of a group.
 ///
-/// set:     `set(lane)`, by the leader, sets what depends on the call before a lane is opened
+/// set:     `set(tree_task)`, by the leader, sets what depends on the call before a task is opened
 /// Pre:     all threads of `group` call together with equal arguments.
 /// Returns: how it ended; known to the leader alone.
-template <wire_protocol Protocol, thread_group Group, transport Link, class T,
+template <connection_protocol Protocol, thread_group Group, transport Transport, class T,
           reducer_for<T> Reducer, class Set>
-BLINK_HOST_DEVICE status walk_whole_lanes(Group const group, Link const link, lane* lanes,
-                                          std::uint32_t lane_count, call_buffers<T> const& buffers,
-                                          Reducer const& reduce, block_patience wait,
-                                          Set const& set) {
+BLINK_HOST_DEVICE status walk_whole_tasks(Group const group, Transport const transport,
+                                          tree_task* tasks, std::uint32_t task_count,
+                                          call_buffers<T> const& buffers, Reducer const& reduce,
+                                          block_wait wait, Set const& set) {
   bool const leads = group.thread_rank() == 0;
-  for (std::uint32_t k = 0; leads && k < lane_count; ++k) {
-    set(lanes[k]);
-    open_lane(link, lanes[k], sizeof(T));
+  for (std::uint32_t k = 0; leads && k < task_count; ++k) {
+    set(tasks[k]);
+    open_task(transport, tasks[k], sizeof(T));
   }
   group.sync();
-  status const result = Protocol::walk_lanes(group, link, lanes, lane_count, buffers, reduce, wait);
-  for (std::uint32_t k = 0; leads && k < lane_count; ++k) close_lane(lanes[k]);
+  status const result =
+      Protocol::walk_tasks(group, transport, tasks, task_count, buffers, reduce, wait);
+  for (std::uint32_t k = 0; leads && k < task_count; ++k) close_task(tasks[k]);
   return result;
 }
 
-/// Walks lanes whose call is set by all threads of a group: what `walk_kernel` consists of.
+/// Walks tasks whose call is set by all threads of a group: what `walk_kernel` consists of.
 ///
 /// Pre:  all threads of `group` call together with equal arguments, and so do the groups of all other
-///       lanes of the call, on all ranks, at the same time.
+///       tasks of the call, on all ranks, at the same time.
 /// Post: if `ok`, the output holds the lanes' results, and no peer touches this rank's buffers on
-///       their account. Else `link.abort` is set, so that nobody goes on waiting.
-template <wire_protocol Protocol = whole_chunks, thread_group Group, transport Link, class T,
-          reducer_for<T> Reducer>
-BLINK_HOST_DEVICE status walk_block(Group const group, block_work<Link, T>& work,
+///       their account. Else `transport.abort` is set, so that nobody goes on waiting.
+template <connection_protocol Protocol = whole_chunks, thread_group Group, transport Transport,
+          class T, reducer_for<T> Reducer>
+BLINK_HOST_DEVICE status walk_block(Group const group, block_work<Transport, T>& work,
                                     std::uint64_t deadline_nanoseconds, Reducer const& reduce) {
-  block_patience const wait{work.link.abort, deadline_nanoseconds, 0};
-  status result = walk_whole_lanes<Protocol>(group, work.link, work.here, work.lane_count,
-                                             work.buffers, reduce, wait, [](lane&) {});
+  block_wait const wait{work.transport.abort, deadline_nanoseconds, 0};
+  status result = walk_whole_tasks<Protocol>(group, work.transport, work.here, work.task_count,
+                                             work.buffers, reduce, wait, [](tree_task&) {});
   bool const is_ok = group.from_leader(result == status::ok);
   if (!is_ok && result == status::ok) result = status::aborted;
-  if (result != status::ok) publish(*work.link.abort, 1);
+  if (result != status::ok) publish(*work.transport.abort, 1);
   if (group.thread_rank() == 0) work.result = result;
   return result;
 }
 
 /// The same with a part of a block for each work: block number `block` has as many as it has parts.
-template <wire_protocol Protocol = whole_chunks, block_part Group, transport Link, class T,
-          reducer_for<T> Reducer>
-BLINK_HOST_DEVICE void walk_part(Group const group, std::uint32_t block, block_work<Link, T>* works,
-                                 std::uint32_t work_count, std::uint64_t deadline_nanoseconds,
-                                 Reducer const& reduce) {
+template <connection_protocol Protocol = whole_chunks, block_part Group, transport Transport,
+          class T, reducer_for<T> Reducer>
+BLINK_HOST_DEVICE void walk_part(Group const group, std::uint32_t block,
+                                 block_work<Transport, T>* works, std::uint32_t work_count,
+                                 std::uint64_t deadline_nanoseconds, Reducer const& reduce) {
   std::uint32_t const index = block * group.count() + group.index();
   if (index < work_count) walk_block<Protocol>(group, works[index], deadline_nanoseconds, reduce);
 }

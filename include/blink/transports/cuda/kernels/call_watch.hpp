@@ -4,7 +4,7 @@
 #include <blink/core/config.hpp>
 #include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/thread_group.hpp>
-#include <blink/transports/cuda/kernels/block_patience.hpp>
+#include <blink/transports/cuda/kernels/block_wait.hpp>
 
 #include <cstdint>
 
@@ -28,7 +28,7 @@ struct call_watch {
     if (leads) publish(*failed, 1);  // it may have been another process's
     return false;
   }
-  [[nodiscard]] BLINK_HOST_DEVICE block_patience patience() const {
+  [[nodiscard]] BLINK_HOST_DEVICE block_wait wait_policy() const {
     return {abort, deadline_nanoseconds, 0};
   }
   /// Ends the call on all devices that this one reaches. By one thread.

@@ -4,9 +4,9 @@
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/walk/detail/move_chunk.hpp>
-#include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
+#include <blink/running/walk/tree_task.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -14,16 +14,16 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Combines one chunk of one lane from slots of its own device into a place there: what is left to
+/// Combines one chunk of one task from slots of its own device into a place there: what is left to
 /// do for kernels when copy engines carry the data. Everything that it reads has arrived and where it
 /// writes is free: streams have seen to it.
 struct copy_step {
   static constexpr std::uint32_t most_sources = 48;  // below the 4 KiB that arguments may take
 
-  lane here{};  ///< `done` is the chunk; `in` and `out` are null
-  wire_end in[most_sources]{};
+  tree_task here{};  ///< `done` is the chunk; `in` and `out` are null
+  endpoint in[most_sources]{};
   std::byte const* arrived[most_sources] = {};
-  wire_end out{};
+  endpoint out{};
   std::byte* leaves = nullptr;  ///< where the chunk goes that `out` is to carry
   void const* input = nullptr;
   void* output = nullptr;
@@ -32,7 +32,7 @@ struct copy_step {
 };
 static_assert(std::is_trivially_copyable_v<copy_step> && sizeof(copy_step) <= 3840);
 
-/// The transport of a step: its wires are numbered by position, and all has come.
+/// The transport of a step: its connections are numbered by position, and all has come.
 struct arrived_link {
   copy_step const* step = nullptr;
 
@@ -41,7 +41,9 @@ struct arrived_link {
   [[nodiscard]] BLINK_HOST_DEVICE std::size_t slot_bytes() const { return 0; }
   [[nodiscard]] BLINK_HOST_DEVICE bool is_present(int) const { return true; }
   [[nodiscard]] BLINK_HOST_DEVICE bool is_aborted() const { return false; }
-  [[nodiscard]] BLINK_HOST_DEVICE bool has_room(std::uint32_t, std::uint64_t) const { return true; }
+  [[nodiscard]] BLINK_HOST_DEVICE bool has_credit(std::uint32_t, std::uint64_t) const {
+    return true;
+  }
   [[nodiscard]] BLINK_HOST_DEVICE std::byte* outbox(std::uint32_t, std::uint64_t) const {
     return step->leaves;
   }
@@ -49,22 +51,21 @@ struct arrived_link {
   [[nodiscard]] BLINK_HOST_DEVICE bool has_arrived(std::uint32_t, std::uint64_t) const {
     return true;
   }
-  [[nodiscard]] BLINK_HOST_DEVICE std::byte const* inbox(std::uint32_t wire, std::uint64_t) const {
-    return step->arrived[wire];
+  [[nodiscard]] BLINK_HOST_DEVICE std::byte const* inbox(std::uint32_t connection,
+                                                         std::uint64_t) const {
+    return step->arrived[connection];
   }
-  BLINK_HOST_DEVICE void take(std::uint32_t, std::uint64_t) const {}
-  [[nodiscard]] BLINK_HOST_DEVICE bool was_taken(std::uint32_t, std::uint64_t) const {
-    return true;
-  }
+  BLINK_HOST_DEVICE void consume(std::uint32_t, std::uint64_t) const {}
+  [[nodiscard]] BLINK_HOST_DEVICE bool consumed(std::uint32_t, std::uint64_t) const { return true; }
 };
 static_assert(transport<arrived_link>);
 
 /// Does the step, all threads of `group` together.
 template <class T, thread_group Group, reducer_for<T> Reducer>
 BLINK_HOST_DEVICE void run_step(Group const group, copy_step const& step, Reducer const& reduce) {
-  lane here = step.here;
-  here.in = const_cast<wire_end*>(step.in);  // only read
-  here.out = const_cast<wire_end*>(&step.out);
+  tree_task here = step.here;
+  here.in = const_cast<endpoint*>(step.in);  // only read
+  here.out = const_cast<endpoint*>(&step.out);
   call_buffers<T> const buffers{static_cast<T const*>(step.input), static_cast<T*>(step.output)};
   detail::move_chunk(group, arrived_link{&step}, here, buffers, reduce);
 }

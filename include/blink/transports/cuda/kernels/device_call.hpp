@@ -4,12 +4,12 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
-#include <blink/running/connections/wire.hpp>
+#include <blink/running/connections/connection.hpp>
 #include <blink/running/walk/counter.hpp>
-#include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/packet_walk.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
+#include <blink/running/walk/tree_task.hpp>
 #include <blink/running/walk/tree_walk.hpp>
 #include <blink/transports/cuda/kernels/block_work.hpp>
 #include <blink/transports/cuda/kernels/call_watch.hpp>
@@ -20,7 +20,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What a call moves along one tree: the fields of `lane` that are equal on all its ranks.
+/// What a call moves along one tree: the fields of `tree_task` that are equal on all its ranks.
 struct tree_call {
   std::uint64_t input_begin = 0;
   std::uint64_t output_begin = 0;
@@ -30,14 +30,14 @@ struct tree_call {
   std::uint64_t chunks = 0;
 };
 
-/// Which phases a call has, as the number of a list of lanes.
-enum class lane_phases : std::uint32_t { reducing, spreading, both };
+/// Which phases a call has, as the number of a list of tasks.
+enum class task_phases : std::uint32_t { reducing, spreading, both };
 
-/// The lanes of one rank, in memory of its device.
+/// The tasks of one rank, in memory of its device.
 struct device_rank {
   int rank = 0;
-  lane* lanes[3] = {};  ///< by `lane_phases`
-  std::uint32_t lane_count[3] = {};
+  tree_task* tasks[3] = {};  ///< by `task_phases`
+  std::uint32_t task_count[3] = {};
   std::uint64_t calls[3] = {};  ///< that it has begun; for telling who does not come
 };
 
@@ -48,7 +48,7 @@ struct block_state {
 };
 
 /// A call as the blocks of one device get it: by value, so that a launch in a CUDA graph does the
-/// same each time. What goes on from call to call, the numbers of messages, is in the lanes.
+/// same each time. What goes on from call to call, the numbers of messages, is in the tasks.
 struct device_call {
   static constexpr int most_ranks = 64;
   static constexpr int most_trees = 40;  // together below the 4 KiB that arguments may take
@@ -59,15 +59,15 @@ struct device_call {
   tree_call const* more_trees = nullptr;  ///< by tree, in memory of the device, otherwise
 
   device_rank* ranks_here = nullptr;  ///< those of the device
-  shared_wire* wires = nullptr;
+  shared_connection* connections = nullptr;
   block_state* states = nullptr;  ///< by block
   call_watch watch{};
   std::size_t slot_bytes = 0;
   std::uint64_t latency_nanoseconds = 0;  ///< of each message, for shaped links
   std::uint32_t rank_count = 0;
   std::uint32_t ranks_here_count = 0;
-  std::uint32_t lanes_per_block = 1;
-  lane_phases phases = lane_phases::both;
+  std::uint32_t tasks_per_block = 1;
+  task_phases phases = task_phases::both;
   collective kind = collective::broadcast;
   bool reduces = false;  ///< has a phase towards the roots
 
@@ -78,36 +78,36 @@ struct device_call {
 static_assert(std::is_trivially_copyable_v<device_call> && sizeof(device_call) <= 3840,
               "blink: a reducer has to fit beside it");
 
-/// Consecutive lanes of one rank that one block walks.
+/// Consecutive tasks of one rank that one block walks.
 struct block_share {
   device_rank* owner = nullptr;
-  lane* lanes = nullptr;
+  tree_task* tasks = nullptr;
   std::uint32_t count = 0;
 };
 
-/// What block number `block` of a device has to do: the lanes of each rank are dealt out in rows of
-/// `lanes_per_block`, rank by rank. Nothing for blocks behind the last.
+/// What block number `block` of a device has to do: the tasks of each rank are dealt out in rows of
+/// `tasks_per_block`, rank by rank. Nothing for blocks behind the last.
 [[nodiscard]] BLINK_HOST_DEVICE inline block_share share_of_block(device_call const& call,
                                                                   std::uint32_t block) {
   auto const list = static_cast<std::uint32_t>(call.phases);
   std::uint32_t before = 0;
   for (std::uint32_t k = 0; k < call.ranks_here_count; ++k) {
     device_rank& owner = call.ranks_here[k];
-    std::uint32_t const lanes = owner.lane_count[list];
-    std::uint32_t const blocks = (lanes + call.lanes_per_block - 1) / call.lanes_per_block;
+    std::uint32_t const tasks = owner.task_count[list];
+    std::uint32_t const blocks = (tasks + call.tasks_per_block - 1) / call.tasks_per_block;
     if (block < before + blocks) {
-      std::uint32_t const first = (block - before) * call.lanes_per_block;
-      std::uint32_t const rest = lanes - first;
-      return {&owner, owner.lanes[list] + first,
-              rest < call.lanes_per_block ? rest : call.lanes_per_block};
+      std::uint32_t const first = (block - before) * call.tasks_per_block;
+      std::uint32_t const rest = tasks - first;
+      return {&owner, owner.tasks[list] + first,
+              rest < call.tasks_per_block ? rest : call.tasks_per_block};
     }
     before += blocks;
   }
   return {};
 }
 
-/// Sets the fields of a lane that depend on the call.
-BLINK_HOST_DEVICE inline void set_call(lane& here, device_call const& call, bool reaches,
+/// Sets the fields of a task that depend on the call.
+BLINK_HOST_DEVICE inline void set_call(tree_task& here, device_call const& call, bool reaches,
                                        element_sizes const& sizes) {
   tree_call const& tree = call.along(here.tree);
   here.input_begin = tree.input_begin;
@@ -116,49 +116,51 @@ BLINK_HOST_DEVICE inline void set_call(lane& here, device_call const& call, bool
   here.chunk = tree.chunk;
   here.stride = tree.stride;
   here.chunks = tree.chunks;
-  set_passages(here, reaches, call.reduces, sizes);
+  choose_transfer_modes(here, reaches, call.reduces, sizes);
 }
 
-/// One rank's handle to its peers in a call. `Link` is one of `peer_memory.hpp`, or a shaped one.
-template <transport Link>
-[[nodiscard]] BLINK_HOST_DEVICE Link link_of(device_call const& call, int rank) {
-  Link link{};
-  link.wires = call.wires;
-  link.abort = call.watch.abort;
-  link.bytes_of_slot = call.slot_bytes;
-  link.own_rank = rank;
-  link.ranks = static_cast<int>(call.rank_count);
-  if constexpr (reaching_transport<Link>) {
-    link.inputs = call.inputs;
-    link.outputs = call.outputs;
+/// One rank's handle to its peers in a call. `Transport` is one of `peer_memory.hpp`, or a shaped one.
+template <transport Transport>
+[[nodiscard]] BLINK_HOST_DEVICE Transport link_of(device_call const& call, int rank) {
+  Transport transport{};
+  transport.connections = call.connections;
+  transport.abort = call.watch.abort;
+  transport.bytes_of_slot = call.slot_bytes;
+  transport.own_rank = rank;
+  transport.ranks = static_cast<int>(call.rank_count);
+  if constexpr (reaching_transport<Transport>) {
+    transport.inputs = call.inputs;
+    transport.outputs = call.outputs;
   }
-  if constexpr (Link::is_shaped) link.latency_nanoseconds = call.latency_nanoseconds;
-  return link;
+  if constexpr (Transport::is_shaped) transport.latency_nanoseconds = call.latency_nanoseconds;
+  return transport;
 }
 
 /// What one block does in a call: any collective, along any schedule.
 ///
 /// Pre: all blocks of the call, on all devices, run at once or will do so without waiting for each
 ///      other to end; the `Pre` of the protocol.
-template <transport Link, class T, wire_protocol Protocol = whole_chunks, thread_group Group,
-          reducer_for<T> Reducer>
+template <transport Transport, class T, connection_protocol Protocol = whole_chunks,
+          thread_group Group, reducer_for<T> Reducer>
 BLINK_HOST_DEVICE void run_block(Group const group, device_call const& call, std::uint32_t block,
                                  Reducer const& reduce) {
   auto const share = share_of_block(call, block);
   if (share.count == 0) return;
   int const rank = share.owner->rank;
-  Link const link = link_of<Link>(call, rank);
+  Transport const transport = link_of<Transport>(call, rank);
   bool const leads = group.thread_rank() == 0;
   if (!call.watch.lets_begin(group)) return;
   if (leads) {
     auto const list = static_cast<std::uint32_t>(call.phases);
-    if (share.lanes == share.owner->lanes[list]) ++share.owner->calls[list];
+    if (share.tasks == share.owner->tasks[list]) ++share.owner->calls[list];
   }
   call_buffers<T> const buffers{static_cast<T const*>(call.inputs[rank]),
                                 static_cast<T*>(call.outputs[rank])};
-  status const result = walk_whole_lanes<Protocol>(
-      group, link, share.lanes, share.count, buffers, reduce, call.watch.patience(),
-      [&](lane& here) { set_call(here, call, reaching_transport<Link>, sizes_of<Reducer, T>()); });
+  status const result = walk_whole_tasks<Protocol>(
+      group, transport, share.tasks, share.count, buffers, reduce, call.watch.wait_policy(),
+      [&](tree_task& here) {
+        set_call(here, call, reaching_transport<Transport>, sizes_of<Reducer, T>());
+      });
   if (!leads) return;
   if (result == status::ok) return;
   call.states[block] = {result, call.kind};

@@ -16,44 +16,46 @@ namespace blink { inline namespace BLINK_ABI {
 /// The most threads of a block that kernels are compiled for.
 inline constexpr int most_block_threads = 512;
 
-/// One block for each lane of one or more ranks: any collective, along any schedule.
+/// One block for each task of one or more ranks: any collective, along any schedule.
 ///
-/// Pre: launched cooperatively, so that all blocks run at once: a lane that waits for one that is
+/// Pre: launched cooperatively, so that all blocks run at once: a task that waits for one that is
 ///      not resident would wait for ever.
-template <transport Link, class T, reducer_for<T> Reducer, wire_protocol Protocol = whole_chunks>
+template <transport Transport, class T, reducer_for<T> Reducer,
+          connection_protocol Protocol = whole_chunks>
 __global__ void __launch_bounds__(most_block_threads, 1)
-    walk_kernel(block_work<Link, T>* work, std::uint64_t deadline_nanoseconds,
+    walk_kernel(block_work<Transport, T>* work, std::uint64_t deadline_nanoseconds,
                 Reducer const reduce) {
   walk_block<Protocol>(thread_block{}, work[blockIdx.x], deadline_nanoseconds, reduce);
 }
 
-/// The same with `Warps` warps for each lane: several lanes share a block, so that more of them run
+/// The same with `Warps` warps for each lane: several tasks share a block, so that more of them run
 /// at once. Blocks are of whole groups of warps, at most `warps<Warps>::most_groups`.
-template <std::uint32_t Warps, transport Link, class T, reducer_for<T> Reducer,
-          wire_protocol Protocol = whole_chunks>
+template <std::uint32_t Warps, transport Transport, class T, reducer_for<T> Reducer,
+          connection_protocol Protocol = whole_chunks>
 __global__ void __launch_bounds__(most_block_threads, 1)
-    walk_warps_kernel(block_work<Link, T>* work, std::uint32_t work_count,
+    walk_warps_kernel(block_work<Transport, T>* work, std::uint32_t work_count,
                       std::uint64_t deadline_nanoseconds, Reducer const reduce) {
   walk_part<Protocol>(warps<Warps>{}, blockIdx.x, work, work_count, deadline_nanoseconds, reduce);
 }
 
 /// The address of `walk_kernel` for `cudaLaunchCooperativeKernel`. It is a function of its own so
 /// that one translation unit may hold the kernel and others launch it (see the macros below).
-template <transport Link, class T, reducer_for<T> Reducer, wire_protocol Protocol = whole_chunks>
+template <transport Transport, class T, reducer_for<T> Reducer,
+          connection_protocol Protocol = whole_chunks>
 void const* walk_kernel_address() {
-  return reinterpret_cast<void const*>(&walk_kernel<Link, T, Reducer, Protocol>);
+  return reinterpret_cast<void const*>(&walk_kernel<Transport, T, Reducer, Protocol>);
 }
-template <std::uint32_t Warps, transport Link, class T, reducer_for<T> Reducer,
-          wire_protocol Protocol = whole_chunks>
+template <std::uint32_t Warps, transport Transport, class T, reducer_for<T> Reducer,
+          connection_protocol Protocol = whole_chunks>
 void const* walk_warps_kernel_address() {
-  return reinterpret_cast<void const*>(&walk_warps_kernel<Warps, Link, T, Reducer, Protocol>);
+  return reinterpret_cast<void const*>(&walk_warps_kernel<Warps, Transport, T, Reducer, Protocol>);
 }
 
 }}  // namespace blink::BLINK_ABI
 
-/// `BLINK_DECLARE_WALK_KERNEL(Link, T, Reducer);`, with a protocol if wanted, in a header: the kernel is
+/// `BLINK_DECLARE_WALK_KERNEL(Transport, T, Reducer);`, with a protocol if wanted, in a header: the kernel is
 /// compiled elsewhere.
 #define BLINK_DECLARE_WALK_KERNEL(...) \
   extern template void const* blink::walk_kernel_address<__VA_ARGS__>()
-/// `BLINK_DEFINE_WALK_KERNEL(Link, T, Reducer);` in one source: the kernel is compiled here.
+/// `BLINK_DEFINE_WALK_KERNEL(Transport, T, Reducer);` in one source: the kernel is compiled here.
 #define BLINK_DEFINE_WALK_KERNEL(...) template void const* blink::walk_kernel_address<__VA_ARGS__>()

@@ -28,10 +28,10 @@ class listed_pieces {
   /// list:   by rank of this process
   /// Throws: precondition_error if what a rank sends is not what another one here receives (it names
   ///         both), for pieces that are null, overlap, name no rank or are of another device.
-  template <class World>
-  listed_pieces(World& world, std::vector<transfers> const& list)
-      : first_(world.first_rank()),
-        ranks_(static_cast<std::size_t>(world.ranks_here())),
+  template <class Ranks>
+  listed_pieces(Ranks& all_ranks, std::vector<transfers> const& list)
+      : first_(all_ranks.first_rank()),
+        ranks_(static_cast<std::size_t>(all_ranks.ranks_here())),
         sent_(ranks_ * ranks_),
         received_(ranks_ * ranks_) {
     if (list.size() != ranks_) {
@@ -41,20 +41,21 @@ class listed_pieces {
     transfers all;  // ranks may share memory: pieces of all of them are looked at together
     for (std::size_t k = 0; k < ranks_; ++k) {
       int const rank = first_ + static_cast<int>(k);
-      check_transfers("exchange on rank " + std::to_string(rank), list[k], world.rank_count());
+      check_transfers("exchange on rank " + std::to_string(rank), list[k], all_ranks.rank_count());
       for (bool const sends : {true, false}) {
         for (auto const& piece : sends ? list[k].sends() : list[k].receives()) {
           add(rank, sends, piece);
           if (piece.bytes == 0) continue;
-          world.expect_place("exchange", static_cast<std::size_t>(rank),
-                             sends ? "piece that is sent" : "piece that is received", piece.data);
+          all_ranks.expect_place("exchange", static_cast<std::size_t>(rank),
+                                 sends ? "piece that is sent" : "piece that is received",
+                                 piece.data);
           auto* const data = static_cast<std::byte*>(piece.data);
           if (sends) all.send(piece.peer, static_cast<std::byte const*>(data), piece.bytes);
           if (!sends) all.receive(piece.peer, data, piece.bytes);
         }
       }
     }
-    check_transfers("exchange", all, world.rank_count());
+    check_transfers("exchange", all, all_ranks.rank_count());
     for (std::size_t pair = 0; pair < sent_.size(); ++pair) expect_equal(pair);
   }
 
@@ -111,16 +112,16 @@ class listed_pieces {
 /// piece that a rank sends another is the k-th that the other receives from it; all first pieces
 /// cross in one call, all second ones in the next.
 ///
-/// plan:   carries an all-to-all
+/// trees:  carries an all-to-all
 /// list:   by rank, all of this process; in bytes of any types
 /// Throws: precondition_error if what a rank sends is not what the other receives (it names both),
 ///         for pieces that are null, overlap, name no rank or are of another device.
-template <device_communicator World, device_schedule_source<World> Plan>
-void exchange(World& world, Plan&& plan, std::vector<transfers> const& list,
-              typename World::streams const& on = {}) {
-  expects(world.ranks_here() == world.rank_count(),
+template <device_communicator Ranks, device_schedule_source<Ranks> Source>
+void exchange(Ranks& all_ranks, Source&& trees, std::vector<transfers> const& list,
+              typename Ranks::streams const& on = {}) {
+  expects(all_ranks.ranks_here() == all_ranks.rank_count(),
           "exchange: along a schedule all ranks are of one process; without one they need not be");
-  detail::listed_pieces const all(world, list);
+  detail::listed_pieces const all(all_ranks, list);
   auto const ranks = list.size();
   std::vector<detail::plain_buffers> buffers(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) {  // the lowest address of a rank
@@ -148,8 +149,8 @@ void exchange(World& world, Plan&& plan, std::vector<transfers> const& list,
                       sent[round].bytes};
       largest = std::max(largest, sent[round].bytes);
     }
-    auto const chosen = detail::choose_on(world, plan, collective::all_to_all, largest, 1);
-    world.move_blocks(*chosen.plan, buffers, blocks, on);
+    auto const chosen = detail::choose_on(all_ranks, trees, collective::all_to_all, largest, 1);
+    all_ranks.move_blocks(*chosen.prepared, buffers, blocks, on);
   }
 }
 
@@ -157,33 +158,33 @@ void exchange(World& world, Plan&& plan, std::vector<transfers> const& list,
 template <class W>
 concept pairing_communicator =
     device_communicator<W> &&
-    requires(W& world, std::vector<piece_copy> const& copies,
+    requires(W& all_ranks, std::vector<piece_copy> const& copies,
              std::vector<device_piece> const& pieces,
-             typename W::streams const& on) { world.send_and_receive(copies, pieces, on); };
+             typename W::streams const& on) { all_ranks.send_and_receive(copies, pieces, on); };
 
-/// The same without a schedule, for ranks of any processes, as `World::send_and_receive` does it. Devices of one
-/// host: what stays in this process is copied by engines, the rest goes by wires of its two ranks
+/// The same without a schedule, for ranks of any processes, as `Ranks::send_and_receive` does it. Devices of one
+/// host: what stays in this process is copied by engines, the rest goes by connections of its two ranks
 /// (`prepare_pairs` comes first), which alone call. Over NCCL: all goes as one group.
 ///
 /// list:   by rank of this process
 /// Throws: as above, but not for what ranks of different processes disagree about; what `send_and_receive`
 ///         throws.
-template <pairing_communicator World>
-void exchange(World& world, std::vector<transfers> const& list,
-              typename World::streams const& on = {}) {
-  detail::listed_pieces const all(world, list);
+template <pairing_communicator Ranks>
+void exchange(Ranks& all_ranks, std::vector<transfers> const& list,
+              typename Ranks::streams const& on = {}) {
+  detail::listed_pieces const all(all_ranks, list);
   auto const ranks = list.size();
   std::vector<piece_copy> copies;
   for (std::size_t pair = 0; pair < all.sent().size(); ++pair) {
     for (std::size_t k = 0; k < all.sent()[pair].size(); ++k) {
       auto const& sent = all.sent()[pair][k];
       if (sent.bytes == 0) continue;
-      copies.push_back({world.first_rank() + static_cast<int>(pair / ranks),
-                        world.first_rank() + static_cast<int>(pair % ranks), sent.data,
+      copies.push_back({all_ranks.first_rank() + static_cast<int>(pair / ranks),
+                        all_ranks.first_rank() + static_cast<int>(pair % ranks), sent.data,
                         all.received()[pair][k].data, sent.bytes});
     }
   }
-  world.send_and_receive(copies, all.distant(), on);
+  all_ranks.send_and_receive(copies, all.distant(), on);
 }
 
 }}  // namespace blink::BLINK_ABI

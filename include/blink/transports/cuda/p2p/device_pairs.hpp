@@ -2,12 +2,12 @@
 #pragma once
 
 #include <blink/core/config.hpp>
-#include <blink/core/detail/fingerprint.hpp>
+#include <blink/core/detail/hash.hpp>
 #include <blink/core/error.hpp>
 #include <blink/running/call/collective_error.hpp>
 #include <blink/running/walk/counter.hpp>
 #include <blink/transports/cuda/calls/device_launcher.hpp>
-#include <blink/transports/cuda/calls/device_world_options.hpp>
+#include <blink/transports/cuda/calls/device_options.hpp>
 #include <blink/transports/cuda/calls/plan_blocks.hpp>
 #include <blink/transports/cuda/kernels/device_call.hpp>
 #include <blink/transports/cuda/p2p/pair_layout.hpp>
@@ -33,7 +33,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What sends and receives between ranks of different processes need in the memory of devices: the wires of
+/// What sends and receives between ranks of different processes need in the memory of devices: the connections of
 /// `pair_layout`, which the receiver's process lays open, and their ends on the devices of this process.
 template <polled_runtime Devices>
 class device_pairs {
@@ -43,8 +43,7 @@ class device_pairs {
   /// Throws: precondition_error for options that are out of range or differ; resource_error if the budget
   ///         does not suffice; device_error; what `host_processes` throws.
   device_pairs(Devices& driver, rank_placement const& where, device_memory_budget& budget,
-               device_world_options const& options, pair_options const& wanted,
-               host_processes& others)
+               device_options const& options, pair_options const& wanted, host_processes& others)
       : driver_(driver),
         where_(where),
         others_(others),
@@ -56,8 +55,8 @@ class device_pairs {
                      layout_.bytes_at(place(k)), 0});
     }
     memory_ = {driver, where, budget, &others, use, "sends and receives"};
-    tell_who_reaches();
-    others.agree("sends and receives: wires", [&] {
+    report_who_reaches();
+    others.agree("sends and receives: connections", [&] {
       for (std::size_t k = 0; k < use.size(); ++k) images_.push_back(make_ends(k));
       restart();
     });
@@ -91,21 +90,21 @@ class device_pairs {
   void send_and_receive(device_launcher<Devices>& launcher, std::vector<device_piece> const& pieces,
                         typename device_launcher<Devices>::streams const& on) {
     std::vector<part_list> lists;
-    std::vector<device_lanes> lanes;
+    std::vector<device_tasks> tasks;
     for (std::size_t k = 0; k < on.size(); ++k) {
       auto const& made = lists.emplace_back(parts_of(k, pieces));
-      lanes.push_back({where_.devices[k], {made.wires}});
+      tasks.push_back({where_.devices[k], {made.connections}});
     }
-    auto const blocks = launcher.plan(lanes, [&](int device, std::uint32_t threads) {
+    auto const blocks = launcher.assign_blocks(tasks, [&](int device, std::uint32_t threads) {
       load_put_list<piece_part>(driver_, device);
       return driver_.template work_blocks_at_once<piece_call>(device, threads);
     });
     piece_call call;
-    call.wires_per_block = blocks.lanes_per_block;
+    call.connections_per_block = blocks.tasks_per_block;
     call.slot_bytes = layout_.slot_bytes();
     auto const launch = [&](std::size_t k) {
       lists_.put(call, where_.devices[k], lists[k].parts, on[k]);
-      call.wires = lists[k].wires;
+      call.connections = lists[k].connections;
       call.ends = ends(k);
       call.watch = launcher.watch(k);
       driver_.launch_work(where_.devices[k], blocks.blocks[k], blocks.threads, call, on[k]);
@@ -113,7 +112,7 @@ class device_pairs {
     launcher.run(on, [&](std::size_t k) { return blocks.blocks[k] > 0; }, [] {}, launch);
   }
 
-  /// Begins anew: every wire as if no message had passed. Pre: no call is running.
+  /// Begins anew: every connection as if no message had passed. Pre: no call is running.
   void restart() {
     for (std::size_t k = 0; k < images_.size(); ++k) {
       driver_.clear(where_.devices[k], memory_.own(k), layout_.head_bytes_at(place(k)));
@@ -146,7 +145,7 @@ class device_pairs {
  private:
   struct part_list {
     std::vector<piece_part> parts;
-    std::uint32_t wires = 0;
+    std::uint32_t connections = 0;
   };
   /// As `piece_call` has them, of the ranks on a device. Pieces from one rank to another go one after the other,
   /// as listed.
@@ -168,7 +167,7 @@ class device_pairs {
     }
     part_list result;
     for (auto const& [end, parts] : by_end) result.parts.push_back(parts[0]);
-    result.wires = static_cast<std::uint32_t>(result.parts.size());
+    result.connections = static_cast<std::uint32_t>(result.parts.size());
     std::size_t first = 0;
     for (auto const& [end, parts] : by_end) {
       std::size_t before = first++;
@@ -181,7 +180,7 @@ class device_pairs {
     return result;
   }
   static void agree_on(host_processes& others, pair_options const& wanted) {
-    detail::fingerprint mine;
+    detail::hash mine;
     mine.add(std::uint64_t{wanted.ways});
     mine.add(std::uint64_t{wanted.most_bytes});
     for (auto const theirs : others.gather("sends and receives: options", mine.value())) {
@@ -200,7 +199,7 @@ class device_pairs {
   }
 
   // All processes know which devices open the memory of which others.
-  void tell_who_reaches() {
+  void report_who_reaches() {
     static_assert(device_call::most_ranks <= 64, "places are bits of a word");
     std::array<std::uint64_t, device_call::most_ranks> own{};
     for (std::size_t k = 0; k < where_.devices.size(); ++k) {
@@ -221,10 +220,10 @@ class device_pairs {
       made.judges = one.is_first;
       made.end.peer = one.sends ? one.receiver : one.sender;
       made.end.sends = one.sends;
-      made.wire.sender = one.sender;
-      made.wire.receiver = one.receiver;
-      made.wire.window = layout_.window();
-      made.wire.slot_bytes = layout_.stride();
+      made.connection.sender = one.sender;
+      made.connection.receiver = one.receiver;
+      made.connection.window = layout_.window();
+      made.connection.slot_bytes = layout_.stride();
       auto* const own_end = &there[result.size() - 1].end;
       (one.sends ? made.work.out : made.work.in) = own_end;
       (one.sends ? made.work.out_count : made.work.in_count) = 1;
@@ -233,8 +232,8 @@ class device_pairs {
       std::byte* const memory = memory_.seen(position, place_of(one.receiver));
       if (memory == nullptr) continue;  // refused by `check`
       made.head = reinterpret_cast<pair_head*>(memory + one.head);
-      made.wire.use(&made.head->counters);
-      made.wire.slots = memory + one.slots;
+      made.connection.use(&made.head->counters);
+      made.connection.slots = memory + one.slots;
     }
     return result;
   }
@@ -242,20 +241,20 @@ class device_pairs {
   // Memory of a process that has died may be gone.
   [[nodiscard]] std::optional<collective_error> find_difference(std::size_t position,
                                                                 pair_end const& one) {
-    int const owner = where_.of_rank(one.wire.receiver).process;
+    int const owner = where_.of_rank(one.connection.receiver).process;
     if (!one.judges || one.head == nullptr || !others_.loss_of(owner).empty()) return std::nullopt;
     pair_head now;
     driver_.read(where_.devices[position], &now, one.head, sizeof now);
     if (observe(now.is_refused) == 0) return std::nullopt;
-    return collective_error("ranks disagree: " + where_.name(one.wire.sender) + " sends " +
+    return collective_error("ranks disagree: " + where_.name(one.connection.sender) + " sends " +
                                 std::to_string(now.sent) + " bytes to " +
-                                where_.name(one.wire.receiver) + ", which expects " +
+                                where_.name(one.connection.receiver) + ", which expects " +
                                 std::to_string(now.expected),
-                            one.wire.receiver, one.wire.sender, -1, -1, true);
+                            one.connection.receiver, one.connection.sender, -1, -1, true);
   }
   [[nodiscard]] collective_error describe(pair_end const& one) const {
     bool const sends = one.end.sends;
-    int const rank = sends ? one.wire.sender : one.wire.receiver;
+    int const rank = sends ? one.connection.sender : one.connection.receiver;
     int const process = where_.of_rank(one.end.peer).process;
     auto const lost = others_.loss_of(process);
     std::string const peer = where_.name(one.end.peer);

@@ -15,16 +15,16 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// How ranks of different processes are joined for sends and receives: the same in all processes.
 struct pair_options {
-  std::uint32_t ways = 1;  ///< wires from a rank to another, for as many blocks
+  std::uint32_t ways = 1;  ///< connections from a rank to another, for as many blocks
   std::size_t most_bytes = std::size_t{64}
-                           << 20;  ///< of slots on a device: more wires have smaller ones
+                           << 20;  ///< of slots on a device: more connections have smaller ones
 };
 
-/// Where the wires between ranks of different processes lie: for each ordered pair `ways` of them, on the
+/// Where the connections between ranks of different processes lie: for each ordered pair `ways` of them, on the
 /// device of the receiver. All processes find the same.
 class pair_layout {
  public:
-  /// One end of a wire.
+  /// One end of a connection.
   struct end {
     int sender = 0;
     int receiver = 0;
@@ -53,13 +53,13 @@ class pair_layout {
         }
       }
     };
-    std::vector<std::size_t> wires(where.places.size(), 0);
-    for_pairs([&](auto, auto, auto, std::size_t to) { wires[to] += ways_; });
+    std::vector<std::size_t> connections(where.places.size(), 0);
+    for_pairs([&](auto, auto, auto, std::size_t to) { connections[to] += ways_; });
     std::size_t const most =
-        std::max<std::size_t>(1, *std::max_element(wires.begin(), wires.end()));
+        std::max<std::size_t>(1, *std::max_element(connections.begin(), connections.end()));
     std::size_t const share = std::min(slot_bytes, wanted.most_bytes / most / window_);
     slot_bytes_ = std::max(line, share / line * line);
-    for (std::size_t const count : wires) {
+    for (std::size_t const count : connections) {
       bytes_at_.push_back(count * (sizeof(pair_head) + window_ * stride()));
       head_bytes_at_.push_back(count * sizeof(pair_head));
     }
@@ -73,13 +73,13 @@ class pair_layout {
       first_end_[number(sender, receiver, true)] = static_cast<std::uint32_t>(there.size());
       first_end_[number(sender, receiver, false)] = static_cast<std::uint32_t>(here.size());
       for (std::uint32_t way = 0; way < ways_; ++way) {
-        std::size_t const wire = dealt[to]++;
+        std::size_t const connection = dealt[to]++;
         end one{static_cast<int>(sender),
                 static_cast<int>(receiver),
                 true,
                 way == 0,
-                wire * sizeof(pair_head),
-                head_bytes_at_[to] + wire * window_ * stride()};
+                connection * sizeof(pair_head),
+                head_bytes_at_[to] + connection * window_ * stride()};
         there.push_back(one);
         one.sends = false;
         here.push_back(one);
@@ -90,7 +90,7 @@ class pair_layout {
   [[nodiscard]] std::uint32_t window() const { return window_; }
   /// The most of a message.
   [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }
-  /// From a slot to the next one: there is room for what `sized_peer_link` announces.
+  /// From a slot to the next one: there is room for what `sized_peer_transport` announces.
   [[nodiscard]] std::size_t stride() const { return slot_bytes_ + line; }
   /// Of counters and slots on a place, and of the counters alone, which come first.
   [[nodiscard]] std::size_t bytes_at(std::size_t place) const { return bytes_at_[place]; }

@@ -3,12 +3,12 @@
 
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
-#include <blink/running/connections/wire.hpp>
+#include <blink/running/connections/connection.hpp>
 #include <blink/running/walk/counter.hpp>
-#include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/thread_group.hpp>
+#include <blink/running/walk/tree_task.hpp>
 #include <blink/running/walk/tree_walk.hpp>
-#include <blink/transports/cuda/kernels/block_patience.hpp>
+#include <blink/transports/cuda/kernels/block_wait.hpp>
 #include <blink/transports/cuda/kernels/call_watch.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
 
@@ -18,22 +18,22 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What both ends of a wire between two ranks see besides its slots; all 0 at first.
+/// What both ends of a connection between two ranks see besides its slots; all 0 at first.
 struct pair_head {
-  wire_counters counters;
+  connection_counters counters;
   alignas(128) counter is_refused = 0;  ///< written by the receiver: the sizes of a piece differ
   std::uint64_t sent = 0;               ///< then: bytes of the piece that was sent
   std::uint64_t expected = 0;           ///< and of the one that was to be received
 };
 
-/// One part of a piece, which goes along one wire.
+/// One part of a piece, which goes along one connection.
 struct piece_part {
   std::byte* data = nullptr;  ///< in the buffer that it is read from, or written to
   std::uint64_t bytes = 0;
   std::uint64_t whole = 0;  ///< bytes of the piece
-  std::uint32_t end = 0;    ///< the end of the wire, by number on its device
+  std::uint32_t end = 0;    ///< the end of the connection, by number on its device
   std::uint32_t next =
-      0;  ///< the part that follows on the same wire; 0: none, as part 0 is a first one
+      0;  ///< the part that follows on the same connection; 0: none, as part 0 is a first one
 };
 
 /// A message of a part: whole slots for long ones, a quarter of the part for short ones, so that they overlap.
@@ -46,12 +46,12 @@ struct piece_part {
   return wanted < slot_bytes ? wanted : slot_bytes;
 }
 
-/// One end of a wire between two ranks of different processes, in memory of the device of that rank. What
+/// One end of a connection between two ranks of different processes, in memory of the device of that rank. What
 /// goes on from call to call, the numbers of messages, is here.
 struct alignas(128) pair_end {
-  shared_wire wire{};
-  wire_end end{};
-  lane work{};  ///< the present part
+  shared_connection connection{};
+  endpoint end{};
+  tree_task work{};  ///< the present part
   pair_head* head = nullptr;
   bool judges = false;  ///< is it the first of its pair? There each piece has a message.
 
@@ -69,14 +69,14 @@ static_assert(std::is_trivially_copyable_v<pair_end>);
 struct piece_call {
   static constexpr std::uint32_t most_parts = 96;  // below the 4 KiB that arguments may take
 
-  piece_part parts[most_parts] = {};  ///< the first of each wire, then those that follow
+  piece_part parts[most_parts] = {};  ///< the first of each connection, then those that follow
   piece_part const* more_parts =
       nullptr;               ///< all of them, in memory of the device, if they are more
   pair_end* ends = nullptr;  ///< of the device
   call_watch watch{};
   std::size_t slot_bytes = 0;
-  std::uint32_t wires = 0;  ///< that have a part
-  std::uint32_t wires_per_block = 1;
+  std::uint32_t connections = 0;  ///< that have a part
+  std::uint32_t connections_per_block = 1;
 
   [[nodiscard]] BLINK_HOST_DEVICE piece_part const& part(std::uint32_t number) const {
     return more_parts == nullptr ? parts[number] : more_parts[number];
@@ -89,15 +89,15 @@ static_assert(std::is_trivially_copyable_v<piece_call> && sizeof(piece_call) <= 
 
 namespace detail {
 
-[[nodiscard]] BLINK_HOST_DEVICE inline sized_peer_link link_of(pair_end& here,
-                                                               piece_call const& call) {
-  sized_peer_link link{};
-  link.wires = &here.wire;
-  link.abort = call.watch.abort;
-  link.bytes_of_slot = call.slot_bytes;
-  link.own_rank = here.end.sends ? here.wire.sender : here.wire.receiver;
-  link.whole = here.whole;
-  return link;
+[[nodiscard]] BLINK_HOST_DEVICE inline sized_peer_transport link_of(pair_end& here,
+                                                                    piece_call const& call) {
+  sized_peer_transport transport{};
+  transport.connections = &here.connection;
+  transport.abort = call.watch.abort;
+  transport.bytes_of_slot = call.slot_bytes;
+  transport.own_rank = here.end.sends ? here.connection.sender : here.connection.receiver;
+  transport.whole = here.whole;
+  return transport;
 }
 
 /// A piece without bytes has one message, too: it takes its turn, and its size is compared.
@@ -112,28 +112,29 @@ BLINK_HOST_DEVICE inline void open_part(pair_end& here, piece_call const& call,
   here.work.chunk = message_bytes(part.bytes, call.slot_bytes);
   here.work.stride = here.work.chunk;
   here.work.chunks = part.bytes == 0 ? 1 : (part.bytes + here.work.chunk - 1) / here.work.chunk;
-  open_lane(link_of(here, call), here.work, 1);
+  open_task(link_of(here, call), here.work, 1);
 }
 /// Goes on to the next part if the present one is done. Was it?
 BLINK_HOST_DEVICE inline bool advance(pair_end& here, piece_call const& call) {
   if (!here.is_open || !here.work.is_finished) return false;
-  close_lane(here.work);
+  close_task(here.work);
   ++here.done;
   here.is_open = false;
   if (here.next != 0) open_part(here, call, call.part(here.next));
   return true;
 }
 
-/// Has a piece of another size come than the one that is to be received? Then both ends are told.
+/// Has a piece of another size come than the one that is to be received? Then both ends are reported.
 BLINK_HOST_DEVICE inline bool refuses(pair_end& here, piece_call const& call) {
   if (!here.judges || here.end.sends || !here.is_open || here.work.done == here.work.chunks) {
     return false;
   }
-  auto const link = link_of(here, call);
+  auto const transport = link_of(here, call);
   std::uint64_t const message = here.end.first + here.work.done;
-  slot_peer_link const& wire = link;
-  if (!wire.has_arrived(0, message) || link.announced(0, message) == here.whole) return false;
-  here.head->sent = link.announced(0, message);
+  slot_peer_transport const& connection = transport;
+  if (!connection.has_arrived(0, message) || transport.announced(0, message) == here.whole)
+    return false;
+  here.head->sent = transport.announced(0, message);
   here.head->expected = here.whole;
   publish(here.head->is_refused, 1);
   return true;
@@ -141,15 +142,15 @@ BLINK_HOST_DEVICE inline bool refuses(pair_end& here, piece_call const& call) {
 
 }  // namespace detail
 
-/// What one block does for sends and receives: its wires in turns, each part after part, none of them waited
+/// What one block does for sends and receives: its connections in turns, each part after part, none of them waited
 /// for alone. So all pieces of a batch go on at once, whatever their order.
 ///
 /// Pre: all blocks of the call on this device run at once.
 template <thread_group Group>
 BLINK_HOST_DEVICE void run_pieces(Group const group, piece_call const& call, std::uint32_t block) {
-  std::uint32_t const first = block * call.wires_per_block;
-  std::uint32_t const rest = call.wires - first;
-  std::uint32_t const count = rest < call.wires_per_block ? rest : call.wires_per_block;
+  std::uint32_t const first = block * call.connections_per_block;
+  std::uint32_t const rest = call.connections - first;
+  std::uint32_t const count = rest < call.connections_per_block ? rest : call.connections_per_block;
   auto const end_of = [&](std::uint32_t k) -> pair_end& {
     return call.ends[call.part(first + k).end];
   };
@@ -159,7 +160,7 @@ BLINK_HOST_DEVICE void run_pieces(Group const group, piece_call const& call, std
     detail::open_part(end_of(k), call, call.part(first + k));
   }
   group.sync();
-  block_patience wait = call.watch.patience();
+  block_wait wait = call.watch.wait_policy();
   status result = status::ok;
   for (;;) {
     bool goes_on = false;  // known to the leader, as all that follows from it
@@ -176,7 +177,7 @@ BLINK_HOST_DEVICE void run_pieces(Group const group, piece_call const& call, std
       if (!round.moved && detail::refuses(here, call)) result = status::aborted;
     }
     if (leads && is_open && result == status::ok) {
-      result = goes_on ? wait.after_progress() : wait.after_none();
+      result = goes_on ? wait.on_progress() : wait.on_idle();
     }
     if (!group.from_leader(is_open && result == status::ok)) break;
   }

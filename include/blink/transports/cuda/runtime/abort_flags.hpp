@@ -2,7 +2,7 @@
 #pragma once
 
 #include <blink/core/config.hpp>
-#include <blink/running/connections/wire.hpp>
+#include <blink/running/connections/connection.hpp>
 #include <blink/running/walk/counter.hpp>
 #include <blink/transports/cuda/kernels/call_watch.hpp>
 #include <blink/transports/cuda/runtime/device_allocation.hpp>
@@ -30,12 +30,13 @@ class abort_flags {
   abort_flags(Devices& driver, rank_placement const& where, device_memory_budget& budget,
               host_processes* others)
       : driver_(driver), where_(where), others_(others) {
-    std::vector<device_memory_use> const use(where.devices.size(), {sizeof(wire_counters), 0, 0});
+    std::vector<device_memory_use> const use(where.devices.size(),
+                                             {sizeof(connection_counters), 0, 0});
     flags_ = {driver, where, budget, others, use, "the communicator"};
     agree(others, "construction: flags", [&] {
       for (std::size_t k = 0; k < where.devices.size(); ++k) {
         int const device = where.devices[k];
-        driver.clear(device, flags_.own(k), sizeof(wire_counters));
+        driver.clear(device, flags_.own(k), sizeof(connection_counters));
         std::vector<counter*> list;
         for (std::size_t place = 0; place < where.places.size(); ++place) {
           if (reaches(k, place)) list.push_back(seen(k, place));

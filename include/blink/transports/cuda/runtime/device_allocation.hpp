@@ -24,7 +24,7 @@ class device_allocation {
   device_allocation(Devices& driver, device_memory_budget& budget, int device,
                     device_memory_use const& use, std::string const& what)
       : driver_(&driver), device_(device), use_(use) {
-    budget.take(device, use, what);
+    budget.consume(device, use, what);
     try {
       memory_ = driver.allocate(device, use.total());
     } catch (...) {

@@ -14,17 +14,17 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// What a communicator holds in the memory of one device, in bytes.
 struct device_memory_use {
-  std::size_t tables = 0;   ///< lanes, wires, states
-  std::size_t wires = 0;    ///< counters and slots
-  std::size_t scratch = 0;  ///< copies of inputs that are overwritten while they are sent
+  std::size_t tables = 0;       ///< tasks, connections, states
+  std::size_t connections = 0;  ///< counters and slots
+  std::size_t scratch = 0;      ///< copies of inputs that are overwritten while they are sent
 
-  [[nodiscard]] std::size_t total() const { return tables + wires + scratch; }
+  [[nodiscard]] std::size_t total() const { return tables + connections + scratch; }
 };
 
 [[nodiscard]] inline std::string to_text(device_memory_use const& use) {
   auto const in = [](std::size_t bytes) { return std::to_string(bytes) + " bytes"; };
-  return in(use.total()) + " (tables " + in(use.tables) + ", counters and slots " + in(use.wires) +
-         ", scratch " + in(use.scratch) + ")";
+  return in(use.total()) + " (tables " + in(use.tables) + ", counters and slots " +
+         in(use.connections) + ", scratch " + in(use.scratch) + ")";
 }
 
 /// Told what is going to be allocated, before the driver is asked; may throw to refuse it.
@@ -39,7 +39,7 @@ class device_memory_budget {
 
   /// Throws: resource_error with what is wanted, held and allowed, if it would be too much; what the listener
   ///         throws. Then nothing is taken.
-  void take(int device, device_memory_use const& more, std::string const& what) {
+  void consume(int device, device_memory_use const& more, std::string const& what) {
     auto& held = held_[device];
     auto const of_cap = [&](std::size_t bytes) {
       return std::to_string(bytes) + " of at most " + std::to_string(cap_);
@@ -47,14 +47,14 @@ class device_memory_budget {
     auto const wanted = to_text(more) + " on device " + std::to_string(device);
     if (more.total() > cap_ || held.total() > cap_ - more.total()) {
       throw resource_error(what + " needs " + wanted + "; the communicator holds " +
-                           of_cap(held.total()) + " there (device_world_options::memory_cap)");
+                           of_cap(held.total()) + " there (device_options::memory_cap)");
     }
     if (listener_ && more.total() > 0) {
       listener_(what + " takes " + wanted + "; with that the communicator holds " +
                 of_cap(held.total() + more.total()) + " there");
     }
     held.tables += more.tables;
-    held.wires += more.wires;
+    held.connections += more.connections;
     held.scratch += more.scratch;
   }
 
@@ -62,7 +62,7 @@ class device_memory_budget {
   void give_back(int device, device_memory_use const& less) noexcept {
     auto const held = held_.find(device);
     held->second.tables -= less.tables;
-    held->second.wires -= less.wires;
+    held->second.connections -= less.connections;
     held->second.scratch -= less.scratch;
   }
 

@@ -41,12 +41,12 @@ struct capture_state {
 /// - `reach(d, p)`: kernels on d may read and write memory of p from now on; false: they cannot.
 /// - `record` into a captured stream makes a point of that graph; `wait` there takes only such.
 /// - `blocks_at_once`: how many blocks of a kernel run at once on a device that does nothing else.
-///   A kernel is named by its types: `Link`, protocol, elements, reducer.
+///   A kernel is named by its types: `Transport`, protocol, elements, reducer.
 /// - `launch_work` launches blocks that call `work(group, block)`; `work_blocks_at_once<Work>` is how many.
 /// - `launch` is asynchronous in the order of the stream; it throws if not all blocks run at once. So is `launch_work`.
 /// - `copy_between(d, to, s, from, …)`: from memory of s to memory of d, in a stream of s.
 /// - `combine<T>(d, step, reduce, stream)` runs a `copy_step`.
-/// - `let_end(d)` returns when kernels that have begun on d and were told to abort have ended.
+/// - `let_end(d)` returns when kernels that have begun on d and were reported to abort have ended.
 /// - `launches_block`: does `launch` return when the kernel ends?
 /// - Functions throw `device_error` if the driver refuses.
 template <class D>

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <blink/core/config.hpp>
+#include <blink/running/connections/connection.hpp>
 #include <blink/running/connections/message_times.hpp>
-#include <blink/running/connections/wire.hpp>
 #include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/transport.hpp>
-#include <blink/transports/cuda/kernels/block_patience.hpp>
+#include <blink/transports/cuda/kernels/block_wait.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -15,14 +15,14 @@
 namespace blink { inline namespace BLINK_ABI {
 
 /// GPUs whose kernels hand each other copies through slots in memory that both reach. The tables
-/// are `wire_tables` made with a memory source of the device.
+/// are `connection_tables` made with a memory source of the device.
 ///
 /// The launch is the agreement: all ranks' kernels run at once (one cooperative kernel, or one for
 /// each GPU), so peers are always present.
-struct slot_peer_link {
+struct slot_peer_transport {
   static constexpr bool is_shaped = false;
 
-  shared_wire* wires = nullptr;
+  shared_connection* connections = nullptr;
   counter* abort = nullptr;  ///< other than 0: give up; may be set by the host
   std::size_t bytes_of_slot = 0;
   int own_rank = 0;
@@ -33,65 +33,70 @@ struct slot_peer_link {
   [[nodiscard]] BLINK_HOST_DEVICE std::size_t slot_bytes() const { return bytes_of_slot; }
   [[nodiscard]] BLINK_HOST_DEVICE bool is_present(int) const { return true; }
   [[nodiscard]] BLINK_HOST_DEVICE bool is_aborted() const { return observe(*abort) != 0; }
-  [[nodiscard]] BLINK_HOST_DEVICE bool has_room(std::uint32_t wire, std::uint64_t message) const {
-    return message < observe(*wires[wire].taken) + wires[wire].window;
+  [[nodiscard]] BLINK_HOST_DEVICE bool has_credit(std::uint32_t connection,
+                                                  std::uint64_t message) const {
+    return message < observe(*connections[connection].consumed) + connections[connection].window;
   }
-  [[nodiscard]] BLINK_HOST_DEVICE std::byte* outbox(std::uint32_t wire,
+  [[nodiscard]] BLINK_HOST_DEVICE std::byte* outbox(std::uint32_t connection,
                                                     std::uint64_t message) const {
-    return wires[wire].slots + message % wires[wire].window * wires[wire].slot_bytes;
+    return connections[connection].slots +
+           message % connections[connection].window * connections[connection].slot_bytes;
   }
-  BLINK_HOST_DEVICE void post(std::uint32_t wire, std::uint64_t message, std::size_t) const {
-    publish(*wires[wire].posted, message + 1);
+  BLINK_HOST_DEVICE void post(std::uint32_t connection, std::uint64_t message, std::size_t) const {
+    publish(*connections[connection].posted, message + 1);
   }
-  [[nodiscard]] BLINK_HOST_DEVICE bool has_arrived(std::uint32_t wire,
+  [[nodiscard]] BLINK_HOST_DEVICE bool has_arrived(std::uint32_t connection,
                                                    std::uint64_t message) const {
-    return message < observe(*wires[wire].posted);
+    return message < observe(*connections[connection].posted);
   }
-  [[nodiscard]] BLINK_HOST_DEVICE std::byte const* inbox(std::uint32_t wire,
+  [[nodiscard]] BLINK_HOST_DEVICE std::byte const* inbox(std::uint32_t connection,
                                                          std::uint64_t message) const {
-    return outbox(wire, message);
+    return outbox(connection, message);
   }
-  BLINK_HOST_DEVICE void take(std::uint32_t wire, std::uint64_t message) const {
-    publish(*wires[wire].taken, message + 1);
+  BLINK_HOST_DEVICE void consume(std::uint32_t connection, std::uint64_t message) const {
+    publish(*connections[connection].consumed, message + 1);
   }
-  [[nodiscard]] BLINK_HOST_DEVICE bool was_taken(std::uint32_t wire, std::uint64_t message) const {
-    return message < observe(*wires[wire].taken);
+  [[nodiscard]] BLINK_HOST_DEVICE bool consumed(std::uint32_t connection,
+                                                std::uint64_t message) const {
+    return message < observe(*connections[connection].consumed);
   }
 };
-static_assert(transport<slot_peer_link> && !reaching_transport<slot_peer_link>);
+static_assert(transport<slot_peer_transport> && !reaching_transport<slot_peer_transport>);
 
 /// The same with messages that say how large what they are a part of is as a whole. Those of another size do not arrive.
 /// Behind the data of each slot there is room for a word.
-struct sized_peer_link : slot_peer_link {
+struct sized_peer_transport : slot_peer_transport {
   std::uint64_t whole = 0;
 
-  [[nodiscard]] BLINK_HOST_DEVICE std::uint64_t& announced(std::uint32_t wire,
+  [[nodiscard]] BLINK_HOST_DEVICE std::uint64_t& announced(std::uint32_t connection,
                                                            std::uint64_t message) const {
-    return *reinterpret_cast<std::uint64_t*>(outbox(wire, message) + bytes_of_slot);
+    return *reinterpret_cast<std::uint64_t*>(outbox(connection, message) + bytes_of_slot);
   }
-  BLINK_HOST_DEVICE void post(std::uint32_t wire, std::uint64_t message, std::size_t bytes) const {
-    announced(wire, message) = whole;
-    slot_peer_link::post(wire, message, bytes);
+  BLINK_HOST_DEVICE void post(std::uint32_t connection, std::uint64_t message,
+                              std::size_t bytes) const {
+    announced(connection, message) = whole;
+    slot_peer_transport::post(connection, message, bytes);
   }
-  [[nodiscard]] BLINK_HOST_DEVICE bool has_arrived(std::uint32_t wire,
+  [[nodiscard]] BLINK_HOST_DEVICE bool has_arrived(std::uint32_t connection,
                                                    std::uint64_t message) const {
-    return slot_peer_link::has_arrived(wire, message) && announced(wire, message) == whole;
+    return slot_peer_transport::has_arrived(connection, message) &&
+           announced(connection, message) == whole;
   }
 };
-static_assert(transport<sized_peer_link> && !reaching_transport<sized_peer_link>);
+static_assert(transport<sized_peer_transport> && !reaching_transport<sized_peer_transport>);
 
 /// GPUs whose kernels read and write each other's buffers (peer access, or one GPU).
-struct reaching_peer_link : slot_peer_link {
+struct reaching_peer_transport : slot_peer_transport {
   void const* const* inputs = nullptr;  ///< by rank, in memory that the kernel reaches
   void* const* outputs = nullptr;       ///< by rank
 
   [[nodiscard]] BLINK_HOST_DEVICE void const* input_of(int peer) const { return inputs[peer]; }
   [[nodiscard]] BLINK_HOST_DEVICE void* output_of(int peer) const { return outputs[peer]; }
 };
-static_assert(reaching_transport<reaching_peer_link>);
+static_assert(reaching_transport<reaching_peer_transport>);
 
-/// Virtual ranks on one GPU, joined by wires that are as slow as the physical links they stand for, so
-/// that a machine can be tried on a single GPU. What `shaped_link` is for threads: messages go through
+/// Virtual ranks on one GPU, joined by connections that are as slow as the physical links they stand for, so
+/// that a machine can be tried on a single GPU. What `shaped_transport` is for threads: messages go through
 /// slots; the sender stamps each with the time of its arrival (`stamp_message` has the rule) and goes
 /// on; the receiver waits for that time.
 ///
@@ -103,7 +108,7 @@ static_assert(reaching_transport<reaching_peer_link>);
 ///           links are right for messages of many ticks, and for many messages one after the other.
 /// Clock:    `now()`, in nanoseconds; another one for tests
 template <class Clock = block_clock>
-struct shaped_peer_link_with : slot_peer_link {
+struct shaped_peer_transport_with : slot_peer_transport {
   static_assert(requires {
     { Clock::now() } -> std::same_as<std::uint64_t>;
   });
@@ -111,16 +116,18 @@ struct shaped_peer_link_with : slot_peer_link {
 
   std::uint64_t latency_nanoseconds = 0;  ///< of each message
 
-  BLINK_HOST_DEVICE void post(std::uint32_t wire, std::uint64_t message, std::size_t bytes) const {
-    stamp_message(wires[wire], message, bytes, Clock::now(), latency_nanoseconds);
-    slot_peer_link::post(wire, message, bytes);
+  BLINK_HOST_DEVICE void post(std::uint32_t connection, std::uint64_t message,
+                              std::size_t bytes) const {
+    stamp_message(connections[connection], message, bytes, Clock::now(), latency_nanoseconds);
+    slot_peer_transport::post(connection, message, bytes);
   }
-  [[nodiscard]] BLINK_HOST_DEVICE bool has_arrived(std::uint32_t wire,
+  [[nodiscard]] BLINK_HOST_DEVICE bool has_arrived(std::uint32_t connection,
                                                    std::uint64_t message) const {
-    return slot_peer_link::has_arrived(wire, message) && is_due(wires[wire], message, Clock::now());
+    return slot_peer_transport::has_arrived(connection, message) &&
+           is_due(connections[connection], message, Clock::now());
   }
 };
-using shaped_peer_link = shaped_peer_link_with<>;
-static_assert(transport<shaped_peer_link> && !reaching_transport<shaped_peer_link>);
+using shaped_peer_transport = shaped_peer_transport_with<>;
+static_assert(transport<shaped_peer_transport> && !reaching_transport<shaped_peer_transport>);
 
 }}  // namespace blink::BLINK_ABI

@@ -4,10 +4,10 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/reducers/reducer.hpp>
-#include <blink/running/walk/lane.hpp>
+#include <blink/running/walk/tree_task.hpp>
 #include <blink/topology/connectivity.hpp>
 #include <blink/topology/topology.hpp>
-#include <blink/topology/without_ways.hpp>
+#include <blink/topology/without_routes.hpp>
 #include <blink/transports/cuda/kernels/copy_step.hpp>
 #include <blink/transports/cuda/runtime/device_allocation.hpp>
 #include <blink/transports/cuda/runtime/device_handles.hpp>
@@ -104,9 +104,9 @@ template <device_runtime Devices>
           driver.copy_between(there, target.get(), here, source.get(), options.bytes, stream);
         }
         driver.synchronize(here, stream);
-        std::chrono::duration<double> const taken = std::chrono::steady_clock::now() - begin;
+        std::chrono::duration<double> const consumed = std::chrono::steady_clock::now() - begin;
         probe.bytes_per_second =
-            static_cast<double>(options.bytes) * options.copies / std::max(taken.count(), 1e-9);
+            static_cast<double>(options.bytes) * options.copies / std::max(consumed.count(), 1e-9);
       }
       result.push_back(probe);
     }

@@ -42,7 +42,7 @@ class reachable_memory {
     agree(others, "allocation of " + what, [&] {
       for (std::size_t k = 0; k < use.size(); ++k) {
         if constexpr (sharing_runtime<Devices>) {
-          if (others != nullptr) use[k].wires += rest_of_piece(use[k].total());
+          if (others != nullptr) use[k].connections += rest_of_piece(use[k].total());
         }
         own_.emplace_back(driver, budget, where.devices[k], use[k], what);
       }

@@ -3,9 +3,9 @@
 
 #include <blink/core/config.hpp>
 #include <blink/reducers/reducer.hpp>
-#include <blink/running/walk/lane.hpp>
 #include <blink/running/walk/packet_walk.hpp>
 #include <blink/running/walk/transport.hpp>
+#include <blink/running/walk/tree_task.hpp>
 #include <blink/transports/cuda/calls/device_order.hpp>
 #include <blink/transports/cuda/kernels/call_kernel.cuh>
 #include <blink/transports/cuda/kernels/copy_step.hpp>
@@ -284,15 +284,15 @@ class cuda_devices {
   /// Blocks see the flag after the chunk at hand.
   void let_end(int) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
-  template <transport Link, wire_protocol Protocol, class T, reducer_for<T> Reducer>
+  template <transport Transport, connection_protocol Protocol, class T, reducer_for<T> Reducer>
   std::uint32_t blocks_at_once(int device, std::uint32_t threads) {
-    return capacity_of(call_kernel_address<Link, T, Reducer, Protocol>(), device, threads);
+    return capacity_of(call_kernel_address<Transport, T, Reducer, Protocol>(), device, threads);
   }
-  template <transport Link, wire_protocol Protocol, class T, reducer_for<T> Reducer>
+  template <transport Transport, connection_protocol Protocol, class T, reducer_for<T> Reducer>
   void launch(int device, std::uint32_t blocks, std::uint32_t threads, device_call const& call,
               Reducer const& reduce, stream on) {
     void* arguments[] = {const_cast<device_call*>(&call), const_cast<Reducer*>(&reduce)};
-    launch_kernel(call_kernel_address<Link, T, Reducer, Protocol>(), device, blocks, threads,
+    launch_kernel(call_kernel_address<Transport, T, Reducer, Protocol>(), device, blocks, threads,
                   arguments, on);
   }
   template <class Work>

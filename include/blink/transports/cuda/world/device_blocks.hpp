@@ -20,16 +20,16 @@ namespace detail {
 
 /// Elements that are not combined are bytes, so that one kernel moves them all: `T` is of the caller,
 /// `Element` what moves.
-template <chunking Chunks, class Element, class World, class Plan, class T, class Reducer>
-void run_blocks_on_devices(World& world, Plan&& plan, collective kind,
+template <chunking Chunks, class Element, class Ranks, class Source, class T, class Reducer>
+void run_blocks_on_devices(Ranks& ranks, Source&& trees, collective kind,
                            std::vector<rank_buffers<T>> const& buffers,
                            std::vector<block> const& blocks, Reducer const& reduce,
-                           typename World::streams const& on) {
+                           typename Ranks::streams const& on) {
   static_assert(is_element<T>, "blink: elements of collectives are trivially copyable types");
-  unequal_blocks const all(std::string(to_text(kind)), kind, blocks, world.rank_count(), sizeof(T),
+  unequal_blocks const all(std::string(to_text(kind)), kind, blocks, ranks.rank_count(), sizeof(T),
                            sizeof(T) / sizeof(Element));
-  auto const chosen = choose_on_bytes(world, plan, kind, all.bytes());
-  world.template call_with_blocks<Chunks, Element>(*chosen.plan, kind, plain(buffers), all,
+  auto const chosen = choose_on_bytes(ranks, trees, kind, all.bytes());
+  ranks.template call_with_blocks<Chunks, Element>(*chosen.prepared, kind, plain(buffers), all,
                                                    chosen.chunk_bytes, reduce, on);
 }
 
@@ -37,28 +37,28 @@ void run_blocks_on_devices(World& world, Plan&& plan, collective kind,
 
 /// Collects a block of each rank, of any size; every rank ends with all of them.
 ///
-/// buffers: by rank of this process, as of the function of the same name for ranks of a session; the count is
+/// buffers: by rank of this process, as of the function of the same name for ranks of a communicator; the count is
 ///          that of the rank's block
 /// blocks:  by rank, where its block lies in the outputs; none over another, the same in all processes
 /// Throws:  as `all_reduce`.
-template <device_communicator World, class T, device_schedule_source<World> Plan>
-void all_gather_v(World& world, Plan&& plan, std::vector<rank_buffers<T>> const& buffers,
-                  std::vector<block> const& blocks, typename World::streams const& on = {}) {
+template <device_communicator Ranks, class T, device_schedule_source<Ranks> Source>
+void all_gather_v(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
+                  std::vector<block> const& blocks, typename Ranks::streams const& on = {}) {
   detail::run_blocks_on_devices<scheduled_chunks, unsigned char>(
-      world, plan, collective::all_gather, buffers, blocks, detail::no_reducer{}, on);
+      ranks, trees, collective::all_gather, buffers, blocks, detail::no_reducer{}, on);
 }
 
 /// Reduces blocks of any sizes, one for each rank; each rank ends with its own.
 ///
 /// blocks: by rank, where its block lies in the inputs
-template <chunking Chunks = scheduled_chunks, device_communicator World, class T, class Reducer,
-          device_schedule_source<World> Plan>
-void reduce_scatter_v(World& world, Plan&& plan, std::vector<rank_buffers<T>> const& buffers,
+template <chunking Chunks = scheduled_chunks, device_communicator Ranks, class T, class Reducer,
+          device_schedule_source<Ranks> Source>
+void reduce_scatter_v(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
                       std::vector<block> const& blocks, Reducer const& reduce,
-                      typename World::streams const& on = {}) {
+                      typename Ranks::streams const& on = {}) {
   static_assert(reducer_for<Reducer, T>, "blink: this reducer does not combine these elements");
-  detail::run_blocks_on_devices<Chunks, T>(world, plan, collective::reduce_scatter, buffers, blocks,
-                                           reduce, on);
+  detail::run_blocks_on_devices<Chunks, T>(ranks, trees, collective::reduce_scatter, buffers,
+                                           blocks, reduce, on);
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -23,7 +23,8 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// What one process tells the others of a call that failed on its devices.
 struct device_process_report {
-  std::uint64_t plan = 0;  ///< fingerprint of the schedule; 0: no kernel of this process has failed
+  std::uint64_t schedule_hash =
+      0;  ///< hash of the schedule; 0: no kernel of this process has failed
   collective kind = collective::broadcast;
   std::int64_t channel =
       -1;  ///< of a call from a kernel of the user's; -1: it is of a communicator's own
@@ -31,9 +32,9 @@ struct device_process_report {
   std::array<device_rank_report, device_call::most_ranks> ranks{};
 
   /// Throws nothing: at most `most_ranks` are kept, which is as many as there can be.
-  void set(std::uint64_t its_plan, collective its_kind,
+  void set(std::uint64_t its_schedule, collective its_kind,
            std::vector<device_rank_report> const& its_ranks, std::int64_t its_channel = -1) {
-    plan = its_plan;
+    schedule_hash = its_schedule;
     kind = its_kind;
     channel = its_channel;
     count = static_cast<std::uint32_t>(std::min(its_ranks.size(), ranks.size()));
@@ -49,27 +50,27 @@ struct device_process_report {
 /// The first with a kernel that has failed: other processes may be in other calls.
 ///
 /// Pre: there is a report.
-[[nodiscard]] inline device_process_report const& call_told_of(
+[[nodiscard]] inline device_process_report const& call_reported_of(
     std::vector<device_process_report> const& reports) {
   for (auto const& each : reports) {
-    if (each.plan != 0) return each;
+    if (each.schedule_hash != 0) return each;
   }
   return reports[0];
 }
 
 [[nodiscard]] inline bool are_of_one_call(device_process_report const& a,
                                           device_process_report const& b) {
-  return a.plan == b.plan && a.kind == b.kind && a.channel == b.channel;
+  return a.schedule_hash == b.schedule_hash && a.kind == b.kind && a.channel == b.channel;
 }
 
 /// What is reported of the ranks in that call.
-struct ranks_told_of {
+struct ranks_reported_of {
   std::vector<device_rank_report> all{};
   std::uint64_t newest = 0;  ///< the most calls that one of them has begun
 };
-[[nodiscard]] inline ranks_told_of ranks_in(device_process_report const& call,
-                                            std::vector<device_process_report> const& reports) {
-  ranks_told_of result;
+[[nodiscard]] inline ranks_reported_of ranks_in(device_process_report const& call,
+                                                std::vector<device_process_report> const& reports) {
+  ranks_reported_of result;
   for (auto const& each : reports) {
     if (!are_of_one_call(each, call)) continue;
     result.all.insert(result.all.end(), each.ranks.begin(), each.ranks.begin() + each.count);
@@ -82,7 +83,7 @@ struct ranks_told_of {
 /// report it.
 [[nodiscard]] inline std::vector<device_rank_state> judge_reports(
     rank_placement const& where, std::vector<device_process_report> const& reports) {
-  auto const& call = call_told_of(reports);
+  auto const& call = call_reported_of(reports);
   auto const ranks = ranks_in(call, reports);
   auto result = judge_ranks(where, ranks.all);
   if (call.channel < 0) return result;
@@ -95,7 +96,7 @@ struct ranks_told_of {
                     " calls in this channel, others " + std::to_string(ranks.newest);
   }
   for (auto const& each : reports) {
-    if (each.plan == 0 || are_of_one_call(each, call)) continue;
+    if (each.schedule_hash == 0 || are_of_one_call(each, call)) continue;
     for (std::uint32_t k = 0; k < each.count; ++k) {
       result[static_cast<std::size_t>(each.ranks[k].rank)].absence =
           "its process tells of " + each.call();
@@ -107,7 +108,7 @@ struct ranks_told_of {
 /// Two ranks that have begun a call from their kernels with other counts, if there are some.
 [[nodiscard]] inline std::optional<collective_error> find_unlike_counts(
     rank_placement const& where, std::vector<device_process_report> const& reports) {
-  auto const& call = call_told_of(reports);
+  auto const& call = call_reported_of(reports);
   auto [begun, newest] = ranks_in(call, reports);
   std::erase_if(begun, [most = newest](auto const& each) { return each.calls != most; });
   for (auto const& each : begun) {
@@ -126,7 +127,7 @@ struct ranks_told_of {
     rank_placement const& where, std::vector<device_process_report> const& reports,
     std::vector<device_rank_state> const& states, double deadline_seconds) {
   if (auto const difference = find_unlike_counts(where, reports)) return *difference;
-  return describe_device_stall(where, call_told_of(reports).call(), states, deadline_seconds);
+  return describe_device_stall(where, call_reported_of(reports).call(), states, deadline_seconds);
 }
 
 /// Why a call of several processes has failed: what the first of them has found out, or else what

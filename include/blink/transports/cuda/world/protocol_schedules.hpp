@@ -5,8 +5,8 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/reducers/reducer.hpp>
+#include <blink/running/connections/connection_tables.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
-#include <blink/running/connections/wire_tables.hpp>
 #include <blink/running/walk/choose_protocol.hpp>
 #include <blink/running/walk/packet.hpp>
 #include <blink/running/walk/packet_walk.hpp>
@@ -30,7 +30,7 @@
 namespace blink { inline namespace BLINK_ABI {
 
 /// A schedule with what its calls need in the memory of devices, for each protocol that `Protocols` may
-/// come to: a wire carries one protocol over its whole life, so each has wires of its own.
+/// come to: a connection carries one protocol over its whole life, so each has connections of its own.
 ///
 /// Memory: as `device_schedule`, for each protocol. Packets always go through slots: of
 ///         `packet_slot_bytes`, also where kernels reach buffers.
@@ -44,20 +44,21 @@ class protocol_schedules {
   /// others: null if all devices are of this process; else all processes make it together
   /// Throws: as `device_schedule`.
   protocol_schedules(Devices& driver, rank_placement const& where, device_memory_budget& budget,
-                     schedule const& plan, wire_layout const& layout, pipeline_costs const& costs,
-                     host_processes* others, std::size_t packet_slot_bytes) {
-    if constexpr (has_chunks) chunks_.emplace(driver, where, budget, plan, layout, costs, others);
+                     schedule const& source, connection_layout const& layout,
+                     pipeline_costs const& costs, host_processes* others,
+                     std::size_t packet_slot_bytes) {
+    if constexpr (has_chunks) chunks_.emplace(driver, where, budget, source, layout, costs, others);
     if constexpr (has_packets) {
-      wire_layout own = layout;
+      connection_layout own = layout;
       own.reaches = false;
       own.has_packets = true;
       own.slot_bytes = packet_slot_bytes;
       own.window = static_cast<std::uint32_t>(
           std::min<std::uint64_t>(layout.window, packets_of::most_window));
-      packets_.emplace(driver, where, budget, plan, own, costs, others);
+      packets_.emplace(driver, where, budget, source, own, costs, others);
     }
     for (auto const kind : prepared().carries()) {
-      steps_[static_cast<std::size_t>(kind)] = steps_of(plan, kind);
+      steps_[static_cast<std::size_t>(kind)] = steps_of(source, kind);
     }
   }
 
@@ -67,7 +68,7 @@ class protocol_schedules {
     if constexpr (!has_chunks) return packets_->prepared();
   }
   /// Of this protocol. Pre: `Protocols` may come to it.
-  template <wire_protocol Protocol>
+  template <connection_protocol Protocol>
   [[nodiscard]] device_schedule<Devices>& with() {
     static_assert(may_choose<Protocols, Protocol>);
     if constexpr (std::is_same_v<Protocol, small_packets>) return *packets_;
@@ -79,7 +80,7 @@ class protocol_schedules {
     if (packets_) use(*packets_);
   }
 
-  /// Is the largest message of a call to go by packets? Only if it fits into its window: then lanes
+  /// Is the largest message of a call to go by packets? Only if it fits into its window: then tasks
   /// may share blocks.
   ///
   /// trees: of the call, whatever the protocol
@@ -96,7 +97,7 @@ class protocol_schedules {
     return choose(steps_[static_cast<std::size_t>(kind)], bytes) == protocol_choice::small_packets;
   }
 
-  /// Begins anew: every wire as if no message had passed. Pre: no call is running.
+  /// Begins anew: every connection as if no message had passed. Pre: no call is running.
   void restart() {
     each([](auto& one) { one.restart(); });
   }
@@ -126,16 +127,16 @@ class protocol_schedules {
   std::array<int, collective_names.size()> steps_{};  // by collective, of those it carries
 };
 
-/// The same trees, each `ways` times with an equal part of its share: as many more lanes, so that more
+/// The same trees, each `ways` times with an equal part of its share: as many more tasks, so that more
 /// blocks move the data. One block does not fill a link between GPUs, or the memory of one.
 ///
 /// Pre:  ways >= 1; the weights sum to less than 2^63.
 /// Post: every link carries what it carried; shares differ from those before by rounding to lines.
-[[nodiscard]] inline schedule parallel_trees(schedule const& plan, int ways) {
-  expects(ways >= 1, "parallel_trees: ways >= 1");
-  schedule result = plan;
+[[nodiscard]] inline schedule replicate_trees(schedule const& source, int ways) {
+  expects(ways >= 1, "replicate_trees: ways >= 1");
+  schedule result = source;
   result.trees.clear();
-  for (auto const& tree : plan.trees) {
+  for (auto const& tree : source.trees) {
     for (int way = 0; way < ways; ++way) result.trees.push_back(tree);
   }
   validate(result);  // as many times the weights may be too much

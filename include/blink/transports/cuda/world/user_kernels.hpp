@@ -6,7 +6,7 @@
 #include <blink/running/call/collective_error.hpp>
 #include <blink/running/walk/packet_walk.hpp>
 #include <blink/schedule/schedule.hpp>
-#include <blink/transports/cuda/calls/checked_calls.hpp>
+#include <blink/transports/cuda/calls/call_validation.hpp>
 #include <blink/transports/cuda/channels/channel_launch.hpp>
 #include <blink/transports/cuda/channels/channel_layout.hpp>
 #include <blink/transports/cuda/channels/device_channels.hpp>
@@ -26,29 +26,30 @@ namespace blink { inline namespace BLINK_ABI {
 /// Kernels of the user's own on a communicator of devices, which call collectives while they go: the channels that
 /// they call in, and their launches.
 ///
-/// World: derives from this, and has `launcher_`, `enter(signature)` and `throw_if_failed()`
-template <class World, device_runtime Devices>
-class user_kernels : public checked_calls<World, Devices> {
+/// World: derives from this, and has `launcher_`, `enter(call_id)` and `throw_if_failed()`
+template <class Ranks, device_runtime Devices>
+class user_kernels : public call_validation<Ranks, Devices> {
  public:
-  using typename checked_calls<World, Devices>::streams;
+  using typename call_validation<Ranks, Devices>::streams;
 
-  /// Makes what kernels of the user's own need for calling a collective, along `plan`; all processes do it together.
+  /// Makes what kernels of the user's own need for calling a collective, along `schedule`; all processes do it together.
   /// It is the communicator's, until its end. Not over shaped links.
   ///
-  /// Protocol: how wires carry data; packets for small calls: what a tree carries has to fit into its window
+  /// Protocol: how connections carry data; packets for small calls: what a tree carries has to fit into its window
   /// Throws: precondition_error if the schedule does not carry it, is for another number of ranks, or joins devices
   ///         that do not reach each other, for options that are out of range or differ between processes;
   ///         resource_error if it is more than the cap.
-  template <class T, wire_protocol Protocol = whole_chunks>
+  template <class T, connection_protocol Protocol = whole_chunks>
   [[nodiscard]] prepared_channels<Devices, T, Protocol> prepare_channels(
-      schedule const& plan, channel_options const& wanted) {
+      schedule const& source, channel_options const& wanted) {
     static_assert(detail::is_element<T>, "blink: elements are trivially copyable and not const");
-    static_assert(!World::link_type::is_shaped,
+    static_assert(!Ranks::transport_type::is_shaped,
                   "blink: channels go at full speed; shaped links carry calls");
-    agree(this->others_.get(), "prepare_channels", [&] { expect_ranks(plan, this->rank_count()); });
+    agree(this->others_.get(), "prepare_channels",
+          [&] { expect_ranks(source, this->rank_count()); });
     channel_elements const elements{sizeof(T), std::is_same_v<Protocol, small_packets>};
     auto& made = channels_.emplace_back(std::make_unique<device_channels<Devices>>(
-        this->driver_, this->where_, this->budget_, plan, wanted, elements, this->options_,
+        this->driver_, this->where_, this->budget_, source, wanted, elements, this->options_,
         this->others_.get(), channels_.size()));
     return prepared_channels<Devices, T, Protocol>(*made);
   }
@@ -61,7 +62,7 @@ class user_kernels : public checked_calls<World, Devices> {
   /// on:      one for each device, or none for the default ones
   /// Throws:  precondition_error if not all blocks run at once on a device, or the kernels of its ranks do not fit into
   ///          an argument; collective_error if a call before has failed; device_error.
-  template <class Kernel, class T, wire_protocol Protocol>
+  template <class Kernel, class T, connection_protocol Protocol>
   void launch(prepared_channels<Devices, T, Protocol> const& channels,
               std::vector<Kernel> const& kernels, kernel_shape const& shape,
               streams const& on = {}) {
@@ -74,7 +75,7 @@ class user_kernels : public checked_calls<World, Devices> {
     using work = channel_work<Kernel, T, Protocol>;
     kernel_launch<Devices, work> const ready(this->driver_, this->where_, this->options_, kernels,
                                              shape);
-    self().enter(signature_of<work>(own, shape), all);
+    self().enter(description_of_call<work>(own, shape), all);
     auto& launcher = self().launcher_;
     launcher.run(
         all, [](std::size_t) { return true; }, [] {},
@@ -86,7 +87,7 @@ class user_kernels : public checked_calls<World, Devices> {
   }
 
  protected:
-  using checked_calls<World, Devices>::checked_calls;
+  using call_validation<Ranks, Devices>::call_validation;
   ~user_kernels() = default;
 
   [[nodiscard]] bool has_channels() const { return !channels_.empty(); }
@@ -114,7 +115,7 @@ class user_kernels : public checked_calls<World, Devices> {
   }
 
  private:
-  [[nodiscard]] World& self() { return static_cast<World&>(*this); }
+  [[nodiscard]] Ranks& self() { return static_cast<Ranks&>(*this); }
 
   std::vector<std::unique_ptr<device_channels<Devices>>> channels_;
 };

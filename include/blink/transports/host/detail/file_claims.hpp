@@ -24,7 +24,8 @@ class file_claims {
  public:
   /// All of this process.
   [[nodiscard]] static file_claims& of_process() {
-    static auto& all = *new file_claims;  // never destroyed: worlds may be, after whatever else is
+    static auto& all =
+        *new file_claims;  // never destroyed: communicators may be, after whatever else is
     return all;
   }
 

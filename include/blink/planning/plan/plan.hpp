@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/rational.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// One edge of a tree: data goes from rank `from` to rank `to` over the links between `path`'s
+/// nodes. A switch that copies or reduces may be an end, too: a node of the tree that contributes
+/// nothing.
+struct tree_edge {
+  int from = 0;           ///< node id
+  int to = 0;             ///< node id
+  std::vector<int> path;  ///< node ids from `from` to `to`, both included, at least two
+  friend bool operator==(tree_edge const&, tree_edge const&) = default;
+};
+
+/// A root, a weight, and up to two trees: one towards the root and one away from it.
+///
+/// A tree spans all ranks of the plan, or serves the ranks in `members` only. Other ranks may be on
+/// the way: such a rank is an end of two tree edges or more, forwards what is not its own and keeps
+/// nothing. Switches are inside paths. Gather, scatter, all-to-all and permutations are made of the
+/// smallest trees: a path from the root, which sends, to the one other member.
+struct tree {
+  int root = 0;                      ///< node id
+  rational weight;                   ///< rate, in the plan's unit
+  std::vector<tree_edge> reduce;     ///< towards the root; empty if the collective does not reduce
+  std::vector<tree_edge> broadcast;  ///< away from the root; empty if it does not spread
+  std::vector<int> members = {};     ///< node ids, the root among them; empty: all ranks
+  friend bool operator==(tree const&, tree const&) = default;
+};
+
+/// A set of nodes, the side that data leaves; the capacity of the links out of it limits the rate.
+///
+/// broadcast:      holds the root, misses a rank; rate <= capacity.
+/// reduce:         holds a rank, misses the root; rate <= capacity.
+/// all_gather:     misses a rank; rate <= N * capacity / (ranks in it), N ranks in all.
+/// reduce_scatter: holds a rank; rate <= N * capacity / (ranks outside it).
+/// With unequal shares, ranks count with their shares in the last two.
+/// flows:          separates a sender inside from its receiver outside; rate <= f * capacity / (such
+///                 pairs), f being N for gather, scatter and all-to-all, 1 for permutations.
+/// Node ids.
+struct cut_certificate {
+  std::vector<int> nodes;
+};
+
+/// all_reduce on direct full-duplex links: rate <= capacity (of one direction) between different
+/// parts / (number of parts - 1) (Tutte 1961, Nash-Williams 1961). Node ids.
+struct partition_certificate {
+  std::vector<std::vector<int>> parts;
+};
+
+/// The price of one link, by node ids; parallel links share it.
+struct link_price {
+  int from = 0;
+  int to = 0;
+  rational price;
+};
+
+/// all_reduce: prices under which every pair of an in-tree and an out-tree with the same root, over
+/// any of the switches that reduce or copy, costs at least 1, so rate <= sum of price * capacity (LP duality).
+/// flows: prices under which the cheapest ways of all pairs of a sender and its receiver cost at
+/// least 1 together, so rate <= f * sum of price * capacity, f as for cuts.
+/// Links that are not named cost 0.
+struct price_certificate {
+  std::vector<link_price> prices;
+};
+
+/// No certificate: `bound` is not proven (baselines), or is not finite (a single rank).
+struct no_certificate {};
+
+using certificate =
+    std::variant<no_certificate, cut_certificate, partition_certificate, price_certificate>;
+
+/// What a planner returns, a plan file holds and a checker reads: which trees carry which share,
+/// how fast that is, and why it cannot be faster.
+///
+/// All node numbers are ids of the machine. The buffer is split over the trees in proportion to
+/// their weights. A single rank has no trees and the rate 0.
+///
+/// What the rate counts, with x the weight of all trees of one pair of a sender and its receiver:
+/// gather, scatter:       N x, the root's whole buffer; its own share, which stays, included
+/// all_to_all:            N x, a rank's whole buffer; its own block, which stays, included
+/// send_to_next, permute: x, a rank's buffer
+/// barrier:               0; its one tree has the weight 0, it carries signals only
+/// all others:            the sum of the weights
+struct plan {
+  blink::collective collective = collective::broadcast;
+  std::string planner;     ///< the name it was asked for by
+  std::string unit;        ///< of rate, bound and weights
+  std::string links;       ///< the one kind of link that was planned on; empty: all of them
+  std::vector<int> ranks;  ///< node ids; this order numbers the ranks that run
+  rational rate;           ///< bytes of the whole buffer in time one, see above
+  rational bound;          ///< no plan is faster; proven by `proof`
+  certificate proof;
+  std::vector<tree> trees;
+  std::vector<int> forwarding_ranks = {};  ///< node ids of the machine's ranks that only forward
+  std::vector<std::pair<int, int>> forbidden_links = {};  ///< (from, to) node ids; not there
+  /// By position in `ranks`: the part of the gathered (or scattered) buffer that the rank roots, in
+  /// proportion. Empty: equal parts.
+  std::vector<std::int64_t> shares = {};
+  std::vector<int> destinations =
+      {};  ///< permute: node id by position in `ranks`, each at most once;
+           ///< a rank that names itself sends nothing
+};
+
+/// Number of edges on the longest path from a leaf to the root (`towards_root`) or back.
+/// Time: O(V^2) for a tree of V ranks.
+[[nodiscard]] inline int height(std::vector<tree_edge> const& edges, int root, bool towards_root) {
+  std::vector<int> layer{root};
+  int result = -1;
+  while (!layer.empty()) {
+    std::vector<int> next;
+    for (int const at : layer) {
+      for (auto const& edge : edges) {
+        if ((towards_root ? edge.to : edge.from) == at) {
+          next.push_back(towards_root ? edge.from : edge.to);
+        }
+      }
+    }
+    layer = std::move(next);
+    if (++result > static_cast<int>(edges.size())) return result;  // a cycle: not a tree
+  }
+  return result;
+}
+
+/// The larger height of the two phases.
+[[nodiscard]] inline int height(tree const& t) {
+  return std::max(height(t.reduce, t.root, true), height(t.broadcast, t.root, false));
+}
+
+}}  // namespace blink::BLINK_ABI

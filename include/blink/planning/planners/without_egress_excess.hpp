@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/rational.hpp>
+#include <blink/graph/egress_excess.hpp>
+#include <blink/packing/lp/simplex.hpp>
+#include <blink/packing/trees/all_gather_rate.hpp>
+#include <blink/planning/plan/detail/link_rows.hpp>
+#include <blink/planning/plan/detail/rank_graph.hpp>
+#include <blink/planning/plan/detail/routed_forest.hpp>
+#include <blink/planning/plan/detail/supplied_graph.hpp>
+#include <blink/planning/plan/detail/tree_columns.hpp>
+#include <blink/planning/plan/plan_request.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+namespace detail {
+
+/// What the roots would send at the rate that the cuts of the machine allow, in capacity steps.
+/// shares: by rank, for all-gather; none: equal.
+[[nodiscard]] inline std::vector<rank_supply> supplies_at_bound(
+    topology const& machine, plan_request const& request, std::vector<std::int64_t> const& shares) {
+  if (request.collective == collective::broadcast) {
+    auto const best = best_root(machine, request);
+    return {{best.root, best.rate}};
+  }
+  std::vector<std::int64_t> capacity;
+  for (auto const& l : machine.links) capacity.push_back(l.capacity);
+  auto const ranks = machine.rank_positions();
+  auto const rate = all_gather_rate(machine, capacity, ranks, shares).rate_per_root;
+  std::vector<rank_supply> result;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    auto const share = shares.empty() ? 1 : shares[i];
+    if (share > 0) result.push_back({ranks[i], rate * share});
+  }
+  return result;
+}
+
+[[nodiscard]] inline bool can_be_split(topology const& machine,
+                                       std::vector<rank_supply> const& supplies) {
+  try {
+    (void)to_supplied_graph(machine, supplies);
+    return true;
+  } catch (unbalanced_switch const&) {
+    return false;
+  }
+}
+
+/// The machine with other capacities, which count 1/`steps` of its capacity steps.
+/// Pre: capacities by link, at most those of the machine.
+[[nodiscard]] inline topology with_capacities(topology const& machine,
+                                              std::vector<std::int64_t> const& capacity,
+                                              std::int64_t steps) {
+  topology result = machine;
+  result.steps_per_unit = (rational(machine.steps_per_unit) * steps).numerator();
+  auto divisor = result.steps_per_unit;
+  for (auto const c : capacity) divisor = std::gcd(divisor, c);
+  result.steps_per_unit /= divisor;
+  result.links.clear();
+  for (std::size_t i = 0; i < capacity.size(); ++i) {
+    if (capacity[i] == 0) continue;
+    result.links.push_back(machine.links[i]);
+    result.links.back().capacity = capacity[i] / divisor;
+  }
+  return result;
+}
+
+/// Leaves to every switch, out of it, what the best packing of trees of routes sends there. Nothing
+/// if the numbers get too large, or shares too fine.
+[[nodiscard]] inline std::optional<topology> balanced_by_program(
+    topology const& machine, std::vector<rank_supply> const& supplies,
+    std::vector<std::int64_t> const& shares) {
+  constexpr std::int64_t most_copies = 1024;
+  constexpr std::int64_t most_steps = std::int64_t{1} << 30;
+  tree_family family;
+  family.shares = shares;
+  auto const ranks = machine.rank_positions();
+  family.collective = supplies.size() == 1 ? collective::broadcast : collective::all_gather;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (supplies.size() > 1 || ranks[i] == supplies.front().position) {
+      family.roots.push_back(static_cast<int>(i));
+    }
+  }
+  if (rational copies; std::ranges::any_of(shares, [&](std::int64_t s) {
+        copies += s;
+        return copies > rational(most_copies);
+      })) {
+    return std::nullopt;
+  }
+  link_rows const rows(machine);
+  bundle_oracle oracle(rows, std::move(family));
+  auto const packed = simplex(rows.capacity(), oracle);
+  if (packed.stopped_because != simplex_stop::optimal) return std::nullopt;
+  std::map<std::pair<int, int>, rational> load;
+  std::int64_t steps = 1;
+  for (auto const& column : packed.columns) {
+    for (int const row : column.rows) load[rows.link(row)] += column.weight;
+  }
+  for (auto const& [ends, amount] : load) {
+    steps = (rational(steps) * amount.denominator() / std::gcd(steps, amount.denominator()))
+                .numerator();
+    if (steps > most_steps) return std::nullopt;
+  }
+  std::vector<std::int64_t> capacity;
+  for (auto const& l : machine.links) {
+    capacity.push_back((rational(l.capacity) * steps).numerator());
+    auto const& from = machine.nodes[static_cast<std::size_t>(l.tail)];
+    if (from.kind != node_kind::switch_node) continue;
+    auto& rest = load[{from.id, machine.nodes[static_cast<std::size_t>(l.head)].id}];
+    capacity.back() = std::min(capacity.back(), (rest * steps).numerator());
+    rest -= rational(capacity.back(), steps);  // parallel links share it
+  }
+  return with_capacities(machine, capacity, steps);
+}
+
+/// Searches the largest part of the supplies, in steps of 1/2520, for which the links out of switches
+/// can be lowered until all balance. Nothing if none was found.
+[[nodiscard]] inline std::optional<topology> balanced_by_search(
+    topology const& machine, std::vector<rank_supply> const& supplies) {
+  constexpr std::int64_t parts = 2520;  // a multiple of 1 ... 10
+  std::int64_t steps = 1;               // to one capacity step of the machine
+  for (auto const& s : supplies) {
+    steps = (rational(steps) * s.rate.denominator() / std::gcd(steps, s.rate.denominator()))
+                .numerator();
+  }
+  steps = (rational(steps) * parts).numerator();
+  std::vector<bool> is_switch;
+  for (auto const& n : machine.nodes) is_switch.push_back(n.kind == node_kind::switch_node);
+  std::vector<std::int64_t> capacity;
+  for (auto const& l : machine.links) {
+    capacity.push_back((rational(l.capacity) * steps).numerator());
+  }
+  std::optional<std::vector<std::int64_t>> best;
+  std::int64_t works = 0, fails = parts;
+  while (fails - works > 1) {
+    auto const tried = works + (fails - works) / 2;
+    std::vector<root_supply> amounts;
+    for (auto const& s : supplies) {
+      amounts.push_back({s.position, (s.rate * (steps / parts) * tried).numerator()});
+    }
+    if (auto found = remove_egress_excess(machine, capacity, is_switch, amounts)) {
+      best = std::move(found);
+      works = tried;
+    } else {
+      fails = tried;
+    }
+  }
+  if (!best) return std::nullopt;
+  return with_capacities(machine, *best, steps);
+}
+
+}  // namespace detail
+
+/// The machine with capacity left out of its switches until they split: on it, broadcast, reduce,
+/// all-gather and reduce-scatter reach what its cuts allow. The machine itself if nothing stands in
+/// the way.
+///
+/// A switch that lets more out than in (reduce, reduce-scatter: more in than out) may keep cuts above
+/// what forwarding can do. Up to 24 ranks a linear program finds the highest rate of forwarding, and
+/// links out of switches keep what that takes. For more ranks, and where its numbers get too large,
+/// a search lowers the egress excess alone, as far as some part of the rate allows. The bound of the whole
+/// machine stays a bound, so rate / bound says what is lost at most.
+///
+/// shares: by rank, for all-gather and reduce-scatter; none: equal.
+/// Time:   see `simplex`; the search: a dozen times `remove_egress_excess`.
+/// Post:   the same nodes; capacities are at most those of `machine`, in smaller steps.
+/// Throws: planning_error if the ranks are not connected, or no part of the rate was found to work.
+[[nodiscard]] inline topology without_egress_excess(topology const& machine,
+                                                    plan_request const& request,
+                                                    std::vector<std::int64_t> const& shares = {}) {
+  if (request.collective == collective::reduce ||
+      request.collective == collective::reduce_scatter) {
+    auto turned = request;
+    turned.collective =
+        request.collective == collective::reduce ? collective::broadcast : collective::all_gather;
+    return detail::reversed(without_egress_excess(detail::reversed(machine), turned, shares));
+  }
+  if (request.collective != collective::broadcast && request.collective != collective::all_gather) {
+    return machine;
+  }
+  std::vector<bool> is_switch;
+  for (auto const& n : machine.nodes) is_switch.push_back(n.kind == node_kind::switch_node);
+  std::vector<std::int64_t> capacity;
+  for (auto const& l : machine.links) capacity.push_back(l.capacity);
+  auto const ranks = machine.rank_positions();
+  if (ranks.size() < 2 || unbalanced_switches(machine, capacity, is_switch).empty()) return machine;
+  auto const supplies = detail::supplies_at_bound(machine, request, shares);
+  if (supplies.front().rate == rational(0) || detail::can_be_split(machine, supplies)) {
+    return machine;
+  }
+  constexpr std::size_t most_ranks = 24;
+  std::optional<topology> result;
+  if (ranks.size() <= most_ranks) result = detail::balanced_by_program(machine, supplies, shares);
+  if (!result) result = detail::balanced_by_search(machine, supplies);
+  if (!result) {
+    throw planning_error("machine '" + machine.name +
+                         "': no part of the rate is left when its switches are balanced");
+  }
+  return *std::move(result);
+}
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/call/communicator.hpp>
+#include <blink/running/walk/detail/move_chunk_host.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+namespace blink { inline namespace BLINK_ABI { namespace detail {
+
+/// A communicator whose ranks say what is in small inputs when they enter a call, so that nothing else
+/// needs to be sent.
+///
+/// Semantics beyond the syntax: `is_eager()` is asked after `enter` and gives the same answer on
+/// all ranks. Then, when `meet` has returned `ok` and until `leave`, `eager_input(peer)` is what
+/// `peer` contributes to this rank's output.
+template <class S>
+concept eager_communicator = communicator<S> && requires(S const& comm, int peer) {
+  { comm.is_eager() } -> std::same_as<bool>;
+  { comm.eager_input(peer) } -> std::same_as<void const*>;
+};
+
+/// What a rank contributes to this rank's output.
+///
+/// own_bytes: of the own block, where inputs have a block for each rank, else 0
+template <eager_communicator Comm>
+[[nodiscard]] void const* eager_contribution(Comm const& comm, int rank, void const* input,
+                                             std::size_t own_bytes) {
+  if (rank != comm.rank()) return comm.eager_input(rank);
+  return static_cast<std::byte const*>(input) + own_bytes * static_cast<std::size_t>(rank);
+}
+
+/// Puts what all ranks have shown into this rank's output, in collectives that do not combine; nothing in
+/// those that do.
+///
+/// count: elements of the whole buffer, or of one block where the collective has blocks
+/// root:  of the schedule, for collectives that have one
+template <eager_communicator Comm>
+void copy_eager_inputs(Comm const& comm, collective kind, int root, void const* input, void* output,
+                       std::size_t count, std::size_t element_bytes) {
+  if (kind == collective::barrier || has_reduce_phase(kind)) return;
+  if (is_to_root(kind) && comm.rank() != root) return;
+  std::size_t const bytes = count * element_bytes;
+  std::size_t const own_block = has_input_blocks(kind) ? bytes : 0;
+  bool const is_from_one = !has_output_blocks(kind);
+  for (int rank = is_from_one ? root : 0; rank < (is_from_one ? root + 1 : comm.rank_count());
+       ++rank) {
+    std::size_t const begin = is_from_one ? 0 : bytes * static_cast<std::size_t>(rank);
+    auto* const to = static_cast<std::byte*>(output) + begin;
+    auto const* const from = eager_contribution(comm, rank, input, own_block);
+    if (to != from && bytes > 0) std::memcpy(to, from, bytes);
+  }
+}
+
+/// Computes this rank's output from what all ranks have shown, in one step, in collectives that combine.
+///
+/// count: elements of the whole buffer, or of one block where the collective has blocks
+/// root:  of the schedule, for collectives that have one
+/// Order: of the ranks, which gives the bits that a star gives.
+template <eager_communicator Comm, class T, class Reducer>
+void combine_eager_inputs(Comm const& comm, collective kind, int root, T const* input, T* output,
+                          std::size_t count, Reducer const& reduce) {
+  int const own = comm.rank();
+  if (is_to_root(kind) && own != root) return;
+  std::size_t const own_block = has_input_blocks(kind) ? count : 0;
+  std::size_t const own_begin = own_block * static_cast<std::size_t>(own);
+  using A = accumulator_t<Reducer, T>;
+  constexpr std::size_t most = block_elements<T, A>;
+  auto const source = [&](std::uint32_t k) {
+    int const rank = static_cast<int>(k);
+    return chunk_source{eager_contribution(comm, rank, input, own_block * sizeof(T)),
+                        source_kind::elements, rank, false, 0};
+  };
+  auto const ranks = static_cast<std::uint32_t>(comm.rank_count());
+  if constexpr (combines_elements<Reducer, T> && !finishes<Reducer, A> && std::is_scalar_v<T>) {
+    if (ranks == 2) {  // in the output at once, be it the input, too
+      combine_sources<T>(source, ranks, 0, count, own_begin, output, reduce);
+      return;
+    }
+  }
+  for (std::size_t first = 0; first < count; first += most) {
+    std::size_t const n = most < count - first ? most : count - first;
+    block_storage<A, most> storage;
+    A* const total = storage.elements();
+    combine_sources<T>(source, ranks, first, n, own_begin + first, total, reduce);
+    fill(output + first, n, [&](std::size_t i) {
+      if constexpr (finishes<Reducer, A> || !combines_elements<Reducer, T>) {
+        return finish(reduce, static_cast<A const&>(total[i]), comm.rank_count(),
+                      element_place{own_begin + first + i, own});
+      } else {
+        return total[i];
+      }
+    });
+  }
+}
+
+}}}  // namespace blink::BLINK_ABI::detail

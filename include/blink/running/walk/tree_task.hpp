@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/reducers/reducer.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// How the data of a connection gets from one rank to the other.
+enum class transfer_mode : std::uint8_t {
+  slots,        ///< the sender writes into the wire's slots, the receiver reads from them
+  from_input,   ///< this end: the transport sends from the sender's input (`zero_copy_transport`)
+  from_output,  ///< this end: the transport sends from the sender's output
+  into_output,  ///< this end: the transport writes what arrives into the receiver's output
+  pull_input,   ///< the receiver reads from the sender's input; all messages are posted at once
+  pull_output,  ///< the receiver reads from the sender's output
+  push,         ///< the sender writes into the receiver's output
+};
+
+/// One end of a connection, as the rank at this end sees it; kept from call to call.
+struct endpoint {
+  std::uint32_t connection = 0;  ///< number of the connection
+  std::int32_t peer = 0;         ///< the rank at the other end
+  bool sends = false;            ///< is this the sending end?
+  bool sender_is_source =
+      false;  ///< a reduce connection from a leaf or a broadcast connection from the root
+  bool sender_keeps = false;    ///< a broadcast wire: the sender has the data in its output, too
+  bool receiver_keeps = false;  ///< a broadcast wire: the receiver gets the data into its output
+  transfer_mode way = transfer_mode::slots;  ///< of the present call
+  bool is_partial = false;  ///< carries what the reducer sends, not elements, in this call
+  std::uint8_t slot_subdivision =
+      0;                     ///< of slots that ranks share, in this call (`slot_rotation.hpp`)
+  std::uint64_t first = 0;   ///< number of the first message of the present call
+  std::uint64_t bytes = 0;   ///< that passed here so far
+  std::uint64_t waited = 0;  ///< clock ticks during which a task could not go on because of it
+};
+
+/// What a rank has combined of a chunk of which not all has arrived (`order_promise::any`).
+struct early_sums {
+  static constexpr std::uint32_t most_arrivals = 64;
+
+  std::byte* sums = nullptr;   ///< accumulators of a chunk; null: nothing is combined early
+  std::uint64_t combined = 0;  ///< the arrivals in them, by bits, after the own input
+  std::uint64_t next = 0;      ///< the arrivals that are to be added now
+};
+
+/// One rank's work for one phase of one tree: for each chunk, combine the own input and what
+/// arrives on `in`, and hand the result to the own output and to `out`.
+///
+/// The chunks of a tree lie `stride` elements apart in the buffers: one after the other where a
+/// tree has one part of the buffer, further apart where it has a part of each period.
+///
+/// Every step of every tree is such a task. A leaf that reduces has no `in`; an inner rank has its
+/// children in `in` and its parent in `out`; the root of an all-reduce has its reduce children in
+/// `in` and its broadcast children in `out`; and so on.
+struct tree_task {
+  std::uint32_t tree = 0;
+  bool is_reduce = false;  ///< towards the root (the root's only task counts as such)
+  bool is_root = false;
+  bool reads_input = false;
+  std::uint32_t input_position = 0;  ///< of the own input among what is combined: after how many
+                                     ///< of `in`, those from lower ranks
+  bool writes_output = false;
+  endpoint* in = nullptr;
+  std::uint32_t in_count = 0;
+  endpoint* out = nullptr;
+  std::uint32_t out_count = 0;
+
+  // The present call.
+  std::size_t input_begin = 0;   ///< of the tree's part, in elements, in every input
+  std::size_t output_begin = 0;  ///< of the tree's part, in elements, in every output
+  std::size_t count = 0;         ///< elements of the part
+  std::size_t chunk = 1;         ///< elements of a chunk
+  std::size_t stride = 1;        ///< elements from the begin of a chunk to that of the next
+  std::uint64_t chunks = 0;      ///< number of chunks
+  std::uint64_t done = 0;        ///< chunks that need no more work here
+  early_sums early{};
+  bool is_finished = false;  ///< also: nobody reads from this rank's buffers any more
+  endpoint* blocked_on = nullptr;
+  std::uint64_t blocked_since = 0;
+};
+
+/// How a rank of a host writes results. They are the same, bit by bit.
+enum class store_mode : std::uint8_t {
+  plain,    ///< some elements to one output, then to the next
+  pairs,    ///< as plain, but a sum of two to the own output and that of a peer in one pass
+  streams,  ///< outputs past the caches
+  slots,    ///< slots past the caches, outputs as plain
+};
+
+/// The buffers of a call and what all tasks of a rank share.
+template <class T>
+struct call_buffers {
+  T const* input = nullptr;
+  T* output = nullptr;
+  store_mode writes = store_mode::plain;
+  bool keeps_own = false;           ///< does the own output go through the caches in any case?
+  std::uint64_t* moving = nullptr;  ///< gets the nanoseconds that moving chunks takes added
+};
+
+/// Has the arrival on connection `k` of the chunk that `here` works on been combined already?
+[[nodiscard]] BLINK_HOST_DEVICE inline bool is_combined(tree_task const& here, std::uint32_t k) {
+  return here.early.combined != 0 && (here.early.combined >> k & 1) != 0;
+}
+
+/// From the begin of the tree's part to the chunk that `here` works on, in elements of a buffer.
+[[nodiscard]] BLINK_HOST_DEVICE inline std::size_t chunk_offset(tree_task const& here) {
+  return static_cast<std::size_t>(here.done) * here.stride;
+}
+
+/// Elements in the given chunk of a task.
+[[nodiscard]] BLINK_HOST_DEVICE inline std::size_t chunk_count(tree_task const& here,
+                                                               std::uint64_t index) {
+  std::size_t const before = static_cast<std::size_t>(index) * here.chunk;
+  return here.count - before < here.chunk ? here.count - before : here.chunk;
+}
+
+namespace detail {
+
+/// How data passes a connection. Both ends come to the same answer.
+///
+/// reaches:  are peers' buffers read and written directly?
+/// leads_up: is the connection of the phase towards the root?
+/// reduces:  does the call have that phase, so that roots send results and not their inputs?
+[[nodiscard]] BLINK_HOST_DEVICE constexpr transfer_mode transfer_mode_of(endpoint const& end,
+                                                                         bool reaches,
+                                                                         bool leads_up,
+                                                                         bool reduces) {
+  if (!reaches) return transfer_mode::slots;
+  if (leads_up) return end.sender_is_source ? transfer_mode::pull_input : transfer_mode::slots;
+  if (!end.sender_is_source)
+    return end.sender_keeps ? transfer_mode::pull_output : transfer_mode::slots;
+  if (!reduces) return transfer_mode::pull_input;
+  return end.receiver_keeps ? transfer_mode::push : transfer_mode::slots;
+}
+
+BLINK_HOST_DEVICE constexpr void set_transfer_mode(endpoint& end, bool reaches, bool leads_up,
+                                                   bool reduces, element_sizes const& sizes) {
+  end.way = transfer_mode_of(end, reaches, leads_up, reduces);
+  // Leaves hand on elements as they are, unless what reducers send is smaller, or nobody else lifts them.
+  bool const is_element =
+      end.sender_is_source && sizes.value <= sizes.connection && !sizes.lift_at_source;
+  end.is_partial = leads_up && end.way == transfer_mode::slots && !is_element;
+}
+
+}  // namespace detail
+
+/// Sets how data passes the connections of a task in a call, and as what.
+///
+/// sizes: of elements, and of partial results on connections (`sizes_of`)
+/// Time:  O(connections of the task).
+BLINK_HOST_DEVICE inline void choose_transfer_modes(tree_task& here, bool reaches, bool reduces,
+                                                    element_sizes const& sizes) {
+  for (std::uint32_t k = 0; k < here.in_count; ++k) {
+    detail::set_transfer_mode(here.in[k], reaches, here.is_reduce, reduces, sizes);
+  }
+  for (std::uint32_t k = 0; k < here.out_count; ++k) {
+    detail::set_transfer_mode(here.out[k], reaches, here.is_reduce && !here.is_root, reduces,
+                              sizes);
+  }
+}
+
+}}  // namespace blink::BLINK_ABI

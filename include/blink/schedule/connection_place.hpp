@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/schedule/schedule.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// The tree edge and direction that a connection is.
+struct connection_place {
+  std::uint32_t tree = 0;
+  bool is_reduce = false;  ///< towards the root
+  int from = 0;
+  int to = 0;
+  bool sender_is_source = false;  ///< it sends its own input and nothing else
+  bool sender_keeps = false;      ///< it has in its output what it sends
+  bool receiver_keeps = false;    ///< it gets into its output what it receives
+
+  /// The rank whose edge to its parent this is.
+  [[nodiscard]] int child() const { return is_reduce ? from : to; }
+  /// Is the other one the connection of the other direction between the same ranks of the same tree?
+  [[nodiscard]] bool reverses(connection_place const& other) const {
+    return tree == other.tree && from == other.to && to == other.from;
+  }
+};
+
+namespace detail {
+
+template <class = when_used>
+[[nodiscard]] bool keeps(schedule_tree const& tree, int rank) {
+  if (tree.receivers.empty()) return true;
+  for (int const receiver : tree.receivers) {
+    if (receiver == rank) return true;
+  }
+  return false;
+}
+
+}  // namespace detail
+
+/// All connections of a schedule, by number: ordered by tree, the reduce connections first, by rank of the child.
+///
+/// Time: O(T V) for T trees of V ranks.
+/// Pre:  `validate(schedule)` passed.
+template <class = when_used>
+[[nodiscard]] BLINK_COLD std::vector<connection_place> connection_places(schedule const& source) {
+  std::vector<connection_place> result;
+  std::vector<int> inner;
+  for (std::size_t tree = 0; tree < source.trees.size(); ++tree) {
+    auto const& from = source.trees[tree];
+    inner.assign(from.reduce_parent.size(), 0);
+    for (int const parent : from.reduce_parent) {
+      if (parent >= 0) inner[static_cast<std::size_t>(parent)] = 1;
+    }
+    for (bool const is_reduce : {true, false}) {
+      auto const& parents = is_reduce ? from.reduce_parent : from.broadcast_parent;
+      for (std::size_t child = 0; child < parents.size(); ++child) {
+        int const parent = parents[child];
+        if (parent < 0) continue;
+        connection_place place;
+        place.tree = static_cast<std::uint32_t>(tree);
+        place.is_reduce = is_reduce;
+        place.from = parent;
+        place.to = static_cast<int>(child);
+        if (is_reduce) {
+          std::swap(place.from, place.to);
+          place.sender_is_source = inner[child] == 0;
+        } else {
+          place.sender_is_source = parent == from.root;
+          place.sender_keeps = detail::keeps(from, parent);
+          place.receiver_keeps = detail::keeps(from, place.to);
+        }
+        result.push_back(place);
+      }
+    }
+  }
+  return result;
+}
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/schedule/default_schedules.hpp>
+#include <blink/schedule/flow_schedules.hpp>
+#include <blink/schedule/tuning_table.hpp>
+
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// Ways to do a collective that need no plan, for `tune` to choose from where every pair of ranks is
+/// joined equally well, as in one memory. The first is a good one for large buffers.
+///
+/// root:   of a broadcast, reduce, gather or scatter
+/// Throws: precondition_error if `root` is no rank, or for a permute, whose flows only the caller
+///         knows.
+[[nodiscard]] inline std::vector<algorithm> default_tuning(collective kind, int rank_count,
+                                                           int root = 0) {
+  expects(0 <= root && root < rank_count, "default_tuning: 0 <= root < rank_count");
+  expects(kind != collective::permute, "default_tuning: a permute has flows of its own");
+  switch (kind) {
+    case collective::broadcast:
+    case collective::reduce: {
+      std::vector<algorithm> result{{"flat", flat_schedule(rank_count, root)},
+                                    {"binomial", binomial_schedule(rank_count, root)},
+                                    {"chain", chain_schedule(rank_count, root)}};
+      if (kind == collective::reduce) {
+        result.push_back({"shared", shared_reduce_schedule(rank_count, root)});
+      }
+      return result;
+    }
+    case collective::all_reduce:
+      return {{"star", star_schedule(rank_count)},
+              {"one-shot", one_shot_schedule(rank_count)},
+              {"flat", flat_schedule(rank_count, root)},
+              {"binomial", binomial_schedule(rank_count, root)},
+              {"ring", ring_schedule(rank_count)}};
+    case collective::all_gather:
+    case collective::reduce_scatter:
+      return {{"star", star_schedule(rank_count)}, {"ring", ring_schedule(rank_count)}};
+    case collective::gather:
+      return {{"direct", gather_schedule(rank_count, root)}};
+    case collective::scatter:
+      return {{"direct", scatter_schedule(rank_count, root)}};
+    case collective::all_to_all:
+      return {{"direct", all_to_all_schedule(rank_count)}};
+    case collective::send_to_next:
+      return {{"direct", send_to_next_schedule(rank_count)}};
+    default:
+      return {{"binomial", binomial_schedule(rank_count, 0)}};
+  }
+}
+
+/// The one of `default_tuning` to take where nothing was measured: the first, or a binomial tree where a
+/// root would serve more than seven others.
+///
+/// Throws: as `default_tuning`.
+[[nodiscard]] inline schedule default_schedule(collective kind, int rank_count, int root = 0) {
+  constexpr int few = 8;
+  auto const algorithms = default_tuning(kind, rank_count, root);
+  bool const is_rooted = kind == collective::broadcast || kind == collective::reduce;
+  return algorithms[is_rooted && rank_count > few ? 1 : 0].source;
+}
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/schedule/schedule.hpp>
+#include <blink/schedule/schedule_blocks.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// One way to do a collective.
+struct algorithm {
+  std::string name;  ///< for people
+  schedule source;
+
+  friend bool operator==(algorithm const&, algorithm const&) = default;
+};
+
+/// From a size on: which algorithm, in which chunks.
+struct tuning_range {
+  std::size_t from_bytes = 0;   ///< of the whole buffer
+  std::size_t algorithm = 0;    ///< position in the table's algorithms
+  std::size_t chunk_bytes = 0;  ///< 0: as the schedule says
+
+  friend bool operator==(tuning_range const&, tuning_range const&) = default;
+};
+
+/// Which algorithm is the fastest for which size: what `tune` measures and `choose_tuning` predicts.
+/// Plain data, to be stored and read again; equal on all ranks.
+struct tuning_table {
+  blink::collective collective = collective::all_reduce;
+  std::vector<algorithm> algorithms{};
+  std::vector<tuning_range> ranges{};  ///< by rising `from_bytes`, from 0 on
+
+  friend bool operator==(tuning_table const&, tuning_table const&) = default;
+};
+
+/// The table that takes one algorithm for every size.
+[[nodiscard]] inline tuning_table only_algorithm(collective kind, std::string name,
+                                                 schedule source) {
+  return {kind, {{std::move(name), std::move(source)}}, {{0, 0, 0}}};
+}
+
+namespace detail {
+
+/// Who sends to whom, where that is the schedule's to say: the root, or the flows, by rising ranks.
+[[nodiscard]] inline std::vector<std::pair<int, int>> end_points(schedule const& source,
+                                                                 collective kind) {
+  std::vector<std::pair<int, int>> result;
+  if (kind == collective::broadcast || kind == collective::reduce) {
+    result.emplace_back(root_of(source, kind), -1);
+  }
+  if (!is_point_to_point(kind)) return result;
+  for (auto const& tree : source.trees) result.emplace_back(tree.root, flow_end(tree));
+  std::sort(result.begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
+
+}  // namespace detail
+
+/// Checks that the table has one algorithm for every size.
+///
+/// Post:   schedules are for the same number of ranks, carry the collective and give the same
+///         result; ranges begin at 0, rise, and name algorithms that exist.
+/// Throws: precondition_error that says which algorithm or range is wrong.
+inline void validate(tuning_table const& table) {
+  auto const fail = [&](std::string const& what) {
+    throw precondition_error("algorithms of " + std::string(to_text(table.collective)) + ": " +
+                             what);
+  };
+  if (table.algorithms.empty()) fail("none, expected at least one");
+  for (auto const& each : table.algorithms) {
+    try {
+      validate(each.source);
+      validate_for(each.source, table.collective);
+    } catch (precondition_error const& fault) {
+      fail("'" + each.name + "': " + fault.what());
+    }
+    if (each.source.rank_count != table.algorithms[0].source.rank_count) {
+      fail("'" + each.name + "' is for " + std::to_string(each.source.rank_count) +
+           " ranks, the first for " + std::to_string(table.algorithms[0].source.rank_count));
+    }
+    if (detail::end_points(each.source, table.collective) !=
+        detail::end_points(table.algorithms[0].source, table.collective)) {
+      fail("'" + each.name + "' has other roots or receivers than '" + table.algorithms[0].name +
+           "'");
+    }
+  }
+  if (table.ranges.empty()) fail("no ranges of sizes, expected one from 0 on");
+  for (std::size_t index = 0; index < table.ranges.size(); ++index) {
+    auto const& range = table.ranges[index];
+    auto const name = "range " + std::to_string(index) + " ";
+    if (range.algorithm >= table.algorithms.size()) {
+      fail(name + "names algorithm " + std::to_string(range.algorithm) + " of " +
+           std::to_string(table.algorithms.size()));
+    }
+    bool const begins =
+        index == 0 ? range.from_bytes == 0 : range.from_bytes > table.ranges[index - 1].from_bytes;
+    if (!begins) {
+      fail(name + "begins at " + std::to_string(range.from_bytes) +
+           " bytes, expected 0 for the first and rising sizes");
+    }
+  }
+}
+
+/// The range that holds a size.
+///
+/// Time: O(ranges). Pre: `validate(table)` passed.
+[[nodiscard]] inline tuning_range const& range_of(tuning_table const& table, std::size_t bytes) {
+  std::size_t at = table.ranges.size() - 1;
+  while (table.ranges[at].from_bytes > bytes) --at;
+  return table.ranges[at];
+}
+
+}}  // namespace blink::BLINK_ABI

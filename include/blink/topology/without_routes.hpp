@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/topology/subset.hpp>
+#include <blink/topology/topology.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+namespace detail {
+
+/// Connections of a machine that are cut one by one, until certain ranks have no way over switches alone.
+class way_cut {
+ public:
+  using pair = std::pair<int, int>;  // of nodes, the smaller one first
+
+  explicit way_cut(topology const& machine) : machine_(machine), next_(machine.nodes.size()) {
+    for (auto const& each : machine.links) {
+      next_[static_cast<std::size_t>(each.tail)].insert(each.head);
+      next_[static_cast<std::size_t>(each.head)].insert(each.tail);
+    }
+  }
+
+  /// Connections from `a` to `b` over as few switches as there are, directions aside; none if there is no way.
+  [[nodiscard]] std::vector<pair> way(int a, int b) const {
+    std::vector<int> from(next_.size(), -1);
+    std::vector<int> open{a};
+    from[static_cast<std::size_t>(a)] = a;
+    for (std::size_t k = 0; k < open.size(); ++k) {
+      int const here = open[k];
+      if (here == b) break;
+      if (here != a && !is_switch(here)) continue;
+      for (int const to : next_[static_cast<std::size_t>(here)]) {
+        if (from[static_cast<std::size_t>(to)] >= 0 || cut_.contains(std::minmax(here, to))) {
+          continue;
+        }
+        from[static_cast<std::size_t>(to)] = here;
+        open.push_back(to);
+      }
+    }
+    std::vector<pair> result;
+    if (from[static_cast<std::size_t>(b)] < 0) return result;
+    for (int here = b; here != a; here = from[static_cast<std::size_t>(here)]) {
+      result.push_back(std::minmax(here, from[static_cast<std::size_t>(here)]));
+    }
+    return result;
+  }
+  /// Cuts ways until no pair of `lost` is joined: where a pair's way is cut the fewest other pairs of `ranks` lose
+  /// theirs, and of such places the most of `lost`.
+  void separate(std::set<pair> const& lost, std::vector<int> const& ranks) {
+    for (auto const& [a, b] : lost) {
+      for (auto now = way(a, b); !now.empty(); now = way(a, b)) cut_best(now, lost, ranks);
+    }
+    // What later cuts have made needless comes back.
+    auto const all = cut_;
+    for (auto const& each : all) {
+      cut_.erase(each);
+      bool const is_needed = std::any_of(lost.begin(), lost.end(), [&](pair const& one) {
+        return !way(one.first, one.second).empty();
+      });
+      if (is_needed) cut_.insert(each);
+    }
+  }
+  [[nodiscard]] bool has_cut(struct link const& each) const {
+    return cut_.contains(std::minmax(each.tail, each.head));
+  }
+
+ private:
+  [[nodiscard]] bool is_switch(int node) const {
+    return machine_.nodes[static_cast<std::size_t>(node)].kind == node_kind::switch_node;
+  }
+  void cut_best(std::vector<pair> const& places, std::set<pair> const& lost,
+                std::vector<int> const& ranks) {
+    struct loss {
+      int of_others = 0;
+      int of_lost = 0;
+    };
+    std::map<pair, loss> by_place;
+    for (auto const& place : places) by_place[place];
+    for (std::size_t j = 0; j < ranks.size(); ++j) {
+      for (std::size_t k = j + 1; k < ranks.size(); ++k) {
+        pair const one = std::minmax(ranks[j], ranks[k]);
+        for (auto const& place : way(one.first, one.second)) {
+          auto const found = by_place.find(place);
+          if (found == by_place.end()) continue;
+          ++(lost.contains(one) ? found->second.of_lost : found->second.of_others);
+        }
+      }
+    }
+    auto const best =
+        std::min_element(by_place.begin(), by_place.end(), [](auto const& a, auto const& b) {
+          return std::pair(a.second.of_others, -a.second.of_lost) <
+                 std::pair(b.second.of_others, -b.second.of_lost);
+        });
+    cut_.insert(best->first);
+  }
+
+  topology const& machine_;
+  std::vector<std::set<int>> next_;
+  std::set<pair> cut_;
+};
+
+}  // namespace detail
+
+/// The machine in which certain ranks are joined neither directly nor over switches alone, so that no plan lets them
+/// write to each other. Connections are cut, in both directions, where the fewest other ranks lose their ways: the
+/// one of two sockets if it is ranks of both sides, a GPU's own one if it is one GPU. Each of them is needed, but
+/// fewer might do: that is the problem of multicuts, which is NP-hard on trees already (Garg, Vazirani and
+/// Yannakakis, 1997).
+///
+/// apart: pairs of ranks, in any order
+/// Time:  O(cuts * ranks^2 * (nodes + links)).
+/// Pre:   `validate(machine)` does not throw.
+/// Post:  all ranks are kept, so they may be disconnected: see `require_connected`.
+/// Throws: precondition_error for a rank that the machine does not have.
+[[nodiscard]] inline topology without_ways(topology const& machine,
+                                           std::vector<std::pair<int, int>> const& apart) {
+  auto const ranks = machine.rank_positions();
+  std::set<detail::way_cut::pair> lost;
+  for (auto const& [a, b] : apart) {
+    for (int const rank : {a, b}) {
+      if (rank >= 0 && static_cast<std::size_t>(rank) < ranks.size()) continue;
+      throw precondition_error("without_ways: rank " + std::to_string(rank) + " of a machine of " +
+                               std::to_string(ranks.size()));
+    }
+    if (a == b) {
+      throw precondition_error("without_ways: rank " + std::to_string(a) +
+                               " is to be apart from itself");
+    }
+    lost.insert(
+        std::minmax(ranks[static_cast<std::size_t>(a)], ranks[static_cast<std::size_t>(b)]));
+  }
+  detail::way_cut cut(machine);
+  cut.separate(lost, ranks);
+  std::vector<bool> keep;
+  for (auto const& each : machine.links) keep.push_back(!cut.has_cut(each));
+  return detail::without_idle_switches(
+      detail::kept_part(machine, std::vector<bool>(machine.nodes.size(), true), keep));
+}
+
+}}  // namespace blink::BLINK_ABI

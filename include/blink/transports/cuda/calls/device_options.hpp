@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/detail/hash.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/walk/choose_protocol.hpp>
+#include <blink/transports/cuda/kernels/device_call.hpp>
+#include <blink/transports/cuda/runtime/device_memory.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// How a communicator of devices runs its calls.
+struct device_options {
+  std::vector<int>
+      devices;  ///< by rank of this process; a device that is named several times runs several ranks
+  std::uint32_t window = 4;                       ///< slots of a wire: chunks in flight
+  std::size_t slot_bytes = std::size_t{1} << 18;  ///< the largest chunk
+  std::chrono::nanoseconds deadline = std::chrono::seconds(30);  ///< without any progress
+  std::uint32_t threads = 0;                      ///< of a block; 0: as many as there is room for
+  std::size_t memory_cap = std::size_t{1} << 30;  ///< bytes on each device
+  bool checks_places = true;  ///< does each call ask the driver where buffers lie?
+  bool checks_calls = true;   ///< does each call compare itself with those of other processes?
+  /// For choosing chunks that the schedule leaves open. Estimates until they are measured.
+  pipeline_costs costs{4e-6, 2e10, 0};
+  std::size_t packet_slot_bytes = std::size_t{1}
+                                  << 13;  ///< of connections of packets: half of it is data
+  /// For choosing between chunks and packets. Estimates until they are measured.
+  protocol_costs protocols{};
+  /// Told what is going to be allocated on which device, before the driver is asked; may throw to refuse it.
+  memory_listener on_memory{};
+};
+
+/// Of what is the same in all processes of a communicator.
+[[nodiscard]] inline std::uint64_t hash(device_options const& options) {
+  detail::hash all;
+  for (std::uint64_t const number :
+       {std::uint64_t{options.window}, std::uint64_t{options.slot_bytes},
+        std::uint64_t{options.packet_slot_bytes}, std::uint64_t{options.checks_calls}}) {
+    all.add(number);
+  }
+  for (double const cost : {options.costs.chunk_seconds, options.costs.bytes_per_second,
+                            options.costs.latency_seconds, options.protocols.chunk_seconds,
+                            options.protocols.packet_seconds, options.protocols.bytes_per_second}) {
+    all.add(cost);
+  }
+  return all.value();
+}
+
+/// Throws: precondition_error if an option is out of range.
+inline void validate(device_options const& options) {
+  expects(!options.devices.empty(), "device_options: a device for at least one rank");
+  if (options.devices.size() > device_call::most_ranks) {
+    throw precondition_error("device_options: " + std::to_string(options.devices.size()) +
+                             " ranks, at most " + std::to_string(device_call::most_ranks));
+  }
+  expects(options.window >= 1, "device_options: window >= 1");
+  expects(options.slot_bytes >= 1, "device_options: slot_bytes >= 1");
+  expects(options.packet_slot_bytes >= 1, "device_options: packet_slot_bytes >= 1");
+  for (double const cost : {options.protocols.chunk_seconds, options.protocols.packet_seconds}) {
+    expects(cost >= 0, "device_options: seconds of protocols >= 0");
+  }
+  expects(options.protocols.bytes_per_second > 0,
+          "device_options: bytes_per_second of protocols > 0");
+  expects(options.costs.chunk_seconds >= 0 && options.costs.bytes_per_second > 0 &&
+              options.costs.latency_seconds >= 0 && options.costs.latency_seconds < 1e6,
+          "device_options: costs of chunks are >= 0, of bytes > 0, seconds of latency < 10^6");
+  expects(options.deadline.count() > 0, "device_options: deadline > 0");
+  expects(options.threads % 32 == 0 && options.threads <= 512,
+          "device_options: threads is a multiple of 32, at most 512");
+}
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/reducers/order.hpp>
+#include <blink/reducers/reducer.hpp>
+#include <blink/running/call/call_description.hpp>
+#include <blink/running/call/collective_error.hpp>
+#include <blink/running/call/detail/call_types.hpp>
+#include <blink/running/connections/connection_tables.hpp>
+#include <blink/running/walk/choose_protocol.hpp>
+#include <blink/running/walk/packet.hpp>
+#include <blink/running/walk/packet_walk.hpp>
+#include <blink/running/walk/transport.hpp>
+#include <blink/schedule/chunking.hpp>
+#include <blink/schedule/schedule.hpp>
+#include <blink/transports/cuda/calls/call_order_check.hpp>
+#include <blink/transports/cuda/calls/call_validation.hpp>
+#include <blink/transports/cuda/calls/device_launcher.hpp>
+#include <blink/transports/cuda/calls/device_options.hpp>
+#include <blink/transports/cuda/calls/device_schedule.hpp>
+#include <blink/transports/cuda/calls/device_tables.hpp>
+#include <blink/transports/cuda/calls/rank_buffers.hpp>
+#include <blink/transports/cuda/kernels/device_call.hpp>
+#include <blink/transports/cuda/p2p/device_pairs.hpp>
+#include <blink/transports/cuda/p2p/pair_layout.hpp>
+#include <blink/transports/cuda/p2p/piece_lists.hpp>
+#include <blink/transports/cuda/runtime/copy_pieces.hpp>
+#include <blink/transports/cuda/runtime/device_runtime.hpp>
+#include <blink/transports/cuda/runtime/peer_memory.hpp>
+#include <blink/transports/cuda/runtime/stream_ends.hpp>
+#include <blink/transports/cuda/world/device_report.hpp>
+#include <blink/transports/cuda/world/protocol_schedules.hpp>
+#include <blink/transports/cuda/world/user_kernels.hpp>
+#include <blink/transports/host/host_processes.hpp>
+#include <blink/transports/host/host_rendezvous.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// Ranks that are the devices of this process, or of several processes of one host, or several ranks
+/// on one device as blocks of one kernel; joined by `Transport`. One thread of the host makes the calls of
+/// all of a process's ranks.
+///
+/// Calls are asynchronous: they put kernels into streams and return. Whether they ended well is reported
+/// by `wait` and `check`, and by the next call. A call that cannot go on for the deadline ends by
+/// itself on all devices; then the communicator refuses further calls until `recover`.
+///
+/// Several processes: each has a communicator, and calls take the buffers of its own ranks. All make, prepare,
+/// recover and end their communicators together, and make the same calls in the same order; calls do not wait
+/// for those of others, but compare themselves with what those have called already.
+///
+/// Calls may be captured into CUDA graphs and replayed: what changes from call to call is in the
+/// memory of the devices. All streams of a call belong to the same graph then.
+///
+/// Several worlds: see `device_order` and `call_order_check`. A communicator is for one thread of the host at a time.
+///
+/// Protocols: how connections carry data, by size of the message (`modelled_protocol`, with the costs of the
+///            options) or always the same (`fixed_protocol`): then the other's kernels are not compiled,
+///            and what they need is not allocated. Shaped links carry whole chunks only.
+template <polled_runtime Devices, transport Transport,
+          protocol_chooser Protocols = modelled_protocol>
+class basic_device_ranks
+    : public user_kernels<basic_device_ranks<Devices, Transport, Protocols>, Devices> {
+  using ranks = user_kernels<basic_device_ranks, Devices>;
+  friend ranks;
+  friend call_validation<basic_device_ranks, Devices>;
+  static_assert(!Transport::is_shaped || !may_choose<Protocols, small_packets>,
+                "blink: packets do not say when they arrive; shaped links take "
+                "fixed_protocol<whole_chunks>");
+
+ public:
+  using transport_type = Transport;
+  using prepared_type = protocol_schedules<Devices, Protocols>;
+  using typename ranks::stream;
+  using typename ranks::streams;
+
+  /// Throws: precondition_error for options that are out of range, devices that do not exist or
+  ///         cannot do this, and shaped links between devices; resource_error, device_error.
+  explicit basic_device_ranks(Devices& driver, device_options const& options)
+      : basic_device_ranks(driver, options, std::unique_ptr<host_processes>()) {}
+
+  /// Of several processes: ranks are numbered process by process.
+  ///
+  /// all:    how they find each other; not needed any more once the communicator is made
+  /// Throws: as above, on all processes if one refuses; precondition_error if they are of several
+  ///         hosts or have other options; collective_error if one does not come.
+  template <process_bootstrap Bootstrap>
+    requires sharing_runtime<Devices>
+  basic_device_ranks(Devices& driver, device_options const& options, Bootstrap& all)
+      : basic_device_ranks(driver, options,
+                           std::make_unique<host_processes>(all, options.deadline)) {
+    static_assert(!reaching_transport<Transport>,
+                  "blink: buffers of other processes are not reached; take slot_peer_transport");
+  }
+  /// Waits for the calls that run, and for the communicators of the other processes to end, too, for at most the deadline
+  /// (without a limit if calls were captured). Nothing is freed under a kernel: if calls cannot end, as a stream is
+  /// held up, they are aborted, and what they may still use is kept for ever, on all processes.
+  ~basic_device_ranks() {
+    try {
+      if (!launcher_.settle(this->wait_policy())) return;
+      keep_memory_for_ever();
+      launcher_.abort(
+          {launcher_.own_name() + " has ended while its streams had not", -1, -1, -1, -1});
+    } catch (device_error const&) {  // a device that is lost runs no kernels
+    }
+  }
+
+  /// Allocates what calls along `schedule` need; the same schedule again returns the same object.
+  ///
+  /// Throws: precondition_error if it is not a schedule, for another number of ranks, or joins
+  ///         devices that do not reach each other; resource_error if it is more than the cap.
+  prepared_type& prepare(schedule const& source) {
+    connection_layout layout;
+    layout.reaches = reaching_transport<Transport>;
+    layout.is_shaped = Transport::is_shaped;
+    return this->find_or_prepare(prepared_, source, layout, others_.get(),
+                                 options_.packet_slot_bytes);
+  }
+
+  /// Joins ranks of different processes for sends and receives; all processes do it together, once.
+  ///
+  /// Throws: precondition_error if there is one process alone, or for options that differ; resource_error if
+  ///         it is more than the cap.
+  void prepare_pairs(pair_options const& wanted = {}) {
+    expects(others_ != nullptr && !pairs_, "prepare_pairs: once, of several processes");
+    pairs_ = std::make_unique<device_pairs<Devices>>(driver_, where_, this->budget_, options_,
+                                                     wanted, *others_);
+  }
+  /// Throws: precondition_error for a peer that is of this process, or is not reached.
+  void check_piece(device_piece const& one) const {
+    expects(pairs_ != nullptr, "send_and_receive: prepare_pairs comes first");
+    pairs_->check(one);
+  }
+  /// Sends and receives of ranks of this process, to and from those of others: all of them go on at once. The
+  /// k-th from a rank to another is the k-th there, whatever calls they are in; other processes need not
+  /// call. Of another size: the call fails on both. Buffers are checked by the caller.
+  ///
+  /// on:     used where a device has a piece
+  /// Throws: precondition_error as `check_piece`; collective_error, device_error.
+  void send_and_receive(std::vector<device_piece> const& pieces, streams const& on) {
+    throw_if_failed();
+    for (auto const& one : pieces) check_piece(one);
+    expects(on.size() == where_.devices.size(), "send_and_receive: a stream for each device");
+    pairs_->send_and_receive(launcher_, pieces, on);
+  }
+
+  /// The same, and copies between ranks of this process before them; see `exchange`.
+  ///
+  /// on: one for each device, or none for the default ones
+  void send_and_receive(std::vector<piece_copy> const& copies,
+                        std::vector<device_piece> const& pieces, streams const& on) {
+    throw_if_failed();
+    for (auto const& one : pieces) check_piece(one);
+    auto const& all = this->expect_streams(on);
+    // They stand in the order of calls: a stream that waits for another one's calls must not come between these.
+    std::vector<bool> has_copies(all.size(), false);
+    for (auto const& one : copies) {
+      has_copies[where_.position_of(one.sender)] = has_copies[where_.position_of(one.receiver)] =
+          true;
+    }
+    launcher_.run(
+        all, [&](std::size_t k) { return has_copies[k]; },
+        [&] { copy_pieces(driver_, where_, copies, all); }, [](std::size_t) {});
+    if (!pieces.empty()) send_and_receive(pieces, all);
+  }
+
+  /// Waits until what is in these streams is done, one for each device, or in the default ones. As long as no call
+  /// fails there is no limit: what else is in the streams takes as long as it takes.
+  ///
+  /// Throws: collective_error if a call has failed, also while a stream is held up. Then all kernels have ended that
+  ///         have begun; the streams have come to their end, too, unless that takes longer than a second or half
+  ///         of the deadline (a quarter with several processes): what is left there uses buffers and moves nothing
+  ///         until `recover` has returned. Kernels of the user's own end when they next call a collective; until they
+  ///         do, they are such a rest, too.
+  ///         precondition_error for streams that are captured; device_error.
+  void wait(streams const& on = {}) {
+    waits_.set(this->expect_streams(on));
+    auto const is_over = [&] { return waits_.are_reached(); };
+    using clock = std::chrono::steady_clock;
+    (void)poll_until(clock::time_point::max(), [&] { return is_over() || has_failed(); });
+    try {
+      check();
+    } catch (collective_error const&) {
+      (void)poll_until(clock::now() + grace(), is_over);
+      throw;
+    }
+  }
+
+  /// Has a call failed? Does not wait for calls that run.
+  [[nodiscard]] bool has_failed() const { return launcher_.has_failed(); }
+  /// Throws: collective_error if a call has failed: who waited for whom.
+  void check() { throw_if_failed(); }
+
+  /// Ends the calls that run and those that are in streams, on all devices.
+  void abort() {
+    launcher_.abort({launcher_.own_name() + " was aborted by its owner", -1, -1, -1, -1});
+  }
+
+  /// After a failure: waits until no call runs, and begins anew. What was in the streams behind the
+  /// call that failed has not moved anything.
+  ///
+  /// Throws: collective_error if a process has died, has left, or does not come; if a call cannot end here, as its
+  ///         stream is held up, for the deadline (half of it if there are other processes; without a limit if
+  ///         calls were captured), and precondition_error on the others then. Nothing changes: recover again.
+  void recover() {
+    auto const settle = [&] {
+      auto const open = launcher_.settle(this->wait_policy());
+      if (!open) return;
+      double const seconds = std::chrono::duration<double>(this->wait_policy()).count();
+      throw collective_error("recover: a call on device " + std::to_string(where_.devices[*open]) +
+                                 " has not ended: its stream is held up (waited " +
+                                 std::to_string(seconds) + " s)",
+                             -1, -1, -1, -1);
+    };
+    auto const restart = [&] {
+      for (auto& source : prepared_) source->restart();
+      this->restart_channels();
+      if (pairs_) pairs_->restart();
+      launcher_.restart();
+      compared_.restart();
+      failure_.reset();
+    };
+    if (others_) {
+      others_->clear_failure(settle, restart);
+    } else {
+      settle();
+      restart();
+    }
+  }
+
+ private:
+  using ranks::driver_;
+  using ranks::options_;
+  using ranks::others_;
+  using ranks::where_;
+
+  basic_device_ranks(Devices& driver, device_options const& options,
+                     std::unique_ptr<host_processes> others)
+      : ranks(driver, options, std::move(others), detail::hash_of_types<Protocols>()),
+        launcher_((expect_one_clock(), driver), where_, this->budget_, options_, others_.get()),
+        compared_(driver.order().counts(), others_.get(), where_.devices, options_.checks_calls),
+        waits_(driver, where_.devices) {}
+
+  // All processes find the same.
+  void expect_one_clock() const {
+    if (!Transport::is_shaped || where_.places.size() == 1) return;
+    throw precondition_error(
+        "device_ranks: shaped links expect all ranks on one device of one process, whose clock "
+        "times their messages; " +
+        where_.name(0) + " and " + where_.name(where_.places[1].ranks[0]) + " are not");
+  }
+
+  // Somebody may still use the memory.
+  void keep_memory_for_ever() {
+    ranks::keep_memory_for_ever();
+    launcher_.keep_memory_for_ever();
+    if (pairs_) pairs_->keep_memory_for_ever();
+    for (auto& source : prepared_) {
+      source->each([](auto& one) { one.keep_memory_for_ever(); });
+    }
+    this->keep_channels_for_ever();
+  }
+
+  // Compares the call with those of other processes.
+  void enter(call_description const& call_id, streams const& on) {
+    if (!others_) return;
+    auto const difference = compared_.enter(call_id, driver_.capture(on[0]).number != 0);
+    if (!difference.empty()) launcher_.abort({difference, -1, -1, -1, -1, true});
+    throw_if_failed();
+  }
+
+  // Along the connections of the protocol that suits the size. All processes come to the same.
+  template <chunking Chunks, class T, class Reducer>
+  void enqueue(prepared_type& prepared, collective kind,
+               std::vector<detail::plain_buffers> const& buffers, detail::call_size const& size,
+               std::vector<std::size_t> const& copied, Reducer const& reduce, streams const& on) {
+    throw_if_failed();
+    constexpr element_sizes sizes = sizes_of<Reducer, T>();
+    constexpr bool fits_packets = packets_of::carries(sizes);
+    static_assert(prepared_type::has_chunks || fits_packets,
+                  "blink: elements, or what the reducer sends, are too large for packets, and this "
+                  "communicator has no other protocol");
+    // Where bits are promised for any length, shares of trees must not change with the protocol.
+    constexpr bool may_change = fits_packets && order_of<Reducer> != order_promise::shape;
+    auto const trees_of = [&]<class Protocol>(Protocol) {
+      return prepared.template with<Protocol>().template trees_of_call<Chunks>(
+          kind, size.count, size.blocks, sizes, order_of<Reducer>, size.chunk_bytes);
+    };
+    auto const run = [&]<class Protocol>(Protocol, std::vector<tree_call> const& trees) {
+      auto& own = prepared.template with<Protocol>();
+      auto const call_id = detail::description_of_call(
+          own.prepared(), kind, size, detail::types_of_call<T, Reducer, Chunks, Protocol>,
+          detail::common_state_of(reduce));
+      enqueue_with<Protocol, T>(own, kind, buffers, trees, call_id, copied, reduce, on);
+    };
+    if constexpr (!prepared_type::has_packets || (prepared_type::has_chunks && !may_change)) {
+      run(whole_chunks{}, trees_of(whole_chunks{}));
+    } else if constexpr (!prepared_type::has_chunks) {
+      run(small_packets{}, trees_of(small_packets{}));
+    } else {
+      auto const trees = trees_of(whole_chunks{});
+      if (prepared.prefers_packets(choose_, kind, trees, sizes)) {
+        run(small_packets{}, trees_of(small_packets{}));
+      } else {
+        run(whole_chunks{}, trees);
+      }
+    }
+  }
+
+  template <connection_protocol Protocol, class T, class Reducer>
+  void enqueue_with(device_schedule<Devices>& prepared, collective kind,
+                    std::vector<detail::plain_buffers> const& buffers,
+                    std::vector<tree_call> const& trees, call_description const& call_id,
+                    std::vector<std::size_t> const& copied, Reducer const& reduce,
+                    streams const& on) {
+    constexpr bool has_packets = std::is_same_v<Protocol, small_packets>;
+    using kernel_transport = std::conditional_t<has_packets, slot_peer_transport, Transport>;
+    detail::expect_runs(prepared.prepared(), sizes_of<Reducer, T>(), is_commutative<Reducer>,
+                        this->rank_count(), "device_options");
+    auto const& all = this->expect_streams(on);
+    auto const phases = phases_of(kind);
+    auto const blocks =
+        launcher_.assign_blocks(prepared.tasks(phases), [&](int device, std::uint32_t threads) {
+          load_put_list<tree_call>(driver_, device);
+          return driver_.template blocks_at_once<kernel_transport, Protocol, T, Reducer>(device,
+                                                                                         threads);
+        });
+    if (has_packets && blocks.tasks_per_block > 1) prepared.expect_fit(kind, trees);
+
+    device_call call;
+    std::vector<void*> copies(buffers.size(), nullptr);
+    for (std::size_t k = 0; k < buffers.size(); ++k) {
+      std::size_t const rank = static_cast<std::size_t>(this->first_rank()) + k;
+      if (copied[k] > 0) copies[k] = this->scratch_of(k, copied[k]);
+      call.inputs[rank] = copied[k] > 0 ? copies[k] : buffers[k].input;
+      call.outputs[rank] = buffers[k].output;
+    }
+    if (trees.size() <= device_call::most_trees) {
+      std::copy(trees.begin(), trees.end(), call.trees);
+    }
+    call.slot_bytes = prepared.prepared().tables().layout().slot_bytes;
+    call.latency_nanoseconds = prepared.prepared().latency_nanoseconds();
+    call.rank_count = static_cast<std::uint32_t>(this->rank_count());
+    call.tasks_per_block = blocks.tasks_per_block;
+    call.phases = phases;
+    call.kind = kind;
+    call.reduces = has_reduce_phase(kind);
+
+    enter(call_id, all);
+
+    auto const prepare = [&] {
+      for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
+        if (copied[rank] == 0) continue;
+        std::size_t const k = this->position_of(rank);
+        driver_.copy(where_.devices[k], copies[rank], buffers[rank].input, copied[rank], all[k]);
+      }
+      for (std::size_t k = 0; k < all.size(); ++k) {
+        auto* const there = prepared.call_trees(k);
+        if (there != nullptr) put_list(driver_, where_.devices[k], there, trees, all[k]);
+      }
+    };
+    auto const launch = [&](std::size_t k) {
+      if (blocks.blocks[k] == 0) return;
+      prepared.set_device(call, k);
+      call.watch = launcher_.watch(k);
+      driver_.template launch<kernel_transport, Protocol, T>(where_.devices[k], blocks.blocks[k],
+                                                             blocks.threads, call, reduce, all[k]);
+    };
+    launcher_.run(all, [](std::size_t) { return true; }, prepare, launch);
+  }
+
+  // What streams get for coming to their end after a failure.
+  [[nodiscard]] std::chrono::nanoseconds grace() const {
+    return std::min<std::chrono::nanoseconds>(this->wait_policy() / 2, std::chrono::seconds(1));
+  }
+  void throw_if_failed() {
+    if (!has_failed()) return;
+    if (!failure_) {
+      launcher_.let_end(this->has_channels() ? grace() : std::chrono::nanoseconds(0));
+      failure_ = find_cause();
+    }
+    throw collective_error(*failure_);
+  }
+
+  [[nodiscard]] collective_error find_cause() {
+    if (auto const cause = pairs_ ? pairs_->find_failure() : std::nullopt) {
+      others_->fail(*cause);
+      return others_->failure();
+    }
+    device_process_report report;
+    for (auto& source : prepared_) {
+      source->each([&](auto& one) {
+        auto const failed = one.find_failure();
+        if (failed.is_here) report.set(one.prepared().hash(), failed.kind, failed.ranks);
+      });
+    }
+    if (auto const refused = this->report_channels(report)) {
+      if (!others_) return *refused;
+      others_->fail(*refused);
+      return others_->failure();
+    }
+    if (others_) return find_cause_among(*others_, where_, report);
+    return describe_reports(where_, {report}, judge_reports(where_, {report}),
+                            std::chrono::duration<double>(options_.deadline).count());
+  }
+
+  device_launcher<Devices> launcher_;
+  call_order_check compared_;
+  stream_ends<Devices> waits_;
+  Protocols choose_ = chooser_with<Protocols>(options_.protocols);
+  std::vector<std::unique_ptr<prepared_type>> prepared_;
+  std::unique_ptr<device_pairs<Devices>> pairs_;
+  std::optional<collective_error> failure_;
+};
+
+}}  // namespace blink::BLINK_ABI

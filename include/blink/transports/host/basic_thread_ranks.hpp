@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/detail/counted.hpp>
+#include <blink/core/detail/host_threads.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/text.hpp>
+#include <blink/running/call/communicator.hpp>
+#include <blink/running/call/communicator_options.hpp>
+#include <blink/running/call/detail/call_frame.hpp>
+#include <blink/running/call/detail/steps_of_calls.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/walk/thread_group.hpp>
+#include <blink/running/walk/transport.hpp>
+#include <blink/schedule/schedule.hpp>
+#include <blink/transports/host/shared_memory_communicator.hpp>
+#include <blink/transports/host/shared_state.hpp>
+
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+namespace detail {
+
+/// A group of several threads names what they share; a lone thread shares nothing.
+template <class Group>
+concept shared_group = requires { typename Group::shared_type; };
+
+template <class Group>
+struct shared_by {
+  struct type {
+    explicit type(std::uint32_t) {}
+  };
+};
+template <shared_group Group>
+struct shared_by<Group> {
+  using type = typename Group::shared_type;
+};
+
+}  // namespace detail
+
+/// One rank's place in a world: what its collectives are called with. Lives in the rank's thread.
+template <transport Transport, thread_group Group>
+class thread_communicator;
+
+/// Ranks that are threads of this process, joined by `Transport`.
+///
+/// A communicator owns the connections. It can run any number of functions, one after the other; after a
+/// `collective_error` it refuses, because its ranks no longer agree about what was said.
+template <transport Transport, thread_group Group = lone_thread>
+class basic_thread_ranks {
+ public:
+  using context = thread_communicator<Transport, Group>;
+
+  /// Throws: precondition_error if rank_count < 1 or an option is out of range.
+  explicit basic_thread_ranks(int rank_count, communicator_options const& options = {})
+      : state_((expects(rank_count >= 1, "world: rank_count >= 1"), rank_count)),
+        options_(spinning_no_longer_than_fits(options, rank_count)) {
+    validate(options);
+    expects(options.team_size == 1 || detail::shared_group<Group>,
+            "world: team_size > 1 needs a group of several threads");
+  }
+
+  [[nodiscard]] int rank_count() const { return state_.rank_count(); }
+  [[nodiscard]] communicator_options const& options() const { return options_; }
+
+  /// Allocates what calls along `schedule` need; the same schedule again returns the same object.
+  /// Safe from all ranks at once.
+  ///
+  /// Time:   O(T V) and the allocation; O(size of the schedules prepared before) if known.
+  /// Throws: precondition_error if it is not a schedule, or for another number of ranks.
+  prepared_schedule& prepare(schedule const& source) {
+    expect_ranks(source, rank_count());
+    detail::host_mutex::hold const held(mutex_);
+    for (auto& known : prepared_) {
+      if (known->source() == source) return *known;
+    }
+    validate(source);
+    auto layout = connection_layout_of<Transport>(options_, source);
+    layout.owner = &state_;
+    return *prepared_.emplace_back(
+        detail::counted<prepared_schedule>::make(source, layout, options_.costs));
+  }
+
+  /// Runs `function(context)` in one thread for each rank and returns when all have returned.
+  ///
+  /// Throws: what a rank's function threw: the first that is not a `collective_error` in the order
+  ///         of the ranks (other ranks then only suffered from it), else the first;
+  ///         precondition_error while the ranks of this communicator run already.
+  template <std::invocable<context&> Function>
+  void run(Function const& function) {
+    running const alone(runs_);
+    int const ranks = rank_count();
+    auto const threads_each = static_cast<int>(options_.team_size);
+    std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks * threads_each));
+    std::vector<detail::counted<shared_by_group>> teams;
+    for (int rank = 0; rank < ranks; ++rank) state_.set_gone(rank, false);
+    {
+      detail::joined_threads threads(thrown.size());
+      for (int rank = 0; rank < ranks; ++rank) {
+        auto& own_team =
+            *teams.emplace_back(detail::counted<shared_by_group>::make(options_.team_size));
+        auto const shared = detail::counted<typename context::rank_part>::make(ranks);
+        for (int thread = 0; thread < threads_each; ++thread) {
+          auto& failure = thrown[static_cast<std::size_t>(rank * threads_each + thread)];
+          threads.start([&, rank, thread, shared] {
+            context here(*this, rank, make_group(own_team, thread), shared);
+            run_one(function, here, failure);
+          });
+        }
+      }
+    }
+    rethrow(thrown);
+  }
+
+  /// Internal: the communicator of some of the ranks; the same members again give the same communicator.
+  [[nodiscard]] detail::counted<basic_thread_ranks> part(std::vector<int> const& members) {
+    detail::host_mutex::hold const held(mutex_);
+    for (auto& known : parts_) {
+      if (known.members == members) return known.shared_ranks;
+    }
+    auto shared_ranks =
+        detail::counted<basic_thread_ranks>::make(static_cast<int>(members.size()), options_);
+    parts_.push_back({members, shared_ranks});
+    return shared_ranks;
+  }
+  /// Internal: what contexts refer to.
+  [[nodiscard]] shared_state& state() { return state_; }
+
+ private:
+  using shared_by_group = typename detail::shared_by<Group>::type;
+
+  static Group make_group([[maybe_unused]] shared_by_group& shared, [[maybe_unused]] int thread) {
+    if constexpr (detail::shared_group<Group>) {
+      return Group(shared, static_cast<std::uint32_t>(thread));
+    } else {
+      return Group{};
+    }
+  }
+
+  /// One `run` at a time: what ranks share is of one set of threads.
+  class running {
+   public:
+    explicit running(std::atomic<bool>& runs) : runs_(runs) {
+      expects(!runs.exchange(true, std::memory_order_acquire),
+              "world: its ranks run already, in another run() that has not ended");
+    }
+    running(running const&) = delete;
+    running& operator=(running const&) = delete;
+    ~running() { runs_.store(false, std::memory_order_release); }
+
+   private:
+    std::atomic<bool>& runs_;
+  };
+
+  template <class Function>
+  void run_one(Function const& function, context& here, std::exception_ptr& failure) {
+    try {
+      function(here);
+    } catch (collective_error const&) {
+      failure = std::current_exception();
+    } catch (std::exception const& other) {
+      failure = std::current_exception();
+      fail_all(here.rank(), detail::text_of({" left with an exception: ", other.what()}));
+    } catch (...) {
+      failure = std::current_exception();
+      fail_all(here.rank(), " left with an exception");
+    }
+    state_.set_gone(here.rank(), true);
+  }
+
+  void fail_all(int rank, detail::text_piece why) {
+    state_.fail(rank, {detail::text_of({"rank ", rank, why}), rank, rank, -1, -1});
+  }
+
+  static void rethrow(std::vector<std::exception_ptr> const& thrown) {
+    std::exception_ptr first;
+    for (auto const& failure : thrown) {
+      if (!failure) continue;
+      try {
+        std::rethrow_exception(failure);
+      } catch (collective_error const&) {
+        if (!first) first = failure;
+      }
+    }
+    if (first) std::rethrow_exception(first);
+  }
+
+  shared_state state_;
+  communicator_options options_;
+  std::atomic<bool> runs_ = false;
+  detail::host_mutex mutex_;
+  std::vector<detail::counted<prepared_schedule>> prepared_;
+  struct part_of_ranks {
+    std::vector<int> members;
+    detail::counted<basic_thread_ranks> shared_ranks;
+  };
+  std::vector<part_of_ranks> parts_;
+};
+
+template <transport Transport, thread_group Group>
+class thread_communicator : public shared_memory_communicator<Transport, Group> {
+ public:
+  using shared_ranks = basic_thread_ranks<Transport, Group>;
+  using typename shared_memory_communicator<Transport, Group>::rank_part;
+
+  thread_communicator(shared_ranks& owner, int rank, Group group, detail::counted<rank_part> own)
+      : shared_memory_communicator<Transport, Group>(owner.state(), owner.options(), rank, group,
+                                                     std::move(own)),
+        shared_(&owner) {}
+
+  /// The communicator of a part, for its ranks to take a share in; see `split`.
+  class part_offer {
+   public:
+    part_offer(thread_communicator& whole, rank_selection const& part) {
+      if (!part.is_first()) return;
+      part_ = detail::counted<shared_ranks>::make(static_cast<int>(part.members.size()),
+                                                  whole.options());
+    }
+    [[nodiscard]] detail::counted<shared_ranks> const* handle() const { return &part_; }
+
+   private:
+    detail::counted<shared_ranks> part_;
+  };
+  thread_communicator(thread_communicator&, part_offer&,
+                      detail::counted<shared_ranks> const* offered, rank_selection const& part)
+    requires std::same_as<Group, lone_thread>
+      : thread_communicator(*offered, part.rank) {}
+
+  /// See `detail::call_steps`.
+  [[nodiscard]] detail::call_steps<thread_communicator> const& steps() const { return *steps_; }
+
+  /// See `basic_thread_ranks::prepare`.
+  prepared_schedule& prepare(schedule const& source) const { return shared_->prepare(source); }
+
+  /// After a failure: the communicator of the ranks that are left, in their order, with calls and schedules
+  /// of its own. Every rank that goes on calls it; it waits for those that do not for as long as
+  /// the deadline, and not at all for those that left.
+  ///
+  /// Throws: collective_error if the others went on without this rank, because it came too late.
+  [[nodiscard]] thread_communicator shrink()
+    requires std::same_as<Group, lone_thread>
+  {
+    auto const left = this->agree_on_survivors();
+    return thread_communicator(shared_->part(left.members), left.rank);
+  }
+
+ private:
+  // A rank of a communicator that its ranks share: the communicator goes with the last of them.
+  struct presence {
+    presence(detail::counted<shared_ranks> shared, int its_rank)
+        : of(std::move(shared)), rank(its_rank) {}
+    presence(presence const&) = delete;
+    presence& operator=(presence const&) = delete;
+    ~presence() { of->state().set_gone(rank, true); }
+
+    detail::counted<shared_ranks> of;
+    int rank;
+  };
+  thread_communicator(detail::counted<shared_ranks> const& shared, int rank)
+      : thread_communicator(*shared, rank, Group{},
+                            detail::counted<rank_part>::make(shared->rank_count())) {
+    presence_ = detail::counted<presence>::make(shared, rank);
+  }
+
+  shared_ranks* shared_;
+  detail::call_steps<thread_communicator> const* steps_ =
+      &detail::steps_of_calls<thread_communicator>;
+  detail::counted<presence> presence_;
+};
+
+}}  // namespace blink::BLINK_ABI

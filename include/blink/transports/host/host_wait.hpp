@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/detail/host_threads.hpp>
+#include <blink/core/duration.hpp>
+#include <blink/running/call/communicator_options.hpp>
+#include <blink/running/connections/connection_tables.hpp>
+#include <blink/running/walk/counter.hpp>
+#include <blink/running/walk/detail/host_clock.hpp>
+#include <blink/running/walk/stall.hpp>
+#include <blink/running/walk/tree_walk.hpp>
+#include <blink/transports/host/barrier_mismatch.hpp>
+#include <blink/transports/host/shared_state.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// How to wait for what comes over links of this type: over shaped ones it comes with time, which wakes
+/// nobody.
+template <class Transport>
+[[nodiscard]] wait_options waits_over(wait_options options) {
+  if constexpr (Transport::is_shaped) {
+    nanoseconds const most(20'000);
+    if (options.sleep > most) options.sleep = most;
+  }
+  return options;
+}
+
+/// What a rank remembers while it waits, for telling who is the cause.
+struct wait_record {
+  std::vector<std::uint64_t> heartbeats;  ///< by rank: what it heard half a deadline ago
+  bool has_listened = false;              ///< are there any?
+  std::uint64_t nanoseconds = 0;          ///< for how long it has waited
+};
+
+class host_wait;
+
+/// What a host thread waits in: one rank's present call.
+struct wait_context {
+  shared_state* state = nullptr;
+  wait_record* memory = nullptr;  ///< private to the rank
+  std::uint64_t call = 0;
+  int rank = 0;
+  collective kind = collective::broadcast;
+  task_list tasks{};
+  /// `host_wait::wait_long`, from where it is compiled: where ranks are made, and not in each unit that calls.
+  status (*wait_long)(host_wait&) = nullptr;
+};
+
+/// Waits of a host thread: spin, then yield, then sleep until something happens, until the deadline
+/// or until another rank fails or is found dead.
+class host_wait {
+ public:
+  host_wait(wait_options const& options, wait_context const& place)
+      : options_(options), place_(place) {}
+  host_wait(host_wait const&) = delete;
+  host_wait& operator=(host_wait const&) = delete;
+  ~host_wait() {
+    if (is_down_) place_.state->end_sleep(place_.rank);
+  }
+
+  [[nodiscard]] status on_progress() {
+    if (idle_ > options_.spins) resume();
+    idle_ = 0;
+    return status::ok;  // what can end does, also when a later call has failed
+  }
+
+  [[nodiscard]] status on_idle() {
+    if (place_.state->is_aborted(place_.rank)) return status::aborted;
+    ++idle_;
+    if (idle_ <= options_.spins) {
+      pause();
+      return status::ok;
+    }
+    return place_.wait_long(*this);
+  }
+
+  /// Yields, then sleeps.
+  template <class = when_used>
+  [[nodiscard]] static status wait_long(host_wait& comm) {
+    std::uint64_t const time = now();
+    if (comm.idle_ == comm.options_.spins + 1) comm.idle_since_ = time;
+    int const long_idle = comm.idle_ - comm.options_.spins;
+    if (long_idle <= comm.options_.yields && time - comm.idle_since_ < longest_yielding) {
+      detail::yield_core();
+      return status::ok;
+    }
+    if (long_idle > 1) --comm.idle_;  // stays here, and not where the waiting began
+    return comm.sleep(time);
+  }
+
+  /// See `tested_wait_policy`.
+  template <class = when_used>
+  [[nodiscard]] status on_idle_tests(std::uint64_t nanoseconds) {
+    say_that_it_waits();
+    return look(nanoseconds);
+  }
+  /// What the rank has said and heard while it waited no longer holds.
+  void resume() {
+    if (is_down_) place_.state->end_sleep(place_.rank);
+    is_down_ = false;
+    place_.memory->has_listened = false;
+    place_.state->set_working(place_.rank);
+  }
+
+  [[nodiscard]] static std::uint64_t now() { return detail::host_nanoseconds(); }
+
+  /// A hint to the core that this is a spin.
+  static void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t deadline() const {
+    return static_cast<std::uint64_t>(options_.deadline.count());
+  }
+
+  // On a busy machine a single yield may last as long as the turn of another program.
+  static constexpr std::uint64_t longest_yielding = 1'000'000;  // nanoseconds
+
+  // Every other time it only says that it will sleep, and looks at its tasks again.
+  template <class = when_used>
+  [[nodiscard]] status sleep(std::uint64_t time) {
+    auto& state = *place_.state;
+    if (!is_down_) {
+      say_that_it_waits();
+      ticket_ = state.prepare_sleep(place_.rank);
+      is_down_ = true;
+      return status::ok;
+    }
+    state.sleep(place_.rank, ticket_,
+                nanoseconds(static_cast<std::int64_t>(longest_sleep(options_))));
+    state.end_sleep(place_.rank);
+    is_down_ = false;
+    return look(time - idle_since_);
+  }
+
+  template <class = when_used>
+  void say_that_it_waits() {
+    place_.state->set_waiting(place_.rank,
+                              find_stall(place_.kind, place_.tasks.first, place_.tasks.count));
+  }
+  // Is this in vain, after so many nanoseconds?
+  template <class = when_used>
+  [[nodiscard]] status look(std::uint64_t waited) {
+    auto& state = *place_.state;
+    auto& memory = *place_.memory;
+    memory.nanoseconds = waited;
+    if (memory.nanoseconds > deadline() || state.is_hopeless(place_.call) ||
+        find_mismatch(state, place_.rank).is_there()) {
+      return status::timed_out;
+    }
+    if (!memory.has_listened && memory.nanoseconds > deadline() / 2) {  // see `describe_stall`
+      for (int peer = 0; peer < state.rank_count(); ++peer) {
+        memory.heartbeats[static_cast<std::size_t>(peer)] = state.heartbeats(peer);
+      }
+      memory.has_listened = true;
+    }
+    return status::ok;
+  }
+
+  wait_options options_;
+  wait_context place_;
+  int idle_ = 0;
+  bool is_down_ = false;
+  std::uint32_t ticket_ = 0;
+  std::uint64_t idle_since_ = 0;
+};
+BLINK_MODELS(tested_wait_policy<host_wait>);
+BLINK_MODELS(!wait_policy<int>);
+
+}}  // namespace blink::BLINK_ABI

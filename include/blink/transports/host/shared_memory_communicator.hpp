@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/detail/counted.hpp>
+#include <blink/core/detail/host_threads.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/text.hpp>
+#include <blink/running/call/call_description.hpp>
+#include <blink/running/call/collective_error.hpp>
+#include <blink/running/call/communicator.hpp>
+#include <blink/running/call/communicator_options.hpp>
+#include <blink/running/call/eager_payload.hpp>
+#include <blink/running/connections/connection_tables.hpp>
+#include <blink/running/connections/detail/store_mode_tuner.hpp>
+#include <blink/running/connections/memory_source.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/walk/counter.hpp>
+#include <blink/running/walk/thread_group.hpp>
+#include <blink/running/walk/transport.hpp>
+#include <blink/transports/host/agree_on_survivors.hpp>
+#include <blink/transports/host/failure_reporters.hpp>
+#include <blink/transports/host/host_wait.hpp>
+#include <blink/transports/host/reported_failures.hpp>
+#include <blink/transports/host/shared_state.hpp>
+#include <blink/transports/host/transport_parts.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// What ranks that share memory, threads or processes, have in common as sessions: all but where a
+/// schedule is prepared.
+template <transport Transport, thread_group Group>
+class shared_memory_communicator {
+ public:
+  using transport_type = Transport;
+
+  /// What the threads of one rank share; on lines of its own, as it is written in every call.
+  struct alignas(128) rank_part {
+    explicit rank_part(int ranks)
+        : seen(memory_source{}, static_cast<std::size_t>(ranks) * sizeof(std::uint64_t)) {
+      std::memset(seen.data(), 0, seen.size());
+      waits.heartbeats.resize(static_cast<std::size_t>(ranks));
+    }
+    [[nodiscard]] std::uint64_t* seen_calls() const {
+      return reinterpret_cast<std::uint64_t*>(seen.data());
+    }
+    memory_block seen;  // see `transport_parts`; on lines of its own
+    failure_tellers const* report = &reported_failures<Transport>;
+    status (*wait_long)(host_wait&) = &host_wait::wait_long<Transport>;
+    wait_record waits;
+    Transport transport{};
+    std::uint64_t call = 0;
+    collective kind = collective::broadcast;
+    task_list tasks{};
+    bool shows = false;  // what is in its input
+    eager_payload eager;
+    std::atomic<void const*> active_queue = nullptr;
+    detail::timed_store_mode last_timed{};
+  };
+
+  shared_memory_communicator(shared_state& state, communicator_options const& options, int rank,
+                             Group group, detail::counted<rank_part> own)
+      : state_(&state), options_(&options), rank_(rank), group_(group), own_(std::move(own)) {}
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int rank_count() const { return state_->rank_count(); }
+  [[nodiscard]] Group const& group() const { return group_; }
+  [[nodiscard]] communicator_options const& options() const { return *options_; }
+  [[nodiscard]] Transport const& transport() const { return own_->transport; }
+
+  [[nodiscard]] std::atomic<void const*>& active_queue() { return own_->active_queue; }
+  void expect_idle(collective kind) const {
+    if (state_->is_inside(rank_)) detail::refuse_second_call(rank_, kind, own_->kind);
+  }
+  [[nodiscard]] void const* owner() const { return state_; }
+  [[nodiscard]] status enter(prepared_schedule& prepared, call_record const& record) {
+    auto& own = *own_;
+    if (state_->is_aborted(rank_)) return status::aborted;  // the last entries may be in use
+    own.waits.has_listened = false;
+    own.kind = record.kind();
+    bool const can = !Transport::is_shaped && can_be_eager(record) && eager_limit() > 0;
+    auto const eager = can ? payload_of(prepared, record, rank_) : eager_payload{};
+    own.shows = can && eager.whole(rank_count()) <= eager_limit();
+    own.eager = own.shows ? eager : eager_payload{};
+    own.tasks = own.shows ? task_list{} : prepared.tables().tasks(rank_, own.kind);
+    own.call = state_->enter(rank_, record, own.eager, options_->eager_payload, !own.shows);
+    own.seen_calls()[rank_] = own.call;
+    own.transport = Transport(
+        transport_parts{state_, &prepared, own.seen_calls(), own.call, rank_, own.report});
+    return state_->is_aborted(rank_) ? status::aborted : status::ok;
+  }
+  /// See `detail::eager_communicator`.
+  [[nodiscard]] bool is_eager() const { return own_->shows; }
+  [[nodiscard]] void const* eager_input(int peer) const {
+    auto const& eager = own_->eager;  // the same of all ranks
+    std::size_t const own_block = eager.count * static_cast<std::size_t>(rank_);
+    return state_->eager_data_of(peer, own_->call, eager.whole(rank_count())) +
+           (eager.has_blocks ? own_block : 0);
+  }
+  [[nodiscard]] host_wait waits() const {
+    return {waits_over<Transport>(options_->waits),
+            {state_, &own_->waits, own_->call, rank_, own_->kind, own_->tasks, own_->wait_long}};
+  }
+
+  /// Everyone has to come: records are reused afterwards.
+  template <wait_policy Wait>
+  [[nodiscard]] status match(Wait& wait) {
+    for (int peer = 0; peer < rank_count(); ++peer) {
+      while (!own_->transport.is_present(peer)) {
+        if (auto const result = wait.on_idle(); result != status::ok) return result;
+      }
+    }
+    return wait.on_progress();
+  }
+  void exit_call() { state_->exit_call(rank_); }
+  void suspend() { state_->suspend(rank_); }
+  void resume() { state_->resume(rank_); }
+
+  /// See `detail::time_publishing_communicator`.
+  [[nodiscard]] detail::timed_store_mode& last_timed() { return own_->last_timed; }
+  void publish_moved(std::uint64_t nanoseconds) {
+    state_->moved(rank_).report(own_->call, nanoseconds);
+  }
+  [[nodiscard]] std::uint64_t longest_moved_before() const {
+    std::uint64_t longest = 0;
+    for (int peer = 0; peer < rank_count(); ++peer) {
+      std::uint64_t const reported = state_->moved(peer).of(own_->call - 1);
+      longest = reported > longest ? reported : longest;
+    }
+    return longest;
+  }
+
+  /// A barrier: every rank raises one number and waits until all have.
+  ///
+  /// Time: two passes of one cache line between two cores.
+  [[nodiscard]] status wait_for_all() {
+    expect_idle(collective::barrier);
+    if (state_->is_aborted(rank_)) return status::aborted;
+    std::uint64_t const round = state_->come(rank_);
+    for (int spin = 0; spin < quick_looks; ++spin) {
+      if (state_->all_arrived(round)) return status::ok;
+    }
+    own_->kind = collective::barrier;
+    own_->tasks = {};
+    auto wait = waits();
+    for (unsigned turn = 1; !state_->all_arrived(round); ++turn) {
+      auto result = wait.on_idle();
+      if (result == status::ok && turn % turns_between_searches != 0) continue;
+      int const missing = result == status::aborted ? -1 : first_missing(round, result);
+      if (missing >= 0) {
+        own_->report->missing(*state_, rank_, missing, round);
+        result = status::timed_out;
+      }
+      if (result != status::ok) {  // a barrier to which all have come has ended well
+        return state_->all_arrived(round) ? status::ok : result;
+      }
+    }
+    (void)wait.on_progress();
+    return status::ok;
+  }
+  void fail(stall const& where) {
+    own_->report->stalled(*state_, rank_, where, own_->call, own_->waits);
+  }
+  void fail(std::string const& why) { own_->report->gave_up(*state_, rank_, why); }
+  void exit_failed_call() {
+    if constexpr (reaching_transport<Transport>) {
+      state_->exit_failed_call(rank_, options_->waits.deadline, [] { detail::yield_core(); });
+    } else {
+      state_->exit_call(rank_);
+    }
+  }
+  [[nodiscard]] collective_error failure() const { return state_->failure(); }
+
+ protected:
+  /// Who goes on.
+  ///
+  /// Throws: collective_error if this rank is not among them.
+  [[nodiscard]] rank_selection agree_on_survivors() {
+    rank_selection result{blink::agree_on_survivors(*state_, rank_, options_->waits.deadline)};
+    for (int const member : result.members) {
+      if (member == rank_) return result;
+      ++result.rank;
+    }
+    throw collective_error(
+        detail::text_of(
+            {"rank ", rank_, ", shrink: the others went on without this rank, it came too late"}),
+        rank_, -1, -1, -1);
+  }
+
+ private:
+  [[nodiscard]] std::size_t eager_limit() const {
+    auto const share = options_->eager_payload / static_cast<std::size_t>(rank_count());
+    return share < largest_eager_bytes ? share : largest_eager_bytes;
+  }
+
+  static constexpr int quick_looks = 200;  // before it waits in the way that shares cores
+  // For ranks that are lost: the system is asked.
+  static constexpr unsigned turns_between_searches = 64;
+
+  // Who keeps a barrier from its end: for ever, or for too long if `result` says so. -1: nobody yet.
+  [[nodiscard]] int first_missing(std::uint64_t round, status result) const {
+    for (int peer = 0; peer < rank_count(); ++peer) {
+      if (state_->has_arrived_at(peer, round)) continue;
+      bool const is_lost = state_->is_gone(peer) || state_->is_dead(peer);
+      if (is_lost || result == status::timed_out) return peer;
+    }
+    return -1;
+  }
+
+  shared_state* state_;
+  communicator_options const* options_;
+  int rank_;
+  Group group_;
+  detail::counted<rank_part> own_;
+};
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/detail/host_threads.hpp>
+#include <blink/core/duration.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/text.hpp>
+#include <blink/running/call/call_description.hpp>
+#include <blink/running/call/collective_error.hpp>
+#include <blink/running/call/eager_payload.hpp>
+#include <blink/running/connections/memory_source.hpp>
+#include <blink/running/walk/counter.hpp>
+#include <blink/running/walk/detail/host_clock.hpp>
+#include <blink/running/walk/stall.hpp>
+#include <blink/transports/host/detail/rank_state.hpp>
+#include <blink/transports/host/shared_addresses.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+class shared_state;
+/// See `agree_on_survivors.hpp`.
+template <class = when_used>
+[[nodiscard]] std::vector<int> agree_on_survivors(shared_state& state, int rank,
+                                                  nanoseconds longest);
+
+/// What ranks that share memory know of each other: who has entered which call with what, and
+/// whether something went wrong. It lives in memory that may belong to several processes: no
+/// pointers to it, no locks that a dead rank could keep; all bytes 0 is how it begins.
+class shared_state {
+ public:
+  /// Bytes that the state of so many ranks takes.
+  [[nodiscard]] static constexpr std::size_t bytes(int rank_count) {
+    auto const ranks = static_cast<std::size_t>(rank_count);
+    return sizeof(head) + ranks * sizeof(rank_state) + ranks * words(rank_count) * 8;
+  }
+
+  /// For ranks of this process.
+  ///
+  /// Throws: precondition_error beyond 65536 ranks.
+  template <class = when_used>
+  explicit shared_state(int rank_count)
+      : rank_count_(rank_count), own_(memory_source{}, bytes(rank_count)) {
+    expects(rank_count <= 1 << rank_bits, "shared_state: at most 65536 ranks");
+    std::memset(own_.data(), 0, own_.size());
+    place(own_.data());
+  }
+  /// For ranks that share `memory`, which outlives this object.
+  ///
+  /// Pre: `bytes(rank_count)` bytes aligned to 128, all 0 before the first rank came.
+  shared_state(int rank_count, void* memory) : rank_count_(rank_count) { place(memory); }
+
+  [[nodiscard]] int rank_count() const { return rank_count_; }
+
+  using entry = detail::call_entry;
+
+  /// Where the memory that all ranks share begins in this process, and where it has pages of it a second time; without this
+  /// all ranks have the same addresses.
+  void set_addresses(void* base, shared_addresses const& more) {
+    base_ = reinterpret_cast<std::uintptr_t>(base);
+    more_ = &more;
+  }
+
+  /// Rank `rank` enters its next call; returns the number of the call, from 1.
+  ///
+  /// shown:    what all may read of its input, at most `largest_eager_bytes`
+  /// salt:     of the signature: options that have to be equal
+  /// touches:  will it read or write buffers of others? Then `is_aborted` is to be asked between this and that, see
+  ///           `exit_failed_call`.
+  ///
+  /// An entry is overwritten two calls later. By then everyone has read it: a call ends only when
+  /// all ranks have entered it, so everyone has ended the one before.
+  std::uint64_t enter(int rank, call_record const& record, eager_payload const& eager = {},
+                      std::uint64_t salt = 0, bool touches = true) {
+    auto& board = at(rank);
+    std::uint64_t const call = ++board.calls;
+    auto& own = board.entries[call % 2];
+    std::uint64_t const call_id = record.parameters.hash() + salt;
+    if (std::exchange(board.hashes[call % 2], call_id) != call_id) {
+      board.call_ids[call % 2] = record.call_id();
+    }
+    board.waits_for.store(0, std::memory_order_relaxed);
+    if (touches) {
+      resume(rank);
+    } else {  // without waiting until all that was written before has gone from this core
+      board.is_inside.store(at_work, std::memory_order_release);
+    }
+    // One after the other: a peer that looks in between takes the line away.
+    own.call_id = call_id;
+    own.input = shared_address_of(record.input);
+    own.output = shared_address_of(record.output);
+    if (eager.data != nullptr) {
+      std::size_t const bytes = eager.whole(rank_count_);
+      std::memcpy(eager_data_of(rank, call, bytes), eager.data, bytes);
+    }
+    publish(own.call, call);
+    wake_all();
+    return call;
+  }
+  void exit_call(int rank) { at(rank).is_inside.store(outside, std::memory_order_release); }
+  /// Inside its call, the rank does something else: it touches nobody's buffers until it goes on, and
+  /// looks for a failure then.
+  void suspend(int rank) { at(rank).is_inside.store(resting, std::memory_order_release); }
+  /// Before `is_aborted` is read, see `exit_failed_call`.
+  void resume(int rank) { at(rank).is_inside.store(at_work); }
+
+  [[nodiscard]] bool has_entered(int rank, std::uint64_t call) const {
+    return observe(at(rank).entries[call % 2].call) >= call;
+  }
+  /// Has the rank done all that others need of it in this call?
+  [[nodiscard]] bool has_ended(int rank, std::uint64_t call) const {
+    std::uint64_t const entered = calls_of(rank);
+    return entered > call || (entered == call && !is_inside(rank));
+  }
+  [[nodiscard]] bool is_inside(int rank) const { return at(rank).is_inside.load() != outside; }
+  /// Does another rank call what this one does? Pre: both have entered the call.
+  [[nodiscard]] bool call_the_same(int rank, int peer, std::uint64_t call) const {
+    return called(peer, call).call_id == at(rank).hashes[call % 2];
+  }
+  /// Pre: has_entered(rank, call).
+  [[nodiscard]] entry const& called(int rank, std::uint64_t call) const {
+    return at(rank).entries[call % 2];
+  }
+  /// The buffers of a rank, at the addresses that they have here.
+  [[nodiscard]] void const* input_of(int rank, std::uint64_t call) const {
+    return reinterpret_cast<void const*>(called(rank, call).input + base_);
+  }
+  [[nodiscard]] void* output_of(int rank, std::uint64_t call) const {
+    return reinterpret_cast<void*>(called(rank, call).output + base_);
+  }
+  /// Where the rank shows so many bytes of its input in this call: in its entry if they fit, else beside it.
+  [[nodiscard]] std::byte* eager_data_of(int rank, std::uint64_t call, std::size_t bytes) const {
+    auto& board = at(rank);
+    auto& in_entry = board.entries[call % 2].eager;
+    return bytes <= in_entry.size() ? in_entry.data() : board.eager[call % 2].data();
+  }
+  /// What the rank called, in full, for messages.
+  [[nodiscard]] call_description const& call_id(int rank, std::uint64_t call) const {
+    return at(rank).call_ids[call % 2];
+  }
+
+  /// Has the present call of a rank failed, or the next one if it is outside? A failure of a later
+  /// call does not concern it: who has come to that has done its part of this one, which can end.
+  [[nodiscard]] bool is_aborted(int rank) const {
+    std::uint64_t const failed = head_->failure.load();
+    return failed != 0 && call_of(failed) <= present_call(rank);
+  }
+
+  /// Fails the present call of a rank, or the next one if it is outside, and all later ones, for all
+  /// ranks; the first failure of the earliest call is the one that is reported.
+  ///
+  /// rank: who says so; its note is complete before it counts, so a rank that dies here does no harm
+  template <class = when_used>
+  void fail(int rank, collective_error const& failure) {
+    std::uint64_t const call = present_call(rank);
+    std::uint64_t before = head_->failure.load();
+    auto const counts = [&] { return before == 0 || call < call_of(before); };
+    // A rank comes to no earlier call later: one note is enough.
+    if (!counts() || at(rank).has_reported.exchange(1) != 0) return;
+    at(rank).failure.write(failure);
+    std::uint64_t const own = call << rank_bits | static_cast<std::uint64_t>(rank);
+    while (counts() && !head_->failure.compare_exchange_weak(before, own)) {
+    }
+    wake_all();
+  }
+  template <class = when_used>
+  [[nodiscard]] collective_error failure() const {
+    std::uint64_t const reported = head_->failure.load();
+    if (reported == 0) return {"no failure", -1, -1, -1, -1};
+    return at(static_cast<int>(reported % (std::uint64_t{1} << rank_bits))).failure.read();
+  }
+
+  /// Returns when no rank touches the buffers of another any more: whoever is inside the failed call
+  /// sees the failure after the chunk at hand and comes here too, or when it goes on; whoever is inside
+  /// an earlier one ends it. For ranks that hang it waits `longest`: buffers of the failed call are
+  /// theirs until they go on.
+  template <class Pause>
+  void exit_failed_call(int rank, nanoseconds longest, Pause const& pause) {
+    exit_call(rank);
+    auto const end = time_after(longest);
+    for (int peer = 0; peer < rank_count(); ++peer) {
+      while (at(peer).is_inside.load() == at_work) {
+        if (is_dead(peer) || detail::host_nanoseconds() > end) break;
+        pause();
+      }
+    }
+  }
+
+  /// The rank has left for good: it enters no further call.
+  void set_gone(int rank, bool is_gone) {
+    at(rank).is_gone.store(is_gone ? 1 : 0, std::memory_order_release);
+    wake_all();
+  }
+  [[nodiscard]] bool is_gone(int rank) const {
+    return at(rank).is_gone.load(std::memory_order_acquire) != 0;
+  }
+
+  /// Can this call no longer end, because somebody who is needed has left or died?
+  [[nodiscard]] bool is_hopeless(std::uint64_t call) const {
+    for (int rank = 0; rank < rank_count(); ++rank) {
+      if ((is_gone(rank) || is_dead(rank)) && !has_ended(rank, call)) return true;
+    }
+    return false;
+  }
+  [[nodiscard]] bool is_dead(int rank) const { return signs_ != nullptr && signs_->is_dead(rank); }
+  template <class = when_used>
+  [[nodiscard]] std::string describe(int rank) const {
+    return signs_ == nullptr ? std::string() : signs_->describe(rank);
+  }
+  /// Pre: `signs` outlives this object.
+  void set_failure_detector(failure_detector const* signs) { signs_ = signs; }
+
+  // --- barriers without a schedule ---
+
+  /// The rank has come to its next barrier; returns its number, from 1.
+  std::uint64_t come(int rank) {
+    auto& board = at(rank);
+    std::uint64_t const round = board.barriers.load(std::memory_order_relaxed) + 1;
+    board.barriers.store(round, std::memory_order_release);  // see `can_never_meet`
+    head_->arrivals.fetch_add(1, std::memory_order_acq_rel);
+    wake_all();
+    return round;
+  }
+  /// Have all ranks come to this one? What they wrote before is visible then.
+  [[nodiscard]] bool all_arrived(std::uint64_t round) const {
+    return head_->arrivals.load(std::memory_order_acquire) >=
+           round * static_cast<std::uint64_t>(rank_count_);
+  }
+  [[nodiscard]] bool has_arrived_at(int rank, std::uint64_t round) const {
+    return at(rank).barriers.load(std::memory_order_relaxed) >= round;
+  }
+
+  /// How often a rank has entered a call, and come to a barrier.
+  [[nodiscard]] std::uint64_t calls_of(int rank) const {
+    auto const& entries = at(rank).entries;
+    std::uint64_t const even = observe(entries[0].call);
+    std::uint64_t const odd = observe(entries[1].call);
+    return even > odd ? even : odd;
+  }
+  [[nodiscard]] std::uint64_t barriers_of(int rank) const {
+    return at(rank).barriers.load(std::memory_order_acquire);
+  }
+
+  // --- who waits for whom ---
+
+  /// Says for whom a rank waits, and that it is alive: again and again while it waits.
+  void set_waiting(int rank, stall const& where) {
+    auto& board = at(rank);
+    board.waits_for.store(encode_stall(where), std::memory_order_relaxed);
+    board.heartbeats.fetch_add(1, std::memory_order_relaxed);
+  }
+  void set_working(int rank) { at(rank).waits_for.store(0, std::memory_order_relaxed); }
+
+  /// For whom a rank says that it waits; `peer` is -1 if it does not wait for a single one. See `encode_stall`
+  /// for what is kept.
+  [[nodiscard]] reported_stall waiting(int rank) const {
+    return decode_stall(at(rank).waits_for.load(std::memory_order_relaxed));
+  }
+  /// Grows as long as the rank waits.
+  [[nodiscard]] std::uint64_t heartbeats(int rank) const {
+    return at(rank).heartbeats.load(std::memory_order_relaxed);
+  }
+
+  /// What moving chunks takes a rank; its peers read it.
+  [[nodiscard]] detail::published_times& moved(int rank) const { return at(rank).moved; }
+
+  // --- sleep ---
+
+  /// A rank is about to sleep; it looks once more whether it must and then calls `nap` with the
+  /// ticket. What comes in between wakes it up.
+  [[nodiscard]] std::uint32_t prepare_sleep(int rank) {
+    auto& board = at(rank);
+    std::uint32_t const ticket = board.doorbell.load();
+    board.is_asleep.store(1);
+    head_->sleepers.fetch_add(1);
+    return ticket;
+  }
+  void sleep(int rank, std::uint32_t ticket, nanoseconds longest) {
+    detail::sleep_on(at(rank).doorbell, ticket, longest);
+  }
+  void end_sleep(int rank) {
+    at(rank).is_asleep.store(0);
+    head_->sleepers.fetch_sub(1);
+  }
+  /// Wakes a rank for which there is something new. The look at the sleepers may overtake the store
+  /// that is the news: then the rank sleeps on to the end of its nap, which is short. The
+  /// fence that would exclude it costs every message more than such naps cost.
+  void ring(int rank) {
+    if (head_->sleepers.load(std::memory_order_relaxed) == 0) return;
+    auto& board = at(rank);
+    if (board.is_asleep.exchange(0) == 0) return;
+    board.doorbell.fetch_add(1);
+    detail::wake(board.doorbell);
+  }
+  void wake_all() {
+    if (head_->sleepers.load(std::memory_order_relaxed) == 0) return;
+    for (int rank = 0; rank < rank_count(); ++rank) ring(rank);
+  }
+
+  template <class>
+  friend std::vector<int> agree_on_survivors(shared_state& state, int rank, nanoseconds longest);
+
+ private:
+  enum place_in_call : std::uint32_t { outside, at_work, resting };
+  using rank_state = detail::rank_state;
+  using head = detail::common_state_of_ranks;
+
+  [[nodiscard]] static std::uint64_t time_after(nanoseconds span) {
+    return detail::host_nanoseconds() + static_cast<std::uint64_t>(span.count());
+  }
+
+  static constexpr int rank_bits = 16;
+  [[nodiscard]] static constexpr std::uint64_t call_of(std::uint64_t failure) {
+    return failure >> rank_bits;
+  }
+  // The number of the call that a rank is in, or of its next one.
+  [[nodiscard]] std::uint64_t present_call(int rank) const {
+    return calls_of(rank) + (is_inside(rank) ? 0 : 1);
+  }
+
+  void place(void* memory) {
+    head_ = static_cast<head*>(memory);
+    boards_ = reinterpret_cast<rank_state*>(head_ + 1);
+  }
+  [[nodiscard]] rank_state& at(int rank) const { return boards_[rank]; }
+
+  // A bit for each rank.
+  [[nodiscard]] static constexpr std::size_t words(int rank_count) {
+    return (static_cast<std::size_t>(rank_count) + 63) / 64;
+  }
+  // Behind the boards; written by one rank.
+  [[nodiscard]] std::uint64_t* proposal(int rank) const {
+    return reinterpret_cast<std::uint64_t*>(boards_ + rank_count_) +
+           static_cast<std::size_t>(rank) * words(rank_count_);
+  }
+
+  // Counted from the begin of the shared memory.
+  [[nodiscard]] std::uintptr_t shared_address_of(void const* buffer) const {
+    auto const at = reinterpret_cast<std::uintptr_t>(buffer);
+    return (more_ == nullptr || more_->is_empty() ? at : more_->home_of(at)) - base_;
+  }
+
+  int rank_count_;
+  memory_block own_;
+  head* head_ = nullptr;
+  rank_state* boards_ = nullptr;
+  failure_detector const* signs_ = nullptr;
+  std::uintptr_t base_ = 0;
+  shared_addresses const* more_ = nullptr;
+};
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/collectives/all_gather.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/call/communicator.hpp>
+#include <blink/running/call/detail/communicator_buffer.hpp>
+#include <blink/running/walk/thread_group.hpp>
+#include <blink/schedule/default_schedules.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <exception>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// A communicator of which some ranks can go on as a communicator of their own.
+///
+/// Semantics beyond the syntax: all ranks together make a `part_offer(comm, selection)` each; what joins
+/// no part selects nobody. The `handle()` of the first of a part, copied to the others of it, is good as
+/// long as its offer lives; each constructs `S(comm, offer, handle, selection)` with it.
+template <class S>
+concept splittable_communicator =
+    communicator<S> && std::constructible_from<typename S::part_offer, S&, rank_selection const&> &&
+    requires(typename S::part_offer& offer) {
+      requires std::is_trivially_copyable_v<decltype(offer.handle())>;
+      requires std::constructible_from<S, S&, typename S::part_offer&, decltype(offer.handle()),
+                                       rank_selection const&>;
+    };
+
+/// One rank's communicator with some ranks of a larger world: they are numbered anew, and schedules are
+/// prepared for their number.
+template <splittable_communicator Comm>
+class part_of : public Comm {
+ public:
+  template <class Handle>
+  part_of(Comm& whole, typename Comm::part_offer& offer, Handle const& handle, rank_selection part)
+      : Comm(whole, offer, handle, part), parent_ranks_(std::move(part.members)) {}
+
+  /// By new rank: the rank in the communicator that was split.
+  [[nodiscard]] std::vector<int> const& parent_ranks() const { return parent_ranks_; }
+
+ private:
+  std::vector<int> parent_ranks_;
+};
+
+namespace detail {
+
+/// The type of communicator that was split first: a part of a part has the type of a part, however often that goes on.
+template <class Comm>
+struct communicator_split_first {
+  using type = Comm;
+};
+template <class Comm>
+struct communicator_split_first<part_of<Comm>> {
+  using type = Comm;
+};
+
+/// A value of every rank, by rank.
+template <class T, communicator Comm>
+[[nodiscard]] std::vector<T> gather_from_all(Comm& comm, T const& own) {
+  auto const ranks = static_cast<std::size_t>(comm.rank_count());
+  auto all = communicator_buffer<T>(comm, ranks);
+  T* const mine = all.data() + comm.rank();
+  *mine = own;
+  all_gather(comm, star_schedule(comm.rank_count()), static_cast<T const*>(mine), all.data(), 1);
+  return {all.data(), all.data() + ranks};
+}
+
+/// Those of this rank's colour, by rising key and among equal keys by rank; nobody if it is negative.
+template <communicator Comm>
+[[nodiscard]] rank_selection agree_on_part(Comm& comm, int colour, int key) {
+  struct wish {
+    int colour, key;
+  };
+  auto const wishes = gather_from_all(comm, wish{colour, key});
+  std::vector<std::tuple<int, int>> order;  // key, rank
+  for (int rank = 0; rank < comm.rank_count(); ++rank) {
+    auto const& of = wishes[static_cast<std::size_t>(rank)];
+    if (of.colour == colour && colour >= 0) order.emplace_back(of.key, rank);
+  }
+  std::sort(order.begin(), order.end());
+  rank_selection result;
+  for (auto const& [its_key, rank] : order) {
+    if (rank == comm.rank()) result.rank = static_cast<int>(result.members.size());
+    result.members.push_back(rank);
+  }
+  return result;
+}
+
+}  // namespace detail
+
+/// What a communicator is split into.
+template <splittable_communicator Comm>
+using part_of_communicator = part_of<typename detail::communicator_split_first<Comm>::type>;
+
+/// Splits the ranks of a world: those of one colour become a communicator of their own, numbered by rising
+/// key and among equal keys by rank. All ranks call it together. A negative colour joins nothing.
+///
+/// Parts can be split again, and so on. Calls of the parts do not disturb each other or those of the whole. A
+/// failure in one part does not end the others; a rank whose part goes out of scope counts as having left it.
+/// Memory of a part goes with the last of its ranks.
+///
+/// Time:   three all-gathers of some bytes, and what the transport needs for a communicator.
+/// Throws: collective_error as every call; resource_error, on all ranks, if one gets no part. With
+///         ranks of MPI making a communicator has no deadline.
+template <splittable_communicator Comm>
+[[nodiscard]] std::optional<part_of_communicator<Comm>> split(Comm& comm, int colour, int key) {
+  rank_selection const part = detail::agree_on_part(comm, colour, key);
+  bool const joins = !part.members.empty();
+  std::exception_ptr problem;
+  auto const attempt = [&](auto const& step) {
+    try {
+      step();
+    } catch (...) {  // the others must learn of it before this rank leaves
+      problem = std::current_exception();
+    }
+  };
+  std::optional<typename Comm::part_offer> offer;
+  attempt([&] { offer.emplace(comm, part); });
+  struct message {
+    bool is_good;
+    decltype(offer->handle()) content;
+  };
+  auto const offers =
+      detail::gather_from_all(comm, offer ? message{true, offer->handle()} : message{false, {}});
+  std::optional<part_of_communicator<Comm>> result;
+  if (joins && offer) {
+    auto const& consumed = offers[static_cast<std::size_t>(part.members.front())];
+    if (consumed.is_good) attempt([&] { result.emplace(comm, *offer, consumed.content, part); });
+  }
+  // Nobody needs the offers any more, and all know whether all have what they wanted.
+  bool const is_good = offer && joins == result.has_value();
+  auto const have = detail::gather_from_all(comm, static_cast<char>(is_good));
+  if (problem) std::rethrow_exception(problem);
+  for (std::size_t rank = 0; rank < have.size(); ++rank) {
+    if (have[rank] != 0) continue;
+    throw resource_error("split: rank " + std::to_string(rank) + " could not join its part");
+  }
+  return result;
+}
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/config.hpp>
+#include <blink/core/error.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/running/walk/tree_task.hpp>
+#include <blink/running/walk/zero_copy.hpp>
+#include <blink/transports/mpi/channel.hpp>
+#include <blink/transports/mpi/connection_state.hpp>
+#include <blink/transports/mpi/notices.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// The connections of one rank along one schedule as MPI messages with credits: for every slot of a connection
+/// its receiver has posted a receive before the sender may use it, so that no message that passes through slots is
+/// unexpected, and memory stays bounded.
+///
+/// Messages may leave from buffers that the caller lends, and arrive in them: those have a tag of their own, as
+/// receives into slots wait for messages of calls to come. No more are under way than the window, and a library may have
+/// to keep them until their turn comes (`mpi_connection_state::is_its_turn`). Where a receiver has no buffer for them they
+/// arrive in slots of their own, as the others are those receives' by then; within one host in one slot, which caches
+/// keep.
+///
+/// A credit is a message in the other direction that says how far the receiver has come. It is sent
+/// for each half window that was taken; a peer that has entered a later call has taken everything
+/// of the calls before, so calls of few chunks need none.
+class mpi_connections {
+ public:
+  /// Tags used from `first_tag` on: data, credits and what lands, for each phase of each tree.
+  [[nodiscard]] static int tag_count(prepared_schedule const& prepared) {
+    return tags_of_tree * static_cast<int>(prepared.source().trees.size());
+  }
+
+  /// is_one_host: are all ranks on one, where the library copies what is sent when its receive is posted?
+  mpi_connections(mpi_channel& channel, mpi_notices& notices, prepared_schedule& prepared,
+                  int first_tag, bool is_one_host)
+      : channel_(&channel), notices_(&notices), plan_(&prepared), first_tag_(first_tag) {
+    auto const& tables = prepared.tables();
+    window_ = tables.layout().window;
+    landing_window_ = is_one_host ? 1 : window_;
+    slot_bytes_ = tables.layout().slot_bytes;
+    batch_ = std::max<std::uint64_t>(1, window_ / 2);
+    of_connection_.assign(tables.connection_count(), nullptr);
+    auto const [ends, count] = tables.ends(channel.rank());
+    ends_.resize(count);
+    for (std::size_t k = 0; k < count; ++k) {
+      auto const& from = ends[k];
+      auto const& place = tables.places()[from.connection];
+      auto& end = ends_[k];
+      end.table = &from;
+      end.place = &place;
+      end.slots = tables.connections()[from.connection].slots;
+      end.tag = first_tag + tags_of_tree * static_cast<int>(place.tree) + (place.is_reduce ? 0 : 1);
+      end.requests.assign(window_, MPI_REQUEST_NULL);
+      end.credits.resize(from.sends ? 1 : 2 * window_);
+      if (!from.sends) end.landings.assign(window_, MPI_REQUEST_NULL);
+      of_connection_[from.connection] = &end;
+      if (!is_known(from.peer)) neighbours_.push_back(from.peer);
+    }
+    for (auto& end : ends_) {
+      for (auto& other : ends_) end.match(other);
+    }
+    constexpr int few = 16;
+    if (channel.rank_count() <= few) {  // then everyone learns from everyone what is called
+      neighbours_.clear();
+      for (int peer = 0; peer < channel.rank_count(); ++peer) {
+        if (peer != channel.rank()) neighbours_.push_back(peer);
+      }
+    }
+  }
+  mpi_connections(mpi_connections const&) = delete;
+  mpi_connections& operator=(mpi_connections const&) = delete;
+
+  [[nodiscard]] prepared_schedule const& prepared() const { return *plan_; }
+  [[nodiscard]] int first_tag() const { return first_tag_; }
+  [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }
+  /// Whom this rank tells of its calls.
+  [[nodiscard]] std::vector<int> const& neighbours() const { return neighbours_; }
+
+  /// Before the first message of a call.
+  void begin_call() {
+    to_land_.clear();
+    for (auto& end : ends_) {
+      // Messages of the call before that arrived in a buffer have used no slots.
+      if (end.lands && !end.table->sends) end.skipped += end.table->first - end.call_first;
+      end.call_first = end.table->first;
+      end.run = {};
+      end.lands = false;
+      if (end.table->sends) {
+        read_credits(end);
+      } else if (!end.is_open) {
+        for (std::uint64_t message = 0; message < window_; ++message) await(end, message);
+      }
+      if (!end.is_open && end.table->sends) await_credit(end);
+      end.is_open = true;
+    }
+  }
+
+  [[nodiscard]] bool has_credit(std::uint32_t connection, std::uint64_t message) {
+    auto& end = *of_connection_[connection];
+    if (message >= end.consumed + window_) {
+      if (end.call_first > end.consumed && notices_->is_present(end.table->peer)) {
+        end.consumed = end.call_first;
+      } else {
+        read_credits(end);
+      }
+      if (message >= end.consumed + window_) return false;
+    }
+    return channel_->is_done(end.requests[message % window_]);
+  }
+  /// Where a message is made, or has arrived.
+  [[nodiscard]] std::byte* place(std::uint32_t connection, std::uint64_t message) const {
+    auto const& end = *of_connection_[connection];
+    if (end.lands && !end.table->sends) return landing_place(end, message);
+    return end.run.first == nullptr ? slot(end, message) : end.run.place(message);
+  }
+  void post(std::uint32_t connection, std::uint64_t message, std::size_t bytes) {
+    auto& end = *of_connection_[connection];
+    channel_->send(place(connection, message), bytes, end.table->peer,
+                   end.lands ? end.tag + landing_tag : end.tag, end.requests[message % window_]);
+    end.posted = message + 1;
+  }
+  [[nodiscard]] bool has_arrived(std::uint32_t connection, std::uint64_t message) {
+    auto& end = *of_connection_[connection];
+    if (message < end.arrived) return true;
+    give_credit(end);  // one that could not be sent before
+    if (end.lands) {
+      await_first_landings();
+      await_landings(end);  // those whose turn it was not
+    }
+    // Messages match in the order in which they were sent.
+    std::uint64_t const awaited = end.lands ? end.landing : end.consumed + window_;
+    while (message >= end.arrived && end.arrived < awaited &&
+           channel_->is_done(request_of(end, end.arrived))) {
+      ++end.arrived;
+    }
+    return message < end.arrived;
+  }
+  void consume(std::uint32_t connection, std::uint64_t message) {
+    auto& end = *of_connection_[connection];
+    for (; end.consumed <= message; ++end.consumed) {
+      if (!end.lands) await(end, end.consumed + window_);
+    }
+    if (end.lands) await_landings(end);
+    give_credit(end);
+  }
+  [[nodiscard]] bool consumed(std::uint32_t connection, std::uint64_t message) {
+    auto& end = *of_connection_[connection];
+    if (message >= end.consumed) read_credits(end);
+    return message < end.consumed;
+  }
+
+  /// After `begin_call`; see `zero_copy_transport`.
+  void send_in_place(std::uint32_t connection, chunk_run const& run, bool lands) {
+    auto& end = *of_connection_[connection];
+    end.run = run;
+    end.lands = lands;
+  }
+  void receive_in_place(std::uint32_t connection, chunk_run const& run, bool is_input) {
+    auto& end = *of_connection_[connection];
+    end.run = run;
+    end.lands = true;
+    end.lands_in_input = is_input && end.up != nullptr;
+    end.landing = run.message;
+    if (run.first == nullptr && end.landing_slots.size() == 0) {
+      end.landing_slots = {memory_source{}, landing_window_ * slot_bytes_};
+    }
+    to_land_.push_back(&end);
+    if (end.first_come.empty() && end.first_go.empty()) await_landings(end);
+  }
+  [[nodiscard]] bool has_left(std::uint32_t connection, std::uint64_t message) {
+    auto& end = *of_connection_[connection];
+    if (end.posted <= message) return false;
+    // Messages before the last window have: their requests served others.
+    return are_done(end.requests);
+  }
+  /// After a failure, until it returns true: no buffer is lent any more. What peers still send to one goes
+  /// into slots, so that nobody waits for this rank in vain.
+  [[nodiscard]] bool take_buffers_back() {
+    bool result = true;
+    for (auto& end : ends_) {
+      bool const is_lent = end.table->sends ? end.run.first != nullptr : end.lands;
+      if (!is_lent) continue;
+      bool const is_free = end.table->sends ? are_done(end.requests) : is_taken_back(end);
+      if (is_free) {
+        end.run = {};
+        end.lands = false;
+      }
+      result = is_free && result;
+    }
+    return result;
+  }
+
+  /// Is nothing under way from this rank any more?
+  [[nodiscard]] bool is_quiet() {
+    bool result = true;
+    for (auto& end : ends_) {
+      if (end.table->sends) {
+        result = are_done(end.requests) && result;
+      } else {
+        for (auto& sent : end.credits) result = channel_->is_done(sent.request) && result;
+      }
+    }
+    return result;
+  }
+  /// Takes back what waits for messages that will not come.
+  void close() {
+    for (auto& end : ends_) {
+      if (!end.is_open) continue;
+      if (end.table->sends) {
+        channel_->take_back(end.credits[0].request);
+      } else {
+        for (auto& request : end.requests) channel_->take_back(request);
+        for (auto& request : end.landings) channel_->take_back(request);
+      }
+    }
+  }
+
+ private:
+  using connection_state = mpi_connection_state;
+
+  static constexpr int tags_of_tree = 6;
+  static constexpr int credit_tags = 2;  // from the tag of a connection to that of its credits
+  static constexpr int landing_tag = 4;  // and to that of what lands
+
+  [[nodiscard]] bool is_known(int peer) const {
+    return std::find(neighbours_.begin(), neighbours_.end(), peer) != neighbours_.end();
+  }
+  [[nodiscard]] std::byte* slot(connection_state const& end, std::uint64_t message) const {
+    return end.slots + (message - end.skipped) % window_ * slot_bytes_;
+  }
+  [[nodiscard]] std::byte* landing_place(connection_state const& end, std::uint64_t message) const {
+    if (end.run.first != nullptr) return end.run.place(message);
+    return end.landing_slots.data() + message % landing_window_ * slot_bytes_;
+  }
+  [[nodiscard]] MPI_Request& request_of(connection_state& end, std::uint64_t message) {
+    return end.lands ? end.landings[message % window_]
+                     : end.requests[(message - end.skipped) % window_];
+  }
+  [[nodiscard]] bool are_done(std::vector<MPI_Request>& requests) {
+    bool result = true;
+    for (auto& request : requests) result = channel_->is_done(request) && result;
+    return result;
+  }
+  void await(connection_state& end, std::uint64_t message) {
+    channel_->receive(slot(end, message), slot_bytes_, end.table->peer, end.tag,
+                      request_of(end, message));
+  }
+  // All for which nothing waits yet: a task asks for one of its connections at a time.
+  void await_first_landings() {
+    std::erase_if(to_land_, [&](connection_state* end) {
+      await_landings(*end);
+      return end->landing > end->run.message;
+    });
+  }
+  // Whatever may come before this rank has taken something: at most a window. Whoever hangs is to be found by what tasks
+  // wait for, so no turns are kept by then.
+  void await_landings(connection_state& end) {
+    auto const& run = end.run;
+    auto const last = run.message + run.chunks();
+    auto const window = run.first == nullptr ? landing_window_ : window_;
+    for (; end.landing < std::min(last, end.consumed + window); ++end.landing) {
+      auto const index = end.landing - run.message;
+      if (!end.is_its_turn(index + 1) && !notices_->waits_long()) return;
+      if (end.lands_in_input && !has_left_input(*end.up, end.up->call_first + index)) return;
+      auto const before = index * run.chunk;
+      channel_->receive(landing_place(end, end.landing), std::min(run.chunk, run.bytes - before),
+                        end.table->peer, end.tag + landing_tag, request_of(end, end.landing));
+    }
+  }
+  [[nodiscard]] bool has_left_input(connection_state& up, std::uint64_t message) {
+    if (up.posted <= message) return false;
+    bool const is_later = up.posted > message + window_;  // its request serves another one
+    return up.run.first == nullptr || is_later || channel_->is_done(up.requests[message % window_]);
+  }
+  // Receives what lands no more, but a window of it into slots, for which nothing comes any more otherwise.
+  [[nodiscard]] bool is_taken_back(connection_state& end) {
+    if (!std::exchange(end.is_withdrawn, true)) {
+      for (auto& request : end.requests) channel_->cancel(request);
+      for (auto& request : end.landings) channel_->cancel(request);
+    }
+    bool const are_free = are_done(end.requests) && are_done(end.landings);
+    for (std::size_t k = 0; are_free && k < end.landings.size(); ++k) {
+      channel_->receive(end.slots + k * slot_bytes_, slot_bytes_, end.table->peer,
+                        end.tag + landing_tag, end.landings[k]);
+    }
+    return are_free;
+  }
+  void await_credit(connection_state& end) {
+    auto& next = end.credits[0];
+    channel_->receive(&next.consumed, sizeof(next.consumed), end.table->peer, end.tag + credit_tags,
+                      next.request);
+  }
+  void read_credits(connection_state& end) {
+    auto& next = end.credits[0];
+    while (next.request != MPI_REQUEST_NULL && channel_->is_done(next.request)) {
+      end.consumed = std::max(end.consumed, next.consumed);
+      await_credit(end);
+    }
+  }
+  void give_credit(connection_state& end) {
+    // Within a call: what was taken in the calls before is known from this one's beginning.
+    if (end.credited < end.call_first) end.credited = end.call_first;
+    if (end.consumed < end.credited + batch_) return;
+    auto& next = end.credits[end.credits_sent % end.credits.size()];
+    if (!channel_->is_done(next.request)) return;
+    end.credited = next.consumed = end.consumed;
+    ++end.credits_sent;
+    channel_->send(&next.consumed, sizeof(next.consumed), end.table->peer, end.tag + credit_tags,
+                   next.request);
+  }
+
+  mpi_channel* channel_;
+  mpi_notices* notices_;
+  prepared_schedule* plan_;
+  int first_tag_;
+  std::uint64_t window_ = 0;
+  std::uint64_t landing_window_ = 0;  // landing slots of a wire: fewer stay in caches
+  std::uint64_t batch_ = 1;
+  std::size_t slot_bytes_ = 0;
+  std::vector<connection_state> ends_;
+  std::vector<connection_state*> of_connection_;
+  std::vector<connection_state*> to_land_;  // in this call, and no receive waits yet
+  std::vector<int> neighbours_;
+};
+
+}}  // namespace blink::BLINK_ABI

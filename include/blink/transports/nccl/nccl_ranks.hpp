@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/detail/hash.hpp>
+#include <blink/core/error.hpp>
+#include <blink/reducers/epilogue.hpp>
+#include <blink/running/call/call_description.hpp>
+#include <blink/running/call/collective_error.hpp>
+#include <blink/running/call/detail/call_types.hpp>
+#include <blink/schedule/chunking.hpp>
+#include <blink/schedule/schedule.hpp>
+#include <blink/transports/cuda/calls/call_validation.hpp>
+#include <blink/transports/cuda/calls/completion_tracker.hpp>
+#include <blink/transports/cuda/calls/device_order.hpp>
+#include <blink/transports/cuda/calls/rank_buffers.hpp>
+#include <blink/transports/cuda/kernels/copy_step.hpp>
+#include <blink/transports/cuda/runtime/copy_pieces.hpp>
+#include <blink/transports/cuda/runtime/device_runtime.hpp>
+#include <blink/transports/nccl/agree_by_nccl.hpp>
+#include <blink/transports/nccl/nccl_call.hpp>
+#include <blink/transports/nccl/nccl_calls.hpp>
+#include <blink/transports/nccl/nccl_options.hpp>
+#include <blink/transports/nccl/nccl_schedule.hpp>
+#include <blink/transports/nccl/nccl_team.hpp>
+#include <blink/transports/nccl/progress_marks.hpp>
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+/// Ranks that are devices of any machines that NCCL reaches, joined by its sends and receives: schedules, elements,
+/// reducers and memory are blink's, and NCCL carries the bytes. A step of a call is a small kernel where elements
+/// are combined, and one group of sends and receives (`transfer_rounds.hpp`: how, and why nobody waits in a circle).
+///
+/// Communicators of NCCL are the caller's, made however he likes, one for each rank of this process. Nobody else
+/// uses them while a call runs. All processes make, prepare and end their communicators together and make the same calls
+/// in the same order. Calls that differ are found by `prepare` and `compare_calls`, and before that only if their
+/// transfers do not fit each other: then NCCL's error or the deadline ends them.
+///
+/// Calls are asynchronous: they put steps into the streams that they are given, of which each device has one, and
+/// wait for no stream. They may be captured into graphs, once their schedule is prepared.
+///
+/// A communicator is for one thread of the host at a time.
+template <polled_runtime Devices, nccl_calls Calls>
+  requires std::same_as<typename Devices::stream, typename Calls::stream>
+class basic_nccl_ranks : public call_validation<basic_nccl_ranks<Devices, Calls>, Devices> {
+  using ranks = call_validation<basic_nccl_ranks, Devices>;
+  friend ranks;
+  using team = nccl_team<Devices, Calls>;
+
+ public:
+  using prepared_type = nccl_schedule<Devices>;
+  using communicator = typename Calls::communicator;
+  using typename ranks::stream;
+  using typename ranks::streams;
+
+  /// all:    by rank of this process: consecutive ones, each on a device of its own
+  /// Throws: precondition_error for options that are out of range, on all processes, or differ between them, and
+  ///         for communicators that do not follow each other; nccl_error, device_error; collective_error if
+  ///         somebody does not come.
+  basic_nccl_ranks(Devices& driver, Calls& calls, std::vector<communicator> const& all,
+                   nccl_options const& options)
+      : basic_nccl_ranks(driver, options,
+                         std::make_unique<team>(driver, calls, all, deadline_of(options))) {}
+  /// Waits for calls outside of graphs, at most for the deadline; then ends them.
+  ~basic_nccl_ranks() {
+    try {
+      end_calls();
+    } catch (error const&) {  // what may still be used stays
+      for (auto& source : prepared_) source->keep_memory_for_ever();
+      marks_.keep_memory_for_ever();
+      this->keep_memory_for_ever();
+    }
+  }
+
+  /// Allocates what calls along `schedule` need, compares it with what other processes prepare, and lets NCCL open the
+  /// connections that it takes; the same schedule again returns the same object. Waits for the calls before it and
+  /// for all processes, so it is no part of a graph. Pre: no graph with calls runs.
+  ///
+  /// Throws: precondition_error if it is not a schedule, for another number of ranks, or other processes prepare
+  ///         another one; resource_error if it is more than the cap; on all processes if one refuses.
+  ///         nccl_error, device_error; collective_error if somebody does not come.
+  prepared_type& prepare(schedule const& source) {
+    team_->check();
+    for (auto const& each : prepared_) {
+      if (each->prepared().source() == source) return *each;
+    }
+    wait_for_calls("prepare");
+    prepared_type* made = nullptr;
+    std::exception_ptr refusal;
+    std::string why;
+    try {
+      made = &this->find_or_prepare(prepared_, source, connection_layout{});
+    } catch (error const& failure) {
+      refusal = std::current_exception();
+      why = failure.what();
+    }
+    try {
+      std::uint64_t const own = made == nullptr ? 0 : made->prepared().hash();
+      agree_by_nccl(*team_, "prepare", {calls_before(), {own, same_schedules}}, why);
+      if (refusal) std::rethrow_exception(refusal);
+      connect(*made);
+    } catch (...) {
+      if (made != nullptr) {
+        if (team_->has_failed() && !team_->let_end()) made->keep_memory_for_ever();
+        prepared_.pop_back();
+      }
+      if (refusal && !team_->has_failed()) std::rethrow_exception(refusal);
+      throw;
+    }
+    return *made;
+  }
+
+  /// Have all processes made the same calls so far: kinds, counts, types, schedules? All ask together; `prepare`
+  /// asks, too. Waits for these calls. Pre: no graph with calls runs.
+  ///
+  /// Throws: precondition_error on all processes if not; what `wait` throws.
+  void compare_calls() {
+    team_->check();
+    wait_for_calls("compare_calls");
+    agree_by_nccl(*team_, "compare_calls", {calls_before()}, "");
+  }
+
+  /// Copies between ranks of this process, and sends and receives to and from those of others, as one group; see
+  /// `exchange`. All ranks that are named call it. Whether sizes are equal in different processes nobody looks
+  /// at, and pairs of ranks that no schedule has joined wait for each other on the host.
+  ///
+  /// Throws: nccl_error, device_error; collective_error if something has failed before.
+  void send_and_receive(std::vector<piece_copy> const& copies,
+                        std::vector<device_piece> const& pieces, streams const& on) {
+    team_->check();
+    std::vector<nccl_transfer> group;
+    for (auto const& one : copies) {
+      group.push_back({true, one.sender, one.receiver, const_cast<void*>(one.from), one.bytes});
+      group.push_back({false, one.receiver, one.sender, one.to, one.bytes});
+    }
+    for (auto const& one : pieces) {
+      if (one.bytes > 0) group.push_back({one.sends, one.rank, one.peer, one.data, one.bytes});
+    }
+    auto const& all = this->expect_streams(on);
+    take_turn(all, [&] {
+      mark(all);
+      team_->issue(group, all);
+    });
+  }
+
+  /// Waits until what is in these streams is done, one for each device, or in the default ones.
+  ///
+  /// Throws: collective_error if a communicator has failed, or no stream goes on for the deadline; then all calls
+  ///         have ended here, and the communicators are gone, as after `abort`.
+  void wait(streams const& on = {}) {
+    team_->wait(this->expect_streams(on), "nccl_ranks", [&] { return marks_.seen(); });
+  }
+
+  /// Has a call failed? Does not wait for calls that run.
+  [[nodiscard]] bool has_failed() {
+    try {
+      team_->check();
+    } catch (collective_error const&) {
+    }
+    return team_->has_failed();
+  }
+  /// Throws: collective_error if a call has failed.
+  void check() { team_->check(); }
+
+  /// Ends the calls that are in streams, and the communicators (`ncclCommAbort`): they are not to be destroyed any
+  /// more. To go on, make others, and a communicator of them.
+  void abort() { team_->fail({team_->own_name() + ": aborted by its owner", -1, -1, -1, -1}); }
+
+ private:
+  using ranks::driver_;
+  using ranks::where_;
+  static constexpr std::uint64_t rounds_of_mark = 16;
+  static constexpr char const* same_schedules = "schedules are the same in all processes";
+
+  [[nodiscard]] static std::chrono::nanoseconds deadline_of(nccl_options const& options) {
+    expects(options.deadline.count() > 0, "nccl_options: deadline > 0");
+    return options.deadline;
+  }
+  basic_nccl_ranks(Devices& driver, nccl_options const& options, std::unique_ptr<team> all)
+      : ranks(driver, device_options_of(options, all->devices()), agree_on_places(*all, options)),
+        team_(std::move(all)),
+        marks_(driver, this->budget_, where_.devices),
+        running_(driver, where_.devices) {}
+
+  // A message over each pair of ranks that a tree joins: NCCL opens connections when both ends are in a group, and
+  // its host waits for that.
+  void connect(prepared_type& prepared) {
+    std::set<std::pair<int, int>> known;
+    std::vector<nccl_transfer> group;
+    auto const& places = prepared.prepared().tables().places();
+    for (std::uint32_t connection = 0; connection < places.size(); ++connection) {
+      int const from = places[connection].from, to = places[connection].to;
+      if (!known.insert({from, to}).second) continue;
+      if (prepared.is_here(from))
+        group.push_back({true, from, to, prepared.outbox(connection, 0), 1});
+      if (prepared.is_here(to))
+        group.push_back({false, to, from, prepared.inbox(connection, 0), 1});
+    }
+    team_->issue(group, team_->own_streams());
+    team_->wait(team_->own_streams(), "prepare", [] { return 0; });
+  }
+
+  template <chunking Chunks, class T, class Reducer>
+  void enqueue(prepared_type& prepared, collective kind,
+               std::vector<detail::plain_buffers> const& buffers, detail::call_size const& size,
+               std::vector<std::size_t> const& copied, Reducer const& reduce, streams const& on) {
+    static_assert(!detail::carries_epilogue<Reducer>,
+                  "blink: results come by NCCL, which runs no epilogue; use device_ranks");
+    team_->check();
+    auto const& all = this->expect_streams(on);
+    auto placed = buffers;
+    for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
+      if (copied[rank] > 0) placed[rank].input = this->scratch_of(rank, copied[rank]);
+    }
+    nccl_call<Devices> now;
+    now.template set<Chunks, T, Reducer>(prepared, kind, placed, size);
+    last_call_ = detail::description_of_call(prepared.prepared(), kind, size,
+                                             detail::types_of_call<T, Reducer, Chunks>,
+                                             detail::common_state_of(reduce));
+    calls_.add(last_call_.hash());
+    ++call_count_;
+    take_turn(all, [&] {
+      for (std::size_t k = 0; k < buffers.size(); ++k) {
+        if (copied[k] == 0) continue;
+        driver_.copy(where_.devices[k], const_cast<void*>(placed[k].input), buffers[k].input,
+                     copied[k], all[k]);
+      }
+      std::vector<nccl_transfer> group;
+      for (std::uint64_t round = 0; round < now.rounds(); ++round) {
+        if (round % rounds_of_mark == 0) mark(all);
+        now.for_each_step(round, [&](int rank, copy_step const& step) {
+          std::size_t const k = where_.position_of(rank);
+          driver_.template combine<T>(where_.devices[k], step, reduce, all[k]);
+        });
+        now.list_transfers(round, group);
+        team_->issue(group, all);
+      }
+      now.for_each_own_copy([&](int rank, void* to, void const* from, std::size_t bytes) {
+        std::size_t const k = where_.position_of(rank);
+        driver_.copy(where_.devices[k], to, from, bytes, all[k]);
+      });
+    });
+  }
+
+  // Puts a call into the streams, behind those before it on these devices. If that fails halfway all is ended, as
+  // others wait for what is missing.
+  template <class Work>
+  void take_turn(streams const& all, Work const& work) {
+    typename device_order<Devices>::turn turn(driver_.order(), driver_, where_.devices);
+    try {
+      for (std::size_t k = 0; k < all.size(); ++k) turn.begin(where_.devices[k], all[k]);
+      work();
+      for (std::size_t k = 0; k < all.size(); ++k) turn.end(where_.devices[k], all[k]);
+      note_calls(all);
+    } catch (std::exception const& failure) {
+      team_->fail({team_->own_name() + ": " + failure.what(), this->first_rank(), -1, -1, -1});
+      try {
+        note_calls(all);
+      } catch (device_error const&) {  // a device that is lost runs nothing
+      }
+      throw;
+    }
+  }
+  void note_calls(streams const& all) {
+    for (std::size_t k = 0; k < all.size(); ++k) running_.add(k, all[k]);
+  }
+  void mark(streams const& all) {
+    for (std::size_t k = 0; k < all.size(); ++k) marks_.put(k, all[k]);
+  }
+
+  // What is agreed about goes by streams of the team's, and must not meet sends and receives of calls.
+  void wait_for_calls(std::string const& what) {
+    team_->wait_until(
+        what + ": calls before it", [&] { return marks_.seen(); },
+        [&] { return running_.are_over(); });
+  }
+  [[nodiscard]] common_value calls_before() const {
+    return {calls_.value(), "calls are the same in all processes",
+            std::to_string(call_count_) + " calls" +
+                (call_count_ == 0 ? "" : ", the last one " + last_call_.in_words())};
+  }
+  // Calls run until all have come, or until they are ended.
+  void end_calls() {
+    try {
+      wait_for_calls("the end of nccl_ranks");
+    } catch (collective_error const&) {
+      if (!team_->let_end([&] { return running_.are_over(); })) throw;
+    }
+  }
+
+  std::unique_ptr<team> team_;
+  progress_marks<Devices> marks_;
+  completion_tracker<Devices> running_;
+  std::vector<std::unique_ptr<prepared_type>> prepared_;
+  detail::hash calls_;            // of all so far
+  std::uint64_t call_count_ = 0;  // of those
+  call_description last_call_{};
+};
+
+}}  // namespace blink::BLINK_ABI

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Ranks of a communicator that are processes of one host: through memory that they share, which is quicker than
+// messages of the library.
+
+#include <blink/core/error.hpp>
+#include <blink/running/call/communicator_options.hpp>
+#include <blink/running/walk/counter.hpp>
+#include <blink/transports/host/host_rendezvous.hpp>
+#include <blink/transports/host/host_wait.hpp>
+#include <blink/transports/host/processes.hpp>
+#include <blink/transports/host/shared_segment.hpp>
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace blink_pmpi {
+
+/// A receive to which nothing comes. To ask for it moves on what else is under way in the library; to probe
+/// does not where there is a message.
+class idle_receive {
+ public:
+  /// own: a communicator of this rank alone that nobody else uses; it outlives this object
+  explicit idle_receive(MPI_Comm own) { PMPI_Irecv(nullptr, 0, MPI_BYTE, 0, 0, own, &request_); }
+  idle_receive(idle_receive const&) = delete;
+  idle_receive& operator=(idle_receive const&) = delete;
+  ~idle_receive() {
+    if (request_ == MPI_REQUEST_NULL) return;
+    PMPI_Cancel(&request_);
+    PMPI_Wait(&request_, MPI_STATUS_IGNORE);
+  }
+  void ask() {
+    int is_done = 0;
+    PMPI_Test(&request_, &is_done, MPI_STATUS_IGNORE);
+  }
+
+ private:
+  MPI_Request request_ = MPI_REQUEST_NULL;
+};
+
+/// Waits in a call as a program expects it of a collective: what else is under way in the library goes on
+/// meanwhile. Another rank may be in a send to this one, and come to the call only afterwards.
+class attentive_wait {
+ public:
+  attentive_wait(blink::process_communicator const& host_comm, idle_receive& library)
+      : waits_(host_comm.waits()), library_(&library) {}
+
+  [[nodiscard]] blink::status on_progress() {
+    rounds_ = 0;
+    return waits_.on_progress();
+  }
+  [[nodiscard]] blink::status on_idle() {
+    ++rounds_;
+    // Who comes in time shall not pay for it.
+    if (rounds_ > soon && (rounds_ > late || rounds_ % seldom == 0)) library_->ask();
+    return waits_.on_idle();
+  }
+  [[nodiscard]] static std::uint64_t now() { return blink::host_wait::now(); }
+
+ private:
+  static constexpr int soon = 64, seldom = 8, late = 4096;
+
+  blink::host_wait waits_;
+  idle_receive* library_;
+  std::uint64_t rounds_ = 0;
+};
+
+/// This rank among those of its host.
+class host_communicator : public blink::process_communicator {
+ public:
+  host_communicator(std::string const& path, int rank, blink::communicator_options const& options,
+                    MPI_Comm own)
+      : blink::process_communicator(path, rank, options),
+        library_(std::make_unique<idle_receive>(own)) {}
+  [[nodiscard]] attentive_wait waits() const { return {*this, *library_}; }
+
+ private:
+  std::unique_ptr<idle_receive> library_;
+};
+static_assert(blink::communicator<host_communicator>);
+
+/// The memory of a communicator's ranks, and this rank in it.
+class host_part {
+ public:
+  /// Collective over a communicator whose ranks have the same `host_id`. Returns null on all
+  /// ranks if the system refuses any of them.
+  ///
+  /// own: see `idle_receive`
+  [[nodiscard]] static std::unique_ptr<host_part> begin(MPI_Comm comm, MPI_Comm own,
+                                                        blink::communicator_options options) {
+    std::unique_ptr<host_part> result(new host_part);
+    int rank = 0, ranks = 0;
+    PMPI_Comm_rank(comm, &rank);
+    PMPI_Comm_size(comm, &ranks);
+    std::array<char, 64> path{};
+    if (rank == 0) {
+      result->attempt([&] {
+        result->made_.emplace(blink::shared_segment::create(ranks, bytes_for(ranks)));
+        result->made_->path().copy(path.data(), path.size() - 1);
+      });
+    }
+    PMPI_Bcast(path.data(), static_cast<int>(path.size()), MPI_CHAR, 0, comm);
+    // Connections of every rank to every other take up as much as 256 KiB each with four ranks.
+    options.slot_bytes = std::max<std::size_t>(
+        least_slot, std::min(options.slot_bytes, most_slots / static_cast<std::size_t>(ranks)));
+    options.waits.sleep = std::chrono::microseconds(50);  // then it looks after the library
+    result->attempt([&] { result->me_.emplace(std::string(path.data()), rank, options, own); });
+    int const begins = result->has_failed_ ? 0 : 1;
+    int all_begin = 0;
+    PMPI_Allreduce(&begins, &all_begin, 1, MPI_INT, MPI_MIN, comm);
+    if (all_begin == 0) result.reset();
+    return result;
+  }
+  [[nodiscard]] host_communicator& host_comm() { return *me_; }
+
+ private:
+  static constexpr std::size_t least_slot = std::size_t{16} << 10;
+  static constexpr std::size_t most_slots = std::size_t{1} << 20;
+
+  host_part() = default;
+
+  template <class Step>
+  void attempt(Step const& step) {
+    try {
+      if (!has_failed_) step();
+    } catch (blink::error const&) {
+      has_failed_ = true;
+    }
+  }
+  /// Addresses, of which only what is used takes up memory.
+  [[nodiscard]] static std::size_t bytes_for(int ranks) {
+    auto const n = static_cast<std::size_t>(ranks);
+    return std::min(blink::shared_segment::default_bytes(), (std::size_t{32} << 20) * n * n);
+  }
+
+  bool has_failed_ = false;
+  // Stays: a process that closes any of its files of this memory counts as dead.
+  std::optional<blink::shared_segment> made_;
+  std::optional<host_communicator> me_;  // ends first
+};
+
+}  // namespace blink_pmpi

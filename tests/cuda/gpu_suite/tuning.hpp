@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/schedule/tuning_table.hpp>
+
+#include <string>
+#include <vector>
+
+namespace gpu_suite {
+
+/// The tables of a file of algorithms. In a source of its own: JSON takes long to compile with nvcc.
+std::vector<blink::tuning_table> read_tuning(std::string const& file);
+
+}  // namespace gpu_suite

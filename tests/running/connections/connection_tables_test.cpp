@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the counters of connections lie: what a core fetches is what one rank tells one other.
+
+#include <blink/core/collective.hpp>
+#include <blink/running/connections/connection_tables.hpp>
+
+#include "support/random_schedules.hpp"
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace connection_tables_test {
+
+using ends = std::pair<int, int>;  // who writes, who reads
+
+std::uintptr_t line_of(blink::counter const* at) {
+  return reinterpret_cast<std::uintptr_t>(at) / alignof(blink::reported_counters);
+}
+
+void expect_lines_of_two(blink::connection_tables const& tables) {
+  std::map<std::uintptr_t, ends> ends_of_line;
+  std::set<blink::counter const*> counters;
+  auto const see = [&](blink::counter const* at, ends who) {
+    ASSERT_NE(at, nullptr);
+    EXPECT_EQ(*at, 0U);
+    EXPECT_TRUE(counters.insert(at).second) << "two connections use one counter";
+    EXPECT_EQ(ends_of_line.emplace(line_of(at), who).first->second, who);
+  };
+  for (std::uint32_t number = 0; number < tables.connection_count(); ++number) {
+    auto const& connection = tables.connections()[number];
+    see(connection.posted, {connection.sender, connection.receiver});
+    see(connection.consumed, {connection.receiver, connection.sender});
+  }
+}
+
+// Returns: how many edges have connections both ways.
+int expect_shared_lines(blink::connection_tables const& tables) {
+  int result = 0;
+  auto const& places = tables.places();
+  for (std::uint32_t one = 0; one < tables.connection_count(); ++one) {
+    for (std::uint32_t other = one + 1; other < tables.connection_count(); ++other) {
+      bool const is_same_edge = places[one].tree == places[other].tree &&
+                                places[one].is_reduce != places[other].is_reduce &&
+                                places[one].child() == places[other].child() &&
+                                places[one].from == places[other].to &&
+                                places[one].to == places[other].from;
+      if (!is_same_edge) continue;
+      ++result;
+      EXPECT_EQ(line_of(tables.connections()[one].posted),
+                line_of(tables.connections()[other].consumed));
+      EXPECT_EQ(line_of(tables.connections()[one].consumed),
+                line_of(tables.connections()[other].posted));
+    }
+  }
+  return result;
+}
+
+TEST(connection_tables, a_line_is_what_one_rank_reports_one_other) {
+  int edges_both_ways = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    auto const kind = static_cast<blink::collective>(seed % blink::collective_names.size());
+    auto const source = blink_test::random_schedule(random, 1 + static_cast<int>(seed % 7), kind);
+    for (bool const reaches : {false, true}) {
+      blink::connection_layout layout;
+      layout.reaches = reaches;
+      layout.slot_bytes = 64;
+      blink::connection_tables const tables(source, layout);
+      expect_lines_of_two(tables);
+      edges_both_ways += expect_shared_lines(tables);
+
+      // Processes lay them out in memory that they share: as many bytes as they ask for, no more.
+      std::size_t const bytes = blink::connection_tables::shared_bytes(source, layout);
+      blink::memory_block const memory({}, bytes);
+      std::fill_n(memory.data(), bytes, std::byte{0});
+      layout.ranks_share = memory.data();
+      blink::connection_tables const shared(source, layout);
+      expect_lines_of_two(shared);
+      for (std::uint32_t connection = 0; connection < shared.connection_count(); ++connection) {
+        for (auto const* const at :
+             {shared.connections()[connection].posted, shared.connections()[connection].consumed}) {
+          auto const* const byte = reinterpret_cast<std::byte const*>(at);
+          EXPECT_TRUE(memory.data() <= byte && byte + sizeof(*at) <= memory.data() + bytes);
+        }
+      }
+    }
+  }
+  EXPECT_GT(edges_both_ways, 100);
+}
+
+TEST(connection_tables, have_the_links_of_a_schedule_that_needs_no_connections) {
+  for (int const ranks : {1, 3}) {  // a rank alone, and ranks that keep what they have
+    blink::schedule source;
+    source.rank_count = ranks;
+    source.link_bytes_per_second = {1e9, 2e9};
+    source.trees.push_back(
+        {.root = 0,
+         .broadcast_parent = std::vector<int>(static_cast<std::size_t>(ranks), -1),
+         .receivers = {0}});
+    blink::validate(source);
+    blink::connection_layout layout;
+    EXPECT_EQ(blink::connection_tables(source, layout).connection_count(), 0U);
+  }
+}
+
+}  // namespace connection_tables_test
