@@ -17,7 +17,7 @@ int main() {
   blink::thread_ranks threads(ranks);
   threads.run([&](auto& comm) {
     auto const kind = blink::collective::all_reduce;
-    auto const found = blink::tune(comm, kind, blink::default_tuning(kind, ranks), quick);
+    auto const found = blink::tune(comm, kind, blink::default_algorithms(kind, ranks), quick);
     auto const text = blink::write_tuning({found.table});  // to a file, for the next run
     blink::prepared_tuning const algorithms(comm, blink::read_tuning(text, "methods.json"));
     for (std::size_t const count : {2U, 2000U, 200'000U}) {

@@ -163,7 +163,7 @@ contender memory_contender(perf_options const& options, collective kind) {
     }
     return {"direct", only_algorithm(kind, "direct", permute_schedule(to))};
   }
-  auto first = default_tuning(kind, ranks, root).front();
+  auto first = default_algorithms(kind, ranks, root).front();
   return {first.name, only_algorithm(kind, first.name, std::move(first.source))};
 }
 

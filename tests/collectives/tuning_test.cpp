@@ -297,7 +297,7 @@ TEST(default_schedule, is_one_of_the_algorithms_and_carries_what_it_is_for) {
       if (kind == collective::permute || (ranks == 1 && kind == collective::send_to_next)) continue;
       auto const source = blink::default_schedule(kind, ranks, ranks / 2);
       EXPECT_NO_THROW(blink::validate_for(source, kind)) << to_text(kind) << " of " << ranks;
-      auto const algorithms = blink::default_tuning(kind, ranks, ranks / 2);
+      auto const algorithms = blink::default_algorithms(kind, ranks, ranks / 2);
       EXPECT_TRUE(std::any_of(algorithms.begin(), algorithms.end(),
                               [&](blink::algorithm const& one) { return one.source == source; }));
     }
@@ -311,13 +311,13 @@ TEST(default_tuning, carry_what_they_are_for) {
     for (std::size_t k = 0; k < blink::collective_names.size(); ++k) {
       auto const kind = static_cast<collective>(k);
       if (kind == collective::permute || (kind == collective::send_to_next && ranks == 1)) continue;
-      blink::tuning_table table{kind, blink::default_tuning(kind, ranks, ranks - 1), {{0, 0, 0}}};
+      blink::tuning_table table{kind, blink::default_algorithms(kind, ranks, ranks - 1), {{0, 0, 0}}};
       EXPECT_EQ(error_of([&] { blink::validate(table); }), "no error");
     }
   }
-  EXPECT_THROW(static_cast<void>(blink::default_tuning(collective::permute, 2)),
+  EXPECT_THROW(static_cast<void>(blink::default_algorithms(collective::permute, 2)),
                blink::precondition_error);
-  EXPECT_THROW(static_cast<void>(blink::default_tuning(collective::reduce, 2, 2)),
+  EXPECT_THROW(static_cast<void>(blink::default_algorithms(collective::reduce, 2, 2)),
                blink::precondition_error);
 }
 

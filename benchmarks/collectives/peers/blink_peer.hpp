@@ -72,7 +72,7 @@ class blink_peer {
     options.first_bytes = std::min(call.count * sizeof(float), options.last_bytes);
     options.last_bytes = options.first_bytes;
     auto const kind = kind_of(call.what);
-    auto const algorithms = blink::default_tuning(kind, me_->rank_count());
+    auto const algorithms = blink::default_algorithms(kind, me_->rank_count());
     algorithms_ = blink::prepared_tuning(*me_, blink::tune(*me_, kind, algorithms, options).table);
   }
   void idle() { std::this_thread::yield(); }

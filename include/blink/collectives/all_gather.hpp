@@ -6,7 +6,9 @@
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
+#include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
+#include <blink/running/call/tuning_store.hpp>
 #include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
@@ -27,6 +29,32 @@ template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source
 void all_gather(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count) {
   detail::run_collective<Chunks>(comm, std::forward<Source>(trees), collective::all_gather, input,
                                  output, count, detail::no_reducer{});
+}
+
+/// The same on containers: the output has one segment of the size of the input for each rank.
+///
+/// Throws: as above; precondition_error with both sizes if they do not fit.
+template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source,
+          element_buffer In, element_buffer Out>
+void all_gather(Comm& comm, Source&& trees, In&& input, Out&& output) {
+  detail::expect_elements_alike<In, Out>();
+  auto const in = detail::elements_of(input);
+  auto const out = detail::elements_of(output);
+  auto const ranks = static_cast<std::size_t>(comm.rank_count());
+  detail::expect_sizes("all_gather", in.size, out.size, ranks, false);
+  all_gather<Chunks>(comm, std::forward<Source>(trees), in.data, out.data, in.size);
+}
+
+/// The same along the schedule that the communicator's tuning names for this size.
+///
+/// Throws: as above; input_error if BLINK_TUNING names a file that cannot be read or does not suit.
+template <detail::tuned_communicator Comm, class T>
+void all_gather(Comm& comm, T const* input, T* output, std::size_t count) {
+  all_gather(comm, detail::tuned_source<Comm>{comm}, input, output, count);
+}
+template <detail::tuned_communicator Comm, element_buffer In, element_buffer Out>
+void all_gather(Comm& comm, In&& input, Out&& output) {
+  all_gather(comm, detail::tuned_source<Comm>{comm}, input, output);
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -3,13 +3,17 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
+#include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
+#include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
+#include <blink/running/call/tuning_store.hpp>
 #include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 namespace blink { inline namespace BLINK_ABI {
@@ -31,6 +35,45 @@ void all_reduce(Comm& comm, Source&& trees, T const* input, T* output, std::size
                 Reducer const& reducer) {
   detail::run_collective<Chunks>(comm, std::forward<Source>(trees), collective::all_reduce, input,
                                  output, count, reducer);
+}
+
+/// The same on containers: input and output have equal sizes and may be the same.
+///
+/// Throws: as above; precondition_error with both sizes if they do not fit.
+template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source,
+          element_buffer In, element_buffer Out, class Reducer = sum>
+void all_reduce(Comm& comm, Source&& trees, In&& input, Out&& output, Reducer const& reducer = {}) {
+  detail::expect_elements_alike<In, Out>();
+  auto const in = detail::elements_of(input);
+  auto const out = detail::elements_of(output);
+  detail::expect_sizes("all_reduce", in.size, out.size, 1, false);
+  all_reduce<Chunks>(comm, std::forward<Source>(trees), in.data, out.data, in.size, reducer);
+}
+
+/// The same along the schedule that the communicator's tuning names for this size.
+///
+/// Throws: as above; input_error if BLINK_TUNING names a file that cannot be read or does not suit.
+template <detail::tuned_communicator Comm, class T, class Reducer = sum>
+void all_reduce(Comm& comm, T const* input, T* output, std::size_t count,
+                Reducer const& reducer = {}) {
+  all_reduce(comm, detail::tuned_source<Comm>{comm}, input, output, count, reducer);
+}
+template <detail::tuned_communicator Comm, element_buffer In, element_buffer Out,
+          class Reducer = sum>
+void all_reduce(Comm& comm, In&& input, Out&& output, Reducer const& reducer = {}) {
+  all_reduce(comm, detail::tuned_source<Comm>{comm}, input, output, reducer);
+}
+
+/// The same in place: `data` is the contribution before the call and the result after it.
+template <detail::tuned_communicator Comm, class T, class Reducer = sum>
+  requires(!std::is_const_v<T>)
+void all_reduce(Comm& comm, T* data, std::size_t count, Reducer const& reducer = {}) {
+  all_reduce(comm, data, data, count, reducer);
+}
+template <detail::tuned_communicator Comm, element_buffer Data, class Reducer = sum>
+  requires(!element_buffer<Reducer>)
+void all_reduce(Comm& comm, Data&& data, Reducer const& reducer = {}) {
+  all_reduce(comm, data, data, reducer);
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -6,10 +6,13 @@
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
+#include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
+#include <blink/running/call/tuning_store.hpp>
 #include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 namespace blink { inline namespace BLINK_ABI {
@@ -26,6 +29,29 @@ template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source
 void broadcast(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count) {
   detail::run_collective<Chunks>(comm, std::forward<Source>(trees), collective::broadcast, input,
                                  output, count, detail::no_reducer{});
+}
+
+/// The same in place, on a container: the root's elements go to all ranks. Its size is equal on all ranks.
+template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source,
+          element_buffer Data>
+void broadcast(Comm& comm, Source&& trees, Data&& data) {
+  detail::expect_elements_alike<Data, Data>();
+  auto const own = detail::elements_of(data);
+  broadcast<Chunks>(comm, std::forward<Source>(trees), own.data, own.data, own.size);
+}
+
+/// The same along the schedule that the communicator's tuning names for this size.
+///
+/// root:   the rank whose elements all ranks get
+/// Throws: as above; input_error if BLINK_TUNING names a file that cannot be read or does not suit.
+template <detail::tuned_communicator Comm, class T>
+  requires(!std::is_const_v<T>)
+void broadcast(Comm& comm, T* data, std::size_t count, int root) {
+  broadcast(comm, detail::tuned_source<Comm>{comm, root}, data, data, count);
+}
+template <detail::tuned_communicator Comm, element_buffer Data>
+void broadcast(Comm& comm, Data&& data, int root) {
+  broadcast(comm, detail::tuned_source<Comm>{comm, root}, data);
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -3,10 +3,13 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
+#include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
+#include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
+#include <blink/running/call/tuning_store.hpp>
 #include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
@@ -32,6 +35,44 @@ void reduce(Comm& comm, Source&& trees, T const* input, T* output, std::size_t c
             Reducer const& reducer) {
   detail::run_collective<Chunks>(comm, std::forward<Source>(trees), collective::reduce, input,
                                  output, count, reducer);
+}
+
+/// The same on containers of equal sizes; at other ranks than the root the output may be empty.
+///
+/// Throws: as above; precondition_error with both sizes if they do not fit.
+template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source,
+          element_buffer In, element_buffer Out, class Reducer>
+void reduce(Comm& comm, Source&& trees, In&& input, Out&& output, Reducer const& reducer) {
+  detail::expect_elements_alike<In, Out>();
+  auto const in = detail::elements_of(input);
+  auto const out = detail::elements_of(output);
+  if (out.size != 0) detail::expect_sizes("reduce", in.size, out.size, 1, false);
+  reduce<Chunks>(comm, std::forward<Source>(trees), in.data, out.data, in.size, reducer);
+}
+
+/// The same along the schedule that the communicator's tuning names for this size.
+///
+/// root:   the rank that gets the result
+/// Throws: as above; input_error if BLINK_TUNING names a file that cannot be read or does not suit.
+template <detail::tuned_communicator Comm, class T, class Reducer = sum>
+void reduce(Comm& comm, T const* input, T* output, std::size_t count, int root,
+            Reducer const& reducer = {}) {
+  reduce(comm, detail::tuned_source<Comm>{comm, root}, input, output, count, reducer);
+}
+template <detail::tuned_communicator Comm, element_buffer In, element_buffer Out,
+          class Reducer = sum>
+void reduce(Comm& comm, In&& input, Out&& output, int root, Reducer const& reducer = {}) {
+  if (comm.rank() == root) {
+    detail::expect_sizes("reduce", detail::elements_of(input).size,
+                         detail::elements_of(output).size, 1, false);
+  }
+  reduce(comm, detail::tuned_source<Comm>{comm, root}, input, output, reducer);
+}
+/// The same in place: at the root `data` becomes the result; at other ranks it stays as it is.
+template <detail::tuned_communicator Comm, element_buffer Data, class Reducer = sum>
+void reduce(Comm& comm, Data&& data, int root, Reducer const& reducer = {}) {
+  auto const own = detail::elements_of(data);
+  reduce(comm, own.data, comm.rank() == root ? own.data : nullptr, own.size, root, reducer);
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -3,10 +3,13 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
+#include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
+#include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
+#include <blink/running/call/tuning_store.hpp>
 #include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
@@ -31,6 +34,35 @@ void reduce_scatter(Comm& comm, Source&& trees, T const* input, T* output, std::
                     Reducer const& reducer) {
   detail::run_collective<Chunks>(comm, std::forward<Source>(trees), collective::reduce_scatter,
                                  input, output, count, reducer);
+}
+
+/// The same on containers: the input has one segment for each rank, the output is one segment.
+///
+/// Throws: as above; precondition_error with both sizes if they do not fit.
+template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source,
+          element_buffer In, element_buffer Out, class Reducer = sum>
+void reduce_scatter(Comm& comm, Source&& trees, In&& input, Out&& output,
+                    Reducer const& reducer = {}) {
+  detail::expect_elements_alike<In, Out>();
+  auto const in = detail::elements_of(input);
+  auto const out = detail::elements_of(output);
+  detail::expect_sizes("reduce_scatter", in.size, out.size,
+                       static_cast<std::size_t>(comm.rank_count()), true);
+  reduce_scatter<Chunks>(comm, std::forward<Source>(trees), in.data, out.data, out.size, reducer);
+}
+
+/// The same along the schedule that the communicator's tuning names for this size.
+///
+/// Throws: as above; input_error if BLINK_TUNING names a file that cannot be read or does not suit.
+template <detail::tuned_communicator Comm, class T, class Reducer = sum>
+void reduce_scatter(Comm& comm, T const* input, T* output, std::size_t count,
+                    Reducer const& reducer = {}) {
+  reduce_scatter(comm, detail::tuned_source<Comm>{comm}, input, output, count, reducer);
+}
+template <detail::tuned_communicator Comm, element_buffer In, element_buffer Out,
+          class Reducer = sum>
+void reduce_scatter(Comm& comm, In&& input, Out&& output, Reducer const& reducer = {}) {
+  reduce_scatter(comm, detail::tuned_source<Comm>{comm}, input, output, reducer);
 }
 
 }}  // namespace blink::BLINK_ABI

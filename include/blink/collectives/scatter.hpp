@@ -5,7 +5,9 @@
 #include <blink/core/config.hpp>
 #include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
+#include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
+#include <blink/running/call/tuning_store.hpp>
 #include <blink/schedule/chunking.hpp>
 
 #include <cstddef>
@@ -28,6 +30,38 @@ template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source
 void scatter(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count) {
   detail::run_collective<Chunks>(comm, std::forward<Source>(trees), collective::scatter, input,
                                  output, count, detail::no_reducer{});
+}
+
+/// The same on containers: the input has one segment for each rank at the root, and may be empty elsewhere.
+///
+/// Throws: as above; precondition_error with both sizes if they do not fit.
+template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source,
+          element_buffer In, element_buffer Out>
+void scatter(Comm& comm, Source&& trees, In&& input, Out&& output) {
+  detail::expect_elements_alike<In, Out>();
+  auto const in = detail::elements_of(input);
+  auto const out = detail::elements_of(output);
+  auto const ranks = static_cast<std::size_t>(comm.rank_count());
+  if (in.size != 0) detail::expect_sizes("scatter", in.size, out.size, ranks, true);
+  scatter<Chunks>(comm, std::forward<Source>(trees), in.data, out.data, out.size);
+}
+
+/// The same along the schedule that the communicator's tuning names for this size.
+///
+/// root:   the rank whose input is dealt out
+/// Throws: as above; input_error if BLINK_TUNING names a file that cannot be read or does not suit.
+template <detail::tuned_communicator Comm, class T>
+void scatter(Comm& comm, T const* input, T* output, std::size_t count, int root) {
+  scatter(comm, detail::tuned_source<Comm>{comm, root}, input, output, count);
+}
+template <detail::tuned_communicator Comm, element_buffer In, element_buffer Out>
+void scatter(Comm& comm, In&& input, Out&& output, int root) {
+  if (comm.rank() == root) {
+    detail::expect_sizes("scatter", detail::elements_of(input).size,
+                         detail::elements_of(output).size,
+                         static_cast<std::size_t>(comm.rank_count()), true);
+  }
+  scatter(comm, detail::tuned_source<Comm>{comm, root}, input, output);
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -7,7 +7,9 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/running/call/communicator.hpp>
+#include <blink/running/call/tuning_store.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/schedule/default_tuning.hpp>
 #include <blink/schedule/schedule.hpp>
 #include <blink/schedule/tuning_table.hpp>
 
@@ -135,6 +137,29 @@ template <communicator Comm>
           {static_cast<std::size_t>(middle) + 1, chosen.algorithm, chosen.chunk_bytes});
     }
     before = size;
+  }
+  return result;
+}
+
+/// Measures the algorithms of `default_algorithms` for every collective that `kinds` names, and returns the tables, for
+/// `use_tuning` or a file (`write_tuning_file`). `comm.tune()` takes them at once. All ranks call it together.
+///
+/// root:   of broadcast, reduce, gather and scatter
+/// Time:   as `tune`, for each collective.
+/// Throws: as `tune`.
+template <communicator Comm>
+[[nodiscard]] std::vector<tuning_table> tune_all(
+    Comm& comm, tuning_options const& options = {},
+    std::vector<collective> const& kinds = {collective::all_reduce, collective::broadcast,
+                                            collective::reduce, collective::all_gather,
+                                            collective::reduce_scatter, collective::all_to_all},
+    int root = 0) {
+  std::vector<tuning_table> result;
+  for (auto const kind : kinds) {
+    auto algorithms = default_algorithms(kind, comm.rank_count(), root);
+    auto& table =
+        result.emplace_back(tune(comm, kind, std::move(algorithms), options).table);
+    table.transport = detail::name_of_transport<typename Comm::transport_type>();
   }
   return result;
 }

@@ -13,14 +13,14 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// One rank's block in a buffer whose blocks are not equal, in elements.
+/// One rank's block in a buffer of unequal blocks, in elements.
 struct block {
   std::size_t begin = 0;
   std::size_t count = 0;
   friend bool operator==(block const&, block const&) = default;
 };
 
-/// Blocks of these counts one behind the other.
+/// Consecutive blocks of the given counts.
 [[nodiscard]] inline std::vector<block> consecutive_blocks(std::vector<std::size_t> const& counts) {
   std::vector<block> result;
   std::size_t begin = 0;
@@ -31,20 +31,20 @@ struct block {
   return result;
 }
 
-/// Cuts `count` elements into blocks one behind the other, in proportion to the shares: those of
-/// `schedule::shares`, so that each link carries what the plan promised, or any others.
+/// Cuts `count` elements into consecutive blocks, in proportion to the shares. With
+/// `schedule::shares`, each link carries the load of the plan. Any other shares may be given.
 ///
 /// Throws: precondition_error if the shares are all 0, or sum to 2^63 or more.
-/// Post:   the blocks cover everything once; one of a rank with the share 0 is empty.
+/// Post:   the blocks cover every element once; the block of a rank with share 0 is empty.
 [[nodiscard]] inline std::vector<block> proportional_blocks(
     std::size_t count, std::vector<std::uint64_t> const& shares) {
   std::uint64_t all = 0;
   for (auto const share : shares) {
     expects(share < (std::uint64_t{1} << 63) - all,
-            "proportional_blocks: shares that sum to less than 2^63");
+            "proportional_blocks: the shares sum to 2^63 or more, expected less");
     all += share;
   }
-  expects(all > 0, "proportional_blocks: a share that is not 0");
+  expects(all > 0, "proportional_blocks: all shares are 0, expected a positive one");
   std::vector<block> result;
   std::uint64_t before = 0;
   __extension__ typedef unsigned __int128 wide;
@@ -60,7 +60,7 @@ struct block {
 
 namespace detail {
 
-/// Where the last block ends, in elements.
+/// The end of the last block, in elements.
 [[nodiscard]] inline std::size_t end_of(std::vector<block> const& blocks) {
   std::size_t result = 0;
   for (auto const& one : blocks) {
@@ -69,9 +69,9 @@ namespace detail {
   return result;
 }
 
-/// Checks that there is a block for each rank, and that an address can name where each ends.
+/// Checks that there is a block for each rank, and that its end fits into the address space.
 ///
-/// are_written: blocks must not overlap then
+/// are_written: true if blocks must not overlap
 /// Throws: precondition_error that begins with `name` and names the rank.
 inline void check_blocks(std::string const& name, std::vector<block> const& blocks, int rank_count,
                          std::size_t element_bytes, bool are_written) {
@@ -86,7 +86,7 @@ inline void check_blocks(std::string const& name, std::vector<block> const& bloc
     auto const& one = blocks[rank];
     if (one.begin > most || one.count > most - one.begin) {
       throw precondition_error(name + ": the block of rank " + std::to_string(rank) +
-                               " has more bytes than an address can name");
+                               " has more bytes than the address space");
     }
     if (one.count > 0) order.push_back(rank);
   }
@@ -102,7 +102,7 @@ inline void check_blocks(std::string const& name, std::vector<block> const& bloc
   }
 }
 
-/// Throws: precondition_error if elements [0, count) at `a` and [0, other) at `b` overlap.
+/// Throws: precondition_error if `bytes` bytes at `a` and `other_bytes` bytes at `b` overlap.
 inline void expect_apart(std::string const& name, void const* a, std::size_t bytes, void const* b,
                          std::size_t other_bytes) {
   auto const first = reinterpret_cast<std::uintptr_t>(a);
@@ -112,6 +112,7 @@ inline void expect_apart(std::string const& name, void const* a, std::size_t byt
   }
 }
 
+/// Throws: precondition_error if a buffer of `count` > 0 elements is null.
 inline void expect_buffer(std::string const& name, char const* which, void const* buffer,
                           std::size_t count) {
   if (count > 0 && buffer == nullptr) {

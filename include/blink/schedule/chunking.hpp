@@ -9,24 +9,24 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What a chunking policy may look at: equal on all ranks, so that both ends of an edge agree.
+/// The input of a chunking policy: equal on all ranks, so that both ends of an edge agree.
 struct chunk_request {
   std::size_t count = 0;            ///< elements of this tree's part
   std::size_t element_bytes = 1;    ///< size of one element
-  std::size_t scheduled_bytes = 0;  ///< what the schedule or the pipeline formula asks for
+  std::size_t scheduled_bytes = 0;  ///< from the schedule or the pipeline formula
 };
 
-/// Into chunks of how many elements a tree's part is cut: all but the last have that many. An empty
-/// type, not a value, because it selects a kernel.
+/// A policy that cuts a tree's part into chunks: the elements of each chunk but the last. It is an
+/// empty type, not a value, because it selects a kernel.
 ///
-/// Semantics beyond the syntax: the result depends on the request alone. The runtime raises 0 to 1
-/// and lowers what does not fit into a slot.
+/// Semantics beyond the syntax: the result depends on the request alone. The runtime raises 0 to 1,
+/// and lowers a result that does not fit into a slot.
 template <class C>
 concept chunking = std::is_empty_v<C> && requires(chunk_request const request) {
   { C::elements(request) } -> std::same_as<std::size_t>;
 };
 
-/// As the schedule says.
+/// The chunk size of the schedule.
 struct scheduled_chunks {
   [[nodiscard]] BLINK_HOST_DEVICE static constexpr std::size_t elements(
       chunk_request const& request) {
@@ -45,9 +45,10 @@ struct fixed_chunks {
 static_assert(chunking<fixed_chunks<1024>>);
 static_assert(!chunking<int>);
 
-/// A policy as a function, for what is compiled once for all of them.
+/// A policy as a function, for code that is compiled once for all policies.
 using chunk_cutter = std::size_t (*)(chunk_request const&);
 
+/// The chunk of policy `C`, in elements: `cut_by<C>` is a `chunk_cutter`.
 template <chunking C>
 [[nodiscard]] constexpr std::size_t cut_by(chunk_request const& request) {
   return C::elements(request);

@@ -11,19 +11,19 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The tree edge and direction that a connection is.
+/// The tree edge and direction of a connection.
 struct connection_place {
   std::uint32_t tree = 0;
   bool is_reduce = false;  ///< towards the root
   int from = 0;
   int to = 0;
-  bool sender_is_source = false;  ///< it sends its own input and nothing else
-  bool sender_keeps = false;      ///< it has in its output what it sends
-  bool receiver_keeps = false;    ///< it gets into its output what it receives
+  bool sender_is_source = false;  ///< it sends only its own input
+  bool sender_keeps = false;      ///< its output keeps the data that it sends
+  bool receiver_keeps = false;    ///< its output keeps the data that it receives
 
-  /// The rank whose edge to its parent this is.
+  /// The rank below the edge: the connection leads from it to its parent, or back.
   [[nodiscard]] int child() const { return is_reduce ? from : to; }
-  /// Is the other one the connection of the other direction between the same ranks of the same tree?
+  /// True if `other` is the opposite direction of the same tree edge.
   [[nodiscard]] bool reverses(connection_place const& other) const {
     return tree == other.tree && from == other.to && to == other.from;
   }
@@ -42,7 +42,8 @@ template <class = when_used>
 
 }  // namespace detail
 
-/// All connections of a schedule, by number: ordered by tree, the reduce connections first, by rank of the child.
+/// All connections of a schedule, by number: ordered by tree, the reduce connections first, by rank
+/// of the child.
 ///
 /// Time: O(T V) for T trees of V ranks.
 /// Pre:  `validate(schedule)` passed.

@@ -32,14 +32,15 @@ std::vector<int> star_parents(int rank_count, int root) {
 
 }  // namespace detail
 
-/// Every rank roots an equal share and all others are its children: two steps for an all-reduce,
-/// one for all-gather and reduce-scatter. Best where every pair of ranks is joined equally well,
-/// as behind a switch or in one memory.
+/// A schedule in which every rank roots a tree with an equal share, and all other ranks are its
+/// children. It takes two steps for an all-reduce, one for all-gather and reduce-scatter. It is
+/// best where every pair of ranks is connected equally well, such as behind a switch or in one
+/// memory.
 ///
-/// Pre: rank_count >= 1.
+/// Pre:    rank_count >= 1.
 template <class = when_used>
 [[nodiscard]] schedule star_schedule(int rank_count) {
-  expects(rank_count >= 1, "star_schedule: rank_count >= 1");
+  expects(rank_count >= 1, "star_schedule: rank_count below 1, expected at least one rank");
   schedule result;
   result.rank_count = rank_count;
   for (int root = 0; root < rank_count; ++root) {
@@ -48,11 +49,11 @@ template <class = when_used>
   return result;
 }
 
-/// Every rank takes the whole buffer of every other and computes the result for itself: an
-/// all-reduce in one step, for small buffers. Inputs stay in place until all have read them, so that
-/// a call in place copies its input first.
+/// An all-reduce in one step, for small buffers. Every rank reads the whole buffer of every other
+/// rank and computes the result itself. Inputs stay in place until all ranks have read them, so a
+/// call in place copies its input first.
 ///
-/// Pre: rank_count >= 1.
+/// Pre:    rank_count >= 1.
 template <class = when_used>
 [[nodiscard]] schedule one_shot_schedule(int rank_count) {
   auto result = star_schedule(rank_count);
@@ -61,10 +62,10 @@ template <class = when_used>
   return result;
 }
 
-/// A reduce to `root` of which every rank combines an equal share and hands it there, for large
-/// buffers: the work of combining is shared, and what `root` does not combine travels once more.
+/// A reduce to `root` for large buffers. Every rank combines an equal share and sends it to `root`.
+/// That divides the work of combining, but the shares of the other ranks travel once more.
 ///
-/// Pre: 0 <= root < rank_count.
+/// Pre:    0 <= root < rank_count.
 template <class = when_used>
 [[nodiscard]] schedule shared_reduce_schedule(int rank_count, int root) {
   detail::expect_root("shared_reduce_schedule", rank_count, root);
@@ -89,9 +90,10 @@ template <class = when_used>
   return result;
 }
 
-/// One chain: rank root, root+1, … around to root-1. With root 0 it keeps the order of the ranks.
+/// One chain of the ranks root, root+1, … around to root-1. With root 0 it keeps the order of the
+/// ranks.
 ///
-/// Pre: 0 <= root < rank_count.
+/// Pre:    0 <= root < rank_count.
 template <class = when_used>
 [[nodiscard]] schedule chain_schedule(int rank_count, int root) {
   detail::expect_root("chain_schedule", rank_count, root);
@@ -106,12 +108,12 @@ template <class = when_used>
   return result;
 }
 
-/// A chain from every rank around, with equal shares: what travels over a ring.
+/// One chain rooted at every rank, with equal shares: the traffic of a ring.
 ///
-/// Pre: rank_count >= 1.
+/// Pre:    rank_count >= 1.
 template <class = when_used>
 [[nodiscard]] schedule ring_schedule(int rank_count) {
-  expects(rank_count >= 1, "ring_schedule: rank_count >= 1");
+  expects(rank_count >= 1, "ring_schedule: rank_count below 1, expected at least one rank");
   schedule result;
   result.rank_count = rank_count;
   for (int root = 0; root < rank_count; ++root) {
@@ -120,10 +122,10 @@ template <class = when_used>
   return result;
 }
 
-/// One binomial tree: the parent of a rank, counted from the root, lacks its lowest set bit. Of
-/// height ceil(log2 rank_count); with root 0 it keeps the order of the ranks.
+/// One binomial tree. Ranks are counted from the root, and the parent of a rank lacks its lowest
+/// set bit. The height is ceil(log2 rank_count). With root 0 it keeps the order of the ranks.
 ///
-/// Pre: 0 <= root < rank_count.
+/// Pre:    0 <= root < rank_count.
 template <class = when_used>
 [[nodiscard]] schedule binomial_schedule(int rank_count, int root) {
   detail::expect_root("binomial_schedule", rank_count, root);
@@ -138,12 +140,14 @@ template <class = when_used>
   return result;
 }
 
-/// Do trees combine in the order of the ranks, so that reducers that are not commutative give the
-/// right result? At every rank the children stand by rising rank, the rank itself among them; so
-/// true if below every rank of every tree that reduces there are ranks of a row without a gap.
+/// True if the trees combine in the order of the ranks, which reducers that are not commutative
+/// need.
 ///
-/// Time: O(T V h) for trees of height h.
-/// Pre:  `validate(schedule)` passed.
+/// At every rank the children are ordered by rising rank, with the rank itself among them. So the
+/// result is true if every subtree of every reduce tree holds consecutive ranks.
+///
+/// Time:   O(T V h) for trees of height h.
+/// Pre:    `validate(schedule)` passed.
 template <class = when_used>
 [[nodiscard]] bool reduces_in_order(schedule const& source) {
   auto const ranks = static_cast<std::size_t>(source.rank_count);

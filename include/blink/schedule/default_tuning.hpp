@@ -18,10 +18,11 @@ namespace blink { inline namespace BLINK_ABI {
 /// root:   of a broadcast, reduce, gather or scatter
 /// Throws: precondition_error if `root` is no rank, or for a permute, whose flows only the caller
 ///         knows.
-[[nodiscard]] inline std::vector<algorithm> default_tuning(collective kind, int rank_count,
-                                                           int root = 0) {
-  expects(0 <= root && root < rank_count, "default_tuning: 0 <= root < rank_count");
-  expects(kind != collective::permute, "default_tuning: a permute has flows of its own");
+template <class = when_used>
+[[nodiscard]] std::vector<algorithm> default_algorithms(collective kind, int rank_count,
+                                                        int root = 0) {
+  expects(0 <= root && root < rank_count, "default_algorithms: 0 <= root < rank_count");
+  expects(kind != collective::permute, "default_algorithms: a permute has flows of its own");
   switch (kind) {
     case collective::broadcast:
     case collective::reduce: {
@@ -55,15 +56,58 @@ namespace blink { inline namespace BLINK_ABI {
   }
 }
 
-/// The one of `default_tuning` to take where nothing was measured: the first, or a binomial tree where a
+/// The one of `default_algorithms` to take where nothing was measured: the first, or a binomial tree where a
 /// root would serve more than seven others.
 ///
-/// Throws: as `default_tuning`.
-[[nodiscard]] inline schedule default_schedule(collective kind, int rank_count, int root = 0) {
+/// Throws: as `default_algorithms`.
+template <class = when_used>
+[[nodiscard]] schedule default_schedule(collective kind, int rank_count, int root = 0) {
   constexpr int few = 8;
-  auto const algorithms = default_tuning(kind, rank_count, root);
+  auto const algorithms = default_algorithms(kind, rank_count, root);
   bool const is_rooted = kind == collective::broadcast || kind == collective::reduce;
   return algorithms[is_rooted && rank_count > few ? 1 : 0].source;
+}
+
+/// How ranks reach each other, as far as it decides which algorithm is the fastest.
+struct transport_traits {
+  bool reaches = false;        ///< ranks read and write each other's buffers
+  bool shares_memory = false;  ///< slots lie in memory that both ranks of a connection reach
+};
+
+/// The table of a communicator whose program measured nothing: good for every size where every pair of ranks is joined
+/// equally well. Inputs up to the eager limit do not use it, because they travel with the call.
+///
+/// root:   of a broadcast, reduce, gather or scatter
+/// Throws: as `default_algorithms`.
+template <class = when_used>
+[[nodiscard]] tuning_table default_tuning(collective kind, int rank_count, int root,
+                                          transport_traits const& over) {
+  constexpr int few = 8;  // ranks that one root serves
+  constexpr std::size_t kib = 1024;
+  tuning_table result;
+  result.collective = kind;
+  result.algorithms = default_algorithms(kind, rank_count, root);
+  auto const from = [&](std::size_t bytes, char const* name, std::size_t chunk_bytes = 0) {
+    for (std::size_t k = 0; k < result.algorithms.size(); ++k) {
+      if (result.algorithms[k].name == name) result.ranges.push_back({bytes, k, chunk_bytes});
+    }
+  };
+  switch (kind) {
+    case collective::broadcast:
+      from(0, rank_count > few ? "binomial" : "flat");
+      break;
+    case collective::reduce:
+      from(0, rank_count > few ? "binomial" : "flat");
+      if (over.reaches || over.shares_memory) from(64 * kib, "shared");
+      break;
+    case collective::all_reduce:
+      from(0, "star");
+      if (over.reaches) from(1024 * kib, "star", 48 * kib);
+      break;
+    default:
+      result.ranges.push_back({0, 0, 0});
+  }
+  return result;
 }
 
 }}  // namespace blink::BLINK_ABI

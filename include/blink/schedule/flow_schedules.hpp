@@ -14,7 +14,7 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// The smallest tree: what `from` sends goes to `to` at once; equal ranks: it stays.
+/// A tree of one edge, by which `from` sends to `to`. With equal ranks the data stays in place.
 template <class = when_used>
 schedule_tree direct_flow(int rank_count, int from, int to) {
   schedule_tree result;
@@ -25,7 +25,7 @@ schedule_tree direct_flow(int rank_count, int from, int to) {
   return result;
 }
 
-/// One flow for each rank: `ends(rank)` is the pair of who sends and who receives.
+/// Adds one flow for each rank: `ends(rank)` is the pair of its sender and its receiver.
 template <class Ends>
 void add_direct_flows(schedule& result, Ends const& ends) {
   for (int rank = 0; rank < result.rank_count; ++rank) {
@@ -36,9 +36,9 @@ void add_direct_flows(schedule& result, Ends const& ends) {
 
 }  // namespace detail
 
-/// Every rank sends its block to `root` at once.
+/// A gather: every rank sends its block directly to `root`.
 ///
-/// Pre: 0 <= root < rank_count.
+/// Pre:    0 <= root < rank_count.
 template <class = when_used>
 [[nodiscard]] schedule gather_schedule(int rank_count, int root) {
   detail::expect_root("gather_schedule", rank_count, root);
@@ -47,9 +47,9 @@ template <class = when_used>
   return result;
 }
 
-/// `root` sends every rank its block at once.
+/// A scatter: `root` sends every rank its block directly.
 ///
-/// Pre: 0 <= root < rank_count.
+/// Pre:    0 <= root < rank_count.
 template <class = when_used>
 [[nodiscard]] schedule scatter_schedule(int rank_count, int root) {
   detail::expect_root("scatter_schedule", rank_count, root);
@@ -58,13 +58,13 @@ template <class = when_used>
   return result;
 }
 
-/// Every rank sends every other its block at once; at each distance in turn, so that not all begin
-/// with the same one.
+/// An all-to-all: every rank sends every other rank its block directly. The flows are ordered by
+/// distance, so that not all ranks begin with the same receiver.
 ///
-/// Pre: rank_count >= 1.
+/// Pre:    rank_count >= 1.
 template <class = when_used>
 [[nodiscard]] schedule all_to_all_schedule(int rank_count) {
-  expects(rank_count >= 1, "all_to_all_schedule: rank_count >= 1");
+  expects(rank_count >= 1, "all_to_all_schedule: rank_count below 1, expected at least one rank");
   schedule result{.rank_count = rank_count};
   for (int distance = 0; distance < rank_count; ++distance) {
     detail::add_direct_flows(
@@ -73,10 +73,11 @@ template <class = when_used>
   return result;
 }
 
-/// Each rank sends to `destinations[rank]` at once; -1: nowhere, its own number: what it has stays.
+/// A permutation: each rank sends directly to `destinations[rank]`. A destination of -1 means that
+/// the rank does not send. A rank that is its own destination keeps its data.
 ///
-/// Pre:    somebody sends.
-/// Throws: precondition_error if a destination is no rank, or nobody sends. `validate_for` refuses
+/// Pre:    at least one rank sends.
+/// Throws: precondition_error if a destination is no rank, or no rank sends. `validate_for` refuses
 ///         two ranks with one destination.
 template <class = when_used>
 [[nodiscard]] schedule permute_schedule(std::vector<int> const& destinations) {
@@ -91,16 +92,16 @@ template <class = when_used>
     }
     if (to >= 0) result.trees.push_back(detail::direct_flow(result.rank_count, rank, to));
   }
-  expects(!result.trees.empty(), "permute_schedule: no rank sends");
+  expects(!result.trees.empty(), "permute_schedule: no rank sends, expected at least one");
   return result;
 }
 
-/// Each rank sends to the next at once; the last sends nothing.
+/// Each rank sends directly to the next one; the last rank does not send.
 ///
-/// Pre: rank_count >= 2.
+/// Pre:    rank_count >= 2.
 template <class = when_used>
 [[nodiscard]] schedule send_to_next_schedule(int rank_count) {
-  expects(rank_count >= 2, "send_to_next_schedule: rank_count >= 2");
+  expects(rank_count >= 2, "send_to_next_schedule: rank_count below 2, expected at least two ranks");
   std::vector<int> next(static_cast<std::size_t>(rank_count), -1);
   for (int rank = 0; rank + 1 < rank_count; ++rank) next[static_cast<std::size_t>(rank)] = rank + 1;
   return permute_schedule(next);

@@ -11,8 +11,8 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// The square root of a size, rounded down, at most 2^32 (`<cmath>` is a fifth of the time that
-/// these headers take to compile).
+/// The square root of a size, rounded down, at most 2^32. It avoids `<cmath>`, which is slow to
+/// compile.
 [[nodiscard]] inline std::size_t square_root(double square) {
   constexpr double most = 0x1p62;
   auto const target = static_cast<std::uint64_t>(square < 0 ? 0 : square > most ? most : square);
@@ -25,10 +25,12 @@ namespace detail {
 
 }  // namespace detail
 
-/// The chunk of a pipeline of `steps` steps that is done soonest: (ceil(S/c) + steps - 1)(a + c/b)
-/// is least at c = sqrt(a b S / (steps - 1)), for a part of S bytes, a seconds for each chunk and b
-/// bytes for each second. So the number of chunks is one of the two beside S/c, whichever takes less,
-/// and they are of one size: a last one of a few bytes would cost as much as another. One step: the whole part.
+/// The chunk size, in bytes, that finishes a pipeline of `steps` steps first.
+///
+/// For a part of S bytes, a seconds for each chunk and a rate of b, (ceil(S/c) + steps - 1)(a +
+/// c/b) is least at c = sqrt(a b S / (steps - 1)). The number of chunks is one of the two integers
+/// next to S/c, whichever takes less time. All chunks have one size, because a last chunk of a few
+/// bytes would cost as much as a full one. With one step the chunk is the whole part.
 [[nodiscard]] inline std::size_t pipeline_chunk_bytes(std::size_t part_bytes, int steps,
                                                       double chunk_seconds,
                                                       double bytes_per_second) {
@@ -50,7 +52,7 @@ namespace detail {
   return chunk_of(seconds(few + 1) < seconds(few) ? few + 1 : few);
 }
 
-/// What chunks cost; for choosing their size, and for shaped links.
+/// The cost of chunks, used to choose their size and for shaped links.
 struct pipeline_costs {
   double chunk_seconds = 1e-6;  ///< of each chunk in each step, beside its bytes
   double bytes_per_second =

@@ -10,7 +10,8 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// Of counts and weights. A division of 128 bits is a function call with a stack on a device.
+/// Type of products of counts and weights. On a device a 128-bit division is a function call that
+/// needs a stack.
 #if BLINK_DEVICE_PASS
 using count_times_weight = std::uint64_t;
 #else
@@ -19,24 +20,25 @@ __extension__ typedef unsigned __int128 count_times_weight;
 
 }  // namespace detail
 
-/// Parts begin at multiples of this many bytes, so that no two ranks write into one cache line of
-/// an aligned buffer.
+/// Alignment of the parts in bytes, so that no two ranks write to one cache line of an aligned
+/// buffer.
 inline constexpr std::size_t part_alignment_bytes = 64;
 
-/// Where the part of a tree begins in a buffer of `count` elements that is split in proportion to
-/// weights: the one rule, used by all ranks and all collectives.
+/// The begin of a tree's part in a buffer of `count` elements that is split in proportion to
+/// weights. All ranks and all collectives use this rule.
 ///
-/// `before` is the sum of the weights of all trees listed before this one and `total` the sum of
-/// all. Part i reaches from its begin to the begin of part i+1; the last ends at `count`. The begin
-/// is floor(count * before / total), rounded down to a multiple of as many elements as fit into a
-/// 64-byte line (at least one). So parts are contiguous, in the order of the trees, cover
-/// everything once, and short buffers go to the last trees alone.
+/// `before` is the sum of the weights of all earlier trees, and `total` the sum of all weights.
+/// Part i reaches from its begin to the begin of part i+1; the last ends at `count`.
 ///
-/// With all-gather and reduce-scatter the buffer is one rank's block and the trees are those rooted
-/// at that rank, in the order listed.
+/// The begin is floor(count * before / total), rounded down to a multiple of the elements that fit
+/// into a line of 64 bytes (at least one). So parts are contiguous, in the order of the trees, and
+/// cover everything once. Short buffers go to the last trees alone.
 ///
-/// Pre:  before <= total, 0 < total < 2^63; in kernels count * total < 2^64.
-/// Post: the result is 0 if before == 0, `count` if before == total, and grows with `before`.
+/// For all-gather and reduce-scatter, the buffer is one rank's block. Its trees are those rooted at
+/// that rank, in the order listed.
+///
+/// Pre:    before <= total, 0 < total < 2^63; in kernels count * total < 2^64.
+/// Post:   the result is 0 if before == 0, `count` if before == total, and grows with `before`.
 [[nodiscard]] BLINK_HOST_DEVICE constexpr std::size_t part_begin(std::size_t count,
                                                                  std::size_t element_bytes,
                                                                  std::uint64_t before,
@@ -48,18 +50,18 @@ inline constexpr std::size_t part_alignment_bytes = 64;
   return exact - exact % line;
 }
 
-/// How elements are dealt to trees whatever the count: in periods, each of which is split like a
-/// buffer of that many elements, so that the tree of element i depends on i alone.
+/// A period of elements, each of which is split over the trees like a buffer of that length. So the
+/// tree of element i depends on i alone, for any count.
 struct buffer_period {
-  std::size_t elements = 1;    ///< of a period
-  std::size_t line_bytes = 1;  ///< what `part_begin` takes as the size of an element
+  std::size_t elements = 1;    ///< in a period
+  std::size_t line_bytes = 1;  ///< size of an element for `part_begin`
 };
 
-/// The largest period of which no tree's part exceeds `most` elements.
+/// The largest period in which no tree's part exceeds `most` elements.
 ///
 /// heaviest: the largest weight among the trees
-/// Pre:  most >= 1, 0 < heaviest <= total < 2^63; in kernels most * total < 2^64.
-/// Post: equal parts of every period begin at multiples of a line where `most` has room for it.
+/// Pre:    most >= 1, 0 < heaviest <= total < 2^63; in kernels most * total < 2^64.
+/// Post:   equal parts of every period begin at multiples of a line if `most` has room for it.
 [[nodiscard]] BLINK_HOST_DEVICE constexpr buffer_period period_of(std::size_t most,
                                                                   std::size_t element_bytes,
                                                                   std::uint64_t heaviest,
@@ -78,12 +80,16 @@ struct buffer_period {
 
 /// A tree's part of a buffer that is split in periods.
 struct periodic_part {
-  std::size_t begin = 0;  ///< of its share of the first period, and of each from there on
-  std::size_t share = 0;  ///< elements of a period that are its own
-  std::size_t count = 0;  ///< elements of the buffer that are its own
+  std::size_t begin = 0;  ///< of its share in the first period, and relative to the begin of each
+                          ///< later one
+  std::size_t share = 0;  ///< elements of one period in its share
+  std::size_t count = 0;  ///< elements of the whole buffer in its share
 };
 
-/// Post: the parts of all trees cover everything once; `share` is at most the `most` of the period.
+/// A tree's part of a buffer of `count` elements that is split in periods.
+///
+/// Post:   the parts of all trees cover everything once; `share` is at most the `most` of the
+///         period.
 [[nodiscard]] BLINK_HOST_DEVICE constexpr periodic_part part_of_periods(std::size_t count,
                                                                         buffer_period const& period,
                                                                         std::uint64_t before,

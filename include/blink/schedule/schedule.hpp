@@ -21,12 +21,13 @@ struct schedule_tree {
   std::uint64_t weight = 1;             ///< share of the buffer, relative to the other trees
   std::vector<int> reduce_parent{};     ///< by rank, -1 at the root; empty: no phase to the root
   std::vector<int> broadcast_parent{};  ///< by rank, -1 at the root; empty: no phase from the root
-  /// The ranks that keep what the root sends; empty: all, the root included. Otherwise the phase from
-  /// the root need not span all ranks: those that it leaves out have parent -1, and those on the way
-  /// that do not keep the data forward it. A root alone keeps its own.
+  /// The ranks that keep the data that the root sends; empty: all ranks, including the root.
+  /// Otherwise the phase from the root need not span all ranks. Ranks outside it have parent -1.
+  /// Ranks on a route that do not keep the data forward it. A tree of the root alone keeps the
+  /// root's own data.
   std::vector<int> receivers{};
-  /// By rank: the indices into `schedule::link_bytes_per_second` that the edge between this rank
-  /// and its parent uses, in that phase's direction. Empty (also as a whole): not known.
+  /// By rank: indices into `schedule::link_bytes_per_second` of the links of the edge between this
+  /// rank and its parent, in that phase's direction. Empty, for a rank or as a whole: not known.
   std::vector<std::vector<int>> reduce_route{};
   std::vector<std::vector<int>> broadcast_route{};
   std::size_t chunk_bytes = 0;  ///< size of a chunk; 0: the runtime chooses
@@ -34,31 +35,31 @@ struct schedule_tree {
   friend bool operator==(schedule_tree const&, schedule_tree const&) = default;
 };
 
-/// Who hands which share of a buffer to whom: what the runtime executes. Plain tables, so that they
-/// can come from a planner, from a file or from a user.
+/// The trees by which ranks move shares of a buffer: the input of the runtime. It consists of plain
+/// tables, so that it can come from a planner, a file or a user.
 ///
-/// How a buffer is split over the trees: see `split.hpp`. How a tree's part is cut into chunks: see
-/// `chunking.hpp`.
+/// `proportional_split.hpp` splits a buffer over the trees. `chunking.hpp` cuts a tree's part into
+/// chunks.
 struct schedule {
   int rank_count = 0;
   std::vector<schedule_tree> trees{};
   std::vector<double> link_bytes_per_second{};  ///< physical links, each of one direction
-  /// Every tree carries the whole of its root's block, for an all-reduce the whole buffer, to a root
-  /// that keeps the result for itself: one step for an all-reduce instead of two, and as many times
-  /// the traffic as there are ranks. See `one_shot_schedule`.
+  /// True if every tree carries the whole block of its root, and the root keeps the result for
+  /// itself. For an all-reduce the block is the whole buffer. It then takes one step instead of
+  /// two, and as many times the traffic as there are ranks. See `one_shot_schedule`.
   bool is_one_shot = false;
-  /// By rank, for all-gather and reduce-scatter: how large its block is in the calls that the trees are
-  /// for, in proportion. Calls may have blocks of any other sizes. A rank with 0 may root no tree; then
-  /// its block has no elements. Empty: blocks of one size.
+  /// By rank, for all-gather and reduce-scatter: the relative size of its block for which the trees
+  /// were planned. Calls may have blocks of any other sizes. A rank with share 0 may root no tree;
+  /// then its block has no elements. Empty: blocks of one size.
   std::vector<std::uint64_t> shares{};
 
   friend bool operator==(schedule const&, schedule const&) = default;
 };
 
-/// Number of edges on the longest way from a rank to the root.
+/// Number of edges on the longest path from a rank to the root.
 ///
-/// Time: O(V h) for V ranks and the height h.
-/// Pre:  `parents` is a tree (`validate` says so).
+/// Time:   O(V h) for V ranks and the height h.
+/// Pre:    `parents` is a tree, as `validate` checks.
 [[nodiscard]] inline int tree_height(std::vector<int> const& parents) {
   int result = 0;
   for (int const start : parents) {
@@ -75,7 +76,8 @@ namespace detail {
 template <class = when_used>
 BLINK_COLD void expect_root(char const* where, int rank_count, int root) {
   if (0 <= root && root < rank_count) return;
-  throw precondition_error(text_of({where, ": root ", root, " of ", rank_count, " ranks"}));
+  throw precondition_error(
+      text_of({where, ": root ", root, " of ", rank_count, " ranks, expected one of them"}));
 }
 
 template <class = when_used>
@@ -107,10 +109,10 @@ BLINK_COLD void validate_phase(schedule const& source, std::size_t tree, bool is
     int steps = 0;
     for (int at = static_cast<int>(rank); at != root; at = parents[static_cast<std::size_t>(at)]) {
       if (at < 0) {
-        fail({"the way from rank ", rank, " ends before the root ", root});
+        fail({"the path from rank ", rank, " ends before the root ", root});
       }
       if (++steps > source.rank_count) {
-        fail({"rank ", rank, " lies on a cycle, expected a way to the root ", root});
+        fail({"rank ", rank, " lies on a cycle, expected a path to the root ", root});
       }
     }
   }
@@ -120,7 +122,7 @@ BLINK_COLD void validate_phase(schedule const& source, std::size_t tree, bool is
   for (auto const& route : routes) {
     for (int const link : route) {
       if (link < 0 || static_cast<std::size_t>(link) >= source.link_bytes_per_second.size()) {
-        fail({"a route names link ", link, " of ", source.link_bytes_per_second.size(), " links"});
+          fail({"a route names link ", link, " of ", source.link_bytes_per_second.size(), " links"});
       }
     }
   }
@@ -133,7 +135,7 @@ BLINK_COLD void validate_receivers(schedule const& source, std::size_t index) {
   auto const fail = [&](std::initializer_list<text_piece> what) {
     throw precondition_error(text_of({"schedule: tree ", index, ", receivers: ", text_of(what)}));
   };
-  if (tree.broadcast_parent.empty()) fail({"no phase leads to them from the root"});
+  if (tree.broadcast_parent.empty()) fail({"no phase leads from the root to the receivers"});
   std::vector<int> keeps(static_cast<std::size_t>(source.rank_count), 0);
   for (int const rank : tree.receivers) {
     if (rank < 0 || rank >= source.rank_count) {
@@ -143,7 +145,7 @@ BLINK_COLD void validate_receivers(schedule const& source, std::size_t index) {
     if (keeps[at] != 0) fail({"rank ", rank, " twice"});
     keeps[at] = 1;
     if (rank != tree.root && tree.broadcast_parent[at] < 0) {
-      fail({"no way leads to rank ", rank});
+      fail({"no path leads to rank ", rank});
     }
   }
   std::vector<int> sends(keeps.size(), 0);
@@ -152,7 +154,7 @@ BLINK_COLD void validate_receivers(schedule const& source, std::size_t index) {
   }
   for (std::size_t rank = 0; rank < keeps.size(); ++rank) {
     if (tree.broadcast_parent[rank] >= 0 && sends[rank] == 0 && keeps[rank] == 0) {
-      fail({"rank ", rank, " is the end of a way and keeps nothing"});
+      fail({"rank ", rank, " is a leaf and keeps nothing"});
     }
   }
 }
@@ -163,7 +165,7 @@ BLINK_COLD void validate_shares(schedule const& source) {
   auto const fail = [](std::initializer_list<text_piece> what) {
     throw precondition_error(text_of({"schedule: ", text_of(what)}));
   };
-  if (source.is_one_shot) fail({"shares, and one-shot: then each tree carries the whole buffer"});
+  if (source.is_one_shot) fail({"one-shot with shares, but each tree carries the whole buffer"});
   if (source.shares.size() != static_cast<std::size_t>(source.rank_count)) {
     fail({source.shares.size(), " shares, expected none or one for each of ", source.rank_count,
           " ranks"});
@@ -179,12 +181,12 @@ BLINK_COLD void validate_shares(schedule const& source) {
 
 }  // namespace detail
 
-/// Checks that the tables are a schedule.
+/// Checks that the tables form a schedule.
 ///
 /// Time:   O(T V h) for T trees of V ranks and height h.
-/// Post:   every phase of every tree spans all ranks, or its receivers, and has no cycle; the weights sum to less than
-///         2^63 and not to 0; routes name links that exist; links have finite positive rates; shares are none,
-///         or one for each rank, not all 0.
+/// Post:   every phase of every tree spans all ranks, or its receivers, and has no cycle. The
+///         weights sum to less than 2^63 and not to 0. Routes name links that exist. Links have
+///         finite positive rates. There are no shares, or one for each rank, not all 0.
 /// Throws: precondition_error that names tree, phase and rank if one of these does not hold.
 template <class = when_used>
 BLINK_COLD void validate(schedule const& source) {

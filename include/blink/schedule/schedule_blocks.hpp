@@ -14,37 +14,37 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The rank at the end of a flow's tree, a path from its sender.
+/// The receiver of a flow: the end of its tree, which is a path from the sender.
 ///
-/// Pre: the tree has receivers.
+/// Pre:    the tree has receivers.
 [[nodiscard]] inline int flow_end(schedule_tree const& tree) {
   return tree.receivers.front();
 }
 
-/// Does every rank root trees for a block of its own (instead of one rank or any mix)?
+/// True if every rank roots trees for a block of its own.
 [[nodiscard]] inline bool has_equal_roots(schedule const& source, collective kind) {
   return has_equal_roots(kind) || source.is_one_shot;
 }
 
-/// Do the schedule's trees carry data away from their roots in such a call?
+/// True if the schedule's trees carry data away from their roots in a call of this kind.
 [[nodiscard]] inline bool has_broadcast_phase(schedule const& source, collective kind) {
   return has_broadcast_phase(kind) && !source.is_one_shot;
 }
 
-/// Does this tree carry data away from its root in such a call? In a reduce those do that combine at
-/// another rank than the one that gets the result.
+/// True if this tree carries data away from its root in a call of this kind. In a reduce, a tree
+/// does so if it combines at another rank than the one that gets the result.
 [[nodiscard]] inline bool has_broadcast_phase(schedule const& source, schedule_tree const& tree,
                                               collective kind) {
   return has_broadcast_phase(source, kind) ||
          (kind == collective::reduce && !tree.receivers.empty());
 }
 
-/// The rank that gets what a tree combines in a reduce.
+/// The rank that gets the result of a tree in a reduce.
 [[nodiscard]] inline int reduce_end(schedule_tree const& tree) {
   return tree.receivers.empty() ? tree.root : flow_end(tree);
 }
 
-/// The rank where all data comes from or goes to, in collectives that have one.
+/// The rank where all data starts or ends, for collectives with a root.
 template <class = when_used>
 [[nodiscard]] int root_of(schedule const& source, collective kind) {
   auto const& first = source.trees[0];
@@ -52,11 +52,11 @@ template <class = when_used>
   return kind == collective::gather ? flow_end(first) : first.root;
 }
 
-/// Who else's data a tree carries a part of: trees with equal numbers share one block of a buffer,
-/// in the order listed and in proportion to their weights.
+/// The number of the block that a tree carries a part of. Trees with equal numbers share one block
+/// of a buffer, in the order listed and in proportion to their weights.
 ///
-/// broadcast, reduce, all_reduce, barrier: one block; all_gather, reduce_scatter, one-shot
-/// all_reduce: one for each root; flows: one for each pair of a sender and its receiver.
+/// broadcast, reduce, all_reduce, barrier: one block. all_gather, reduce_scatter, one-shot
+/// all_reduce: one for each root. Flows: one for each pair of a sender and its receiver.
 template <class = when_used>
 [[nodiscard]] std::size_t block_number(schedule const& source, schedule_tree const& tree,
                                        collective kind) {
@@ -66,14 +66,14 @@ template <class = when_used>
   return root * static_cast<std::size_t>(source.rank_count) +
          static_cast<std::size_t>(flow_end(tree));
 }
-/// One more than the greatest `block_number`.
+/// One more than the largest `block_number`.
 template <class = when_used>
 [[nodiscard]] std::size_t block_numbers(schedule const& source, collective kind) {
   auto const ranks = static_cast<std::size_t>(source.rank_count);
   return is_point_to_point(kind) ? ranks * ranks : has_equal_roots(source, kind) ? ranks : 1;
 }
 
-/// By `block_number`: how large the block is that the trees are for, the mean one being 1.
+/// The planned sizes of blocks, by `block_number`, relative to the mean.
 template <class = when_used>
 [[nodiscard]] std::vector<double> planned_sizes(schedule const& source, collective kind) {
   std::vector<double> result(block_numbers(source, kind), 1);
@@ -86,8 +86,7 @@ template <class = when_used>
   return result;
 }
 
-/// Where the block of a tree is among the blocks of its senders' input and of its receivers'
-/// output.
+/// The position of a tree's block among the blocks of its senders' input and its receivers' output.
 struct block_position {
   std::size_t input = 0;
   std::size_t output = 0;
@@ -103,7 +102,7 @@ struct block_position {
 
 namespace detail {
 
-/// The flows of a collective are there, and no others. `weight`: of each pair of sender and
+/// Checks that the schedule has exactly the flows of a collective. `weight`: by pair of sender and
 /// receiver.
 template <class Fail>
 BLINK_COLD void validate_flows(schedule const& source, collective kind,
@@ -145,17 +144,17 @@ BLINK_COLD void validate_flows(schedule const& source, collective kind,
 
 }  // namespace detail
 
-/// Checks that the schedule can carry this collective.
+/// Checks that the schedule can carry a collective.
 ///
 /// Time:   O(T V), and O(V^2) for flows.
 /// Pre:    `validate(schedule)` passed.
-/// Post:   every tree has the phases that `kind` needs; broadcast has one root; a reduce ends at one
-///         rank, be it the root of a tree or its only receiver; with
-///         all-gather, reduce-scatter and one-shot all-reduce every rank roots a tree of positive weight, but
-///         ranks with the share 0; flows have
-///         trees of positive weight for every pair of a sender and its receiver, and no others: to
-///         one rank from all (gather), from one to all (scatter), from all to all, the rank itself
-///         included; from each rank to the next; or from ranks to one other each.
+/// Post:   every tree has the phases that `kind` needs. A broadcast has one root. A reduce ends at
+///         one rank, the root of a tree or its only receiver. With all-gather, reduce-scatter and
+///         one-shot all-reduce, every rank roots a tree of positive weight, except ranks with share
+///         0. Flows have trees of positive weight for every pair of a sender and its receiver, and
+///         no others. The pairs are: from all ranks to one (gather), from one to all (scatter),
+///         from all to all, including the rank itself, from each rank to the next, or from ranks to
+///         one other rank each.
 /// Throws: precondition_error if one of these does not hold.
 template <class = when_used>
 BLINK_COLD void validate_for(schedule const& source, collective kind) {
@@ -199,7 +198,7 @@ BLINK_COLD void validate_for(schedule const& source, collective kind) {
   if (is_point_to_point(kind)) detail::validate_flows(source, kind, weight, fail);
 }
 
-/// Ranks that root no tree with a weight.
+/// Ranks that root no tree of positive weight.
 template <class = when_used>
 [[nodiscard]] std::vector<std::size_t> ranks_without_trees(schedule const& source) {
   std::vector<int> has_some(static_cast<std::size_t>(source.rank_count), 0);
@@ -213,13 +212,14 @@ template <class = when_used>
   return result;
 }
 
-/// Bytes of the whole buffer for each second if only the links limit, every tree flows all the
-/// time and the split is exact; 0 if no tree names a link. It is the rate that a plan promises.
+/// The rate that a plan promises: bytes of the whole buffer in a second if only the links limit.
+/// Every tree then moves data all the time, and the split is exact. 0 if no tree names a link.
 ///
-/// The whole buffer has as many blocks as ranks where input or output have, of sizes in proportion to the shares.
+/// With input or output blocks, the whole buffer is one block for each rank, in proportion to the
+/// shares.
 ///
-/// Time: O(T V + L).
-/// Pre:  `validate(schedule)` and `validate_for(schedule, kind)` passed.
+/// Time:   O(T V + L).
+/// Pre:    `validate(schedule)` and `validate_for(schedule, kind)` passed.
 template <class = when_used>
 [[nodiscard]] double predicted_bytes_per_second(schedule const& source, collective kind) {
   std::vector<std::uint64_t> total(block_numbers(source, kind), 0);

@@ -120,20 +120,23 @@ class tuning_reader : public json_fields {
       "{\n  \"blink_tuning\": " + std::to_string(tuning_format) + ",\n  \"tables\": [";
   for (std::size_t i = 0; i < tables.size(); ++i) {
     auto const& table = tables[i];
-    text += std::string(i == 0 ? "" : ",") + "\n    {\"collective\": \"" +
-            std::string(to_text(table.collective)) + "\",\n     \"algorithms\": " +
-            lines(table.algorithms,
-                  [](algorithm const& m) {
-                    return json{{"name", m.name}, {"schedule", detail::schedule_to_json(m.source)}};
-                  }) +
-            ",\n     \"ranges\": " +
-            lines(table.ranges,
-                  [](tuning_range const& r) {
-                    json range{{"from_bytes", r.from_bytes}, {"algorithm", r.algorithm}};
-                    if (r.chunk_bytes != 0) range["chunk_bytes"] = r.chunk_bytes;
-                    return range;
-                  }) +
-            "}";
+    text +=
+        std::string(i == 0 ? "" : ",") + "\n    {\"collective\": \"" +
+        std::string(to_text(table.collective)) + "\"," +
+        (table.transport.empty() ? "" : " \"transport\": " + json(table.transport).dump() + ",") +
+        "\n     \"algorithms\": " +
+        lines(table.algorithms,
+              [](algorithm const& m) {
+                return json{{"name", m.name}, {"schedule", detail::schedule_to_json(m.source)}};
+              }) +
+        ",\n     \"ranges\": " +
+        lines(table.ranges,
+              [](tuning_range const& r) {
+                json range{{"from_bytes", r.from_bytes}, {"algorithm", r.algorithm}};
+                if (r.chunk_bytes != 0) range["chunk_bytes"] = r.chunk_bytes;
+                return range;
+              }) +
+        "}";
   }
   return text + "]\n}\n";
 }
@@ -152,6 +155,9 @@ class tuning_reader : public json_fields {
     auto const where = "tables" + read.at(result.size());
     tuning_table table;
     table.collective = read.kind(read.field(entry, where, "collective"), where + ".collective");
+    if (entry.contains("transport")) {
+      table.transport = read.text(entry["transport"], where + ".transport");
+    }
     auto const in_tuning = where + ".algorithms";
     for (auto const& row : read.array(read.field(entry, where, "algorithms"), in_tuning)) {
       auto const here = in_tuning + read.at(table.algorithms.size());
@@ -183,5 +189,13 @@ class tuning_reader : public json_fields {
 [[nodiscard]] inline std::vector<tuning_table> read_tuning_file(std::string const& file) {
   return read_tuning(detail::file_text(file, "tuning tables"), file);
 }
+
+namespace detail {
+
+/// Makes BLINK_TUNING work in programs that include this header in any of their sources.
+inline bool const has_tuning_file_reader =
+    (present_tuning_file_reader = [](std::string const& file) { return read_tuning_file(file); }, true);
+
+}  // namespace detail
 
 }}  // namespace blink::BLINK_ABI

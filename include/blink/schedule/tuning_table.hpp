@@ -7,7 +7,6 @@
 #include <blink/schedule/schedule.hpp>
 #include <blink/schedule/schedule_blocks.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -38,29 +37,42 @@ struct tuning_table {
   blink::collective collective = collective::all_reduce;
   std::vector<algorithm> algorithms{};
   std::vector<tuning_range> ranges{};  ///< by rising `from_bytes`, from 0 on
+  std::string transport{};             ///< over which it holds, such as "slots"; empty: any
 
   friend bool operator==(tuning_table const&, tuning_table const&) = default;
 };
 
 /// The table that takes one algorithm for every size.
-[[nodiscard]] inline tuning_table only_algorithm(collective kind, std::string name,
-                                                 schedule source) {
+template <class = when_used>
+[[nodiscard]] tuning_table only_algorithm(collective kind, std::string name, schedule source) {
   return {kind, {{std::move(name), std::move(source)}}, {{0, 0, 0}}};
 }
 
 namespace detail {
 
+/// The reader of tuning files. `tuning_file.hpp` sets it, because it needs a JSON library that others do without.
+using tuning_file_reader = std::vector<tuning_table> (*)(std::string const& file);
+inline tuning_file_reader present_tuning_file_reader = nullptr;
+
 /// Who sends to whom, where that is the schedule's to say: the root, or the flows, by rising ranks.
-[[nodiscard]] inline std::vector<std::pair<int, int>> end_points(schedule const& source,
-                                                                 collective kind) {
+template <class = when_used>
+[[nodiscard]] std::vector<std::pair<int, int>> end_points(schedule const& source, collective kind) {
   std::vector<std::pair<int, int>> result;
   if (kind == collective::broadcast || kind == collective::reduce) {
     result.emplace_back(root_of(source, kind), -1);
   }
   if (!is_point_to_point(kind)) return result;
   for (auto const& tree : source.trees) result.emplace_back(tree.root, flow_end(tree));
-  std::sort(result.begin(), result.end());
-  result.erase(std::unique(result.begin(), result.end()), result.end());
+  for (std::size_t k = 1; k < result.size(); ++k) {  // most schedules name them in order already
+    for (std::size_t at = k; at > 0 && result[at] < result[at - 1]; --at) {
+      std::swap(result[at], result[at - 1]);
+    }
+  }
+  std::size_t kept = 0;
+  for (std::size_t k = 0; k < result.size(); ++k) {
+    if (k == 0 || result[k] != result[kept - 1]) result[kept++] = result[k];
+  }
+  result.resize(kept);
   return result;
 }
 
@@ -71,7 +83,8 @@ namespace detail {
 /// Post:   schedules are for the same number of ranks, carry the collective and give the same
 ///         result; ranges begin at 0, rise, and name algorithms that exist.
 /// Throws: precondition_error that says which algorithm or range is wrong.
-inline void validate(tuning_table const& table) {
+template <class = when_used>
+void validate(tuning_table const& table) {
   auto const fail = [&](std::string const& what) {
     throw precondition_error("algorithms of " + std::string(to_text(table.collective)) + ": " +
                              what);

@@ -10,6 +10,7 @@
 #include <blink/running/call/communicator_options.hpp>
 #include <blink/running/call/detail/call_frame.hpp>
 #include <blink/running/call/detail/steps_of_calls.hpp>
+#include <blink/running/call/tuning_store.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
@@ -206,7 +207,8 @@ class basic_thread_ranks {
 };
 
 template <transport Transport, thread_group Group>
-class thread_communicator : public shared_memory_communicator<Transport, Group> {
+class thread_communicator : public shared_memory_communicator<Transport, Group>,
+                            public with_tuning<thread_communicator<Transport, Group>> {
  public:
   using shared_ranks = basic_thread_ranks<Transport, Group>;
   using typename shared_memory_communicator<Transport, Group>::rank_part;
@@ -268,6 +270,7 @@ class thread_communicator : public shared_memory_communicator<Transport, Group> 
       : thread_communicator(*shared, rank, Group{},
                             detail::counted<rank_part>::make(shared->rank_count())) {
     presence_ = detail::counted<presence>::make(shared, rank);
+    this->tuning().allow_other_rank_counts();
   }
 
   shared_ranks* shared_;

@@ -9,6 +9,7 @@
 #include <blink/running/call/communicator_options.hpp>
 #include <blink/running/call/detail/call_frame.hpp>
 #include <blink/running/call/detail/steps_of_calls.hpp>
+#include <blink/running/call/tuning_store.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
@@ -161,7 +162,8 @@ class process_parts final : public failure_detector {
 /// Link: how bytes pass: `slot_transport`, whatever the buffers; `direct_transport`, without a copy on the way,
 ///       if all buffers lie in shared memory (`allocate`, `registered_memory`); `shaped_transport` for links as slow as the schedule says.
 template <transport Transport = slot_transport>
-class basic_process_communicator : public shared_memory_communicator<Transport, lone_thread> {
+class basic_process_communicator : public shared_memory_communicator<Transport, lone_thread>,
+                                   public with_tuning<basic_process_communicator<Transport>> {
  public:
   /// Joins the communicator that the environment names (`process_environment`).
   ///
@@ -234,8 +236,10 @@ class basic_process_communicator : public shared_memory_communicator<Transport, 
   ///
   /// Throws: collective_error if the others went on without this rank, because it came too late.
   [[nodiscard]] basic_process_communicator shrink() {
-    return basic_process_communicator(
+    basic_process_communicator result(
         std::make_unique<detail::process_parts>(*parts_, this->agree_on_survivors()));
+    result.tuning().allow_other_rank_counts();
+    return result;
   }
 
   /// Memory for the communicator of a part, for its ranks to map; see `split`.
@@ -259,7 +263,9 @@ class basic_process_communicator : public shared_memory_communicator<Transport, 
   basic_process_communicator(basic_process_communicator& whole, part_offer&,
                              typename part_offer::path const& offered, rank_selection const& part)
       : basic_process_communicator(
-            std::make_unique<detail::process_parts>(*whole.parts_, part, offered.data())) {}
+            std::make_unique<detail::process_parts>(*whole.parts_, part, offered.data())) {
+    this->tuning().allow_other_rank_counts();
+  }
 
  private:
   /// What calls need beside the caller's buffers lies where peers reach it, if they do.

@@ -24,6 +24,7 @@ class shaped : public Transport {
   static_assert(!reaching_transport<Transport>, "blink: what peers read directly is not delayed");
 
  public:
+  static constexpr char const* name = "shaped links";
   static constexpr bool is_shaped = true;
   using Transport::Transport;
 

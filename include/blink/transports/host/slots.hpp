@@ -20,6 +20,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// machines that do not reach each other's memory.
 class slot_transport {
  public:
+  static constexpr char const* name = "slots";  ///< in tuning tables
   static constexpr bool reaches = false;
   static constexpr bool is_shaped = false;
   static constexpr bool shares_memory = true;
@@ -99,6 +100,7 @@ BLINK_MODELS(transport<slot_transport> && !reaching_transport<slot_transport>);
 /// process, or processes whose buffers lie in the memory that they share.
 class direct_transport : public slot_transport {
  public:
+  static constexpr char const* name = "direct memory";
   static constexpr bool reaches = true;
   static constexpr bool presence_offers_input = true;
   using slot_transport::slot_transport;

@@ -16,11 +16,13 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// What is wrong on this rank; it must not keep that from the others, who come to agree.
+/// The fault in this rank's options, or an empty text. It is returned, not thrown, because a rank
+/// with a fault must still take part in the agreement.
 [[nodiscard]] inline std::string fault_of_options(communicator_options const& options) {
   try {
     validate(options);
-    expects(options.team_size == 1, "mpi_communicator: team_size is 1, one thread calls MPI");
+    expects(options.team_size == 1,
+            "mpi_communicator: team_size above 1, expected 1 because one thread calls MPI");
   } catch (precondition_error const& fault) {
     return fault.what();
   }
@@ -29,11 +31,12 @@ namespace detail {
 
 }  // namespace detail
 
-/// Compares the options that have to be equal on all ranks of a communicator. Collective over the channel's communicator.
+/// Compares the options that must be equal on all ranks. Collective over the channel's
+/// communicator.
 ///
 /// Moves:  one all-reduce of 15 numbers.
-/// Throws: precondition_error on all ranks if an option is out of range on one, or not the same everywhere; error if the
-///         library refuses.
+/// Throws: precondition_error on all ranks if an option is out of range on one rank or differs
+///         between ranks; error if the MPI library fails.
 inline void agree_on_options(mpi_channel const& channel, communicator_options const& options,
                              std::size_t eager_limit, std::size_t zero_copy_threshold) {
   struct option {
@@ -48,8 +51,8 @@ inline void agree_on_options(mpi_channel const& channel, communicator_options co
                        option{"costs.chunk_seconds", bits(options.costs.chunk_seconds)},
                        option{"costs.bytes_per_second", bits(options.costs.bytes_per_second)},
                        option{"costs.latency_seconds", bits(options.costs.latency_seconds)}};
-  // Equal if and only if the largest value and the largest complement belong together.
-  // Last, the largest rank with an option out of range, and 1; 0 if there is none.
+  // For each option its value and its complement: the ranks agree exactly if the two maxima match.
+  // The last number is 1 + the largest rank with an option out of range, or 0 if there is none.
   std::array<std::uint64_t, 2 * all.size() + 1> mine{}, largest{};
   for (std::size_t k = 0; k < all.size(); ++k) {
     mine[2 * k] = all[k].value;

@@ -17,41 +17,43 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What ranks of an MPI communicator tell each other about the calls that they enter: one message from each rank to each
-/// of its neighbours, with what it shows of its input.
+/// The messages by which ranks of an MPI communicator announce the calls that they enter. Each rank
+/// sends one to each of its neighbours, with its eager payload.
 ///
-/// A rank ends a call only when all its neighbours have announced theirs. So a neighbour is at most one call ahead, and the
-/// receive for the next call is posted when a call has been announced, at the latest: a rank that waits for its neighbours
-/// posts those for two calls more, so that one that comes last has nothing to post.
+/// A rank ends a call only when all its neighbours have announced theirs. So a neighbour is at most
+/// one call ahead. The receive for the next call is posted at the latest when a call has been
+/// announced. A rank that waits for its neighbours posts the receives of two more calls, so that a
+/// rank that comes last has nothing to post.
 ///
-/// What is called is reported once, and by one byte if it is one of the eight that were reported last: 8 bytes
-/// travel with it within one half of a cache line where the library (Open MPI) copies short messages. What was reported
-/// and is longer than the library sends at once goes in two or three messages that it does send at once (`eager_bytes_of`).
+/// A call description travels once. Later calls name it by one byte, if it is one of the eight last
+/// announced. Then the payload travels with the call in half a cache line, where the library (Open
+/// MPI) copies short messages. A known call whose payload exceeds the library's own eager limit is
+/// sent in two or three messages within that limit (`eager_bytes_of`).
 class mpi_announcements {
  public:
   static constexpr int tag = 0;
   static constexpr int rest_tag = 1;            ///< of the second and the third part of a message
-  static constexpr std::size_t alignment = 32;  ///< of what is shown
+  static constexpr std::size_t alignment = 32;  ///< of the eager payload
   static constexpr std::size_t calls_kept = 8;
 
-  /// channel:    over which nothing else goes: libraries look through all receives that wait for messages of a rank
-  /// eager_limit: bytes of an input that a message has room for
-  /// part:       bytes of the parts in which messages go that are longer, but not longer than three parts; 0: none
+  /// channel:     carries nothing else, because libraries search all posted receives of a rank
+  /// eager_limit: room of a message for the eager payload, in bytes
+  /// part:        bytes of each part of a longer message, of at most three parts; 0: no parts
   mpi_announcements(mpi_channel& channel, std::size_t eager_limit, std::size_t part)
       : channel_(&channel),
         part_(part),
         message_bytes_(aligned(data_of_new + eager_limit) + aligned(sizeof(call_description))),
         peers_(static_cast<std::size_t>(channel.rank_count())) {}
 
-  /// What is announced from now on.
+  /// Sets the call that is announced from now on.
   ///
-  /// wires: where the tags of the schedule begin
+  /// connections: the first tag of the schedule
   void begin(call_record const& record, int connections) {
     auto const hash = record.parameters.hash();
     if (hash != mine_.hash) call_id_ = record.call_id();
     mine_ = {hash, connections};
   }
-  /// Announces that to a neighbour.
+  /// Announces that call to a neighbour.
   void send(int peer, eager_payload const& eager) {
     auto& of = at(peer);
     if (of.control.size() == 0) {
@@ -62,7 +64,7 @@ class mpi_announcements {
     ++of.calls;
     of.is_present = false;
     std::size_t const turn = of.calls % 2;
-    // Complete, as the peer has answered it; the library may need a moment to see it.
+    // It is complete because the peer has answered it; the library may need time to notice.
     while (channel_->is_intact() && !have_left(of, turn)) {
     }
     auto* const to = letter(of, turn);
@@ -89,7 +91,7 @@ class mpi_announcements {
     }
     channel_->send(to + flag, bytes, peer, tag, of.sent[turn]);
   }
-  /// While what was sent travels: receives for this call and for the next one.
+  /// Posts the receives for this call and for the next one while the announcement travels.
   void await_next(int peer) {
     auto& of = at(peer);
     std::size_t const known = place_of(of.heard, mine_);
@@ -100,14 +102,14 @@ class mpi_announcements {
                         of.awaited_rest[k]);
     }
     if (of.posted <= of.calls) await(of, peer);
-    static_cast<void>(have_left(of, (of.calls + 1) % 2));  // so that the next call need not ask
+    static_cast<void>(have_left(of, (of.calls + 1) % 2));  // so that the next call need not test it
   }
 
-  /// Has `peer` announced this call, and the same as this rank?
+  /// True if `peer` has announced this call, and the same call as this rank.
   [[nodiscard]] bool is_present(int peer) const {
     return peers_[static_cast<std::size_t>(peer)].is_present;
   }
-  /// Has a message come from one that was not present? If not there is time for what later calls need.
+  /// True if the message of an absent peer has arrived. If not, prepares later calls meanwhile.
   [[nodiscard]] bool has_arrived_at(int peer) {
     auto& of = at(peer);
     if (of.calls == 0) return false;
@@ -116,7 +118,8 @@ class mpi_announcements {
     static_cast<void>(have_left(of, of.calls % 2));
     return false;
   }
-  /// Looks at a message that has come: is the peer present, as nearly always, without reading more of it?
+  /// True if the message that has arrived shows at a glance that the peer is present, as nearly
+  /// always.
   [[nodiscard]] bool is_present_at_once(int peer) {
     auto& of = at(peer);
     if (of.comes_in_parts) return false;
@@ -124,10 +127,11 @@ class mpi_announcements {
     of.is_present = known < calls_kept && of.heard.names[known] == mine_;
     return of.is_present;
   }
-  /// Reads a message that has come, or the first part of it.
+  /// Reads a message that has arrived, or the first part of it.
   ///
   /// call:    its number, for the text
-  /// Returns: in which way the peer calls something else; empty: it is present when all parts have come.
+  /// Returns: the difference between the peer's call and this one; empty: the peer is present as soon
+  ///          as all parts have arrived
   [[nodiscard]] std::string read(int peer, std::uint64_t call) {
     auto& of = at(peer);
     auto const* const from = letter(of, place_of_received(of));
@@ -159,14 +163,14 @@ class mpi_announcements {
     return who + " and rank " + std::to_string(peer) +
            " prepared their schedules in different orders";
   }
-  /// What a present neighbour has shown, aligned to `alignment`; until the next call.
+  /// The eager payload of a present neighbour, aligned to `alignment`. Valid until the next call.
   [[nodiscard]] std::byte const* eager_data_of(int peer) const {
     auto const& of = peers_[static_cast<std::size_t>(peer)];
     auto const* const from = letter(of, of.comes_in_parts ? of_parts : place_of_received(of));
     return from + (from[flag] == std::byte{0} ? data_of_new : data_of_reported);
   }
 
-  /// Have all messages of this rank left?
+  /// True if all messages of this rank have been sent.
   [[nodiscard]] bool have_left() {
     bool all = true;
     for (auto& of : peers_) {
@@ -175,7 +179,7 @@ class mpi_announcements {
     }
     return all;
   }
-  /// Takes back what waits for messages that will not come.
+  /// Cancels receives of messages that will not come.
   void close() {
     for (auto& of : peers_) {
       for (auto& request : of.awaited) channel_->take_back(request);
@@ -189,11 +193,12 @@ class mpi_announcements {
     std::int64_t connections = 0;
     bool operator==(call_name const&) const = default;
   };
-  /// The calls that were reported last, in turn: programs call a few in turn. Both ends of a message keep the same.
+  /// The last announced calls, because programs repeat a few calls. Both ends of a connection keep
+  /// equal lists.
   struct last_calls {
     std::array<call_name, calls_kept> names{};
     std::size_t added = 0;
-    std::size_t found = 0;  // last: likely again
+    std::size_t found = 0;  // likely to be found again
 
     std::size_t add(call_name const& name) {
       found = added++ % calls_kept;
@@ -201,7 +206,7 @@ class mpi_announcements {
       return found;
     }
   };
-  /// `calls_kept` if it is none of them.
+  /// The position of a call among the last ones, or `calls_kept` if it is not there.
   [[nodiscard]] static std::size_t place_of(last_calls& calls, call_name const& name) {
     if (calls.names[calls.found] == name) return calls.found;
     for (std::size_t k = 0; k < calls_kept; ++k) {
@@ -209,15 +214,16 @@ class mpi_announcements {
     }
     return calls_kept;
   }
-  /// Of a message that calls what was not reported.
+  /// The header of a message with a new call.
   struct alignas(alignment) heading {
     call_name called;
     std::uint64_t eager = 0;  // bytes
   };
-  // Places within a message, which begins with a byte: 0, and a heading follows, and behind what is shown the signature; or
-  // 1 and the place of the call among the last ones.
+  // Offsets in a message. Its flag is 0 if a heading and the payload follow, then the call
+  // description. Otherwise it is 1 + the position of the call among the last ones, and the payload
+  // follows.
   static constexpr std::size_t flag = alignment - 1;
-  /// The place of the call; none of the last ones if a heading follows.
+  /// The position of the call, beyond `calls_kept` if a heading follows.
   [[nodiscard]] static std::size_t named_in(std::byte const* letter) {
     return static_cast<std::size_t>(letter[flag]) - 1;
   }
@@ -236,11 +242,11 @@ class mpi_announcements {
                                            MPI_REQUEST_NULL};
     std::array<two_requests, 2> sent_rest{none(), none()};
     two_requests awaited_rest = none();           // of this call
-    std::uint64_t calls = 0;                      // that the two have announced to each other
+    std::uint64_t calls = 0;                      // announced by both ends
     std::uint64_t posted = 0;                     // receives, one for each call
     last_calls reported;                          // by this rank
-    last_calls heard;                             // from the peer
-    std::array<std::size_t, calls_kept> eager{};  // bytes, by the peer in these
+    last_calls heard;                             // by the peer
+    std::array<std::size_t, calls_kept> eager{};  // bytes, of the peer's payload in these
     std::array<call_description, calls_kept> call_ids{};
     bool comes_in_parts = false;  // in this call
     bool is_present = false;
@@ -250,8 +256,9 @@ class mpi_announcements {
   [[nodiscard]] static constexpr std::size_t aligned(std::size_t bytes) {
     return (bytes + alignment - 1) / alignment * alignment;
   }
-  /// Letters 0 and 1 are to be sent in turn, the next ones received; one is put together from parts, as two receives may
-  /// not share memory.
+  /// Index of the message that is assembled from parts. Indices 0 and 1 are sent in turn, the
+  /// following ones received. The parts need memory of their own because two receives may not share
+  /// memory.
   static constexpr std::size_t of_parts = 2 + turns;
   [[nodiscard]] static std::size_t place_of_received(peer_state const& of) {
     return 2 + of.calls % turns;
@@ -267,7 +274,7 @@ class mpi_announcements {
     for (auto& request : of.sent_rest[turn]) all = channel_->is_done(request) && all;
     return all;
   }
-  // One call more, in the place of the call four before it, which has ended.
+  // Posts the receive of one more call, in place of the call four before it, which has ended.
   void await(peer_state& of, int peer) {
     std::size_t const turn = ++of.posted % turns;
     channel_->receive(letter(of, 2 + turn) + flag, message_bytes_ - flag, peer, tag,
@@ -279,7 +286,7 @@ class mpi_announcements {
   std::size_t message_bytes_;
   std::vector<peer_state> peers_;
   call_name mine_;
-  call_description call_id_;  // whose hash stands in `mine_`
+  call_description call_id_;  // its hash is in `mine_`
 };
 
 }}  // namespace blink::BLINK_ABI

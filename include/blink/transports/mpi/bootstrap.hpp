@@ -10,18 +10,20 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The processes of an MPI communicator, of which all are on one host. MPI's own errors and waits
+/// The bootstrap of processes on one host, by an MPI communicator. MPI's own errors and waits
 /// apply.
 class mpi_bootstrap {
  public:
-  /// Pre: MPI runs, and outlives the use of this object.
+  /// Pre:    MPI is initialised, and stays so while this object is used.
   explicit mpi_bootstrap(MPI_Comm all) : all_(all) {
     MPI_Comm_rank(all, &process_);
     MPI_Comm_size(all, &count_);
   }
   [[nodiscard]] int process() const { return process_; }
   [[nodiscard]] int process_count() const { return count_; }
-  /// Throws: error if the library refuses and returns at all.
+  /// Gathers `bytes` bytes of each process into `all`, by process. Collective.
+  ///
+  /// Throws: error if the MPI library fails and returns.
   void all_gather(void const* own, void* all, std::size_t bytes) {
     int const code = MPI_Allgather(own, static_cast<int>(bytes), MPI_BYTE, all,
                                    static_cast<int>(bytes), MPI_BYTE, all_);

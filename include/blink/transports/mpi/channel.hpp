@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-// The C++ bindings that these libraries once had are no part of MPI any more.
+// MPI no longer contains the C++ bindings that these libraries once had.
 #if !defined(OMPI_SKIP_MPICXX)
 #define OMPI_SKIP_MPICXX 1
 #endif
@@ -24,7 +24,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What an MPI library says about an error code.
+/// The MPI library's text for an error code.
 [[nodiscard]] inline std::string mpi_error_text(int code) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
@@ -32,22 +32,23 @@ namespace blink { inline namespace BLINK_ABI {
   return {text.data(), static_cast<std::size_t>(length)};
 }
 
-/// A duplicate of a user's communicator for messages of our own, and the few point-to-point calls
-/// that we make of it. Calls do not throw, as they are made amid a walk: the first error breaks the
-/// channel, which then does nothing any more and says why.
+/// A duplicate of a user's communicator for blink's messages, with its point-to-point calls. They
+/// do not throw, because a walk makes them. The first error breaks the channel, which then does
+/// nothing more and keeps the reason in `problem`.
 class mpi_channel {
  public:
-  /// Collective over `of_user`.
+  /// Duplicates the communicator. Collective over `of_user`.
   ///
-  /// Throws: precondition_error if MPI does not run, `of_user` is no intracommunicator, or only
-  ///         another thread may call MPI; error if the library refuses.
+  /// Throws: precondition_error if MPI is not initialised, `of_user` is no intracommunicator, or
+  ///         only another thread may call MPI; error if the MPI library fails.
   explicit mpi_channel(MPI_Comm of_user) {
     expect_usable(of_user);
     begin(MPI_Comm_dup(of_user, &comm_), "MPI_Comm_dup: ");
   }
-  /// Collective over all ranks of `whole`: a channel for the selected ones, for the others none.
+  /// Makes a channel for the selected ranks, and none for the other ranks. Collective over all
+  /// ranks of `whole`.
   ///
-  /// Throws: precondition_error if MPI is finalised; error if the library refuses.
+  /// Throws: precondition_error if MPI is finalised; error if the MPI library fails.
   mpi_channel(mpi_channel const& whole, rank_selection const& part) {
     expect_not_finalised();
     int const colour = part.members.empty() ? MPI_UNDEFINED : part.members.front();
@@ -88,9 +89,9 @@ class mpi_channel {
   [[nodiscard]] int rank_count() const { return rank_count_; }
   [[nodiscard]] int largest_tag() const { return largest_tag_; }
   [[nodiscard]] bool is_intact() const { return problem_.empty(); }
-  /// What broke the channel.
+  /// The error that broke the channel.
   [[nodiscard]] std::string const& problem() const { return problem_; }
-  /// Is MPI between initialisation and finalisation?
+  /// True if MPI is initialised and not finalised.
   [[nodiscard]] static bool runs() {
     int is_initialised = 0;
     int is_finalised = 0;
@@ -99,33 +100,33 @@ class mpi_channel {
     return is_initialised != 0 && is_finalised == 0;
   }
 
-  /// Throws: precondition_error if MPI has been finalised: any other call would end the program.
+  /// Throws: precondition_error if MPI is finalised, because any other call would end the program.
   static void expect_not_finalised() {
     int is_finalised = 0;
     MPI_Finalized(&is_finalised);
-    expects(is_finalised == 0, "mpi_communicator: MPI is finalised already");
+    expects(is_finalised == 0, "mpi_communicator: MPI is finalised already, expected it running");
   }
-  /// Was MPI initialised for calls from the main thread alone?
+  /// True if MPI was initialised for calls of the main thread only.
   [[nodiscard]] static bool takes_main_thread_alone() {
     int level = MPI_THREAD_SINGLE;
     MPI_Query_thread(&level);
     return level < MPI_THREAD_SERIALIZED;
   }
-  /// Throws: precondition_error on another one.
+  /// Throws: precondition_error unless the main thread calls.
   static void expect_main_thread() {
     int is_main = 1;
     MPI_Is_thread_main(&is_main);
     expects(is_main != 0,
-            "mpi_communicator: MPI was initialised for calls from the main thread alone");
+            "mpi_communicator: called by another thread, expected the main thread: MPI was "
+            "initialised for it only");
   }
-  /// Throws: precondition_error unless MPI takes calls of any thread at any time.
+  /// Throws: precondition_error unless any thread may call MPI at any time.
   static void expect_any_thread() {
     expect_not_finalised();
     int level = MPI_THREAD_SINGLE;
     MPI_Query_thread(&level);
     expects(level == MPI_THREAD_MULTIPLE,
-            "mpi_communicator: another thread is to make its calls, for which MPI has to be "
-            "initialised "
+            "mpi_communicator: another thread makes its calls, expected MPI to be initialised "
             "with MPI_THREAD_MULTIPLE");
   }
 
@@ -140,7 +141,7 @@ class mpi_channel {
     note(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, comm_, &request),
          "MPI_Irecv from rank ", peer);
   }
-  /// Is the operation complete (or was there none)? A complete one frees its request.
+  /// True if the operation is complete, or if there is none. Completion frees the request.
   [[nodiscard]] bool is_done(MPI_Request& request, MPI_Status* status = MPI_STATUS_IGNORE) {
     if (request == MPI_REQUEST_NULL) return true;
     if (!is_intact()) return false;
@@ -148,15 +149,15 @@ class mpi_channel {
     note(MPI_Test(&request, &done, status), "MPI_Test on rank ", rank_);
     return done != 0 && is_intact();
   }
-  /// Bytes of a complete receive.
+  /// Bytes of a completed receive.
   [[nodiscard]] static std::size_t bytes_of(MPI_Status const& status) {
     int count = 0;
     MPI_Get_count(&status, MPI_BYTE, &count);
     return static_cast<std::size_t>(count);
   }
   static constexpr int no_tag = -1;
-  /// Receives a message that no receive waits for; returns false if there is none. Stops before
-  /// one with the tag `kept`, if that is not `no_tag`.
+  /// Receives a message that no posted receive matches; returns false if there is none. Leaves
+  /// messages with the tag `kept`, unless that is `no_tag`.
   bool throw_away(int kept, std::vector<std::byte>& waste) {
     int is_there = 0;
     MPI_Status status{};
@@ -170,11 +171,11 @@ class mpi_channel {
          "MPI_Recv from rank ", status.MPI_SOURCE);
     return true;
   }
-  /// Wants a receive back: afterwards it is done soon, with or without a message.
+  /// Cancels a receive: it is done soon afterwards, with or without a message.
   void cancel(MPI_Request& request) {
     if (request != MPI_REQUEST_NULL && is_intact()) MPI_Cancel(&request);
   }
-  /// Takes a receive back that nothing will match.
+  /// Cancels a receive that no message will match, and waits for its end.
   void take_back(MPI_Request& request) {
     if (request == MPI_REQUEST_NULL || !is_intact()) return;
     MPI_Cancel(&request);
@@ -186,13 +187,15 @@ class mpi_channel {
   static void expect_usable(MPI_Comm of_user) {
     int is_initialised = 0;
     MPI_Initialized(&is_initialised);
-    expects(is_initialised != 0, "mpi_communicator: MPI is not initialised, call MPI_Init before");
+    expects(is_initialised != 0,
+            "mpi_communicator: MPI is not initialised, expected MPI_Init before");
     expect_not_finalised();
-    expects(of_user != MPI_COMM_NULL, "mpi_communicator: the communicator is MPI_COMM_NULL");
+    expects(of_user != MPI_COMM_NULL,
+            "mpi_communicator: the communicator is MPI_COMM_NULL, expected one of this rank");
     int is_inter = 0;
     MPI_Comm_test_inter(of_user, &is_inter);
     expects(is_inter == 0,
-            "mpi_communicator: the communicator joins two groups, expected one group");
+            "mpi_communicator: an intercommunicator, expected a communicator of one group");
     if (takes_main_thread_alone()) expect_main_thread();
   }
 
@@ -215,24 +218,29 @@ class mpi_channel {
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int rank_count_ = 1;
-  int largest_tag_ = 32767;  // what the standard promises at least
+  int largest_tag_ = 32767;  // the standard guarantees at least this
   std::string problem_;
 };
 
-/// Knows whether MPI_Finalize has begun without asking the library in every call, with which all-reduces of 8 B took
-/// 1.5 times as long as Open MPI's own, without 1.4 times (`mpi_in_turn_openmpi 8`, both in turn).
+/// Detects that MPI_Finalize has begun. It does not ask the library in every call, because that
+/// takes a third of the time of a small all-reduce.
 ///
-/// Its first deed is to delete the attributes of MPI_COMM_SELF (MPI-3.1, section 8.7.1); there is one for the whole
-/// process, which stays: communicators may end in such callbacks, where Open MPI waits for itself if another one is deleted.
+/// MPI_Finalize first deletes the attributes of MPI_COMM_SELF (MPI-3.1, section 8.7.1). This class
+/// sets one attribute for the whole process, and keeps it. Communicators may end in such callbacks,
+/// where Open MPI waits for itself if another attribute is deleted.
 class end_of_mpi {
  public:
-  /// Pre:    MPI runs.
-  /// Throws: error if the library refuses.
+  /// Begins to watch.
+  ///
+  /// Pre:    MPI is initialised.
+  /// Throws: error if the MPI library fails.
   static void watch() {
     static int const key = begin();
     static_cast<void>(key);
   }
-  /// Pre: `watch` was called.
+  /// True if MPI_Finalize has begun.
+  ///
+  /// Pre:    `watch` was called.
   [[nodiscard]] static bool has_arrived_at() { return has_come_.load(std::memory_order_relaxed); }
 
  private:

@@ -15,7 +15,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// One end of a connection of `mpi_connections`: where its messages lie, how far both ends are, and whose turn comes before its own.
+/// One endpoint of `mpi_connections`: its messages, the progress of both ends, and the endpoints
+/// with precedence over it.
 struct mpi_connection_state {
   struct credit {
     std::uint64_t consumed = 0;
@@ -27,30 +28,32 @@ struct mpi_connection_state {
   std::byte* slots = nullptr;
   int tag = 0;
   bool is_open = false;
-  std::uint64_t call_first = 0;       // of the present call
-  std::uint64_t consumed = 0;         // the sender knows of, or the receiver has
+  std::uint64_t call_first = 0;       // first message of the present call
+  std::uint64_t consumed = 0;         // messages: senders: as last reported; receivers: so far
   std::uint64_t arrived = 0;          // receivers
-  std::uint64_t credited = 0;         // receivers: what the last credit said
+  std::uint64_t credited = 0;         // receivers: sent in the last credit
   std::uint64_t credits_sent = 0;     // receivers
   std::vector<MPI_Request> requests;  // by slot
   std::vector<credit> credits;        // senders receive one at a time, receivers send several
 
-  // Buffers that are lent for the present call.
-  chunk_run run{};              // null: slots
-  bool lands = false;           // its messages have the tag of those that may arrive in a buffer
-  bool lands_in_input = false;  // receivers: which this rank sends along `up`
-  memory_block landing_slots;   // receivers: where there may be no buffer for what lands
-  bool is_withdrawn = false;    // receivers: after a failure
-  mpi_connection_state* up = nullptr;  // of the same tree
+  // Zero copy in the present call.
+  chunk_run run{};                     // null: slots
+  bool lands = false;                  // its messages have the tag of zero copy
+  bool lands_in_input = false;         // receivers: in the input that this rank sends along `up`
+  memory_block landing_slots;          // receivers: slots for zero copy messages without a buffer
+  bool is_withdrawn = false;           // receivers: after a failure
+  mpi_connection_state* up = nullptr;  // the connection to the parent in the same tree
   std::uint64_t posted = 0;            // senders
-  std::uint64_t landing = 0;           // receivers: from this message on no buffer waits yet
-  std::uint64_t skipped = 0;           // receivers: messages that came in buffers and not in slots
+  std::uint64_t landing = 0;           // receivers: the first message without a posted receive
+  std::uint64_t skipped = 0;           // receivers: messages that arrived in buffers instead of
+                                       // slots
   std::vector<MPI_Request> landings;   // receivers, by message
-  // Receivers, from and to the same peer:
-  std::vector<mpi_connection_state*> first_come;  // of results: what is combined
-  std::vector<mpi_connection_state*> first_go;    // what may need nothing of others
+  // Receivers, connections with the same peer:
+  std::vector<mpi_connection_state*> first_come;  // results combined before this connection
+                                                  // receives
+  std::vector<mpi_connection_state*> first_go;    // own inputs sent before this connection receives
 
-  /// Notes what the ends of a rank have to do with each other; each with each.
+  /// Records the relations with another endpoint of this rank. Called for each pair.
   void match(mpi_connection_state& other) {
     bool const goes_up = other.table->sends && other.place->is_reduce;
     if (goes_up && other.place->tree == place->tree) up = &other;
@@ -60,11 +63,12 @@ struct mpi_connection_state {
     if (is_combined && !place->is_reduce) first_come.push_back(&other);
   }
 
-  /// May the first so many chunks of what lands here be received?
+  /// True if the first `chunks` chunks that arrive in a buffer here may be received.
   ///
-  /// Within a host libraries copy what a receive waits for while they are asked for something else, and peers wait meanwhile.
-  /// So nothing is copied before this rank has sent what it can, nor a larger part of what it only copies than of what it
-  /// combines and they wait for. Nobody waits in a circle: of parts as large what is combined comes first, and it waits for smaller ones only.
+  /// Within a host, libraries copy the message of a posted receive while they serve other calls,
+  /// and peers wait meanwhile. So a rank first sends its own inputs. It also does not copy a larger
+  /// part here than of the data that it combines, because peers wait for that. This cannot
+  /// deadlock: of equal parts, combined data comes first, and it waits for smaller parts only.
   [[nodiscard]] bool is_its_turn(std::uint64_t chunks) const {
     bool const has_sent = std::all_of(first_go.begin(), first_go.end(), [](auto const* other) {
       bool const needs_nothing =

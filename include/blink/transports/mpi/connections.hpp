@@ -19,27 +19,30 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The connections of one rank along one schedule as MPI messages with credits: for every slot of a connection
-/// its receiver has posted a receive before the sender may use it, so that no message that passes through slots is
-/// unexpected, and memory stays bounded.
+/// The connections of one rank along one schedule, as MPI messages with credits. The receiver of a
+/// connection posts a receive for every slot before the sender may use it. So no message through
+/// slots is unexpected, and memory stays bounded.
 ///
-/// Messages may leave from buffers that the caller lends, and arrive in them: those have a tag of their own, as
-/// receives into slots wait for messages of calls to come. No more are under way than the window, and a library may have
-/// to keep them until their turn comes (`mpi_connection_state::is_its_turn`). Where a receiver has no buffer for them they
-/// arrive in slots of their own, as the others are those receives' by then; within one host in one slot, which caches
-/// keep.
+/// With zero copy, messages leave from and arrive in the caller's buffers. They have a tag of their
+/// own, because receives into slots wait for messages of later calls. At most a window of them is
+/// in flight, and the library may have to keep them until their turn
+/// (`mpi_connection_state::is_its_turn`). Without a buffer at the receiver they arrive in separate
+/// slots, because the other slots belong to those receives. Within one host there is one such slot,
+/// so that it stays in caches.
 ///
-/// A credit is a message in the other direction that says how far the receiver has come. It is sent
-/// for each half window that was taken; a peer that has entered a later call has taken everything
-/// of the calls before, so calls of few chunks need none.
+/// A credit is a message in the other direction with the receiver's progress. It is sent once for
+/// each consumed half window. A peer that has entered a later call has consumed all messages of the
+/// calls before, so calls of few chunks need no credit.
 class mpi_connections {
  public:
-  /// Tags used from `first_tag` on: data, credits and what lands, for each phase of each tree.
+  /// The number of tags from `first_tag` on: data, credits and zero copy, for each phase of each
+  /// tree.
   [[nodiscard]] static int tag_count(prepared_schedule const& prepared) {
     return tags_of_tree * static_cast<int>(prepared.source().trees.size());
   }
 
-  /// is_one_host: are all ranks on one, where the library copies what is sent when its receive is posted?
+  /// is_one_host: true if all ranks are on one host, where the library copies sent data when the
+  ///              receive is posted
   mpi_connections(mpi_channel& channel, mpi_notices& notices, prepared_schedule& prepared,
                   int first_tag, bool is_one_host)
       : channel_(&channel), notices_(&notices), plan_(&prepared), first_tag_(first_tag) {
@@ -69,7 +72,7 @@ class mpi_connections {
       for (auto& other : ends_) end.match(other);
     }
     constexpr int few = 16;
-    if (channel.rank_count() <= few) {  // then everyone learns from everyone what is called
+    if (channel.rank_count() <= few) {  // then every rank learns the call of every other rank
       neighbours_.clear();
       for (int peer = 0; peer < channel.rank_count(); ++peer) {
         if (peer != channel.rank()) neighbours_.push_back(peer);
@@ -82,10 +85,10 @@ class mpi_connections {
   [[nodiscard]] prepared_schedule const& prepared() const { return *plan_; }
   [[nodiscard]] int first_tag() const { return first_tag_; }
   [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }
-  /// Whom this rank tells of its calls.
+  /// The ranks to which this rank announces its calls.
   [[nodiscard]] std::vector<int> const& neighbours() const { return neighbours_; }
 
-  /// Before the first message of a call.
+  /// Starts a call; to be called before its first message.
   void begin_call() {
     to_land_.clear();
     for (auto& end : ends_) {
@@ -116,7 +119,7 @@ class mpi_connections {
     }
     return channel_->is_done(end.requests[message % window_]);
   }
-  /// Where a message is made, or has arrived.
+  /// The memory of a message: where its sender writes it, or where it has arrived.
   [[nodiscard]] std::byte* place(std::uint32_t connection, std::uint64_t message) const {
     auto const& end = *of_connection_[connection];
     if (end.lands && !end.table->sends) return landing_place(end, message);
@@ -131,10 +134,10 @@ class mpi_connections {
   [[nodiscard]] bool has_arrived(std::uint32_t connection, std::uint64_t message) {
     auto& end = *of_connection_[connection];
     if (message < end.arrived) return true;
-    give_credit(end);  // one that could not be sent before
+    give_credit(end);  // a credit that could not be sent before
     if (end.lands) {
       await_first_landings();
-      await_landings(end);  // those whose turn it was not
+      await_landings(end);  // receives whose turn it was not
     }
     // Messages match in the order in which they were sent.
     std::uint64_t const awaited = end.lands ? end.landing : end.consumed + window_;
@@ -158,7 +161,7 @@ class mpi_connections {
     return message < end.consumed;
   }
 
-  /// After `begin_call`; see `zero_copy_transport`.
+  /// To be called after `begin_call`; see `zero_copy_transport`.
   void send_in_place(std::uint32_t connection, chunk_run const& run, bool lands) {
     auto& end = *of_connection_[connection];
     end.run = run;
@@ -179,11 +182,11 @@ class mpi_connections {
   [[nodiscard]] bool has_left(std::uint32_t connection, std::uint64_t message) {
     auto& end = *of_connection_[connection];
     if (end.posted <= message) return false;
-    // Messages before the last window have: their requests served others.
+    // Messages before the last window are complete, because later ones reuse their requests.
     return are_done(end.requests);
   }
-  /// After a failure, until it returns true: no buffer is lent any more. What peers still send to one goes
-  /// into slots, so that nobody waits for this rank in vain.
+  /// Ends zero copy after a failure; to be called until it returns true. Messages that peers still
+  /// send to a buffer arrive in slots, so that no peer waits for this rank.
   [[nodiscard]] bool take_buffers_back() {
     bool result = true;
     for (auto& end : ends_) {
@@ -199,7 +202,7 @@ class mpi_connections {
     return result;
   }
 
-  /// Is nothing under way from this rank any more?
+  /// True if this rank has no message in flight.
   [[nodiscard]] bool is_quiet() {
     bool result = true;
     for (auto& end : ends_) {
@@ -211,7 +214,7 @@ class mpi_connections {
     }
     return result;
   }
-  /// Takes back what waits for messages that will not come.
+  /// Cancels receives of messages that will not come.
   void close() {
     for (auto& end : ends_) {
       if (!end.is_open) continue;
@@ -229,7 +232,7 @@ class mpi_connections {
 
   static constexpr int tags_of_tree = 6;
   static constexpr int credit_tags = 2;  // from the tag of a connection to that of its credits
-  static constexpr int landing_tag = 4;  // and to that of what lands
+  static constexpr int landing_tag = 4;  // and to that of its zero copy messages
 
   [[nodiscard]] bool is_known(int peer) const {
     return std::find(neighbours_.begin(), neighbours_.end(), peer) != neighbours_.end();
@@ -254,15 +257,17 @@ class mpi_connections {
     channel_->receive(slot(end, message), slot_bytes_, end.table->peer, end.tag,
                       request_of(end, message));
   }
-  // All for which nothing waits yet: a task asks for one of its connections at a time.
+  // Posts the first zero copy receives of all connections without any. A task tests only one of its
+  // connections at a time.
   void await_first_landings() {
     std::erase_if(to_land_, [&](connection_state* end) {
       await_landings(*end);
       return end->landing > end->run.message;
     });
   }
-  // Whatever may come before this rank has taken something: at most a window. Whoever hangs is to be found by what tasks
-  // wait for, so no turns are kept by then.
+  // Posts the receives that may arrive before this rank has consumed more: at most a window. After
+  // a long wait the order of turns is ignored, so that the stall is found by what the tasks wait
+  // for.
   void await_landings(connection_state& end) {
     auto const& run = end.run;
     auto const last = run.message + run.chunks();
@@ -278,10 +283,11 @@ class mpi_connections {
   }
   [[nodiscard]] bool has_left_input(connection_state& up, std::uint64_t message) {
     if (up.posted <= message) return false;
-    bool const is_later = up.posted > message + window_;  // its request serves another one
+    bool const is_later = up.posted > message + window_;  // its request belongs to a later message
     return up.run.first == nullptr || is_later || channel_->is_done(up.requests[message % window_]);
   }
-  // Receives what lands no more, but a window of it into slots, for which nothing comes any more otherwise.
+  // Cancels zero copy receives. Then posts a window of them into slots, where the remaining
+  // messages arrive.
   [[nodiscard]] bool is_taken_back(connection_state& end) {
     if (!std::exchange(end.is_withdrawn, true)) {
       for (auto& request : end.requests) channel_->cancel(request);
@@ -307,7 +313,7 @@ class mpi_connections {
     }
   }
   void give_credit(connection_state& end) {
-    // Within a call: what was taken in the calls before is known from this one's beginning.
+    // Within a call only: entering this call has reported the messages consumed in earlier calls.
     if (end.credited < end.call_first) end.credited = end.call_first;
     if (end.consumed < end.credited + batch_) return;
     auto& next = end.credits[end.credits_sent % end.credits.size()];
@@ -323,12 +329,12 @@ class mpi_connections {
   prepared_schedule* plan_;
   int first_tag_;
   std::uint64_t window_ = 0;
-  std::uint64_t landing_window_ = 0;  // landing slots of a wire: fewer stay in caches
+  std::uint64_t landing_window_ = 0;  // slots of zero copy: fewer stay in caches
   std::uint64_t batch_ = 1;
   std::size_t slot_bytes_ = 0;
   std::vector<connection_state> ends_;
   std::vector<connection_state*> of_connection_;
-  std::vector<connection_state*> to_land_;  // in this call, and no receive waits yet
+  std::vector<connection_state*> to_land_;  // in this call, without a posted receive
   std::vector<int> neighbours_;
 };
 

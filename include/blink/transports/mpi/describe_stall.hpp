@@ -16,15 +16,17 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What a rank says that gave up waiting: who is the cause, as far as can be known, and who waits for
-/// whom on the way there.
+/// The error of a rank that gave up waiting. It names the cause, as far as known, and the chain of
+/// waits that leads to it.
 ///
-/// The cause is, in this order: a neighbour that has left; one that has not come and does not answer
-/// either; one that does not answer, or goes on, found by following who waits for whom; where all
-/// wait for each other in the end, the one that began last, as it was late.
+/// The cause is the first of these:
+/// - a neighbour that has left;
+/// - a neighbour that has not entered the call and does not answer;
+/// - the rank at the end of the chain of waits, which does not answer or is busy;
+/// - in a cycle of waits, the rank that has waited for the shortest time, because it was late.
 ///
-/// Time: none, if `mpi_wait` has asked the others already; else at most a quarter of the deadline,
-/// for the answers: a rank that is stopped gives none.
+/// Time:   none, if `mpi_wait` has already asked the peers. Otherwise at most a quarter of the
+///         deadline, for the answers: a stopped rank gives none.
 [[nodiscard]] BLINK_COLD inline collective_error describe_stall(stall const& where,
                                                                 mpi_notices& notices,
                                                                 std::chrono::nanoseconds deadline) {
@@ -37,7 +39,7 @@ namespace blink { inline namespace BLINK_ABI {
   auto const waited =
       " (waited " + std::to_string(std::chrono::duration<double>(deadline).count()) + " s)";
   auto const call = " call " + std::to_string(notices.call());
-  // As it is now: who is late may come while the others answer.
+  // The absent peers at this time: a late one may enter while other peers answer.
   std::vector<int> absent;
   for (int const peer : notices.neighbours()) {
     if (notices.is_present(peer)) continue;
@@ -47,7 +49,9 @@ namespace blink { inline namespace BLINK_ABI {
   notices.wait_for_answers(notices.ask() ? deadline / 4 : std::chrono::nanoseconds{0});
   if (notices.has_failed(notices.call())) return notices.failure();
   for (int const peer : absent) {
-    if (notices.answer_of(peer)) continue;  // held up in a call before: who holds it up?
+    if (notices.answer_of(peer))
+      continue;  // delayed in an earlier call, by a rank that the chain
+                 // of waits finds
     auto const how = notices.is_present(peer) ? " was late for" : " has not entered";
     return cause(peer, name(peer) + how + call + waited);
   }

@@ -11,6 +11,7 @@
 #include <blink/running/call/detail/eager_inputs.hpp>
 #include <blink/running/call/detail/steps_of_calls.hpp>
 #include <blink/running/call/eager_payload.hpp>
+#include <blink/running/call/tuning_store.hpp>
 #include <blink/running/connections/connection.hpp>
 #include <blink/running/connections/connection_tables.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
@@ -76,7 +77,7 @@ class mpi_times {
 ///
 /// Link: `mpi_transport`, or `shaped_mpi_transport` (`mpi/shaped.hpp`)
 template <transport Transport>
-class basic_mpi_communicator {
+class basic_mpi_communicator : public with_tuning<basic_mpi_communicator<Transport>> {
  public:
   using transport_type = Transport;
 
@@ -315,6 +316,7 @@ class basic_mpi_communicator {
         state_(new detail::mpi_state(std::move(channel), whole.state_->eager_limit_of_two,
                                      whole.state_->zero_copy_threshold)) {
     begin();
+    this->tuning().allow_other_rank_counts();
   }
 
   struct prepared_connections {

@@ -16,8 +16,8 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// A message from a rank of an MPI communicator to another one beside calls: plain bytes, the same in every
-/// process.
+/// A message between ranks of an MPI communicator outside of calls. Plain bytes with the same
+/// layout in every process.
 struct mpi_note {
   enum kind_of_note : std::int64_t { failure, goodbye, question, answer, survivors };
 
@@ -26,10 +26,11 @@ struct mpi_note {
   std::int64_t peer = -1;
   std::int64_t tree = -1;
   std::int64_t chunk = -1;  ///< survivors: the attempt
-  std::int64_t flag = 0;  ///< failure: do they disagree? answer: does it send? survivors: the word
+  std::int64_t flag = 0;  ///< failure: is it a disagreement?; answer: does it send?; survivors: the
+                          ///< word
   std::uint64_t call = 0;
   std::uint64_t nanoseconds = 0;
-  std::array<char, 960> text{};  ///< survivors: a bit for each member
+  std::array<char, 960> text{};  ///< survivors: one bit for each member
 
   mpi_note() = default;
   mpi_note(kind_of_note its_kind, std::uint64_t its_call, collective_error const& reported)
@@ -43,7 +44,7 @@ struct mpi_note {
     std::string_view const words = reported.what();
     words.substr(0, text.size() - 1).copy(text.data(), text.size() - 1);
   }
-  /// Throws: error for a rank that it cannot name.
+  /// Throws: error for a rank above the bits of `text`.
   explicit mpi_note(survivor_note const& said)
       : kind(survivors),
         rank(said.from),
@@ -52,8 +53,8 @@ struct mpi_note {
     for (int const member : said.members) {
       auto const at = static_cast<std::size_t>(member);
       if (at / 8 >= text.size()) {
-        throw error("mpi_communicator: rank " + std::to_string(member) +
-                    " is more than a note can name");
+        throw error("mpi_communicator: shrink() with rank " + std::to_string(member) +
+                    ", expected at most " + std::to_string(8 * text.size()) + " ranks");
       }
       text[at / 8] = static_cast<char>(text[at / 8] | 1 << at % 8);
     }

@@ -27,14 +27,15 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What the ranks of an MPI communicator tell each other beside the data: which call they enter (`mpi_announcements`), and in
-/// notes, which may come at any time, that something failed, for whom they wait, that they leave.
+/// The control messages of the ranks of an MPI communicator. Announcements report the calls that
+/// they enter (`mpi_announcements`). Notes may come at any time, and report failures, waits and
+/// departures.
 class mpi_notices {
  public:
   static constexpr int note_tag = 0;
   static constexpr int first_free_tag = note_tag + 1;
 
-  /// letters:          for the announcements alone
+  /// control:           for the announcements only
   /// eager_limit, part: see `mpi_announcements`
   mpi_notices(mpi_channel& channel, mpi_channel& control, std::size_t eager_limit, std::size_t part)
       : channel_(&channel),
@@ -42,15 +43,15 @@ class mpi_notices {
         announcements_(control, eager_limit, part),
         has_gone_(static_cast<std::size_t>(channel.rank_count())) {}
 
-  /// Waits for notes from now on, until `close`.
+  /// Receives notes from now on, until `close`.
   void listen() {
     channel_->receive(&heard_, sizeof(heard_), MPI_ANY_SOURCE, note_tag, listening_);
   }
 
-  /// Tells `neighbours` about the next call.
+  /// Announces the next call to `neighbours`.
   ///
-  /// wires: where the tags of the schedule begin
-  /// lanes: that this rank walks
+  /// connections: the first tag of the schedule
+  /// tasks:       the tasks that this rank walks
   void enter(call_record const& record, int connections, std::vector<int> const& neighbours,
              eager_payload const& eager, task_list const& tasks) {
     ++call_;
@@ -68,51 +69,52 @@ class mpi_notices {
     }
     for (int const peer : neighbours) announcements_.await_next(peer);
   }
-  /// What is called at present, if anything.
+  /// The collective of the present call, if any.
   [[nodiscard]] std::optional<collective> present_kind() const { return present_; }
-  /// What a present neighbour has shown, aligned to `mpi_announcements::alignment`; until the next `enter`.
+  /// The eager payload of a present neighbour, aligned to `mpi_announcements::alignment`. Valid
+  /// until the next `enter`.
   [[nodiscard]] void const* eager_data_of(int peer) const {
     return announcements_.eager_data_of(peer);
   }
 
-  /// The present call has ended.
+  /// Ends the present call.
   void exit_call() { present_.reset(); }
 
-  /// Has `peer` entered the present call? Finds out once for each call whether it calls the same.
+  /// True if `peer` has entered the present call. Compares the two calls once for each call.
   [[nodiscard]] bool is_present(int peer) {
     if (announcements_.is_present(peer)) return true;
     if (!announcements_.has_arrived_at(peer)) return false;
     return announcements_.is_present_at_once(peer) || read_message_of(peer);
   }
 
-  /// Has the call ended early? Looks for notes now and then only, as it is asked all the time.
+  /// True if the call has ended early. It is called often, so it looks for notes only sometimes.
   [[nodiscard]] bool is_aborted() {
     constexpr unsigned rarely = 16;
     if (!has_failed(call_) && ++asked_ % rarely == 0) look();
     return has_failed(call_);
   }
-  /// Is there a failure that concerns this call? One of a later call does not: the others have ended
-  /// this one, so it can end here.
+  /// True if a failure concerns this call. One of a later call does not: the other ranks have ended
+  /// this call, so it can also end here.
   [[nodiscard]] bool has_failed(std::uint64_t call) const {
     return failure_.has_value() && failed_call_ <= call;
   }
   [[nodiscard]] std::uint64_t next_call() const { return call_ + 1; }
-  /// To be asked before each call: has this rank entered none for so long that the others may have given it up?
-  /// They had waited for it since it entered the last one, at the earliest.
+  /// True if this rank has entered no call for so long that its peers may have given up. To be
+  /// asked before each call. The peers have waited since its last call, at the earliest.
   [[nodiscard]] bool comes_late(std::chrono::nanoseconds deadline) {
     auto const now = detail::coarse_nanoseconds();
     auto const limit = static_cast<std::uint64_t>(deadline.count());
     return now - std::exchange(entered_, now) > limit - limit / 4;
   }
-  /// Looks for a millisecond for what the others have said of the next call: a library may take several looks to bring a
-  /// note that was sent long ago.
+  /// Looks for notes about the next call for a millisecond. A library may need several tests to
+  /// deliver a note that was sent long ago.
   void look_long() {
     constexpr std::uint64_t nanoseconds = 1'000'000;
     auto const end = host_wait::now() + nanoseconds;
     for (look(); !has_failed(next_call()) && host_wait::now() < end; look()) {
     }
   }
-  /// Looks whether a peer has sent word.
+  /// Receives the notes of peers that have arrived.
   void look() {
     while (listening_ != MPI_REQUEST_NULL && channel_->is_done(listening_)) {
       take_note();
@@ -125,8 +127,8 @@ class mpi_notices {
     }
   }
 
-  /// Ends the present call, or the next one, and all later ones, of all ranks; the first failure of the
-  /// earliest call is the one that is reported.
+  /// Ends the present call, or the next one if there is none, and all later ones, on all ranks. The
+  /// first failure of the earliest call is the one that is reported.
   void fail(collective_error const& failure) {
     look();
     std::uint64_t const call = present_ ? call_ : call_ + 1;
@@ -142,25 +144,25 @@ class mpi_notices {
   [[nodiscard]] int rank_count() const { return channel_->rank_count(); }
   [[nodiscard]] int rank() const { return channel_->rank(); }
   [[nodiscard]] std::string who() const { return "rank " + std::to_string(rank()); }
-  /// Of the present call: its number, and who was reported of it.
+  /// The number of the present call, and below the neighbours that it was announced to.
   [[nodiscard]] std::uint64_t call() const { return call_; }
   [[nodiscard]] std::vector<int> const& neighbours() const { return *neighbours_; }
-  // --- who waits for whom ---
+  // --- chains of waits ---
 
-  /// This rank has waited since that time of `host_wait::now`; 0: it goes on.
+  /// Records that this rank has waited since a time of `host_wait::now`; 0: it progresses.
   void set_waiting(std::uint64_t since) {
     waits_since_ = since;
     if (since == 0) has_asked_ = false;
   }
 
-  /// Has this rank waited for longer than a copy of a chunk takes: for 20 ms?
+  /// True if this rank has waited for longer than the copy of a chunk takes: 20 ms.
   [[nodiscard]] bool waits_long() const {
     constexpr std::uint64_t nanoseconds = 20'000'000;
     return waits_since_ != 0 && host_wait::now() - waits_since_ > nanoseconds;
   }
 
-  /// Asks all others where they stand, once while this rank waits. A rank answers while it waits, as it
-  /// looks for notes then. Returns: has it asked now?
+  /// Asks all peers for their state, once in each wait. A peer answers while it waits, because it
+  /// looks for notes then. Returns true if it has asked in this call.
   bool ask() {
     if (has_asked_) return false;
     has_asked_ = true;
@@ -168,7 +170,7 @@ class mpi_notices {
     report_all(note(note::question, call_, {"", rank(), -1, -1, -1}));
     return true;
   }
-  /// Until all have answered, the call has failed, or so long.
+  /// Waits until all peers have answered, the call has failed, or `longest` is over.
   void wait_for_answers(std::chrono::nanoseconds longest) {
     auto const all_answered = [&] {
       for (int peer = 0; peer < rank_count(); ++peer) {
@@ -183,16 +185,16 @@ class mpi_notices {
     }
   }
   struct answer {
-    stall where;                    ///< `peer` is -1 if the rank waits for nobody
-    std::uint64_t nanoseconds = 0;  ///< that it has waited
+    stall where;                    ///< `peer` is -1 if the rank waits for no peer
+    std::uint64_t nanoseconds = 0;  ///< of its wait
   };
-  /// To `ask`; nothing: none.
+  /// The peer's answer to `ask`; empty: none.
   [[nodiscard]] std::optional<answer> const& answer_of(int peer) const {
     return answers_[static_cast<std::size_t>(peer)];
   }
 
   [[nodiscard]] bool is_gone(int peer) const { return has_gone_[static_cast<std::size_t>(peer)]; }
-  /// Has a neighbour left without entering the present call?
+  /// True if a neighbour has left without entering the present call.
   [[nodiscard]] bool is_deserted() {
     if (gone_ == 0 || neighbours_ == nullptr) return false;
     for (int const peer : *neighbours_) {
@@ -201,11 +203,13 @@ class mpi_notices {
     return false;
   }
 
-  // --- who goes on after a failure ---
+  // --- agreement on survivors after a failure ---
 
-  /// Throws: error for more ranks than a note can name.
+  /// Sends a note of the agreement to `peer`.
+  ///
+  /// Throws: error for more ranks than a note has bits for.
   void say(int peer, survivor_note const& word) { report(peer, note(word)); }
-  /// What was said to this rank since it asked last, in order.
+  /// The next such note that this rank has received, in order.
   [[nodiscard]] std::optional<survivor_note> next_word() {
     if (words_.empty()) return std::nullopt;
     auto result = std::move(words_.front());
@@ -213,12 +217,12 @@ class mpi_notices {
     return result;
   }
 
-  /// Says that this rank enters no further call.
+  /// Reports that this rank enters no further call.
   void say_goodbye() {
     says_nothing_more_ = true;
     report_all(note(note::goodbye, call_, {"", rank(), -1, -1, -1}));
   }
-  /// Has everyone else said so, and got everything that this rank reported?
+  /// True if all peers have reported that, and have received all notes of this rank.
   [[nodiscard]] bool all_are_gone() {
     while (gone_ + 1 < rank_count() && listening_ != MPI_REQUEST_NULL &&
            channel_->is_done(listening_)) {
@@ -229,14 +233,14 @@ class mpi_notices {
     for (auto& sent : reported_) all = channel_->is_done(sent->request) && all;
     return announcements_.have_left() && all;
   }
-  /// Takes back what waits for messages that will not come.
+  /// Cancels receives of messages that will not come.
   void close() {
     channel_->take_back(listening_);
     announcements_.close();
   }
 
  private:
-  // Returns: is it present?
+  // Returns true if the peer is present.
   bool read_message_of(int peer) {
     auto const difference = announcements_.read(peer, call_);
     if (difference.empty()) return announcements_.is_present(peer);
@@ -281,8 +285,8 @@ class mpi_notices {
     channel_->send(&sent.content, sizeof(note), peer, note_tag, sent.request);
   }
 
-  // Outside of calls a rank does not answer: it waits for nobody. Nor after its goodbye, after which a
-  // peer may hear nobody any more.
+  // Outside of calls a rank does not answer, because it waits for no peer. After its goodbye it
+  // does not answer either, because the peer may no longer receive.
   void answer_to(int peer) {
     if (!present_ || says_nothing_more_) return;
     stall const where = present_stall();
@@ -301,7 +305,7 @@ class mpi_notices {
     result.nanoseconds = heard_.nanoseconds;
     answers_[static_cast<std::size_t>(from)] = result;
   }
-  // Whom a task waits for, else who has not come.
+  // The peer that a task waits for, else one that has not entered the call.
   [[nodiscard]] stall present_stall() const {
     stall result = find_stall(*present_, tasks_.first, tasks_.count);
     for (std::size_t k = 0; k < neighbours_->size() && result.peer < 0; ++k) {
@@ -317,18 +321,18 @@ class mpi_notices {
   std::vector<bool> has_gone_;  // by rank
   std::vector<int> const* neighbours_ = nullptr;
   std::uint64_t call_ = 0;
-  std::uint64_t entered_ = detail::coarse_nanoseconds();  // the last one
+  std::uint64_t entered_ = detail::coarse_nanoseconds();  // time of the last call
   std::optional<collective_error> failure_;
   std::uint64_t failed_call_ = 0;
-  std::optional<collective> present_;  // nothing: outside
+  std::optional<collective> present_;  // empty outside of calls
   note heard_;
   MPI_Request listening_ = MPI_REQUEST_NULL;
   std::vector<std::unique_ptr<reported_note>> reported_;
   task_list tasks_{};                           // of the present call
-  std::uint64_t waits_since_ = 0;               // 0: not at all
-  bool has_asked_ = false;                      // since then
+  std::uint64_t waits_since_ = 0;               // 0: not waiting
+  bool has_asked_ = false;                      // in this wait
   std::vector<std::optional<answer>> answers_;  // by rank
-  std::vector<survivor_note> words_;            // that were not taken yet
+  std::vector<survivor_note> words_;            // not consumed yet
   bool says_nothing_more_ = false;
   int gone_ = 0;
   unsigned asked_ = 0;

@@ -17,24 +17,24 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Messages that arrive as late as over the physical links that a schedule names.
+/// An MPI transport whose messages arrive as late as over the physical links of a schedule.
 using shaped_mpi_transport = shaped<mpi_transport>;
 static_assert(transport<shaped_mpi_transport> && !reaching_transport<shaped_mpi_transport>);
 
-/// When messages arrive, in memory of the host that all ranks of a communicator have: one link may carry
-/// what several of them send.
+/// Arrival times of messages, in memory shared by all ranks of the host. It is shared because one
+/// link may carry messages of several ranks.
 template <>
 class mpi_times<shaped_mpi_transport> {
  public:
-  /// Collective.
+  /// Makes the shared memory. Collective.
   ///
   /// Throws: precondition_error if the ranks are not processes of one host; resource_error.
   mpi_times(mpi_channel const& channel, std::chrono::nanoseconds longest)
       : mpi_times(mpi_bootstrap(channel.comm()), longest) {}
 
-  /// For a schedule: the same memory on all ranks, in whatever order they come to prepare it.
+  /// The times of a schedule: the same memory on all ranks, in any order of preparing.
   ///
-  /// Pre: `validate(schedule)` passed.
+  /// Pre:    `validate(schedule)` passed.
   [[nodiscard]] void* of(schedule const& source, connection_layout const& layout,
                          pipeline_costs const& costs) {
     return ranks_.common_memory(hash(source, layout, costs),
@@ -47,8 +47,9 @@ class mpi_times<shaped_mpi_transport> {
   host_processes ranks_;
 };
 
-/// A communicator whose ranks are processes of one host and whose links have the rates that its schedules
-/// name: `shaped_mpi_communicator comm(MPI_COMM_WORLD);` Small inputs are not shown, but follow the links.
+/// A communicator of processes on one host, whose links have the rates of its schedules.
+/// `shaped_mpi_communicator comm(MPI_COMM_WORLD);` There are no eager payloads: small inputs also
+/// take the links.
 using shaped_mpi_communicator = basic_mpi_communicator<shaped_mpi_transport>;
 
 }}  // namespace blink::BLINK_ABI

@@ -13,12 +13,14 @@ namespace blink { inline namespace BLINK_ABI {
 
 BLINK_MODELS(survivor_words<mpi_notices>);
 
-/// Agrees with the other ranks that call it who goes on after a failure, and ends the present call of all.
+/// Agrees with the other calling ranks on the ranks that continue after a failure. Ends the present
+/// call of all ranks.
 ///
-/// longest: a rank that does not call it until then is left out
-/// Returns: the ranks that go on, by rising rank: the same on each of them.
-/// Time:    at most three times `longest`; at once if all others call it or have left.
-/// Throws:  collective_error if the others went on without this rank, or did not agree in time.
+/// longest: a rank that has not called it by then is left out
+/// Returns: the ranks that continue, by rising rank; equal on each of them
+/// Time:   at most three times `longest`; immediate if all other ranks call it or have left.
+/// Throws: collective_error if the other ranks continued without this one, or did not agree in
+///         time.
 [[nodiscard]] inline std::vector<int> agree_on_survivors(mpi_notices& notices,
                                                          std::chrono::nanoseconds longest) {
   notices.fail({notices.who() + " shrinks the communicator to the ranks that are left",

@@ -21,14 +21,18 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Bytes of the largest message that the library carries to the next rank before anyone receives it ("eagerly"), of
-/// 1000, 2000, 4000, … 32000; 0 if none. A larger one begins with a question and an answer, which takes several times as
-/// long as short messages do: within a host Open MPI 4.1 carries 4000 so, MPICH 4.0 (by UCX) 8000; over TCP Open MPI 32000.
+/// The MPI library's own eager limit: the largest message that it sends before a receive is posted,
+/// in bytes.
 ///
-/// Collective: all ranks get the same, the least of all. Nothing else may be under way over the channel.
+/// The result is one of 1000, 2000, 4000, … 32000, or 0. A larger message begins with a handshake,
+/// which takes several times as long as a short message. The limit differs between libraries and
+/// networks.
 ///
-/// Moves: six messages from each rank to the next one, three barriers and an all-reduce. Found by sending them while
-///        no receive is posted, and looking which of them have left when the ranks have met.
+/// Collective: all ranks get the least result of all ranks. The channel must have no other
+/// messages.
+///
+/// Moves: six messages from each rank to the next one, three barriers and an all-reduce. The messages
+///        are sent while no receive is posted. The limit is the largest one that completes then.
 [[nodiscard]] inline std::size_t eager_bytes_of(mpi_channel& channel) {
   constexpr std::array<std::size_t, 6> sizes{1000, 2000, 4000, 8000, 16000, 32000};
   constexpr int tag = 0;
@@ -50,14 +54,14 @@ namespace blink { inline namespace BLINK_ABI {
   for (std::size_t k = 0; k < sizes.size(); ++k) {
     channel.send(sent.data(), sizes[k], next, tag, sends[k]);
   }
-  meet();  // the next rank has looked what there is, and answered
+  meet();  // the next rank has probed its messages, and answered
   meet();
   std::size_t left = 0;
   for (int tests = 0; tests < 64; ++tests) {
     while (left < sizes.size() && channel.is_done(sends[left])) ++left;
   }
   unsigned long long const largest = left > 0 ? sizes[left - 1] : 0;
-  meet();  // nobody has received anything so far
+  meet();  // no rank has received anything before
   for (std::size_t k = 0; k < sizes.size(); ++k) {
     channel.receive(received.data(), sizes[k], previous, tag, receives[k]);
     finish(receives[k]);
@@ -72,8 +76,8 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// Bytes that a rank shows at most: less than goes along trees without slots, as a copy in a note costs more than
-/// the steps of trees then, as many as ranks.
+/// The eager limit of a rank in bytes. It is below the size that would take trees without slots,
+/// because copying a larger payload costs more than the steps of those trees.
 [[nodiscard]] inline std::size_t largest_eager_bytes(int rank_count, std::size_t with_two,
                                                      std::size_t zero_copy_threshold,
                                                      std::size_t steps) {
@@ -83,7 +87,7 @@ namespace detail {
   return std::min(most, std::max<std::size_t>(1, zero_copy_threshold * peers * steps) - 1);
 }
 
-/// What a communicator and its links refer to.
+/// The state that a communicator shares with its connections.
 struct mpi_state {
   mpi_state(mpi_channel its_channel, std::size_t with_two, std::size_t lent)
       : channel(std::move(its_channel)),
@@ -99,11 +103,10 @@ struct mpi_state {
   }
 
   mpi_channel channel;
-  mpi_channel control;  // where libraries find them at once, among no receives of connections
-  std::size_t eager_limit_of_two;  // bytes that a rank shows at most, with two ranks
-  std::size_t
-      zero_copy_threshold;  // bytes of the smallest message that leaves from and arrives in buffers
-  std::array<std::size_t, 2> eager_limits;  // bytes, where trees take one step, and two
+  mpi_channel control;              // separate, so that libraries search no receives of connections
+  std::size_t eager_limit_of_two;   // eager limit with two ranks, in bytes
+  std::size_t zero_copy_threshold;  // smallest message for zero copy, in bytes
+  std::array<std::size_t, 2> eager_limits;  // in bytes, by the steps of the trees: one, two
   mpi_notices notices;
   bool is_one_host = false;  // of all ranks
   std::atomic<void const*> active_queue = nullptr;
@@ -111,9 +114,10 @@ struct mpi_state {
 
 }  // namespace detail
 
-/// Ranks of an MPI communicator that hand each other copies through messages.
+/// The transport of an MPI communicator, which copies data through messages.
 class mpi_transport {
  public:
+  static constexpr char const* name = "MPI";  ///< in tuning tables
   static constexpr bool reaches = false;
   static constexpr bool is_shaped = false;
 

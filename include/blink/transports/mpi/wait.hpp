@@ -15,10 +15,9 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Waits of a rank of an MPI communicator: spin, then yield, then sleep for an eighth of the time waited so
-/// far, as no message wakes a rank up, nor moves while it sleeps; until the deadline, until a note says
-/// that the call has failed, or until
-/// a neighbour has left for good.
+/// Waits of a rank of an MPI communicator: spin, then yield, then sleep. A sleep takes an eighth of
+/// the time waited so far, because no message wakes a sleeping rank or moves meanwhile. A wait ends
+/// at the deadline, when a note reports a failure, or when a neighbour has left.
 class mpi_wait {
  public:
   mpi_wait(wait_options const& options, mpi_notices& notices)
@@ -32,7 +31,7 @@ class mpi_wait {
   [[nodiscard]] status on_idle() {
     if (notices_->is_aborted()) return status::aborted;
     ++idle_;
-    if (idle_ <= options_.spins) return status::ok;  // asking the library is a pause itself
+    if (idle_ <= options_.spins) return status::ok;  // a test of the library already pauses
     std::uint64_t const time = now();
     if (idle_ == options_.spins + 1) {
       idle_since_ = time;
@@ -44,9 +43,9 @@ class mpi_wait {
       std::this_thread::yield();
     } else {
       std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(waited / 8, options_.sleep));
-      notices_->look();  // costs nothing beside the nap, and who asks is answered soon
+      notices_->look();  // cheap beside the sleep, and answers peers soon
     }
-    if (idle_ - options_.spins > std::max(options_.yields, 1)) --idle_;  // stays here
+    if (idle_ - options_.spins > std::max(options_.yields, 1)) --idle_;  // stays at this count
     return status::ok;
   }
   /// See `tested_wait_policy`.
@@ -59,14 +58,14 @@ class mpi_wait {
   [[nodiscard]] static std::uint64_t now() { return host_wait::now(); }
 
  private:
-  // Asks the others in time: who is the cause shall be known at the deadline.
+  // Asks the peers early enough that the cause is known at the deadline.
   [[nodiscard]] bool is_over(std::uint64_t nanoseconds) {
     auto const deadline = static_cast<std::uint64_t>(options_.deadline.count());
     if (nanoseconds > deadline - deadline / 4) notices_->ask();
     return nanoseconds > deadline || notices_->is_deserted();
   }
 
-  // Copies of large messages take so long, and a thousand yields may be over before.
+  // Copies of large messages take this long, in which a thousand yields may pass.
   static constexpr std::chrono::milliseconds shortest_yielding{1};
 
   wait_options options_;

@@ -8,6 +8,7 @@
 #include <blink/running/call/communicator.hpp>
 #include <blink/running/call/communicator_options.hpp>
 #include <blink/running/call/detail/call_types.hpp>
+#include <blink/running/call/schedule_source.hpp>
 #include <blink/running/connections/connection_tables.hpp>
 #include <blink/running/connections/detail/store_mode_tuner.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
@@ -219,6 +220,8 @@ struct call_steps {
   void (*expect_free)(Comm&, collective);
   /// Throws: collective_error, why the call of all ranks has failed.
   void (*throw_failure)(Comm&, collective);
+  /// Prepares the schedule that the communicator's tuning names for a call; see `tuning_store::make`.
+  chosen_schedule (*choose)(Comm&, collective, std::size_t bytes, int root);
 };
 
 /// A communicator whose constructors name the steps of its calls, so that they are compiled there.

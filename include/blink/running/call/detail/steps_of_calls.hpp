@@ -15,6 +15,8 @@
 #include <blink/running/call/detail/check_buffers.hpp>
 #include <blink/running/call/detail/eager_inputs.hpp>
 #include <blink/running/call/detail/validated_call.hpp>
+#include <blink/running/call/schedule_source.hpp>
+#include <blink/running/call/tuning_store.hpp>
 #include <blink/running/connections/detail/store_mode_tuner.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/walk/counter.hpp>
@@ -193,6 +195,14 @@ struct steps_of_communicator {
         cause.peer == rank ? cause.rank : cause.peer, cause.tree, cause.chunk, cause.disagrees);
   }
 
+  static chosen_schedule choose(Comm& comm, collective kind, std::size_t bytes, int root) {
+    if constexpr (tuned_communicator<Comm>) {
+      return comm.tuning().make(comm, kind, bytes, root);
+    } else {
+      return {};  // calls without a schedule ask for a tuned communicator
+    }
+  }
+
  private:
   /// Returns: does the call need a copy of its input?
   [[nodiscard]] static bool check_all(frame& call) {
@@ -337,12 +347,12 @@ struct steps_of_communicator {
 
 template <class Comm>
 inline constexpr call_steps<Comm> steps_of_calls{
-    &steps_of_communicator<Comm>::check,        &steps_of_communicator<Comm>::begin,
-    &steps_of_communicator<Comm>::resume,       &steps_of_communicator<Comm>::suspend,
-    &steps_of_communicator<Comm>::match_now,    &steps_of_communicator<Comm>::match,
-    &steps_of_communicator<Comm>::end,          &steps_of_communicator<Comm>::give_up,
-    &steps_of_communicator<Comm>::stands,       &steps_of_communicator<Comm>::expect_free,
-    &steps_of_communicator<Comm>::throw_failure};
+    &steps_of_communicator<Comm>::check,         &steps_of_communicator<Comm>::begin,
+    &steps_of_communicator<Comm>::resume,        &steps_of_communicator<Comm>::suspend,
+    &steps_of_communicator<Comm>::match_now,     &steps_of_communicator<Comm>::match,
+    &steps_of_communicator<Comm>::end,           &steps_of_communicator<Comm>::give_up,
+    &steps_of_communicator<Comm>::stands,        &steps_of_communicator<Comm>::expect_free,
+    &steps_of_communicator<Comm>::throw_failure, &steps_of_communicator<Comm>::choose};
 
 /// The steps of a session's calls, from where they are compiled: here, if it does not say.
 template <communicator Comm>
@@ -353,5 +363,17 @@ template <communicator Comm>
     return steps_of_calls<Comm>;
   }
 }
+
+/// The schedule that the communicator's tuning names, as a source: what calls without a schedule go along.
+template <tuned_communicator Comm>
+struct tuned_source {
+  Comm& comm;
+  int root = 0;
+
+  [[nodiscard]] chosen_schedule choose(collective kind, std::size_t bytes) const {
+    auto const known = comm.tuning().find(kind, bytes, root);
+    return known.prepared != nullptr ? known : steps_of(comm).choose(comm, kind, bytes, root);
+  }
+};
 
 }}}  // namespace blink::BLINK_ABI::detail

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <blink/core/collective.hpp>
+#include <blink/core/config.hpp>
+#include <blink/core/detail/counted.hpp>
+#include <blink/core/error.hpp>
+#include <blink/core/text.hpp>
+#include <blink/running/call/schedule_source.hpp>
+#include <blink/running/connections/prepared_schedule.hpp>
+#include <blink/schedule/default_tuning.hpp>
+#include <blink/schedule/schedule_blocks.hpp>
+#include <blink/schedule/tuning_table.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace blink { inline namespace BLINK_ABI {
+
+namespace detail {
+
+/// The name by which tuning tables know a transport; empty where it has none.
+template <class Transport>
+[[nodiscard]] constexpr std::string_view name_of_transport() {
+  if constexpr (requires { std::string_view(Transport::name); }) {
+    return Transport::name;
+  } else {
+    return {};
+  }
+}
+
+/// The tables of the files that BLINK_TUNING names, with `:` between them; none if it is not set.
+///
+/// Throws: input_error if a file cannot be read, or if no source of the program includes the reader.
+template <class = when_used>
+[[nodiscard]] BLINK_COLD std::vector<tuning_table> tables_of_environment() {
+  std::vector<tuning_table> result;
+  char const* const list = std::getenv("BLINK_TUNING");
+  std::string_view rest = list == nullptr ? "" : list;
+  while (!rest.empty()) {
+    std::string_view const file = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(file.size() < rest.size() ? file.size() + 1 : file.size());
+    if (file.empty()) continue;
+    if (present_tuning_file_reader == nullptr) {
+      throw input_error(
+          text_of({"BLINK_TUNING: ", file,
+                   ": this program has no reader of tuning files, expected one of its "
+                   "sources to include <blink/schedule/tuning_file.hpp>"}));
+    }
+    try {
+      auto tables = present_tuning_file_reader(std::string(file));
+      for (auto& table : tables) result.push_back(std::move(table));
+    } catch (input_error const& problem) {
+      throw input_error(text_of({"BLINK_TUNING: ", problem.what()}));
+    }
+  }
+  return result;
+}
+
+/// One collective from one root: the table, and its schedules as far as calls have needed them.
+struct tuned_collective {
+  collective kind = collective::broadcast;
+  int root = 0;
+  tuning_table table{};
+  std::vector<prepared_schedule*> prepared{};  ///< by algorithm; null: not needed so far
+};
+
+/// The tuning of one communicator: which schedule calls without one go along.
+///
+/// The first call of a collective takes the table that the program gave (`use`), else one of BLINK_TUNING, else the
+/// default of its transport.
+class tuning_store {
+ public:
+  tuning_store() = default;
+  tuning_store(tuning_store&& other) noexcept = default;
+  tuning_store& operator=(tuning_store&& other) noexcept = default;
+
+  /// The schedule of a call; none if `make` has to prepare it first.
+  [[nodiscard]] chosen_schedule find(collective kind, std::size_t bytes, int root) const {
+    auto const* const latest = latest_[static_cast<std::size_t>(kind)];
+    if (latest == nullptr || latest->root != root) return {};
+    auto const& range = range_of(latest->table, bytes);
+    return {latest->prepared[range.algorithm], range.chunk_bytes};
+  }
+
+  /// Prepares the schedule of a call.
+  ///
+  /// Throws: precondition_error if `root` is no rank, or for a permutation, which has no default; input_error for
+  ///         BLINK_TUNING; what `prepare` throws.
+  template <communicator Comm>
+  [[nodiscard]] BLINK_COLD chosen_schedule make(Comm& comm, collective kind, std::size_t bytes,
+                                                int root) {
+    auto& of = tuned(comm, kind, root);
+    latest_[static_cast<std::size_t>(kind)] = &of;
+    auto const& range = range_of(of.table, bytes);
+    auto& prepared = of.prepared[range.algorithm];
+    if (prepared == nullptr) prepared = &comm.prepare(of.table.algorithms[range.algorithm].source);
+    return {prepared, range.chunk_bytes};
+  }
+
+  /// Takes these tables from the next call on, instead of those of before.
+  ///
+  /// Throws: precondition_error if a table is not sound, is the second for its collective and root, or is for another
+  ///         number of ranks or another transport.
+  template <communicator Comm>
+  BLINK_COLD void use(Comm const& comm, std::vector<tuning_table> tables) {
+    for (std::size_t k = 0; k < tables.size(); ++k) {
+      validate(tables[k]);
+      auto const name = text_of({"use_tuning: the table of ", to_text(tables[k].collective)});
+      if (!suits<Comm>(tables[k], comm.rank_count())) {
+        throw precondition_error(text_of({name, " is for ", described(tables[k]), ", expected ",
+                                          described<Comm>(comm.rank_count())}));
+      }
+      for (std::size_t other = 0; other < k; ++other) {
+        if (tables[other].collective == tables[k].collective &&
+            root_of_table(tables[other]) == root_of_table(tables[k])) {
+          throw precondition_error(text_of({name, " comes twice, expected one for each root"}));
+        }
+      }
+    }
+    given_ = std::move(tables);
+    is_given_ = true;
+    made_.clear();
+    latest_ = {};
+  }
+  /// For a communicator of some ranks of another: tables of BLINK_TUNING for other numbers of ranks are no error.
+  void allow_other_rank_counts() { is_part_ = true; }
+
+  /// The tables that calls have used so far, defaults among them.
+  template <class = when_used>
+  [[nodiscard]] std::vector<tuning_table> tables() const {
+    std::vector<tuning_table> result;
+    for (auto const& each : made_) result.push_back(each->table);
+    return result;
+  }
+
+ private:
+  template <communicator Comm>
+  [[nodiscard]] tuned_collective& tuned(Comm& comm, collective kind, int root) {
+    for (auto const& known : made_) {
+      if (known->kind == kind && known->root == root) return *known;
+    }
+    if (!is_given_) {
+      given_ = tables_of_environment();
+      if (!given_.empty() && !is_part_) expect_one_that_suits<Comm>(comm.rank_count());
+      is_given_ = true;
+    }
+    using transport_type = typename Comm::transport_type;
+    auto table = default_tuning(kind, comm.rank_count(), root,
+                                {transport_type::reaches, shares_memory<transport_type>});
+    for (auto const& each : given_) {
+      if (each.collective == kind && root_of_table(each) == (has_root(kind) ? root : -1) &&
+          suits<Comm>(each, comm.rank_count())) {
+        table = each;
+      }
+    }
+    auto const& made = made_.emplace_back(counted<tuned_collective>::make());
+    *made = {kind, root, std::move(table), {}};
+    made->prepared.assign(made->table.algorithms.size(), nullptr);
+    return *made;
+  }
+
+  template <class = when_used>
+  [[nodiscard]] static int root_of_table(tuning_table const& table) {
+    if (!has_root(table.collective)) return -1;
+    return root_of(table.algorithms.front().source, table.collective);
+  }
+  template <class Comm>
+  [[nodiscard]] static bool suits(tuning_table const& table, int rank_count) {
+    constexpr auto own = name_of_transport<typename Comm::transport_type>();
+    bool const is_over_it = table.transport.empty() || own.empty() || table.transport == own;
+    return is_over_it && table.algorithms.front().source.rank_count == rank_count;
+  }
+  template <class Comm>
+  [[nodiscard]] static std::string described(int rank_count) {
+    constexpr auto own = name_of_transport<typename Comm::transport_type>();
+    return text_of({rank_count, " ranks", own.empty() ? "" : " over ", own});
+  }
+  template <class = when_used>
+  [[nodiscard]] static std::string described(tuning_table const& table) {
+    return text_of({table.algorithms.front().source.rank_count, " ranks",
+                    table.transport.empty() ? "" : " over ", std::string_view(table.transport)});
+  }
+  template <class Comm>
+  void expect_one_that_suits(int rank_count) const {
+    for (auto const& each : given_) {
+      if (suits<Comm>(each, rank_count)) return;
+    }
+    throw input_error(text_of({"BLINK_TUNING: its first table is for ", described(given_.front()),
+                               ", expected one for ", described<Comm>(rank_count)}));
+  }
+
+  std::vector<tuning_table> given_;
+  std::vector<counted<tuned_collective>> made_;
+  std::array<tuned_collective*, collective_names.size()> latest_{};
+  bool is_given_ = false;
+  bool is_part_ = false;
+};
+
+/// A communicator whose calls need no schedule.
+template <class S>
+concept tuned_communicator = communicator<S> && requires(S& comm) {
+  { comm.tuning() } -> std::same_as<tuning_store&>;
+};
+
+}  // namespace detail
+
+/// Base of communicators whose calls need no schedule.
+///
+/// Comm: the communicator, which derives from this
+template <class Comm>
+class with_tuning {
+ public:
+  /// Takes these tables from the next call on: what `tune` measured, or `read_tuning_file` read. Collectives and roots
+  /// without a table keep their default. All ranks give equal tables.
+  ///
+  /// Throws: precondition_error if a table is not sound, or is for another number of ranks or another transport.
+  template <class = when_used>
+  void use_tuning(std::vector<tuning_table> tables) {
+    tuning_.use(static_cast<Comm&>(*this), std::move(tables));
+  }
+  /// Measures algorithms, takes the tables from then on, and returns them. All ranks call it together.
+  /// Needs `blink/collectives/tune.hpp`, which says what `options` there are.
+  template <class... Options>
+  std::vector<tuning_table> tune(Options const&... options) {
+    auto tables = tune_all(static_cast<Comm&>(*this), options...);
+    tuning_.use(static_cast<Comm&>(*this), tables);
+    return tables;
+  }
+  /// Internal: what calls without a schedule look at.
+  [[nodiscard]] detail::tuning_store& tuning() { return tuning_; }
+
+ private:
+  detail::tuning_store tuning_;
+};
+
+}}  // namespace blink::BLINK_ABI
