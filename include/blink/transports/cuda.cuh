@@ -15,32 +15,32 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Ranks that are GPUs of this process, or several ranks on one GPU:
+/// Ranks that are GPUs of this process. Several ranks may share a GPU.
 ///
-///     blink::device_ranks world({.devices = {0, 1, 2, 3}});
-///     blink::all_reduce(communicator, plan, buffers, blink::sum{}, streams);
-///     world.wait(streams);
+///     blink::device_ranks ranks({.devices = {0, 1, 2, 3}});
+///     blink::all_reduce(ranks, plan, buffers, blink::sum{}, streams);
+///     ranks.wait(streams);
 ///
-/// Kernels read and write each other's buffers; GPUs that a tree joins need peer access.
+/// Kernels read and write each other's buffers, so GPUs that a tree joins need peer access.
 ///
 /// Protocols: see `basic_device_ranks`
 template <protocol_chooser Protocols = modelled_protocol>
 class device_ranks_with
     : public basic_device_ranks<cuda_devices, reaching_peer_transport, Protocols> {
  public:
-  /// Throws: precondition_error if there are no such devices, or an option is out of range;
+  /// Throws: precondition_error if a device does not exist or an option is out of range;
   ///         resource_error, device_error.
   explicit device_ranks_with(device_options const& options)
       : device_ranks_with::basic_device_ranks(cuda_devices::of_process(), options) {}
 };
 using device_ranks = device_ranks_with<>;
 
-/// Ranks that are GPUs of several processes of one host, one or more of each:
+/// Ranks that are GPUs of several processes of one host, one or more of each process.
 ///
-///     blink::launcher_bootstrap all;  // started by `blink run`; or mpi_bootstrap all(MPI_COMM_WORLD);
-///     blink::process_device_ranks world({.devices = {0}}, all);
+///     blink::launcher_bootstrap all;  // by `blink run`; or mpi_bootstrap all(MPI_COMM_WORLD);
+///     blink::process_device_ranks ranks({.devices = {0}}, all);
 ///
-/// Kernels hand each other copies through slots that the receiver's process has laid open (CUDA IPC).
+/// Kernels pass data through slots in memory that the receiver's process shares (CUDA IPC).
 ///
 /// Protocols: see `basic_device_ranks`; the same in all processes
 template <protocol_chooser Protocols = modelled_protocol>
@@ -54,18 +54,20 @@ class process_device_ranks_with
 };
 using process_device_ranks = process_device_ranks_with<>;
 
-/// Virtual ranks on one GPU, joined by links that are as slow as a schedule's physical links:
+/// Virtual ranks on one GPU, joined by links that are as slow as a schedule's physical links.
 ///
-///     blink::shaped_device_ranks world({.devices = {0, 0, 0, 0, 0, 0}});
-///     blink::all_reduce(communicator, make_schedule(dgx1v, plan), buffers, blink::sum{}, streams);
+///     blink::shaped_device_ranks ranks({.devices = {0, 0, 0, 0, 0, 0}});
+///     blink::all_reduce(ranks, make_schedule(dgx1v, plan), buffers, blink::sum{}, streams);
 ///
-/// Each message takes `costs.latency_seconds` of the options besides. A schedule that names no links goes at full
-/// speed. `exchange` has no schedule: it copies at full speed, too. What the clock of a GPU means for small
-/// messages: `shaped_peer_transport_with`.
+/// Each message also takes `costs.latency_seconds` of the options. A schedule that names no links
+/// runs at full speed. `exchange` has no schedule, so it also copies at full speed.
+/// `shaped_peer_transport_with` documents how the GPU's clock limits the accuracy for small
+/// messages.
 class shaped_device_ranks
     : public basic_device_ranks<cuda_devices, shaped_peer_transport, fixed_protocol<whole_chunks>> {
  public:
-  /// Throws: precondition_error for ranks on several devices, too; else see `basic_device_ranks`.
+  /// Throws: precondition_error if the ranks are on several devices; what `basic_device_ranks`
+  ///         throws.
   explicit shaped_device_ranks(device_options const& options)
       : shaped_device_ranks::basic_device_ranks(cuda_devices::of_process(), options) {}
 };

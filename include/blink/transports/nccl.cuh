@@ -19,7 +19,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// NCCL, 2.7 or newer, whichever library the program is linked with or has loaded.
+/// NCCL 2.7 or newer: the library that the program is linked with or has loaded.
 class nccl_library {
  public:
   using communicator = ncclComm_t;
@@ -61,14 +61,15 @@ static_assert(int{ncclSuccess} == nccl_success);
 static_assert(int{ncclInProgress} == nccl_in_progress);
 #endif
 
-/// Ranks that are GPUs of any machines that NCCL reaches; the caller has made the communicators, one for each rank
-/// of this process:
+/// Ranks that are GPUs of any machines that NCCL reaches. The caller makes the communicators of
+/// NCCL, one for each rank of this process.
 ///
-///     blink::nccl_ranks world({communicator});  // of ncclCommInitRank
-///     blink::all_reduce(communicator, plan, {{input, output, count}}, blink::sum{}, {stream});
-///     world.wait({stream});
+///     blink::nccl_ranks ranks({communicator});  // of ncclCommInitRank
+///     blink::all_reduce(ranks, plan, {{input, output, count}}, blink::sum{}, {stream});
+///     ranks.wait({stream});
 ///
-/// It ends before they are destroyed; after a failure they are aborted, and gone.
+/// Destroy this object before the communicators of NCCL. After a failure these are aborted and must
+/// not be destroyed.
 class nccl_ranks : public basic_nccl_ranks<cuda_devices, nccl_library> {
  public:
   /// Throws: see `basic_nccl_ranks`.

@@ -179,7 +179,7 @@ TEST(device_blocks, bad_blocks_and_buffers_are_refused) {
     all.wait();
   };
   call([](auto&) {});
-  EXPECT_ERROR(call([](auto& b) { b.pop_back(); }), "buffers of 2 ranks, expected those of 3");
+  EXPECT_ERROR(call([](auto& b) { b.pop_back(); }), "buffers of 2 ranks, expected 3");
   EXPECT_ERROR(call([](auto& b) { b[1].count = 4; }),
                "on rank 1: count 4, expected that of its block, 6");
   EXPECT_ERROR(call([](auto& b) { b[0].input = nullptr; }), "on rank 0: the input is null");

@@ -280,7 +280,7 @@ TEST(device_channels, a_missing_reducer_is_refused) {
     };
   };
   two.all.launch(two.made, std::vector{kernel_of(&values[0]), kernel_of(&values[1])}, {});
-  EXPECT_ERROR(two.all.wait(), "it combines elements, expected a reducer");
+  EXPECT_ERROR(two.all.wait(), "no reducer, expected one");
 }
 
 /// Adds up in 320 bytes what has four.
@@ -332,7 +332,7 @@ TEST(device_channels, reducers_that_need_an_order_are_refused_without_one) {
   std::vector<blink_test::affine> data(3);
   all.launch(made, std::vector<one_composition>{{&data[0]}, {&data[1]}, {&data[2]}}, {});
   EXPECT_ERROR(all.wait(),
-               "a reducer that is not commutative needs a schedule that keeps the order");
+               "the reducer is not commutative and the schedule changes the order of ranks");
 }
 
 TEST(device_channels, what_cannot_be_prepared_is_refused) {
@@ -345,7 +345,7 @@ TEST(device_channels, what_cannot_be_prepared_is_refused) {
                "all_to_all");
   EXPECT_ERROR((void)two.all.prepare_channels<int>(
                    two.source, channels_of(blink::collective::all_reduce, 1, 0)),
-               "channels >= 1");
+               "channels out of range, expected >= 1");
   using large = std::array<double, 100>;
   EXPECT_ERROR((void)two.all.prepare_channels<large>(
                    two.source, channels_of(blink::collective::broadcast, 1, 1)),
@@ -392,7 +392,8 @@ TEST(device_channels, launches_that_cannot_run_at_once_are_refused) {
       "its 1 ranks");
   EXPECT_ERROR(two.all.launch(two.made, now.kernels(2), {.blocks = 2, .threads = 512}),
                "device 0 runs 1 blocks of 512 threads of this kernel at once, expected 2");
-  EXPECT_ERROR(two.all.launch(two.made, now.kernels(1), {.blocks = 0}), "blocks >= 1");
+  EXPECT_ERROR(two.all.launch(two.made, now.kernels(1), {.blocks = 0}),
+               "blocks out of range, expected >= 1");
   pair_of_ranks on_one;
   EXPECT_ERROR(on_one.all.launch(on_one.made, now.kernels(1), {.blocks = 1U << 31}),
                "at once, expected 4294967296");
@@ -402,7 +403,7 @@ TEST(device_channels, launches_that_cannot_run_at_once_are_refused) {
   EXPECT_ERROR(two.all.launch(two.made, kernels, {}),
                "1 kernels, expected one for each of 2 ranks");
   pair_of_ranks others;
-  EXPECT_ERROR(others.all.launch(two.made, now.kernels(1), {}), "channels of this communicator");
+  EXPECT_ERROR(others.all.launch(two.made, now.kernels(1), {}), "channels of another communicator");
   EXPECT_EQ(two.sum_up(), "");
 
   emulated_devices machine({.devices = 1});
@@ -602,7 +603,7 @@ TEST(device_channels, processes_agree_about_channels_and_launches) {
                channels_of(blink::collective::all_reduce, process == 0 ? 7 : 8, 1));
          });
        })) {
-    EXPECT_SAYS(text, "the same in all processes");
+    EXPECT_SAYS(text, "differ between processes");
   }
   auto const texts = run(2, [](part& mine, int process) {
     auto const source = blink::ring_schedule(4);

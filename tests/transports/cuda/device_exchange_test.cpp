@@ -166,7 +166,7 @@ TEST(device_exchange, what_ranks_of_one_process_disagree_about_is_named) {
                "rank 0 sends rank 1 12 bytes as piece 0, which expects 8");
   list[0].send(2, data.data(), 1);
   EXPECT_ERROR(blink::exchange(all, list), "sends to rank 2 of 2 ranks");
-  EXPECT_ERROR(blink::exchange(all, {}), "lists of 0 ranks, expected those of 2");
+  EXPECT_ERROR(blink::exchange(all, {}), "lists of 0 ranks, expected 2");
 }
 
 TEST(device_exchange, random_lists_of_several_processes_come_as_they_were) {
@@ -222,8 +222,8 @@ TEST(device_exchange, what_processes_need_first_and_disagree_about_is_reported) 
                });
       });
   for (auto const& text : texts) {
-    EXPECT_SAYS(text, "prepare_pairs comes first");
-    EXPECT_SAYS(text, "|exchange: along a schedule all ranks are of one process");
+    EXPECT_SAYS(text, "expected an earlier call of prepare_pairs");
+    EXPECT_SAYS(text, "|exchange: ranks of several processes, expected one process");
     EXPECT_SAYS(
         text,
         "ranks disagree: rank 1 (process 0, device 0) sends 4000 bytes to rank 2 (process 1, "

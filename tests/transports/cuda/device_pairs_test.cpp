@@ -109,7 +109,7 @@ TEST(pair_layout, parts_of_a_piece_are_no_more_than_ways_and_none_is_empty) {
       EXPECT_LE((bytes + part - 1) / part, ways) << bytes;
     }
   }
-  EXPECT_ERROR(blink::pair_layout(where, {.ways = 0}, 4, 1), "ways from 1 to 64");
+  EXPECT_ERROR(blink::pair_layout(where, {.ways = 0}, 4, 1), "ways out of range, expected 1 to 64");
 }
 
 TEST(pair_layout, messages_fill_no_more_than_a_slot) {
@@ -246,7 +246,7 @@ TEST(device_pairs, what_is_wrong_is_refused_before_anything_runs) {
     return text;
   });
   for (std::size_t process = 0; process < 2; ++process) {
-    EXPECT_SAYS(texts[process], "prepare_pairs comes first");
+    EXPECT_SAYS(texts[process], "expected an earlier call of prepare_pairs");
     auto const own = std::to_string(2 * process);
     EXPECT_SAYS(texts[process], "|send of rank " + own + ": rank " +
                                     std::to_string(2 * process + 1) + " is not of another process");
@@ -260,7 +260,7 @@ TEST(device_pairs, options_that_differ_and_memory_that_is_too_little_are_refused
   auto const differ = run(options, [](part& mine, int process) {
     return error_of([&] { mine.all.prepare_pairs({.ways = 1U + static_cast<unsigned>(process)}); });
   });
-  for (auto const& text : differ) EXPECT_SAYS(text, "pair_options: the same in all processes");
+  for (auto const& text : differ) EXPECT_SAYS(text, "pair_options differ between processes");
   options.memory_cap = 1 << 20;
   auto const little =
       run(options, [](part& mine, int) { return error_of([&] { mine.all.prepare_pairs(); }); });

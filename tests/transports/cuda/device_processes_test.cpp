@@ -402,8 +402,9 @@ TEST(device_processes, what_one_refuses_all_refuse) {
   });
   auto ends = all.finish();
   EXPECT_SAYS(ends[0].text, "process 1 (process ");
-  EXPECT_SAYS(ends[0].text, "refuses: device_ranks: rank 0 is on device 7, there are 3");
-  EXPECT_SAYS(ends[1].text, "rank 0 is on device 7, there are 3");
+  EXPECT_SAYS(ends[0].text,
+              "refuses: device_ranks: rank 0 is on device 7, expected a number below 3");
+  EXPECT_SAYS(ends[1].text, "rank 0 is on device 7, expected a number below 3");
 
   forked_ranks second(2);
   second.start([&](int process) {
@@ -490,7 +491,8 @@ TEST(device_processes, other_options_are_refused) {
     options.window = process == 0 ? 2 : 3;
     return error_of([&] { part mine(all.path(), process, options); });
   });
-  for (auto const& end : all.finish()) EXPECT_SAYS(end.text, "are the same in all processes");
+  for (auto const& end : all.finish())
+    EXPECT_SAYS(end.text, "differ between processes, expected the same");
 }
 
 // Without a session: the memory of the launch is enough.

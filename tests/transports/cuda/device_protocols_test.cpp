@@ -370,13 +370,15 @@ TEST(device_choices, bad_costs_are_refused) {
   emulated_devices machine({});
   auto options = options_of({0});
   options.protocols.bytes_per_second = 0;
-  EXPECT_ERROR(choosing_ranks(machine, options), "bytes_per_second of protocols > 0");
+  EXPECT_ERROR(choosing_ranks(machine, options),
+               "bytes_per_second of protocols out of range, expected > 0");
   options = options_of({0});
   options.protocols.packet_seconds = -1;
-  EXPECT_ERROR(choosing_ranks(machine, options), "seconds of protocols >= 0");
+  EXPECT_ERROR(choosing_ranks(machine, options),
+               "seconds of protocols out of range, expected >= 0");
   options = options_of({0});
   options.packet_slot_bytes = 0;
-  EXPECT_ERROR(choosing_ranks(machine, options), "packet_slot_bytes >= 1");
+  EXPECT_ERROR(choosing_ranks(machine, options), "packet_slot_bytes out of range, expected >= 1");
 }
 
 /// The threads of a group share the elements; each is doubled once.

@@ -84,7 +84,7 @@ TEST(probe_links, where_no_other_way_joins_all_it_is_an_error) {
   auto const machine = blink::machines::hgx_h200();
   auto const probes = probes_of({.devices = 8, .loses = {{2, 5}}});
   EXPECT_ERROR((void)blink::without_false_links(machine, probes),
-               "without the ways that lose what is written: 2-5");
+               "without the routes that lose data: 2-5");
   auto const good = probes_of({.devices = 8});
   EXPECT_EQ(blink::without_false_links(machine, good).links.size(), machine.links.size());
 }

@@ -254,7 +254,7 @@ TEST(nccl_ranks, options_and_schedules_are_the_same_everywhere) {
     return std::string("made");
   });
   for (auto const& text : texts) {
-    EXPECT_NE(text.find("slot_bytes and costs are the same in all processes"), std::string::npos)
+    EXPECT_NE(text.find("slot_bytes and costs differ between processes"), std::string::npos)
         << text;
   }
   texts = run_nccl_processes(fabric, {1, 1}, [&](nccl_process& mine) {
@@ -264,7 +264,9 @@ TEST(nccl_ranks, options_and_schedules_are_the_same_everywhere) {
     return std::string("made");
   });
   for (auto const& text : texts) {
-    EXPECT_NE(text.find("rank 1: nccl_options: slot_bytes >= 1"), std::string::npos) << text;
+    EXPECT_NE(text.find("rank 1: nccl_options: slot_bytes out of range, expected >= 1"),
+              std::string::npos)
+        << text;
   }
   texts = run_nccl_processes(fabric, {1, 1}, [&](nccl_process& mine) {
     auto& all = mine.make_ranks(nccl_options_in_vectors());
@@ -281,10 +283,10 @@ TEST(nccl_ranks, options_and_schedules_are_the_same_everywhere) {
     return now.wrong(blink::sum{}) + text;
   });
   EXPECT_EQ(texts[0],
-            "prepare: schedules are the same in all processes; those of rank 1 are others than "
+            "prepare: schedules differ between processes, expected the same: those of rank 1 and "
             "those of rank 0");
   EXPECT_EQ(texts[1],
-            "prepare: schedules are the same in all processes; those of rank 0 are others than "
+            "prepare: schedules differ between processes, expected the same: those of rank 0 and "
             "those of rank 1");
 }
 
@@ -488,7 +490,8 @@ TEST(nccl_ranks, other_calls_are_found_when_they_are_compared) {
     return std::string("no error");
   });
   for (auto const& text : texts) {
-    EXPECT_SAYS(text, "compare_calls: calls are the same in all processes; those of rank");
+    EXPECT_SAYS(text,
+                "compare_calls: calls differ between processes, expected the same: those of rank");
     EXPECT_SAYS(text, "of rank 0 (2 calls, the last one all_reduce, count 100, ");
     EXPECT_SAYS(text, "of rank 1 (2 calls, the last one all_reduce, count 100, ");
     EXPECT_SAYS(text, "avg");
@@ -537,7 +540,7 @@ TEST(nccl_ranks, bad_calls_are_refused_before_anything_is_sent) {
   emulated_fabric fabric(3);
   auto const texts = run_nccl_processes(fabric, {3}, [&](nccl_process& mine) {
     auto const options = nccl_options_in_vectors();
-    EXPECT_ERROR(all_ranks(mine.machine, mine.calls, {}, options), "at least one rank");
+    EXPECT_ERROR(all_ranks(mine.machine, mine.calls, {}, options), "expected at least one");
     EXPECT_ERROR(all_ranks(mine.machine, mine.calls, {0, 2}, options),
                  "communicator 1 is rank 2 of 3, expected rank 1 of 3");
     emulated_devices blocking({.devices = 3, .blocks_launches = true});

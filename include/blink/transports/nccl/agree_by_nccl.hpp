@@ -21,10 +21,11 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What each rank has given, by rank. All processes call it together; records go around in a ring, so that each rank
-/// has two neighbours and no more. A process that has all ranks asks nobody.
+/// Gathers the records of all ranks, by rank. All processes call it together. Records go around in
+/// a ring, so that each rank has only two neighbours. A process that has all ranks does not
+/// communicate.
 ///
-/// what:   is to be agreed about, for the error
+/// what:   the subject of the agreement, for the error
 /// Time:   as many groups as there are ranks.
 /// Throws: what `issue` and `wait` of the team throw.
 template <polled_runtime Devices, nccl_calls Calls, class Record>
@@ -72,28 +73,30 @@ template <polled_runtime Devices, nccl_calls Calls, class Record>
   return result;
 }
 
-/// Something that is the same in all processes.
+/// A value that has to be the same in all processes.
 struct common_value {
   std::uint64_t hash = 0;
-  std::string text;      ///< "schedules are the same in all processes", for the error
-  std::string own = {};  ///< what it is here, for the error; may be empty
+  std::string text;      ///< the rule in words, for the error: "schedules are the same in all
+                         ///< processes"
+  std::string own = {};  ///< the value here in words, for the error; may be empty
 };
 
-/// What a rank shows all others at a step that they take together.
+/// A rank's message to all others at a step that they take together.
 struct rank_note {
   std::array<std::uint64_t, 2> hashes{};
   std::int32_t first_rank = 0;  ///< of its process
   std::int32_t device = 0;
-  std::array<char, 240> refusal{};  ///< why its process does not go on; empty: it does
-  std::array<std::array<char, 120>, 2> values{};  ///< what is fingerprinted, in words
+  std::array<char, 240> refusal{};  ///< why its process refuses the step; empty: it does not
+  std::array<std::array<char, 120>, 2> values{};  ///< the hashed values, in words
 };
 
-/// A step that all processes take together: none takes it if one refuses, or if they differ.
+/// A step that all processes take together. No process takes it if one refuses, or if they differ.
 ///
 /// same:    at most two values
 /// refusal: why this process refuses; empty: it does not
 /// Returns: the notes of all ranks.
-/// Throws:  precondition_error with the first refusal, or the first rank that differs; what `gather_by_nccl` throws.
+/// Throws:  precondition_error with the first refusal, or the first rank that differs; what
+///          `gather_by_nccl` throws.
 template <class Team>
 std::vector<rank_note> agree_by_nccl(Team& team, std::string const& step,
                                      std::vector<common_value> const& same,
@@ -122,15 +125,15 @@ std::vector<rank_note> agree_by_nccl(Team& team, std::string const& step,
         std::string const value = all[of].values[k].data();
         return " of rank " + std::to_string(of) + (value.empty() ? "" : " (" + value + ")");
       };
-      throw precondition_error(step + ": " + same[k].text + "; those" + in_words(rank) +
-                               " are others than those" +
-                               in_words(static_cast<std::size_t>(team.first_rank())));
+      throw precondition_error(
+          step + ": " + same[k].text + " differ between processes, expected the same: those" +
+          in_words(rank) + " and those" + in_words(static_cast<std::size_t>(team.first_rank())));
     }
   }
   return all;
 }
 
-/// Which rank is where, if all processes have valid options, and the same.
+/// The placement of all ranks, if all processes have valid and equal options.
 ///
 /// Throws: precondition_error if not; what `gather_by_nccl` throws.
 template <class Team>
@@ -142,7 +145,7 @@ template <class Team>
     refusal = failure.what();
   }
   common_value const same{hash(device_options_of(options, team.devices())),
-                          "nccl_options: slot_bytes and costs are the same in all processes"};
+                          "nccl_options: slot_bytes and costs"};
   auto const all = agree_by_nccl(team, "construction", {same}, refusal);
   std::vector<std::vector<int>> by_process;
   int own = 0;

@@ -22,12 +22,14 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// One call on the ranks of this process: what each round of it combines and sends (`transfer_rounds.hpp`).
+/// One call on the ranks of this process: the steps and transfers of each round
+/// (`transfer_rounds.hpp`).
 template <device_runtime Devices>
 class nccl_call {
  public:
-  /// Sets the tasks of `schedule` for this call. Pre: the buffers are checked.
+  /// Sets the tasks of `schedule` for this call.
   ///
+  /// Pre:    the buffers are checked.
   /// Throws: precondition_error if the reducer does not suit the schedule.
   template <chunking Chunks, class T, class Reducer>
   void set(nccl_schedule<Devices> const& source, collective kind,
@@ -43,7 +45,7 @@ class nccl_call {
   }
   [[nodiscard]] std::uint64_t rounds() const { return round_count(tasks_); }
 
-  /// `combine(rank, step)` for each step that comes before the transfers of a round.
+  /// Calls `combine(rank, step)` for each step that comes before the transfers of a round.
   template <class Combine>
   void for_each_step(std::uint64_t round, Combine const& combine) const {
     for (auto const& each : tasks_) {
@@ -60,7 +62,8 @@ class nccl_call {
       if (each.crosses_in(round)) group.push_back(transfer_of(each, round - each.begins));
     }
   }
-  /// `copy(rank, to, from, bytes)` for what roots keep of what they have sent from their input; at any time.
+  /// Calls `copy(rank, to, from, bytes)` for the input that a root sends and also keeps. The copies
+  /// may run at any time.
   template <class Copy>
   void for_each_own_copy(Copy const& copy) const {
     for (auto const& each : tasks_) {
@@ -78,7 +81,8 @@ class nccl_call {
   }
 
  private:
-  // NCCL does not promise to send messages without bytes: those of barriers have one without a meaning.
+  // NCCL does not promise to send messages without bytes, so messages of barriers have one
+  // meaningless byte.
   [[nodiscard]] nccl_transfer transfer_of(timed_end const& each, std::uint64_t chunk) const {
     auto const& end = *each.end;
     nccl_transfer result{end.sends, each.at.rank, end.peer, nullptr,

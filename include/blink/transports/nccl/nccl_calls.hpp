@@ -10,24 +10,26 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What functions of NCCL return, of the values that matter here.
+/// Return values of NCCL's functions, as far as they matter here.
 inline constexpr int nccl_success = 0;
 inline constexpr int nccl_in_progress = 7;  ///< of communicators that do not block
 
-/// All that is used of NCCL, or of a stand-in with its rules: point-to-point calls in groups, and what tells of
-/// errors. `nccl_library` (nccl.cuh) is NCCL itself.
+/// The functions of NCCL that blink uses, or of a stand-in with its rules: point-to-point calls in
+/// groups, and error reports. `nccl_library` (nccl.cuh) is NCCL itself.
 ///
-/// Semantics beyond the syntax, those of NCCL:
-/// - Functions return what NCCL's do; those that ask write the answer to their last argument.
-/// - Between `group_start` and `group_end` sends and receives are only noted; `group_end` puts them into their
-///   streams as one operation for each communicator, which begins when the stream has come to it and ends when
-///   all of them are done. They do not wait for each other. A group may name several communicators.
-/// - The k-th send from a rank to another is the k-th receive there, in the order of the groups and within them
-///   in the order in which they are noted.
-/// - `group_end` may wait on the host until both ends of a pair that has not met before are in a group that joins
-///   them, and for room in streams.
-/// - `asynchronous_error` tells what has gone wrong in streams so far, and is quick.
-/// - After `abort` everything of the communicator in streams ends, and the communicator is gone.
+/// Semantics beyond the syntax, which are those of NCCL:
+/// - Functions return the result code of NCCL's functions. Queries write the answer to their last
+///   argument.
+/// - Between `group_start` and `group_end`, sends and receives are only recorded. `group_end` puts
+///   them into their streams as one operation for each communicator. The operation begins when the
+///   stream reaches it and ends when all its transfers are done. They do not wait for each other. A
+///   group may name several communicators.
+/// - The k-th send from a rank to another matches the k-th receive there. They count in the order
+///   of the groups, and within a group in the order in which they are recorded.
+/// - `group_end` may block the host if a pair has not met before, until both ends are in a group
+///   that joins them. It may also block until streams have room.
+/// - `asynchronous_error` reports errors in streams so far, and is quick.
+/// - `abort` ends all work of the communicator in streams and destroys the communicator.
 template <class N>
 concept nccl_calls =
     requires(N& nccl, typename N::communicator const of, typename N::stream on, void const* from,
@@ -46,13 +48,13 @@ concept nccl_calls =
     };
 static_assert(!nccl_calls<int>);
 
-/// NCCL refused a call.
+/// Thrown if NCCL refuses a call.
 struct nccl_error : device_error {
   nccl_error(std::string const& text, int its_rank, int its_code)
       : device_error(text), rank(its_rank), code(its_code) {}
 
-  int rank;  ///< whose call it was
-  int code;  ///< what NCCL returned
+  int rank;  ///< the rank whose call it was
+  int code;  ///< the result code of NCCL
 };
 
 }}  // namespace blink::BLINK_ABI

@@ -13,18 +13,20 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// How a communicator over NCCL runs its calls.
+/// Options of a communicator over NCCL.
 struct nccl_options {
   std::size_t slot_bytes = std::size_t{1} << 20;                 ///< the largest chunk
-  std::chrono::nanoseconds deadline = std::chrono::seconds(30);  ///< without any progress
+  std::chrono::nanoseconds deadline = std::chrono::seconds(30);  ///< the longest time without
+                                                                 ///< progress
   std::size_t memory_cap = std::size_t{1} << 30;                 ///< bytes on each device
-  bool checks_places = true;  ///< does each call ask the driver where buffers lie?
-  /// For choosing chunks that the schedule leaves open: what a group costs. Estimates until they are measured.
+  bool checks_places = true;  ///< true: each call asks the driver where its buffers lie
+  /// Costs of a group, for choosing chunks that the schedule leaves open. Estimates until they are
+  /// measured.
   pipeline_costs costs{2e-5, 2e10, 0};
   memory_listener on_memory{};  ///< as `device_options::on_memory`
 };
 
-/// The same as what communicators of devices take.
+/// The options of communicators of devices that correspond to these.
 [[nodiscard]] inline device_options device_options_of(nccl_options const& options,
                                                       std::vector<int> const& devices) {
   device_options result;
@@ -40,11 +42,12 @@ struct nccl_options {
 
 /// Throws: precondition_error if an option is out of range.
 inline void validate(nccl_options const& options) {
-  expects(options.slot_bytes >= 1, "nccl_options: slot_bytes >= 1");
-  expects(options.deadline.count() > 0, "nccl_options: deadline > 0");
+  expects(options.slot_bytes >= 1, "nccl_options: slot_bytes out of range, expected >= 1");
+  expects(options.deadline.count() > 0, "nccl_options: deadline out of range, expected > 0");
   expects(options.costs.chunk_seconds >= 0 && options.costs.bytes_per_second > 0 &&
               options.costs.latency_seconds >= 0,
-          "nccl_options: costs of chunks are >= 0, of bytes > 0");
+          "nccl_options: costs out of range, expected chunk_seconds >= 0, bytes_per_second > 0, "
+          "latency_seconds >= 0");
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -39,19 +39,21 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Ranks that are devices of any machines that NCCL reaches, joined by its sends and receives: schedules, elements,
-/// reducers and memory are blink's, and NCCL carries the bytes. A step of a call is a small kernel where elements
-/// are combined, and one group of sends and receives (`transfer_rounds.hpp`: how, and why nobody waits in a circle).
+/// Ranks that are devices of any machines that NCCL reaches, joined by its sends and receives.
+/// Schedules, elements, reducers and memory are blink's; NCCL carries the bytes. Each step of a
+/// call is a small kernel if elements are combined, and one group of sends and receives.
+/// `transfer_rounds.hpp` defines the steps and proves that they do not deadlock.
 ///
-/// Communicators of NCCL are the caller's, made however he likes, one for each rank of this process. Nobody else
-/// uses them while a call runs. All processes make, prepare and end their communicators together and make the same calls
-/// in the same order. Calls that differ are found by `prepare` and `compare_calls`, and before that only if their
-/// transfers do not fit each other: then NCCL's error or the deadline ends them.
+/// The caller makes the communicators of NCCL, one for each rank of this process, in any way.
+/// Nothing else uses them while a call runs. All processes make, prepare and end their
+/// communicators together, and make the same calls in the same order. `prepare` and `compare_calls`
+/// find calls that differ. Without them, differing calls are noticed only if their transfers do not
+/// match. Then NCCL's error or the deadline ends them.
 ///
-/// Calls are asynchronous: they put steps into the streams that they are given, of which each device has one, and
-/// wait for no stream. They may be captured into graphs, once their schedule is prepared.
+/// Calls are asynchronous: they put steps into the given streams, one for each device, and wait for
+/// no stream. They may be captured into graphs after their schedule is prepared.
 ///
-/// A communicator is for one thread of the host at a time.
+/// Only one thread of the host uses a communicator at a time.
 template <polled_runtime Devices, nccl_calls Calls>
   requires std::same_as<typename Devices::stream, typename Calls::stream>
 class basic_nccl_ranks : public call_validation<basic_nccl_ranks<Devices, Calls>, Devices> {
@@ -65,10 +67,10 @@ class basic_nccl_ranks : public call_validation<basic_nccl_ranks<Devices, Calls>
   using typename ranks::stream;
   using typename ranks::streams;
 
-  /// all:    by rank of this process: consecutive ones, each on a device of its own
-  /// Throws: precondition_error for options that are out of range, on all processes, or differ between them, and
-  ///         for communicators that do not follow each other; nccl_error, device_error; collective_error if
-  ///         somebody does not come.
+  /// all:    by rank of this process: consecutive ranks, each on a separate device
+  /// Throws: precondition_error, on all processes, for options that are out of range or differ
+  ///         between them; precondition_error for communicators of NCCL that do not follow each
+  ///         other; nccl_error, device_error; collective_error if a process does not come.
   basic_nccl_ranks(Devices& driver, Calls& calls, std::vector<communicator> const& all,
                    nccl_options const& options)
       : basic_nccl_ranks(driver, options,
@@ -77,20 +79,22 @@ class basic_nccl_ranks : public call_validation<basic_nccl_ranks<Devices, Calls>
   ~basic_nccl_ranks() {
     try {
       end_calls();
-    } catch (error const&) {  // what may still be used stays
+    } catch (error const&) {  // memory that may still be used is kept
       for (auto& source : prepared_) source->keep_memory_for_ever();
       marks_.keep_memory_for_ever();
       this->keep_memory_for_ever();
     }
   }
 
-  /// Allocates what calls along `schedule` need, compares it with what other processes prepare, and lets NCCL open the
-  /// connections that it takes; the same schedule again returns the same object. Waits for the calls before it and
-  /// for all processes, so it is no part of a graph. Pre: no graph with calls runs.
+  /// Allocates the memory for calls along `schedule`, compares it with the schedules of other
+  /// processes, and lets NCCL open the connections. The same schedule returns the same object
+  /// again. It waits for earlier calls and for all processes, so it cannot be part of a graph.
   ///
-  /// Throws: precondition_error if it is not a schedule, for another number of ranks, or other processes prepare
-  ///         another one; resource_error if it is more than the cap; on all processes if one refuses.
-  ///         nccl_error, device_error; collective_error if somebody does not come.
+  /// Pre:    no graph with calls runs.
+  /// Throws: precondition_error if it is no schedule, has another number of ranks, or differs from
+  ///         the schedule of another process; resource_error if it needs more than the cap. All
+  ///         processes throw if one refuses. Also nccl_error, device_error; collective_error if a
+  ///         process does not come.
   prepared_type& prepare(schedule const& source) {
     team_->check();
     for (auto const& each : prepared_) {
@@ -122,21 +126,23 @@ class basic_nccl_ranks : public call_validation<basic_nccl_ranks<Devices, Calls>
     return *made;
   }
 
-  /// Have all processes made the same calls so far: kinds, counts, types, schedules? All ask together; `prepare`
-  /// asks, too. Waits for these calls. Pre: no graph with calls runs.
+  /// Checks that all processes have made the same calls so far: kinds, counts, types, schedules.
+  /// All processes call it together; `prepare` also does. Waits for these calls.
   ///
-  /// Throws: precondition_error on all processes if not; what `wait` throws.
+  /// Pre:    no graph with calls runs.
+  /// Throws: precondition_error on all processes if they differ; what `wait` throws.
   void compare_calls() {
     team_->check();
     wait_for_calls("compare_calls");
     agree_by_nccl(*team_, "compare_calls", {calls_before()}, "");
   }
 
-  /// Copies between ranks of this process, and sends and receives to and from those of others, as one group; see
-  /// `exchange`. All ranks that are named call it. Whether sizes are equal in different processes nobody looks
-  /// at, and pairs of ranks that no schedule has joined wait for each other on the host.
+  /// Copies between ranks of this process, and sends and receives to and from ranks of other
+  /// processes, as one group; see `exchange`. All ranks that are named call it. Sizes are not
+  /// compared between processes. Pairs of ranks that no schedule has joined wait for each other on
+  /// the host.
   ///
-  /// Throws: nccl_error, device_error; collective_error if something has failed before.
+  /// Throws: nccl_error, device_error; collective_error if an earlier call has failed.
   void send_and_receive(std::vector<piece_copy> const& copies,
                         std::vector<device_piece> const& pieces, streams const& on) {
     team_->check();
@@ -155,15 +161,17 @@ class basic_nccl_ranks : public call_validation<basic_nccl_ranks<Devices, Calls>
     });
   }
 
-  /// Waits until what is in these streams is done, one for each device, or in the default ones.
+  /// Waits until the work in these streams is done. `on` has one stream for each device, or none
+  /// for the default ones.
   ///
-  /// Throws: collective_error if a communicator has failed, or no stream goes on for the deadline; then all calls
-  ///         have ended here, and the communicators are gone, as after `abort`.
+  /// Throws: collective_error if a communicator has failed, or no stream progresses for the
+  ///         deadline. Then all calls have ended here, and the communicators of NCCL are gone, as
+  ///         after `abort`.
   void wait(streams const& on = {}) {
     team_->wait(this->expect_streams(on), "nccl_ranks", [&] { return marks_.seen(); });
   }
 
-  /// Has a call failed? Does not wait for calls that run.
+  /// True if a call has failed. Does not wait for running calls.
   [[nodiscard]] bool has_failed() {
     try {
       team_->check();
@@ -174,18 +182,18 @@ class basic_nccl_ranks : public call_validation<basic_nccl_ranks<Devices, Calls>
   /// Throws: collective_error if a call has failed.
   void check() { team_->check(); }
 
-  /// Ends the calls that are in streams, and the communicators (`ncclCommAbort`): they are not to be destroyed any
-  /// more. To go on, make others, and a communicator of them.
+  /// Ends the calls in streams, and the communicators of NCCL (`ncclCommAbort`), which must not be
+  /// destroyed afterwards. To continue, make new communicators of NCCL and a new object of them.
   void abort() { team_->fail({team_->own_name() + ": aborted by its owner", -1, -1, -1, -1}); }
 
  private:
   using ranks::driver_;
   using ranks::where_;
   static constexpr std::uint64_t rounds_of_mark = 16;
-  static constexpr char const* same_schedules = "schedules are the same in all processes";
+  static constexpr char const* same_schedules = "schedules";
 
   [[nodiscard]] static std::chrono::nanoseconds deadline_of(nccl_options const& options) {
-    expects(options.deadline.count() > 0, "nccl_options: deadline > 0");
+    expects(options.deadline.count() > 0, "nccl_options: deadline out of range, expected > 0");
     return options.deadline;
   }
   basic_nccl_ranks(Devices& driver, nccl_options const& options, std::unique_ptr<team> all)
@@ -194,8 +202,8 @@ class basic_nccl_ranks : public call_validation<basic_nccl_ranks<Devices, Calls>
         marks_(driver, this->budget_, where_.devices),
         running_(driver, where_.devices) {}
 
-  // A message over each pair of ranks that a tree joins: NCCL opens connections when both ends are in a group, and
-  // its host waits for that.
+  // Sends a message over each pair of ranks that a tree joins. NCCL opens a connection when both
+  // ends are in a group, and its host waits for that.
   void connect(prepared_type& prepared) {
     std::set<std::pair<int, int>> known;
     std::vector<nccl_transfer> group;
@@ -217,7 +225,7 @@ class basic_nccl_ranks : public call_validation<basic_nccl_ranks<Devices, Calls>
                std::vector<detail::plain_buffers> const& buffers, detail::call_size const& size,
                std::vector<std::size_t> const& copied, Reducer const& reduce, streams const& on) {
     static_assert(!detail::carries_epilogue<Reducer>,
-                  "blink: results come by NCCL, which runs no epilogue; use device_ranks");
+                  "blink: NCCL delivers results and runs no epilogue; use device_ranks");
     team_->check();
     auto const& all = this->expect_streams(on);
     auto placed = buffers;
@@ -254,8 +262,8 @@ class basic_nccl_ranks : public call_validation<basic_nccl_ranks<Devices, Calls>
     });
   }
 
-  // Puts a call into the streams, behind those before it on these devices. If that fails halfway all is ended, as
-  // others wait for what is missing.
+  // Puts a call into the streams, behind earlier calls on these devices. If that fails halfway, all
+  // calls are ended, because other ranks wait for the missing transfers.
   template <class Work>
   void take_turn(streams const& all, Work const& work) {
     typename device_order<Devices>::turn turn(driver_.order(), driver_, where_.devices);
@@ -280,18 +288,18 @@ class basic_nccl_ranks : public call_validation<basic_nccl_ranks<Devices, Calls>
     for (std::size_t k = 0; k < all.size(); ++k) marks_.put(k, all[k]);
   }
 
-  // What is agreed about goes by streams of the team's, and must not meet sends and receives of calls.
+  // Agreements use the team's own streams, and must not be mixed with sends and receives of calls.
   void wait_for_calls(std::string const& what) {
     team_->wait_until(
         what + ": calls before it", [&] { return marks_.seen(); },
         [&] { return running_.are_over(); });
   }
   [[nodiscard]] common_value calls_before() const {
-    return {calls_.value(), "calls are the same in all processes",
+    return {calls_.value(), "calls",
             std::to_string(call_count_) + " calls" +
                 (call_count_ == 0 ? "" : ", the last one " + last_call_.in_words())};
   }
-  // Calls run until all have come, or until they are ended.
+  // Calls run until all processes have come, or until they are aborted.
   void end_calls() {
     try {
       wait_for_calls("the end of nccl_ranks");
@@ -304,8 +312,8 @@ class basic_nccl_ranks : public call_validation<basic_nccl_ranks<Devices, Calls>
   progress_marks<Devices> marks_;
   completion_tracker<Devices> running_;
   std::vector<std::unique_ptr<prepared_type>> prepared_;
-  detail::hash calls_;            // of all so far
-  std::uint64_t call_count_ = 0;  // of those
+  detail::hash calls_;            // of all calls so far
+  std::uint64_t call_count_ = 0;  // number of those
   call_description last_call_{};
 };
 

@@ -21,16 +21,18 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A schedule for sends and receives: at the ranks of this process, slots for what is to be combined when it has
-/// arrived, for what is only passed on, and for partial results that leave. What ends where it arrives has none.
+/// A schedule for sends and receives. The ranks of this process have slots for chunks to combine
+/// after arrival, for chunks that are only forwarded, and for partial results to send. Chunks that
+/// arrive at their final place need no slot.
 ///
-/// Memory: at most two slots at the receiver of a connection and one at its sender, if these are of this process,
-///         whatever the length of the buffers; beside the connections that need none, some bytes.
+/// Memory: at most two slots at the receiver of a connection and one at its sender, if these are of
+///         this process. The length of the buffers does not matter. A connection without slots
+///         takes a few bytes.
 template <device_runtime Devices>
 class nccl_schedule {
  public:
-  /// Throws: precondition_error if `schedule` is not a schedule, or a rank has more children than one kernel combines;
-  ///         resource_error if the budget does not suffice; device_error.
+  /// Throws: precondition_error if `source` is no schedule, or a rank has more children than one
+  ///         kernel combines; resource_error if the budget does not suffice; device_error.
   nccl_schedule(Devices& driver, rank_placement const& where, device_memory_budget& budget,
                 schedule const& source, connection_layout const& layout,
                 pipeline_costs const& costs)
@@ -53,7 +55,7 @@ class nccl_schedule {
     for (auto const& [device, sum] : bytes) {
       device_memory_use const use{0, sum, 0};
       auto& block = memory_.emplace_back(driver, budget, device, use, "the schedule");
-      driver.clear(device, block.get(), sum);  // bytes without a meaning are sent from there, too
+      driver.clear(device, block.get(), sum);  // meaningless bytes are also sent from there
       next[device] = block.get();
     }
     for (auto const& place : places) {
@@ -74,16 +76,20 @@ class nccl_schedule {
   [[nodiscard]] prepared_schedule& prepared() { return prepared_; }
   [[nodiscard]] prepared_schedule const& prepared() const { return prepared_; }
 
-  /// Where a chunk waits to be sent. Pre: the sender is of this process.
+  /// The place of a chunk before it is sent.
+  ///
+  /// Pre: the sender is of this process.
   [[nodiscard]] std::byte* outbox(std::uint32_t connection, std::uint64_t chunk) const {
     return slot(outboxes_[connection], chunk);
   }
-  /// Where a chunk arrives that has another place to go to. Pre: the receiver is of this process.
+  /// The place where a chunk arrives that then goes on to another place.
+  ///
+  /// Pre: the receiver is of this process.
   [[nodiscard]] std::byte* inbox(std::uint32_t connection, std::uint64_t chunk) const {
     return slot(inboxes_[connection], chunk);
   }
 
-  /// The tasks of the ranks of this process, and when they begin.
+  /// The tasks of the ranks of this process, and the rounds in which they begin.
   ///
   /// Time: O(tasks * depth).
   [[nodiscard]] std::vector<timed_task> tasks(collective kind) const {
@@ -100,12 +106,13 @@ class nccl_schedule {
     return result;
   }
 
-  /// Of this process.
+  /// The first rank of this process.
   [[nodiscard]] int first_rank() const { return first_rank_; }
+  /// True if a rank is of this process.
   [[nodiscard]] bool is_here(int rank) const {
     return rank >= first_rank_ && rank < first_rank_ + ranks_here_;
   }
-  /// Somebody may still use the slots.
+  /// Never releases the slots, because kernels may still use them.
   void keep_memory_for_ever() {
     for (auto& each : memory_) each.keep_for_ever();
   }

@@ -24,12 +24,12 @@ struct nccl_transfer {
   bool sends = false;
   int rank = 0;
   int peer = 0;
-  void* data = nullptr;  ///< only read if it sends
+  void* data = nullptr;  ///< only read if `sends`
   std::size_t bytes = 0;
 };
 
-/// The communicators of NCCL that a process has: groups of sends and receives, waits that end, and what becomes
-/// of them when something fails.
+/// The communicators of NCCL of a process: groups of sends and receives, waits with a deadline, and
+/// what follows a failure.
 template <polled_runtime Devices, nccl_calls Calls>
 class nccl_team {
  public:
@@ -37,16 +37,17 @@ class nccl_team {
   using stream = typename Devices::stream;
   using clock = std::chrono::steady_clock;
 
-  /// all:      those of the ranks of this process, by rank: consecutive ones, each on a device of its own
+  /// all:      by rank of this process: consecutive ranks, each on a separate device
   /// deadline: of waits for other processes
-  /// Throws:   precondition_error if they are not; nccl_error, device_error.
+  /// Throws:   precondition_error if the ranks are not consecutive or share a device; nccl_error,
+  ///           device_error.
   nccl_team(Devices& driver, Calls& calls, std::vector<communicator> const& all,
             std::chrono::nanoseconds deadline)
       : driver_(driver), calls_(calls), all_(all), deadline_(deadline) {
-    expects(!all.empty(), "nccl_ranks: a communicator for at least one rank");
+    expects(!all.empty(), "nccl_ranks: no communicators, expected at least one");
     expects(all.size() == 1 || !driver.launches_block(),
-            "nccl_ranks: several devices need launches that return at once, and "
-            "CUDA_LAUNCH_BLOCKING is set");
+            "nccl_ranks: CUDA_LAUNCH_BLOCKING is set, expected asynchronous launches for several "
+            "devices");
     for (std::size_t k = 0; k < all.size(); ++k) {
       int rank = 0, ranks = 0, device = 0;
       int const position = static_cast<int>(k);
@@ -83,7 +84,7 @@ class nccl_team {
   /// By rank of this process.
   [[nodiscard]] std::vector<int> const& devices() const { return devices_; }
   [[nodiscard]] Devices& driver() const { return driver_; }
-  /// Streams of its own, by rank of this process, for what is not a call.
+  /// The team's own streams, by rank of this process, for work that is not a call.
   [[nodiscard]] std::vector<stream> own_streams() const {
     std::vector<stream> result;
     for (auto const& each : own_) result.push_back(each.get());
@@ -93,8 +94,8 @@ class nccl_team {
   /// Puts transfers into the streams of their ranks, as one group.
   ///
   /// on:     by rank of this process
-  /// Throws: nccl_error if NCCL refuses; collective_error if its communicators do not block and do not come to an
-  ///         end. Then nothing moves any more.
+  /// Throws: nccl_error if NCCL refuses; collective_error if its communicators do not block and
+  ///         reach no end. After that nothing moves.
   void issue(std::vector<nccl_transfer> const& transfers, std::vector<stream> const& on) {
     if (transfers.empty()) return;
     expect_or_fail(calls_.group_start(), "ncclGroupStart", first_rank_);
@@ -107,7 +108,7 @@ class nccl_team {
                                std::to_string(one.bytes) + " bytes " + (one.sends ? "to" : "from") +
                                " rank " + std::to_string(one.peer);
       nccl_error const error = error_of(result, what, one.rank);
-      (void)calls_.group_end();  // which has nothing to tell any more
+      (void)calls_.group_end();  // its result is no longer of interest
       fail({error.what(), one.rank, one.peer, -1, -1});
       throw error;
     }
@@ -117,11 +118,12 @@ class nccl_team {
     wait_until("ncclGroupEnd", [] { return 0; }, [&] { return !is_in_progress(); });
   }
 
-  /// Waits until streams have come so far, by rank of this process; forgets a stream's own earlier waits.
+  /// Waits until streams have reached their present end, by rank of this process. Replaces earlier
+  /// points of the streams.
   ///
-  /// progress: while what it returns changes the deadline does not begin
-  /// Throws:   collective_error that says why if a communicator has failed or the deadline is over; what is in the
-  ///           streams has ended then, unless it cannot.
+  /// progress: the deadline restarts each time that its result changes
+  /// Throws:   collective_error with the cause if a communicator has failed or the deadline is
+  ///           over. The work in the streams has then ended, unless it cannot.
   template <class Progress>
   void wait(std::vector<stream> const& on, std::string const& what, Progress const& progress) {
     ends_->set(on);
@@ -134,18 +136,19 @@ class nccl_team {
     }
   }
 
-  /// After a failure: waits until that ends which was put into streams, at most for the deadline. Has it ended?
+  /// Waits after a failure until the work in streams has ended, at most for the deadline. Returns
+  /// true if it has.
   template <class IsOver>
   [[nodiscard]] bool let_end(IsOver const& is_over) const {
     return poll_until(clock::now() + deadline_, is_over);
   }
 
-  /// The same of its own streams.
+  /// The same for the team's own streams.
   [[nodiscard]] bool let_end() {
     try {
       ends_->set(own_streams());
       return let_end([&] { return ends_->are_reached(); });
-    } catch (device_error const&) {  // a device that is lost says nothing any more
+    } catch (device_error const&) {  // a device that is lost reports nothing
       return false;
     }
   }
@@ -159,7 +162,7 @@ class nccl_team {
     while (!is_over()) {
       check();
       if (clock::now() > end) {
-        auto now = progress();  // it may be the host that was held up
+        auto now = progress();  // the host itself may have been held up
         if (now == seen) {
           if (is_over()) return;
           fail({what + ": " + own_name() + " saw no progress for " + seconds_text(deadline_) +
@@ -183,7 +186,8 @@ class nccl_team {
   // --- failures ---
 
   [[nodiscard]] bool has_failed() const { return failure_.has_value(); }
-  /// Throws: collective_error if something has failed, or a communicator says now that it has.
+  /// Throws: collective_error if a call has failed, or a communicator of NCCL reports a failure
+  ///         now.
   void check() {
     if (failure_) throw_failure();
     for (std::size_t k = 0; k < all_.size(); ++k) {
@@ -196,8 +200,8 @@ class nccl_team {
       throw_failure();
     }
   }
-  /// The first failure is the one that is reported. All communicators of the process are aborted: what is in streams
-  /// ends here, and other processes hear of it.
+  /// Aborts all communicators of NCCL of the process, which ends the work in streams here and makes
+  /// other processes fail. Only the first failure is reported.
   void fail(collective_error const& why) {
     if (failure_) return;
     failure_ = why;

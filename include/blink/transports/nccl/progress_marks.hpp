@@ -13,8 +13,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Words by which the host sees how far streams have come, also within a graph that is replayed: a mark in a
-/// stream copies the next of some numbers to memory of the host.
+/// Words by which the host sees the progress of streams, also within a replayed graph. A mark in a
+/// stream copies the next one of a row of numbers to memory of the host.
 template <polled_runtime Devices>
 class progress_marks {
  public:
@@ -39,19 +39,19 @@ class progress_marks {
     if (words_ != nullptr) driver_.release_pinned(words_);
   }
 
-  /// A mark in a stream of the device at this position.
+  /// Puts a mark into a stream of the device at this position.
   void put(std::size_t position, typename Devices::stream on) {
     std::size_t const number = next_[position]++ % distinct;
     driver_.copy(devices_[position], words_ + position,
                  numbers_[position].get() + number * sizeof(counter), sizeof(counter), on);
   }
-  /// Changes when a stream has come to a mark.
+  /// The last marks; the result changes when a stream reaches a mark.
   [[nodiscard]] std::vector<counter> seen() const {
     std::vector<counter> result;
     for (std::size_t k = 0; k < devices_.size(); ++k) result.push_back(observe(words_[k]));
     return result;
   }
-  /// Somebody may still use the memory.
+  /// Never releases the memory, because streams may still use it.
   void keep_memory_for_ever() {
     for (auto& each : numbers_) each.keep_for_ever();
     words_ = nullptr;

@@ -13,38 +13,47 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-// A call in rounds: in each, every rank combines what it has, then does its sends and receives of the round as
-// one group. Chunk c of a task that begins in round b is combined at the begin of round b + c and sent in it; so
-// chunk c crosses a connection in round b + c, b being that of the task which sends. Tasks begin as late as lets the
-// root of their tree go on: a reducing rank at depth d of a tree of height h in round h - d, the root in round
-// h, a rank at depth d below it in round h + d. Hence:
+// A call runs in rounds. In each round a rank first combines the chunks that it has, then does its
+// sends and receives of the round as one group. A task that begins in round b combines chunk c at
+// the beginning of round b + c and sends it in that round. So chunk c crosses a connection in round
+// b + c, where b is the first round of the sender's task. Tasks begin as late as the root of their
+// tree allows. In a tree of height h, a reducing rank at depth d begins in round h - d and the root
+// in round h. In the broadcast phase a rank at depth d begins in round h + d. Hence:
 //
-// - A receiver begins exactly one round behind its sender. What arrives is used in the next round: by a kernel
-//   before the group, or by a send in it. One slot is enough for what is combined, two for what is passed on.
-// - A tree of depth d (of both phases) and c chunks takes d + c rounds; all trees go on at once.
+// - A receiver begins exactly one round after its sender. A chunk is used in the round after its
+//   arrival: by a kernel before the group, or by a send in it. One slot is enough for chunks that
+//   are combined, two for chunks that are forwarded.
+// - A tree of depth d (of both phases) and c chunks takes d + c rounds. All trees progress at once.
 //
-// Why nobody waits in a circle. All ranks derive the rounds, and the connections of each, from the same schedule, so a
-// transfer is in its sender's and in its receiver's group of the same round, and both list the connections between
-// them by number: the k-th send of a pair is the k-th receive. Each process issues its groups by rising rounds,
-// one for all of its ranks, each rank's into one stream. Suppose that somebody waits for ever, and look at the
-// least round r in which a group does not end (or whose issue does not return). All groups before r have been
-// issued and end, on all ranks. What stands between them in the streams, kernels and copies, waits for nobody.
-// So every process comes to issue its group of round r, which waits on the host for nothing but processes that
-// issue theirs and for room that rounds before r leave; and every rank's stream comes to it. Then both ends of
-// each transfer of the round are there, and those of one group do not wait for each other: it ends. This
-// contradicts the choice of r. Ranks without a transfer in a round have no group in it, for whom nobody waits.
-// The same holds from call to call, as ranks make the same calls in the same order.
+// Proof that there is no deadlock. All ranks derive the rounds, and the connections of each round,
+// from the same schedule. So a transfer is in the groups of its sender and its receiver in the same
+// round. Both list the connections between them by number, so the k-th send of a pair matches the
+// k-th receive. Each process issues its groups by rising rounds: one group for all of its ranks,
+// each rank's part into one stream.
+//
+// Suppose that a rank waits without end. Let r be the least round with a group that does not end,
+// or whose issue does not return. All groups before r have been issued and end, on all ranks. The
+// kernels and copies between them in the streams wait for no rank. So every process comes to issue
+// its group of round r. On the host that waits only for processes that issue theirs, and for room
+// that rounds before r leave. Every rank's stream also comes to the group. Then both ends of each
+// transfer of the round are present. Transfers of one group do not wait for each other, so the
+// group ends. This contradicts the choice of r.
+//
+// A rank without a transfer in a round has no group in it, and no rank waits for it. The same proof
+// holds from call to call, because ranks make the same calls in the same order.
 
-/// Number of edges between a rank and the root. Pre: the tree has the rank.
+/// Number of edges between a rank and the root.
+///
+/// Pre: the tree has the rank.
 [[nodiscard]] inline std::uint64_t depth_below_root(std::vector<int> const& parents, int rank) {
   std::uint64_t depth = 0;
   for (int at = rank; (at = parents[static_cast<std::size_t>(at)]) >= 0;) ++depth;
   return depth;
 }
 
-/// The round in which a task has its first chunk combined, or at hand, for being sent.
+/// The round in which the first chunk of a task is combined, or available, and can be sent.
 ///
-/// height:  of the phase towards the root; 0 if the call has none
+/// height: of the phase towards the root; 0 if the call has none
 [[nodiscard]] inline std::uint64_t first_round(schedule_tree const& tree, tree_task const& here,
                                                int rank, std::uint64_t height) {
   if (here.is_root) return height;
@@ -52,7 +61,7 @@ namespace blink { inline namespace BLINK_ABI {
                         : height + depth_below_root(tree.broadcast_parent, rank);
 }
 
-/// A task, and when it begins.
+/// A task, and the round in which it begins.
 struct timed_task {
   placed_task at;
   std::uint64_t begins = 0;
@@ -62,7 +71,7 @@ struct timed_task {
   }
 };
 
-/// A wire's end at a rank of this process.
+/// The endpoint of a connection at a rank of this process.
 struct timed_end {
   endpoint const* end = nullptr;
   placed_task at;
@@ -94,7 +103,7 @@ struct timed_end {
   return result;
 }
 
-/// Behind the last round in which one of the tasks has anything to do.
+/// The number of rounds after which no task has work left.
 [[nodiscard]] inline std::uint64_t round_count(std::vector<timed_task> const& tasks) {
   std::uint64_t result = 0;
   for (auto const& one : tasks) {

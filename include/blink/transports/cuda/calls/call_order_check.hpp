@@ -17,8 +17,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The communicators of a process that other processes take part in, and how many calls of each it has made. Any
-/// threads of the host.
+/// The communicators of this process that span other processes, and the number of calls of each.
+/// Thread-safe on the host.
 class call_counts {
  public:
   struct entry {
@@ -44,8 +44,9 @@ class call_counts {
     own->communicator = own->processes->number();
     own->calls = 0;
   }
-  /// Counts a call, and returns how many have been made of those that have a device in common with it. Those that have
-  /// failed are left out: how far each process came before it knew is an accident.
+  /// Counts a call. Returns the number of calls of each communicator that has a device in common
+  /// with it. Failed communicators are left out, because the number of calls that a process made
+  /// before it noticed is arbitrary.
   [[nodiscard]] call_clock count(place own) {
     std::lock_guard const lock(mutex_);
     call_clock result;
@@ -57,8 +58,9 @@ class call_counts {
     return result;
   }
 
-  /// Who has made a call of another communicator before it has made this one, though they come in the other order here;
-  /// empty: nobody yet. Found without his call, for which somebody may wait.
+  /// A process that has called another communicator before this one, although they are called in
+  /// the other order here; empty if none has yet. The conflict is found without that process's
+  /// call, for which a rank may be waiting.
   ///
   /// clock: what `count` returned for the last call
   [[nodiscard]] std::string find_overtaken(place own, call_clock const& clock) {
@@ -93,19 +95,20 @@ class call_counts {
   std::uint32_t last_ordinal_ = 0;
 };
 
-/// Compares the calls of a communicator with those of its other processes: are they the same, and in the same order
-/// among the calls of all communicators that have a device in common with it, in both processes? Calls that have run
-/// one after the other on the devices of one process and in another order on those of another would wait for each
-/// other until the deadline.
+/// Compares the calls of a communicator with those of its other processes. Calls must be the same.
+/// Their order must also be the same among the calls of all communicators that share a device, in
+/// both processes. Calls that ran in different orders on the devices of two processes would wait
+/// for each other until the deadline.
 ///
-/// Found by whoever comes later, at its call. Where each waits for the others at its call nobody is later: the
-/// deadline ends that, and the error says it. Not compared: calls that are captured, as they run when a graph is
-/// launched; and, of more than two communicators, circles in which no two processes disagree about the order of
-/// two of them. The deadline ends those.
+/// The process that comes later finds the conflict, at its call. If each process waits for the
+/// others at its call, none is later; then the deadline ends the calls, and the error reports it.
+/// Captured calls are not compared, because they run only when a graph is launched. Cycles of more
+/// than two communicators are not found if no two processes disagree about the order of two of
+/// them. The deadline ends those.
 class call_order_check {
  public:
-  /// processes: null: all devices are of this process, and there is nothing to compare
-  /// compares:  else calls are only counted; the same in all processes
+  /// processes: null if all devices are of this process, so that there is nothing to compare
+  /// compares:  false: calls are only counted; the same in all processes
   call_order_check(call_counts& counts, host_processes* processes, std::vector<int> const& devices,
                    bool compares = true)
       : counts_(counts), processes_(processes) {
@@ -117,7 +120,8 @@ class call_order_check {
     if (own_) counts_.leave(*own_);
   }
 
-  /// Returns what differs; empty: nothing that is known. Waits for a process that is far behind.
+  /// Counts and compares a call. Returns the difference, or an empty text if none is known. Waits
+  /// for a process that is far behind.
   [[nodiscard]] std::string enter(call_description const& call, bool is_captured) {
     if (!own_) {
       if (processes_ != nullptr) processes_->count_call();
@@ -126,14 +130,18 @@ class call_order_check {
     last_ = is_captured ? call_clock{} : counts_.count(*own_);
     return processes_->enter(call, last_);
   }
-  /// `host_processes::meet` after it. Returns what differs; empty: nothing, or somebody has reported of a failure.
+  /// Runs `host_processes::meet` after the call. Returns the difference; empty if there is none, or
+  /// if a process has reported a failure.
   ///
-  /// Throws: collective_error if a process has died, has left, or does not come before the deadline.
+  /// Throws: collective_error if a process has died, has left, or does not come before the
+  ///         deadline.
   [[nodiscard]] std::string match() {
     if (!own_) return "";
     return processes_->match([&] { return counts_.find_overtaken(*own_, last_); });
   }
-  /// Begins anew, after `host_processes::clear_failure` has.
+  /// Resets the counts.
+  ///
+  /// Pre: `host_processes::clear_failure` has returned.
   void restart() {
     if (own_) counts_.restart(*own_);
   }
@@ -141,7 +149,7 @@ class call_order_check {
  private:
   call_counts& counts_;
   host_processes* processes_;
-  std::optional<call_counts::place> own_;  // if calls are compared
+  std::optional<call_counts::place> own_;  // empty if calls are not compared
   call_clock last_;
 };
 

@@ -17,13 +17,14 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The calls of a communicator of devices, with the buffers of the ranks of this process: what can be known to be
-/// wrong is refused, before anybody else is concerned; then `Ranks` puts the call into its streams.
+/// Validates the calls of a communicator of devices, with the buffers of the ranks of this process.
+/// It refuses invalid calls before they affect other ranks. Then `Ranks` puts the call into its
+/// streams.
 ///
-/// World: derives from this, and has
-///        `enqueue<Chunks, T>(schedule, kind, buffers, size, copied, reduce, on)`: buffers are checked; `copied` says
-///        by rank how many bytes of its input are to be copied first, as others write to its place; `on` has a
-///        stream for each device or none. It throws what a failure before says.
+/// Ranks:  derives from this, and has `enqueue<Chunks, T>(schedule, kind, buffers, size, copied,
+///         reduce, on)`, which throws the error of an earlier failure. `buffers` have been checked.
+///         `copied` has by rank the bytes of its input to copy first, because other ranks write to
+///         its place. `on` has one stream for each device, or none.
 /// Throws: precondition_error; what `enqueue` throws.
 template <class Ranks, device_runtime Devices>
 class call_validation : public device_ranks<Devices> {
@@ -39,7 +40,8 @@ class call_validation : public device_ranks<Devices> {
     self().template enqueue<Chunks, T>(prepared, kind, buffers, size, copied, reduce, on);
   }
 
-  /// The same with a block of any size for each rank; see `device_blocks.hpp` for functions with names.
+  /// One call with a block of any size for each rank; see `device_blocks.hpp` for functions with
+  /// names.
   template <chunking Chunks, class T, reducer_for<T> Reducer, class Prepared>
   void call_with_blocks(Prepared& prepared, collective kind,
                         std::vector<detail::plain_buffers> const& buffers,
@@ -51,7 +53,7 @@ class call_validation : public device_ranks<Devices> {
                                        nothing_copied, reduce, on);
   }
 
-  /// Internal: unequal flows, whose buffers the caller has checked.
+  /// Internal: an all-to-all with unequal flows, whose buffers the caller has checked.
   template <class Prepared>
   void move_blocks(Prepared& prepared, std::vector<detail::plain_buffers> const& buffers,
                    std::vector<block_range> const& blocks, streams const& on) {

@@ -12,8 +12,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Knows when the calls of a communicator have ended: calls on a device follow each other (`device_order`), so that
-/// the end of the last one there says it of all.
+/// Tracks when the calls of a communicator have ended. Calls on a device follow each other
+/// (`device_order`), so that the end of the last one implies the end of all.
 template <polled_runtime Devices>
 class completion_tracker {
  public:
@@ -23,7 +23,7 @@ class completion_tracker {
   completion_tracker(Devices& driver, std::vector<int> const& devices)
       : driver_(driver), devices_(devices), last_(driver, devices) {}
 
-  /// What is in the stream of the device at this position belongs to calls.
+  /// Tracks the present content of the stream of the device at this position as calls.
   ///
   /// Throws: device_error.
   void add(std::size_t position, stream on) {
@@ -33,13 +33,15 @@ class completion_tracker {
       last_.set(position, on);
     }
   }
-  /// From now on calls may run whose ends are not known: those of graphs, or one that was refused halfway.
+  /// Records that calls may run whose ends are unknown: calls of graphs, or a call that was refused
+  /// halfway.
   void lose_track() { are_known_ = false; }
-  /// Have those ended whose ends are known?
+  /// True if all calls with known ends have ended.
   [[nodiscard]] bool are_over() const { return last_.are_reached(); }
 
-  /// Waits until calls have ended, at most so long; returns the position of a device where one has not. If the
-  /// ends of some are not known it waits then for all that is on the devices, without a limit.
+  /// Waits for at most `limit` until the calls have ended. Returns the position of a device where
+  /// one has not. If the ends of some calls are unknown, it then waits for all work on the devices,
+  /// without a limit.
   ///
   /// Throws: device_error.
   [[nodiscard]] std::optional<std::size_t> settle(std::chrono::nanoseconds limit) {

@@ -34,13 +34,13 @@ concept device_communicator = requires(W& ranks, schedule const& source, typenam
   { ranks.wait(on) } -> std::same_as<void>;
 };
 
-/// Method tables whose schedules a communicator has prepared: direct reads for small buffers, trees
-/// that fill links for large ones.
+/// A tuning table whose schedules a communicator has prepared: direct reads for small buffers,
+/// trees that saturate links for large ones.
 template <device_communicator Ranks>
 using device_tuning = basic_prepared_tuning<typename Ranks::prepared_type>;
 
-/// What collectives of devices take as their plan: a schedule, one that the communicator has prepared, or
-/// something that says which for a size, such as `device_tuning`.
+/// The plan that collectives of devices take: a schedule, a prepared schedule of the communicator,
+/// or a function of the size such as `device_tuning`.
 template <class S, class Ranks>
 concept device_schedule_source =
     std::same_as<std::remove_cvref_t<S>, schedule> ||
@@ -64,7 +64,7 @@ template <class Ranks, class Source>
   }
 }
 
-/// count: elements of the whole buffer, or of one block where the collective has blocks
+/// count: elements of the whole buffer, or of one block if the collective has blocks
 template <class Ranks, class Source>
 [[nodiscard]] auto choose_on(Ranks& ranks, Source&& trees, collective kind, std::size_t count,
                              std::size_t element_bytes) {
@@ -79,18 +79,18 @@ template <class T>
   return result;
 }
 
-/// Elements that are not combined are bytes, so that one kernel moves them all.
+/// Elements that are not combined move as bytes, so that one kernel moves all types.
 template <class Ranks, class Source, class T>
 void move_on_devices(Ranks& ranks, Source&& trees, collective kind,
                      std::vector<rank_buffers<T>> const& buffers,
                      typename Ranks::streams const& on) {
-  static_assert(is_element<T>, "blink: elements of collectives are trivially copyable types");
+  static_assert(is_element<T>, "blink: elements of collectives must be trivially copyable");
   auto bytes = plain(buffers);
   for (auto& own : bytes) {
     if (own.count > std::numeric_limits<std::size_t>::max() / sizeof(T)) {
       throw precondition_error(std::string(to_text(kind)) + ": count " + std::to_string(own.count) +
                                " times " + std::to_string(sizeof(T)) +
-                               " bytes is more than an address can name");
+                               " bytes exceeds the address space");
     }
     own.count *= sizeof(T);
   }
@@ -103,7 +103,7 @@ template <chunking Chunks, class Ranks, class Source, class T, class Reducer>
 void reduce_on_devices(Ranks& ranks, Source&& trees, collective kind,
                        std::vector<rank_buffers<T>> const& buffers, Reducer const& reduce,
                        typename Ranks::streams const& on) {
-  static_assert(is_element<T>, "blink: elements of collectives are trivially copyable types");
+  static_assert(is_element<T>, "blink: elements of collectives must be trivially copyable");
   static_assert(reducer_for<Reducer, T>, "blink: this reducer does not combine these elements");
   std::size_t const count = buffers.empty() ? 0 : buffers[0].count;
   auto const chosen = choose_on(ranks, trees, kind, count, sizeof(T));
@@ -113,12 +113,13 @@ void reduce_on_devices(Ranks& ranks, Source&& trees, collective kind,
 
 }  // namespace detail
 
-/// Reduces the elements of all ranks; every rank ends with the result. The call is put into the
+/// Reduces the elements of all ranks; every rank receives the result. The call is put into the
 /// streams, one for each device of the communicator, or into the default ones.
 ///
-/// buffers: by rank of this process, as of the function of the same name for ranks of a communicator
-/// Throws:  precondition_error for what is wrong with plan or buffers, before anything is launched;
-///          collective_error if a call before has failed; device_error.
+/// buffers: by rank of this process, with the meaning that they have in the function of the same
+///          name for communicators
+/// Throws:  precondition_error for an invalid plan or invalid buffers, before anything is launched;
+///          collective_error if an earlier call has failed; device_error.
 template <chunking Chunks = scheduled_chunks, device_communicator Ranks, class T, class Reducer,
           device_schedule_source<Ranks> Source>
 void all_reduce(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
@@ -126,7 +127,7 @@ void all_reduce(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const
   detail::reduce_on_devices<Chunks>(ranks, trees, collective::all_reduce, buffers, reduce, on);
 }
 
-/// Reduces the elements of all ranks; the root of the trees ends with the result.
+/// Reduces the elements of all ranks; the root of the trees receives the result.
 template <chunking Chunks = scheduled_chunks, device_communicator Ranks, class T, class Reducer,
           device_schedule_source<Ranks> Source>
 void reduce(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
@@ -134,7 +135,7 @@ void reduce(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& bu
   detail::reduce_on_devices<Chunks>(ranks, trees, collective::reduce, buffers, reducer, on);
 }
 
-/// Reduces blocks of `count` elements, one for each rank; each rank ends with its own.
+/// Reduces blocks of `count` elements, one for each rank; each rank receives its own block.
 template <chunking Chunks = scheduled_chunks, device_communicator Ranks, class T, class Reducer,
           device_schedule_source<Ranks> Source>
 void reduce_scatter(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
@@ -149,49 +150,50 @@ void broadcast(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const&
   detail::move_on_devices(ranks, trees, collective::broadcast, buffers, on);
 }
 
-/// Collects a block of each rank; every rank ends with all of them.
+/// Collects a block from each rank; every rank receives all blocks.
 template <device_communicator Ranks, class T, device_schedule_source<Ranks> Source>
 void all_gather(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
                 typename Ranks::streams const& on = {}) {
   detail::move_on_devices(ranks, trees, collective::all_gather, buffers, on);
 }
 
-/// Collects a block of each rank at the end of the schedule's flows.
+/// Collects a block from each rank at the rank where the schedule's flows end.
 template <device_communicator Ranks, class T, device_schedule_source<Ranks> Source>
 void gather(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
             typename Ranks::streams const& on = {}) {
   detail::move_on_devices(ranks, trees, collective::gather, buffers, on);
 }
 
-/// Hands each rank its block of the root's.
+/// Sends each rank its block of the root's buffer.
 template <device_communicator Ranks, class T, device_schedule_source<Ranks> Source>
 void scatter(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
              typename Ranks::streams const& on = {}) {
   detail::move_on_devices(ranks, trees, collective::scatter, buffers, on);
 }
 
-/// Hands each rank a block of each other: a transposition of blocks.
+/// Sends each rank a block of each other rank: a transposition of blocks.
 template <device_communicator Ranks, class T, device_schedule_source<Ranks> Source>
 void all_to_all(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
                 typename Ranks::streams const& on = {}) {
   detail::move_on_devices(ranks, trees, collective::all_to_all, buffers, on);
 }
 
-/// Each rank's buffer to one other rank, as the schedule says.
+/// Sends each rank's buffer to one other rank, as given by the schedule.
 template <device_communicator Ranks, class T, device_schedule_source<Ranks> Source>
 void permute(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
              typename Ranks::streams const& on = {}) {
   detail::move_on_devices(ranks, trees, collective::permute, buffers, on);
 }
 
-/// Each rank's buffer to the next; the last sends nothing.
+/// Sends each rank's buffer to the next rank; the last rank sends nothing.
 template <device_communicator Ranks, class T, device_schedule_source<Ranks> Source>
 void send_to_next(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
                   typename Ranks::streams const& on = {}) {
   detail::move_on_devices(ranks, trees, collective::send_to_next, buffers, on);
 }
 
-/// What is in any of the streams behind it runs after what is in all of them before it.
+/// Orders the work of all streams: later work in any of them runs after the earlier work in all of
+/// them.
 template <device_communicator Ranks, device_schedule_source<Ranks> Source>
 void barrier(Ranks& ranks, Source&& trees, typename Ranks::streams const& on = {}) {
   std::vector<rank_buffers<unsigned char>> const none(static_cast<std::size_t>(ranks.ranks_here()));

@@ -26,8 +26,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Launches the kernels of a communicator, whose blocks wait for those of other devices: all or none of
-/// them, in the order of `device_order`; and ends them when one has failed.
+/// Launches the kernels of a communicator, whose blocks wait for those of other devices: all of
+/// them or none, in the order of `device_order`. Ends all of them if one has failed.
 template <polled_runtime Devices>
 class device_launcher {
  public:
@@ -36,7 +36,8 @@ class device_launcher {
   /// Called by all processes together.
   ///
   /// others: null if all devices are of this process
-  /// Throws: precondition_error, on all processes, if a device cannot do this; what `abort_flags` throws.
+  /// Throws: precondition_error, on all processes, if a device has no cooperative launches; what
+  ///         `abort_flags` throws.
   device_launcher(Devices& driver, rank_placement const& where, device_memory_budget& budget,
                   device_options const& options, host_processes* others)
       : driver_(driver),
@@ -54,7 +55,7 @@ class device_launcher {
   ~device_launcher() {
     if (!is_kept_) driver_.release_pinned(failed_);
   }
-  /// Somebody may still use the memory.
+  /// Never releases the memory, because kernels may still use it.
   void keep_memory_for_ever() {
     flags_.keep_memory_for_ever();
     is_kept_ = true;
@@ -62,7 +63,7 @@ class device_launcher {
 
   // --- launches ---
 
-  /// Blocks that all run at once; see `plan_blocks`.
+  /// Chooses blocks that all run at once; see `plan_blocks`.
   template <class Capacity>
   [[nodiscard]] block_plan assign_blocks(std::vector<device_tasks> const& tasks,
                                          Capacity const& capacity) const {
@@ -76,10 +77,10 @@ class device_launcher {
     result.deadline_nanoseconds = static_cast<std::uint64_t>(options_.deadline.count());
     return result;
   }
-  /// A call on the devices for which `takes_part(position)`. If something is refused all that was launched is
-  /// ended, since it would wait for what was not.
+  /// Makes a call on the devices for which `takes_part(position)`. If a launch is refused, the
+  /// kernels launched before it are ended, because they would wait for the missing ones.
   ///
-  /// before: puts what the kernels need into the streams
+  /// before: puts the inputs of the kernels into the streams
   /// launch: `launch(position)` puts the kernel of a device into its stream
   template <class TakesPart, class Before, class Launch>
   void run(streams const& on, TakesPart const& takes_part, Before const& before,
@@ -109,23 +110,23 @@ class device_launcher {
 
   // --- failures ---
 
-  /// Has a call failed? Does not wait for calls that run.
+  /// True if a call has failed. Does not wait for running calls.
   [[nodiscard]] bool has_failed() const {
     return observe(*failed_) != 0 || (others_ != nullptr && others_->has_failed());
   }
   [[nodiscard]] std::string own_name() const { return "process " + std::to_string(where_.process); }
-  /// Says so to everyone, and lets all kernels end that this process reaches.
+  /// Reports the failure to all processes, and ends all kernels that this process reaches.
   void abort(collective_error const& why) {
     if (others_ != nullptr) others_->fail(why);
     flags_.raise();
     publish(*failed_, 1);
   }
-  /// After a failure: returns when the kernels of this process that have begun have ended.
+  /// Waits after a failure until the kernels of this process that have begun have ended.
   ///
-  /// limit: for those of the user's own, which may do something else for long before they call again
+  /// limit: for the user's own kernels, which may run long before their next call
   void let_end(std::chrono::nanoseconds limit) {
     flags_.raise();  // not all kernels reach all others
-    // What has not begun may never do so.
+    // A kernel that has not begun may never begin.
     for (int const device : where_.devices) driver_.let_end(device);
     (void)poll_until(std::chrono::steady_clock::now() + limit, [&] { return calls_.are_over(); });
   }
@@ -133,7 +134,9 @@ class device_launcher {
   [[nodiscard]] std::optional<std::size_t> settle(std::chrono::nanoseconds limit) {
     return calls_.settle(limit);
   }
-  /// Begins anew. Pre: nothing runs.
+  /// Resets the flags.
+  ///
+  /// Pre: no kernel is running.
   void restart() {
     flags_.clear();
     publish(*failed_, 0);
@@ -148,8 +151,8 @@ class device_launcher {
                                properties.name + ") has no cooperative launches");
     }
     expects(where_.devices.size() == 1 || !driver_.launches_block(),
-            "device_ranks: several devices need launches that return at once, and "
-            "CUDA_LAUNCH_BLOCKING is set");
+            "device_ranks: CUDA_LAUNCH_BLOCKING is set, expected asynchronous launches for several "
+            "devices");
   }
 
   Devices& driver_;

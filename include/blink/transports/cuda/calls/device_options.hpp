@@ -17,28 +17,31 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// How a communicator of devices runs its calls.
+/// Options of a communicator of devices.
 struct device_options {
   std::vector<int>
-      devices;  ///< by rank of this process; a device that is named several times runs several ranks
-  std::uint32_t window = 4;                       ///< slots of a wire: chunks in flight
+      devices;  ///< by rank of this process; a device that is listed several times has several
+                ///< ranks
+  std::uint32_t window = 4;                       ///< slots of a connection: chunks in flight
   std::size_t slot_bytes = std::size_t{1} << 18;  ///< the largest chunk
-  std::chrono::nanoseconds deadline = std::chrono::seconds(30);  ///< without any progress
-  std::uint32_t threads = 0;                      ///< of a block; 0: as many as there is room for
+  std::chrono::nanoseconds deadline = std::chrono::seconds(30);  ///< the longest time without
+                                                                 ///< progress
+  std::uint32_t threads = 0;                      ///< of a block; 0: the largest number for which
+                                                  ///< all blocks run at once
   std::size_t memory_cap = std::size_t{1} << 30;  ///< bytes on each device
-  bool checks_places = true;  ///< does each call ask the driver where buffers lie?
-  bool checks_calls = true;   ///< does each call compare itself with those of other processes?
-  /// For choosing chunks that the schedule leaves open. Estimates until they are measured.
+  bool checks_places = true;  ///< true: each call asks the driver where its buffers lie
+  bool checks_calls = true;   ///< true: each call is compared with those of other processes
+  /// Costs for choosing chunks that the schedule leaves open. Estimates until they are measured.
   pipeline_costs costs{4e-6, 2e10, 0};
   std::size_t packet_slot_bytes = std::size_t{1}
-                                  << 13;  ///< of connections of packets: half of it is data
-  /// For choosing between chunks and packets. Estimates until they are measured.
+                                  << 13;  ///< of connections of packets; half of it is data
+  /// Costs for choosing between chunks and packets. Estimates until they are measured.
   protocol_costs protocols{};
-  /// Told what is going to be allocated on which device, before the driver is asked; may throw to refuse it.
+  /// Called before each allocation on a device; may throw to refuse it.
   memory_listener on_memory{};
 };
 
-/// Of what is the same in all processes of a communicator.
+/// Hash of the options that are the same in all processes of a communicator.
 [[nodiscard]] inline std::uint64_t hash(device_options const& options) {
   detail::hash all;
   for (std::uint64_t const number :
@@ -56,25 +59,28 @@ struct device_options {
 
 /// Throws: precondition_error if an option is out of range.
 inline void validate(device_options const& options) {
-  expects(!options.devices.empty(), "device_options: a device for at least one rank");
+  expects(!options.devices.empty(),
+          "device_options: devices is empty, expected the device of at least one rank");
   if (options.devices.size() > device_call::most_ranks) {
     throw precondition_error("device_options: " + std::to_string(options.devices.size()) +
-                             " ranks, at most " + std::to_string(device_call::most_ranks));
+                             " ranks, expected at most " + std::to_string(device_call::most_ranks));
   }
-  expects(options.window >= 1, "device_options: window >= 1");
-  expects(options.slot_bytes >= 1, "device_options: slot_bytes >= 1");
-  expects(options.packet_slot_bytes >= 1, "device_options: packet_slot_bytes >= 1");
+  expects(options.window >= 1, "device_options: window out of range, expected >= 1");
+  expects(options.slot_bytes >= 1, "device_options: slot_bytes out of range, expected >= 1");
+  expects(options.packet_slot_bytes >= 1,
+          "device_options: packet_slot_bytes out of range, expected >= 1");
   for (double const cost : {options.protocols.chunk_seconds, options.protocols.packet_seconds}) {
-    expects(cost >= 0, "device_options: seconds of protocols >= 0");
+    expects(cost >= 0, "device_options: seconds of protocols out of range, expected >= 0");
   }
   expects(options.protocols.bytes_per_second > 0,
-          "device_options: bytes_per_second of protocols > 0");
+          "device_options: bytes_per_second of protocols out of range, expected > 0");
   expects(options.costs.chunk_seconds >= 0 && options.costs.bytes_per_second > 0 &&
               options.costs.latency_seconds >= 0 && options.costs.latency_seconds < 1e6,
-          "device_options: costs of chunks are >= 0, of bytes > 0, seconds of latency < 10^6");
-  expects(options.deadline.count() > 0, "device_options: deadline > 0");
+          "device_options: costs out of range, expected chunk_seconds >= 0, bytes_per_second > 0, "
+          "0 <= latency_seconds < 10^6");
+  expects(options.deadline.count() > 0, "device_options: deadline out of range, expected > 0");
   expects(options.threads % 32 == 0 && options.threads <= 512,
-          "device_options: threads is a multiple of 32, at most 512");
+          "device_options: threads out of range, expected a multiple of 32, at most 512");
 }
 
 }}  // namespace blink::BLINK_ABI

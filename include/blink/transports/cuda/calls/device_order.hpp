@@ -14,35 +14,35 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The order of the calls of all communicators of a process, which keeps them from waiting for each
-/// other in a circle: kernels of one call wait for each other, so that two calls which begin in
-/// another order on another device, or which only have room for some of their blocks beside each
-/// other, would never end.
+/// The order of the calls of all communicators of a process. It prevents deadlock between calls,
+/// whose kernels wait for each other. Two calls would never end if they began in different orders
+/// on two devices. The same holds if each had room for only some of its blocks beside the other.
 ///
-/// The rule: calls that have a device in common run one after the other, in the order in which the
-/// host made them, whatever their streams. A call is made on all its devices before the next one is
-/// made on any. Streams wait for each other by events; the host does not wait.
+/// The rule: calls that share a device run one after the other, in the order in which the host made
+/// them, whatever their streams. A call is made on all its devices before the next one is made on
+/// any. Streams wait for each other by events; the host does not wait.
 ///
-/// In streams that are captured the same holds within one graph. Launches of graphs and calls
-/// outside are ordered by who launches them: on one stream, or by events.
+/// Within one captured graph the same rule holds. The caller orders launches of graphs and calls
+/// outside of them, by one stream or by events.
 ///
-/// Other processes are expected to keep the same order: see `call_order_check`.
+/// Other processes are expected to keep the same order; see `call_order_check`.
 template <class Devices>
 class device_order {
  public:
   using stream = typename Devices::stream;
   using event = typename Devices::event;
 
-  /// A call on these devices is being made; none that has one of them is made meanwhile. Calls on other
-  /// devices are: what is put into streams may wait for room there, until other threads of the host have made
-  /// theirs.
+  /// The right to make a call on some devices. No other call on one of them is made meanwhile, but
+  /// calls on other devices are. That matters because a full stream may block this thread until
+  /// other threads of the host have made their calls.
   class turn {
    public:
     /// Waits for the turns on any of these devices to end.
     turn(device_order& order, Devices& driver, std::vector<int> const& devices)
         : order_(&order), driver_(&driver), devices_(devices) {
       std::unique_lock lock(order.mutex_);
-      order.changed_.wait(lock, [&] {  // all at once: nobody keeps some and waits for others
+      order.changed_.wait(lock, [&] {  // takes all at once, so that no thread holds some and waits
+                                       // for others
         return std::none_of(devices_.begin(), devices_.end(),
                             [&](int device) { return order.taken_.contains(device); });
       });
@@ -58,7 +58,7 @@ class device_order {
       order_->changed_.notify_all();
     }
 
-    /// What is put into the stream from now on runs after the last call on this device.
+    /// Makes later work in the stream run after the last call on this device.
     void begin(int device, stream on) {
       auto& last = order_->at(*driver_, device);
       auto const capture = driver_->capture(on);
@@ -68,7 +68,7 @@ class device_order {
         driver_->wait(device, on, last.inside);
       }
     }
-    /// The call's work on this device is in the stream.
+    /// Records that all work of the call on this device is in the stream.
     void end(int device, stream on) {
       auto& last = order_->at(*driver_, device);
       auto const capture = driver_->capture(on);
@@ -87,14 +87,14 @@ class device_order {
     std::vector<int> devices_;
   };
 
-  /// Of communicators of several processes.
+  /// The counts of calls of communicators that span several processes.
   [[nodiscard]] call_counts& counts() { return counts_; }
 
  private:
   struct last_call {
     event outside{};        // of streams that are not captured
     event inside{};         // of the graph that is being captured
-    capture_state capture;  // which
+    capture_state capture;  // identifies that graph
     bool has_call = false;
   };
 
@@ -110,7 +110,7 @@ class device_order {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::set<int> taken_;  // by a call that is being made
+  std::set<int> taken_;  // devices of calls that are being made
   call_counts counts_;
   std::map<int, last_call> calls_;  // events live as long as the process
 };

@@ -34,18 +34,20 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A schedule with what its calls of one protocol need in the memory of devices: the tasks of a rank on its device,
-/// a wire's slots and counters on the device of its receiver, which looks there most often.
+/// A schedule with what its calls of one protocol need in the memory of devices. Tasks of a rank
+/// are on its device. Slots and counters of a connection are on the device of its receiver, which
+/// reads them most often.
 ///
-/// Memory: as `connection_tables`, and three times the tasks of each rank; counted before it is allocated.
+/// Memory: as `connection_tables`, and three times the tasks of each rank; counted before it is
+///         allocated.
 template <device_runtime Devices>
 class device_schedule {
  public:
-  /// others: null if all devices are of this process; else all processes make it together
-  /// what:   it is, for errors
-  /// Throws: precondition_error if `schedule` is not a schedule, or if a tree joins ranks on devices that
-  ///         do not reach each other; resource_error if the budget does not suffice; device_error;
-  ///         what `host_processes` throws.
+  /// others: null if all devices are of this process; otherwise all processes construct it together
+  /// what:   the name of the schedule, for errors
+  /// Throws: precondition_error if `source` is no schedule, or if a tree joins ranks on devices
+  ///         that do not reach each other; resource_error if the budget does not suffice;
+  ///         device_error; what `host_processes` throws.
   device_schedule(Devices& driver, rank_placement const& where, device_memory_budget& budget,
                   schedule const& source, connection_layout const& layout,
                   pipeline_costs const& costs, host_processes* others = nullptr,
@@ -73,7 +75,7 @@ class device_schedule {
 
   [[nodiscard]] prepared_schedule const& prepared() const { return prepared_; }
 
-  /// Tasks by device and rank there.
+  /// Tasks by device, and by rank on the device.
   [[nodiscard]] std::vector<device_tasks> tasks(task_phases phases) const {
     std::vector<device_tasks> result;
     for (auto const& part : parts_) {
@@ -86,8 +88,8 @@ class device_schedule {
     return result;
   }
 
-  /// Fills in what a call has along each tree, as far as it fits; the rest of `all` is put into the
-  /// devices' memory by the caller.
+  /// The parameters of a call along each tree. If they are too many for the argument of a kernel,
+  /// the caller puts them into the memory of the devices.
   template <chunking Chunks>
   [[nodiscard]] std::vector<tree_call> trees_of_call(collective kind, std::size_t count,
                                                      block_range const* blocks,
@@ -108,8 +110,9 @@ class device_schedule {
     return result;
   }
 
-  /// Throws: precondition_error if tasks that share a block could wait for each other: packets of one
-  ///         are sent before the next one is walked, so that none may wait for room.
+  /// Throws: precondition_error if tasks that share a block could wait for each other. A block
+  ///         sends all packets of a task before it walks the next one, so no task may wait for a
+  ///         credit.
   void expect_fit(collective kind, std::vector<tree_call> const& trees) const {
     auto const window = prepared_.tables().layout().window;
     for (std::size_t tree = 0; tree < trees.size(); ++tree) {
@@ -122,11 +125,12 @@ class device_schedule {
     }
   }
 
-  /// Where kernels of a device find the tables. `position`: in `rank_placement::devices`.
+  /// The addresses of the tables for kernels of a device; `position` is in
+  /// `rank_placement::devices`.
   [[nodiscard]] device_tables::addresses tables(std::size_t position) const {
     return parts_[position].tables.where();
   }
-  /// What differs from device to device.
+  /// Sets the fields of a call that differ from device to device.
   void set_device(device_call& call, std::size_t position) const {
     auto const& part = parts_[position];
     auto const where = part.tables.where();
@@ -136,14 +140,18 @@ class device_schedule {
     call.states = where.states;
     call.more_trees = where.trees;
   }
-  /// Where the trees of a call go that are too many for an argument; null if they are not.
+  /// Memory for the trees of a call that are too many for an argument; null if they fit into an
+  /// argument.
   [[nodiscard]] tree_call* call_trees(std::size_t position) const {
     return parts_[position].tables.where().trees;
   }
 
-  /// Begins anew: every connection as if no message had passed. Pre: no call is running.
+  /// Resets every connection to its state before the first message.
+  ///
+  /// Pre: no call is running.
   void restart() {
-    // Packets are reported by what slots held before, so that they begin empty; behind the counters.
+    // A packet is detected by its difference from the slot's old content, so slots begin empty.
+    // They follow the counters.
     bool const has_packets = prepared_.tables().layout().has_packets;
     for (std::size_t k = 0; k < parts_.size(); ++k) {
       auto const& part = parts_[k];
@@ -153,15 +161,16 @@ class device_schedule {
     }
   }
 
-  /// Somebody may still use the memory.
+  /// Never releases the memory, because kernels may still use it.
   void keep_memory_for_ever() { memory_.keep_memory_for_ever(); }
 
-  /// How a call that failed has ended, by rank of this process. Pre: no call is running.
+  /// The end of a failed call, by rank of this process.
   struct failed_call {
-    bool is_here = false;  ///< was it along this schedule?
+    bool is_here = false;  ///< true if the call was along this schedule
     collective kind = collective::broadcast;
     std::vector<device_rank_report> ranks;
   };
+  /// The failed call along this schedule, if there is one. Pre: no call is running.
   [[nodiscard]] failed_call find_failure() {
     failed_call result;
     std::vector<std::vector<std::byte>> images;
@@ -192,32 +201,36 @@ class device_schedule {
     return result;
   }
 
-  /// Brings what calls changed into the tables of `prepared()`. Pre: no call is running.
+  /// Copies what calls have changed into the tables of `prepared()`.
+  ///
+  /// Pre: no call is running.
   void read_back() {
     for (std::size_t k = 0; k < parts_.size(); ++k) (void)read_back(k);
   }
-  /// What each edge carried so far. Pre: no call is running.
+  /// The traffic of each edge so far.
+  ///
+  /// Pre: no call is running.
   [[nodiscard]] std::vector<edge_report> edges() {
     read_back();
     return prepared_.edges();
   }
 
  private:
-  /// What is on one device.
+  /// The tables of one device.
   struct device_part {
     int device = 0;
     device_tables tables;
     std::size_t counter_bytes = 0;
-    std::size_t tables_at = 0;  // of its memory: behind counters and slots
+    std::size_t tables_at = 0;  // offset in its memory, behind counters and slots
   };
-  /// Where the receiver of a connection has it, in the memory of its place.
+  /// The offsets of a connection in the memory of its receiver's place.
   struct connection_offsets {
     std::size_t counters = 0;
     std::size_t slots = 0;
   };
 
-  // Tables that are dealt out of memory that nobody has: what counts is which connections have slots. Where
-  // those are is decided here.
+  // The address is fake: it only makes the tables give slots to the connections that need them.
+  // This class decides where the slots lie.
   [[nodiscard]] static connection_layout dealt_by_us(connection_layout layout) {
     layout.ranks_share = reinterpret_cast<void*>(std::uintptr_t{128});
     return layout;
@@ -237,7 +250,7 @@ class device_schedule {
     }
   }
 
-  // Devices of other processes: `connections_of` finds out.
+  // Checks devices of this process only; `connections_of` checks those of other processes.
   void expect_reach() const {
     for (auto const& connection : prepared_.tables().places()) {
       auto const& a = where_.of_rank(connection.from);
@@ -258,7 +271,8 @@ class device_schedule {
                              ", and " + why);
   }
 
-  // Counters first, so that they can be cleared together. Every process finds the same.
+  // Counters come first, so that they can be cleared together. Every process computes the same
+  // offsets.
   void deal_out_connections() {
     auto const& tables = prepared_.tables();
     std::vector<std::size_t> counters(where_.places.size(), 0);
@@ -293,7 +307,7 @@ class device_schedule {
     }
   }
 
-  // The connections as kernels of one device see them.
+  // The connections with the addresses that kernels of one device use.
   [[nodiscard]] std::vector<shared_connection> connections_of(std::size_t position) const {
     auto const& tables = prepared_.tables();
     std::vector<shared_connection> result;
@@ -319,7 +333,7 @@ class device_schedule {
     return memory_.own(position) + parts_[position].tables_at;
   }
 
-  // Brings what calls changed into the host's tables. Returns: the tables of the device
+  // Copies what calls have changed into the host's tables. Returns the tables of the device.
   std::vector<std::byte> read_back(std::size_t position) {
     auto const& part = parts_[position];
     std::vector<std::byte> image(part.tables.image().size());

@@ -14,26 +14,26 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What the memory of a rank's device says after a call that failed.
+/// The report in the memory of a rank's device after a failed call.
 struct device_rank_report {
   int rank = 0;
   bool has_tasks = false;   ///< in this call
-  bool gave_up = false;     ///< did a block on its device wait for too long?
-  bool is_inside = false;   ///< is its last call known not to have ended well?
-  std::uint64_t calls = 0;  ///< with the same phases, or in the same channel, that it has begun
-  std::uint64_t count = 0;  ///< elements of the last one; of calls from kernels
-  stall where{};            ///< in the last of them
+  bool gave_up = false;     ///< true if a block on its device reached the deadline
+  bool is_inside = false;   ///< true if its last call is known not to have ended well
+  std::uint64_t calls = 0;  ///< begun with the same phases, or in the same channel
+  std::uint64_t count = 0;  ///< elements of the last call; for calls from kernels
+  stall where{};            ///< in the last call
 };
 
-/// Where a rank on a device stood when a call failed.
+/// The state of a rank on a device when a call failed.
 struct device_rank_state {
-  bool has_begun = false;  ///< did its kernel run?
-  bool timed_out = false;  ///< did one of its blocks give up?
-  stall where{};           ///< `peer` -1: it waits for nobody
-  std::string absence{};   ///< why it has not begun, if that is known
+  bool has_begun = false;  ///< true if its kernel has run
+  bool timed_out = false;  ///< true if one of its blocks reached the deadline
+  stall where{};           ///< `peer` -1: it waits for no peer
+  std::string absence{};   ///< the reason why it has not begun, if known
 };
 
-/// Who has begun the call that failed, and where those stand. Ranks without a report have not begun.
+/// The state of each rank in the failed call. Ranks without a report have not begun.
 [[nodiscard]] inline std::vector<device_rank_state> judge_ranks(
     rank_placement const& where, std::vector<device_rank_report> const& reports) {
   std::uint64_t newest = 0;
@@ -48,10 +48,11 @@ struct device_rank_state {
   return result;
 }
 
-/// Who is the cause of a call that failed, and who waits for whom on the way there: from a rank that
-/// gave up along what each waits for, to one that has not begun, waits for nobody, or was there before.
+/// The cause of a failed call, with the chain of waits that leads to it. The chain begins at a rank
+/// that reached the deadline and follows the peer that each rank waits for. It ends at a rank that
+/// has not begun, waits for no peer, or is already in the chain.
 ///
-/// call: in words
+/// call: the call in words
 [[nodiscard]] inline collective_error describe_device_stall(
     rank_placement const& placement, std::string const& call,
     std::vector<device_rank_state> const& ranks, double deadline_seconds) {

@@ -20,21 +20,21 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Which lists of tasks a collective walks.
+/// The phases of a collective, which select its list of tasks.
 [[nodiscard]] constexpr task_phases phases_of(collective kind) {
   if (!has_broadcast_phase(kind)) return task_phases::reducing;
   return has_reduce_phase(kind) ? task_phases::both : task_phases::spreading;
 }
 
-/// What the kernels of one device read and write of a schedule, as one piece of its memory: all
-/// connections, the tasks of the ranks there with their ends, the states of blocks, room for the trees
-/// of a call, and for shaped connections their routes and the times of their messages. Made as an image in
-/// memory of the host, and read back as one.
+/// The part of a schedule that the kernels of one device read and write, as one piece of its
+/// memory. It has all connections, the tasks of the device's ranks with their endpoints, the states
+/// of blocks, and room for the trees of a call. For shaped connections it also has their routes and
+/// the times of their messages. It is made as an image in memory of the host, and read back as one.
 ///
 /// Memory: the image; three times the tasks of each rank.
 class device_tables {
  public:
-  /// Where the tables are, in memory of the device.
+  /// The addresses of the tables, in memory of the device.
   struct addresses {
     shared_connection* connections = nullptr;
     device_rank* ranks = nullptr;
@@ -42,10 +42,10 @@ class device_tables {
     tree_call* trees = nullptr;  ///< null if the trees of a call fit into the argument of a kernel
   };
 
-  /// Sets the places of all tables.
+  /// Sets the offsets of all tables.
   ///
-  /// ranks: those of the device
-  /// source: that of the tables
+  /// ranks:  of the device
+  /// source: the schedule of the tables
   device_tables(connection_tables const& tables, std::vector<int> const& ranks,
                 schedule const& source) {
     std::size_t used = 0;
@@ -86,9 +86,10 @@ class device_tables {
     image_.assign(used, std::byte{0});
   }
 
-  /// Fills the image, as it is before the first call.
+  /// Fills the image with the state before the first call.
   ///
-  /// base: where it will be in memory of the device; `connections`: with counters and slots there
+  /// connections: with counters and slots in memory of the device
+  /// base:        the address of the tables in memory of the device
   void make_image(connection_tables const& tables, std::vector<shared_connection> connections,
                   std::byte* base) {
     base_ = base;
@@ -117,7 +118,7 @@ class device_tables {
   }
 
   [[nodiscard]] std::vector<std::byte> const& image() const { return image_; }
-  /// Those of the device, with where their tasks are there.
+  /// The ranks of the device, with the device's addresses of their tasks.
   [[nodiscard]] std::vector<device_rank> const& ranks() const { return ranks_; }
   /// Pre: the image has been made.
   [[nodiscard]] addresses where() const {
@@ -127,7 +128,7 @@ class device_tables {
             trees_at_ == 0 ? nullptr : reinterpret_cast<tree_call*>(base_ + trees_at_)};
   }
 
-  /// Brings what calls changed into the host's tables. `now`: the memory of the device
+  /// Copies what calls have changed into the host's tables; `now` is the memory of the device.
   void read_back(connection_tables const& tables, std::vector<std::byte> const& now) const {
     for (std::size_t k = 0; k < ranks_.size(); ++k) {
       auto const& here = ranks_[k];
@@ -152,11 +153,11 @@ class device_tables {
       }
     }
   }
-  /// Of the rank with this number on the device, as calls have left it. `now`: as in `read_back`
+  /// The device's rank at a position, as calls have left it; `now` is as in `read_back`.
   [[nodiscard]] device_rank rank_in(std::vector<std::byte> const& now, std::size_t number) const {
     return from<device_rank>(now, ranks_at_ + number * sizeof(device_rank));
   }
-  /// One for each block that a call may have.
+  /// The states of the blocks, one for each block that a call may have.
   [[nodiscard]] std::vector<block_state> states_in(std::vector<std::byte> const& now) const {
     std::vector<block_state> result;
     for (std::size_t block = 0; block < largest_task_count_; ++block) {
@@ -177,7 +178,7 @@ class device_tables {
     return kinds[list];
   }
 
-  // What connections have in memory of the host is of no use to a device.
+  // Addresses of routes in memory of the host are of no use to a device.
   void put_routes(connection_tables const& tables, std::vector<shared_connection>& connections) {
     std::size_t next_route = routes_at_;
     std::size_t next_due = due_at_;
@@ -217,7 +218,7 @@ class device_tables {
   std::byte* base_ = nullptr;
   std::vector<std::size_t> ends_at_;  // by rank here, in the image
   std::size_t ranks_at_ = 0, states_at_ = 0;
-  std::size_t trees_at_ = 0;                              // 0: there is none
+  std::size_t trees_at_ = 0;                              // 0: there are none
   std::size_t largest_task_count_ = 0;                    // of all phases
   std::size_t free_at_ = 0, due_at_ = 0, routes_at_ = 0;  // of shaped connections
 };

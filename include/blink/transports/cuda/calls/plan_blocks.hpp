@@ -11,13 +11,13 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The tasks that one device has to walk in a call, by rank on it.
+/// The number of tasks that one device walks in a call, by rank on it.
 struct device_tasks {
   int device = 0;
   std::vector<std::uint32_t> of_rank;
 };
 
-/// How a call's tasks are dealt out to blocks, equal on all devices.
+/// The assignment of a call's tasks to blocks, equal on all devices.
 struct block_plan {
   std::uint32_t threads = 0;          ///< of a block
   std::uint32_t tasks_per_block = 1;  ///< of one rank
@@ -37,18 +37,18 @@ namespace detail {
 
 }  // namespace detail
 
-/// Finds blocks that all run at once: a task may wait for any other of its call. Each task has a
-/// block of its own if there is room, of as many threads as there is room for; otherwise as few
-/// tasks as possible share one of the smallest size, which goes round among them.
+/// Chooses blocks that all run at once, because a task may wait for any other task of its call.
+/// Each task has its own block if there is room, with as many threads as fit. Otherwise blocks have
+/// the smallest size, and as few tasks as possible share one, in turns.
 ///
-/// sizes:    threads of a block that may be taken, the preferred first
+/// sizes:    allowed numbers of threads of a block, the preferred one first
 /// capacity: (device, threads) -> how many such blocks the device runs at once
-/// Throws: precondition_error if a device has more ranks with tasks than it runs blocks at once.
+/// Throws:   precondition_error if a device has more ranks with tasks than it runs blocks at once.
 template <class Capacity>
 [[nodiscard]] block_plan plan_blocks(std::vector<device_tasks> const& devices,
                                      std::vector<std::uint32_t> const& sizes,
                                      Capacity const& capacity) {
-  expects(!sizes.empty(), "plan_blocks: no size of blocks is allowed");
+  expects(!sizes.empty(), "plan_blocks: sizes is empty, expected at least one size of blocks");
   block_plan result;
   auto const fits = [&] {
     return std::all_of(devices.begin(), devices.end(), [&](device_tasks const& here) {

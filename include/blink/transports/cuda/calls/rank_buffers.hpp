@@ -19,42 +19,43 @@ template <class T>
 struct rank_buffers {
   T const* input = nullptr;
   T* output = nullptr;
-  /// Elements of the buffer, or of one block, equal on all ranks; of the rank's own block where a call takes
-  /// blocks of any sizes.
+  /// Elements of the buffer, or of one block, equal on all ranks. In a call with blocks of any
+  /// sizes: elements of the rank's own block.
   std::size_t count = 0;
 };
 
 namespace detail {
 
-/// A rank's buffers, whatever their elements are.
+/// A rank's buffers, independent of the type of their elements.
 struct plain_buffers {
   void const* input = nullptr;
   void* output = nullptr;
   std::size_t count = 0;
 };
 
-/// Consecutive ranks, those of a process.
+/// Consecutive ranks: those of a process.
 struct rank_range {
   int first = 0;
-  int of = 0;  ///< how many ranks there are in all
+  int of = 0;  ///< number of ranks of all processes
 
-  /// The number of the rank at a position among them.
+  /// The number of the rank at a position, as text.
   [[nodiscard]] std::string text(std::size_t position) const {
     return std::to_string(static_cast<std::size_t>(first) + position);
   }
 };
 
-/// How many bytes a call reads and writes at most, from the addresses of a rank's buffers on.
+/// The largest number of bytes that a call accesses from the addresses of a rank's buffers on.
 struct buffer_reach {
   std::size_t input = 0;
   std::size_t output = 0;
 };
 
-/// Throws: precondition_error if the output of a rank overlaps a buffer of another one: ranks on one
-///         device share its memory.
+/// Throws: precondition_error if the output of a rank overlaps a buffer of another rank. That can
+///         happen because ranks on one device share its memory.
 ///
 /// reach: by position among the ranks, as `use` and `buffers`
-/// Time:  O(ranks log ranks). Pre: each rank's own buffers passed `check_buffers`.
+/// Time:  O(ranks log ranks).
+/// Pre:   each rank's own buffers passed `check_buffers`.
 inline void expect_ranks_apart(collective kind, rank_range const& which,
                                std::vector<buffer_use> const& use,
                                std::vector<plain_buffers> const& buffers,
@@ -76,8 +77,8 @@ inline void expect_ranks_apart(collective kind, rank_range const& which,
   }
   std::sort(ranges.begin(), ranges.end(),
             [](range const& a, range const& b) { return a.begin < b.begin; });
-  range const* longest[2] = {};          // of those so far: what reaches furthest, and
-  range const* longest_written[2] = {};  // what does so of another rank
+  range const* longest[2] = {};          // of the ranges so far: the one that ends last, and
+  range const* longest_written[2] = {};  // the one of another rank that ends last
   auto const keep = [](range const** best, range const& one) {
     if (best[0] == nullptr || one.end > best[0]->end) {
       if (best[0] != nullptr && best[0]->rank != one.rank) best[1] = best[0];
@@ -99,7 +100,8 @@ inline void expect_ranks_apart(collective kind, rank_range const& which,
   }
 }
 
-/// Throws: precondition_error that begins with `name` if a buffer that is used does not lie as its elements ask for.
+/// Throws: precondition_error that begins with `name` if a used buffer is not aligned for its
+///         elements.
 inline void expect_aligned(std::string const& name, buffer_use const& use, plain_buffers const& own,
                            buffer_reach const& reach, std::size_t alignment) {
   auto const expect = [&](bool is_used, char const* part, void const* at) {
@@ -118,15 +120,15 @@ inline void expect_all_buffers(std::string const& name, std::vector<buffer_use> 
                                std::vector<plain_buffers> const& buffers) {
   if (buffers.size() == use.size()) return;
   throw precondition_error(name + ": buffers of " + std::to_string(buffers.size()) +
-                           " ranks, expected those of " + std::to_string(use.size()));
+                           " ranks, expected " + std::to_string(use.size()));
 }
 
-/// Checks the buffers of some ranks, which `use` and `buffers` are of in order. Returns for each
-/// whether input and output are in one place.
+/// Checks the buffers of some ranks, which `use` and `buffers` list in order. Returns for each rank
+/// if input and output are in one place.
 ///
-/// Throws: precondition_error that names the rank for counts that differ, buffers that are null, not
-///         aligned for their elements, larger than an address can name, or that overlap in another
-///         way than in place.
+/// Throws: precondition_error that names the rank, for counts that differ; for buffers that are
+///         null, not aligned for their elements, or larger than the address space; for buffers that
+///         overlap otherwise than in place.
 [[nodiscard]] inline std::vector<bool> check_rank_buffers(collective kind, rank_range const& which,
                                                           std::vector<buffer_use> const& use,
                                                           std::vector<plain_buffers> const& buffers,

@@ -33,8 +33,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What communicators of devices have in common, whatever moves the data: who is where, what memory
-/// is held, which buffers and streams are refused.
+/// The common part of communicators of devices, independent of what moves the data. It knows the
+/// place of each rank and the memory that is held, and refuses invalid buffers and streams.
 template <device_runtime Devices>
 class device_ranks {
  public:
@@ -45,25 +45,30 @@ class device_ranks {
   device_ranks(device_ranks const&) = delete;
   device_ranks& operator=(device_ranks const&) = delete;
 
-  /// Of all processes.
+  /// The number of ranks of all processes.
   [[nodiscard]] int rank_count() const { return static_cast<int>(where_.device_of.size()); }
-  /// Those of this process, whose buffers calls take: consecutive ones, from `first_rank()` on.
+  /// The number of ranks of this process, whose buffers calls take. They are consecutive, from
+  /// `first_rank()` on.
   [[nodiscard]] int ranks_here() const { return where_.ranks_here; }
+  /// The first rank of this process.
   [[nodiscard]] int first_rank() const { return where_.first_rank; }
-  /// The number of the process that a rank is in. Pre: there is such a rank.
+  /// The number of the process that a rank is in.
+  ///
+  /// Pre: the rank exists.
   [[nodiscard]] int process_of(int rank) const { return where_.of_rank(rank).process; }
-  /// Each device of this process once; calls take a stream for each of them, in this order.
+  /// The devices of this process without duplicates; calls take one stream for each of them, in
+  /// this order.
   [[nodiscard]] std::vector<int> const& devices() const { return where_.devices; }
   [[nodiscard]] device_options const& options() const { return options_; }
-  /// From now on other processes are waited for no longer than that: at the end of a communicator that
-  /// has failed it is not known whether they come.
+  /// Shortens the limit of later waits for other processes: at the end of a failed communicator
+  /// they may not come.
   void shorten_waits(std::chrono::nanoseconds to) {
     if (others_) others_->shorten_deadline(to);
   }
-  /// What is held on each device; see `to_text`.
+  /// The memory that is held on each device; see `to_text`.
   [[nodiscard]] device_memory_budget const& memory() const { return budget_; }
 
-  /// Internal: throws if a pointer does not lead to memory of the rank's device.
+  /// Internal: throws if a pointer does not point into memory of the rank's device.
   void expect_place(std::string const& name, std::size_t rank, char const* which, void const* at) {
     if (!options_.checks_places) return;
     int const device = where_.device_of[rank];
@@ -79,11 +84,11 @@ class device_ranks {
                              found + ", expected memory of device " + std::to_string(device));
   }
 
-  /// Internal: checks the buffers of the ranks of this process, and where they are. Returns for each
-  /// whether input and output are in one place.
+  /// Internal: checks the buffers of the ranks of this process, and where they are. Returns for
+  ///           each rank if input and output are in one place.
   ///
   /// use, buffers: by rank of this process
-  /// Throws:       precondition_error
+  /// Throws:       precondition_error for invalid buffers
   std::vector<bool> check_rank_buffers(collective kind, std::vector<detail::buffer_use> const& use,
                                        std::vector<detail::plain_buffers> const& buffers,
                                        std::size_t element_bytes, std::size_t alignment) {
@@ -99,10 +104,10 @@ class device_ranks {
   }
 
  protected:
-  /// others: of the processes that the communicator spans; null: it is of this one alone
-  /// policies: hash of what else is the same in all of them
-  /// Throws: precondition_error for options that are out of range and devices that do not exist, on
-  ///         all processes; what `host_processes` throws.
+  /// others:   the processes that the communicator spans; null: this process alone
+  /// policies: hash of other parameters that are the same in all processes
+  /// Throws:   precondition_error for options that are out of range and devices that do not exist,
+  ///           on all processes; what `host_processes` throws.
   explicit device_ranks(Devices& driver, device_options const& options,
                         std::unique_ptr<host_processes> others = nullptr,
                         std::uint64_t policies = 0)
@@ -112,7 +117,9 @@ class device_ranks {
         where_(agree_on_places(policies)),
         budget_(options.memory_cap, options.on_memory),
         scratch_(static_cast<std::size_t>(where_.ranks_here)) {}
-  /// Of ranks whose places the caller knows already. Pre: `options` are valid, and `place` is of its devices.
+  /// A communicator of ranks whose places the caller already knows.
+  ///
+  /// Pre: `options` are valid, and `place` is made of its devices.
   device_ranks(Devices& driver, device_options const& options, rank_placement place)
       : driver_(driver),
         options_(options),
@@ -121,7 +128,7 @@ class device_ranks {
         scratch_(static_cast<std::size_t>(where_.ranks_here)) {}
   ~device_ranks() = default;
 
-  /// What was allocated here is never released: somebody may still use it.
+  /// Never releases the memory allocated here, because kernels may still use it.
   void keep_memory_for_ever() {
     for (auto& each : owned_) each.keep_for_ever();
   }
@@ -130,15 +137,17 @@ class device_ranks {
     return owned_.emplace_back(driver_, budget_, device, use, what).get();
   }
 
-  /// The prepared form of a schedule; made if it is new among `known`.
+  /// The prepared form of a schedule; constructed if it is not among `known`.
   ///
-  /// layout: what the options do not say: do kernels read and write buffers of other ranks, are links shaped?
-  /// more:   for the constructor of the prepared form
+  /// layout: what the options leave open: do kernels access buffers of other ranks, and are links
+  ///         shaped?
+  /// more:   further arguments of the prepared form's constructor
   /// Throws: precondition_error for another number of ranks; what that constructor throws.
   template <class Prepared, class... More>
   Prepared& find_or_prepare(std::vector<std::unique_ptr<Prepared>>& known, schedule const& source,
                             connection_layout layout, More... more) {
-    // Told to the other processes, too, which are at this step with a schedule that is right.
+    // The other processes also learn of the refusal, because they are at this step with a valid
+    // schedule.
     if (source.rank_count != rank_count()) {
       agree(others_.get(), "prepare", [&] { expect_ranks(source, rank_count()); });
     }
@@ -151,10 +160,11 @@ class device_ranks {
                                                           options_.costs, more...));
   }
 
-  /// Throws: precondition_error for what can be known to be wrong with a call: the schedule, the
-  ///         buffers and where they are.
-  /// Returns: by rank of this process, the bytes of its input that are to be copied before it is sent, as others
-  ///          write to its place.
+  /// Checks the schedule, the buffers, and where these are.
+  ///
+  /// Returns: by rank of this process, the bytes of its input to copy before it is sent, because
+  ///          other ranks write to its place.
+  /// Throws:  precondition_error for an invalid call.
   [[nodiscard]] std::vector<std::size_t> check_call(
       prepared_schedule const& prepared, collective kind,
       std::vector<detail::plain_buffers> const& buffers, std::size_t element_bytes,
@@ -173,7 +183,7 @@ class device_ranks {
     return result;
   }
 
-  /// The same of a call with blocks of any sizes.
+  /// The same for a call with blocks of any sizes.
   void check_call_of_blocks(prepared_schedule const& prepared, collective kind,
                             detail::unequal_blocks const& blocks,
                             std::vector<detail::plain_buffers> const& buffers,
@@ -211,13 +221,15 @@ class device_ranks {
     }
     if (on.empty()) return default_streams_;
     for (auto const& one : on) {
-      expects(driver_.capture(one) == driver_.capture(on[0]),
-              "device_ranks: the streams of a call are captured into one graph, or none is");
+      expects(
+          driver_.capture(one) == driver_.capture(on[0]),
+          "device_ranks: streams of a call are captured differently, expected one graph for all or "
+          "none");
     }
     return on;
   }
 
-  // Memory for copies stays until the end: graphs may refer to it.
+  // Memory for copies stays until the end, because graphs may refer to it.
   [[nodiscard]] void* scratch_of(std::size_t rank, std::size_t bytes) {
     auto& own = scratch_[rank];
     if (bytes > own.bytes) {
@@ -234,7 +246,8 @@ class device_ranks {
     return where_.position_of(first_rank() + static_cast<int>(rank));
   }
 
-  /// How long streams are waited for that calls are in. Of several processes less than the others wait for this one.
+  /// The time to wait for streams with calls. With several processes it is less than the time that
+  /// the others wait for this one.
   [[nodiscard]] std::chrono::nanoseconds wait_policy() const {
     return others_ ? others_->deadline() / 2 : options_.deadline;
   }
@@ -271,9 +284,10 @@ class device_ranks {
     for (auto const& theirs : others_->gather("devices", own)) {
       if (theirs.options != own.options) {
         throw precondition_error(
-            "device_options: window, slot_bytes, packet_slot_bytes, costs, protocols and "
-            "checks_calls, and who chooses protocols, are the same in all processes; those of " +
-            others_->name(static_cast<int>(by_process.size())) + " are others than those of " +
+            "device_options: window, slot_bytes, packet_slot_bytes, costs, protocols, checks_calls "
+            "or "
+            "the protocol chooser differ between processes, expected the same: those of " +
+            others_->name(static_cast<int>(by_process.size())) + " and those of " +
             others_->name(others_->process()));
       }
       by_process.emplace_back(theirs.devices.begin(), theirs.devices.begin() + theirs.count);
@@ -281,7 +295,7 @@ class device_ranks {
     }
     if (ranks > device_call::most_ranks) {
       throw precondition_error("device_ranks: " + std::to_string(ranks) +
-                               " ranks in all processes, at most " +
+                               " ranks in all processes, expected at most " +
                                std::to_string(device_call::most_ranks));
     }
     return {by_process, others_->process()};
@@ -295,7 +309,8 @@ class device_ranks {
       int const device = options_.devices[rank];
       if (device >= 0 && device < there) continue;
       throw precondition_error("device_ranks: rank " + std::to_string(rank) + " is on device " +
-                               std::to_string(device) + ", there are " + std::to_string(there));
+                               std::to_string(device) + ", expected a number below " +
+                               std::to_string(there));
     }
   }
 

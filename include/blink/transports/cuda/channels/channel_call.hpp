@@ -23,40 +23,41 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What the calls of a channel need to know of a tree; equal on all ranks and in all channels.
+/// The parameters of a tree for the calls of a channel; equal on all ranks and in all channels.
 struct channel_tree {
   tree_share share{};
-  std::size_t input_block = 0;  ///< which of the blocks of an input it carries a part of
+  std::size_t input_block = 0;  ///< the block of an input that the tree carries a part of
   std::size_t output_block = 0;
-  std::size_t chunk_bytes = 1;  ///< as a call of the largest count is cut
+  std::size_t chunk_bytes = 1;  ///< chunk size of a call of the largest count
 };
 
-/// Why a call of a channel was refused by the rank that made it.
+/// The reason why a rank's own call of a channel was refused.
 enum class channel_refusal : std::uint32_t {
   none,
   count,     ///< more elements than the channel was made for
-  in_place,  ///< the output is the input, which is sent while others write there
-  order,     ///< the reducer is not commutative, and the schedule mixes the ranks
-  element,   ///< what the reducer sends does not fit into the slots
-  reducer,   ///< there is none, and the collective combines elements
+  in_place,  ///< the output is the input, which is sent while other ranks write there
+  order,     ///< the reducer is not commutative, and the schedule changes the order of ranks
+  element,   ///< the data that the reducer sends does not fit into the slots
+  reducer,   ///< there is no reducer, and the collective combines elements
 };
 
-/// What one rank has done in one channel; written by whoever leads the group that calls there.
+/// The progress of one rank in one channel; written by the leader of the group that calls there.
 struct alignas(64) channel_state {
-  std::uint64_t calls = 0;  ///< that it has begun
-  std::uint64_t count = 0;  ///< elements of the last one
+  std::uint64_t calls = 0;  ///< begun so far
+  std::uint64_t count = 0;  ///< elements of the last call
   status result = status::ok;
   channel_refusal refusal = channel_refusal::none;
 };
 
-/// The channels of one device, as kernels get them: what all its ranks and all calls have in common. What goes on
-/// from call to call, the numbers of messages, is in the tasks.
+/// The channels of one device as kernels receive them: the common part of all its ranks and all
+/// calls. The numbers of messages, which increase from call to call, are in the tasks.
 struct channel_table {
-  device_rank* ranks = nullptr;  ///< those of the device; the tasks of each one channel by channel
+  device_rank* ranks = nullptr;  ///< ranks of the device; the tasks of each rank are listed channel
+                                 ///< by channel
   shared_connection* connections = nullptr;
   channel_tree const* trees = nullptr;  ///< of one channel
   channel_state* states = nullptr;      ///< by rank of the device and channel
-  counter* no_channel = nullptr;        ///< 1 + a channel that was asked for and does not exist
+  counter* no_channel = nullptr;        ///< 1 + a channel that was requested and does not exist
   call_watch watch{};
   std::size_t slot_bytes = 0;  ///< for data
   std::size_t most_count = 0;
@@ -66,9 +67,9 @@ struct channel_table {
   std::uint32_t rank_count = 0;  ///< of all devices
   task_phases phases = task_phases::both;
   collective kind = collective::broadcast;
-  bool reduces = false;      ///< has a phase towards the roots
-  bool keeps_order = false;  ///< may reducers be not commutative?
-  bool keeps_input = false;  ///< is the input sent while others write to the output?
+  bool reduces = false;      ///< true if it has a phase towards the roots
+  bool keeps_order = false;  ///< true if reducers need not be commutative
+  bool keeps_input = false;  ///< true if the input is sent while other ranks write to the output
 };
 static_assert(std::is_trivially_copyable_v<channel_table>);
 
@@ -92,12 +93,14 @@ BLINK_HOST_DEVICE void set_call(tree_task& here, channel_table const& all, std::
   choose_transfer_modes(here, false, all.reduces, sizes);
 }
 
-/// A rank's channels, as its kernel gets them: independent ways to make one collective with all other ranks, from
-/// within the kernel. Each belongs to one group of threads at a time, a block or a part of one.
+/// A rank's channels as its kernel receives them: independent connections to all other ranks, each
+/// for one collective at a time from within the kernel. A channel belongs to one group of threads
+/// at a time: a block or a part of one.
 ///
-/// The k-th call of a rank in a channel meets the k-th of all others there, in whatever kernels and launches
-/// they are. Data goes through slots: peers do not reach the buffers, which may lie anywhere in global memory that the
-/// group reads and writes; not in memory that a block shares.
+/// The k-th call of a rank in a channel matches the k-th call of all other ranks there, in whatever
+/// kernels and launches they are. Data goes through slots, because peers do not reach the buffers.
+/// Buffers may lie anywhere in global memory that the group reads and writes, but not in shared
+/// memory of a block.
 template <class T, connection_protocol Protocol = whole_chunks>
 class rank_channels {
  public:
@@ -113,26 +116,28 @@ class rank_channels {
   /// The largest count of a call.
   [[nodiscard]] BLINK_HOST_DEVICE std::size_t most_count() const { return all_->most_count; }
 
-  /// The collective that the channels are for, in one of them.
+  /// Runs the collective of the channels in one of them.
   ///
-  /// count:   elements of the buffer, or of a block where the collective has blocks; equal on all ranks: otherwise
-  ///          chunks do not arrive, packets may
-  /// Pre:     all threads of the group call together with equal arguments; no other group uses the channel
-  ///          before a barrier that both take part in, or the end of the kernel; input and output are the same
-  ///          place, or the one that the collective says in place, or do not overlap.
-  /// Post:    if `ok`, all threads see the result in the output, and nobody reads the input any more. No thread needs
-  ///          a barrier of its own between what it does with the buffers and the call, before or after it.
-  /// Returns: the same to all threads. If it is not `ok` no later call succeeds on any rank: the kernel ends, and
-  ///          `wait` of the communicator says why. Others may have got `ok` in this one.
+  /// count:   elements of the buffer, or of a block if the collective has blocks; equal on all
+  ///          ranks. If counts differ, chunks do not arrive; packets may.
+  /// Pre:     all threads of the group call together with equal arguments. No other group uses the
+  ///          channel before a barrier of both groups, or the end of the kernel. Input and output
+  ///          are the same place, are placed as the collective defines in place, or do not overlap.
+  /// Post:    if `ok`, all threads see the result in the output, and no rank reads the input any
+  ///          more. Threads need no barrier of their own between their accesses to the buffers and
+  ///          the call, before or after it.
+  /// Returns: the same status to all threads. If it is not `ok`, no later call succeeds on any
+  ///          rank. The kernel should end, and `wait` of the communicator throws the cause. Other
+  ///          ranks may have returned `ok` from this call.
   template <thread_group Group, reducer_for<T> Reducer>
   BLINK_HOST_DEVICE status run(Group const group, std::uint32_t channel, T const* input, T* output,
                                std::size_t count, Reducer const& reduce) const {
     constexpr bool has_packets = std::is_same_v<Protocol, small_packets>;
-    static_assert(
-        !has_packets || (packets_of::carries(sizes_of<Reducer, T>()) &&
-                         order_of<Reducer> != order_promise::shape),
-        "blink: elements, or what the reducer sends, are too large for packets, or the reducer "
-        "promises the same bits for any length: take whole_chunks");
+    static_assert(!has_packets || (packets_of::carries(sizes_of<Reducer, T>()) &&
+                                   order_of<Reducer> != order_promise::shape),
+                  "blink: elements, or the data that the reducer sends, are too large for packets, "
+                  "or the reducer "
+                  "promises the same bits for any length: take whole_chunks");
     channel_table const& all = *all_;
     if (!all.watch.lets_begin(group)) return status::aborted;
     bool const leads = group.thread_rank() == 0;
@@ -167,13 +172,13 @@ class rank_channels {
     bool const is_late = group.from_leader(result == status::timed_out);
     return is_late ? status::timed_out : status::aborted;
   }
-  /// Of a collective that moves elements and combines none.
+  /// Runs a collective that moves elements and combines none.
   template <thread_group Group>
   BLINK_HOST_DEVICE status run(Group const group, std::uint32_t channel, T const* input, T* output,
                                std::size_t count) const {
     return run(group, channel, input, output, count, detail::no_reducer{});
   }
-  /// Of a barrier.
+  /// Runs a barrier.
   template <thread_group Group>
   BLINK_HOST_DEVICE status run(Group const group, std::uint32_t channel) const {
     return run(group, channel, nullptr, nullptr, 0);
@@ -185,7 +190,8 @@ class rank_channels {
                                                              std::size_t count) const {
     constexpr element_sizes sizes = sizes_of<Reducer, T>();
     constexpr bool has_packets = std::is_same_v<Protocol, small_packets>;
-    // Packets of a task have to fit into its window, which was compared with the elements.
+    // Packets of a task have to fit into its window; that was checked with the size of the
+    // elements.
     std::size_t const most_bytes = has_packets ? all_->element_bytes : all_->slot_bytes;
     if (std::is_same_v<Reducer, detail::no_reducer> && all_->reduces &&
         all_->kind != collective::barrier) {

@@ -25,22 +25,22 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Of a kernel of the user's own.
+/// The numbers of blocks and threads of a kernel of the user's.
 struct kernel_shape {
   std::uint32_t blocks = 1;  ///< of each rank; all of them run at once
   std::uint32_t threads =
-      0;  ///< of a block; 0: those of the communicator, or as many as there is room for
+      0;  ///< of a block; 0: the communicator's number, or the largest number for which all blocks
+          ///< run at once
 };
 
-/// The blocks of all ranks of one device, each with the kernel of its rank: what a runtime launches.
+/// The blocks of all ranks of one device, each with the kernel of its rank; a runtime launches it.
 template <class Kernel, class T, connection_protocol Protocol>
 struct channel_work {
-  static_assert(std::is_trivially_copyable_v<Kernel>,
-                "blink: what is passed to a kernel is copied by its bytes");
+  static_assert(std::is_trivially_copyable_v<Kernel>, "blink: kernels must be trivially copyable");
   static constexpr std::size_t room = 4096 - sizeof(channel_table) - 2 * alignof(channel_table) -
-                                      2 * alignof(Kernel);  // of what arguments may take
+                                      2 * alignof(Kernel);  // the rest of the argument limit
   static_assert(sizeof(Kernel) <= room,
-                "blink: a kernel is an argument, and all of them take at most 4 KiB");
+                "blink: the kernel is too large: arguments of a kernel take at most 4 KiB");
   static constexpr std::size_t most_ranks = room / sizeof(Kernel) < device_call::most_ranks
                                                 ? room / sizeof(Kernel)
                                                 : device_call::most_ranks;
@@ -57,15 +57,15 @@ struct channel_work {
   }
 };
 
-/// What all processes agree about when they launch such a kernel.
+/// The call description that all processes compare when they launch such a kernel.
 template <class Work, device_runtime Devices>
 [[nodiscard]] call_description description_of_call(device_channels<Devices> const& channels,
                                                    kernel_shape const& shape) {
-  // The channels count as a type does: so they are reported by their number.
+  // The number of the channels is hashed like a type, so that an error reports it.
   detail::hash types;
   types.add(detail::hash_of_types<Work>());
   types.add(channels.number());
-  return {{.kind = collective_names.size(),  // none of them
+  return {{.kind = collective_names.size(),  // no collective
            .schedule_hash = channels.prepared().hash(),
            .count = shape.blocks,
            .element_bytes = channels.elements().bytes,
@@ -74,13 +74,13 @@ template <class Work, device_runtime Devices>
               std::string(detail::names_of<Work>())};
 }
 
-/// A kernel of the user's own that is known to fit on all devices of a process.
+/// A kernel of the user's that fits on all devices of a process.
 template <device_runtime Devices, class Work>
 class kernel_launch {
  public:
   /// kernels: by rank of this process
-  /// Throws: precondition_error if there is not one for each rank, if those of a device's ranks do not fit into an
-  ///         argument, or if not all blocks run at once; device_error.
+  /// Throws:  precondition_error if there is not one for each rank, or if those of a device's ranks
+  ///          do not fit into an argument; also if not all blocks run at once; device_error.
   template <class Kernel>
   kernel_launch(Devices& driver, rank_placement const& where, device_options const& options,
                 std::vector<Kernel> const& kernels, kernel_shape const& shape)
@@ -90,9 +90,9 @@ class kernel_launch {
                                " kernels, expected one for each of " +
                                std::to_string(where.ranks_here) + " ranks of this process");
     }
-    expects(shape.blocks >= 1, "kernel_shape: blocks >= 1");
+    expects(shape.blocks >= 1, "kernel_shape: blocks out of range, expected >= 1");
     expects(shape.threads % 32 == 0 && shape.threads <= 512,
-            "kernel_shape: threads is a multiple of 32, at most 512");
+            "kernel_shape: threads out of range, expected a multiple of 32, at most 512");
     if (threads_ == 0) threads_ = options.threads;
     for (std::size_t k = 0; k < where.devices.size(); ++k) {
       auto const& ranks = where.here(k).ranks;
@@ -112,11 +112,12 @@ class kernel_launch {
     choose_threads();
   }
 
-  /// Puts the kernel of a device into its stream. `position`: in `rank_placement::devices`
+  /// Puts the kernel of a device into its stream; `position` is in `rank_placement::devices`.
   void launch(std::size_t position, channel_table const& table, typename Devices::stream on) const {
     Work work = works_[position];
     work.table = table;
-    auto const blocks = static_cast<std::uint32_t>(blocks_on(position));  // there is room for them
+    auto const blocks = static_cast<std::uint32_t>(blocks_on(position));  // the constructor has
+                                                                          // checked that they fit
     driver_.launch_work(where_.devices[position], blocks, threads_, work, on);
   }
 
@@ -124,7 +125,7 @@ class kernel_launch {
   [[nodiscard]] std::uint64_t blocks_on(std::size_t position) const {
     return std::uint64_t{works_[position].blocks} * where_.here(position).ranks.size();
   }
-  // Blocks wait for each other, so that all of them run at once.
+  // All blocks run at once, because blocks wait for each other.
   void choose_threads() {
     std::vector<std::uint32_t> sizes{512, 256, 128};
     if (threads_ != 0) sizes = {threads_};
@@ -135,7 +136,7 @@ class kernel_launch {
       if (blocks_on(k) <= room) {
         ++k;
       } else if (sizes.size() > 1) {
-        sizes.erase(sizes.begin());  // as small a block fits on the devices before, too
+        sizes.erase(sizes.begin());  // smaller blocks also fit on the earlier devices
       } else {
         throw precondition_error(
             "launch: device " + std::to_string(device) + " runs " + std::to_string(room) +

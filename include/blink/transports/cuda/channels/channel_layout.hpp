@@ -28,26 +28,26 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What kernels are to call, and how often at once.
+/// The collective that kernels call, its largest count, and the number of simultaneous calls.
 struct channel_options {
   collective kind = collective::all_reduce;
   std::size_t most_count =
-      0;  ///< elements of a call: of the buffer, or of one block where there are blocks
+      0;  ///< elements of a call: of the buffer, or of one block if the collective has blocks
   std::uint32_t channels = 1;  ///< calls that may run at the same time
 };
 
-/// What calls move.
+/// The elements of calls.
 struct channel_elements {
   std::size_t bytes = 1;  ///< of an element
   bool has_packets = false;
 };
 
-/// How a schedule is laid out for calls from kernels of any count up to a largest one: what can be computed before
-/// the count is known.
+/// The layout of a schedule for calls from kernels with any count up to a largest one: everything
+/// that does not depend on the count.
 class channel_layout {
  public:
-  /// Throws: precondition_error if it is not a schedule, does not carry the collective, or for options that are out
-  ///         of range.
+  /// Throws: precondition_error if `source` is no schedule or does not carry the collective, and
+  ///         for options that are out of range.
   channel_layout(schedule const& source, channel_options const& wanted,
                  channel_elements const& elements, device_options const& options)
       : plan_((check(source, wanted), source)), wanted_(wanted) {
@@ -70,16 +70,17 @@ class channel_layout {
 
   [[nodiscard]] channel_options const& options() const { return wanted_; }
   [[nodiscard]] std::vector<channel_tree> const& trees() const { return trees_; }
-  /// Of a slot, for data.
+  /// Bytes of a slot for data.
   [[nodiscard]] std::size_t slot_bytes() const { return connections_.slot_bytes; }
-  /// With room for what `sized_peer_transport` announces.
+  /// The layout with room for the word that `sized_peer_transport` announces.
   [[nodiscard]] connection_layout connections() const {
     connection_layout result = connections_;
     if (!result.has_packets) result.slot_bytes += sizeof(std::uint64_t);
     return result;
   }
   [[nodiscard]] bool keeps_order() const { return reduces_in_order(plan_); }
-  /// Its trees once for each channel, channel by channel: so are then the tasks of each rank.
+  /// The schedule with its trees repeated for each channel, channel by channel. The tasks of each
+  /// rank then have the same order.
   [[nodiscard]] schedule repeated() const {
     schedule result = plan_;
     for (std::uint32_t channel = 1; channel < wanted_.channels; ++channel) {
@@ -88,27 +89,29 @@ class channel_layout {
     return result;
   }
 
-  /// Why a call was refused.
+  /// The reason for a refused call, in words.
   [[nodiscard]] std::string describe(channel_state const& state) const {
     switch (state.refusal) {
       case channel_refusal::count:
         return "count " + std::to_string(state.count) + ", expected at most " +
                std::to_string(wanted_.most_count) + " (channel_options::most_count)";
       case channel_refusal::in_place:
-        return "the output is the input, expected another place: it is sent while others write "
+        return "the output is the input, expected another place: the input is sent while other "
+               "ranks write "
                "there";
       case channel_refusal::order:
-        return "a reducer that is not commutative needs a schedule that keeps the order of the "
-               "ranks";
+        return "the reducer is not commutative and the schedule changes the order of ranks, "
+               "expected a "
+               "schedule that keeps it";
       case channel_refusal::element:
-        return "what the reducer sends is larger than " +
+        return "the data that the reducer sends is larger than " +
                (connections_.has_packets
                     ? "an element, and goes by packets"
                     : "the " + std::to_string(connections_.slot_bytes) +
                           " bytes of a slot: the largest chunk, at least 4096 bytes if "
                           "device_options::slot_bytes allows");
       case channel_refusal::reducer:
-        return "it combines elements, expected a reducer";
+        return "no reducer, expected one for a collective that combines elements";
       case channel_refusal::none:
         break;
     }
@@ -116,13 +119,15 @@ class channel_layout {
   }
 
  private:
-  static constexpr std::size_t most_elements = std::size_t{1} << 40;  // far from what 64 bits count
+  static constexpr std::size_t most_elements = std::size_t{1} << 40;  // far below the limit of 64
+                                                                      // bits
 
   static void check(schedule const& source, channel_options const& wanted) {
     validate(source);
     validate_for(source, wanted.kind);
-    expects(wanted.channels >= 1, "channel_options: channels >= 1");
-    expects(wanted.most_count <= most_elements, "channel_options: most_count <= 2^40");
+    expects(wanted.channels >= 1, "channel_options: channels out of range, expected >= 1");
+    expects(wanted.most_count <= most_elements,
+            "channel_options: most_count out of range, expected <= 2^40");
     for (auto const rank : ranks_without_trees(source)) {
       if (wanted.most_count == 0 || !blink::has_equal_roots(source, wanted.kind)) break;
       throw precondition_error("prepare_channels: rank " + std::to_string(rank) +
@@ -141,7 +146,7 @@ class channel_layout {
     for (std::size_t index = 0; index < plan_.trees.size(); ++index) {
       auto& made = trees_.emplace_back();
       made.share = in_lowest_terms(parts.share_of(index, wanted_.kind));
-      // Periods of reducers that promise an order have more elements than a slot.
+      // Reducers that promise an order may have periods of more elements than a slot.
       std::uint64_t const slots = made.share.total / made.share.heaviest + 1;
       std::uint64_t const most =
           std::max({std::uint64_t{1}, std::uint64_t{wanted_.most_count},
@@ -161,7 +166,7 @@ class channel_layout {
                      elements.bytes, std::max(elements.bytes, connections_.slot_bytes));
     }
   }
-  // The same parts, by smaller numbers: kernels compute with 64 bits.
+  // The same share in smaller numbers, because kernels compute with 64 bits.
   [[nodiscard]] static tree_share in_lowest_terms(tree_share share) {
     auto const common =
         std::gcd(std::gcd(share.before, share.weight), std::gcd(share.total, share.heaviest));
@@ -169,19 +174,20 @@ class channel_layout {
             share.heaviest / common};
   }
   [[nodiscard]] std::size_t needed_slot_bytes(channel_elements const& elements) const {
-    constexpr std::size_t least = 4096;  // what reducers send may be larger than elements
+    constexpr std::size_t least = 4096;  // data that reducers send may be larger than elements
     std::size_t needed = std::max(least, elements.bytes);
     for (auto const& tree : trees_) needed = std::max(needed, tree.chunk_bytes);
     constexpr std::size_t word =
-        16;  // what is announced is aligned, and so are the next slot's accesses
+        16;  // alignment of the announced word and of accesses to the next slot
     return (std::min(connections_.slot_bytes, needed) + word - 1) / word * word;
   }
-  // The tasks of a channel are walked one after the other: what each has to send has to fit into its window.
+  // The tasks of a channel are walked one after the other, so the messages of each task have to fit
+  // into its window.
   void expect_fit(channel_elements const& elements) const {
     constexpr std::size_t rounding = 2 * part_alignment_bytes;  // of parts to lines
     element_sizes const sizes{elements.bytes, elements.bytes};
     std::size_t const slot = slot_room{connections_.slot_bytes, true}.bytes(sizes);
-    std::size_t const unit = packets_of::most_unit_bytes;  // whatever the reducer sends
+    std::size_t const unit = packets_of::most_unit_bytes;  // for any data that the reducer sends
     std::size_t const room = slot < unit ? 0 : connections_.window * (slot - unit);
     for (std::size_t index = 0; index < trees_.size(); ++index) {
       auto const& share = trees_[index].share;

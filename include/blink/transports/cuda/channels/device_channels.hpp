@@ -31,21 +31,21 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Channels in the memory of devices: a schedule as many times as there are channels, each with connections and tasks
-/// of its own, and what their calls from kernels need besides.
+/// Channels in the memory of devices: a schedule repeated for each channel, with separate
+/// connections and tasks, and the state for calls from kernels.
 ///
-/// Memory: as `device_schedule` for so many times the trees, with slots for chunks of the largest call; a line for
-///         each rank and channel.
+/// Memory: as `device_schedule` for that many trees, with slots for chunks of the largest call; a
+///         line for each rank and channel.
 template <device_runtime Devices>
 class device_channels {
  public:
   /// Called by all processes together.
   ///
   /// others: null if all devices are of this process
-  /// number: among those of the communicator, equal in all processes
-  /// Throws: precondition_error if the schedule does not carry the collective, for options that are out of
-  ///         range or differ between processes; resource_error if the budget does not suffice, device_error;
-  ///         what `host_processes` throws.
+  /// number: of these channels in the communicator, equal in all processes
+  /// Throws: precondition_error if the schedule does not carry the collective, and for options that
+  ///         are out of range or differ between processes; resource_error if the budget does not
+  ///         suffice; device_error; what `host_processes` throws.
   device_channels(Devices& driver, rank_placement const& where, device_memory_budget& budget,
                   schedule const& source, channel_options const& wanted,
                   channel_elements const& elements, device_options const& options,
@@ -69,7 +69,7 @@ class device_channels {
   device_channels& operator=(device_channels const&) = delete;
 
   [[nodiscard]] std::size_t number() const { return number_; }
-  /// Equal in all processes, and different for each of a communicator.
+  /// A hash that is equal in all processes and different for each object of a communicator.
   [[nodiscard]] std::uint64_t identity() const {
     detail::hash all;
     all.add(prepared().hash());
@@ -78,10 +78,11 @@ class device_channels {
   }
   [[nodiscard]] channel_options const& options() const { return layout_.options(); }
   [[nodiscard]] channel_elements const& elements() const { return elements_; }
-  /// Of all channels together.
+  /// The prepared schedule of all channels together.
   [[nodiscard]] prepared_schedule const& prepared() const { return connections_.prepared(); }
 
-  /// What kernels of a device get, but for `watch`. `position`: in `rank_placement::devices`
+  /// The table that kernels of a device receive, without `watch`; `position` is in
+  /// `rank_placement::devices`.
   [[nodiscard]] channel_table table(std::size_t position) const {
     auto const there = connections_.tables(position);
     channel_table result;
@@ -106,26 +107,31 @@ class device_channels {
     return result;
   }
 
-  /// Begins anew. Pre: no kernel is running.
+  /// Resets all channels.
+  ///
+  /// Pre: no kernel is running.
   void restart() {
     connections_.restart();
     for (std::size_t k = 0; k < memory_.size(); ++k) write_tables(k);
   }
-  /// Somebody may still use the memory.
+  /// Never releases the memory, because kernels may still use it.
   void keep_memory_for_ever() {
     connections_.keep_memory_for_ever();
     for (auto& each : memory_) each.keep_for_ever();
   }
 
-  /// How a call that failed has ended, by rank of this process.
+  /// The end of a failed call, by rank of this process.
   struct failed_call {
     bool is_here = false;
-    std::string refusal{};  ///< what a rank was refused, if that is why
-    int rank = -1;          ///< which one; -1: it is not known
+    std::string refusal{};  ///< the reason if a rank's call was refused
+    int rank = -1;          ///< that rank; -1: unknown
     std::uint32_t channel = 0;
     std::vector<device_rank_report> ranks{};
   };
-  /// Of several channels one that was waited for too long, or else the first. Pre: no kernel is running.
+  /// The failed call of a channel in which a rank reached the deadline, or otherwise of the first
+  /// failed channel.
+  ///
+  /// Pre: no kernel is running.
   [[nodiscard]] failed_call find_failure() {
     failed_call result;
     auto const states = read_states(result);
@@ -151,7 +157,7 @@ class device_channels {
   }
 
  private:
-  static constexpr std::size_t states_at = 64;  // behind `no_channel`, which is alone
+  static constexpr std::size_t states_at = 64;  // behind `no_channel`, which has its own line
 
   [[nodiscard]] static channel_layout agreed_layout(schedule const& source,
                                                     channel_options const& wanted,
@@ -168,8 +174,10 @@ class device_channels {
         mine.add(number);
       }
       for (auto const theirs : others->gather("channels: options", mine.value())) {
-        expects(theirs == mine.value(),
-                "channel_options, element type and protocol: the same in all processes");
+        expects(
+            theirs == mine.value(),
+            "prepare_channels: channel_options, element type or protocol differ between processes, "
+            "expected the same");
       }
     }
     return channel_layout(source, wanted, elements, options);
@@ -196,7 +204,7 @@ class device_channels {
     driver_.write(where_.devices[position], memory_[position].get(), image.data(), image.size());
   }
 
-  // By rank of this process and channel. Notes what was refused.
+  // The states by rank of this process and channel. Records a refused call in `failed`.
   [[nodiscard]] std::vector<std::vector<channel_state>> read_states(failed_call& failed) {
     std::vector<std::vector<channel_state>> result(static_cast<std::size_t>(where_.ranks_here));
     for (std::size_t k = 0; k < memory_.size(); ++k) {
@@ -257,8 +265,7 @@ class device_channels {
   std::vector<device_allocation<Devices>> memory_;  // by device of this process: states, trees
 };
 
-/// Channels as their communicator hands them out, which owns what they refer to: see
-/// `basic_device_ranks::prepare_channels`.
+/// Handle to channels that the communicator owns; see `basic_device_ranks::prepare_channels`.
 template <device_runtime Devices, class T, connection_protocol Protocol>
 class prepared_channels {
  public:

@@ -20,21 +20,24 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What the steps of one call share: its buffers, and where each chunk is taken from and put.
+/// The common state of the steps of one call: its buffers, and the source and destination of each
+/// chunk.
 ///
-/// Schedule: a schedule in its prepared form, with `prepared()` and slots by connection and chunk: `inbox` of what arrives,
-///       `outbox` of what leaves
+/// Schedule: a schedule with `prepared()` and slots by connection and chunk: `inbox` for arriving
+///           chunks, `outbox` for leaving ones
 template <class Schedule>
 struct copy_call {
   Schedule const* along = nullptr;
   std::vector<detail::plain_buffers> buffers;  ///< by rank, from `first_rank` on
   int first_rank = 0;
-  std::vector<placed_task> receivers;  ///< by connection; none where these ranks do not receive
+  std::vector<placed_task> receivers;  ///< by connection; empty if the receiver is not one of these
+                                       ///< ranks
   element_sizes sizes;
   std::size_t element_bytes = 1;
 
-  /// Sets the tasks for a call. Pre: `tasks` are all those of the ranks of `buffers`.
+  /// Sets the tasks for a call.
   ///
+  /// Pre:    `tasks` are all those of the ranks of `buffers`.
   /// Throws: precondition_error if the reducer does not suit the schedule.
   template <chunking Chunks, class T, class Reducer>
   void set(std::vector<placed_task> const& tasks, collective kind, detail::call_size const& size) {
@@ -67,23 +70,24 @@ struct copy_call {
     auto* const base = static_cast<std::byte*>(buffers_of(rank).output);
     return base + (here.output_begin + chunk * here.stride) * element_bytes;
   }
-  /// Nothing to compute: one source, and elements stay what they are.
+  /// True if a task computes nothing: it has one source, and its elements do not change.
   [[nodiscard]] static bool is_copy(tree_task const& here) {
     return here.in_count + (here.reads_input ? 1 : 0) == 1 && !(here.is_root && here.is_reduce) &&
            !detail::sends_partial(here);
   }
-  /// Is a chunk put at its last place at the receiver of a connection, as that is all it is for?
+  /// True if a chunk can go directly to its final place at the receiver of a connection, because it
+  /// has no other use.
   [[nodiscard]] bool is_delivered(std::uint32_t connection) const {
     auto const& to = *receivers[connection].here;
     return is_copy(to) && to.writes_output;
   }
-  /// Where a chunk is put at the receiver of a connection.
+  /// The place of a chunk at the receiver of a connection.
   [[nodiscard]] void* destination(std::uint32_t connection, std::uint64_t chunk) const {
     auto const& to = receivers[connection];
     return is_delivered(connection) ? output(*to.here, to.rank, chunk)
                                     : along->inbox(connection, chunk);
   }
-  /// Where a task takes the chunk that it hands on.
+  /// The place from which a task sends its chunk.
   [[nodiscard]] void const* leaves_from(placed_task const& at, std::uint64_t chunk) const {
     auto const& here = *at.here;
     if (is_copy(here)) {
@@ -98,7 +102,9 @@ struct copy_call {
     return static_cast<std::size_t>(chunk_count(here, chunk)) *
            (end.is_partial ? sizes.connection : sizes.value);
   }
-  /// The combining of a chunk, to where `leaves_from` finds it. Pre: the task is no copy.
+  /// The combination of a chunk into the place that `leaves_from` returns.
+  ///
+  /// Pre: the task is not a copy.
   [[nodiscard]] copy_step combining(placed_task const& at, std::uint64_t chunk) const {
     auto const& here = *at.here;
     copy_step step;
@@ -116,7 +122,7 @@ struct copy_call {
       step.in[k].connection = k;
       step.arrived[k] = static_cast<std::byte const*>(destination(here.in[k].connection, chunk));
     }
-    if (here.writes_output) {  // it is taken from there
+    if (here.writes_output) {  // the chunk is sent from the output
       step.here.out_count = 0;
     } else {
       step.out = here.out[0];

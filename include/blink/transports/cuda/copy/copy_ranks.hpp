@@ -30,16 +30,17 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Ranks that are devices of this process whose copy engines carry the chunks: no kernel waits for
-/// another one, no multiprocessor is taken but for combining. Best for large buffers, above all for
-/// those that are only copied: each chunk costs a few calls of the driver in each step.
+/// Ranks that are devices of this process, whose copy engines carry the chunks. No kernel waits for
+/// another one, and only combining occupies multiprocessors. It suits large buffers best, above all
+/// buffers that are only copied, because each chunk costs a few calls of the driver in each step.
 ///
-/// Chunks go as copies in streams, one stream for each pair of devices and direction, chunk by chunk
-/// in turn for all trees that use it, so that trees share a link fairly. Streams wait for each other
-/// by events. Where elements are combined a small kernel does it, in one stream for each rank.
+/// Chunks are copies in streams, one stream for each pair of devices and direction. They go chunk
+/// by chunk in turn for all trees of the stream, so that trees share a link fairly. Streams wait
+/// for each other by events. A small kernel combines elements, in one stream for each rank.
 ///
-/// The copies belong to the streams that a call is made with: what is before it there runs before,
-/// what is behind it after. Calls of one communicator follow each other. They can be captured into graphs.
+/// The copies are ordered with the streams of a call: they follow earlier work there, and later
+/// work follows them. Calls of one communicator follow each other. They may be captured into
+/// graphs.
 ///
 /// Source: G. Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020,
 ///         section 4: code generation with CUDA streams.
@@ -60,8 +61,9 @@ class basic_copy_ranks : public call_validation<basic_copy_ranks<Devices>, Devic
     for (int const device : where_.devices) begins_.emplace_back(driver_, device);
     for (int const device : where_.device_of) combining_.emplace_back(driver_, device);
   }
-  /// Waits for the calls that run, for at most the deadline (without a limit if calls were captured). If they cannot
-  /// end, as a stream is held up, what they may still use is kept for ever.
+  /// Waits for the running calls, for at most the deadline (without a limit if calls were
+  /// captured). If a call cannot end because its stream is held up, the memory that it may still
+  /// use is never released.
   ~basic_copy_ranks() {
     try {
       if (!calls_.settle(this->wait_policy())) return;
@@ -76,11 +78,12 @@ class basic_copy_ranks : public call_validation<basic_copy_ranks<Devices>, Devic
     return this->find_or_prepare(prepared_, source, connection_layout{});
   }
 
-  /// Waits until what is in these streams is done, one for each device, or in the default ones. There is no deadline:
-  /// copies wait for nobody but streams, and what else is in those takes as long as it takes; a stream that is held
-  /// up holds up all. To wait with a limit, record events in the streams and ask for those.
+  /// Waits until the work in these streams is done. `on` has one stream for each device, or none
+  /// for the default ones. There is no deadline. Copies wait only for streams, and other work in
+  /// these may take any time; a stream that is held up holds up all. To wait with a limit, record
+  /// events in the streams and poll them.
   ///
-  /// Throws: device_error if the driver says so, such as of a copy that has failed.
+  /// Throws: device_error if the driver reports an error, for instance of a failed copy.
   void wait(streams const& on = {}) {
     auto const& all = this->expect_streams(on);
     for (std::size_t k = 0; k < all.size(); ++k) driver_.synchronize(where_.devices[k], all[k]);
@@ -102,7 +105,8 @@ class basic_copy_ranks : public call_validation<basic_copy_ranks<Devices>, Devic
     own_stream(Devices& driver, int on) : device(on), queue(driver, on), end(driver, on) {}
   };
 
-  // A stream of the communicator waits for the streams of the call before its first work in it.
+  // Before its first work in a call, a stream of the communicator waits for the streams of the
+  // call.
   own_stream& in_call(own_stream& each) {
     if (!each.is_in_call) {
       each.is_in_call = true;
@@ -115,7 +119,7 @@ class basic_copy_ranks : public call_validation<basic_copy_ranks<Devices>, Devic
   own_stream& link(int from, int to) {
     auto found = links_.find({from, to});
     if (found == links_.end()) {
-      (void)driver_.reach(from, to);  // without it copies go by way of the host
+      (void)driver_.reach(from, to);  // without peer access copies go through the host
       found = links_.try_emplace({from, to}, driver_, from).first;
     }
     return in_call(found->second);
@@ -134,7 +138,7 @@ class basic_copy_ranks : public call_validation<basic_copy_ranks<Devices>, Devic
     return where_.device_of[static_cast<std::size_t>(rank)];
   }
 
-  // Hands a chunk on over one connection, once `complete` has happened.
+  // Sends a chunk over one connection after `complete` has happened.
   void send(present_call const& now, placed_task const& from, endpoint const& end,
             std::uint64_t chunk, void const* source, typename Devices::event const* complete) {
     int const device = device_of(from.rank);
@@ -172,7 +176,8 @@ class basic_copy_ranks : public call_validation<basic_copy_ranks<Devices>, Devic
       send(now, at, here.out[k], chunk, source, complete);
     }
     if (in == nullptr || now.is_delivered(in->connection)) return;
-    auto& own = combining(at.rank);  // who passes on from a slot frees it when all copies are done
+    auto& own = combining(at.rank);  // a task that forwards from a slot frees it when all copies
+                                     // are done
     for (std::uint32_t k = 0; k < here.out_count; ++k) {
       wait_for(own, now.along->arrived(here.out[k].connection, chunk));
     }
@@ -210,7 +215,7 @@ class basic_copy_ranks : public call_validation<basic_copy_ranks<Devices>, Devic
                std::vector<detail::plain_buffers> const& buffers, detail::call_size const& size,
                std::vector<std::size_t> const& copied, Reducer const& reduce, streams const& on) {
     static_assert(!detail::carries_epilogue<Reducer>,
-                  "blink: results come by copy engines, which run no epilogue; use device_ranks");
+                  "blink: copy engines deliver results and run no epilogue; use device_ranks");
     auto const& all = this->expect_streams(on);
     present_call now;
     now.along = &prepared;
@@ -234,7 +239,9 @@ class basic_copy_ranks : public call_validation<basic_copy_ranks<Devices>, Devic
                  std::vector<detail::plain_buffers> const& buffers,
                  std::vector<std::size_t> const& copied, Reducer const& reduce,
                  streams const& all) {
-    for (auto* const own : used_) own->is_in_call = false;  // a call may have thrown halfway
+    for (auto* const own : used_)
+      own->is_in_call = false;  // an earlier call may have thrown
+                                // halfway
     used_.clear();
     typename device_order<Devices>::turn turn(driver_.order(), driver_, where_.devices);
     for (std::size_t k = 0; k < all.size(); ++k) turn.begin(where_.devices[k], all[k]);

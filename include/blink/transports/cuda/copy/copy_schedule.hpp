@@ -21,13 +21,14 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The tasks of all ranks, each behind those that hand it something.
+/// The tasks of all ranks in topological order: each task comes after its sources.
 ///
 /// Time: O(tasks + connections).
 [[nodiscard]] inline std::vector<placed_task> tasks_in_order(connection_tables const& tables,
                                                              int rank_count, collective kind) {
   std::vector<placed_task> all;
-  std::vector<std::size_t> receiver(tables.connection_count(), 0);  // by wire: position in `all`
+  std::vector<std::size_t> receiver(tables.connection_count(), 0);  // by connection: position in
+                                                                    // `all`
   for (int rank = 0; rank < rank_count; ++rank) {
     auto const tasks = tables.tasks(rank, kind);
     for (std::size_t k = 0; k < tasks.count; ++k) {
@@ -44,7 +45,7 @@ namespace blink { inline namespace BLINK_ABI {
     missing.push_back(each.here->in_count);
   }
   std::vector<placed_task> result;
-  for (std::size_t next = 0; next < ready.size(); ++next) {  // grows
+  for (std::size_t next = 0; next < ready.size(); ++next) {  // `ready` grows meanwhile
     auto const& placed = result.emplace_back(all[ready[next]]);
     for (std::uint32_t end = 0; end < placed.here->out_count; ++end) {
       std::size_t const to = receiver[placed.here->out[end].connection];
@@ -54,12 +55,12 @@ namespace blink { inline namespace BLINK_ABI {
   return result;
 }
 
-/// A schedule for copy engines: slots for what is not delivered at its last place at once, and the
-/// events by which streams wait for each other.
+/// A schedule for copy engines: slots for chunks that cannot go directly to their final place, and
+/// the events by which streams wait for each other.
 template <device_runtime Devices>
 class copy_schedule {
  public:
-  /// Throws: precondition_error if `schedule` is not a schedule, or a rank has more children than one
+  /// Throws: precondition_error if `source` is no schedule, or a rank has more children than one
   ///         kernel combines; resource_error if the budget does not suffice; device_error.
   copy_schedule(Devices& driver, rank_placement const& where, device_memory_budget& budget,
                 schedule const& source, connection_layout const& layout,
@@ -69,8 +70,9 @@ class copy_schedule {
     std::map<int, std::size_t> bytes;
     std::size_t const slots = tables.layout().window * tables.layout().slot_bytes;
     for (auto const& place : tables.places()) {
-      bytes[where.device_of[static_cast<std::size_t>(place.from)]] += slots;  // before it leaves
-      bytes[where.device_of[static_cast<std::size_t>(place.to)]] += slots;    // where it arrives
+      bytes[where.device_of[static_cast<std::size_t>(place.from)]] +=
+          slots;  // before the chunk leaves
+      bytes[where.device_of[static_cast<std::size_t>(place.to)]] += slots;  // where it arrives
     }
     detail::expect_few_sources(prepared_);
     std::map<int, std::byte*> next;
@@ -86,7 +88,7 @@ class copy_schedule {
       inboxes_.push_back(to);
       to += slots;
     }
-    // One event for each message that may be under way.
+    // One event for each message in flight.
     for (std::size_t k = 0; k < tables.places().size() * tables.layout().window; ++k) {
       auto const& place = tables.places()[k / tables.layout().window];
       int const device = where.device_of[static_cast<std::size_t>(place.from)];
@@ -108,21 +110,21 @@ class copy_schedule {
   [[nodiscard]] std::byte* inbox(std::uint32_t connection, std::uint64_t chunk) const {
     return inboxes_[connection] + slot_of(chunk) * prepared_.tables().layout().slot_bytes;
   }
-  /// The chunk is complete at the sender.
+  /// Event: the chunk is complete at the sender.
   [[nodiscard]] typename Devices::event ready(std::uint32_t connection, std::uint64_t chunk) const {
     return ready_[connection * prepared_.tables().layout().window + slot_of(chunk)].get();
   }
-  /// The chunk has been copied to the receiver.
+  /// Event: the chunk has been copied to the receiver.
   [[nodiscard]] typename Devices::event arrived(std::uint32_t connection,
                                                 std::uint64_t chunk) const {
     return arrived_[connection * prepared_.tables().layout().window + slot_of(chunk)].get();
   }
-  /// The receiver has done with the chunk.
+  /// Event: the receiver no longer needs the chunk.
   [[nodiscard]] typename Devices::event consumed(std::uint32_t connection,
                                                  std::uint64_t chunk) const {
     return taken_[connection * prepared_.tables().layout().window + slot_of(chunk)].get();
   }
-  /// Somebody may still use the slots.
+  /// Never releases the slots, because copies may still use them.
   void keep_memory_for_ever() {
     for (auto& each : memory_) each.keep_for_ever();
   }

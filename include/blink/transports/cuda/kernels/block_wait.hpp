@@ -12,10 +12,12 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The clock of a kernel's blocks, in nanoseconds: one for all blocks of a device, and in no relation to
-/// that of another one. Where hosts stand for devices it is that of the host.
+/// The clock of a kernel's blocks, in nanoseconds. All blocks of a device share it; clocks of
+/// different devices are unrelated. If threads of the host stand in for a device, it is the clock
+/// of the host.
 ///
-/// Accuracy: a GPU renews it every microsecond or so, some every 32 ns; between two ticks it stands still.
+/// Accuracy: a GPU updates it about every microsecond, some GPUs more often; it stands still
+///           between two ticks.
 struct block_clock {
   [[nodiscard]] BLINK_HOST_DEVICE static std::uint64_t now() {
 #if BLINK_DEVICE_PASS
@@ -31,11 +33,12 @@ struct block_clock {
   }
 };
 
-/// Waits of a block's threads: spin until the deadline, or until somebody gives up. On a host, where
-/// threads stand for those of a block and may be more than cores, they yield as well.
+/// The wait policy of a block's threads: they spin until the deadline, or until a block gives up.
+/// On a host, where threads stand in for those of a block and may outnumber the cores, they also
+/// yield.
 struct block_wait {
   counter const* abort = nullptr;
-  std::uint64_t deadline_nanoseconds = 0;  ///< without any progress
+  std::uint64_t deadline_nanoseconds = 0;  ///< the longest time without progress
   std::uint64_t idle_since = 0;            ///< 0: not idle
 
   BLINK_HOST_DEVICE status on_progress() {

@@ -15,22 +15,23 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What one block of `walk_kernel` does: as a rule one task of a rank.
+/// The work of one block of `walk_kernel`: usually one task of a rank.
 template <transport Transport, class T>
 struct block_work {
   tree_task* here = nullptr;  ///< prepared by `prepared_schedule::set_call`
   std::uint32_t task_count =
-      1;  ///< consecutive ones, walked in turns; packets: one after the other
+      1;  ///< consecutive tasks, walked in turns; with packets one after the other
   Transport transport{};
   call_buffers<T> buffers{};
-  status result = status::ok;  ///< how it ended
+  status result = status::ok;  ///< set when the block ends
 };
 
 /// Walks tasks from their beginning to their end by all threads of a group.
 ///
-/// set:     `set(tree_task)`, by the leader, sets what depends on the call before a task is opened
+/// set:     `set(tree_task)`: the leader calls it to set the parameters of the call before a task
+///          is opened
 /// Pre:     all threads of `group` call together with equal arguments.
-/// Returns: how it ended; known to the leader alone.
+/// Returns: the status at the end, which only the leader knows.
 template <connection_protocol Protocol, thread_group Group, transport Transport, class T,
           reducer_for<T> Reducer, class Set>
 BLINK_HOST_DEVICE status walk_whole_tasks(Group const group, Transport const transport,
@@ -49,12 +50,13 @@ BLINK_HOST_DEVICE status walk_whole_tasks(Group const group, Transport const tra
   return result;
 }
 
-/// Walks tasks whose call is set by all threads of a group: what `walk_kernel` consists of.
+/// Walks tasks whose parameters are set, by all threads of a group: the body of `walk_kernel`.
 ///
-/// Pre:  all threads of `group` call together with equal arguments, and so do the groups of all other
-///       tasks of the call, on all ranks, at the same time.
-/// Post: if `ok`, the output holds the lanes' results, and no peer touches this rank's buffers on
-///       their account. Else `transport.abort` is set, so that nobody goes on waiting.
+/// Pre:  all threads of `group` call together with equal arguments. The groups of all other tasks
+///       of the call do so at the same time, on all ranks.
+/// Post: if `ok`, the output holds the tasks' results, and no peer accesses this rank's buffers for
+///       these tasks any more. Otherwise `transport.abort` is set, so that no block waits any
+///       longer.
 template <connection_protocol Protocol = whole_chunks, thread_group Group, transport Transport,
           class T, reducer_for<T> Reducer>
 BLINK_HOST_DEVICE status walk_block(Group const group, block_work<Transport, T>& work,
@@ -69,7 +71,7 @@ BLINK_HOST_DEVICE status walk_block(Group const group, block_work<Transport, T>&
   return result;
 }
 
-/// The same with a part of a block for each work: block number `block` has as many as it has parts.
+/// Walks one work for each part of a block; block number `block` has as many works as parts.
 template <connection_protocol Protocol = whole_chunks, block_part Group, transport Transport,
           class T, reducer_for<T> Reducer>
 BLINK_HOST_DEVICE void walk_part(Group const group, std::uint32_t block,

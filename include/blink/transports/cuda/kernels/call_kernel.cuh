@@ -17,10 +17,12 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A large argument of a kernel, where all threads of the block may refer to it. Called by all of them.
+/// A large argument of a kernel at an address that all threads of the block can use. All threads of
+/// the block call it.
 ///
-/// By nvcc that is where arguments are (`BLINK_KERNEL_CONSTANT`). clang would copy it for each thread to local
-/// memory, as it takes no address of arguments: there the block copies it once to shared memory, by single loads.
+/// nvcc uses the argument where it is (`BLINK_KERNEL_CONSTANT`). clang cannot take the address of
+/// an argument and would copy it to local memory of each thread. With clang the block copies it
+/// once to shared memory, by single loads.
 template <class T>
 __device__ T const& kernel_argument(T const& argument) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -50,20 +52,21 @@ __global__ void __launch_bounds__(most_block_threads, 1)
   run_block<Transport, T, Protocol>(thread_block{}, kernel_argument(call), blockIdx.x, reduce);
 }
 
-/// The address of `call_kernel`. A function of its own, so that one translation unit may hold the
-/// kernel and others launch it: `BLINK_DECLARE_CALL_KERNEL`.
+/// The address of `call_kernel`. It is a separate function so that one translation unit can hold
+/// the kernel and others launch it: `BLINK_DECLARE_CALL_KERNEL`.
 template <transport Transport, class T, reducer_for<T> Reducer,
           connection_protocol Protocol = whole_chunks>
 void const* call_kernel_address() {
   static_assert(sizeof(device_call) + sizeof(Reducer) + alignof(Reducer) <= 4096,
-                "blink: a reducer is an argument of a kernel, and all of them take at most 4 KiB");
+                "blink: the reducer is too large: arguments of a kernel take at most 4 KiB");
   return reinterpret_cast<void const*>(&call_kernel<Transport, T, Reducer, Protocol>);
 }
 
 }}  // namespace blink::BLINK_ABI
 
-/// `BLINK_DECLARE_CALL_KERNEL(Transport, T, Reducer);` in a header: the kernel is compiled elsewhere. That of
-/// packets is another one: `(slot_peer_transport, T, Reducer, small_packets)`, whatever the communicator's link.
+/// `BLINK_DECLARE_CALL_KERNEL(Transport, T, Reducer);` in a header: the kernel is compiled
+/// elsewhere. The kernel of packets is another one, `(slot_peer_transport, T, Reducer,
+/// small_packets)`, whatever the communicator's transport.
 #define BLINK_DECLARE_CALL_KERNEL(...) \
   extern template void const* blink::call_kernel_address<__VA_ARGS__>()
 /// `BLINK_DEFINE_CALL_KERNEL(Transport, T, Reducer);` in one source: the kernel is compiled here.
@@ -71,7 +74,7 @@ void const* call_kernel_address() {
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// All threads of a kernel, for work in which none needs another.
+/// All threads of a kernel, for work in which no thread needs another one.
 struct whole_grid {
   [[nodiscard]] BLINK_HOST_DEVICE std::uint32_t thread_rank() const {
 #if BLINK_DEVICE_PASS
@@ -92,16 +95,17 @@ struct whole_grid {
 };
 static_assert(thread_group<whole_grid>);
 
-/// What a copy engine leaves to kernels: one chunk, by all threads of a grid; see `run_step`.
+/// The work that a copy engine leaves to kernels: one chunk, by all threads of a grid; see
+/// `run_step`.
 template <class T, reducer_for<T> Reducer>
 __global__ void __launch_bounds__(256) step_kernel(BLINK_KERNEL_CONSTANT copy_step const step,
                                                    BLINK_KERNEL_CONSTANT Reducer const reduce) {
   run_step<T>(whole_grid{}, kernel_argument(step), reduce);
 }
 
-/// Blocks that each do their share of one piece of work, which is all that they are given.
+/// Blocks that each do their share of one piece of work, which is the kernel's only argument.
 ///
-/// Semantics beyond the syntax: `work(group, block)` is called by all threads of block number `block`.
+/// Semantics beyond the syntax: all threads of block number `block` call `work(group, block)`.
 template <class Work>
 __global__ void __launch_bounds__(most_block_threads, 1)
     work_kernel(BLINK_KERNEL_CONSTANT Work const work) {

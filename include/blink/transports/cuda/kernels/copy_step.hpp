@@ -14,9 +14,9 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Combines one chunk of one task from slots of its own device into a place there: what is left to
-/// do for kernels when copy engines carry the data. Everything that it reads has arrived and where it
-/// writes is free: streams have seen to it.
+/// The combination of one chunk of one task, from slots of its own device into memory of that
+/// device. If copy engines carry the data, this is the only work of kernels. Streams guarantee that
+/// all sources have arrived and that the destination is free.
 struct copy_step {
   static constexpr std::uint32_t most_sources = 48;  // below the 4 KiB that arguments may take
 
@@ -24,7 +24,7 @@ struct copy_step {
   endpoint in[most_sources]{};
   std::byte const* arrived[most_sources] = {};
   endpoint out{};
-  std::byte* leaves = nullptr;  ///< where the chunk goes that `out` is to carry
+  std::byte* leaves = nullptr;  ///< the destination of the chunk that `out` will carry
   void const* input = nullptr;
   void* output = nullptr;
   int rank = 0;
@@ -32,7 +32,7 @@ struct copy_step {
 };
 static_assert(std::is_trivially_copyable_v<copy_step> && sizeof(copy_step) <= 3840);
 
-/// The transport of a step: its connections are numbered by position, and all has come.
+/// The transport of a step: connections are numbered by position, and all data has arrived.
 struct arrived_link {
   copy_step const* step = nullptr;
 
@@ -60,7 +60,7 @@ struct arrived_link {
 };
 static_assert(transport<arrived_link>);
 
-/// Does the step, all threads of `group` together.
+/// Runs the step with all threads of `group` together.
 template <class T, thread_group Group, reducer_for<T> Reducer>
 BLINK_HOST_DEVICE void run_step(Group const group, copy_step const& step, Reducer const& reduce) {
   tree_task here = step.here;

@@ -20,7 +20,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What a call moves along one tree: the fields of `tree_task` that are equal on all its ranks.
+/// The part of the buffer that a call moves along one tree: the fields of `tree_task` that are
+/// equal on all its ranks.
 struct tree_call {
   std::uint64_t input_begin = 0;
   std::uint64_t output_begin = 0;
@@ -30,7 +31,7 @@ struct tree_call {
   std::uint64_t chunks = 0;
 };
 
-/// Which phases a call has, as the number of a list of tasks.
+/// The phases of a call; the value is the number of a list of tasks.
 enum class task_phases : std::uint32_t { reducing, spreading, both };
 
 /// The tasks of one rank, in memory of its device.
@@ -38,27 +39,28 @@ struct device_rank {
   int rank = 0;
   tree_task* tasks[3] = {};  ///< by `task_phases`
   std::uint32_t task_count[3] = {};
-  std::uint64_t calls[3] = {};  ///< that it has begun; for telling who does not come
+  std::uint64_t calls[3] = {};  ///< begun so far; identifies ranks that do not come
 };
 
-/// How a block's last call that failed has ended.
+/// The end of a block's last failed call.
 struct block_state {
   status result = status::ok;
   collective kind = collective::broadcast;
 };
 
-/// A call as the blocks of one device get it: by value, so that a launch in a CUDA graph does the
-/// same each time. What goes on from call to call, the numbers of messages, is in the tasks.
+/// A call as the blocks of one device receive it. It is passed by value, so that each replay of a
+/// CUDA graph does the same. The numbers of messages, which increase from call to call, are in the
+/// tasks.
 struct device_call {
   static constexpr int most_ranks = 64;
-  static constexpr int most_trees = 40;  // together below the 4 KiB that arguments may take
+  static constexpr int most_trees = 40;  // together below the 4 KiB limit of arguments
 
   void const* inputs[most_ranks] = {};  ///< by rank
   void* outputs[most_ranks] = {};
-  tree_call trees[most_trees] = {};       ///< by tree, if they are so few
-  tree_call const* more_trees = nullptr;  ///< by tree, in memory of the device, otherwise
+  tree_call trees[most_trees] = {};       ///< by tree, if they fit
+  tree_call const* more_trees = nullptr;  ///< by tree, in memory of the device, if they do not fit
 
-  device_rank* ranks_here = nullptr;  ///< those of the device
+  device_rank* ranks_here = nullptr;  ///< ranks of the device
   shared_connection* connections = nullptr;
   block_state* states = nullptr;  ///< by block
   call_watch watch{};
@@ -69,14 +71,14 @@ struct device_call {
   std::uint32_t tasks_per_block = 1;
   task_phases phases = task_phases::both;
   collective kind = collective::broadcast;
-  bool reduces = false;  ///< has a phase towards the roots
+  bool reduces = false;  ///< true if it has a phase towards the roots
 
   [[nodiscard]] BLINK_HOST_DEVICE tree_call const& along(std::uint32_t tree) const {
     return more_trees == nullptr ? trees[tree] : more_trees[tree];
   }
 };
 static_assert(std::is_trivially_copyable_v<device_call> && sizeof(device_call) <= 3840,
-              "blink: a reducer has to fit beside it");
+              "blink: the call leaves no room for a reducer in the arguments of a kernel");
 
 /// Consecutive tasks of one rank that one block walks.
 struct block_share {
@@ -85,8 +87,8 @@ struct block_share {
   std::uint32_t count = 0;
 };
 
-/// What block number `block` of a device has to do: the tasks of each rank are dealt out in rows of
-/// `tasks_per_block`, rank by rank. Nothing for blocks behind the last.
+/// The tasks of block number `block` of a device. The tasks of each rank are dealt out in rows of
+/// `tasks_per_block`, rank by rank. Empty for blocks after the last one.
 [[nodiscard]] BLINK_HOST_DEVICE inline block_share share_of_block(device_call const& call,
                                                                   std::uint32_t block) {
   auto const list = static_cast<std::uint32_t>(call.phases);
@@ -119,7 +121,8 @@ BLINK_HOST_DEVICE inline void set_call(tree_task& here, device_call const& call,
   choose_transfer_modes(here, reaches, call.reduces, sizes);
 }
 
-/// One rank's handle to its peers in a call. `Transport` is one of `peer_memory.hpp`, or a shaped one.
+/// One rank's handle to its peers in a call. `Transport` is one of `peer_memory.hpp`, or a shaped
+/// one.
 template <transport Transport>
 [[nodiscard]] BLINK_HOST_DEVICE Transport link_of(device_call const& call, int rank) {
   Transport transport{};
@@ -136,9 +139,9 @@ template <transport Transport>
   return transport;
 }
 
-/// What one block does in a call: any collective, along any schedule.
+/// The work of one block in a call: any collective, along any schedule.
 ///
-/// Pre: all blocks of the call, on all devices, run at once or will do so without waiting for each
+/// Pre: all blocks of the call, on all devices, run at once, or will do so without waiting for each
 ///      other to end; the `Pre` of the protocol.
 template <transport Transport, class T, connection_protocol Protocol = whole_chunks,
           thread_group Group, reducer_for<T> Reducer>

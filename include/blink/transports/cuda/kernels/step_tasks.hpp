@@ -23,11 +23,11 @@ struct placed_task {
 
 namespace detail {
 
-/// Of tables whose slots are made elsewhere.
+/// The layout of tables whose slots are made elsewhere.
 [[nodiscard]] inline connection_layout without_slots(connection_layout layout) {
   layout.reaches = false;
   layout.ranks_share =
-      reinterpret_cast<void*>(std::uintptr_t{128});  // only addresses: never touched
+      reinterpret_cast<void*>(std::uintptr_t{128});  // only an address: never accessed
   return layout;
 }
 
@@ -41,7 +41,7 @@ inline void expect_few_sources(prepared_schedule const& prepared) {
         if (here.in_count <= copy_step::most_sources) continue;
         throw precondition_error("the schedule: rank " + std::to_string(rank) + " has " +
                                  std::to_string(here.in_count) + " children in tree " +
-                                 std::to_string(here.tree) + ", a kernel combines at most " +
+                                 std::to_string(here.tree) + ", expected at most " +
                                  std::to_string(copy_step::most_sources));
       }
     }

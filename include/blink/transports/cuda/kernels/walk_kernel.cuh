@@ -13,13 +13,13 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The most threads of a block that kernels are compiled for.
+/// The largest number of threads of a block that kernels are compiled for.
 inline constexpr int most_block_threads = 512;
 
 /// One block for each task of one or more ranks: any collective, along any schedule.
 ///
-/// Pre: launched cooperatively, so that all blocks run at once: a task that waits for one that is
-///      not resident would wait for ever.
+/// Pre: launched cooperatively, so that all blocks run at once. A task that waits for a task that
+///      is not resident would never end.
 template <transport Transport, class T, reducer_for<T> Reducer,
           connection_protocol Protocol = whole_chunks>
 __global__ void __launch_bounds__(most_block_threads, 1)
@@ -28,8 +28,8 @@ __global__ void __launch_bounds__(most_block_threads, 1)
   walk_block<Protocol>(thread_block{}, work[blockIdx.x], deadline_nanoseconds, reduce);
 }
 
-/// The same with `Warps` warps for each lane: several tasks share a block, so that more of them run
-/// at once. Blocks are of whole groups of warps, at most `warps<Warps>::most_groups`.
+/// The same with `Warps` warps for each task: several tasks share a block, so that more of them run
+/// at once. Blocks consist of whole groups of warps, at most `warps<Warps>::most_groups`.
 template <std::uint32_t Warps, transport Transport, class T, reducer_for<T> Reducer,
           connection_protocol Protocol = whole_chunks>
 __global__ void __launch_bounds__(most_block_threads, 1)
@@ -38,8 +38,8 @@ __global__ void __launch_bounds__(most_block_threads, 1)
   walk_part<Protocol>(warps<Warps>{}, blockIdx.x, work, work_count, deadline_nanoseconds, reduce);
 }
 
-/// The address of `walk_kernel` for `cudaLaunchCooperativeKernel`. It is a function of its own so
-/// that one translation unit may hold the kernel and others launch it (see the macros below).
+/// The address of `walk_kernel` for `cudaLaunchCooperativeKernel`. It is a separate function so
+/// that one translation unit can hold the kernel and others launch it (see the macros below).
 template <transport Transport, class T, reducer_for<T> Reducer,
           connection_protocol Protocol = whole_chunks>
 void const* walk_kernel_address() {
@@ -53,8 +53,8 @@ void const* walk_warps_kernel_address() {
 
 }}  // namespace blink::BLINK_ABI
 
-/// `BLINK_DECLARE_WALK_KERNEL(Transport, T, Reducer);`, with a protocol if wanted, in a header: the kernel is
-/// compiled elsewhere.
+/// `BLINK_DECLARE_WALK_KERNEL(Transport, T, Reducer);`, with a protocol if needed, in a header: the
+/// kernel is compiled elsewhere.
 #define BLINK_DECLARE_WALK_KERNEL(...) \
   extern template void const* blink::walk_kernel_address<__VA_ARGS__>()
 /// `BLINK_DEFINE_WALK_KERNEL(Transport, T, Reducer);` in one source: the kernel is compiled here.

@@ -19,15 +19,16 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// What the ranks of this process have listed, by the pairs of them; what goes to ranks of other processes, or
-/// comes from them, apart.
+/// The pieces that the ranks of this process list, by pair of ranks. Pieces to and from ranks of
+/// other processes are listed separately.
 class listed_pieces {
  public:
   using pieces = std::vector<transfers::piece>;
 
   /// list:   by rank of this process
-  /// Throws: precondition_error if what a rank sends is not what another one here receives (it names
-  ///         both), for pieces that are null, overlap, name no rank or are of another device.
+  /// Throws: precondition_error if a rank's sends do not match the receives of another rank here
+  ///         (it names both); for pieces that are null, overlap, name no rank or are on another
+  ///         device.
   template <class Ranks>
   listed_pieces(Ranks& all_ranks, std::vector<transfers> const& list)
       : first_(all_ranks.first_rank()),
@@ -36,9 +37,9 @@ class listed_pieces {
         received_(ranks_ * ranks_) {
     if (list.size() != ranks_) {
       throw precondition_error("exchange: lists of " + std::to_string(list.size()) +
-                               " ranks, expected those of " + std::to_string(ranks_));
+                               " ranks, expected " + std::to_string(ranks_));
     }
-    transfers all;  // ranks may share memory: pieces of all of them are looked at together
+    transfers all;  // all ranks' pieces are checked together, because ranks may share memory
     for (std::size_t k = 0; k < ranks_; ++k) {
       int const rank = first_ + static_cast<int>(k);
       check_transfers("exchange on rank " + std::to_string(rank), list[k], all_ranks.rank_count());
@@ -59,10 +60,11 @@ class listed_pieces {
     for (std::size_t pair = 0; pair < sent_.size(); ++pair) expect_equal(pair);
   }
 
-  /// By sender and receiver, counted from the first rank of this process: `sender * ranks + receiver`.
+  /// By sender and receiver, counted from the first rank of this process: `sender * ranks +
+  /// receiver`.
   [[nodiscard]] std::vector<pieces> const& sent() const { return sent_; }
   [[nodiscard]] std::vector<pieces> const& received() const { return received_; }
-  /// The most that a rank sends another one here.
+  /// The largest number of pieces that a rank sends to another one here.
   [[nodiscard]] std::size_t rounds() const {
     std::size_t most = 0;
     for (auto const& one : sent_) most = std::max(most, one.size());
@@ -108,19 +110,20 @@ class listed_pieces {
 
 }  // namespace detail
 
-/// Sends and receives what all ranks have listed, all at once: no order of them can block. The k-th
-/// piece that a rank sends another is the k-th that the other receives from it; all first pieces
-/// cross in one call, all second ones in the next.
+/// Runs the sends and receives that all ranks list, all at once, so that no order of them can
+/// deadlock. The k-th piece that a rank sends to another matches the k-th piece that the other
+/// receives from it. All first pieces cross in one call, all second ones in the next.
 ///
 /// trees:  carries an all-to-all
 /// list:   by rank, all of this process; in bytes of any types
-/// Throws: precondition_error if what a rank sends is not what the other receives (it names both),
-///         for pieces that are null, overlap, name no rank or are of another device.
+/// Throws: precondition_error if a rank's sends do not match the other rank's receives (it names
+///         both); for pieces that are null, overlap, name no rank or are on another device.
 template <device_communicator Ranks, device_schedule_source<Ranks> Source>
 void exchange(Ranks& all_ranks, Source&& trees, std::vector<transfers> const& list,
               typename Ranks::streams const& on = {}) {
   expects(all_ranks.ranks_here() == all_ranks.rank_count(),
-          "exchange: along a schedule all ranks are of one process; without one they need not be");
+          "exchange: ranks of several processes, expected one process for an exchange along a "
+          "schedule");
   detail::listed_pieces const all(all_ranks, list);
   auto const ranks = list.size();
   std::vector<detail::plain_buffers> buffers(ranks);
@@ -154,7 +157,7 @@ void exchange(Ranks& all_ranks, Source&& trees, std::vector<transfers> const& li
   }
 }
 
-/// A communicator whose ranks also send to those of other processes, and receive from them.
+/// A communicator whose ranks also send to ranks of other processes, and receive from them.
 template <class W>
 concept pairing_communicator =
     device_communicator<W> &&
@@ -162,13 +165,14 @@ concept pairing_communicator =
              std::vector<device_piece> const& pieces,
              typename W::streams const& on) { all_ranks.send_and_receive(copies, pieces, on); };
 
-/// The same without a schedule, for ranks of any processes, as `Ranks::send_and_receive` does it. Devices of one
-/// host: what stays in this process is copied by engines, the rest goes by connections of its two ranks
-/// (`prepare_pairs` comes first), which alone call. Over NCCL: all goes as one group.
+/// Runs the sends and receives without a schedule, for ranks of any processes, as
+/// `Ranks::send_and_receive` does. For devices of one host, copy engines copy pieces within this
+/// process. Other pieces go over connections between their two ranks, which are the only ones that
+/// call (`prepare_pairs` comes first). Over NCCL all pieces go as one group.
 ///
 /// list:   by rank of this process
-/// Throws: as above, but not for what ranks of different processes disagree about; what `send_and_receive`
-///         throws.
+/// Throws: as above, but not for disagreements between ranks of different processes; what
+///         `send_and_receive` throws.
 template <pairing_communicator Ranks>
 void exchange(Ranks& all_ranks, std::vector<transfers> const& list,
               typename Ranks::streams const& on = {}) {

@@ -33,15 +33,16 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What sends and receives between ranks of different processes need in the memory of devices: the connections of
-/// `pair_layout`, which the receiver's process lays open, and their ends on the devices of this process.
+/// The memory of devices for sends and receives between ranks of different processes. It has the
+/// connections of `pair_layout`, which the receiver's process shares, and their endpoints on the
+/// devices of this process.
 template <polled_runtime Devices>
 class device_pairs {
  public:
   /// Called by all processes together.
   ///
-  /// Throws: precondition_error for options that are out of range or differ; resource_error if the budget
-  ///         does not suffice; device_error; what `host_processes` throws.
+  /// Throws: precondition_error for options that are out of range or differ; resource_error if the
+  ///         budget does not suffice; device_error; what `host_processes` throws.
   device_pairs(Devices& driver, rank_placement const& where, device_memory_budget& budget,
                device_options const& options, pair_options const& wanted, host_processes& others)
       : driver_(driver),
@@ -64,8 +65,8 @@ class device_pairs {
   device_pairs(device_pairs const&) = delete;
   device_pairs& operator=(device_pairs const&) = delete;
 
-  /// Throws: precondition_error if the peer is not of another process, or the device of the sender does not
-  ///         reach that of the receiver.
+  /// Throws: precondition_error if the peer is not of another process, or if the sender's device
+  ///         does not reach the receiver's device.
   void check(device_piece const& one) const {
     std::string const name = (one.sends ? "send of rank " : "receive of rank ") +
                              std::to_string(one.rank) + ": rank " + std::to_string(one.peer);
@@ -83,9 +84,10 @@ class device_pairs {
         (one.sends ? ": " + memory_.refusal(where_.position_of(sender), to) : ""));
   }
 
-  /// Runs all pieces at once, by one kernel for each device that has some. Pre: each passes `check`.
+  /// Runs all pieces at once, by one kernel for each device that has some.
   ///
-  /// on:     for each device
+  /// on:     one stream for each device
+  /// Pre:    each piece passes `check`.
   /// Throws: resource_error, device_error.
   void send_and_receive(device_launcher<Devices>& launcher, std::vector<device_piece> const& pieces,
                         typename device_launcher<Devices>::streams const& on) {
@@ -112,7 +114,9 @@ class device_pairs {
     launcher.run(on, [&](std::size_t k) { return blocks.blocks[k] > 0; }, [] {}, launch);
   }
 
-  /// Begins anew: every connection as if no message had passed. Pre: no call is running.
+  /// Resets every connection to its state before the first message.
+  ///
+  /// Pre: no call is running.
   void restart() {
     for (std::size_t k = 0; k < images_.size(); ++k) {
       driver_.clear(where_.devices[k], memory_.own(k), layout_.head_bytes_at(place(k)));
@@ -121,14 +125,15 @@ class device_pairs {
     }
   }
 
-  /// Somebody may still use the memory.
+  /// Never releases the memory, because kernels may still use it.
   void keep_memory_for_ever() {
     memory_.keep_memory_for_ever();
     lists_.keep_memory_for_ever();
   }
 
-  /// Why sends and receives have failed, as far as the devices of this process know. Pre: no call of this
-  /// process is running.
+  /// The reason why sends and receives have failed, as far as the devices of this process know.
+  ///
+  /// Pre: no call of this process is running.
   [[nodiscard]] std::optional<collective_error> find_failure() {
     std::optional<collective_error> late;
     for (std::size_t k = 0; k < images_.size(); ++k) {
@@ -147,8 +152,8 @@ class device_pairs {
     std::vector<piece_part> parts;
     std::uint32_t connections = 0;
   };
-  /// As `piece_call` has them, of the ranks on a device. Pieces from one rank to another go one after the other,
-  /// as listed.
+  /// The parts for `piece_call` of the ranks on a device. Pieces from one rank to another go one
+  /// after the other, in the order of the list.
   [[nodiscard]] part_list parts_of(std::size_t position,
                                    std::vector<device_piece> const& pieces) const {
     std::map<std::uint32_t, std::vector<piece_part>> by_end;
@@ -158,7 +163,7 @@ class device_pairs {
                            : layout_.first_end(one.peer, one.rank, false);
       std::size_t const most = layout_.part_bytes(one.bytes);
       std::size_t begin = 0;
-      do {  // a piece without bytes has a part, too
+      do {  // a piece without bytes also has a part
         std::size_t const bytes = std::min(most, one.bytes - begin);
         by_end[end].push_back({one.data + begin, bytes, one.bytes, end, 0});
         begin += bytes;
@@ -184,10 +189,11 @@ class device_pairs {
     mine.add(std::uint64_t{wanted.ways});
     mine.add(std::uint64_t{wanted.most_bytes});
     for (auto const theirs : others.gather("sends and receives: options", mine.value())) {
-      expects(theirs == mine.value(), "pair_options: the same in all processes");
+      expects(theirs == mine.value(),
+              "prepare_pairs: pair_options differ between processes, expected the same");
     }
   }
-  /// Of a device of this process.
+  /// The place of a device of this process.
   [[nodiscard]] std::size_t place(std::size_t position) const {
     return static_cast<std::size_t>(where_.first_place) + position;
   }
@@ -198,7 +204,7 @@ class device_pairs {
     return reinterpret_cast<pair_end*>(memory_.own(position) + layout_.bytes_at(place(position)));
   }
 
-  // All processes know which devices open the memory of which others.
+  // Afterwards all processes know which devices open the memory of which others.
   void report_who_reaches() {
     static_assert(device_call::most_ranks <= 64, "places are bits of a word");
     std::array<std::uint64_t, device_call::most_ranks> own{};
@@ -230,7 +236,7 @@ class device_pairs {
       made.work.reads_input = one.sends;
       made.work.writes_output = !one.sends;
       std::byte* const memory = memory_.seen(position, place_of(one.receiver));
-      if (memory == nullptr) continue;  // refused by `check`
+      if (memory == nullptr) continue;  // `check` refuses it
       made.head = reinterpret_cast<pair_head*>(memory + one.head);
       made.connection.use(&made.head->counters);
       made.connection.slots = memory + one.slots;
@@ -238,7 +244,7 @@ class device_pairs {
     return result;
   }
 
-  // Memory of a process that has died may be gone.
+  // The memory of a process that has died may be gone.
   [[nodiscard]] std::optional<collective_error> find_difference(std::size_t position,
                                                                 pair_end const& one) {
     int const owner = where_.of_rank(one.connection.receiver).process;

@@ -13,15 +13,16 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// How ranks of different processes are joined for sends and receives: the same in all processes.
+/// Options of sends and receives between ranks of different processes; the same in all processes.
 struct pair_options {
-  std::uint32_t ways = 1;  ///< connections from a rank to another, for as many blocks
+  std::uint32_t ways = 1;  ///< connections from a rank to another, each with its own block
   std::size_t most_bytes = std::size_t{64}
-                           << 20;  ///< of slots on a device: more connections have smaller ones
+                           << 20;  ///< of slots on a device; slots become smaller if there are more
+                                   ///< connections
 };
 
-/// Where the connections between ranks of different processes lie: for each ordered pair `ways` of them, on the
-/// device of the receiver. All processes find the same.
+/// The places of the connections between ranks of different processes: `ways` for each ordered
+/// pair, on the device of the receiver. All processes compute the same.
 class pair_layout {
  public:
   /// One end of a connection.
@@ -31,15 +32,16 @@ class pair_layout {
     bool sends = false;
     bool is_first = false;  ///< of its pair
     std::size_t head = 0;   ///< in the memory of the receiver's place, in bytes
-    std::size_t slots = 0;  ///< the same
+    std::size_t slots = 0;  ///< in the memory of the receiver's place, in bytes
   };
 
-  /// slot_bytes: at most; what is left of it is a multiple of 128
-  /// Throws:     precondition_error
+  /// slot_bytes: the largest size of a slot; the actual size is a multiple of 128
+  /// Throws:     precondition_error if `wanted.ways` is out of range
   pair_layout(rank_placement const& where, pair_options const& wanted, std::uint32_t window,
               std::size_t slot_bytes)
       : ways_(wanted.ways), window_(window), ranks_(where.place_of.size()) {
-    expects(wanted.ways >= 1 && wanted.ways <= 64, "pair_options: ways from 1 to 64");
+    expects(wanted.ways >= 1 && wanted.ways <= 64,
+            "pair_options: ways out of range, expected 1 to 64");
     auto const place_of = [&](std::size_t rank) {
       return static_cast<std::size_t>(where.place_of[rank]);
     };
@@ -88,23 +90,26 @@ class pair_layout {
   }
 
   [[nodiscard]] std::uint32_t window() const { return window_; }
-  /// The most of a message.
+  /// The largest size of a message.
   [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }
-  /// From a slot to the next one: there is room for what `sized_peer_transport` announces.
+  /// Distance between slots, with room for the word that `sized_peer_transport` announces.
   [[nodiscard]] std::size_t stride() const { return slot_bytes_ + line; }
-  /// Of counters and slots on a place, and of the counters alone, which come first.
+  /// Bytes of counters and slots on a place.
   [[nodiscard]] std::size_t bytes_at(std::size_t place) const { return bytes_at_[place]; }
+  /// Bytes of the counters alone, which come first.
   [[nodiscard]] std::size_t head_bytes_at(std::size_t place) const { return head_bytes_at_[place]; }
-  /// By number on the place.
+  /// The connection ends on a place, by number.
   [[nodiscard]] std::vector<end> const& ends_of(std::size_t place) const { return ends_of_[place]; }
-  /// The number of the sender's first end on its place, or of the receiver's: the other ways follow.
+  /// The number of the sender's first end on its place, or of the receiver's; the other ways
+  /// follow.
   ///
-  /// Pre: they are of different processes.
+  /// Pre: the ranks are of different processes.
   [[nodiscard]] std::uint32_t first_end(int sender, int receiver, bool sends) const {
     return first_end_[number(static_cast<std::size_t>(sender), static_cast<std::size_t>(receiver),
                              sends)];
   }
-  /// How much of a piece goes along each of its ways, besides the last: long pieces use them all.
+  /// The bytes of a piece that go along each of its ways but the last one. Long pieces use all
+  /// ways.
   [[nodiscard]] std::size_t part_bytes(std::size_t whole) const {
     std::size_t const parts = std::clamp<std::size_t>(whole / least_part, 1, ways_);
     return (whole / parts + line) / line * line;

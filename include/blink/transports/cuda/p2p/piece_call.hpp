@@ -18,26 +18,27 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What both ends of a connection between two ranks see besides its slots; all 0 at first.
+/// The part of a connection between two ranks that both ends see, besides its slots; all 0 at
+/// first.
 struct pair_head {
   connection_counters counters;
-  alignas(128) counter is_refused = 0;  ///< written by the receiver: the sizes of a piece differ
-  std::uint64_t sent = 0;               ///< then: bytes of the piece that was sent
-  std::uint64_t expected = 0;           ///< and of the one that was to be received
+  alignas(128) counter is_refused = 0;  ///< written by the receiver if the sizes of a piece differ
+  std::uint64_t sent = 0;               ///< if refused: bytes of the piece that was sent
+  std::uint64_t expected = 0;           ///< if refused: bytes of the piece that was expected
 };
 
 /// One part of a piece, which goes along one connection.
 struct piece_part {
-  std::byte* data = nullptr;  ///< in the buffer that it is read from, or written to
+  std::byte* data = nullptr;  ///< in the buffer that it is read from or written to
   std::uint64_t bytes = 0;
   std::uint64_t whole = 0;  ///< bytes of the piece
   std::uint32_t end = 0;    ///< the end of the connection, by number on its device
   std::uint32_t next =
-      0;  ///< the part that follows on the same connection; 0: none, as part 0 is a first one
+      0;  ///< the next part on the same connection; 0: none, because part 0 is always a first one
 };
 
-/// A message of a part: whole slots for long ones, a quarter of the part for short ones, so that they overlap.
-/// Both ends find the same.
+/// Bytes of a message of a part: whole slots for long parts, a quarter of the part for short ones,
+/// so that messages overlap. Both ends compute the same.
 [[nodiscard]] BLINK_HOST_DEVICE constexpr std::uint64_t message_bytes(std::uint64_t part_bytes,
                                                                       std::uint64_t slot_bytes) {
   constexpr std::uint64_t least = 1 << 14, line = 128;
@@ -46,42 +47,42 @@ struct piece_part {
   return wanted < slot_bytes ? wanted : slot_bytes;
 }
 
-/// One end of a connection between two ranks of different processes, in memory of the device of that rank. What
-/// goes on from call to call, the numbers of messages, is here.
+/// One end of a connection between two ranks of different processes, in memory of that rank's
+/// device. It holds the numbers of messages, which increase from call to call.
 struct alignas(128) pair_end {
   shared_connection connection{};
   endpoint end{};
   tree_task work{};  ///< the present part
   pair_head* head = nullptr;
-  bool judges = false;  ///< is it the first of its pair? There each piece has a message.
+  bool judges = false;  ///< true if it is the first of its pair, on which each piece has a message
 
   std::byte* data = nullptr;
   std::uint64_t whole = 0;
   std::uint32_t next = 0;
-  bool is_open = false;        ///< is there a part that is not done?
-  std::uint64_t done = 0;      ///< parts
-  status result = status::ok;  ///< how the last call ended here
+  bool is_open = false;        ///< true if a part is not done
+  std::uint64_t done = 0;      ///< number of parts
+  status result = status::ok;  ///< status at the end of the last call
 };
 static_assert(std::is_trivially_copyable_v<pair_end>);
 
-/// The sends and receives of one batch on one device, as its blocks get them: by value, so that a launch in
-/// a CUDA graph does the same each time.
+/// The sends and receives of one batch on one device as its blocks receive them. It is passed by
+/// value, so that each replay of a CUDA graph does the same.
 struct piece_call {
-  static constexpr std::uint32_t most_parts = 96;  // below the 4 KiB that arguments may take
+  static constexpr std::uint32_t most_parts = 96;  // below the 4 KiB limit of arguments
 
-  piece_part parts[most_parts] = {};  ///< the first of each connection, then those that follow
+  piece_part parts[most_parts] = {};  ///< the first part of each connection, then those that follow
   piece_part const* more_parts =
-      nullptr;               ///< all of them, in memory of the device, if they are more
+      nullptr;               ///< all parts, in memory of the device, if they do not fit
   pair_end* ends = nullptr;  ///< of the device
   call_watch watch{};
   std::size_t slot_bytes = 0;
-  std::uint32_t connections = 0;  ///< that have a part
+  std::uint32_t connections = 0;  ///< number of connections with a part
   std::uint32_t connections_per_block = 1;
 
   [[nodiscard]] BLINK_HOST_DEVICE piece_part const& part(std::uint32_t number) const {
     return more_parts == nullptr ? parts[number] : more_parts[number];
   }
-  /// What block number `block` does; see `run_pieces`.
+  /// The work of block number `block`; see `run_pieces`.
   template <thread_group Group>
   BLINK_HOST_DEVICE void operator()(Group const group, std::uint32_t block) const;
 };
@@ -100,7 +101,8 @@ namespace detail {
   return transport;
 }
 
-/// A piece without bytes has one message, too: it takes its turn, and its size is compared.
+/// Opens a part. A piece without bytes also has one message: it takes its turn, and its size is
+/// compared.
 BLINK_HOST_DEVICE inline void open_part(pair_end& here, piece_call const& call,
                                         piece_part const& part) {
   here.data = part.data;
@@ -114,7 +116,7 @@ BLINK_HOST_DEVICE inline void open_part(pair_end& here, piece_call const& call,
   here.work.chunks = part.bytes == 0 ? 1 : (part.bytes + here.work.chunk - 1) / here.work.chunk;
   open_task(link_of(here, call), here.work, 1);
 }
-/// Goes on to the next part if the present one is done. Was it?
+/// Opens the next part if the present one is done. Returns true if it was.
 BLINK_HOST_DEVICE inline bool advance(pair_end& here, piece_call const& call) {
   if (!here.is_open || !here.work.is_finished) return false;
   close_task(here.work);
@@ -124,7 +126,7 @@ BLINK_HOST_DEVICE inline bool advance(pair_end& here, piece_call const& call) {
   return true;
 }
 
-/// Has a piece of another size come than the one that is to be received? Then both ends are reported.
+/// True if a piece of another size than expected has come. In that case both sizes are reported.
 BLINK_HOST_DEVICE inline bool refuses(pair_end& here, piece_call const& call) {
   if (!here.judges || here.end.sends || !here.is_open || here.work.done == here.work.chunks) {
     return false;
@@ -142,8 +144,9 @@ BLINK_HOST_DEVICE inline bool refuses(pair_end& here, piece_call const& call) {
 
 }  // namespace detail
 
-/// What one block does for sends and receives: its connections in turns, each part after part, none of them waited
-/// for alone. So all pieces of a batch go on at once, whatever their order.
+/// The work of one block for sends and receives. It serves its connections in turns, part after
+/// part, and never waits for a single connection. All pieces of a batch therefore progress at once,
+/// in any order.
 ///
 /// Pre: all blocks of the call on this device run at once.
 template <thread_group Group>
@@ -163,7 +166,7 @@ BLINK_HOST_DEVICE void run_pieces(Group const group, piece_call const& call, std
   block_wait wait = call.watch.wait_policy();
   status result = status::ok;
   for (;;) {
-    bool goes_on = false;  // known to the leader, as all that follows from it
+    bool goes_on = false;  // known to the leader, like all that follows from it
     bool is_open = false;
     for (std::uint32_t k = 0; k < count; ++k) {
       pair_end& here = end_of(k);

@@ -17,16 +17,19 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Where kernels find the parts of pieces: in their argument, or, if they are too many, in memory of their
-/// device, which a small kernel before them fills, so that graphs do it again.
+/// The parts of pieces for kernels: in the kernel's argument, or in memory of the device if they
+/// are too many. A small kernel before it fills that memory, so that a replayed graph fills it
+/// again.
 ///
-/// Memory: of a device, twice the longest list that did not fit; that stays until the end, as graphs may
-///         refer to it.
+/// Memory: of a device, twice the longest list that did not fit. It stays until the end, because
+///         graphs may refer to it.
 template <device_runtime Devices>
 class piece_lists {
  public:
   piece_lists(Devices& driver, device_memory_budget& budget) : driver_(driver), budget_(budget) {}
 
+  /// Sets the parts of a call, or puts a kernel that writes them into the stream.
+  ///
   /// Throws: resource_error, device_error.
   void put(piece_call& call, int device, std::vector<piece_part> const& parts,
            typename Devices::stream on) {
@@ -39,7 +42,7 @@ class piece_lists {
     put_list(driver_, device, there, parts, on);
     call.more_parts = there;
   }
-  /// Somebody may still use the memory.
+  /// Never releases the memory, because kernels may still use it.
   void keep_memory_for_ever() {
     for (auto& [device, own] : rooms_) {
       for (auto& each : own.memory) each.keep_for_ever();
@@ -49,7 +52,7 @@ class piece_lists {
  private:
   struct room {
     std::size_t size = 0;
-    std::vector<device_allocation<Devices>> memory;  // the last is the present one
+    std::vector<device_allocation<Devices>> memory;  // the last one is in use
   };
 
   [[nodiscard]] piece_part* room_for(int device, std::size_t parts) {
@@ -67,14 +70,14 @@ class piece_lists {
   std::map<int, room> rooms_;  // by device
 };
 
-/// Elements of a list that is too long for the argument of a kernel, on their way to the memory of a device
-/// as the argument of a kernel of their own: a stream or a graph does it again each time.
+/// A part of a list that is too long for the argument of a kernel. It is the argument of a separate
+/// kernel that writes it to memory of a device: a stream or a graph repeats the write.
 template <class E>
 struct list_batch {
-  static constexpr std::uint32_t most = (4096 - 16) / sizeof(E);  // what arguments may take
+  static constexpr std::uint32_t most = (4096 - 16) / sizeof(E);  // as many as arguments hold
 
   E elements[most] = {};
-  E* to = nullptr;  ///< where the first of them goes
+  E* to = nullptr;  ///< the destination of the first one
   std::uint32_t count = 0;
 
   template <thread_group Group>
@@ -83,9 +86,9 @@ struct list_batch {
   }
 };
 
-/// Puts a list into the stream, to where `to` is in the memory of the device.
+/// Puts writes of a list into the stream, to `to` in memory of the device.
 ///
-/// Pre:    there is room for it.
+/// Pre:    there is room for the list at `to`.
 /// Throws: device_error.
 template <class Devices, class E>
 void put_list(Devices& driver, int device, E* to, std::vector<E> const& list,
@@ -100,7 +103,8 @@ void put_list(Devices& driver, int device, E* to, std::vector<E> const& list,
     driver.launch_work(device, 1, 128, batch, on);
   }
 }
-/// Loads the kernel of `put_list`, which may not happen between launches of kernels that wait for each other.
+/// Loads the kernel of `put_list`, which must not happen between launches of kernels that wait for
+/// each other.
 template <class E, class Devices>
 void load_put_list(Devices& driver, int device) {
   (void)driver.template work_blocks_at_once<list_batch<E>>(device, 128);

@@ -18,8 +18,9 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A flag on each device of a communicator, at which its kernels look while they wait, and on each a list of
-/// those that it reaches, which its kernels set when they give up.
+/// An abort flag on each device of a communicator, and on each device a list of the flags that it
+/// reaches. Kernels read their device's flag while they wait; a kernel that gives up sets the flags
+/// of the list.
 template <device_runtime Devices>
 class abort_flags {
  public:
@@ -50,7 +51,7 @@ class abort_flags {
     });
   }
 
-  /// Those of a device of this process, as its kernels have them.
+  /// The flag and the list of a device of this process, in the form that its kernels take.
   [[nodiscard]] call_watch watch(std::size_t position) const {
     call_watch result;
     result.abort = reinterpret_cast<counter*>(flags_.own(position));
@@ -58,7 +59,7 @@ class abort_flags {
     result.abort_count = counts_[position];
     return result;
   }
-  /// Kernels end that this process reaches.
+  /// Ends the kernels of all devices that this process reaches.
   void raise() {
     counter const one = 1;
     for (std::size_t place = 0; place < where_.places.size(); ++place) {
@@ -73,14 +74,16 @@ class abort_flags {
       }
     }
   }
-  /// On the devices of this process. Pre: nothing runs there.
+  /// Clears the flags of the devices of this process.
+  ///
+  /// Pre: no kernel runs on them.
   void clear() {
     for (std::size_t k = 0; k < where_.devices.size(); ++k) {
       driver_.clear(where_.devices[k], flags_.own(k), sizeof(counter));
     }
   }
 
-  /// Somebody may still use the memory.
+  /// Never releases the memory, because kernels may still use it.
   void keep_memory_for_ever() {
     flags_.keep_memory_for_ever();
     for (auto& each : lists_) each.keep_for_ever();
@@ -90,14 +93,15 @@ class abort_flags {
   [[nodiscard]] counter* seen(std::size_t position, std::size_t place) const {
     return reinterpret_cast<counter*>(flags_.seen(position, place));
   }
-  // What a device does not reach it cannot end: that ends by its own deadline, or by its host.
+  // A device cannot end kernels of a device that it does not reach. Those end by their own
+  // deadline, or by their host.
   [[nodiscard]] bool reaches(std::size_t position, std::size_t place) {
     auto const& there = where_.places[place];
     if (!where_.is_here(there)) return seen(position, place) != nullptr;
     int const device = where_.devices[position];
     try {
       return there.device == device || driver_.reach(device, there.device);
-    } catch (device_error const&) {  // such as more peers than a device may have
+    } catch (device_error const&) {  // for example more peers than a device may have
       return false;
     }
   }

@@ -11,16 +11,16 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A send or a receive of a rank of this process.
+/// One send or one receive of a rank of this process.
 struct device_piece {
   int rank = 0;
   int peer = 0;        ///< of another process
-  bool sends = false;  ///< or receives?
+  bool sends = false;  ///< false: it receives
   std::byte* data = nullptr;
   std::size_t bytes = 0;
 };
 
-/// What a rank of this process hands to another one of it.
+/// A copy from one rank of this process to another one.
 struct piece_copy {
   int sender = 0;
   int receiver = 0;
@@ -29,11 +29,12 @@ struct piece_copy {
   std::size_t bytes = 0;
 };
 
-/// Copies pieces between ranks of this process by copy engines, each in the stream of its sender. What is before
-/// it in the streams of both ranks runs before, what is behind it after.
+/// Copies pieces between ranks of this process by copy engines, each piece in the stream of its
+/// sender. The copies follow the earlier work in the streams of both ranks, and later work there
+/// follows the copies.
 ///
 /// on:     by position in `where.devices`
-/// Time:   a call of the driver for each piece, two events for each device of `where`.
+/// Time:   one call of the driver for each piece, two events for each device of `where`.
 /// Throws: device_error.
 template <device_runtime Devices>
 void copy_pieces(Devices& driver, rank_placement const& where,
@@ -50,7 +51,7 @@ void copy_pieces(Devices& driver, rank_placement const& where,
     ends.emplace_back(driver, where.devices[k]);
     if (receives[k]) driver.record(where.devices[k], begins[k].get(), on[k]);
   }
-  auto const each_pair = [&](auto const& use) {  // of different devices
+  auto const each_pair = [&](auto const& use) {  // pairs of different devices
     std::vector<std::vector<bool>> seen(on.size(), std::vector<bool>(on.size()));
     for (auto const& one : pieces) {
       auto const from = where.position_of(one.sender), to = where.position_of(one.receiver);

@@ -11,7 +11,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Memory of one device, released in the end, and given back to the budget that it was taken from.
+/// Memory of one device. The destructor releases it and returns it to its budget.
 template <device_runtime Devices>
 class device_allocation {
  public:
@@ -19,8 +19,9 @@ class device_allocation {
   /// Throws: device_error.
   device_allocation(Devices& driver, int device, std::size_t bytes)
       : driver_(&driver), device_(device), memory_(driver.allocate(device, bytes)) {}
-  /// what: is to be allocated, for the error
-  /// Throws: resource_error if the budget does not suffice, before the driver is asked; device_error.
+  /// what:   the allocation's name, for the error
+  /// Throws: resource_error if the budget does not suffice, before the driver is called;
+  ///         device_error.
   device_allocation(Devices& driver, device_memory_budget& budget, int device,
                     device_memory_use const& use, std::string const& what)
       : driver_(&driver), device_(device), use_(use) {
@@ -46,7 +47,7 @@ class device_allocation {
     if (memory_ != nullptr) driver_->release(device_, memory_);
     if (budget_ != nullptr) budget_->give_back(device_, use_);
   }
-  /// It is never released: somebody may still use it.
+  /// Never releases the memory, because kernels may still use it.
   void keep_for_ever() {
     memory_ = nullptr;
     budget_ = nullptr;

@@ -8,7 +8,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// An event of one device, destroyed in the end.
+/// An event of one device, destroyed with this object.
 template <device_runtime Devices>
 class device_event {
  public:
@@ -28,7 +28,7 @@ class device_event {
   typename Devices::event handle_;
 };
 
-/// A stream of one device, destroyed in the end.
+/// A stream of one device, destroyed with this object.
 template <device_runtime Devices>
 class device_stream {
  public:

@@ -12,7 +12,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What a communicator holds in the memory of one device, in bytes.
+/// The memory of one device that a communicator holds, in bytes.
 struct device_memory_use {
   std::size_t tables = 0;       ///< tasks, connections, states
   std::size_t connections = 0;  ///< counters and slots
@@ -21,24 +21,30 @@ struct device_memory_use {
   [[nodiscard]] std::size_t total() const { return tables + connections + scratch; }
 };
 
+/// Text of the form "30 bytes (tables 10 bytes, counters and slots 10 bytes, scratch 10 bytes)".
 [[nodiscard]] inline std::string to_text(device_memory_use const& use) {
   auto const in = [](std::size_t bytes) { return std::to_string(bytes) + " bytes"; };
   return in(use.total()) + " (tables " + in(use.tables) + ", counters and slots " +
          in(use.connections) + ", scratch " + in(use.scratch) + ")";
 }
 
-/// Told what is going to be allocated, before the driver is asked; may throw to refuse it.
+/// Called before the driver is asked to allocate; `what` describes the allocation. It may throw to
+/// refuse it.
 using memory_listener = std::function<void(std::string const& what)>;
 
-/// Counts what a communicator allocates on each device, and refuses before the driver is asked.
+/// Counts the allocations of a communicator on each device, and refuses those above a cap before
+/// the driver is called.
 class device_memory_budget {
  public:
-  /// cap: bytes on each device
+  /// cap:      bytes on each device
+  /// listener: called before each allocation; may be empty
   explicit device_memory_budget(std::size_t cap, memory_listener listener = {})
       : cap_(cap), listener_(std::move(listener)) {}
 
-  /// Throws: resource_error with what is wanted, held and allowed, if it would be too much; what the listener
-  ///         throws. Then nothing is taken.
+  /// Adds `more` to the bytes held on `device`; a call that throws adds nothing.
+  ///
+  /// Throws: resource_error with the bytes requested, held and allowed, if the cap does not
+  ///         suffice; what the listener throws.
   void consume(int device, device_memory_use const& more, std::string const& what) {
     auto& held = held_[device];
     auto const of_cap = [&](std::size_t bytes) {
@@ -58,7 +64,9 @@ class device_memory_budget {
     held.scratch += more.scratch;
   }
 
-  /// Pre: it was taken.
+  /// Subtracts `less` from the bytes held on `device`.
+  ///
+  /// Pre: `consume` has added them.
   void give_back(int device, device_memory_use const& less) noexcept {
     auto const held = held_.find(device);
     held->second.tables -= less.tables;
@@ -75,7 +83,7 @@ class device_memory_budget {
   std::map<int, device_memory_use> held_;
 };
 
-/// A line for each device.
+/// The bytes held and the cap, one line for each device.
 [[nodiscard]] inline std::string to_text(device_memory_budget const& budget) {
   std::string result;
   for (auto const& [device, use] : budget.held()) {

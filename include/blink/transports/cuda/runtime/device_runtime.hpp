@@ -15,39 +15,48 @@ namespace blink { inline namespace BLINK_ABI {
 struct device_properties {
   std::string name;
   int multiprocessors = 0;
-  bool launches_cooperatively = false;  ///< can a kernel's blocks be promised to run at once?
+  bool launches_cooperatively = false;  ///< true if all blocks of a kernel can be guaranteed to run
+                                        ///< at once
 };
 
-/// Where an address leads.
+/// The kind of memory that an address is in.
 enum class memory_kind : std::uint8_t { ordinary, pinned_host, device, managed };
+/// The memory that an address is in.
 struct memory_place {
   memory_kind kind = memory_kind::ordinary;
-  int device = -1;  ///< of `device` memory
+  int device = -1;  ///< the device whose memory it is; -1 unless `kind` is `device`
 };
 
-/// Whether a stream is being recorded into a graph, and into which.
+/// The graph that a stream is being captured into, if there is one.
 struct capture_state {
-  std::uint64_t number = 0;  ///< 0: it is not
+  std::uint64_t number = 0;  ///< of the graph; 0: the stream is not captured
   friend bool operator==(capture_state const&, capture_state const&) = default;
 };
 
-/// What the host side of a communicator needs of a driver of devices: `cuda_devices`, or a stand-in
-/// whose devices are threads of the host, for tests.
+/// The part of a driver of devices that the host side of a communicator uses. Models are
+/// `cuda_devices` and, for tests, a stand-in whose devices are threads of the host.
 ///
-/// Semantics beyond the syntax, besides the functions of CUDA's runtime that the names point to:
-/// - `write`, `read` and `clear` return when done, wait for nothing that runs on user's streams,
-///   also not for kernels that wait for each other, and may be called while a stream is captured.
-/// - `allocate` is aligned to 256 bytes; `allocate_pinned` is memory of the host that devices reach.
-/// - `reach(d, p)`: kernels on d may read and write memory of p from now on; false: they cannot.
-/// - `record` into a captured stream makes a point of that graph; `wait` there takes only such.
-/// - `blocks_at_once`: how many blocks of a kernel run at once on a device that does nothing else.
-///   A kernel is named by its types: `Transport`, protocol, elements, reducer.
-/// - `launch_work` launches blocks that call `work(group, block)`; `work_blocks_at_once<Work>` is how many.
-/// - `launch` is asynchronous in the order of the stream; it throws if not all blocks run at once. So is `launch_work`.
-/// - `copy_between(d, to, s, from, …)`: from memory of s to memory of d, in a stream of s.
+/// Semantics beyond the syntax, besides those of the functions of CUDA's runtime with the same
+/// names:
+/// - `write`, `read` and `clear` return when they are done. They do not wait for work in the user's
+///   streams, so not for kernels that wait for each other. They may be called while a stream is
+///   captured.
+/// - `allocate` is aligned to 256 bytes. `allocate_pinned` returns memory of the host that devices
+///   reach.
+/// - `reach(d, p)`: kernels on d may read and write memory of p from now on. Returns false if they
+///   cannot.
+/// - `record` into a captured stream makes a point of that graph. `wait` in a captured stream takes
+///   only such points.
+/// - `blocks_at_once`: the number of blocks of a kernel that run at once on an idle device. A
+///   kernel is named by its types: `Transport`, protocol, elements, reducer.
+/// - `launch_work` launches blocks that call `work(group, block)`. `work_blocks_at_once<Work>` is
+///   the number of them that run at once.
+/// - `launch` and `launch_work` are asynchronous, in the order of the stream. They throw if not all
+///   blocks run at once.
+/// - `copy_between(d, to, s, from, …)` copies from memory of s to memory of d, in a stream of s.
 /// - `combine<T>(d, step, reduce, stream)` runs a `copy_step`.
-/// - `let_end(d)` returns when kernels that have begun on d and were reported to abort have ended.
-/// - `launches_block`: does `launch` return when the kernel ends?
+/// - `let_end(d)` returns when kernels on d that have begun and whose abort flag is set have ended.
+/// - `launches_block`: true if `launch` returns only when the kernel has ended.
 /// - Functions throw `device_error` if the driver refuses.
 template <class D>
 concept device_runtime =
@@ -80,17 +89,19 @@ concept device_runtime =
     };
 static_assert(!device_runtime<int>);
 
-/// A driver that says whether an event has happened, so that waits for it can have a limit.
+/// A driver that reports if an event has happened, so that waits for it can have a limit.
 ///
-/// Semantics beyond the syntax: an event that was never recorded has happened; `copy` also writes to memory of
-/// `allocate_pinned`, and whoever observes there a `counter` that a stream copies gets its old value or its new one.
+/// Semantics beyond the syntax:
+/// - An event that was never recorded has happened.
+/// - `copy` also writes to memory of `allocate_pinned`. A host thread that observes a `counter`
+///   there during the copy reads its old value or its new one.
 template <class D>
 concept polled_runtime =
     device_runtime<D> && requires(D& driver, int device, typename D::event event) {
       { driver.is_reached(device, event) } -> std::same_as<bool>;
     };
 
-/// A driver of devices refused something.
+/// Thrown if a driver of devices refuses a call.
 struct device_error : error {
   using error::error;
 };
@@ -98,11 +109,13 @@ struct device_error : error {
 /// A driver whose memory other processes of the host may use: CUDA IPC, or a stand-in.
 ///
 /// Semantics beyond the syntax:
-/// - `export_memory(d, m)`: a name for `m`, which `allocate` returned, of use in other processes
-///   until it is released. All of each piece of `sharing_granularity` bytes is laid open with it.
-/// - `import_memory(d, name)`: where kernels on d find memory of another process, and `read` and
-///   `write`, too; aligned as it is there. Throws device_error if d does not reach it.
-/// - `close_memory(d, m)`: ends that. Memory is released only when all have closed it.
+/// - `export_memory(d, m)`: a name for `m`, which `allocate` returned. Other processes may use the
+///   name until `m` is released. Memory is shared in whole pieces of `sharing_granularity` bytes.
+/// - `import_memory(d, name)`: the address at which kernels on d, and `read` and `write`, find
+///   memory of another process. It has the alignment of the original. Throws device_error if d does
+///   not reach the memory.
+/// - `close_memory(d, m)` ends the use of imported memory. Memory is released only after all
+///   processes have closed it.
 template <class D>
 concept sharing_runtime =
     device_runtime<D> && std::is_trivially_copyable_v<typename D::memory_name> &&

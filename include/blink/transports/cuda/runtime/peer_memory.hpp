@@ -14,16 +14,16 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// GPUs whose kernels hand each other copies through slots in memory that both reach. The tables
-/// are `connection_tables` made with a memory source of the device.
+/// Transport between GPUs whose kernels pass data through slots in memory that both reach. The
+/// tables are `connection_tables` made with a memory source of the device.
 ///
-/// The launch is the agreement: all ranks' kernels run at once (one cooperative kernel, or one for
-/// each GPU), so peers are always present.
+/// All ranks' kernels run at once (one cooperative kernel, or one for each GPU), so a rank never
+/// waits for a peer that has not been launched.
 struct slot_peer_transport {
   static constexpr bool is_shaped = false;
 
   shared_connection* connections = nullptr;
-  counter* abort = nullptr;  ///< other than 0: give up; may be set by the host
+  counter* abort = nullptr;  ///< not 0: give up; the host may set it
   std::size_t bytes_of_slot = 0;
   int own_rank = 0;
   int ranks = 0;
@@ -63,8 +63,9 @@ struct slot_peer_transport {
 };
 static_assert(transport<slot_peer_transport> && !reaching_transport<slot_peer_transport>);
 
-/// The same with messages that say how large what they are a part of is as a whole. Those of another size do not arrive.
-/// Behind the data of each slot there is room for a word.
+/// A `slot_peer_transport` whose messages announce the size of the whole piece that they are a part
+/// of. Messages of another size than expected do not arrive. Each slot has room for one word behind
+/// its data.
 struct sized_peer_transport : slot_peer_transport {
   std::uint64_t whole = 0;
 
@@ -85,7 +86,8 @@ struct sized_peer_transport : slot_peer_transport {
 };
 static_assert(transport<sized_peer_transport> && !reaching_transport<sized_peer_transport>);
 
-/// GPUs whose kernels read and write each other's buffers (peer access, or one GPU).
+/// Transport between GPUs whose kernels read and write each other's buffers (peer access, or one
+/// GPU).
 struct reaching_peer_transport : slot_peer_transport {
   void const* const* inputs = nullptr;  ///< by rank, in memory that the kernel reaches
   void* const* outputs = nullptr;       ///< by rank
@@ -95,18 +97,20 @@ struct reaching_peer_transport : slot_peer_transport {
 };
 static_assert(reaching_transport<reaching_peer_transport>);
 
-/// Virtual ranks on one GPU, joined by connections that are as slow as the physical links they stand for, so
-/// that a machine can be tried on a single GPU. What `shaped_transport` is for threads: messages go through
-/// slots; the sender stamps each with the time of its arrival (`stamp_message` has the rule) and goes
-/// on; the receiver waits for that time.
+/// Transport between virtual ranks on one GPU, whose connections are as slow as the physical links
+/// that they stand for. It is the counterpart of `shaped_transport` for threads, to test a plan on
+/// a single GPU. Messages go through slots. The sender stamps each message with its time of arrival
+/// (see `stamp_message`) and continues; the receiver waits for that time.
 ///
-/// On one device only: all its blocks read the same clock and take turns on a link by one word.
+/// Pre: all ranks are on one device, because its blocks read the same clock and reserve a link
+///      through one word.
 ///
-/// Accuracy: that of the clock. A message may arrive a tick too early or too late, so one that takes less
-///           than a tick may seem to take none, or a whole one, on each edge; the latency of a chain of
-///           small messages says little. What a link is busy adds up in nanoseconds, so the rates of
-///           links are right for messages of many ticks, and for many messages one after the other.
-/// Clock:    `now()`, in nanoseconds; another one for tests
+/// Accuracy: that of the clock. A message may arrive one tick too early or too late. A message
+///           shorter than a tick can seem to take no time or a whole tick on each edge. The
+///           latency of a chain of small messages is therefore unreliable. The busy time of a link
+///           adds up in nanoseconds. Rates are therefore right for messages of many ticks, and for
+///           many messages in a row.
+/// Clock:    `now()`, in nanoseconds; tests replace it
 template <class Clock = block_clock>
 struct shaped_peer_transport_with : slot_peer_transport {
   static_assert(requires {

@@ -23,23 +23,24 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What one device's way to another's memory is worth.
+/// The access of one device to the memory of another one.
 struct link_probe {
   int from = 0;  ///< rank: position in the list of devices
   int to = 0;
-  bool reaches = false;         ///< does the driver allow it?
-  bool arrives = false;         ///< is what was written there afterwards, by copies and by kernels?
+  bool reaches = false;         ///< true if the driver allows it
+  bool arrives = false;         ///< true if data written by copies and by kernels was found there
   double bytes_per_second = 0;  ///< of copies
 };
 
+/// The size and the number of the copies that `probe_links` makes.
 struct link_probe_options {
   std::size_t bytes = std::size_t{16} << 20;  ///< of a copy
-  int copies = 8;                             ///< that are timed
+  int copies = 8;                             ///< number of timed copies
 };
 
 namespace detail {
 
-// Different in each place and for each pair, so that nothing old looks right.
+// Different at each position and for each pair, so that old content is never mistaken for new.
 inline std::vector<unsigned char> probe_pattern(std::size_t bytes, int from, int to) {
   std::vector<unsigned char> result(bytes);
   std::uint64_t state = 0x9e3779b97f4a7c15U * static_cast<std::uint64_t>(1 + from * 1000 + to);
@@ -52,17 +53,18 @@ inline std::vector<unsigned char> probe_pattern(std::size_t bytes, int from, int
 
 }  // namespace detail
 
-/// Writes from each device into the memory of each other one, by its copy engine and by a kernel, and
-/// looks whether it arrived; measures copies. Some machines let devices write to each other and lose
-/// it, for instance where an IOMMU is in between.
+/// Tests writes from each device into the memory of each other one, by its copy engine and by a
+/// kernel; measures the rate of copies. Some machines let devices write to each other and lose the
+/// data, for instance if an IOMMU is in between.
 ///
-/// devices: each once
+/// devices: without duplicates
 /// Needs:   two buffers of `bytes` at a time.
 /// Throws:  precondition_error for options out of range; device_error.
 template <device_runtime Devices>
 [[nodiscard]] std::vector<link_probe> probe_links(Devices& driver, std::vector<int> const& devices,
                                                   link_probe_options const& options = {}) {
-  expects(options.bytes > 0 && options.copies > 0, "probe_links: bytes > 0 and copies > 0");
+  expects(options.bytes > 0 && options.copies > 0,
+          "probe_links: options out of range, expected bytes > 0 and copies > 0");
   std::vector<link_probe> result;
   for (std::size_t from = 0; from < devices.size(); ++from) {
     for (std::size_t to = 0; to < devices.size(); ++to) {
@@ -114,15 +116,16 @@ template <device_runtime Devices>
   return result;
 }
 
-/// The machine without the ways that do not bring what is written, in one of the directions: flags and credits go
-/// the other way. Direct links go, and where a way leads over switches or processors one of its connections, the
-/// one that takes the fewest other ways along; see `without_ways`.
+/// The machine without the routes that lose data in one of the directions. One direction is enough,
+/// because flags and credits go the other way. If such a route is a direct link, that link is
+/// removed. If it leads over switches or processors, one of its links is removed: the one that the
+/// fewest other routes use (see `without_ways`).
 ///
-/// Copy engines go through memory of the host where the driver refuses a way (`reaches`): for those leave such
-/// probes out.
+/// Copy engines go through memory of the host if the driver refuses a route (`reaches`). For copy
+/// engines, leave such probes out.
 ///
 /// probes: of the devices in the order of the machine's ranks
-/// Throws: input_error if what is left does not join all ranks.
+/// Throws: input_error if the remaining links do not join all ranks.
 [[nodiscard]] inline topology without_false_links(topology const& machine,
                                                   std::vector<link_probe> const& probes) {
   std::vector<std::pair<int, int>> lost;
@@ -137,8 +140,7 @@ template <device_runtime Devices>
   try {
     require_connected(result);
   } catch (input_error const& why) {
-    throw input_error(std::string(why.what()) +
-                      ", without the ways that lose what is written:" + names);
+    throw input_error(std::string(why.what()) + ", without the routes that lose data:" + names);
   }
   return result;
 }

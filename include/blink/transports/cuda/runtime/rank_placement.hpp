@@ -9,27 +9,30 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Which rank is where: equal for all schedules of a communicator. Ranks are numbered process by
-/// process; each process knows its devices by numbers of its own.
+/// The process and the device of each rank, equal for all schedules of a communicator. Ranks are
+/// numbered process by process. Each process has its own numbers for its devices.
 struct rank_placement {
-  /// A device of one of the processes.
+  /// A device of one of the processes, with the ranks on it.
   struct place {
     int process = 0;
     int device = 0;
     std::vector<int> ranks;
   };
 
-  int process = 0;  ///< this one
+  int process = 0;  ///< the process of the caller
   int process_count = 1;
-  std::vector<place> places;   ///< process by process, there in the order of their first rank
-  std::vector<int> place_of;   ///< by rank
+  std::vector<place> places;   ///< process by process, within a process in the order of their first
+                               ///< rank
+  std::vector<int> place_of;   ///< by rank: position in `places`
   std::vector<int> device_of;  ///< by rank
-  std::vector<int> devices;    ///< of this process, each once: a part of `places`
-  int first_place = 0;         ///< where that part begins
-  int first_rank = 0;          ///< of this process
+  std::vector<int> devices;    ///< of this process, without duplicates: a part of `places`
+  int first_place = 0;         ///< position in `places` of the first device of this process
+  int first_rank = 0;          ///< the first rank of this process
+  /// The number of ranks of this process.
   int ranks_here = 0;
 
   /// by_process: the devices of the ranks of each process
+  /// own:        the number of the calling process
   rank_placement(std::vector<std::vector<int>> const& by_process, int own)
       : process(own), process_count(static_cast<int>(by_process.size())) {
     for (int owner = 0; owner < process_count; ++owner) {
@@ -56,20 +59,22 @@ struct rank_placement {
   /// All ranks are of this process.
   explicit rank_placement(std::vector<int> const& by_rank) : rank_placement({by_rank}, 0) {}
 
-  /// Of this process, by position in `devices`.
+  /// A device of this process, by position in `devices`.
   [[nodiscard]] place const& here(std::size_t position) const {
     return places[static_cast<std::size_t>(first_place) + position];
   }
+  /// The device of a rank.
   [[nodiscard]] place const& of_rank(int rank) const {
     return places[static_cast<std::size_t>(place_of[static_cast<std::size_t>(rank)])];
   }
+  /// True if a device belongs to this process.
   [[nodiscard]] bool is_here(place const& which) const { return which.process == process; }
   /// The position in `devices` of the device of a rank of this process.
   [[nodiscard]] std::size_t position_of(int rank) const {
     return static_cast<std::size_t>(place_of[static_cast<std::size_t>(rank)] - first_place);
   }
 
-  /// "rank 2 (device 1)", with its process if there are several.
+  /// "rank 2 (device 1)", or "rank 2 (process 1, device 1)" if there are several processes.
   [[nodiscard]] std::string name(int rank) const {
     auto const& where = of_rank(rank);
     std::string const owner =

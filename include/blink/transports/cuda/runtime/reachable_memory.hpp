@@ -18,12 +18,12 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A piece of memory on each device of a communicator, which the kernels of the others find: those
-/// of this process at its address, those of other processes by its name.
+/// Memory on each device of a communicator that kernels of the other devices reach: by its address
+/// within this process, by its exported name from other processes.
 ///
-/// It ends on all processes together: memory is released when nobody has it open. If that cannot be
-/// known, because a process has died, does not come, or has streams that do not end, it is kept until this process
-/// ends.
+/// All processes destroy it together, and memory is released once no process has it open. That is
+/// unknown if a process has died, does not come, or has streams that do not end. Then the memory is
+/// kept until this process ends.
 template <device_runtime Devices>
 class reachable_memory {
  public:
@@ -32,9 +32,10 @@ class reachable_memory {
   ///
   /// others: null if all devices are of this process
   /// use:    by device of this process
-  /// what:   is to be allocated, for errors
-  /// Throws: on all processes if one of them may not or cannot allocate: resource_error, device_error,
-  ///         precondition_error there; collective_error if one does not come.
+  /// what:   the name of the allocation, for errors
+  /// Throws: on all processes if one of them may not or cannot allocate: resource_error or
+  ///         device_error there, precondition_error on the others; collective_error if a process
+  ///         does not come.
   reachable_memory(Devices& driver, rank_placement const& where, device_memory_budget& budget,
                    host_processes* others, std::vector<device_memory_use> use,
                    std::string const& what)
@@ -95,19 +96,20 @@ class reachable_memory {
     }
   }
 
-  /// Kernels may still use it, on all processes: nobody releases it.
+  /// Never releases the memory, on any process, because kernels may still use it.
   void keep_memory_for_ever() {
     is_kept_ = true;
     keep_for_ever();
   }
 
-  /// By device of this process, in memory of that device.
+  /// The memory on a device of this process, by position in `rank_placement::devices`.
   [[nodiscard]] std::byte* own(std::size_t position) const { return own_[position].get(); }
-  /// Where kernels of a device of this process find what is at a place; null: they do not reach it.
+  /// The address at which kernels of a device of this process find the memory of a place; null if
+  /// they do not reach it.
   [[nodiscard]] std::byte* seen(std::size_t position, std::size_t place) const {
     return seen_[position][place].at;
   }
-  /// What the driver says if they do not.
+  /// The text of the driver's error if they do not reach it; empty otherwise.
   [[nodiscard]] std::string const& refusal(std::size_t position, std::size_t place) const {
     return seen_[position][place].refusal;
   }
@@ -136,11 +138,11 @@ class reachable_memory {
     std::vector<names> all;
     try {
       all = others_->gather("names of " + what_, names_);
-    } catch (error const&) {  // others may have it open
+    } catch (error const&) {  // other processes may have the memory open
       keep_for_ever();
       throw;
     }
-    std::size_t number = 0;  // of a place in its process
+    std::size_t number = 0;  // of the place within its process
     for (std::size_t place = 0; place < where_->places.size(); ++place) {
       int const owner = where_->places[place].process;
       number = place > 0 && where_->places[place - 1].process == owner ? number + 1 : 0;

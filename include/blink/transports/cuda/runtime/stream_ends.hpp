@@ -16,8 +16,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Pauses between looks at something that is waited for: none at first, as most waits are short; then sleeps of a
-/// sixteenth of what has been waited so far, so that long waits take little of a core.
+/// Pauses between polls. At first there are none, because most waits are short. Later each pause is
+/// a sixteenth of the time waited so far, so that long waits use little of a core.
 class polling_pause {
  public:
   void operator()() const {
@@ -32,7 +32,7 @@ class polling_pause {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-/// Looks until `is_over()`; false: it was not so until `end`.
+/// Polls until `is_over()`. Returns false if that was not the case before `end`.
 template <class IsOver>
 [[nodiscard]] bool poll_until(std::chrono::steady_clock::time_point end, IsOver const& is_over) {
   for (polling_pause const pause; !is_over(); pause()) {
@@ -41,7 +41,7 @@ template <class IsOver>
   return true;
 }
 
-/// How far streams are to come, one on each of some devices, so that they can be waited for with a limit.
+/// Points in streams, one stream for each of some devices, so that waits for them can have a limit.
 template <polled_runtime Devices>
 class stream_ends {
  public:
@@ -53,9 +53,11 @@ class stream_ends {
     for (int const device : devices_) ends_.emplace_back(driver, device);
   }
 
-  /// Up to what is in the streams now, by position of the device; forgets what was set before.
+  /// Sets the points to the present ends of the streams, by position of the device; forgets earlier
+  /// points.
   ///
-  /// Throws: precondition_error if one is captured, which comes to nothing before it is replayed; device_error.
+  /// Throws: precondition_error if a stream is captured, because a captured event never happens
+  ///         before a replay; device_error.
   void set(std::vector<stream> const& on) {
     for (std::size_t k = 0; k < on.size(); ++k) {
       if (driver_.capture(on[k]).number == 0) continue;
@@ -64,12 +66,14 @@ class stream_ends {
     }
     for (std::size_t k = 0; k < on.size(); ++k) set(k, on[k]);
   }
-  /// The same of one. Pre: it is not captured.
+  /// Sets the point of one stream.
+  ///
+  /// Pre: the stream is not captured.
   void set(std::size_t position, stream on) {
     driver_.record(devices_[position], ends_[position].get(), on);
   }
 
-  /// The position of a device whose stream has not come so far.
+  /// The position of a device whose stream has not reached its point.
   ///
   /// Throws: device_error.
   [[nodiscard]] std::optional<std::size_t> find_open() const {

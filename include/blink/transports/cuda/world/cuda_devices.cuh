@@ -28,7 +28,7 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// Makes a device the current one of this thread, until the end of the scope.
+/// Makes a device the current one of this thread until the end of the scope.
 class current_device {
  public:
   explicit current_device(int device) {
@@ -47,7 +47,7 @@ class current_device {
   /// Throws: device_error with the driver's text unless `result` is success.
   static void check(cudaError_t result, char const* what) {
     if (result == cudaSuccess) return;
-    (void)cudaGetLastError();  // said here; not to be found by the caller's next check
+    (void)cudaGetLastError();  // reported below; the caller's next check must not find it
     throw device_error(std::string(what) + ": " + cudaGetErrorString(result) + " (" +
                        cudaGetErrorName(result) + ")");
   }
@@ -68,7 +68,8 @@ class cuda_devices {
   cuda_devices(cuda_devices const&) = delete;
   cuda_devices& operator=(cuda_devices const&) = delete;
 
-  /// The one of this process. It lives for ever: the driver may be gone when statics are destroyed.
+  /// The object of this process. It is never destroyed, because the driver may be gone when statics
+  /// are destroyed.
   static cuda_devices& of_process() {
     static auto* const all = new cuda_devices;
     return *all;
@@ -76,14 +77,14 @@ class cuda_devices {
 
   device_order<cuda_devices>& order() { return order_; }
 
-  /// 0 where there is no driver, too; `why_none` says why.
+  /// The number of devices; also 0 if there is no driver (see `why_none`).
   int device_count() {
     int count = 0;
     cudaError_t const result = cudaGetDeviceCount(&count);
     (void)cudaGetLastError();
     return result == cudaSuccess ? count : 0;
   }
-  /// What the driver says where there is no device.
+  /// The reason of the driver for there being no device.
   [[nodiscard]] static std::string why_none() {
     int count = 0;
     cudaError_t const result = cudaGetDeviceCount(&count);
@@ -95,8 +96,8 @@ class cuda_devices {
     check(cudaGetDeviceProperties(&all, device), "cudaGetDeviceProperties");
     return {all.name, all.multiProcessorCount, all.cooperativeLaunch != 0};
   }
-  /// "0000:07:00.0": what `driver_options::bus_ids` takes. Devices have other numbers for CUDA than for the driver
-  /// where CUDA_VISIBLE_DEVICES says so.
+  /// The device's bus id, such as "0000:07:00.0", as `driver_options::bus_ids` takes it. CUDA and
+  /// the driver number devices differently if CUDA_VISIBLE_DEVICES is set.
   [[nodiscard]] std::string bus_id(int device) {
     char text[32] = {};
     check(cudaDeviceGetPCIBusId(text, sizeof text, device), "cudaDeviceGetPCIBusId");
@@ -149,10 +150,11 @@ class cuda_devices {
     (void)cudaFreeHost(memory);
   }
 
-  /// CUDA IPC: processes of one host, in one container or in several that share IPC and process
-  /// namespaces; memory of `cudaMalloc`, not of virtual memory management or of a stream's pool.
+  /// CUDA IPC, between processes of one host: in one container, or in containers that share IPC and
+  /// process namespaces. It covers memory of `cudaMalloc`, but no virtual memory management and no
+  /// stream's pool.
   using memory_name = cudaIpcMemHandle_t;
-  /// Smaller allocations may lie in one piece, which is laid open as a whole.
+  /// Smaller allocations may lie in one piece, which is shared as a whole.
   static std::size_t sharing_granularity() { return std::size_t{2} << 20; }
   memory_name export_memory(int device, void* memory) {
     detail::current_device const here(device);
@@ -281,7 +283,7 @@ class cuda_devices {
     detail::current_device const here(device);
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
-  /// Blocks see the flag after the chunk at hand.
+  /// Waits long enough for blocks to see the flag: they read it after their present chunk.
   void let_end(int) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
   template <transport Transport, connection_protocol Protocol, class T, reducer_for<T> Reducer>
@@ -312,7 +314,7 @@ class cuda_devices {
     detail::current_device::check(result, what);
   }
 
-  // Asking the driver also loads the kernel, which may not happen between launches of peers.
+  // The query also loads the kernel, which must not happen between launches of peers.
   std::uint32_t capacity_of(void const* kernel, int device, std::uint32_t threads) {
     std::lock_guard const lock(mutex_);
     std::pair const key(kernel, std::pair(device, threads));
@@ -337,8 +339,8 @@ class cuda_devices {
           "cudaLaunchCooperativeKernel");
   }
 
-  // While a stream of this thread is captured in the strict mode, calls that have nothing to do with
-  // it are refused, too, unless the thread says that it knows.
+  // While a stream of this thread is captured in the strict mode, CUDA also refuses calls that do
+  // not touch the stream. The thread has to relax its mode first.
   class relaxed_capture {
    public:
     relaxed_capture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -350,7 +352,7 @@ class cuda_devices {
     cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
   };
 
-  // In a stream that waits for no other one.
+  // Runs the work in a stream that waits for no other one.
   template <class Work>
   void aside(int device, Work const& work) {
     detail::current_device const here(device);

@@ -18,14 +18,14 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// Elements that are not combined are bytes, so that one kernel moves them all: `T` is of the caller,
-/// `Element` what moves.
+/// Elements that are not combined move as bytes, so that one kernel moves all types. `T` is the
+/// caller's type, `Element` the type that moves.
 template <chunking Chunks, class Element, class Ranks, class Source, class T, class Reducer>
 void run_blocks_on_devices(Ranks& ranks, Source&& trees, collective kind,
                            std::vector<rank_buffers<T>> const& buffers,
                            std::vector<block> const& blocks, Reducer const& reduce,
                            typename Ranks::streams const& on) {
-  static_assert(is_element<T>, "blink: elements of collectives are trivially copyable types");
+  static_assert(is_element<T>, "blink: elements of collectives must be trivially copyable");
   unequal_blocks const all(std::string(to_text(kind)), kind, blocks, ranks.rank_count(), sizeof(T),
                            sizeof(T) / sizeof(Element));
   auto const chosen = choose_on_bytes(ranks, trees, kind, all.bytes());
@@ -35,11 +35,12 @@ void run_blocks_on_devices(Ranks& ranks, Source&& trees, collective kind,
 
 }  // namespace detail
 
-/// Collects a block of each rank, of any size; every rank ends with all of them.
+/// Collects a block of any size from each rank; every rank receives all of them.
 ///
-/// buffers: by rank of this process, as of the function of the same name for ranks of a communicator; the count is
-///          that of the rank's block
-/// blocks:  by rank, where its block lies in the outputs; none over another, the same in all processes
+/// buffers: by rank of this process, with the meaning that they have in the function of the same
+///          name for communicators; `count` is that of the rank's block
+/// blocks:  by rank, the place of its block in the outputs; they do not overlap and are the same in
+///          all processes
 /// Throws:  as `all_reduce`.
 template <device_communicator Ranks, class T, device_schedule_source<Ranks> Source>
 void all_gather_v(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
@@ -48,9 +49,10 @@ void all_gather_v(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> con
       ranks, trees, collective::all_gather, buffers, blocks, detail::no_reducer{}, on);
 }
 
-/// Reduces blocks of any sizes, one for each rank; each rank ends with its own.
+/// Reduces blocks of any sizes, one for each rank; each rank receives its own block.
 ///
-/// blocks: by rank, where its block lies in the inputs
+/// blocks: by rank, the place of its block in the inputs
+/// Throws: as `all_reduce`.
 template <chunking Chunks = scheduled_chunks, device_communicator Ranks, class T, class Reducer,
           device_schedule_source<Ranks> Source>
 void reduce_scatter_v(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,

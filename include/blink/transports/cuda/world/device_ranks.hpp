@@ -50,26 +50,29 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Ranks that are the devices of this process, or of several processes of one host, or several ranks
-/// on one device as blocks of one kernel; joined by `Transport`. One thread of the host makes the calls of
-/// all of a process's ranks.
+/// Ranks that are devices of this process, or of several processes of one host, joined by
+/// `Transport`. Several ranks may share a device, as blocks of one kernel. One thread of the host
+/// makes the calls of all ranks of a process.
 ///
-/// Calls are asynchronous: they put kernels into streams and return. Whether they ended well is reported
-/// by `wait` and `check`, and by the next call. A call that cannot go on for the deadline ends by
-/// itself on all devices; then the communicator refuses further calls until `recover`.
+/// Calls are asynchronous: they put kernels into streams and return. `wait`, `check` and the next
+/// call report failures. A call without progress for the deadline ends by itself on all devices.
+/// After that the communicator refuses calls until `recover`.
 ///
-/// Several processes: each has a communicator, and calls take the buffers of its own ranks. All make, prepare,
-/// recover and end their communicators together, and make the same calls in the same order; calls do not wait
-/// for those of others, but compare themselves with what those have called already.
+/// Several processes: each has a communicator, and calls take the buffers of its own ranks. All
+/// processes make, prepare, recover and end their communicators together, and make the same calls
+/// in the same order. A call does not wait for the calls of other processes. It is compared with
+/// the calls that those have already made.
 ///
-/// Calls may be captured into CUDA graphs and replayed: what changes from call to call is in the
-/// memory of the devices. All streams of a call belong to the same graph then.
+/// Calls may be captured into CUDA graphs and replayed, because state that changes from call to
+/// call is in memory of the devices. All streams of a captured call belong to the same graph.
 ///
-/// Several worlds: see `device_order` and `call_order_check`. A communicator is for one thread of the host at a time.
+/// For several communicators see `device_order` and `call_order_check`. Only one thread of the host
+/// uses a communicator at a time.
 ///
-/// Protocols: how connections carry data, by size of the message (`modelled_protocol`, with the costs of the
-///            options) or always the same (`fixed_protocol`): then the other's kernels are not compiled,
-///            and what they need is not allocated. Shaped links carry whole chunks only.
+/// Protocols: how connections carry data. `modelled_protocol` chooses by the size of the message,
+///            with the costs of the options. With `fixed_protocol` the kernels of the other
+///            protocol are not compiled and their memory is not allocated. Shaped links carry whole
+///            chunks only.
 template <polled_runtime Devices, transport Transport,
           protocol_chooser Protocols = modelled_protocol>
 class basic_device_ranks
@@ -78,7 +81,7 @@ class basic_device_ranks
   friend ranks;
   friend call_validation<basic_device_ranks, Devices>;
   static_assert(!Transport::is_shaped || !may_choose<Protocols, small_packets>,
-                "blink: packets do not say when they arrive; shaped links take "
+                "blink: packets carry no time of arrival; shaped links need "
                 "fixed_protocol<whole_chunks>");
 
  public:
@@ -87,41 +90,44 @@ class basic_device_ranks
   using typename ranks::stream;
   using typename ranks::streams;
 
-  /// Throws: precondition_error for options that are out of range, devices that do not exist or
-  ///         cannot do this, and shaped links between devices; resource_error, device_error.
+  /// Throws: precondition_error for options that are out of range, for devices that do not exist or
+  ///         lack a feature, and for shaped links between devices; resource_error, device_error.
   explicit basic_device_ranks(Devices& driver, device_options const& options)
       : basic_device_ranks(driver, options, std::unique_ptr<host_processes>()) {}
 
-  /// Of several processes: ranks are numbered process by process.
+  /// A communicator of several processes. Ranks are numbered process by process.
   ///
-  /// all:    how they find each other; not needed any more once the communicator is made
-  /// Throws: as above, on all processes if one refuses; precondition_error if they are of several
-  ///         hosts or have other options; collective_error if one does not come.
+  /// all:    the bootstrap through which the processes find each other; may end after construction
+  /// Throws: as above, on all processes if one refuses; precondition_error if the processes are on
+  ///         several hosts or have different options; collective_error if a process does not come.
   template <process_bootstrap Bootstrap>
     requires sharing_runtime<Devices>
   basic_device_ranks(Devices& driver, device_options const& options, Bootstrap& all)
       : basic_device_ranks(driver, options,
                            std::make_unique<host_processes>(all, options.deadline)) {
-    static_assert(!reaching_transport<Transport>,
-                  "blink: buffers of other processes are not reached; take slot_peer_transport");
+    static_assert(
+        !reaching_transport<Transport>,
+        "blink: kernels do not reach buffers of other processes; use slot_peer_transport");
   }
-  /// Waits for the calls that run, and for the communicators of the other processes to end, too, for at most the deadline
-  /// (without a limit if calls were captured). Nothing is freed under a kernel: if calls cannot end, as a stream is
-  /// held up, they are aborted, and what they may still use is kept for ever, on all processes.
+  /// Waits for the calls that run, and for the communicators of the other processes to end. It
+  /// waits for at most the deadline, or without a limit if calls were captured. Memory is never
+  /// freed under a kernel. If a call cannot end because its stream is held up, the call is aborted.
+  /// The memory that it may still use is then never released, on any process.
   ~basic_device_ranks() {
     try {
       if (!launcher_.settle(this->wait_policy())) return;
       keep_memory_for_ever();
       launcher_.abort(
-          {launcher_.own_name() + " has ended while its streams had not", -1, -1, -1, -1});
+          {launcher_.own_name() + " was destroyed while its streams were busy", -1, -1, -1, -1});
     } catch (device_error const&) {  // a device that is lost runs no kernels
     }
   }
 
-  /// Allocates what calls along `schedule` need; the same schedule again returns the same object.
+  /// Allocates the memory for calls along `schedule`. The same schedule returns the same object
+  /// again.
   ///
-  /// Throws: precondition_error if it is not a schedule, for another number of ranks, or joins
-  ///         devices that do not reach each other; resource_error if it is more than the cap.
+  /// Throws: precondition_error if it is no schedule, has another number of ranks, or joins devices
+  ///         that do not reach each other; resource_error if it needs more than the cap.
   prepared_type& prepare(schedule const& source) {
     connection_layout layout;
     layout.reaches = reaching_transport<Transport>;
@@ -130,42 +136,51 @@ class basic_device_ranks
                                  options_.packet_slot_bytes);
   }
 
-  /// Joins ranks of different processes for sends and receives; all processes do it together, once.
+  /// Allocates connections for sends and receives between ranks of different processes. All
+  /// processes call it together, once.
   ///
-  /// Throws: precondition_error if there is one process alone, or for options that differ; resource_error if
-  ///         it is more than the cap.
+  /// Throws: precondition_error if there is only one process, or if the options differ;
+  ///         resource_error if it needs more than the cap.
   void prepare_pairs(pair_options const& wanted = {}) {
-    expects(others_ != nullptr && !pairs_, "prepare_pairs: once, of several processes");
+    expects(others_ != nullptr && !pairs_,
+            "prepare_pairs: called again or by a single process, expected one call by several "
+            "processes");
     pairs_ = std::make_unique<device_pairs<Devices>>(driver_, where_, this->budget_, options_,
                                                      wanted, *others_);
   }
-  /// Throws: precondition_error for a peer that is of this process, or is not reached.
+  /// Checks the peer of a send or receive.
+  ///
+  /// Throws: precondition_error if the peer is of this process or is not reached.
   void check_piece(device_piece const& one) const {
-    expects(pairs_ != nullptr, "send_and_receive: prepare_pairs comes first");
+    expects(pairs_ != nullptr,
+            "send_and_receive: no connections, expected an earlier call of prepare_pairs");
     pairs_->check(one);
   }
-  /// Sends and receives of ranks of this process, to and from those of others: all of them go on at once. The
-  /// k-th from a rank to another is the k-th there, whatever calls they are in; other processes need not
-  /// call. Of another size: the call fails on both. Buffers are checked by the caller.
+  /// Starts sends and receives between ranks of this process and ranks of other processes, all of
+  /// them at once. The k-th send from one rank to another matches the k-th receive there, whatever
+  /// calls they are in. Processes without a piece need not call. If the sizes of a pair differ, the
+  /// call fails on both ranks. The caller has checked the buffers.
   ///
-  /// on:     used where a device has a piece
+  /// on:     one stream for each device; used if the device has a piece
   /// Throws: precondition_error as `check_piece`; collective_error, device_error.
   void send_and_receive(std::vector<device_piece> const& pieces, streams const& on) {
     throw_if_failed();
     for (auto const& one : pieces) check_piece(one);
-    expects(on.size() == where_.devices.size(), "send_and_receive: a stream for each device");
+    expects(on.size() == where_.devices.size(),
+            "send_and_receive: wrong number of streams, expected one for each device");
     pairs_->send_and_receive(launcher_, pieces, on);
   }
 
-  /// The same, and copies between ranks of this process before them; see `exchange`.
+  /// Copies between ranks of this process, then starts the sends and receives; see `exchange`.
   ///
-  /// on: one for each device, or none for the default ones
+  /// on: one stream for each device, or none for the default ones
   void send_and_receive(std::vector<piece_copy> const& copies,
                         std::vector<device_piece> const& pieces, streams const& on) {
     throw_if_failed();
     for (auto const& one : pieces) check_piece(one);
     auto const& all = this->expect_streams(on);
-    // They stand in the order of calls: a stream that waits for another one's calls must not come between these.
+    // The copies are part of the order of calls, so that no stream that waits for another call
+    // comes between.
     std::vector<bool> has_copies(all.size(), false);
     for (auto const& one : copies) {
       has_copies[where_.position_of(one.sender)] = has_copies[where_.position_of(one.receiver)] =
@@ -177,15 +192,18 @@ class basic_device_ranks
     if (!pieces.empty()) send_and_receive(pieces, all);
   }
 
-  /// Waits until what is in these streams is done, one for each device, or in the default ones. As long as no call
-  /// fails there is no limit: what else is in the streams takes as long as it takes.
+  /// Waits until the work in these streams is done. `on` has one stream for each device, or none
+  /// for the default ones. There is no limit unless a call fails, because other work in the streams
+  /// may take any time.
   ///
-  /// Throws: collective_error if a call has failed, also while a stream is held up. Then all kernels have ended that
-  ///         have begun; the streams have come to their end, too, unless that takes longer than a second or half
-  ///         of the deadline (a quarter with several processes): what is left there uses buffers and moves nothing
-  ///         until `recover` has returned. Kernels of the user's own end when they next call a collective; until they
-  ///         do, they are such a rest, too.
+  /// Throws: collective_error if a call has failed, also while a stream is held up;
   ///         precondition_error for streams that are captured; device_error.
+  ///
+  /// After a failure all kernels that had begun have ended. The streams have also ended, unless
+  /// that takes longer than a second or half of the deadline (a quarter with several processes).
+  /// Work that is left in a stream then uses its buffers but moves nothing until `recover` has
+  /// returned. The user's own kernels end at their next call of a collective; until then they are
+  /// such work.
   void wait(streams const& on = {}) {
     waits_.set(this->expect_streams(on));
     auto const is_over = [&] { return waits_.are_reached(); };
@@ -199,9 +217,9 @@ class basic_device_ranks
     }
   }
 
-  /// Has a call failed? Does not wait for calls that run.
+  /// True if a call has failed. Does not wait for running calls.
   [[nodiscard]] bool has_failed() const { return launcher_.has_failed(); }
-  /// Throws: collective_error if a call has failed: who waited for whom.
+  /// Throws: collective_error if a call has failed, with the ranks that waited and their peers.
   void check() { throw_if_failed(); }
 
   /// Ends the calls that run and those that are in streams, on all devices.
@@ -209,12 +227,14 @@ class basic_device_ranks
     launcher_.abort({launcher_.own_name() + " was aborted by its owner", -1, -1, -1, -1});
   }
 
-  /// After a failure: waits until no call runs, and begins anew. What was in the streams behind the
-  /// call that failed has not moved anything.
+  /// Waits after a failure until no call runs, and resets the communicator. Work behind the failed
+  /// call in the streams has moved nothing.
   ///
-  /// Throws: collective_error if a process has died, has left, or does not come; if a call cannot end here, as its
-  ///         stream is held up, for the deadline (half of it if there are other processes; without a limit if
-  ///         calls were captured), and precondition_error on the others then. Nothing changes: recover again.
+  /// Throws: collective_error if a process has died, has left, or does not come. Also if a call
+  ///         here does not end before the deadline because its stream is held up; the other
+  ///         processes throw precondition_error then. The limit is half of the deadline with other
+  ///         processes, and none if calls were captured. After an exception nothing has changed,
+  ///         and `recover` may be called again.
   void recover() {
     auto const settle = [&] {
       auto const open = launcher_.settle(this->wait_policy());
@@ -254,7 +274,7 @@ class basic_device_ranks
         compared_(driver.order().counts(), others_.get(), where_.devices, options_.checks_calls),
         waits_(driver, where_.devices) {}
 
-  // All processes find the same.
+  // All processes reach the same result.
   void expect_one_clock() const {
     if (!Transport::is_shaped || where_.places.size() == 1) return;
     throw precondition_error(
@@ -263,7 +283,7 @@ class basic_device_ranks
         where_.name(0) + " and " + where_.name(where_.places[1].ranks[0]) + " are not");
   }
 
-  // Somebody may still use the memory.
+  // Never releases the memory, because kernels may still use it.
   void keep_memory_for_ever() {
     ranks::keep_memory_for_ever();
     launcher_.keep_memory_for_ever();
@@ -282,7 +302,8 @@ class basic_device_ranks
     throw_if_failed();
   }
 
-  // Along the connections of the protocol that suits the size. All processes come to the same.
+  // Runs the call over the connections of the protocol that suits its size. All processes choose
+  // the same one.
   template <chunking Chunks, class T, class Reducer>
   void enqueue(prepared_type& prepared, collective kind,
                std::vector<detail::plain_buffers> const& buffers, detail::call_size const& size,
@@ -290,10 +311,12 @@ class basic_device_ranks
     throw_if_failed();
     constexpr element_sizes sizes = sizes_of<Reducer, T>();
     constexpr bool fits_packets = packets_of::carries(sizes);
-    static_assert(prepared_type::has_chunks || fits_packets,
-                  "blink: elements, or what the reducer sends, are too large for packets, and this "
-                  "communicator has no other protocol");
-    // Where bits are promised for any length, shares of trees must not change with the protocol.
+    static_assert(
+        prepared_type::has_chunks || fits_packets,
+        "blink: elements, or the data that the reducer sends, are too large for packets, and this "
+        "communicator has no other protocol");
+    // A reducer that promises the same bits for any length forbids that tree shares depend on the
+    // protocol.
     constexpr bool may_change = fits_packets && order_of<Reducer> != order_promise::shape;
     auto const trees_of = [&]<class Protocol>(Protocol) {
       return prepared.template with<Protocol>().template trees_of_call<Chunks>(
@@ -382,7 +405,7 @@ class basic_device_ranks
     launcher_.run(all, [](std::size_t) { return true; }, prepare, launch);
   }
 
-  // What streams get for coming to their end after a failure.
+  // The time that streams have to reach their end after a failure.
   [[nodiscard]] std::chrono::nanoseconds grace() const {
     return std::min<std::chrono::nanoseconds>(this->wait_policy() / 2, std::chrono::seconds(1));
   }

@@ -21,17 +21,17 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What one process tells the others of a call that failed on its devices.
+/// One process's report to the others about a call that failed on its devices.
 struct device_process_report {
   std::uint64_t schedule_hash =
       0;  ///< hash of the schedule; 0: no kernel of this process has failed
   collective kind = collective::broadcast;
   std::int64_t channel =
-      -1;  ///< of a call from a kernel of the user's; -1: it is of a communicator's own
+      -1;  ///< of a call from the user's kernel; -1: it is the communicator's own call
   std::uint32_t count = 0;
   std::array<device_rank_report, device_call::most_ranks> ranks{};
 
-  /// Throws nothing: at most `most_ranks` are kept, which is as many as there can be.
+  /// Throws nothing: at most `most_ranks` reports are kept, which is the largest number of ranks.
   void set(std::uint64_t its_schedule, collective its_kind,
            std::vector<device_rank_report> const& its_ranks, std::int64_t its_channel = -1) {
     schedule_hash = its_schedule;
@@ -40,14 +40,14 @@ struct device_process_report {
     count = static_cast<std::uint32_t>(std::min(its_ranks.size(), ranks.size()));
     std::copy_n(its_ranks.begin(), count, ranks.begin());
   }
-  /// "all_reduce in channel 3".
+  /// The call in words, such as "all_reduce in channel 3".
   [[nodiscard]] std::string call() const {
     std::string const name(to_text(kind));
     return channel < 0 ? name : name + " in channel " + std::to_string(channel);
   }
 };
 
-/// The first with a kernel that has failed: other processes may be in other calls.
+/// The first report of a failed kernel, because other processes may be in other calls.
 ///
 /// Pre: there is a report.
 [[nodiscard]] inline device_process_report const& call_reported_of(
@@ -63,11 +63,12 @@ struct device_process_report {
   return a.schedule_hash == b.schedule_hash && a.kind == b.kind && a.channel == b.channel;
 }
 
-/// What is reported of the ranks in that call.
+/// The reports of the ranks in one call.
 struct ranks_reported_of {
   std::vector<device_rank_report> all{};
   std::uint64_t newest = 0;  ///< the most calls that one of them has begun
 };
+/// The ranks that report of `call`, out of the reports of all processes.
 [[nodiscard]] inline ranks_reported_of ranks_in(device_process_report const& call,
                                                 std::vector<device_process_report> const& reports) {
   ranks_reported_of result;
@@ -79,15 +80,16 @@ struct ranks_reported_of {
   return result;
 }
 
-/// Where all ranks stand in that call. Those of other processes have not begun it if these do not
-/// report it.
+/// The state of each rank in the failed call. A rank of another process has not begun it unless
+/// that process reports it.
 [[nodiscard]] inline std::vector<device_rank_state> judge_reports(
     rank_placement const& where, std::vector<device_process_report> const& reports) {
   auto const& call = call_reported_of(reports);
   auto const ranks = ranks_in(call, reports);
   auto result = judge_ranks(where, ranks.all);
   if (call.channel < 0) return result;
-  // Where all has ended well nobody reports: a kernel may have come and gone.
+  // A process whose kernels have all ended well reports nothing, so a kernel may have come and
+  // gone.
   for (auto& state : result) state.absence = "its kernel has not made this call";
   for (auto const& each : ranks.all) {
     auto& state = result[static_cast<std::size_t>(each.rank)];
@@ -99,13 +101,14 @@ struct ranks_reported_of {
     if (each.schedule_hash == 0 || are_of_one_call(each, call)) continue;
     for (std::uint32_t k = 0; k < each.count; ++k) {
       result[static_cast<std::size_t>(each.ranks[k].rank)].absence =
-          "its process tells of " + each.call();
+          "its process reports " + each.call();
     }
   }
   return result;
 }
 
-/// Two ranks that have begun a call from their kernels with other counts, if there are some.
+/// Two ranks that have begun a call from their kernels with different counts, if there are such
+/// ranks.
 [[nodiscard]] inline std::optional<collective_error> find_unlike_counts(
     rank_placement const& where, std::vector<device_process_report> const& reports) {
   auto const& call = call_reported_of(reports);
@@ -122,7 +125,7 @@ struct ranks_reported_of {
   return std::nullopt;
 }
 
-/// What all that is reported of a failed call comes to.
+/// The error that all reports of a failed call amount to.
 [[nodiscard]] inline collective_error describe_reports(
     rank_placement const& where, std::vector<device_process_report> const& reports,
     std::vector<device_rank_state> const& states, double deadline_seconds) {
@@ -130,11 +133,11 @@ struct ranks_reported_of {
   return describe_device_stall(where, call_reported_of(reports).call(), states, deadline_seconds);
 }
 
-/// Why a call of several processes has failed: what the first of them has found out, or else what
-/// all that is reported comes to.
+/// The cause of a failed call of several processes: the first failure that one of them has found,
+/// or else the result of all reports.
 ///
-/// Waits until the others have reported too, as far as they can be expected to, but not longer than a
-/// second or a deadline: a process need not look at its devices.
+/// Waits for the reports of the other processes, but no longer than a second or a deadline: a
+/// process need not look at its devices.
 [[nodiscard]] inline collective_error find_cause_among(host_processes& all,
                                                        rank_placement const& where,
                                                        device_process_report const& own) {

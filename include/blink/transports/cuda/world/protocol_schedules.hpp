@@ -29,10 +29,11 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A schedule with what its calls need in the memory of devices, for each protocol that `Protocols` may
-/// come to: a connection carries one protocol over its whole life, so each has connections of its own.
+/// A schedule with what its calls need in the memory of devices, for each protocol that `Protocols`
+/// may choose. A connection carries one protocol during its whole life, so each protocol has its
+/// own connections.
 ///
-/// Memory: as `device_schedule`, for each protocol. Packets always go through slots: of
+/// Memory: as `device_schedule`, for each protocol. Packets always go through slots of
 ///         `packet_slot_bytes`, also where kernels reach buffers.
 template <device_runtime Devices, protocol_chooser Protocols>
 class protocol_schedules {
@@ -40,8 +41,8 @@ class protocol_schedules {
   static constexpr bool has_chunks = may_choose<Protocols, whole_chunks>;
   static constexpr bool has_packets = may_choose<Protocols, small_packets>;
 
-  /// layout: of chunks
-  /// others: null if all devices are of this process; else all processes make it together
+  /// layout: of the connections of chunks
+  /// others: null if all devices are of this process; otherwise all processes construct it together
   /// Throws: as `device_schedule`.
   protocol_schedules(Devices& driver, rank_placement const& where, device_memory_budget& budget,
                      schedule const& source, connection_layout const& layout,
@@ -62,12 +63,15 @@ class protocol_schedules {
     }
   }
 
-  /// Of one of the protocols: what does not depend on it is asked here.
+  /// The schedule as prepared for one of the protocols, for queries that do not depend on the
+  /// protocol.
   [[nodiscard]] prepared_schedule const& prepared() const {
     if constexpr (has_chunks) return chunks_->prepared();
     if constexpr (!has_chunks) return packets_->prepared();
   }
-  /// Of this protocol. Pre: `Protocols` may come to it.
+  /// The schedule for this protocol.
+  ///
+  /// Pre: `Protocols` may choose it.
   template <connection_protocol Protocol>
   [[nodiscard]] device_schedule<Devices>& with() {
     static_assert(may_choose<Protocols, Protocol>);
@@ -80,11 +84,11 @@ class protocol_schedules {
     if (packets_) use(*packets_);
   }
 
-  /// Is the largest message of a call to go by packets? Only if it fits into its window: then tasks
-  /// may share blocks.
+  /// True if the largest message of a call should go by packets. That requires that it fits into
+  /// its window, because tasks may then share blocks.
   ///
-  /// trees: of the call, whatever the protocol
-  /// Pre:   the schedule carries it, and there are both protocols.
+  /// trees: of the call, for either protocol
+  /// Pre:   the schedule carries the collective, and there are both protocols.
   [[nodiscard]] bool prefers_packets(Protocols const& choose, collective kind,
                                      std::vector<tree_call> const& trees,
                                      element_sizes const& sizes) const {
@@ -97,13 +101,17 @@ class protocol_schedules {
     return choose(steps_[static_cast<std::size_t>(kind)], bytes) == protocol_choice::small_packets;
   }
 
-  /// Begins anew: every connection as if no message had passed. Pre: no call is running.
+  /// Resets every connection to its state before the first message.
+  ///
+  /// Pre: no call is running.
   void restart() {
     each([](auto& one) { one.restart(); });
   }
 
-  /// What each edge carried so far, as chunks and as packets; how long it was waited for is known of
-  /// chunks alone. Pre: no call is running.
+  /// The traffic of each edge so far, as chunks and as packets. Waiting times are known for chunks
+  /// alone.
+  ///
+  /// Pre: no call is running.
   [[nodiscard]] std::vector<edge_report> edges() {
     std::vector<edge_report> result;
     each([&](auto& one) {
@@ -124,22 +132,25 @@ class protocol_schedules {
 
  private:
   std::optional<device_schedule<Devices>> chunks_, packets_;
-  std::array<int, collective_names.size()> steps_{};  // by collective, of those it carries
+  std::array<int, collective_names.size()> steps_{};  // by collective, of those that the schedule
+                                                      // carries
 };
 
-/// The same trees, each `ways` times with an equal part of its share: as many more tasks, so that more
-/// blocks move the data. One block does not fill a link between GPUs, or the memory of one.
+/// A schedule with each tree repeated `ways` times, each with an equal part of the tree's share.
+/// There are that many times more tasks, so that more blocks move the data. One block does not
+/// saturate a link between GPUs, or the memory of one.
 ///
 /// Pre:  ways >= 1; the weights sum to less than 2^63.
-/// Post: every link carries what it carried; shares differ from those before by rounding to lines.
+/// Post: every link carries the same load as before; shares differ from those before by rounding to
+///       lines.
 [[nodiscard]] inline schedule replicate_trees(schedule const& source, int ways) {
-  expects(ways >= 1, "replicate_trees: ways >= 1");
+  expects(ways >= 1, "replicate_trees: ways is 0 or less, expected >= 1");
   schedule result = source;
   result.trees.clear();
   for (auto const& tree : source.trees) {
     for (int way = 0; way < ways; ++way) result.trees.push_back(tree);
   }
-  validate(result);  // as many times the weights may be too much
+  validate(result);  // repeated weights may exceed the limit
   return result;
 }
 

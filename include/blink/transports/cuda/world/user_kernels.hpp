@@ -23,28 +23,30 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Kernels of the user's own on a communicator of devices, which call collectives while they go: the channels that
-/// they call in, and their launches.
+/// The user's own kernels on a communicator of devices, which call collectives while they run: the
+/// channels of their calls, and their launches.
 ///
-/// World: derives from this, and has `launcher_`, `enter(call_id)` and `throw_if_failed()`
+/// Ranks: derives from this, and has `launcher_`, `enter(call_id)` and `throw_if_failed()`
 template <class Ranks, device_runtime Devices>
 class user_kernels : public call_validation<Ranks, Devices> {
  public:
   using typename call_validation<Ranks, Devices>::streams;
 
-  /// Makes what kernels of the user's own need for calling a collective, along `schedule`; all processes do it together.
-  /// It is the communicator's, until its end. Not over shaped links.
+  /// Allocates the channels in which the user's kernels call a collective along `schedule`. All
+  /// processes call it together. The communicator owns the channels until its end. Shaped links are
+  /// not supported.
   ///
-  /// Protocol: how connections carry data; packets for small calls: what a tree carries has to fit into its window
-  /// Throws: precondition_error if the schedule does not carry it, is for another number of ranks, or joins devices
-  ///         that do not reach each other, for options that are out of range or differ between processes;
-  ///         resource_error if it is more than the cap.
+  /// Protocol: how connections carry data. Packets suit small calls: the share of each tree has to
+  ///           fit into its window.
+  /// Throws: precondition_error if the schedule does not carry the collective, has another number
+  ///         of ranks, or joins devices that do not reach each other; for options that are out of
+  ///         range or differ between processes; resource_error if it needs more than the cap.
   template <class T, connection_protocol Protocol = whole_chunks>
   [[nodiscard]] prepared_channels<Devices, T, Protocol> prepare_channels(
       schedule const& source, channel_options const& wanted) {
-    static_assert(detail::is_element<T>, "blink: elements are trivially copyable and not const");
-    static_assert(!Ranks::transport_type::is_shaped,
-                  "blink: channels go at full speed; shaped links carry calls");
+    static_assert(detail::is_element<T>,
+                  "blink: elements must be trivially copyable and not const");
+    static_assert(!Ranks::transport_type::is_shaped, "blink: shaped links do not support channels");
     agree(this->others_.get(), "prepare_channels",
           [&] { expect_ranks(source, this->rank_count()); });
     channel_elements const elements{sizeof(T), std::is_same_v<Protocol, small_packets>};
@@ -54,14 +56,17 @@ class user_kernels : public call_validation<Ranks, Devices> {
     return prepared_channels<Devices, T, Protocol>(*made);
   }
 
-  /// Launches a kernel of the user's own on all devices, whose blocks call the collective that the channels are for.
-  /// It stands in the order of calls, may be captured, and ends by the deadline and by `abort`, as calls do.
+  /// Launches a kernel of the user's on all devices, whose blocks call the collective of the
+  /// channels. The launch is part of the order of calls and may be captured. Like a call it ends by
+  /// the deadline and by `abort`.
   ///
-  /// kernels: by rank of this process: `kernel(group, channels, block)` is called by all threads of each of its
-  ///          blocks, with `rank_channels<T, Protocol>`; what a rank's kernel works on are its members
-  /// on:      one for each device, or none for the default ones
-  /// Throws:  precondition_error if not all blocks run at once on a device, or the kernels of its ranks do not fit into
-  ///          an argument; collective_error if a call before has failed; device_error.
+  /// kernels: by rank of this process. All threads of each block call `kernel(group, channels,
+  ///          block)` with `rank_channels<T, Protocol>`. The members of a rank's kernel are its
+  ///          arguments.
+  /// on:      one stream for each device, or none for the default ones
+  /// Throws:  precondition_error if not all blocks run at once on a device, or the kernels of its
+  ///          ranks do not fit into an argument; collective_error if an earlier call has failed;
+  ///          device_error.
   template <class Kernel, class T, connection_protocol Protocol>
   void launch(prepared_channels<Devices, T, Protocol> const& channels,
               std::vector<Kernel> const& kernels, kernel_shape const& shape,
@@ -70,7 +75,7 @@ class user_kernels : public call_validation<Ranks, Devices> {
     auto& own = channels.get();
     expects(std::any_of(channels_.begin(), channels_.end(),
                         [&](auto const& each) { return each.get() == &own; }),
-            "launch: channels of this communicator");
+            "launch: channels of another communicator, expected those of this one");
     auto const& all = this->expect_streams(on);
     using work = channel_work<Kernel, T, Protocol>;
     kernel_launch<Devices, work> const ready(this->driver_, this->where_, this->options_, kernels,
@@ -95,11 +100,12 @@ class user_kernels : public call_validation<Ranks, Devices> {
   void restart_channels() {
     for (auto& each : channels_) each->restart();
   }
-  /// Somebody may still use the memory.
+  /// Never releases the memory, because kernels may still use it.
   void keep_channels_for_ever() {
     for (auto& each : channels_) each->keep_memory_for_ever();
   }
-  /// Notes in the report how a call in a channel has failed, if one has. Returns what a rank was refused, if that is why.
+  /// Adds a failure of a call in a channel to the report, if there is one. Returns the error if the
+  /// cause is that a rank's call was refused.
   ///
   /// Pre: no kernel is running.
   [[nodiscard]] std::optional<collective_error> report_channels(device_process_report& report) {
