@@ -9,11 +9,9 @@ int main() {
   constexpr int ranks = 4;
   constexpr std::size_t count = 1'000'000;
   blink::thread_ranks threads(ranks);
-  auto const trees = blink::star_schedule(ranks);  // every rank reduces a quarter, then spreads it
-
   threads.run([&](auto& comm) {
     std::vector<float> data(count, static_cast<float>(comm.rank() + 1));
-    blink::all_reduce(comm, trees, data.data(), data.data(), count, blink::sum{});
+    blink::all_reduce(comm, data);  // in place, the sum, the fastest way for this size
     if (comm.rank() == 0) std::printf("1 + 2 + 3 + 4 = %g\n", static_cast<double>(data[count / 2]));
   });
 }

@@ -142,9 +142,9 @@ TEST(front_door_tuning, a_table_of_the_program_decides) {
     std::vector<int> data(10'000, comm.rank());
     blink::broadcast(comm, data, 1);
     EXPECT_EQ(data.back(), 1);
-    EXPECT_EQ(comm.tuning().tables().at(0).algorithms.at(0).name, "chain");
+    EXPECT_EQ(comm.tuning().used().at(0).algorithms.at(0).name, "chain");
     blink::broadcast(comm, data, 0);  // another root: the default
-    EXPECT_EQ(comm.tuning().tables().at(1).algorithms.at(0).name, "flat");
+    EXPECT_EQ(comm.tuning().used().at(1).algorithms.at(0).name, "flat");
     auto const refuse = [&](std::vector<blink::tuning_table> tables, std::string const& text) {
       EXPECT_EQ(error_of([&] { comm.use_tuning(std::move(tables)); }), text);
     };
@@ -169,7 +169,7 @@ TEST(front_door_tuning, the_environment_names_a_file) {
     std::vector<int> data(10'000, comm.rank());
     blink::all_reduce(comm, data);
     EXPECT_EQ(data.back(), 1);
-    EXPECT_EQ(comm.tuning().tables().at(0).algorithms.at(0).name, "ring");
+    EXPECT_EQ(comm.tuning().used().at(0).algorithms.at(0).name, "ring");
   });
   blink::thread_ranks three(3);
   three.run([&](auto& comm) {

@@ -41,7 +41,7 @@ void all_reduce(Comm& comm, Source&& trees, T const* input, T* output, std::size
 ///
 /// Throws: as above; precondition_error with both sizes if they do not fit.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source,
-          element_buffer In, element_buffer Out, class Reducer = sum>
+          element_buffer In, element_buffer Out, detail::maybe_reducer Reducer = sum>
 void all_reduce(Comm& comm, Source&& trees, In&& input, Out&& output, Reducer const& reducer = {}) {
   detail::expect_elements_alike<In, Out>();
   auto const in = detail::elements_of(input);
@@ -53,25 +53,24 @@ void all_reduce(Comm& comm, Source&& trees, In&& input, Out&& output, Reducer co
 /// The same along the schedule that the communicator's tuning names for this size.
 ///
 /// Throws: as above; input_error if BLINK_TUNING names a file that cannot be read or does not suit.
-template <detail::tuned_communicator Comm, class T, class Reducer = sum>
+template <detail::tuned_communicator Comm, class T, detail::maybe_reducer Reducer = sum>
 void all_reduce(Comm& comm, T const* input, T* output, std::size_t count,
                 Reducer const& reducer = {}) {
   all_reduce(comm, detail::tuned_source<Comm>{comm}, input, output, count, reducer);
 }
 template <detail::tuned_communicator Comm, element_buffer In, element_buffer Out,
-          class Reducer = sum>
+          detail::maybe_reducer Reducer = sum>
 void all_reduce(Comm& comm, In&& input, Out&& output, Reducer const& reducer = {}) {
   all_reduce(comm, detail::tuned_source<Comm>{comm}, input, output, reducer);
 }
 
 /// The same in place: `data` is the contribution before the call and the result after it.
-template <detail::tuned_communicator Comm, class T, class Reducer = sum>
+template <detail::tuned_communicator Comm, class T, detail::maybe_reducer Reducer = sum>
   requires(!std::is_const_v<T>)
 void all_reduce(Comm& comm, T* data, std::size_t count, Reducer const& reducer = {}) {
   all_reduce(comm, data, data, count, reducer);
 }
-template <detail::tuned_communicator Comm, element_buffer Data, class Reducer = sum>
-  requires(!element_buffer<Reducer>)
+template <detail::tuned_communicator Comm, element_buffer Data, detail::maybe_reducer Reducer = sum>
 void all_reduce(Comm& comm, Data&& data, Reducer const& reducer = {}) {
   all_reduce(comm, data, data, reducer);
 }

@@ -41,7 +41,7 @@ void reduce(Comm& comm, Source&& trees, T const* input, T* output, std::size_t c
 ///
 /// Throws: as above; precondition_error with both sizes if they do not fit.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source,
-          element_buffer In, element_buffer Out, class Reducer>
+          element_buffer In, element_buffer Out, detail::maybe_reducer Reducer>
 void reduce(Comm& comm, Source&& trees, In&& input, Out&& output, Reducer const& reducer) {
   detail::expect_elements_alike<In, Out>();
   auto const in = detail::elements_of(input);
@@ -54,13 +54,13 @@ void reduce(Comm& comm, Source&& trees, In&& input, Out&& output, Reducer const&
 ///
 /// root:   the rank that gets the result
 /// Throws: as above; input_error if BLINK_TUNING names a file that cannot be read or does not suit.
-template <detail::tuned_communicator Comm, class T, class Reducer = sum>
+template <detail::tuned_communicator Comm, class T, detail::maybe_reducer Reducer = sum>
 void reduce(Comm& comm, T const* input, T* output, std::size_t count, int root,
             Reducer const& reducer = {}) {
   reduce(comm, detail::tuned_source<Comm>{comm, root}, input, output, count, reducer);
 }
 template <detail::tuned_communicator Comm, element_buffer In, element_buffer Out,
-          class Reducer = sum>
+          detail::maybe_reducer Reducer = sum>
 void reduce(Comm& comm, In&& input, Out&& output, int root, Reducer const& reducer = {}) {
   if (comm.rank() == root) {
     detail::expect_sizes("reduce", detail::elements_of(input).size,
@@ -69,7 +69,7 @@ void reduce(Comm& comm, In&& input, Out&& output, int root, Reducer const& reduc
   reduce(comm, detail::tuned_source<Comm>{comm, root}, input, output, reducer);
 }
 /// The same in place: at the root `data` becomes the result; at other ranks it stays as it is.
-template <detail::tuned_communicator Comm, element_buffer Data, class Reducer = sum>
+template <detail::tuned_communicator Comm, element_buffer Data, detail::maybe_reducer Reducer = sum>
 void reduce(Comm& comm, Data&& data, int root, Reducer const& reducer = {}) {
   auto const own = detail::elements_of(data);
   reduce(comm, own.data, comm.rank() == root ? own.data : nullptr, own.size, root, reducer);

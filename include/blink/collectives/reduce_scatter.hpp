@@ -40,7 +40,7 @@ void reduce_scatter(Comm& comm, Source&& trees, T const* input, T* output, std::
 ///
 /// Throws: as above; precondition_error with both sizes if they do not fit.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source,
-          element_buffer In, element_buffer Out, class Reducer = sum>
+          element_buffer In, element_buffer Out, detail::maybe_reducer Reducer = sum>
 void reduce_scatter(Comm& comm, Source&& trees, In&& input, Out&& output,
                     Reducer const& reducer = {}) {
   detail::expect_elements_alike<In, Out>();
@@ -54,13 +54,13 @@ void reduce_scatter(Comm& comm, Source&& trees, In&& input, Out&& output,
 /// The same along the schedule that the communicator's tuning names for this size.
 ///
 /// Throws: as above; input_error if BLINK_TUNING names a file that cannot be read or does not suit.
-template <detail::tuned_communicator Comm, class T, class Reducer = sum>
+template <detail::tuned_communicator Comm, class T, detail::maybe_reducer Reducer = sum>
 void reduce_scatter(Comm& comm, T const* input, T* output, std::size_t count,
                     Reducer const& reducer = {}) {
   reduce_scatter(comm, detail::tuned_source<Comm>{comm}, input, output, count, reducer);
 }
 template <detail::tuned_communicator Comm, element_buffer In, element_buffer Out,
-          class Reducer = sum>
+          detail::maybe_reducer Reducer = sum>
 void reduce_scatter(Comm& comm, In&& input, Out&& output, Reducer const& reducer = {}) {
   reduce_scatter(comm, detail::tuned_source<Comm>{comm}, input, output, reducer);
 }

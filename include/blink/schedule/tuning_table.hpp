@@ -8,6 +8,7 @@
 #include <blink/schedule/schedule_blocks.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,25 +55,27 @@ namespace detail {
 using tuning_file_reader = std::vector<tuning_table> (*)(std::string const& file);
 inline tuning_file_reader present_tuning_file_reader = nullptr;
 
-/// Who sends to whom, where that is the schedule's to say: the root, or the flows, by rising ranks.
+/// The senders and receivers that a schedule decides: its root, or its flows in rising order. A flow is one number, because
+/// units that include this header have vectors of those already.
 template <class = when_used>
-[[nodiscard]] std::vector<std::pair<int, int>> end_points(schedule const& source, collective kind) {
-  std::vector<std::pair<int, int>> result;
-  if (kind == collective::broadcast || kind == collective::reduce) {
-    result.emplace_back(root_of(source, kind), -1);
-  }
+[[nodiscard]] std::vector<std::uint64_t> end_points(schedule const& source, collective kind) {
+  std::vector<std::uint64_t> result;
+  auto const add = [&](int from, int to) {
+    result.push_back(static_cast<std::uint64_t>(from) << 32 | static_cast<std::uint32_t>(to));
+  };
+  if (kind == collective::broadcast || kind == collective::reduce) add(root_of(source, kind), 0);
   if (!is_point_to_point(kind)) return result;
-  for (auto const& tree : source.trees) result.emplace_back(tree.root, flow_end(tree));
+  for (auto const& tree : source.trees) add(tree.root, flow_end(tree));
   for (std::size_t k = 1; k < result.size(); ++k) {  // most schedules name them in order already
     for (std::size_t at = k; at > 0 && result[at] < result[at - 1]; --at) {
       std::swap(result[at], result[at - 1]);
     }
   }
-  std::size_t kept = 0;
+  std::size_t different = 0;
   for (std::size_t k = 0; k < result.size(); ++k) {
-    if (k == 0 || result[k] != result[kept - 1]) result[kept++] = result[k];
+    if (k == 0 || result[k] != result[different - 1]) result[different++] = result[k];
   }
-  result.resize(kept);
+  result.resize(different);
   return result;
 }
 

@@ -62,53 +62,68 @@ template <class = when_used>
   return result;
 }
 
-/// One collective from one root: the table, and its schedules as far as calls have needed them.
+/// One collective from one root: the ranges of its table, and its schedules as far as calls have needed them.
 struct tuned_collective {
+  tuning_range const* ranges = nullptr;
+  std::size_t range_count = 0;
+  prepared_schedule** prepared = nullptr;  ///< by algorithm; null: not needed so far
   collective kind = collective::broadcast;
   int root = 0;
-  tuning_table table{};
-  std::vector<prepared_schedule*> prepared{};  ///< by algorithm; null: not needed so far
+
+  [[nodiscard]] tuning_range const& range_for(std::size_t bytes) const {
+    std::size_t at = range_count - 1;
+    while (ranges[at].from_bytes > bytes) --at;
+    return ranges[at];
+  }
 };
 
-/// The tuning of one communicator: which schedule calls without one go along.
+/// The tables of one communicator. The first call of a collective takes the table that the program gave (`use`), else
+/// one of BLINK_TUNING, else the default of its transport.
 ///
-/// The first call of a collective takes the table that the program gave (`use`), else one of BLINK_TUNING, else the
-/// default of its transport.
-class tuning_store {
+/// A template, so that it is instantiated only where communicators are made.
+template <class = when_used>
+class tuning_tables {
  public:
-  tuning_store() = default;
-  tuning_store(tuning_store&& other) noexcept = default;
-  tuning_store& operator=(tuning_store&& other) noexcept = default;
-
-  /// The schedule of a call; none if `make` has to prepare it first.
-  [[nodiscard]] chosen_schedule find(collective kind, std::size_t bytes, int root) const {
-    auto const* const latest = latest_[static_cast<std::size_t>(kind)];
-    if (latest == nullptr || latest->root != root) return {};
-    auto const& range = range_of(latest->table, bytes);
-    return {latest->prepared[range.algorithm], range.chunk_bytes};
+  /// The table for a collective from a root.
+  ///
+  /// is_part: the communicator is of some ranks of another, whose number of ranks no file knows
+  template <communicator Comm>
+  [[nodiscard]] tuned_collective& tuned(Comm& comm, collective kind, int root, bool is_part) {
+    for (auto const& known : made_) {
+      if (known->view.kind == kind && known->view.root == root) return known->view;
+    }
+    if (!is_given_) {
+      given_ = tables_of_environment();
+      if (!given_.empty() && !is_part) expect_one_that_suits<Comm>(comm.rank_count());
+      is_given_ = true;
+    }
+    using transport_type = typename Comm::transport_type;
+    auto table = default_tuning(kind, comm.rank_count(), root,
+                                {transport_type::reaches, shares_memory<transport_type>});
+    for (auto const& each : given_) {
+      if (each.collective == kind && root_of_table(each) == (has_root(kind) ? root : -1) &&
+          suits<Comm>(each, comm.rank_count())) {
+        table = each;
+      }
+    }
+    auto& fresh = *made_.emplace_back(counted<made>::make());
+    fresh.table = std::move(table);
+    fresh.prepared.assign(fresh.table.algorithms.size(), nullptr);
+    fresh.view = {fresh.table.ranges.data(), fresh.table.ranges.size(), fresh.prepared.data(), kind,
+                  root};
+    return fresh.view;
+  }
+  [[nodiscard]] schedule const& source_of(tuned_collective const& view,
+                                          std::size_t algorithm) const {
+    for (auto const& known : made_) {
+      if (&known->view == &view) return known->table.algorithms[algorithm].source;
+    }
+    throw error("tuning: a table of another communicator");
   }
 
-  /// Prepares the schedule of a call.
-  ///
-  /// Throws: precondition_error if `root` is no rank, or for a permutation, which has no default; input_error for
-  ///         BLINK_TUNING; what `prepare` throws.
+  /// See `with_tuning::use_tuning`.
   template <communicator Comm>
-  [[nodiscard]] BLINK_COLD chosen_schedule make(Comm& comm, collective kind, std::size_t bytes,
-                                                int root) {
-    auto& of = tuned(comm, kind, root);
-    latest_[static_cast<std::size_t>(kind)] = &of;
-    auto const& range = range_of(of.table, bytes);
-    auto& prepared = of.prepared[range.algorithm];
-    if (prepared == nullptr) prepared = &comm.prepare(of.table.algorithms[range.algorithm].source);
-    return {prepared, range.chunk_bytes};
-  }
-
-  /// Takes these tables from the next call on, instead of those of before.
-  ///
-  /// Throws: precondition_error if a table is not sound, is the second for its collective and root, or is for another
-  ///         number of ranks or another transport.
-  template <communicator Comm>
-  BLINK_COLD void use(Comm const& comm, std::vector<tuning_table> tables) {
+  void use(Comm const& comm, std::vector<tuning_table> tables) {
     for (std::size_t k = 0; k < tables.size(); ++k) {
       validate(tables[k]);
       auto const name = text_of({"use_tuning: the table of ", to_text(tables[k].collective)});
@@ -126,46 +141,20 @@ class tuning_store {
     given_ = std::move(tables);
     is_given_ = true;
     made_.clear();
-    latest_ = {};
   }
-  /// For a communicator of some ranks of another: tables of BLINK_TUNING for other numbers of ranks are no error.
-  void allow_other_rank_counts() { is_part_ = true; }
-
-  /// The tables that calls have used so far, defaults among them.
-  template <class = when_used>
-  [[nodiscard]] std::vector<tuning_table> tables() const {
+  [[nodiscard]] std::vector<tuning_table> used() const {
     std::vector<tuning_table> result;
     for (auto const& each : made_) result.push_back(each->table);
     return result;
   }
 
  private:
-  template <communicator Comm>
-  [[nodiscard]] tuned_collective& tuned(Comm& comm, collective kind, int root) {
-    for (auto const& known : made_) {
-      if (known->kind == kind && known->root == root) return *known;
-    }
-    if (!is_given_) {
-      given_ = tables_of_environment();
-      if (!given_.empty() && !is_part_) expect_one_that_suits<Comm>(comm.rank_count());
-      is_given_ = true;
-    }
-    using transport_type = typename Comm::transport_type;
-    auto table = default_tuning(kind, comm.rank_count(), root,
-                                {transport_type::reaches, shares_memory<transport_type>});
-    for (auto const& each : given_) {
-      if (each.collective == kind && root_of_table(each) == (has_root(kind) ? root : -1) &&
-          suits<Comm>(each, comm.rank_count())) {
-        table = each;
-      }
-    }
-    auto const& made = made_.emplace_back(counted<tuned_collective>::make());
-    *made = {kind, root, std::move(table), {}};
-    made->prepared.assign(made->table.algorithms.size(), nullptr);
-    return *made;
-  }
+  struct made {
+    tuning_table table;
+    std::vector<prepared_schedule*> prepared;
+    tuned_collective view;
+  };
 
-  template <class = when_used>
   [[nodiscard]] static int root_of_table(tuning_table const& table) {
     if (!has_root(table.collective)) return -1;
     return root_of(table.algorithms.front().source, table.collective);
@@ -181,7 +170,6 @@ class tuning_store {
     constexpr auto own = name_of_transport<typename Comm::transport_type>();
     return text_of({rank_count, " ranks", own.empty() ? "" : " over ", own});
   }
-  template <class = when_used>
   [[nodiscard]] static std::string described(tuning_table const& table) {
     return text_of({table.algorithms.front().source.rank_count, " ranks",
                     table.transport.empty() ? "" : " over ", std::string_view(table.transport)});
@@ -196,9 +184,60 @@ class tuning_store {
   }
 
   std::vector<tuning_table> given_;
-  std::vector<counted<tuned_collective>> made_;
-  std::array<tuned_collective*, collective_names.size()> latest_{};
+  std::vector<counted<made>> made_;
   bool is_given_ = false;
+};
+
+/// The tuning of one communicator: which schedule calls without one go along.
+class tuning_store {
+ public:
+  /// The schedule of a call; none if `make` has to prepare it first.
+  [[nodiscard]] chosen_schedule find(collective kind, std::size_t bytes, int root) const {
+    auto const* const latest = latest_[static_cast<std::size_t>(kind)];
+    if (latest == nullptr || latest->root != root) return {};
+    auto const& range = latest->range_for(bytes);
+    return {latest->prepared[range.algorithm], range.chunk_bytes};
+  }
+
+  /// Prepares the schedule of a call.
+  ///
+  /// Throws: precondition_error if `root` is no rank, or for a permutation, which has no default; input_error for
+  ///         BLINK_TUNING; what `prepare` throws.
+  template <communicator Comm>
+  [[nodiscard]] BLINK_COLD chosen_schedule make(Comm& comm, collective kind, std::size_t bytes,
+                                                int root) {
+    auto& of = tables<>().tuned(comm, kind, root, is_part_);
+    latest_[static_cast<std::size_t>(kind)] = &of;
+    auto const& range = of.range_for(bytes);
+    auto*& prepared = of.prepared[range.algorithm];
+    if (prepared == nullptr) prepared = &comm.prepare(tables<>().source_of(of, range.algorithm));
+    return {prepared, range.chunk_bytes};
+  }
+  template <communicator Comm>
+  BLINK_COLD void use(Comm const& comm, std::vector<tuning_table> given) {
+    tables<>().use(comm, std::move(given));
+    latest_ = {};
+  }
+  /// For a communicator of some ranks of another: tables of BLINK_TUNING for other numbers of ranks are no error.
+  void allow_other_rank_counts() { is_part_ = true; }
+
+  /// The tables that calls have used so far, defaults among them.
+  template <class = when_used>
+  [[nodiscard]] std::vector<tuning_table> used() {
+    return tables<>().used();
+  }
+
+ private:
+  template <class = when_used>
+  [[nodiscard]] tuning_tables<>& tables() {
+    if (!has_tables_) tables_ = counted<tuning_tables<>>::make();
+    has_tables_ = true;
+    return *tables_;
+  }
+
+  counted<tuning_tables<>> tables_;
+  std::array<tuned_collective*, collective_names.size()> latest_{};
+  bool has_tables_ = false;
   bool is_part_ = false;
 };
 
