@@ -27,9 +27,9 @@ namespace blink { inline namespace BLINK_ABI {
 ///         its place. `on` has one stream for each device, or none.
 /// Throws: precondition_error; what `enqueue` throws.
 template <class Ranks, device_runtime Devices>
-class call_validation : public device_ranks<Devices> {
+class call_validation : public ranks_on_devices<Devices> {
  public:
-  using typename device_ranks<Devices>::streams;
+  using typename ranks_on_devices<Devices>::streams;
 
   /// One call of all ranks; see `device_collectives.hpp` for functions with names.
   template <chunking Chunks, class T, reducer_for<T> Reducer, class Prepared>
@@ -68,7 +68,7 @@ class call_validation : public device_ranks<Devices> {
   }
 
  protected:
-  using device_ranks<Devices>::device_ranks;
+  using ranks_on_devices<Devices>::ranks_on_devices;
   ~call_validation() = default;
 
  private:

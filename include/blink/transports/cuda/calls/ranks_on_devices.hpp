@@ -36,14 +36,14 @@ namespace blink { inline namespace BLINK_ABI {
 /// The common part of communicators of devices, independent of what moves the data. It knows the
 /// place of each rank and the memory that is held, and refuses invalid buffers and streams.
 template <device_runtime Devices>
-class device_ranks {
+class ranks_on_devices {
  public:
   using driver_type = Devices;
   using stream = typename Devices::stream;
   using streams = std::vector<stream>;
 
-  device_ranks(device_ranks const&) = delete;
-  device_ranks& operator=(device_ranks const&) = delete;
+  ranks_on_devices(ranks_on_devices const&) = delete;
+  ranks_on_devices& operator=(ranks_on_devices const&) = delete;
 
   /// The number of ranks of all processes.
   [[nodiscard]] int rank_count() const { return static_cast<int>(where_.device_of.size()); }
@@ -108,9 +108,9 @@ class device_ranks {
   /// policies: hash of other parameters that are the same in all processes
   /// Throws:   precondition_error for options that are out of range and devices that do not exist,
   ///           on all processes; what `host_processes` throws.
-  explicit device_ranks(Devices& driver, device_options const& options,
-                        std::unique_ptr<host_processes> others = nullptr,
-                        std::uint64_t policies = 0)
+  explicit ranks_on_devices(Devices& driver, device_options const& options,
+                            std::unique_ptr<host_processes> others = nullptr,
+                            std::uint64_t policies = 0)
       : driver_(driver),
         options_(options),
         others_(std::move(others)),
@@ -120,13 +120,13 @@ class device_ranks {
   /// A communicator of ranks whose places the caller already knows.
   ///
   /// Pre: `options` are valid, and `place` is made of its devices.
-  device_ranks(Devices& driver, device_options const& options, rank_placement place)
+  ranks_on_devices(Devices& driver, device_options const& options, rank_placement place)
       : driver_(driver),
         options_(options),
         where_(std::move(place)),
         budget_(options.memory_cap, options.on_memory),
         scratch_(static_cast<std::size_t>(where_.ranks_here)) {}
-  ~device_ranks() = default;
+  ~ranks_on_devices() = default;
 
   /// Never releases the memory allocated here, because kernels may still use it.
   void keep_memory_for_ever() {
