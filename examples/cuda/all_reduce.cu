@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-reduce on GPUs with a reducer of one's own: the kernel is compiled here, in the user's own
-// translation unit. With one GPU four virtual ranks share it.
+// All-reduce on GPUs with the user's own reducer. The kernel is compiled here, in the user's
+// translation unit. With one GPU, four virtual ranks share it.
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/cuda.cuh>
 
@@ -12,7 +12,7 @@
 
 namespace example {
 
-/// Lengths of vectors that stand at right angles.
+/// Length of the sum of vectors at right angles.
 struct hypotenuse {
   __host__ __device__ float operator()(float a, float b) const { return sqrtf(a * a + b * b); }
 };

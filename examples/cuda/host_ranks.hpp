@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Ranks whose blocks are host threads: how the examples run, without a GPU, what they compile into kernels.
-// Theirs are two.
+// Ranks whose blocks are host threads. The examples run the code of their kernels on two such
+// ranks, without a GPU.
 
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/schedule/default_schedules.hpp>
@@ -21,7 +21,7 @@ namespace example {
 
 constexpr int ranks = 2;
 
-/// Each rank's gradient, or partial result: element k of rank r.
+/// The gradient or partial result of a rank: element k of rank r.
 inline float input(int rank, std::size_t k) {
   return static_cast<float>((k * 7 + static_cast<std::size_t>(rank) * 3) % 11) - 4.0F;
 }
@@ -29,8 +29,8 @@ inline float sum_of_inputs(std::size_t k) {
   return input(0, k) + input(1, k);
 }
 
-/// All-reduces the inputs of all ranks along `schedule`, through slots of so many bytes, by the reducer that
-/// `reducer_of(rank)` returns. Returns what each rank gets.
+/// All-reduces the inputs of all ranks along `trees`, with slots of `slot_bytes` bytes and the
+/// reducer that `reducer_of(rank)` returns. Returns the output of each rank.
 template <class T, class ReducerOf>
 std::vector<std::vector<T>> all_reduce_on_host(blink::schedule const& trees,
                                                std::vector<std::vector<T>> const& in,
@@ -72,7 +72,8 @@ std::vector<std::vector<T>> all_reduce_on_host(blink::schedule const& trees,
   return out;
 }
 
-/// `count` elements on both ranks, along one tree in chunks of `chunk` elements. Returns what rank 1 gets.
+/// All-reduces `count` elements on both ranks, along one tree in chunks of `chunk` elements.
+/// Returns the output of rank 1.
 template <class ReducerOf>
 std::vector<float> all_reduce_on_host(std::size_t count, std::size_t chunk,
                                       ReducerOf const& reducer_of) {

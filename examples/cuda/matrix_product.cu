@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A collective inside one's own kernel: each rank multiplies its share of the inner dimension, and each
-// block all-reduces its tiles of the product, while other blocks still multiply (tile_product.hpp). With one GPU
-// four virtual ranks share it.
+// A collective inside the user's own kernel. Each rank multiplies its share of the inner dimension.
+// Each block all-reduces its tiles of the product while other blocks still multiply
+// (tile_product.hpp). With one GPU, four virtual ranks share it.
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/cuda.cuh>
 
@@ -15,7 +15,7 @@ constexpr int ranks = 4;
 constexpr std::size_t rows = 200, columns = 96, tile_rows = 16;
 constexpr std::size_t inner = 64;  // of each rank
 
-// Memory that host and devices reach.
+// Memory that the host and the devices reach.
 static float* matrix(std::size_t count) {
   float* data = nullptr;
   cudaMallocManaged(&data, count * sizeof(float));
@@ -41,7 +41,7 @@ int main() {
     kernels.push_back({left, right, matrix(rows * columns), rows, inner, columns, tile_rows});
   }
 
-  constexpr std::uint32_t blocks = 8;  // of each rank, each with a channel of its own
+  constexpr std::uint32_t blocks = 8;  // of each rank, each with its own channel
   auto const channels = all_threads.prepare_channels<float>(
       blink::star_schedule(ranks), {.most_count = tile_rows * columns, .channels = blocks});
   all_threads.launch(channels, kernels, {.blocks = blocks, .threads = 256});

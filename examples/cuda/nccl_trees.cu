@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An all-reduce along blink's trees whose edges are NCCL's sends and receives. Here the ranks are GPUs of one
-// process; with a process for each, on one machine or several, make one communicator each by ncclCommInitRank.
+// An all-reduce along blink's trees whose edges are NCCL's sends and receives. Here the ranks are
+// GPUs of one process. With one process for each rank, on one or several machines, each process
+// makes its communicator by ncclCommInitRank.
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/nccl.cuh>
@@ -33,8 +34,8 @@ int main() {
     buffers.push_back({data, data, count});  // in place
   }
   {
-    blink::nccl_ranks ranks(communicators);  // ends before what it was made of
-    // Or what make_schedule made of a plan over several machines.
+    blink::nccl_ranks ranks(communicators);  // destroyed before the communicators
+    // Or a schedule that make_schedule returns for a plan over several machines.
     blink::all_reduce(ranks, blink::binomial_schedule(ranks.rank_count(), 0), buffers,
                       blink::sum{});
     ranks.wait();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An epilogue that is a step of an optimiser: weights and momenta are updated where the averages of the
-// gradients arrive, in the kernel that adds the gradients.
+// An epilogue that is a step of an optimiser. The kernel that adds the gradients also updates
+// weights and momenta where the averages arrive.
 
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/epilogue.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process for each GPU, as MPI programs and PyTorch run: start it with
-// `blink run -n 2 -- example_cuda_processes`. With one GPU the processes take turns on it.
+// One process for each GPU, as in MPI programs and PyTorch. Start it with `blink run -n 2 --
+// example_cuda_processes`. With one GPU the processes take turns on it.
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/cuda.cuh>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An epilogue that quantises: the sums also leave the kernel as 8-bit integers with a scale for each
-// block of 32, ready for whoever multiplies in 8 bits.
+// An epilogue that quantises. The sums also leave the kernel as 8-bit integers with a scale for
+// each block of 32 elements, ready for 8-bit multiplication.
 
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/epilogue.hpp>

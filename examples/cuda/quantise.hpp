@@ -9,7 +9,8 @@
 
 namespace example {
 
-/// Codes and scales of results: blocks of 32 elements, each with the scale that makes its largest 127.
+/// Quantises results to codes and scales, in blocks of 32 elements. The scale maps the largest
+/// element of a block to 127.
 struct quantise {
   static constexpr std::size_t block = 32;
   std::int8_t* codes;

@@ -19,7 +19,7 @@ struct residual_rms_norm {
   template <class Group>
   BLINK_HOST_DEVICE void operator()(Group const group, float const* results, std::uint64_t index,
                                     std::size_t count) const {
-    // A thread for each row: short rows, many of them. Long rows would be shared by a warp.
+    // One thread for each row, for many short rows. A warp should share a long row.
     for (std::size_t row = group.thread_rank(); row < count / width; row += group.size()) {
       std::size_t const begin = index + row * width;
       float squares = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An epilogue over rows: the sum of all ranks' partial results, plus the residual, normalised by its
-// root mean square, in the kernel that adds the partial results.
+// An epilogue over rows. The kernel that adds the partial results also adds the residual and
+// normalises by the root mean square.
 
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/epilogue.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A prologue: gradients are unscaled on their way into the sum, in the kernel that adds them.
+// A prologue: the kernel that adds gradients unscales each of them before the sum.
 
 #include <blink/transports/cuda/kernels/walk_kernel.cuh>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>

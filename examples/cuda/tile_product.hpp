@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The kernel of matrix_product.cu, which blocks of devices run and, in tests, threads of the host.
+// The kernel of matrix_product.cu. Blocks of devices run it and, in tests, host threads.
 
 #include <blink/core/config.hpp>
 #include <blink/reducers/arithmetic.hpp>
@@ -12,14 +12,16 @@
 
 namespace example {
 
-/// One rank's share of a product, rows x inner times inner x columns: what it adds, and then the sum over all ranks.
+/// One rank's share of a product, rows x inner times inner x columns: first its own addend, then
+/// the sum over all ranks.
 struct tile_product {
   float const* left;   // rows x inner
   float const* right;  // inner x columns
   float* product;      // rows x columns
   std::size_t rows, inner, columns, tile_rows;
 
-  /// Each block has some tiles of some rows, and all-reduces one as soon as it has it, in a channel of its own.
+  /// Each block owns some tiles of rows, and all-reduces each tile as soon as it is complete, in
+  /// its own channel.
   template <class Group, class Channels>
   BLINK_HOST_DEVICE void operator()(Group const group, Channels const& ranks,
                                     std::uint32_t block) const {
@@ -29,7 +31,7 @@ struct tile_product {
       float* const tile = product + first * columns;
       multiply(group, first, own_rows * columns, tile);
       auto const end = ranks.run(group, block, tile, tile, own_rows * columns, blink::sum{});
-      if (end != blink::status::ok) return;  // the host hears why
+      if (end != blink::status::ok) return;  // the communicator's `wait` throws the cause
     }
   }
 

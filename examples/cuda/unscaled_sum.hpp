@@ -5,7 +5,7 @@
 
 namespace example {
 
-/// `lift` is what happens to each element once, before anything is added.
+/// `lift` is applied to each element once, before the sum.
 struct unscaled_sum {
   float scale;
   BLINK_HOST_DEVICE float lift(float gradient) const { return gradient / scale; }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What crosses the border between a program and libnccl.so.2: types, values and the functions' types. Names of
-// our own; tests/shims/nccl/cuda/abi_test.cpp compares them with NCCL's header.
+// The binary interface between a program and libnccl.so.2: types, values and function types, with
+// names of our own. tests/shims/nccl/cuda/abi_test.cpp compares them with NCCL's header.
 
 #include <climits>
 #include <cstddef>
@@ -36,23 +36,23 @@ enum class data_type : int {
 };
 inline constexpr int data_type_count = 12;
 
-/// Those that everyone has; a communicator's own begin behind them.
+/// The predefined operations; larger values are operations of a communicator.
 enum class operation : int { sum = 0, prod = 1, max = 2, min = 3, avg = 4 };
 inline constexpr int operation_count = 5;
 
-/// Where the factor of a pre-multiplied sum lies.
+/// The memory of the factor of a pre-multiplied sum.
 enum class residence : int { device = 0, host_immediate = 1 };
 
 struct unique_id {
   char bytes[128];
 };
 
-inline constexpr int interface_version = 22800;  ///< what is offered: that of NCCL 2.28
+inline constexpr int interface_version = 22800;  ///< the version of the interface: NCCL 2.28
 inline constexpr int no_color = -1;
 inline constexpr int unset_number = INT_MIN;
 
-/// The beginning of a configuration, which each version of NCCL has made longer. `size` says how much
-/// of it there is.
+/// The beginning of a configuration, which newer versions of NCCL have extended. `size` is the
+/// number of bytes present.
 struct configuration {
   static constexpr unsigned expected_magic = 0xcafebeef;
 

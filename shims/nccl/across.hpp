@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the processes of one communicator tell each other beside the data: what they call, and what has failed.
+// Messages between the processes of one communicator besides the data: their calls, and failures.
 
 #include <blink/core/detail/hash.hpp>
 #include <blink/core/error.hpp>
@@ -30,7 +30,7 @@
 
 namespace blink_nccl {
 
-/// What all processes have to call alike.
+/// The call description that all processes compare.
 template <platform P>
 [[nodiscard]] blink::call_description description_of_call(request<P> const& one) {
   constexpr std::uint64_t no_collective = ~std::uint64_t{0};  // named by its function
@@ -45,8 +45,8 @@ template <platform P>
           text};
 }
 
-/// The processes of one communicator. One thread at a time, besides `failure` and what follows it,
-/// which take the lock of the library.
+/// The processes of one communicator. One thread uses it at a time, except for `failure` and the
+/// functions after it, which need the lock of the library.
 class across {
  public:
   /// counts:  of all communicators of this process
@@ -60,43 +60,48 @@ class across {
         pieces_(static_cast<piece_counts*>(all_.common_memory(0, sizeof(piece_counts)))) {}
 
   [[nodiscard]] std::string name() const { return all_.name(all_.process()); }
-  /// The same in all of them.
+  /// A number of the communicator, equal in all its processes.
   [[nodiscard]] std::uint64_t number() const { return all_.number(); }
 
-  /// Does `read` in all processes, which have to get the same.
+  /// Runs `read` in all processes, which have to get the same value.
   ///
-  /// name:   of the environment's variable that it reads
-  /// Throws: what `read` throws; precondition_error if it fails in another process (its text), or gets something else
-  ///         there.
+  /// name:   of the environment variable that it reads
+  /// Throws: what `read` throws; precondition_error if it fails in another process (with its text),
+  ///         or returns another value there.
   template <class Read>
   void agree_about(std::string const& name, Read const& read) {
     std::uint64_t own = 0;
     all_.agree(name, [&] { own = read(); });
     for (auto const theirs : all_.gather(name, own)) {
       if (theirs != own) {
-        throw blink::precondition_error(name + ": expected the same in all processes");
+        throw blink::precondition_error(name +
+                                        ": values differ between processes, expected the same");
       }
     }
   }
-  /// Says what this process calls next.
+  /// Announces the next call of this process.
   ///
-  /// runs:   on the devices, now: it has a place among the calls of other communicators there
-  /// meets:  wait until all have come to it? Else whoever comes later finds a difference.
-  /// Throws: refusal if others call something else, have failed, have left, or do not come: the
-  ///         communicator is of no use any more.
+  /// runs:   true if the call now takes its place among the calls of other communicators on the
+  ///         devices
+  /// meets:  true: wait until all processes have come to it; false: a later process finds a
+  ///         difference
+  /// Throws: refusal if other processes make another call, have failed, have left, or do not come.
+  ///         The communicator is then unusable.
   void enter(blink::call_description const& call, bool runs, bool meets) {
     auto const before = all_.calls(all_.process());
     auto difference = compared_.enter(call, !runs);
     expect_well(failure());
     bool const has_entered = all_.calls(all_.process()) > before;
-    if (!has_entered) throw refusal(result::remote_error, difference);  // somebody is far behind
+    if (!has_entered)
+      throw refusal(result::remote_error, difference);  // another process is far
+                                                        // behind
     if (difference.empty() && meets) difference = compared_.match();
     if (!difference.empty()) refuse_usage("processes disagree: " + difference);
     expect_well(failure_or(loss()));
   }
-  // After an `enter` that meets. Both throw what `host_processes::gather` throws.
+  // For use after an `enter` that meets. Both throw what `host_processes::gather` throws.
 
-  /// own: of the ranks of this process. Returns those of all ranks.
+  /// The wishes of all ranks; `own` are those of the ranks of this process.
   [[nodiscard]] std::vector<split_wish> gather_wishes(std::vector<split_wish> const& own) {
     struct letter {
       std::size_t count = 0;
@@ -112,7 +117,7 @@ class across {
     }
     return all;
   }
-  /// Each is set by one process, and 0 in all others.
+  /// The ids of all processes. Each id is set by one process, and 0 in the others.
   [[nodiscard]] std::array<unique_id, most_ranks> gather_ids(
       std::array<unique_id, most_ranks> const& own) {
     auto all = own;
@@ -126,7 +131,7 @@ class across {
     return all;
   }
 
-  /// What a process has reported that has failed; success: nothing.
+  /// The failure that a process has reported; success if there is none.
   [[nodiscard]] outcome failure() const {
     if (!all_.has_failed()) return {};
     for (int process = 0; process < all_.count(); ++process) {
@@ -136,13 +141,14 @@ class across {
     }
     return {result::remote_error, all_.failure().what()};
   }
-  /// What somebody has reported, else `lost`, which was found before: who aborts tells it before he leaves, so that
-  /// what is known then is why he is missing.
+  /// The failure that a process has reported, or otherwise `lost`, which was found before. A
+  /// process that aborts reports the failure before it leaves, so a reported failure explains the
+  /// loss.
   [[nodiscard]] outcome failure_or(outcome const& lost) const {
     auto const reported = failure();
     return reported.code != result::success ? reported : lost;
   }
-  /// Who will not make a call that this process has made; success: nobody is known.
+  /// A process that will not make a call that this process has made; success if none is known.
   [[nodiscard]] outcome loss() const {
     auto const own = all_.calls(all_.process());
     for (int peer = 0; peer < all_.count(); ++peer) {
@@ -156,13 +162,13 @@ class across {
     }
     return {};
   }
-  /// A rank of this process calls a send to that peer, or a receive from it.
+  /// Counts a send to a peer, or a receive from it, that a rank of this process calls.
   void count_piece(int rank, int peer, bool sends) {
     auto& count = sends ? pieces_->sent(rank, peer) : pieces_->received(peer, rank);
     count.store(count.load() + 1);
   }
-  /// A peer, in that process, that will not call what a rank of this process has sent to it, or is to receive
-  /// from it; success: none is known.
+  /// A peer in another process that will not make the counterpart of a send or receive of a rank of
+  /// this process; success if none is known.
   [[nodiscard]] outcome loss_of_piece(int rank, int peer, int process) const {
     for (bool const sends : {true, false}) {
       auto const& own = sends ? pieces_->sent(rank, peer) : pieces_->received(peer, rank);
@@ -178,7 +184,7 @@ class across {
     }
     return {};
   }
-  /// Tells all that nothing goes on.
+  /// Reports a failure to all processes, after which nothing progresses.
   void fail(outcome const& why) {
     if (all_.has_failed()) return;
     all_.report(why.code);
@@ -186,16 +192,17 @@ class across {
   }
 
  private:
-  /// Who makes no more calls, `how`, and after which ones.
+  /// The failure of a process or rank that makes no more calls.
   ///
-  /// how: what `host_processes::loss_of` says
+  /// how: the text of `host_processes::loss_of`
   [[nodiscard]] static outcome ended(std::string const& who, std::string const& how,
                                      std::string const& calls) {
     bool const is_dead = how == "has died";
     return {is_dead ? result::remote_error : result::invalid_usage,
             who + (is_dead ? " has died" : " has destroyed its communicator") + " after " + calls};
   }
-  /// How many sends and receives each rank has called, by sender and receiver: each is written by one process.
+  /// The numbers of sends and receives that each rank has called, by sender and receiver. One
+  /// process writes each of them.
   struct piece_counts {
     using counts = std::array<std::atomic<std::uint64_t>, std::size_t{most_ranks} * most_ranks>;
 

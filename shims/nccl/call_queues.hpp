@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The calls that wait, by rank of this process: which of them belong together.
+// The queued calls by rank of this process, and which of them match.
 
 #include "errors.hpp"
 #include "issuer.hpp"
@@ -19,8 +19,8 @@
 
 namespace blink_nccl {
 
-/// Calls of each rank in their order; those of a group are one entry, of which parts may be done
-/// before others. Guarded by the lock of the library.
+/// The calls of each rank in order. Calls of a group are one entry, whose parts may end at
+/// different times. Guarded by the lock of the library.
 template <platform P>
 class call_queues {
  public:
@@ -41,10 +41,10 @@ class call_queues {
     return made;
   }
 
-  /// The rank makes no more calls.
+  /// Records that the rank makes no more calls.
   void exit_call(int rank) { member(rank).is_gone = true; }
   [[nodiscard]] bool is_gone(int rank) const { return member(rank).is_gone; }
-  /// A call that waits and matches `(rank, call)`; null: none.
+  /// A queued call that satisfies `matches(rank, call)`; null if there is none.
   template <class Matches>
   [[nodiscard]] std::pair<int, call const*> find(Matches const& matches) const {
     for (int rank = first_; rank < end_rank(); ++rank) {
@@ -57,7 +57,8 @@ class call_queues {
     return {-1, nullptr};
   }
 
-  /// The first call that is not of two ranks alone, by rank, if all ranks have come to it; else empty.
+  /// The first call other than sends and receives, by rank, if all ranks have reached it; otherwise
+  /// empty.
   [[nodiscard]] std::vector<call*> next_call() {
     std::vector<call*> parts;
     for (int rank = first_; rank < end_rank(); ++rank) {
@@ -72,13 +73,14 @@ class call_queues {
     }
     return parts;
   }
-  /// All sends whose receives are there; the k-th from a rank to another is the k-th there.
+  /// All sends whose receives are queued. The k-th send from a rank to another matches the k-th
+  /// receive there.
   [[nodiscard]] std::vector<transfer<P>> next_transfers() {
     std::vector<transfer<P>> found;
     for (int sender = first_; sender < end_rank(); ++sender) {
       auto* const mine = front(sender);
       if (mine == nullptr) continue;
-      std::map<int, std::size_t> next;  // by receiver: where to look on
+      std::map<int, std::size_t> next;  // by receiver: position to continue the search
       for (auto& one : mine->open) {
         if (one.what != call::shape::send || !has(one.root)) continue;
         auto* const theirs = front(one.root);
@@ -95,8 +97,8 @@ class call_queues {
     return found;
   }
 
-  /// All sends and receives whose other ends are in other processes, but not before what their groups have
-  /// besides sends and receives: so all processes put both into their streams in the same order.
+  /// All sends and receives whose other ends are in other processes. Other calls of their groups
+  /// come first, so that all processes put both into their streams in the same order.
   [[nodiscard]] std::vector<distant_piece<P>> next_distant() {
     std::vector<distant_piece<P>> found;
     for (int rank = first_; rank < end_rank(); ++rank) {
@@ -116,7 +118,7 @@ class call_queues {
     part->is_done = true;
     front(rank)->end(how);
   }
-  /// What is done leaves: no part of a call that was found before may be used any more.
+  /// Removes ended calls. Pointers to parts that were found before become invalid.
   void sweep() {
     for (auto& one : members_) {
       if (one.waiting.empty()) continue;
@@ -140,7 +142,7 @@ class call_queues {
     }
   }
 
-  /// Who waits for whom.
+  /// The state of each rank in words: the call in which it waits.
   [[nodiscard]] std::string describe() const {
     std::string text;
     for (int rank = first_; rank < end_rank(); ++rank) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The library on GPUs.
+// The platform of GPUs.
 
 #include <blink/transports/cuda/runtime/device_runtime.hpp>
 #include <blink/transports/cuda/world/cuda_devices.cuh>
@@ -36,13 +36,13 @@ struct cuda_platform {
     auto const stream = static_cast<cudaStream_t>(given);
     if (stream == cudaStreamPerThread) {
       refuse_usage(
-          "cudaStreamPerThread is another stream on each thread, and another thread may put this "
-          "call into it: expected a stream that was created, or the default one");
+          "the stream is cudaStreamPerThread, but another thread may put this "
+          "call into it: expected a created stream or the default one");
     }
     return stream;
   }
   static std::string why_none() { return devices_type::why_none(); }
-  /// One block does not fill a link.
+  /// One block does not saturate a link.
   static int ways(int ranks) { return ranks < 16 ? 16 / ranks : 1; }
 };
 static_assert(platform<cuda_platform>);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The functions that move and reduce, on `blink_nccl::chosen_platform`. Included by one source.
+// The functions that move and reduce elements, on `blink_nccl::chosen_platform`. Included by one
+// source.
 
 #include <blink/core/collective.hpp>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The functions that make, split and end communicators, on `blink_nccl::chosen_platform`. Included by one source.
+// The functions that make, split and end communicators, on `blink_nccl::chosen_platform`. Included
+// by one source.
 
 #include "dispatch.hpp"
 #include "functions.hpp"
@@ -14,18 +15,18 @@
 
 namespace blink_nccl {
 
-/// A rank that comes to a communicator with this unique id.
+/// Adds a rank to the communicator with this unique id.
 inline outcome begin_rank(communicator** where, int rank_count, unique_id const& id, int rank,
                           configuration* config) {
   using P = chosen_platform;
   expect_result(where);
   *where = nullptr;
-  if (rank_count < 1) refuse_argument(std::to_string(rank_count) + " ranks, expected some");
+  if (rank_count < 1) refuse_argument(std::to_string(rank_count) + " ranks, expected at least 1");
   expect_rank("rank", rank, rank_count);
   bool const is_blocking = blocks(config);
   int const device = P::current_device();
   auto& home = library<P>::the();
-  std::unique_ptr<handle<P>> gone;  // ends without the lock
+  std::unique_ptr<handle<P>> gone;  // destroyed without the lock
   auto held = home.lock();
   auto* const mine = home.make_handle(rank, rank_count, device, is_blocking);
   std::shared_ptr<gathering<P>> here;
@@ -49,7 +50,7 @@ result ncclCommInitRank(communicator** where, int rank_count, unique_id id, int 
   return guarded<chosen_platform>("ncclCommInitRank",
                                   [&] { return begin_rank(where, rank_count, id, rank, nullptr); });
 }
-/// Several ids spread the work of beginning over processes: here one is as good.
+/// Several ids spread the bootstrap over processes; here one id is enough.
 result ncclCommInitRankScalable(communicator** where, int rank_count, int rank, int id_count,
                                 unique_id* ids, configuration* config) {
   return guarded<chosen_platform>("ncclCommInitRankScalable", [&] {
@@ -62,8 +63,8 @@ result ncclCommInitAll(communicator** where, int rank_count, int const* devices)
   using P = chosen_platform;
   return guarded<P>("ncclCommInitAll", [&]() -> outcome {
     expect_result(where);
-    if (rank_count < 1) refuse_argument(std::to_string(rank_count) + " ranks, expected some");
-    (void)P::current_device();  // is there a driver?
+    if (rank_count < 1) refuse_argument(std::to_string(rank_count) + " ranks, expected at least 1");
+    (void)P::current_device();  // throws if there is no driver
     auto options = options_wanted();
     for (int rank = 0; rank < rank_count; ++rank) {
       options.devices.push_back(devices == nullptr ? rank : devices[rank]);
@@ -81,7 +82,7 @@ result ncclCommInitAll(communicator** where, int rank_count, int const* devices)
   });
 }
 
-/// A communicator that the other library makes: `make(&made)` asks it, and may make none.
+/// A communicator of the other library. `make(&made)` calls that library, which may make none.
 template <class Make>
 outcome adopt_made(communicator** where, Make const& make) {
   using P = chosen_platform;
@@ -98,13 +99,14 @@ outcome adopt_made(communicator** where, Make const& make) {
   return how;
 }
 
-/// A rank of a split whose other ranks are in other processes, too: what asks how its beginning went. It is
-/// given to `where` if it is wanted when it is there.
+/// Joins a rank of a split whose ranks are in several processes. Returns the query for the state of
+/// the new communicator. The communicator is written to `where` when it is ready, if it is still
+/// wanted.
 inline parting<chosen_platform>::question join_part(communicator** where, unique_id const& id,
                                                     handle<chosen_platform>* mine) {
   using P = chosen_platform;
   auto& home = library<P>::the();
-  auto const gone = std::make_shared<std::unique_ptr<handle<P>>>();  // ends with the question
+  auto const gone = std::make_shared<std::unique_ptr<handle<P>>>();  // destroyed with the query
   std::shared_ptr<gathering<P>> here;
   try {
     here = home.join(id, *mine, false);
@@ -131,7 +133,7 @@ result ncclCommSplit(communicator* given, int color, int key, communicator** whe
     expect_result(where);
     *where = nullptr;
     if (color < 0 && color != no_color) {
-      refuse_argument("color " + std::to_string(color) + ", expected one from 0 on, or -1");
+      refuse_argument("color " + std::to_string(color) + ", expected >= 0 or -1");
     }
     bool const is_blocking = config == nullptr ? mine.blocks : blocks(config);
     request<P> one;
@@ -161,7 +163,7 @@ result ncclCommSplit(communicator* given, int color, int key, communicator** whe
   });
 }
 
-/// No call will follow, besides those that end the communicator.
+/// Announces that no call will follow, except for those that end the communicator.
 result ncclCommFinalize(communicator* given) {
   using P = chosen_platform;
   return with_communicator<P>(
@@ -173,7 +175,7 @@ result ncclCommFinalize(communicator* given) {
       [](auto const& there, auto* theirs) { return call_there(there.CommFinalize, theirs); });
 }
 
-/// Ends a rank's part: `leave(team)` first.
+/// Ends a rank's part, after `leave(team)`.
 template <class Leave, class There>
 result end_communicator(char const* name, communicator* given, Leave const& leave,
                         There const& there) {
@@ -181,7 +183,8 @@ result end_communicator(char const* name, communicator* given, Leave const& leav
   if (given == nullptr) return result::success;
   return guarded<P>(name, [&]() -> outcome {
     auto& home = library<P>::the();
-    std::unique_ptr<handle<P>> gone;  // ends without the lock: the last waits for the devices
+    std::unique_ptr<handle<P>> gone;  // destroyed without the lock: the last one waits for the
+                                      // devices
     auto held = home.lock();
     auto& mine = home.find(given);
     auto* const theirs = mine.forwarded;
@@ -209,7 +212,7 @@ result ncclCommShrink(communicator* given, int* excluded, int excluded_count, co
   return with_communicator<P>(
       "ncclCommShrink", given,
       [](handle<P>&, auto&) -> outcome {
-        refuse_usage("not covered; ncclCommSplit does the same while all ranks are there");
+        refuse_usage("not supported, expected ncclCommSplit while all ranks are alive");
       },
       [&](auto const& there, auto* theirs) {
         return adopt_made(where, [&](communicator** made) {
@@ -222,9 +225,7 @@ result ncclCommRevoke(communicator* given, int flags) {
   using P = chosen_platform;
   return with_communicator<P>(
       "ncclCommRevoke", given,
-      [](handle<P>&, auto&) -> outcome {
-        refuse_usage("not covered; ncclCommAbort ends a communicator");
-      },
+      [](handle<P>&, auto&) -> outcome { refuse_usage("not supported, expected ncclCommAbort"); },
       [&](auto const& there, auto* theirs) { return call_there(there.CommRevoke, theirs, flags); });
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The other functions: versions, groups, questions, memory, operations. Included by one source.
+// The other functions: versions, groups, queries, memory, operations. Included by one source.
 
 #include "dispatch.hpp"
 #include "functions.hpp"
@@ -77,7 +77,8 @@ result ncclGroupEnd() {
 result ncclGroupSimulateEnd(void*) {
   using P = chosen_platform;
   return guarded<P>("ncclGroupSimulateEnd", []() -> outcome {
-    outcome const why{result::invalid_usage, "no times are predicted; the group was dropped"};
+    outcome const why{result::invalid_usage,
+                      "not supported: no times are predicted; the group was dropped"};
     group<P>::of_thread().drop(why);
     return why;
   });
@@ -109,7 +110,7 @@ result ncclCommGetAsyncError(communicator* given, result* code) {
                               });
 }
 
-/// Something that a communicator knows: `take(handle)`.
+/// A property of a communicator: `take(handle)`.
 template <class Take, class There>
 result ask(char const* name, communicator* given, int* where, Take const& take,
            There const& there) {
@@ -159,18 +160,20 @@ result ncclMemFree(void* memory) {
   return guarded<P>("ncclMemFree", [&]() -> outcome {
     if (memory == nullptr) return {};
     auto const place = P::devices().place_of(memory);
-    if (place.kind != blink::memory_kind::device) refuse_argument("this is no memory of a device");
+    if (place.kind != blink::memory_kind::device)
+      refuse_argument("the address is not in memory of a device, expected one of ncclMemAlloc");
     P::devices().release(place.device, memory);
     return {};
   });
 }
 
-/// Registration makes nothing faster here: kernels reach all memory of their peers.
+/// Registration has no effect on speed here, because kernels reach all memory of their peers.
 result ncclCommRegister(communicator* given, void* memory, std::size_t bytes, void** registered) {
   using P = chosen_platform;
   auto const own = [&](handle<P>& mine, auto&) -> outcome {
     expect_result(registered);
-    if (memory == nullptr || bytes == 0) refuse_argument("no memory, expected some");
+    if (memory == nullptr || bytes == 0)
+      refuse_argument("memory is null or bytes is 0, expected memory");
     mine.registered.push_back(memory);
     *registered = memory;
     return {};
@@ -183,7 +186,8 @@ result ncclCommDeregister(communicator* given, void* registered) {
   using P = chosen_platform;
   auto const own = [&](handle<P>& mine, auto&) -> outcome {
     auto const found = std::find(mine.registered.begin(), mine.registered.end(), registered);
-    if (found == mine.registered.end()) refuse_argument("this is not registered");
+    if (found == mine.registered.end())
+      refuse_argument("the handle is not registered, expected one of ncclCommRegister");
     mine.registered.erase(found);
     return {};
   };
@@ -197,7 +201,7 @@ result ncclCommWindowRegister(communicator* given, void* memory, std::size_t byt
   using P = chosen_platform;
   return with_communicator<P>(
       "ncclCommWindowRegister", given,
-      [](handle<P>&, auto&) -> outcome { refuse_usage("windows are not covered"); },
+      [](handle<P>&, auto&) -> outcome { refuse_usage("windows are not supported"); },
       [&](auto const& there, auto* theirs) {
         return call_there(there.CommWindowRegister, theirs, memory, bytes, window, flags);
       });
@@ -206,7 +210,7 @@ result ncclCommWindowDeregister(communicator* given, void* window) {
   using P = chosen_platform;
   return with_communicator<P>(
       "ncclCommWindowDeregister", given,
-      [](handle<P>&, auto&) -> outcome { refuse_usage("windows are not covered"); },
+      [](handle<P>&, auto&) -> outcome { refuse_usage("windows are not supported"); },
       [&](auto const& there, auto* theirs) {
         return call_there(there.CommWindowDeregister, theirs, window);
       });
@@ -214,12 +218,12 @@ result ncclCommWindowDeregister(communicator* given, void* window) {
 
 result ncclDevCommCreate(communicator*, void const*, void*) {
   return guarded<chosen_platform>("ncclDevCommCreate", []() -> outcome {
-    refuse_usage("calls from a program's own kernels are not covered");
+    refuse_usage("calls from a program's own kernels are not supported");
   });
 }
 result ncclDevCommDestroy(communicator*, void const*) {
   return guarded<chosen_platform>("ncclDevCommDestroy", []() -> outcome {
-    refuse_usage("there is none: ncclDevCommCreate is not covered");
+    refuse_usage("no device communicator, because ncclDevCommCreate is not supported");
   });
 }
 

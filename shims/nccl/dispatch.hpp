@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What all functions have in common: exceptions become codes, communicators of the other library go there.
+// The common part of all functions: exceptions become codes, and calls on communicators of the
+// other library are forwarded.
 
 #include <blink/core/collective.hpp>
 
@@ -40,15 +41,15 @@ result guarded(char const* name, Body const& body) {
 
 /// Calls a function of the other library.
 ///
-/// Throws: refusal if it has none of that name.
+/// Throws: refusal if that library has no function of this name.
 template <class... Parameters, class... Arguments>
 outcome call_there(result (*function)(Parameters...), Arguments... arguments) {
-  if (function == nullptr) refuse_usage("the other library has no such function");
+  if (function == nullptr) refuse_usage("the other library lacks the function");
   return {function(arguments...), "in the other library"};
 }
 
-/// Runs `own(handle, lock)`, or `there(library, communicator)` for one of the other library; both
-/// return an `outcome`.
+/// Runs `own(handle, lock)` for a communicator of this library, or `there(library, communicator)`
+/// for one of the other library. Both return an `outcome`.
 template <platform P, class Own, class There>
 result with_communicator(char const* name, communicator* given, Own const& own,
                          There const& there) {
@@ -65,7 +66,7 @@ result with_communicator(char const* name, communicator* given, Own const& own,
 
 inline void expect_type(data_type type) {
   if (!is_type(type)) {
-    refuse_argument("element " + to_text(type) + ", expected one from 0 to " +
+    refuse_argument("element " + to_text(type) + ", expected 0 to " +
                     std::to_string(data_type_count - 1));
   }
 }
@@ -77,7 +78,7 @@ inline void expect_rank(char const* what, int rank, int rank_count) {
 }
 template <class T>
 void expect_result(T const* where) {
-  if (where == nullptr) refuse_argument("the place for the result is null");
+  if (where == nullptr) refuse_argument("the pointer to the result is null");
 }
 
 /// The arguments of a call that moves or reduces elements.
@@ -89,13 +90,13 @@ struct call_arguments {
   std::size_t count;
   data_type type;
   stream_handle stream;
-  int root = 0;  ///< or the peer
+  int root = 0;  ///< for sends and receives: the peer
   operation reduce = operation::sum;
 };
 
-/// The request of these arguments, as far as all kinds of it have them.
+/// The request with these arguments, as far as all kinds of requests have them.
 ///
-/// root_is: what `root` is: "root" or "peer"
+/// root_is: the meaning of `root`: "root" or "peer"
 /// Throws:  refusal of a type, a root or a size.
 template <platform P>
 [[nodiscard]] request<P> request_of(call_arguments const& what, char const* root_is,
@@ -112,7 +113,7 @@ template <platform P>
   one.root = what.root;
   one.reduce = what.reduce;
   one.stream = P::stream_of(what.stream);
-  (void)one.bytes();  // is it too much?
+  (void)one.bytes();  // throws if it is too large
   return one;
 }
 
@@ -121,7 +122,7 @@ result collective_call(call_arguments const& what, communicator* given, There co
   auto const own = [&](handle<P>& mine, auto& held) -> outcome {
     auto one = request_of(what, "root", mine);
     if (static_cast<int>(what.reduce) < 0) {
-      refuse_argument(to_text(what.reduce) + ", expected one from 0 on");
+      refuse_argument(to_text(what.reduce) + ", expected >= 0");
     }
     if (is_own(what.reduce)) {
       one.factor = *mine.factor_of(what.reduce);
@@ -135,7 +136,7 @@ result collective_call(call_arguments const& what, communicator* given, There co
   return with_communicator<P>(what.name, given, own, there);
 }
 
-/// A send or a receive.
+/// Queues a send or a receive.
 template <platform P, class There>
 result piece_call(call_arguments const& what, typename request<P>::shape shape, communicator* given,
                   There const& there) {

@@ -78,14 +78,15 @@ inline constexpr std::array<std::size_t, data_type_count> type_bytes{1, 1, 4, 4,
   return is_own(what) ? "pre-multiplied sum" : names[static_cast<std::size_t>(number)];
 }
 
-/// What elements are combined in: small floating-point numbers have no arithmetic of their own.
+/// The type in which elements are combined. Small floating-point types have no arithmetic, so they
+/// use float.
 template <class T>
 using total_t = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
 
-/// Calls `run(reducer)` with what an operation is on elements of type `T`.
+/// Calls `run(reducer)` with the reducer of an operation on elements of type `T`.
 ///
 /// factors: of all ranks, for a pre-multiplied sum
-/// Pre:     `what` is one of the five or a pre-multiplied sum.
+/// Pre:     `what` is one of the five predefined operations or a pre-multiplied sum.
 template <class T, class Run>
 void with_reducer(operation what, premultiplied_sum<T, total_t<T>> const& factors, Run const& run) {
   auto const wide = [&](auto const& reduce) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// From exceptions to NCCL's codes, and the text that `ncclGetLastError` tells.
+// Conversion of exceptions to NCCL's codes, and the text that `ncclGetLastError` returns.
 
 #include <blink/core/error.hpp>
 #include <blink/running/call/collective_error.hpp>
@@ -16,19 +16,20 @@
 
 namespace blink_nccl {
 
-/// Is this thread to say on the error stream what it refuses? As in NCCL it is if NCCL_DEBUG is set.
+/// True if this thread should print refused calls to the error stream. Like in NCCL, it does if
+/// NCCL_DEBUG is set.
 [[nodiscard]] inline bool reports_errors() {
   char const* const level = std::getenv("NCCL_DEBUG");
   return level != nullptr && *level != '\0' && std::string(level) != "VERSION";
 }
 
-/// How a call ended, and why.
+/// The result code of a call, and the reason.
 struct outcome {
   result code = result::success;
   std::string text{};
 };
 
-/// What this library refuses, with the code that says of which kind it is.
+/// A refused call, with the code for its kind.
 struct refusal : blink::error {
   refusal(result kind, std::string const& text) : blink::error(text), code(kind) {}
   result code;
@@ -40,7 +41,7 @@ struct refusal : blink::error {
   throw refusal(result::invalid_usage, text);
 }
 
-/// What the exception that is being handled means to a caller of NCCL.
+/// The outcome that corresponds to the exception being handled.
 [[nodiscard]] inline outcome current_outcome() {
   try {
     throw;
@@ -57,7 +58,7 @@ struct refusal : blink::error {
   } catch (blink::resource_error const& problem) {
     return {result::system_error, problem.what()};
   } catch (std::bad_alloc const&) {
-    return {result::system_error, "the host has no more memory"};
+    return {result::system_error, "out of memory on the host"};
   } catch (std::exception const& problem) {
     return {result::internal_error, problem.what()};
   }
@@ -78,14 +79,14 @@ struct refusal : blink::error {
     case result::invalid_usage:
       return "invalid usage";
     case result::remote_error:
-      return "another rank did not come, did not go on, or gave up";
+      return "another rank did not come, made no progress, or gave up";
     case result::in_progress:
       return "in progress";
   }
   return "unknown result code";
 }
 
-/// The text of this thread's last call that failed.
+/// The error text of this thread's last failed call.
 inline std::string& last_error() {
   thread_local std::string text;
   return text;

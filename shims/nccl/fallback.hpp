@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Another libnccl, which BLINK_NCCL_FALLBACK names: what is not covered here goes there.
+// Another libnccl, named by BLINK_NCCL_FALLBACK. Calls that are not supported here go there.
 
 #include <blink/core/error.hpp>
 
@@ -15,7 +15,7 @@
 
 namespace blink_nccl {
 
-/// The functions of the other library; null where it has none of that name.
+/// The functions of the other library; null if it has no function of that name.
 struct other_library {
 #define BLINK_NCCL_MEMBER(name, parameters) result(*name) parameters = nullptr;
   BLINK_NCCL_FUNCTIONS(BLINK_NCCL_MEMBER)
@@ -24,15 +24,15 @@ struct other_library {
   std::string path{};
 };
 
-/// Null unless BLINK_NCCL_FALLBACK is set. It stays loaded.
+/// The other library; null unless BLINK_NCCL_FALLBACK is set. It stays loaded.
 ///
-/// Throws: input_error, each time, if there is no such library, or it is this one.
+/// Throws: input_error, on each call, if there is no such library, or if it is this one.
 inline other_library const* fallback() {
   static auto const load = [](char const* path) {
     auto all = std::make_unique<other_library>();
     all->path = path;
     int how = RTLD_NOW | RTLD_LOCAL;
-#ifdef BLINK_NCCL_DEEPBIND  // its own calls of its functions are not to come here
+#ifdef BLINK_NCCL_DEEPBIND  // its internal calls must not come here
     how |= RTLD_DEEPBIND;
 #endif
     void* const library = dlopen(path, how);
@@ -47,7 +47,7 @@ inline other_library const* fallback() {
         reinterpret_cast<char const* (*)(communicator*)>(dlsym(library, "ncclGetLastError"));
     if (all->GetVersion == nullptr || all->GetVersion == &ncclGetVersion) {
       throw blink::input_error("BLINK_NCCL_FALLBACK: " + all->path +
-                               " is expected to be another libnccl");
+                               " is this library, expected another libnccl");
     }
     return all;
   };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The ranks of one unique id in this process, until they have a communicator.
+// The ranks of one unique id in this process, until their communicator is made.
 
 #include "errors.hpp"
 #include "handle.hpp"
@@ -15,22 +15,22 @@
 
 namespace blink_nccl {
 
-/// Ranks of this process that have come so far. Guarded by the lock of the library.
+/// The ranks of this process that have come so far. Guarded by the lock of the library.
 template <platform P>
 struct gathering {
   std::string key{};  ///< text of the unique id
   int rank_count = 0;
   bool may_forward = false;          ///< to the other library
-  std::shared_ptr<meeting> place{};  ///< of all processes; null: all ranks are of this one
+  std::shared_ptr<meeting> place{};  ///< of all processes; null: all ranks are of this process
   std::map<int, handle<P>*> come{};  ///< by rank
   std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
   std::chrono::nanoseconds wait_policy{};
   bool is_beginning = false;  ///< all have come, and a thread makes the communicator
   bool is_over = false;
-  bool is_forwarded = false;  ///< the other library is to do it, also for ranks that come later
+  bool is_forwarded = false;  ///< the other library makes it, also for ranks that come later
   outcome ending{};
 
-  /// Of this process's ranks alone, if it knows of no others.
+  /// The ranks that have not come; only ranks of this process are known if it has no meeting.
   [[nodiscard]] std::string missing() const {
     if (place != nullptr) return place->missing();
     std::string text;

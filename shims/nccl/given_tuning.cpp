@@ -22,9 +22,9 @@ void add_file(std::string const& file, std::vector<blink::tuning_table>& to) {
   for (auto& table : blink::read_tuning_file(file)) {
     for (auto const& algorithm : table.algorithms) {
       if (algorithm.source.shares.empty()) continue;
-      throw blink::input_error(file + ": algorithms of " + std::string(to_text(table.collective)) +
-                               ", '" + algorithm.name +
-                               "': shares, expected none: all ranks' blocks are of one size");
+      throw blink::input_error(
+          file + ": algorithms of " + std::string(to_text(table.collective)) + ", '" +
+          algorithm.name + "' has shares, expected none, because all ranks' blocks have one size");
     }
     to.push_back(std::move(table));
   }

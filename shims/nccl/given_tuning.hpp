@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Trees that were planned for the machine, from files that the user names: BLINK_TUNING.
+// Trees planned for the machine, from files that the user names in BLINK_TUNING.
 
 #include <blink/schedule/tuning_table.hpp>
 
@@ -12,13 +12,14 @@ namespace blink_nccl {
 
 struct given_tuning {
   std::vector<blink::tuning_table> tables{};
-  std::uint64_t hash = 0;  ///< of all of them; 0: none were given
+  std::uint64_t hash = 0;  ///< of all tables; 0: there are none
 };
 
-/// Reads the files that BLINK_TUNING names now, `:` between them. Compiled apart from all that has kernels, as JSON
-/// takes its time.
+/// Reads the files that BLINK_TUNING names now, with `:` between them. It is compiled apart from
+/// the kernels, because JSON takes long to compile.
 ///
-/// Throws: input_error with the file and what is wrong there, or if this library was built without nlohmann-json.
+/// Throws: input_error with the file and the error in it, or if this library was built without
+///         nlohmann-json.
 [[nodiscard]] given_tuning read_given_tuning();
 
 }  // namespace blink_nccl

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a thread calls between ncclGroupStart and ncclGroupEnd: it begins when the group ends, all at once, so that
-// one thread may call for all ranks.
+// The calls of a thread between ncclGroupStart and ncclGroupEnd. They begin together when the group
+// ends, so that one thread can call for all ranks.
 
 #include "abi.hpp"
 #include "errors.hpp"
@@ -23,7 +23,7 @@
 
 namespace blink_nccl {
 
-/// The group of one thread; a call outside of a group is one of its own.
+/// The group of one thread. A call outside of a group is its own group.
 template <platform P>
 class group {
  public:
@@ -41,10 +41,10 @@ class group {
   }
   /// Throws: refusal without a group.
   [[nodiscard]] outcome end() {
-    if (depth_ == 0) refuse_usage("there is no ncclGroupStart before it");
+    if (depth_ == 0) refuse_usage("no open group, expected an earlier ncclGroupStart");
     return --depth_ == 0 ? run() : outcome{};
   }
-  /// A call of the group failed: nothing of it will run.
+  /// Records that a call of the group failed, so that none of its calls will run.
   void note(outcome const& how) {
     if (depth_ > 0 && trouble_.code == result::success) trouble_ = how;
   }
@@ -56,9 +56,10 @@ class group {
     (void)run();
   }
 
-  /// A rank's call: run when the group ends, or at once. With the lock of the library.
+  /// Adds a rank's call, which runs when the group ends, or at once outside of a group. Called with
+  /// the lock of the library.
   [[nodiscard]] outcome add(handle<P>& mine, request<P> one, typename library<P>::lock_type& held) {
-    if (mine.is_finalized) refuse_usage("the communicator was finalized");
+    if (mine.is_finalized) refuse_usage("the communicator was finalized, expected no more calls");
     if (mine.trouble.code != result::success) {
       throw refusal(mine.trouble.code, mine.trouble.text);
     }
@@ -68,7 +69,7 @@ class group {
     held.unlock();
     return run();
   }
-  /// A rank that waits for the others of its communicator to come.
+  /// A rank that waits for the other ranks of its communicator.
   struct beginning {
     handle<P>* mine;
     communicator** target;
@@ -117,7 +118,7 @@ class group {
 
   [[nodiscard]] static outcome begin(beginning const& one, outcome const& before) {
     auto& home = library<P>::the();
-    std::unique_ptr<handle<P>> gone;  // ends without the lock
+    std::unique_ptr<handle<P>> gone;  // destroyed without the lock
     auto held = home.lock();
     outcome how = before;
     bool const goes_on = before.code == result::success || before.code == result::in_progress;
@@ -148,9 +149,9 @@ class group {
 
   [[nodiscard]] static outcome run_calls(std::vector<call_of>& list) {
     auto& home = library<P>::the();
-    std::vector<running> all;  // ends without the lock
+    std::vector<running> all;  // destroyed without the lock
     auto held = home.lock();
-    // Communicators in the same order in all processes, whatever the order within the group is.
+    // All processes take communicators in the same order, whatever their order within the group.
     std::vector<std::pair<handle<P>*, std::vector<request<P>>>> by_handle;
     for (auto& each : list) {
       auto const end = by_handle.end();
@@ -176,7 +177,8 @@ class group {
     }
     for (auto const& one : all) {
       one.all->progress(held);
-      // Calls of the next one stand behind those that another thread is about to put into streams.
+      // Calls of the next communicator follow those that another thread is about to put into
+      // streams.
       home.wait(held, [&] { return !one.all->is_busy(); }, [] {});
     }
     home.notify();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a program's `ncclComm_t` leads to.
+// The object that a program's `ncclComm_t` points to.
 
 #include "abi.hpp"
 #include "errors.hpp"
@@ -27,17 +27,17 @@ struct handle : communicator {
   int rank = 0;
   int rank_count = 0;
   int device = 0;
-  bool blocks = true;  ///< do calls return when all ranks have made them?
+  bool blocks = true;  ///< true if calls return after all ranks have made them
   bool is_finalized = false;
   std::shared_ptr<team<P>> all{};                      ///< null until all ranks have come
   communicator* forwarded = nullptr;                   ///< of the other library, instead of a team
-  std::shared_ptr<batch<P>> latest{};                  ///< of one that does not block
-  outcome trouble{};                                   ///< of its beginning
-  std::vector<std::optional<given_factor>> factors{};  ///< of operations of its own
+  std::shared_ptr<batch<P>> latest{};                  ///< of a communicator that does not block
+  outcome trouble{};                                   ///< of its construction
+  std::vector<std::optional<given_factor>> factors{};  ///< of operations that the program made
   std::vector<void*> registered{};
-  std::string reported{};  ///< what `ncclGetLastError` returned
+  std::string reported{};  ///< the text that `ncclGetLastError` returned
 
-  /// A number for an operation with this factor.
+  /// The number of a new operation with this factor.
   [[nodiscard]] operation add_operation(given_factor const& factor) {
     auto place = std::find(factors.begin(), factors.end(), std::nullopt);
     if (place == factors.end()) place = factors.emplace(factors.end());
@@ -49,15 +49,15 @@ struct handle : communicator {
     auto const number = static_cast<std::size_t>(static_cast<int>(what) - operation_count);
     if (!is_own(what) || number >= factors.size() || !factors[number]) {
       refuse_argument("operation " + std::to_string(static_cast<int>(what)) +
-                      " is none of this communicator");
+                      " does not exist, expected one of this communicator");
     }
     return factors[number];
   }
 };
 
-/// Does a communicator with this configuration block?
+/// True if a communicator with this configuration blocks.
 ///
-/// Throws: refusal if it is none.
+/// Throws: refusal if the configuration is invalid.
 [[nodiscard]] inline bool blocks(configuration const* config) {
   if (config == nullptr) return true;
   if (config->magic != configuration::expected_magic) {

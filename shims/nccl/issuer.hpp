@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// From calls of ranks to work in their streams: what does not depend on how kernels reach other ranks.
+// Conversion of ranks' calls to work in their streams: the part that does not depend on how kernels
+// reach other ranks.
 
 #include <blink/core/collective.hpp>
 #include <blink/transports/cuda/runtime/device_handles.hpp>
@@ -22,7 +23,7 @@
 
 namespace blink_nccl {
 
-/// A send and the receive that it belongs to, by ranks of this process.
+/// A send and the receive that matches it, by ranks of this process.
 template <platform P>
 struct transfer {
   request<P>* send;
@@ -33,7 +34,7 @@ struct transfer {
   batch<P>* receiving;
 };
 
-/// A send or a receive of a rank of this process whose other end is in another one.
+/// A send or a receive of a rank of this process whose peer is in another process.
 template <platform P>
 struct distant_piece {
   request<P>* call;
@@ -41,8 +42,8 @@ struct distant_piece {
   batch<P>* of;
 };
 
-/// Puts the calls of a communicator into the streams that its ranks gave. One thread at a time, besides
-/// `has_failed` and `abort`. See `issuer_over`.
+/// Puts the calls of a communicator into the streams of its ranks. One thread uses it at a time,
+/// except for `has_failed` and `abort`. See `issuer_over`.
 template <platform P>
 class issuer {
  public:
@@ -50,9 +51,10 @@ class issuer {
   issuer& operator=(issuer const&) = delete;
   virtual ~issuer() = default;
 
-  /// First of all: reads the tables that the user has given. Returns what has to be the same in all processes.
+  /// Reads the user's tables; called before everything else. Returns a hash that has to be equal in
+  /// all processes.
   ///
-  /// Throws: input_error.
+  /// Throws: input_error for a file that is missing or invalid.
   [[nodiscard]] virtual std::uint64_t use_tuning() = 0;
 
   [[nodiscard]] virtual int rank_count() const = 0;
@@ -61,18 +63,18 @@ class issuer {
 
   // Calls: the parts of the ranks of this process, which agree.
 
-  /// Throws: precondition_error, refusal for what is wrong with the parts, before other processes hear
-  ///         of the call.
+  /// Throws: precondition_error or refusal for invalid parts, before the call is announced to other
+  ///         processes.
   virtual void check(std::vector<request<P>*> const& parts) = 0;
-  /// Have other processes nothing to do before the call runs?
+  /// True if the call can run without any work of other processes.
   [[nodiscard]] virtual bool is_prepared(request<P> const& part) = 0;
-  /// Waits for other processes, which do the same.
+  /// Prepares the call together with the other processes, and waits for them.
   ///
   /// Throws: precondition_error, resource_error, device_error on all of them; collective_error.
   virtual void prepare(request<P> const& part) = 0;
-  /// Waits for nobody once it is prepared.
+  /// Puts the call into the streams. Does not wait for other processes if the call is prepared.
   ///
-  /// Throws: precondition_error for wrong buffers; refusal, collective_error, device_error.
+  /// Throws: precondition_error for invalid buffers; refusal, collective_error, device_error.
   virtual void run(std::vector<request<P>*> const& parts) = 0;
 
   /// Throws: precondition_error if memory is not of the rank's device.
@@ -81,15 +83,18 @@ class issuer {
   /// Throws: collective_error if a call has failed.
   virtual void expect_no_failure() = 0;
   virtual void abort() = 0;
-  /// The end waits no longer than that for other processes.
+  /// Limits the time that the destructor waits for other processes.
   virtual void shorten_waits(std::chrono::nanoseconds to) = 0;
 
+  /// True if the streams are captured into a graph.
+  ///
   /// Pre: the streams of all parts are captured, or none is.
   [[nodiscard]] bool is_captured(std::vector<request<P>*> const& parts) const {
     return P::devices().capture(places_of(parts)[0].second).number != 0;
   }
 
-  /// Copies each piece by the engine of its sender; pieces of other pairs of devices run beside it.
+  /// Copies each piece by the copy engine of its sender. Pieces of different pairs of devices run
+  /// in parallel.
   ///
   /// all:    between ranks of this process
   /// Throws: refusal if only some of the streams are captured into a graph; device_error.
@@ -128,15 +133,15 @@ class issuer {
     }
   }
 
-  /// Throws: refusal if only some of the streams of a device are captured into a graph: before other
-  ///         processes hear of it.
+  /// Throws: refusal if only some of the streams of a device are captured into a graph, before the
+  ///         pieces are announced to other processes.
   void check_distant(std::vector<distant_piece<P>> const& all) {
     for (int const device : each_device_) {
       expect_one_graph("sends and receives of one group", places_on(device, all));
     }
   }
-  /// Runs pieces in a kernel for each device, beside what else is in the streams that was begun later: what
-  /// other processes do for them may wait for anything.
+  /// Runs pieces in a kernel for each device. Later work in the streams does not wait for it,
+  /// because the other process may make its part of a piece arbitrarily late.
   ///
   /// Throws: collective_error, device_error, resource_error.
   void run_distant(std::vector<distant_piece<P>> const& all) {
@@ -157,7 +162,8 @@ class issuer {
       for (auto const& at : places) driver.wait(device, at.second, ended.get());
     }
   }
-  /// Throws: precondition_error if the other end is not reached.
+  /// Throws: precondition_error if the device of the rank or of its peer does not reach the other
+  ///         one.
   virtual void expect_reach(int rank, request<P> const& one) = 0;
 
  protected:
@@ -165,10 +171,10 @@ class issuer {
   using place = std::pair<int, stream_t<P>>;  // device, stream
   using streams = std::vector<stream_t<P>>;
 
-  /// on: for each device
+  /// on: one stream for each device
   virtual void send_and_receive(std::vector<distant_piece<P>> const& all, streams const& on) = 0;
 
-  /// devices_of_ranks: of those of this process
+  /// devices_of_ranks: of the ranks of this process
   explicit issuer(std::vector<int> devices_of_ranks) : device_of_(std::move(devices_of_ranks)) {
     for (int const device : device_of_) {
       auto const found = std::find(each_device_.begin(), each_device_.end(), device);
@@ -188,12 +194,13 @@ class issuer {
     for (auto const& one : places) {
       if (driver.capture(one.second) == driver.capture(places[0].second)) continue;
       refuse_usage(name +
-                   ": the streams of all ranks are expected to be captured into one graph, " +
-                   "or none of them");
+                   ": streams of ranks are captured differently, expected one graph for all " +
+                   +"or none of them");
     }
   }
 
-  /// One stream for each device: its first rank's, behind what its other ranks have in theirs.
+  /// One stream for each device: that of its first rank, ordered after the work in the streams of
+  /// its other ranks.
   [[nodiscard]] streams join(std::vector<place> const& places) {
     streams main;
     for (int const device : each_device_) {
@@ -217,7 +224,7 @@ class issuer {
       if (main[position] != one.second) run(one, main[position]);
     }
   }
-  /// What is put into `after` from now on runs behind what is in `before`.
+  /// Makes later work in `after` wait for the present work in `before`.
   static void order(int device, stream_t<P> before, stream_t<P> after) {
     auto& driver = P::devices();
     blink::device_event<devices> const point(driver, device);
@@ -238,7 +245,7 @@ class issuer {
   [[nodiscard]] place place_of(distant_piece<P> const& one) const {
     return {device_of(one.rank), one.call->stream};
   }
-  /// Each once.
+  /// The places of a device without duplicates.
   [[nodiscard]] std::vector<place> places_on(int device,
                                              std::vector<distant_piece<P>> const& all) const {
     std::set<place> found;
@@ -247,8 +254,8 @@ class issuer {
     }
     return {found.begin(), found.end()};
   }
-  /// Where the sends and receives of a batch begin in a stream: the same for all of them, as those that are put
-  /// into the stream later do not wait for those before.
+  /// The point in a stream from which the sends and receives of a batch may run. It is the same for
+  /// all of them, so that later ones do not wait for earlier ones.
   auto begin_of(batch<P>& of, place const& at) {
     auto& driver = P::devices();
     auto const [event, is_new] = of.starts.try_emplace(at, driver, at.first);
@@ -262,8 +269,8 @@ class issuer {
   }
 
   std::vector<int> device_of_;           // by rank of this process
-  std::vector<int> each_device_;         // once, in the order of their first ranks
-  static constexpr int of_kernels = -1;  // in the place of `to`
+  std::vector<int> each_device_;         // without duplicates, in the order of their first ranks
+  static constexpr int of_kernels = -1;  // used instead of `to`
   std::map<std::pair<int, int>, blink::device_stream<devices>> tasks_;  // by devices: from, to
 };
 

@@ -33,7 +33,7 @@ namespace blink_nccl {
 template <platform P, class Transport>
 class issuer_over final : public issuer<P> {
  public:
-  /// bootstrap: of several processes; none: all ranks are of this one
+  /// bootstrap: of several processes; none: all ranks are of this process
   /// Throws:    what `basic_device_ranks` throws.
   template <class... Bootstrap>
   explicit issuer_over(blink::device_options const& options, Bootstrap&... bootstrap)
@@ -115,7 +115,7 @@ class issuer_over final : public issuer<P> {
   [[nodiscard]] int rank_of(std::size_t position) const {
     return first_rank() + static_cast<int>(position);
   }
-  // Ranks whose buffer does not matter may pass anything.
+  // A rank may pass any pointer for a buffer that the call does not use.
   [[nodiscard]] static bool reads(request<P> const& one, int rank) {
     return !blink::is_from_root(one.kind) || rank == one.root;
   }
@@ -129,7 +129,7 @@ class issuer_over final : public issuer<P> {
   [[nodiscard]] way way_of(request<P> const& one) {
     return routes_.along(one.kind, one.root, bytes_of_buffer(one));
   }
-  /// Elements where they are combined, bytes where they are only moved.
+  /// The buffers with counts: in elements if they are combined, in bytes if they are only moved.
   [[nodiscard]] std::vector<blink::detail::plain_buffers> buffers_of(
       std::vector<request<P>*> const& parts) const {
     std::vector<blink::detail::plain_buffers> result;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the process has one of: the lock, the communicators that live, and those that are being made.
+// The state of the process: the lock, the live communicators, and those that are being made.
 
 #include <blink/transports/cuda/calls/device_options.hpp>
 #include <blink/transports/host/detail/environment_flag.hpp>
@@ -33,15 +33,15 @@
 
 namespace blink_nccl {
 
-/// How long a rank waits for the others. Programs are used to wait for minutes while one of them does
-/// something else.
+/// The options of communicators. The default deadline is long, because a rank of a program may be
+/// busy for minutes while the others wait.
 inline blink::device_options options_wanted() {
   blink::device_options options;
   options.deadline = blink::detail::environment_deadline().value_or(std::chrono::minutes(10));
   return options;
 }
 
-/// May ranks of one communicator be in several processes?
+/// True if the ranks of one communicator may be in several processes.
 ///
 /// Throws: input_error for a value that is neither 0 nor 1.
 inline bool covers_processes() {
@@ -53,7 +53,7 @@ class library {
  public:
   using lock_type = std::unique_lock<std::mutex>;
 
-  /// It lives for ever: programs may call while statics are destroyed.
+  /// The object is never destroyed, because programs may call while statics are destroyed.
   static library& the() {
     static auto* const one = new library;
     return *one;
@@ -62,7 +62,7 @@ class library {
   [[nodiscard]] lock_type lock() { return lock_type(mutex_); }
   unique_ids ids;
 
-  /// Returns when `is_done()`, which somebody else makes true; `look()` is called now and then.
+  /// Waits until `is_done()`, which another thread makes true. Calls `look()` periodically.
   template <class Done, class Look>
   void wait(lock_type& held, Done const& is_done, Look const& look) {
     constexpr auto now_and_then = std::chrono::milliseconds(20);
@@ -84,17 +84,17 @@ class library {
     living_[address] = std::move(made);
     return address;
   }
-  /// Throws: refusal if it is null or no communicator that lives.
+  /// Throws: refusal if it is null or not a live communicator.
   [[nodiscard]] handle<P>& find(communicator* given) {
     if (given == nullptr) refuse_argument("the communicator is null");
     auto const found = living_.find(given);
     if (found == living_.end()) {
-      refuse_argument("this is no communicator, or one that was destroyed");
+      refuse_argument("the communicator is unknown or was destroyed");
     }
     return *found->second;
   }
-  /// The handle is no longer valid. What is returned is to be destroyed without the lock: it waits for
-  /// what runs on the devices.
+  /// Removes a handle. The caller destroys the returned object without the lock, because that waits
+  /// for the devices.
   [[nodiscard]] std::unique_ptr<handle<P>> forget(handle<P>& one) {
     for (auto& [id, each] : gathering_) {
       auto const mine = each->come.find(one.rank);
@@ -110,10 +110,10 @@ class library {
     return result;
   }
 
-  /// A rank of a communicator whose ranks are in this process or in several ones.
+  /// Adds a rank to a communicator whose ranks are in this process or in several ones.
   ///
   /// may_forward: to the other library, if there is one
-  /// Throws:      refusal for an id with which a communicator has been made, or was refused.
+  /// Throws:      refusal for an id with which a communicator was made or refused.
   std::shared_ptr<gathering<P>> join(unique_id const& id, handle<P>& mine, bool may_forward) {
     auto const key = unique_ids::text_of(id);
     bool const has_fallback = fallback() != nullptr;
@@ -130,14 +130,14 @@ class library {
       if (here->ending.code != result::success) throw refusal(here->ending.code, here->ending.text);
     }
     if (here->is_over || here->is_beginning) {
-      refuse_usage("a communicator has been made with this unique id already");
+      refuse_usage("the unique id was used for a communicator already, expected a new one");
     }
     try {
       if (here->come.empty()) open(id, *here);
     } catch (refusal const&) {
       end(here, current_outcome(), here->may_forward);
       return here;
-    } catch (...) {  // not for the other library: something here is wrong
+    } catch (...) {  // not a case for the other library: the call itself is wrong
       end(here, current_outcome());
       return here;
     }
@@ -149,7 +149,8 @@ class library {
     }
     return here;
   }
-  /// Have all come, also in other processes, or has it taken too long?
+  /// Begins the communicator if all ranks have come, also in other processes; ends the gathering if
+  /// that takes too long.
   void expect_all(std::shared_ptr<gathering<P>> const& here) {
     if (here->is_over || here->is_beginning) return;
     if (here->place != nullptr) {
@@ -168,7 +169,7 @@ class library {
         here->may_forward);
   }
 
-  /// The same, for whoever comes and does not wait.
+  /// The same for a rank that comes and does not wait.
   void look_after(handle<P> const& mine) {
     for (auto const& [key, each] : gathering_) {
       auto const found = each->come.find(mine.rank);
@@ -184,12 +185,12 @@ class library {
  private:
   using decision = meeting::decision;
 
-  /// Where ranks of other processes come, too, and how long all have.
+  /// Finds the meeting with ranks of other processes, and sets the time that all ranks have.
   ///
-  /// Throws: refusal if this process cannot go there.
+  /// Throws: refusal if this process cannot join the meeting.
   void open(unique_id const& id, gathering<P>& here) {
     if (here.rank_count > most_ranks) {
-      refuse_usage(std::to_string(here.rank_count) + " ranks, at most " +
+      refuse_usage(std::to_string(here.rank_count) + " ranks, expected at most " +
                    std::to_string(most_ranks) + ": " + hint());
     }
     bool const covers = covers_processes();
@@ -203,20 +204,20 @@ class library {
     }
     here.wait_policy = options_wanted().deadline;
     if (!here.may_forward) return;
-    // Those on other hosts will never come, and have begun in the other library.
+    // Ranks on other hosts will never come; they have begun in the other library.
     using std::chrono::milliseconds;
     auto const for_the_rest = here.place == nullptr ? milliseconds(500) : milliseconds(10'000);
     here.wait_policy = std::min<std::chrono::nanoseconds>(here.wait_policy, for_the_rest);
   }
-  /// Throws: refusal for a rank that does not fit to those that have come.
+  /// Throws: refusal for a rank that does not fit those that have come.
   void come(std::shared_ptr<gathering<P>> const& here, handle<P>& mine) {
     if (here->rank_count != mine.rank_count) {
-      refuse_usage("ranks disagree: some say " + std::to_string(here->rank_count) +
-                   " ranks, rank " + std::to_string(mine.rank) + " says " +
+      refuse_usage("ranks disagree: earlier ranks have passed " + std::to_string(here->rank_count) +
+                   " ranks, rank " + std::to_string(mine.rank) + " has passed " +
                    std::to_string(mine.rank_count));
     }
     if (!here->come.try_emplace(mine.rank, &mine).second) {
-      refuse_usage("two ranks say that they are rank " + std::to_string(mine.rank));
+      refuse_usage("duplicate rank " + std::to_string(mine.rank));
     }
     if (here->place != nullptr) {
       try {
@@ -233,7 +234,7 @@ class library {
     }
   }
 
-  /// Ends a gathering that will not be complete, here and in all processes, unless it is.
+  /// Ends a gathering that will not be complete, here and in all processes, unless it is complete.
   void end(std::shared_ptr<gathering<P>> const& here, outcome const& why, bool forwards = false) {
     if (here->is_over || here->is_beginning) return;
     auto const what = forwards ? decision::forwarded : decision::refused;
@@ -265,15 +266,16 @@ class library {
       finish(here, decision::refused, current_outcome());
     }
   }
-  /// In a thread of its own: it waits for other processes, which may begin other communicators first.
+  /// Runs in a separate thread, because it waits for other processes, which may begin other
+  /// communicators first.
   void begin_across(std::shared_ptr<gathering<P>> const& here, roll const& all) {
     auto options = options_wanted();
     options.devices = all.members[all.own].devices;
     std::thread make([this, here, all, options] {
-      std::shared_ptr<team<P>> made;  // where nobody has it any more it ends without the lock
+      std::shared_ptr<team<P>> made;  // destroyed without the lock if this is the last reference
       outcome how;
       try {
-        P::use_device(options.devices[0]);  // nothing is to be made on another one
+        P::use_device(options.devices[0]);  // nothing must be made on another device
         meeting_bootstrap bootstrap(here->place, all, options.deadline);
         made = std::make_shared<team<P>>(options, bootstrap);
       } catch (...) {
@@ -290,7 +292,7 @@ class library {
         }
       }
       bool const is_made = made != nullptr;
-      // Others have it: it is not to outlive those who destroy theirs at once.
+      // Other references exist: this one must not outlive owners that destroy theirs at once.
       if (made.use_count() > 1) made.reset();
       finish(here, is_made ? decision::complete : decision::refused, how);
     });
@@ -305,7 +307,7 @@ class library {
     for (auto const& [rank, one] : here->come) one->trouble = here->ending;
     here->come.clear();
     changed_.notify_all();
-    if (what != decision::complete) return;  // those that come later are reported there
+    if (what != decision::complete) return;  // later ranks are refused there
     here->place.reset();
     ids.close(here->key);
   }
@@ -314,7 +316,7 @@ class library {
   std::condition_variable changed_;
   std::map<communicator const*, std::unique_ptr<handle<P>>> living_;
   std::map<std::string, std::shared_ptr<gathering<P>>>
-      gathering_;  // by unique id, those that are over, too
+      gathering_;  // by unique id, also those that are over
 };
 
 }  // namespace blink_nccl

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Where the ranks of one communicator find each other if they are in several processes of a host.
+// The meeting of the ranks of one communicator in several processes of a host.
 
 #include <blink/core/error.hpp>
 #include <blink/transports/cuda/kernels/device_call.hpp>
@@ -25,9 +25,9 @@ namespace blink_nccl {
 
 inline constexpr int most_ranks = blink::device_call::most_ranks;
 
-/// Memory without a name that the maker of a unique id has made: it goes with the last process that has
-/// it open. Ranks write there where they are, and what is to become of the communicator is decided once,
-/// for all of them. The caller holds the lock of the library.
+/// Anonymous memory that the maker of a unique id has made. It is freed when the last process
+/// closes it. Ranks write their process and device there. The fate of the communicator is decided
+/// once for all of them. The caller holds the lock of the library.
 class meeting {
  public:
   enum class decision : std::uint32_t { open, complete, refused, forwarded };
@@ -43,36 +43,37 @@ class meeting {
   /// Throws: resource_error.
   meeting()
       : segment_(blink::shared_segment::create(most_ranks, most_bytes)), board_(find_board()) {}
-  /// path: of the memory in the process that made it
-  /// Throws: refusal if there is none that was made for this id; resource_error.
+  /// path:   of the memory in the process that made it
+  /// Throws: refusal if there is no memory that was made for this id; resource_error.
   meeting(std::string const& path, unique_id const& id) try
       : segment_(blink::shared_segment::open(path)), board_(find_board()) {
     bool const is_it = std::memcmp(&board_->id, &id, sizeof id) == 0;
-    if (!is_it) refuse_usage("the memory of its maker is another one's: it does not live any more");
+    if (!is_it)
+      refuse_usage("the memory at that path belongs to another id, because its maker has ended");
   } catch (blink::input_error const& problem) {
     refuse_usage(problem.what());
   }
 
-  /// Pre: called by the maker, before the id leaves it.
+  /// Pre: the maker calls it, before it hands out the id.
   void set_id(unique_id const& id) { board_->id = id; }
   [[nodiscard]] std::string path() const { return segment_.path(); }
   [[nodiscard]] blink::shared_segment& segment() { return segment_; }
 
-  /// A rank of this process has come. The last one completes the meeting.
+  /// Registers a rank of this process. The last one completes the meeting.
   ///
-  /// Throws: refusal if it does not fit to those that have come.
+  /// Throws: refusal if the rank does not fit those that have come.
   void come(int rank, int rank_count, int device) {
     std::int32_t nobody = 0;
     auto& expected = board_->rank_count;
     if (!expected.compare_exchange_strong(nobody, rank_count) && nobody != rank_count) {
-      refuse_usage("ranks disagree: some say " + std::to_string(nobody) + " ranks, rank " +
-                   std::to_string(rank) + " says " + std::to_string(rank_count));
+      refuse_usage("ranks disagree: earlier ranks have passed " + std::to_string(nobody) +
+                   " ranks, rank " + std::to_string(rank) + " has passed " +
+                   std::to_string(rank_count));
     }
     try {
       segment_.claim(rank);
     } catch (blink::input_error const& problem) {
-      refuse_usage("two ranks say that they are rank " + std::to_string(rank) + ": " +
-                   problem.what());
+      refuse_usage("duplicate rank " + std::to_string(rank) + ": " + problem.what());
     }
     auto& own = seat_of(rank);
     own.who = {device, getpid()};
@@ -80,7 +81,7 @@ class meeting {
     if (board_->come.fetch_add(1) + 1 == rank_count) (void)decide(decision::complete, {});
   }
 
-  /// Decides, unless somebody has decided already. Returns what holds.
+  /// Decides, unless a process has already decided. Returns the valid decision.
   ruling decide(decision what, outcome const& why) {
     auto const number = std::min<std::uint32_t>(board_->notes_used.fetch_add(1), most_notes);
     auto& own = board_->notes[number];
@@ -110,7 +111,7 @@ class meeting {
     }
     return text;
   }
-  /// A rank that had come and whose process has died; empty: none.
+  /// A rank that had come and whose process has died; empty if there is none.
   [[nodiscard]] std::string lost() const {
     for (int rank = 0; rank < rank_count(); ++rank) {
       if (seat_of(rank).is_taken.load() == 0 || !segment_.is_dead(rank)) continue;
@@ -118,7 +119,9 @@ class meeting {
     }
     return "";
   }
-  /// By rank. Pre: the meeting is complete.
+  /// The process and device of each rank, by rank.
+  ///
+  /// Pre: the meeting is complete.
   [[nodiscard]] std::vector<guest> guests() const {
     std::vector<guest> all;
     for (int rank = 0; rank < rank_count(); ++rank) all.push_back(seat_of(rank).who);
@@ -126,7 +129,7 @@ class meeting {
   }
 
  private:
-  static constexpr std::size_t most_bytes = std::size_t{1} << 24;  // taken up when used
+  static constexpr std::size_t most_bytes = std::size_t{1} << 24;  // memory is allocated when used
   static constexpr std::uint32_t most_notes = 16;
 
   struct seat {
@@ -141,10 +144,10 @@ class meeting {
   struct board {
     unique_id id;
     std::atomic<std::int32_t> rank_count, come;
-    std::atomic<std::uint32_t> decided;  // a decision, and the note that says why
+    std::atomic<std::uint32_t> decided;  // a decision, and the note with the reason
     std::atomic<std::uint32_t> notes_used;
     std::array<seat, most_ranks> seats;
-    std::array<reason, most_notes + 1> notes;  // the last is for nobody
+    std::array<reason, most_notes + 1> notes;  // the last one has no owner
   };
 
   [[nodiscard]] board* find_board() {

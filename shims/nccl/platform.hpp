@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the library runs on: a runtime of devices and the things that NCCL's functions need beside it.
+// The platform of the library: a runtime of devices and the further functions that NCCL's functions
+// need.
 
 #include <blink/running/walk/choose_protocol.hpp>
 #include <blink/running/walk/packet_walk.hpp>
@@ -17,12 +18,13 @@
 namespace blink_nccl {
 
 /// Semantics beyond the syntax:
-/// - `devices()`: one object for the process, which lives for ever.
-/// - `current_device()`: of the thread that calls; throws `device_error`.
-/// - `use_device(device)`: it is that of the thread from now on.
-/// - `stream_of(handle)`: throws `refusal` for a stream that means another one on another thread.
-/// - `why_none()`: what the driver says where there is no device.
-/// - `ways(ranks)`: into how many parts trees are cut, for as many blocks.
+/// - `devices()`: one object for the process, which is never destroyed.
+/// - `current_device()`: of the calling thread; throws `device_error`.
+/// - `use_device(device)`: makes it the current device of the thread.
+/// - `stream_of(handle)`: throws `refusal` for a handle that means different streams on different
+///   threads.
+/// - `why_none()`: the reason of the driver for there being no device.
+/// - `ways(ranks)`: the number of parts that trees are cut into, each for its own block.
 template <class P>
 concept platform = blink::sharing_runtime<typename P::devices_type> &&
                    requires(stream_handle handle, int device, int ranks) {
@@ -37,11 +39,12 @@ static_assert(!platform<int>);
 
 template <platform P>
 using stream_t = typename P::devices_type::stream;
-/// Kernels reach the buffers of all ranks of their process, and slots alone of other processes.
+/// Kernels reach the buffers of all ranks of their process, but only slots of other processes.
 using transport_here = blink::reaching_peer_transport;
 using link_across = blink::slot_peer_transport;
-/// Chunks alone: packets would be a third kernel for each of the pairs of type and operation, which are
-/// most of what this library is to compile and to load; programs that want them take `device_ranks`.
+/// Chunks only. Packets would need another kernel for each pair of type and operation, and these
+/// kernels dominate the time to compile and to load this library. Programs that need packets use
+/// `device_ranks`.
 template <platform P, class Transport>
 using ranks_t = blink::basic_device_ranks<typename P::devices_type, Transport,
                                           blink::fixed_protocol<blink::whole_chunks>>;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The operation that `ncclRedOpCreatePreMulSum` makes: each rank has a factor of its own.
+// The operation that `ncclRedOpCreatePreMulSum` makes; each rank has its own factor.
 
 #include <blink/core/config.hpp>
 #include <blink/reducers/arithmetic.hpp>
@@ -18,11 +18,12 @@
 
 namespace blink_nccl {
 
-/// A rank's factor as the program gave it.
+/// A rank's factor as passed by the program.
 struct given_factor {
   data_type type = data_type::float32;
-  std::array<std::byte, 8> value{};  ///< an element of that type, unless
-  void const* at = nullptr;          ///< it lies in memory, and is read when the call runs
+  std::array<std::byte, 8> value{};  ///< an element of that type, if `at` is null
+  void const* at = nullptr;          ///< otherwise the address of the factor, which is read when
+                                     ///< the call runs
 };
 
 /// Sum of factor times element, in `Total`.
@@ -35,9 +36,9 @@ struct premultiplied_sum {
     Total value;
     T const* at;
   };
-  factor of_rank[blink::device_call::most_ranks];  ///< those of this process are set
-  std::uint64_t is_address;                        ///< by rank
-  static_assert(blink::device_call::most_ranks <= 64, "a bit for each rank");
+  factor of_rank[blink::device_call::most_ranks];  ///< only those of this process are set
+  std::uint64_t is_address;                        ///< one bit by rank
+  static_assert(blink::device_call::most_ranks <= 64, "one bit for each rank");
 
   void set(std::size_t rank, given_factor const& given) {
     if (given.at != nullptr) {

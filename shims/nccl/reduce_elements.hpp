@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// All reductions of one element type: what a translation unit of its own compiles, as each operation on each
-// type is a kernel.
+// All reductions of one element type. A separate translation unit compiles each type, because each
+// operation on each type is a kernel.
 
 #include <blink/core/collective.hpp>
 #include <blink/schedule/chunking.hpp>
@@ -16,15 +16,15 @@
 #include <optional>
 #include <vector>
 
-/// X(name) for each type that the library is built for; all unless said otherwise.
+/// X(name) for each type that the library is built for; by default all of them.
 #ifndef BLINK_NCCL_BUILT_TYPES
 #define BLINK_NCCL_BUILT_TYPES BLINK_NCCL_ALL_TYPES
 #endif
 
 namespace blink_nccl {
 
-/// chunk_bytes: 0: as the schedule says
-/// factors:     by rank of this process, of a pre-multiplied sum: kernels need no others
+/// chunk_bytes: 0: as in the schedule
+/// factors:     by rank of this process, of a pre-multiplied sum; kernels need no others
 template <platform P, class Transport, data_type Type>
 void reduce_elements(ranks_t<P, Transport>& ranks,
                      typename ranks_t<P, Transport>::prepared_type& prepared,
@@ -46,8 +46,8 @@ void reduce_elements(ranks_t<P, Transport>& ranks,
 
 }  // namespace blink_nccl
 
-/// In a header, with `extern`: the kernels of a platform are compiled elsewhere. In one source for each
-/// type, with nothing: here.
+/// In a header, with `extern`: the kernels of a platform are compiled elsewhere. In one source for
+/// each type, with an empty argument: they are compiled here.
 #define BLINK_NCCL_REDUCTIONS(where, Platform, name)                            \
   BLINK_NCCL_REDUCTIONS_OVER(where, Platform, blink_nccl::transport_here, name) \
   BLINK_NCCL_REDUCTIONS_OVER(where, Platform, blink_nccl::link_across, name)

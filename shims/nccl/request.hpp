@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What one rank asks for in one call, and a rank's calls that go together.
+// The arguments of one call of one rank, and the batch of calls that a rank makes together.
 
 #include <blink/core/collective.hpp>
 #include <blink/transports/cuda/runtime/device_handles.hpp>
@@ -27,29 +27,33 @@ namespace blink_nccl {
 template <platform P>
 class team;
 
-/// How a rank of a split gets its communicator; with the lock of the library.
+/// The functions by which a rank of a split receives its communicator. Called with the lock of the
+/// library.
 template <platform P>
 struct parting {
-  /// Is it wanted still? How its beginning ended; nothing while it goes on. To be asked until then, and
-  /// to be destroyed without the lock.
+  /// The query for the state of the new communicator: the outcome, or nothing while it is being
+  /// made. The argument is false if the communicator is no longer wanted. The owner calls it until
+  /// it returns an outcome, and destroys it without the lock.
   using question = std::function<std::optional<outcome>(bool)>;
 
-  std::function<void(std::shared_ptr<team<P>>, int)> deliver{};  ///< it is there: team, rank in it
+  std::function<void(std::shared_ptr<team<P>>, int)> deliver{};  ///< the communicator is ready:
+                                                                 ///< team, rank in it
   std::function<unique_id()> make_id{};
-  std::function<question(unique_id const&, int, int)> join{};  ///< others join, too: rank of ranks
+  std::function<question(unique_id const&, int, int)> join{};  ///< if other processes join: rank of
+                                                               ///< ranks
 };
 
-/// What a rank asks its communicator for. Calls of all ranks are answered together, except for sends
-/// and receives, of which there are two.
+/// A rank's request to its communicator. Requests of all ranks are answered together. A send or a
+/// receive is answered together with its counterpart.
 template <platform P>
 struct request {
   enum class shape { collective, send, receive, split };
 
-  char const* name = "";  ///< of the function that was called
+  char const* name = "";  ///< of the called function
   shape what = shape::collective;
   blink::collective kind = blink::collective::permute;
   void const* input = nullptr;
-  void* output = nullptr;  ///< of a receive, too
+  void* output = nullptr;  ///< also of a receive
   std::size_t count = 0;
   data_type type = data_type::int8;
   operation reduce = operation::sum;
@@ -62,17 +66,17 @@ struct request {
   bool is_done = false;
 
   [[nodiscard]] bool is_of_two() const { return what == shape::send || what == shape::receive; }
-  /// Throws: refusal if it is more than an address can name.
+  /// Throws: refusal if the size exceeds the address space.
   [[nodiscard]] std::size_t bytes() const {
     if (count > std::numeric_limits<std::size_t>::max() / 2 / bytes_of(type)) {
       refuse_argument(std::string(name) + ": count " + std::to_string(count) + " of " +
-                      to_text(type) + " is more than an address can name");
+                      to_text(type) + " exceeds the address space");
     }
     return count * bytes_of(type);
   }
 };
 
-/// The arguments that have to be equal on all ranks, besides the function and the count.
+/// The arguments, besides the function and the count, that have to be equal on all ranks.
 template <platform P>
 [[nodiscard]] std::string details_of(request<P> const& one) {
   std::string text = to_text(one.type);
@@ -87,7 +91,7 @@ template <platform P>
   return std::string(one.name) + " of " + std::to_string(one.count) + " " + details_of(one);
 }
 
-/// Are these parts of one call?
+/// True if these are parts of one call.
 template <platform P>
 [[nodiscard]] bool agree(request<P> const& a, request<P> const& b) {
   if (a.what != b.what) return false;
@@ -97,14 +101,15 @@ template <platform P>
          a.root == b.root;
 }
 
-/// The calls that a rank has made together: one, or those of a group. Sends and receives among them
+/// The calls that a rank has made together: one call, or those of a group. Its sends and receives
 /// wait for nothing else in the batch.
 template <platform P>
 struct batch {
   std::vector<request<P>> open;
-  /// Points in the streams of its sends and receives, by device, from which on they may run: before all of them.
+  /// Points in streams from which its sends and receives may run, by device and stream. They come
+  /// before all of these.
   std::map<std::pair<int, stream_t<P>>, blink::device_event<typename P::devices_type>> starts{};
-  outcome ending{};  ///< of the first that failed
+  outcome ending{};  ///< of the first call that failed
   std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
   bool is_over = false;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which process has which ranks of a communicator, and how these processes exchange their first messages.
+// The assignment of a communicator's ranks to processes, and the bootstrap of these processes.
 
 #include <blink/transports/host/host_rendezvous.hpp>
 #include <blink/transports/host/mailbox.hpp>
@@ -20,7 +20,8 @@
 
 namespace blink_nccl {
 
-/// Processes in the order of their ranks, which follow each other in each of them.
+/// The processes of a communicator, in the order of their ranks. The ranks of a process are
+/// consecutive.
 struct roll {
   struct member {
     std::int64_t process = 0;
@@ -30,10 +31,10 @@ struct roll {
   std::vector<member> members;
   std::size_t own = nobody;  ///< the position of this process
 
-  /// Equal in all processes but for `own`.
+  /// Computes the processes. The result is equal in all of them, except for `own`.
   ///
-  /// Throws: refusal if this process has no rank; in all of them if the ranks of a process do not
-  ///         follow each other.
+  /// Throws: refusal if this process has no rank; in all of them if the ranks of a process are not
+  ///         consecutive.
   explicit roll(std::vector<meeting::guest> const& by_rank) {
     for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
       auto const& guest = by_rank[rank];
@@ -46,7 +47,8 @@ struct roll {
       }
       members.back().devices.push_back(guest.device);
     }
-    if (own == nobody) refuse_usage("a communicator has been made with this unique id already");
+    if (own == nobody)
+      refuse_usage("the unique id was used for a communicator already, expected a new one");
   }
 
  private:
@@ -56,12 +58,11 @@ struct roll {
     refuse_usage("ranks " + std::to_string(one.first_rank) + " and " + std::to_string(rank) +
                  " are of process " + std::to_string(one.process) + ", rank " +
                  std::to_string(between.first_rank) + " between them is of process " +
-                 std::to_string(between.process) +
-                 ": the ranks of a process are expected to follow each other");
+                 std::to_string(between.process) + ", expected consecutive ranks in each process");
   }
 };
 
-/// Letters among the processes of a meeting that is complete.
+/// Bootstrap of the processes of a complete meeting.
 class meeting_bootstrap {
  public:
   meeting_bootstrap(std::shared_ptr<meeting> at, roll const& all, std::chrono::nanoseconds deadline)
@@ -79,7 +80,7 @@ class meeting_bootstrap {
       return all_.members[static_cast<std::size_t>(peer)].first_rank;
     };
     messages_.gather(
-        "the beginning of the communicator", own, all, bytes, deadline_,
+        "construction of the communicator", own, all, bytes, deadline_,
         [&](int peer) {
           return std::string(at_->segment().is_dead(first(peer)) ? "has died" : "");
         },

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which trees a collective runs along.
+// The choice of the trees of a collective.
 
 #include <blink/core/collective.hpp>
 #include <blink/core/error.hpp>
@@ -23,8 +23,9 @@
 
 namespace blink_nccl {
 
-/// The schedules of a communicator, prepared when they are used first: those of a table that was given for its
-/// number of ranks, the collective and the root, else the default ones.
+/// The schedules of a communicator, prepared at their first use. They come from a user's table for
+/// the number of ranks, the collective and the root. Without such a table the default ones are
+/// used.
 template <platform P, class Transport>
 class routes {
  public:
@@ -32,7 +33,8 @@ class routes {
 
   explicit routes(ranks_t<P, Transport>& all_ranks) : ranks_(all_ranks) {}
 
-  /// Before anything is prepared. Those for other numbers of ranks are other communicators'.
+  /// Sets the user's tables, before anything is prepared. Tables for other numbers of ranks are
+  /// ignored.
   ///
   /// Throws: input_error if two tables are for the same calls.
   void take(std::vector<blink::tuning_table> tables) {
@@ -55,11 +57,12 @@ class routes {
     tables_ = std::move(tables);
   }
 
-  /// bytes: of the whole buffer
+  /// True if the schedule for a call is prepared; `bytes` is the size of the whole buffer.
   [[nodiscard]] bool knows(blink::collective kind, int root, std::size_t bytes) {
     return known_.contains({kind, root, choose(kind, root, bytes).first});
   }
-  /// Of several processes: called by all of them together, the first time.
+  /// The prepared schedule for a call. With several processes, all call it together at the first
+  /// use.
   [[nodiscard]] blink::chosen_from<prepared_type> along(blink::collective kind, int root,
                                                         std::size_t bytes) {
     auto const [algorithm, chunk_bytes] = choose(kind, root, bytes);
@@ -86,7 +89,7 @@ class routes {
     }
     return found->second;
   }
-  /// Position of the algorithm, bytes of a chunk.
+  /// The position of the algorithm in its table, and the bytes of a chunk.
   [[nodiscard]] std::pair<std::size_t, std::size_t> choose(blink::collective kind, int root,
                                                            std::size_t bytes) {
     auto const* const table = table_for(kind, root);

@@ -20,13 +20,13 @@
 
 namespace blink_nccl {
 
-/// All processes agree on colors and keys; then the ranks of a color meet, as those of any id. Called
-/// by all of them together, with the lock of the library.
+/// Splits a communicator. All processes agree on colors and keys; then the ranks of a color meet as
+/// those of any unique id. All processes call it together, with the lock of the library.
 ///
 /// parts:        of the ranks of this process, from `first_rank` on
-/// without_lock: (work) -> gives the lock back for it
-/// goes_on:      () -> has the communicator not failed meanwhile? Else the parts are gone.
-/// Returns:      by part, how it ended
+/// without_lock: (work) -> runs `work` without the lock
+/// goes_on:      () -> false if the communicator has failed meanwhile; then the parts are gone
+/// Returns:      by part, its outcome
 /// Throws:       what `host_processes::gather` throws.
 template <platform P, class WithoutLock, class GoesOn>
 [[nodiscard]] std::vector<outcome> split_across(across& others,
@@ -51,7 +51,7 @@ template <platform P, class WithoutLock, class GoesOn>
     if (!is_here(first)) continue;
     try {
       ids[part] = parts[position(first)]->part.make_id();
-    } catch (...) {  // those that would join find an id that was never set
+    } catch (...) {  // ranks that would join then find an id that was never set
       how[position(first)] = current_outcome();
     }
   }
@@ -72,7 +72,7 @@ template <platform P, class WithoutLock, class GoesOn>
       open.push_back({at, parts[at]->part.join(ids[part], rank, ranks)});
     }
   }
-  // All are asked to the end, also those that nobody wants any more.
+  // All queries run to the end, also those for communicators that are no longer wanted.
   for (auto const& one : open) {
     auto answer = one.ask(goes_on());
     while (!answer) {
@@ -81,7 +81,7 @@ template <platform P, class WithoutLock, class GoesOn>
     }
     if (how[one.position].code == result::success) how[one.position] = *answer;
   }
-  without_lock([&] { open.clear(); });  // what was not wanted may wait for other processes
+  without_lock([&] { open.clear(); });  // unwanted communicators may wait for other processes
   return how;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Who is together after a split.
+// The groups of ranks after a split.
 
 #include "abi.hpp"
 
@@ -12,14 +12,14 @@
 
 namespace blink_nccl {
 
-/// What a rank asks for.
+/// The arguments of a rank for a split.
 struct split_wish {
   int color = no_color;
   int key = 0;
 };
 
-/// By color, rising: the ranks of the communicator that was split, in the order of their new ranks: by
-/// rising key, and ranks of equal keys as they are here. Ranks without a color are nowhere.
+/// The ranks of each new communicator, by rising color. Ranks of a color are ordered by rising key,
+/// and by their present rank if keys are equal. Ranks without a color are left out.
 [[nodiscard]] inline std::vector<std::vector<int>> split_parts(
     std::vector<split_wish> const& by_rank) {
   std::map<int, std::map<std::pair<int, int>, int>> by_color;  // (key, rank) -> rank

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The ranks of a communicator in this process: whose calls belong together, and who is waited for.
+// The ranks of a communicator in this process: matches their calls, and finds the ranks that others
+// wait for.
 
 #include <blink/collectives/exchange.hpp>
 #include <blink/transports/cuda/calls/device_options.hpp>
@@ -29,9 +30,10 @@
 
 namespace blink_nccl {
 
-/// The ranks of one communicator that are in this process. A rank's calls are queued; whoever brings the
-/// last part of a call puts it into the streams of all of them. Other processes do the same on their own:
-/// calls are compared with theirs, and waited for only where something is made together.
+/// The ranks of one communicator that are in this process. A rank's calls are queued. The thread
+/// that makes the last part of a call puts it into the streams of all of them. Other processes do
+/// the same on their own. Calls are compared with theirs, but waited for only if all processes
+/// allocate something together.
 ///
 /// The caller holds the lock of the library.
 template <platform P>
@@ -41,7 +43,7 @@ class team {
   using calls = typename call_queues<P>::calls;
   using lock_type = std::unique_lock<std::mutex>;
 
-  /// All ranks are of this process.
+  /// A team whose ranks are all of this process.
   ///
   /// Throws: precondition_error, resource_error, device_error, input_error.
   explicit team(blink::device_options const& options)
@@ -50,12 +52,13 @@ class team {
         queues_(0, options.devices.size()) {
     (void)issuer_->use_tuning();
   }
-  /// Of several processes, without the lock of the library: all make it together.
+  /// A team of several processes. All processes construct it together, without the lock of the
+  /// library.
   ///
   /// Throws: the same, on all of them; collective_error if one does not come.
   template <blink::process_bootstrap Bootstrap>
   team(blink::device_options options, Bootstrap& all)
-      : options_((options.checks_calls = false, options)),  // they are compared here
+      : options_((options.checks_calls = false, options)),  // `across` compares them
         issuer_(std::make_unique<issuer_over<P, link_across>>(options_, all)),
         across_(std::make_unique<across>(all, options.deadline, P::devices().order().counts(),
                                          options.devices)),
@@ -64,39 +67,41 @@ class team {
   }
   team(team const&) = delete;
   team& operator=(team const&) = delete;
-  /// Without the lock of the library: it waits for the other processes to end theirs, too.
+  /// Called without the lock of the library, because it waits for the other processes to end
+  /// theirs.
   ~team() {
     if (across_ != nullptr && health().code != result::success) {
-      issuer_->shorten_waits(std::chrono::seconds(2));  // who failed may never come
+      issuer_->shorten_waits(std::chrono::seconds(2));  // a failed process may never come
     }
-    across_.reset();  // nobody is to wait for calls of this process
+    across_.reset();  // no process should wait for calls of this one
   }
 
-  /// The same in all its processes, no other's there; 0: all ranks are of this process.
+  /// A number that is equal in all its processes and unique there; 0 if all ranks are of this
+  /// process.
   [[nodiscard]] std::uint64_t number() const { return across_ == nullptr ? 0 : across_->number(); }
   [[nodiscard]] int rank_count() const { return issuer_->rank_count(); }
   [[nodiscard]] int ranks_here() const { return queues_.end_rank() - queues_.first_rank(); }
   [[nodiscard]] blink::device_options const& options() const { return options_; }
 
-  /// Throws: precondition_error, refusal for what is wrong whatever other ranks call.
+  /// Throws: precondition_error, refusal for calls that are invalid whatever other ranks call.
   void check(int rank, std::vector<call> const& list) {
     throw_if_failed();
     expect_peers(list);
     check_pieces(rank, list);
   }
-  /// Queues calls of a rank that were checked; `progress` is to follow.
+  /// Queues checked calls of a rank; the caller then calls `progress`.
   calls submit(int rank, std::vector<call> list) { return queues_.submit(rank, std::move(list)); }
 
-  /// Runs all calls whose parts are there. Gives the lock back while it waits for other processes;
-  /// whoever comes meanwhile leaves the rest to this thread.
+  /// Runs all calls with complete parts. Releases the lock while it waits for other processes.
+  /// Another thread that comes meanwhile leaves the rest to this one.
   void progress(lock_type& held) {
     while (!is_busy_ && (run_call(held) || run_distant() || run_transfers())) {
     }
   }
-  /// Does another thread run its calls, while it has given the lock back?
+  /// True if another thread runs its calls and has released the lock.
   [[nodiscard]] bool is_busy() const { return is_busy_; }
 
-  /// Ends all calls that wait, in all processes; there will be no others.
+  /// Ends all waiting calls in all processes; there will be no others.
   void fail(outcome const& why) {
     if (failure_.code == result::success) failure_ = why;
     queues_.end_all(why);
@@ -108,7 +113,7 @@ class team {
     fail({result::remote_error, "rank " + std::to_string(rank) + " has aborted the communicator"});
     issuer_->abort();
   }
-  /// The rank makes no more calls.
+  /// Records that the rank makes no more calls.
   void exit_call(int rank) {
     queues_.exit_call(rank);
     auto const [who, one] =
@@ -118,7 +123,7 @@ class team {
           to_text(*one) + " on rank " + std::to_string(who) + ": " + why_gone(rank)});
   }
 
-  /// What has gone wrong so far, also in streams and in other processes.
+  /// The first failure so far, also in streams and in other processes.
   [[nodiscard]] outcome const& health() {
     if (failure_.code != result::success) return failure_;
     if (across_ != nullptr) {
@@ -137,7 +142,7 @@ class team {
     }
     return failure_;
   }
-  /// Has a call waited for too long? Then it fails, and so do all others.
+  /// Fails all calls if a call has waited for the deadline.
   void expect_progress(batch<P> const& mine) {
     if (mine.is_over || std::chrono::steady_clock::now() - mine.begun < options_.deadline) return;
     fail({result::remote_error, "no progress for " + seconds() + " s: " + queues_.describe()});
@@ -182,7 +187,8 @@ class team {
     }
   }
 
-  /// Runs the first call that is not of two ranks alone, if all ranks of this process have come to it.
+  /// Runs the first call other than sends and receives, if all ranks of this process have reached
+  /// it.
   bool run_call(lock_type& held) {
     auto const parts = queues_.next_call();
     if (parts.empty()) return false;
@@ -199,7 +205,7 @@ class team {
     } catch (...) {
       std::fill(how.begin(), how.end(), current_outcome());
     }
-    if (failure_.code != result::success) return true;  // which has ended them
+    if (failure_.code != result::success) return true;  // the failure has ended them
     for (std::size_t k = 0; k < parts.size(); ++k) {
       queues_.done_with(queues_.first_rank() + static_cast<int>(k), parts[k], how[k]);
     }
@@ -214,17 +220,18 @@ class team {
                                                    " calls " + to_text(*parts[0]) + "; rank " +
                                                    std::to_string(first + k) + " calls " +
                                                    to_text(*parts[k])};
-      if (across_ != nullptr) fail(why);  // others would wait for a call
+      if (across_ != nullptr) fail(why);  // other processes would wait for the call
       throw refusal(why.code, why.text);
     }
   }
 
-  /// With what another process has reported of it, which knows more, or else the exception at hand.
+  /// Fails with the error that another process has reported, which is more precise, or otherwise
+  /// with the current exception.
   void fail_by_exception() {
     auto const reported = across_ == nullptr ? outcome{} : across_->failure();
     fail(reported.code != result::success ? reported : current_outcome());
   }
-  /// Gives the lock back for `work`, which waits for other processes. Calls may end meanwhile: then
+  /// Releases the lock for `work`, which waits for other processes. Calls may end meanwhile; then
   /// there is a failure.
   template <class Work>
   void without_lock(lock_type& held, Work const& work) {
@@ -240,7 +247,7 @@ class team {
     is_busy_ = false;
     if (problem) std::rethrow_exception(problem);
   }
-  /// Once other processes know of the call they expect it: where it cannot go on, all fail.
+  /// Other processes expect a call that has been announced, so all fail if it cannot run.
   void run_across(std::vector<call*> const& parts, std::vector<outcome>& how, lock_type& held) {
     call const first = *parts[0];
     bool const is_split = first.what == call::shape::split;
@@ -264,7 +271,7 @@ class team {
       if (meets) without_lock(held, [&] { issuer_->prepare(first); });
     } catch (blink::collective_error const&) {
       return fail_by_exception();
-    }  // what else it throws it throws in all processes
+    }  // other exceptions are thrown in all processes
     if (failure_.code != result::success) return;
     try {
       issuer_->run(parts);
@@ -273,7 +280,7 @@ class team {
     }
   }
 
-  /// Sends and receives that have their other ends in other processes: nobody here is waited for.
+  /// Runs sends and receives whose peers are in other processes, without waiting for ranks here.
   bool run_distant() {
     auto const found = queues_.next_distant();
     if (found.empty()) return false;
@@ -285,7 +292,7 @@ class team {
           across_->count_piece(one.rank, one.call->root, one.call->what == call::shape::send);
         }
         issuer_->run_distant(found);
-      } catch (...) {  // others wait for it
+      } catch (...) {  // other processes wait for it
         fail_by_exception();
         return true;
       }
@@ -296,7 +303,7 @@ class team {
     queues_.sweep();
     return true;
   }
-  /// A send or a receive whose other end will not be called.
+  /// A send or a receive whose counterpart will not be called.
   [[nodiscard]] outcome loss_of_pieces() const {
     for (int own = queues_.first_rank(); own < queues_.end_rank(); ++own) {
       for (int peer = 0; peer < rank_count(); ++peer) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Names of communicators that are being made: which process made them, and where its meeting is.
+// Unique ids of communicators that are being made: the process that made them, and their meeting.
 
 #include <blink/transports/host/host_rendezvous.hpp>
 
@@ -24,23 +24,23 @@
 
 namespace blink_nccl {
 
-/// What blink adds to a unique id, at its end.
+/// The data that blink writes at the end of a unique id.
 struct id_mark {
   char magic[8];
   std::uint64_t host;
   std::int64_t process;
   std::uint64_t random[2];
-  char path[32];  ///< of the meeting's memory; ends with a 0
+  char path[32];  ///< of the meeting's memory; null-terminated
 };
 static_assert(sizeof(id_mark) <= sizeof(unique_id));
 
-/// Those of this process; the caller holds the lock of the library.
+/// The unique ids of this process; the caller holds the lock of the library.
 class unique_ids {
  public:
-  /// A new one, with a meeting.
+  /// A new unique id with a meeting.
   ///
-  /// from:   what another library has made of it, which takes up its beginning
-  /// Throws: resource_error.
+  /// from:   the id of another library, which uses its beginning
+  /// Throws: resource_error if the memory of the meeting cannot be made.
   unique_id make(unique_id const& from = {}) {
     unique_id id = from;
     auto const place = std::make_shared<meeting>();
@@ -51,48 +51,49 @@ class unique_ids {
     std::random_device random;
     for (auto& word : mark.random) word = std::uint64_t{random()} << 32 | random();
     auto const path = place->path();
-    if (path.size() >= sizeof mark.path) refuse_usage("no room in a unique id for " + path);
+    if (path.size() >= sizeof mark.path)
+      refuse_usage("the unique id has no room for the path " + path);
     path.copy(mark.path, sizeof mark.path);
     std::memcpy(id.bytes + mark_begin, &mark, sizeof mark);
     place->set_id(id);
     places_[text_of(id)] = place;
     return remember(id);
   }
-  /// One that another library has made.
+  /// Registers an id that another library has made.
   unique_id remember(unique_id const& id) {
     made_here_.insert(text_of(id));
     return id;
   }
   [[nodiscard]] bool knows(unique_id const& id) const { return made_here_.contains(text_of(id)); }
 
-  /// Where the ranks of this id meet; null: only ranks of this process can.
+  /// The meeting of the ranks of this id; null if only ranks of this process can have it.
   ///
-  /// Throws: refusal that says why this process cannot go there; resource_error.
+  /// Throws: refusal with the reason why this process cannot join; resource_error.
   [[nodiscard]] std::shared_ptr<meeting> place_of(unique_id const& id) const {
     if (auto const own = places_.find(text_of(id)); own != places_.end()) return own->second;
     auto const mark = mark_of(id);
     if (!mark && knows(id)) return nullptr;
-    if (!mark) refuse_usage("the unique id was made by another library, or it was never set");
+    if (!mark) refuse_usage("the unique id was made by another library or never set");
     auto const begin = "the unique id was made by process " + std::to_string(mark->process);
     if (mark->host != blink::host_id()) {
-      refuse_usage(begin + " of another host, or of a container of its own");
+      refuse_usage(begin + " of another host or of another container");
     }
-    if (mark->process == getpid()) refuse_usage(begin + ", this one, which made no such id");
+    if (mark->process == getpid()) refuse_usage(begin + ", which is this one and did not make it");
     try {
       return std::make_shared<meeting>(mark->path, id);
     } catch (refusal const& problem) {
       refuse_usage(begin + ", whose ranks this process cannot join: " + problem.what());
     }
   }
-  /// The communicator is there: nobody needs the meeting any more.
+  /// Closes a meeting whose communicator is made.
   void close(std::string const& id) { places_.erase(id); }
 
-  /// May blink write its mark there?
+  /// True if blink may write its mark into the id.
   [[nodiscard]] static bool has_credit(unique_id const& id) {
     return std::all_of(id.bytes + mark_begin, id.bytes + sizeof id.bytes,
                        [](char byte) { return byte == 0; });
   }
-  /// As the other library has made it.
+  /// The id as the other library has made it.
   [[nodiscard]] static unique_id without_mark(unique_id id) {
     if (mark_of(id)) std::memset(id.bytes + mark_begin, 0, sizeof(id_mark));
     return id;

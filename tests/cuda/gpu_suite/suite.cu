@@ -407,7 +407,7 @@ void run_refusals(part& results, bench& on) {
     blink::device_ranks small(options);
     (void)small.prepare(plan);
   });
-  expect_refusal(results, "no such device", "there are", [&] {
+  expect_refusal(results, "no such device", "expected a number below", [&] {
     auto options = on_gpu_0(1);
     options.devices = {1000};
     blink::device_ranks none(options);

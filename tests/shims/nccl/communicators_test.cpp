@@ -130,7 +130,7 @@ TEST(nccl_communicators, ranks_that_disagree_when_they_begin) {
     EXPECT_EQ(ncclCommInitRank(&comm[1], same_rank ? 2 : 3, id, same_rank ? 0 : 1),
               result::success);
     expect_refused(ncclGroupEnd(), result::invalid_usage,
-                   same_rank ? "two ranks say that they are rank 0" : "some say 2 ranks");
+                   same_rank ? "duplicate rank 0" : "earlier ranks have passed 2 ranks");
     EXPECT_EQ(comm[0], nullptr);
     EXPECT_EQ(comm[1], nullptr);
   }

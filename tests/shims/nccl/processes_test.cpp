@@ -442,7 +442,7 @@ TEST(nccl_processes, ranks_that_disagree_when_they_begin) {
     });
     for (auto const& text : texts) {
       EXPECT_SAYS(text, "5: ");
-      EXPECT_SAYS(text, same_rank ? "two ranks say that they are rank 0" : "some say ");
+      EXPECT_SAYS(text, same_rank ? "duplicate rank 0" : "earlier ranks have passed ");
     }
   }
 }
@@ -462,7 +462,7 @@ TEST(nccl_processes, ranks_of_a_process_that_are_not_in_a_row_are_refused_to_all
   for (auto const& text : texts) {
     EXPECT_SAYS(text, "5: ");
     EXPECT_SAYS(text, "ranks 0 and 2 are of process ");
-    EXPECT_SAYS(text, "expected to follow each other");
+    EXPECT_SAYS(text, "expected consecutive ranks in each process");
   }
 }
 
@@ -485,7 +485,7 @@ TEST(nccl_processes, ids_of_other_hosts_and_a_process_that_is_to_be_alone) {
     mine.match();
     return text;
   });
-  EXPECT_SAYS(texts[1], "of another host, or of a container of its own: set BLINK_NCCL_FALLBACK");
+  EXPECT_SAYS(texts[1], "of another host or of another container: set BLINK_NCCL_FALLBACK");
   EXPECT_SAYS(texts[1], "BLINK_NCCL_PROCESSES is 'no', expected 0 or 1");
   EXPECT_SAYS(texts[1], "BLINK_NCCL_PROCESSES is 0: set BLINK_NCCL_FALLBACK");
 }

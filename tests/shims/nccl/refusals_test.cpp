@@ -32,7 +32,8 @@ TEST(nccl_refusals, arguments_of_beginnings) {
   expect_refused(ncclCommInitRank(nullptr, 1, id, 0), result::invalid_argument, "is null");
   expect_refused(ncclCommInitRank(&comm, 0, id, 0), result::invalid_argument, "0 ranks");
   expect_refused(ncclCommInitRank(&comm, 2, id, 2), result::invalid_argument, "rank 2 of 2");
-  expect_refused(ncclCommInitRank(&comm, 65, id, 0), result::invalid_usage, "65 ranks, at most 64");
+  expect_refused(ncclCommInitRank(&comm, 65, id, 0), result::invalid_usage,
+                 "65 ranks, expected at most 64");
   configuration config{sizeof(configuration), 17, 22809, 1};
   expect_refused(ncclCommInitRankConfig(&comm, 1, id, 0, &config), result::invalid_argument,
                  "magic number 17");
@@ -42,9 +43,10 @@ TEST(nccl_refusals, arguments_of_beginnings) {
   expect_refused(ncclCommInitRankScalable(&comm, 1, 0, 0, &id, nullptr), result::invalid_argument,
                  "no unique id");
   int const far[1] = {9};
-  expect_refused(ncclCommInitAll(&comm, 1, far), result::invalid_argument, "there are 4");
+  expect_refused(ncclCommInitAll(&comm, 1, far), result::invalid_argument,
+                 "expected a number below 4");
   expect_refused(ncclCommInitAll(&comm, 0, nullptr), result::invalid_argument, "0 ranks");
-  expect_refused(ncclGroupEnd(), result::invalid_usage, "no ncclGroupStart");
+  expect_refused(ncclGroupEnd(), result::invalid_usage, "no open group");
 }
 
 TEST(nccl_refusals, without_a_driver) {
@@ -68,15 +70,16 @@ TEST(nccl_refusals, arguments_of_calls) {
                          static_cast<operation>(reduce), comm, program::stream(0));
   };
   void* const at = data.data();
-  expect_refused(call(at, at, 1, 12, 0), result::invalid_argument, "type 12, expected one from 0");
+  expect_refused(call(at, at, 1, 12, 0), result::invalid_argument, "type 12, expected 0 to");
   expect_refused(call(at, at, 1, 7, -1), result::invalid_argument, "operation -1");
-  expect_refused(call(at, at, 1, 7, 5), result::invalid_argument, "none of this communicator");
+  expect_refused(call(at, at, 1, 7, 5), result::invalid_argument,
+                 "expected one of this communicator");
   expect_refused(call(at, at, 1, 8, 0), result::invalid_usage, "built without reductions");
   expect_refused(call(nullptr, at, 1, 7, 0), result::invalid_argument, "the input is null");
   expect_refused(call(at, nullptr, 1, 7, 0), result::invalid_argument, "the output is null");
   expect_refused(call(at, data.data() + 1, 4, 7, 0), result::invalid_argument, "overlap");
   expect_refused(call(at, at, std::numeric_limits<std::size_t>::max(), 7, 0),
-                 result::invalid_argument, "more than an address can name");
+                 result::invalid_argument, "exceeds the address space");
   expect_refused(ncclReduce(at, at, 1, data_type::float32, operation::sum, 1, comm, nullptr),
                  result::invalid_argument, "root 1 of 1 ranks");
   expect_refused(ncclAllGather(at, at, 1, data_type::float32, nullptr, nullptr),
@@ -84,7 +87,7 @@ TEST(nccl_refusals, arguments_of_calls) {
   int nothing = 0;
   expect_refused(ncclAllGather(at, at, 1, data_type::float32,
                                reinterpret_cast<communicator*>(&nothing), nullptr),
-                 result::invalid_argument, "no communicator");
+                 result::invalid_argument, "the communicator is unknown");
   EXPECT_EQ(call(nullptr, nullptr, 0, 7, 0), result::success);
   operation own{};
   float factor = 2;
@@ -97,7 +100,7 @@ TEST(nccl_refusals, arguments_of_calls) {
   expect_refused(call(at, at, 1, 2, static_cast<int>(own)), result::invalid_argument,
                  "the operation is for float32, the elements are int32");
   EXPECT_EQ(ncclRedOpDestroy(own, comm), result::success);
-  expect_refused(ncclRedOpDestroy(own, comm), result::invalid_argument, "none of this");
+  expect_refused(ncclRedOpDestroy(own, comm), result::invalid_argument, "expected one of this");
 }
 
 TEST(nccl_refusals, ranks_that_disagree_are_named_to_all) {
@@ -154,14 +157,16 @@ TEST(nccl_refusals, memory_and_what_is_not_covered) {
   void* registered = nullptr;
   EXPECT_EQ(ncclCommRegister(comm, memory, 64, &registered), result::success);
   EXPECT_EQ(ncclCommDeregister(comm, registered), result::success);
-  expect_refused(ncclCommDeregister(comm, registered), result::invalid_argument, "not registered");
+  expect_refused(ncclCommDeregister(comm, registered), result::invalid_argument,
+                 "the handle is not registered");
   expect_refused(ncclCommRegister(comm, nullptr, 64, &registered), result::invalid_argument,
-                 "no memory");
+                 "memory is null");
   expect_refused(ncclCommWindowRegister(comm, memory, 64, &registered, 0), result::invalid_usage,
-                 "windows are not covered");
-  expect_refused(ncclCommRevoke(comm, 0), result::invalid_usage, "not covered");
+                 "windows are not supported");
+  expect_refused(ncclCommRevoke(comm, 0), result::invalid_usage, "not supported");
   expect_refused(ncclDevCommCreate(comm, nullptr, nullptr), result::invalid_usage, "own kernels");
-  expect_refused(ncclDevCommDestroy(comm, nullptr), result::invalid_usage, "there is none");
+  expect_refused(ncclDevCommDestroy(comm, nullptr), result::invalid_usage,
+                 "no device communicator");
   communicator* smaller = nullptr;
   expect_refused(ncclCommShrink(comm, nullptr, 0, &smaller, nullptr, 0), result::invalid_usage,
                  "ncclCommSplit");
@@ -170,7 +175,7 @@ TEST(nccl_refusals, memory_and_what_is_not_covered) {
   EXPECT_EQ(ncclMemFree(memory), result::success);
   EXPECT_EQ(ncclMemFree(nullptr), result::success);
   int on_host = 0;
-  expect_refused(ncclMemFree(&on_host), result::invalid_argument, "no memory of a device");
+  expect_refused(ncclMemFree(&on_host), result::invalid_argument, "not in memory of a device");
 }
 
 }}  // namespace refusals_test

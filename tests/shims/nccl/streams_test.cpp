@@ -87,7 +87,7 @@ TEST(nccl_streams, streams_of_two_graphs_are_refused) {
   three_ranks const ranks;
   devices().begin_capture({1});
   devices().begin_capture({2, 3});
-  expect_refused(ranks.call(), result::invalid_usage, "captured into one graph");
+  expect_refused(ranks.call(), result::invalid_usage, "expected one graph for all");
   (void)devices().end_capture({1});
   (void)devices().end_capture({2, 3});
   EXPECT_EQ(ranks.call(), result::success);

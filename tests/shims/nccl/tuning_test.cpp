@@ -171,7 +171,7 @@ TEST(nccl_tuning, files_that_are_wrong_are_named) {
   unequal.shares = {1, 2};
   expect_said(blink::write_tuning(
                   {blink::only_algorithm(blink::collective::all_gather, "uneven", unequal)}),
-              ": algorithms of all_gather, 'uneven': shares, expected none");
+              ": algorithms of all_gather, 'uneven' has shares, expected none");
   setenv("BLINK_TUNING", "/no/such/file", 1);
   expect_refused(ncclCommInitAll(comm.data(), 2, on.data()), result::invalid_usage,
                  "/no/such/file");
@@ -210,7 +210,7 @@ TEST(nccl_tuning, processes_with_other_tables_are_refused) {
     return process == 0 ? std::make_unique<tuning_files>(table_of_two) : nullptr;
   });
   for (auto const& text : texts) {
-    EXPECT_NE(text.find("BLINK_TUNING: expected the same in all processes"), std::string::npos)
+    EXPECT_NE(text.find("BLINK_TUNING: values differ between processes"), std::string::npos)
         << text;
   }
 }

@@ -355,7 +355,7 @@ TEST(device_channels, what_cannot_be_prepared_is_refused) {
                "bytes as packets, expected at most");
   EXPECT_ERROR((void)two.all.prepare_channels<int>(
                    two.source, channels_of(blink::collective::all_reduce, std::size_t{1} << 62, 1)),
-               "most_count <= 2^40");
+               "most_count out of range, expected <= 2^40");
 }
 
 TEST(device_channels, memory_is_counted_before_it_is_allocated) {

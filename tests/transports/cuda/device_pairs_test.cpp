@@ -251,7 +251,7 @@ TEST(device_pairs, what_is_wrong_is_refused_before_anything_runs) {
     EXPECT_SAYS(texts[process], "|send of rank " + own + ": rank " +
                                     std::to_string(2 * process + 1) + " is not of another process");
     EXPECT_SAYS(texts[process], "|send of rank " + own + ": rank 4 is not of another process");
-    EXPECT_SAYS(texts[process], "prepare_pairs: once");
+    EXPECT_SAYS(texts[process], "prepare_pairs: called again");
   }
 }
 

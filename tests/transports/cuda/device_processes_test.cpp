@@ -481,7 +481,8 @@ TEST(device_processes, another_way_to_choose_is_refused) {
       }
     });
   });
-  for (auto const& end : all.finish()) EXPECT_SAYS(end.text, "who chooses protocols");
+  for (auto const& end : all.finish())
+    EXPECT_SAYS(end.text, "the protocol chooser differ between processes");
 }
 
 TEST(device_processes, other_options_are_refused) {
