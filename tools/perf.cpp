@@ -4,6 +4,7 @@
 #include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/plan/make_schedule.hpp>
 #include <blink/planning/plan/plan_file.hpp>
+#include <blink/running/call/tuning_store.hpp>
 #include <blink/schedule/default_tuning.hpp>
 #include <blink/schedule/flow_schedules.hpp>
 #include <blink/schedule/schedule.hpp>
@@ -163,8 +164,15 @@ contender memory_contender(perf_options const& options, collective kind) {
     }
     return {"direct", only_algorithm(kind, "direct", permute_schedule(to))};
   }
-  auto first = default_algorithms(kind, ranks, root).front();
-  return {first.name, only_algorithm(kind, first.name, std::move(first.source))};
+  // As calls without a schedule: a table of BLINK_TUNING, else the default of threads.
+  for (auto& table : detail::tables_of_environment()) {
+    auto const& source = table.algorithms.front().source;
+    bool const is_from_root = !has_root(kind) || root_of(source, kind) == root;
+    if (table.collective == kind && source.rank_count == ranks && is_from_root) {
+      return {"tuning", std::move(table)};
+    }
+  }
+  return {"default", default_tuning(kind, ranks, root, {true, true})};
 }
 
 /// Shaped links: chunks cost scheduling on a machine with fewer cores than ranks, and a rank that

@@ -40,11 +40,11 @@ using blink_pmpi::take;
 template <class T, class Reducer>
 void reduce_and_scatter_units(attached& here, T const* in, T* out,
                               std::vector<std::size_t> const& counts, Reducer const& reducer) {
-  auto& star = here.prepared(collective::reduce_scatter);
   here.with_communicator([&](auto& host_comm) {
     if (std::count(counts.begin(), counts.end(), counts[0]) == here.ranks()) {
-      blink::reduce_scatter(host_comm, star, in, out, counts[0], reducer);
+      blink::reduce_scatter(host_comm, in, out, counts[0], reducer);
     } else {
+      auto& star = here.prepared(collective::reduce_scatter);
       blink::reduce_scatter_v(host_comm, star, in, out, blink::consecutive_blocks(counts), reducer);
     }
   });
@@ -53,9 +53,8 @@ void reduce_and_scatter_units(attached& here, T const* in, T* out,
 /// For `reduce_units`.
 auto all_reducing(attached& here) {
   return [&here](auto const* in, auto* out, std::size_t count, auto const& reducer) {
-    auto& star = here.prepared(collective::all_reduce);
     here.with_communicator(
-        [&](auto& host_comm) { blink::all_reduce(host_comm, star, in, out, count, reducer); });
+        [&](auto& host_comm) { blink::all_reduce(host_comm, in, out, count, reducer); });
   };
 }
 

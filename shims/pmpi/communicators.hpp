@@ -11,6 +11,10 @@
 #include <blink/transports/host/process_environment.hpp>
 #include <blink/transports/mpi/mpi_communicator.hpp>
 
+#if __has_include(<nlohmann/json.hpp>)  // BLINK_TUNING
+#include <blink/schedule/tuning_file.hpp>
+#endif
+
 #include "eager_room.hpp"
 #include "host_communicator.hpp"
 #include <mpi.h>

@@ -59,10 +59,8 @@ int MPI_Bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm com
         if (!here.takes(bytes, root)) return false;
         row_of_bytes row(buffer, static_cast<std::uint64_t>(count), type, comm);
         if (here.rank() == root) row.pack();
-        auto& tree = here.prepared(collective::broadcast, root);
-        here.with_communicator([&](auto& host_comm) {
-          blink::broadcast(host_comm, tree, read_only(row.data()), row.data(), bytes);
-        });
+        here.with_communicator(
+            [&](auto& host_comm) { blink::broadcast(host_comm, row.data(), bytes, root); });
         if (here.rank() != root) row.unpack();
         return true;
       })) {
@@ -80,10 +78,9 @@ int MPI_Allgather(void const* input, int input_count, MPI_Datatype input_type, v
         auto const ranks = static_cast<std::uint64_t>(here.ranks());
         row_of_bytes to(output, static_cast<std::uint64_t>(output_count) * ranks, output_type,
                         comm);
-        auto& star = here.prepared(collective::all_gather);
         auto const run = [&](std::byte const* own) {
           here.with_communicator(
-              [&](auto& host_comm) { blink::all_gather(host_comm, star, own, to.data(), bytes); });
+              [&](auto& host_comm) { blink::all_gather(host_comm, own, to.data(), bytes); });
         };
         if (input == MPI_IN_PLACE) {
           to.pack();
@@ -171,9 +168,8 @@ int MPI_Gather(void const* input, int input_count, MPI_Datatype input_type, void
                         is_root ? output_type : MPI_BYTE, comm);
         auto* const all = is_root ? to.data() : nullptr;
         auto const run = [&](std::byte const* own) {
-          auto& flows = here.prepared(collective::gather, root);
           here.with_communicator(
-              [&](auto& host_comm) { blink::gather(host_comm, flows, own, all, bytes); });
+              [&](auto& host_comm) { blink::gather(host_comm, own, all, bytes, root); });
         };
         if (is_root && input == MPI_IN_PLACE) {
           to.pack();
@@ -206,10 +202,9 @@ int MPI_Scatter(void const* input, int input_count, MPI_Datatype input_type, voi
                           is_root ? input_type : MPI_BYTE, comm);
         if (is_root) from.pack();
         auto const run = [&](std::byte* to) {
-          auto& flows = here.prepared(collective::scatter, root);
           auto const* const all = read_only(is_root ? from.data() : nullptr);
           here.with_communicator(
-              [&](auto& host_comm) { blink::scatter(host_comm, flows, all, to, bytes); });
+              [&](auto& host_comm) { blink::scatter(host_comm, all, to, bytes, root); });
         };
         if (is_root && output == MPI_IN_PLACE) {  // its block stays where it is
           run(from.data() + bytes * static_cast<std::uint64_t>(root));
@@ -236,9 +231,8 @@ int MPI_Alltoall(void const* input, int input_count, MPI_Datatype input_type, vo
         row_of_bytes to(output, static_cast<std::uint64_t>(output_count) * ranks, output_type,
                         comm);
         auto const run = [&](std::byte const* in) {
-          auto& flows = here.prepared(collective::all_to_all);
           here.with_communicator(
-              [&](auto& host_comm) { blink::all_to_all(host_comm, flows, in, to.data(), bytes); });
+              [&](auto& host_comm) { blink::all_to_all(host_comm, in, to.data(), bytes); });
         };
         if (input == MPI_IN_PLACE) {
           to.pack();

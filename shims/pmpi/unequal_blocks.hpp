@@ -5,6 +5,7 @@
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_to_all_v.hpp>
+#include <blink/collectives/detail/memory_range.hpp>
 #include <blink/core/error.hpp>
 #include <blink/running/call/detail/check_buffers.hpp>
 #include <blink/schedule/block.hpp>

@@ -308,14 +308,14 @@ void run_forests(part& results, bench& on) {
     for (auto const& table : read_tuning(file)) {
       for (auto const& each : table.algorithms) {
         for (std::size_t const count : counts_for(on.what.is_quick)) {
-          if (arena::needed<float>(table.collective, each.plan.rank_count, count) >
+          if (arena::needed<float>(table.collective, each.source.rank_count, count) >
                   on.memory.bytes() ||
               !results.has_time()) {
             continue;
           }
           results.add(file + ", " + std::string(blink::to_text(table.collective)) + ", " +
                           each.name + ", count " + std::to_string(count),
-                      run_case<float>(on, {each.name, each.plan}, table.collective, count, 0,
+                      run_case<float>(on, {each.name, each.source}, table.collective, count, 0,
                                       blink::sum{}));
         }
       }
@@ -643,7 +643,7 @@ void run_shaped(part& results, bench& on) {
     for (auto const& table : read_tuning(file)) {
       for (auto const& each : table.algorithms) {
         auto const rates =
-            run_shaped_plan(results, on, table.collective, {each.name, each.plan}, options);
+            run_shaped_plan(results, on, table.collective, {each.name, each.source}, options);
         if (first.reached == 0 || rates.reached == 0) {
           first = first.reached == 0 ? rates : first;
           continue;
