@@ -92,9 +92,7 @@ class across {
     auto difference = compared_.enter(call, !runs);
     expect_well(failure());
     bool const has_entered = all_.calls(all_.process()) > before;
-    if (!has_entered)
-      throw refusal(result::remote_error, difference);  // another process is far
-                                                        // behind
+    if (!has_entered) throw refusal(result::remote_error, difference);  // a process is far behind
     if (difference.empty() && meets) difference = compared_.match();
     if (!difference.empty()) refuse_usage("processes disagree: " + difference);
     expect_well(failure_or(loss()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A communicator of virtual ranks on one GPU: calls, replays of a graph, refusals. Compiled wherever
-// nvcc is; exits with 77, "skipped", without a GPU. `./check --gpu` runs far more (gpu_suite.cu).
+// A communicator of virtual ranks on one GPU: calls, replays of a graph, refusals. Compiled with
+// nvcc; exits with 77, "skipped", without a GPU. `./check --gpu` runs far more (gpu_suite.cu).
 
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/reducers/arithmetic.hpp>
@@ -36,7 +36,8 @@ T expected(int ranks, std::size_t index, Reducer const& reduce) {
   return static_cast<T>(blink::detail::finish(reduce, total, ranks, {index, 0}));
 }
 
-/// Returns the number of wrong elements: three calls, then two replays of a graph of two more.
+/// Makes three calls, then two replays of a graph of two more. Returns the number of wrong
+/// elements.
 template <class T, class Reducer>
 std::size_t run(blink::schedule const& plan, std::size_t count, std::size_t offset,
                 Reducer const& reduce) {
@@ -66,7 +67,7 @@ std::size_t run(blink::schedule const& plan, std::size_t count, std::size_t offs
     }
   };
   auto& prepared = all_ranks.prepare(plan);
-  for (int repeat = 0; repeat < 3; ++repeat) {  // positions go on from launch to launch
+  for (int repeat = 0; repeat < 3; ++repeat) {  // message numbers continue from launch to launch
     blink::all_reduce(all_ranks, prepared, buffers, reduce);
     all_ranks.wait();
     look();

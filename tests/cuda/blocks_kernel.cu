@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-gather and reduce-scatter with a block of any size for each rank, on virtual ranks of one GPU; small ones as
-// packets, large ones as chunks. Exits with 77, "skipped", without a GPU.
+// All-gather and reduce-scatter with a block of any size for each rank, on virtual ranks of one
+// GPU. Small blocks go as packets, large ones as chunks. Exits with 77, "skipped", without a GPU.
 
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/schedule/block.hpp>
@@ -17,12 +17,11 @@ namespace blocks_test {
 
 constexpr int ranks = 4;
 
-/// Each rank's block is in its place: first results of a sum, which then go to all. Returns how many
-/// elements are wrong.
+/// Reduces and scatters blocks, then gathers the results. Returns the number of wrong elements.
 std::size_t scatter_and_gather(blink::device_ranks& all_ranks,
                                std::vector<blink::block> const& blocks) {
   std::size_t const count = blocks.back().begin + blocks.back().count;
-  gpu_test::managed<float> const data(ranks * count);  // of each rank one buffer with all blocks
+  gpu_test::managed<float> const data(ranks * count);  // one buffer of each rank with all blocks
   auto const of = [&](int rank) { return data.data() + static_cast<std::size_t>(rank) * count; };
   std::vector<blink::rank_buffers<float>> results, inputs;
   for (int rank = 0; rank < ranks; ++rank) {

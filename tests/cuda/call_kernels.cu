@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that a communicator of devices launches, for `inspect_kernel.cmake`; see also walk_kernels.cu.
+// Kernels that a communicator of devices launches, for `inspect_kernel.cmake`; see also
+// walk_kernels.cu.
 
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/reducers/reducer.hpp>
@@ -20,7 +21,7 @@
 
 namespace inspected {
 
-/// A user's kernel that calls a collective; by parts of its blocks if they have so many warps each.
+/// A user's kernel that calls a collective: by blocks, or by parts of `Warps` warps.
 template <class T, class Reducer, std::uint32_t Warps = 0>
 struct calling {
   T* data;
@@ -55,12 +56,12 @@ BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_transport, blink::bfloat16, widened_su
 BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_transport, unsigned char, blink::detail::no_reducer,
                          blink::small_packets);
 
-// Functors of others' libraries.
+// Functors of other libraries.
 BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_transport, float, cuda::std::plus<>);
 BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_transport, float, cuda::maximum<>);
 BLINK_DEFINE_CALL_KERNEL(blink::slot_peer_transport, double, thrust::multiplies<double>);
 
-// What copy engines and NCCL leave to kernels.
+// Kernels that combine elements for copy engines and NCCL.
 template __global__ void blink::step_kernel<float, blink::sum>(
     BLINK_KERNEL_CONSTANT blink::copy_step const, BLINK_KERNEL_CONSTANT blink::sum const);
 template __global__ void blink::step_kernel<blink::bfloat16, widened_sum>(
@@ -69,7 +70,7 @@ template __global__ void blink::step_kernel<unsigned char, blink::detail::no_red
     BLINK_KERNEL_CONSTANT blink::copy_step const,
     BLINK_KERNEL_CONSTANT blink::detail::no_reducer const);
 
-// Sends and receives between processes, and lists that arguments do not hold.
+// Sends and receives between processes, and lists that do not fit into arguments.
 template __global__ void blink::work_kernel<blink::piece_call>(
     BLINK_KERNEL_CONSTANT blink::piece_call const);
 template __global__ void blink::work_kernel<blink::list_batch<blink::piece_part>>(
@@ -77,7 +78,7 @@ template __global__ void blink::work_kernel<blink::list_batch<blink::piece_part>
 template __global__ void blink::work_kernel<blink::list_batch<blink::tree_call>>(
     BLINK_KERNEL_CONSTANT blink::list_batch<blink::tree_call> const);
 
-// Kernels of a user's own.
+// The user's own kernels.
 #define CALLING_KERNEL(T, Protocol, ...)                                                 \
   template __global__ void                                                               \
   blink::work_kernel<blink::channel_work<inspected::calling<__VA_ARGS__>, T, Protocol>>( \

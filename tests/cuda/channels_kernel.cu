@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives called from a kernel of one's own, on virtual ranks of one GPU: by blocks and by parts of four warps,
-// by chunks and by packets, again and again; and a block that does not call. Exits with 77, "skipped", without a GPU.
+// Collectives called from the user's own kernel, on virtual ranks of one GPU. Blocks and parts of
+// four warps call repeatedly, by chunks and by packets; one block does not call. Exits with 77,
+// "skipped", without a GPU.
 
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/running/walk/counter.hpp>
@@ -22,7 +23,7 @@ namespace channels_test {
 constexpr int ranks = 4;
 constexpr std::uint32_t threads = 256;
 
-/// Of each rank one buffer.
+/// One buffer of each rank.
 class rank_memory {
  public:
   explicit rank_memory(std::size_t count) : data_(ranks * count), count_(count) {}
@@ -34,13 +35,13 @@ class rank_memory {
   std::size_t count_;
 };
 
-/// Sums in place, so often in each channel; by blocks, or by parts of them of so many warps.
+/// Sums in place, `calls` times in each channel; by blocks, or by parts of `Warps` warps.
 template <std::uint32_t Warps>
 struct summing {
-  float* data;        ///< of each channel `count`
-  std::size_t count;  ///< the calls of channel c have c elements less
+  float* data;        ///< `count` elements of each channel
+  std::size_t count;  ///< the calls of channel c have c elements fewer
   std::uint32_t calls;
-  std::uint32_t silent_channel;  ///< that does not call; ~0: none
+  std::uint32_t silent_channel;  ///< the channel that is not called; ~0: none
 
   template <class Group, class Channels>
   BLINK_HOST_DEVICE void operator()(Group const group, Channels const& all,
@@ -79,7 +80,7 @@ std::vector<summing<Warps>> kernels_of(rank_memory const& all, std::size_t count
   return result;
 }
 
-/// How many elements are wrong after two launches of two calls each.
+/// The number of wrong elements after two launches of two calls each.
 template <std::uint32_t Warps, class Protocol>
 std::size_t sum_in_channels(blink::device_ranks& all_ranks, std::size_t count) {
   constexpr std::uint32_t blocks = 6, parts = Warps == 0 ? 1 : threads / 32 / Warps;
@@ -104,7 +105,7 @@ std::size_t sum_in_channels(blink::device_ranks& all_ranks, std::size_t count) {
   return wrong;
 }
 
-/// What is said of a block that does not call. Afterwards the communicator has begun anew.
+/// The error for a block that does not call. Afterwards the communicator has recovered.
 std::string error_of_silence(blink::device_ranks& all_ranks) {
   auto const made = all_ranks.prepare_channels<float>(blink::chain_schedule(ranks, 0),
                                                       {.most_count = 100, .channels = 3});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copy engines as the transport of virtual ranks of one GPU, and probes of the ways between all GPUs. Exits with 77,
-// "skipped", without a GPU.
+// Copy engines as the transport of virtual ranks of one GPU, and probes of the routes between all
+// GPUs. Exits with 77, "skipped", without a GPU.
 
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/schedule/default_schedules.hpp>
@@ -18,7 +18,7 @@ namespace copies_test {
 
 constexpr int ranks = 4;
 
-/// How many elements are wrong after an all-reduce and a broadcast.
+/// The number of wrong elements after an all-reduce and a broadcast.
 std::size_t reduce_and_copy(blink::basic_copy_ranks<blink::cuda_devices>& all_ranks,
                             std::size_t count) {
   gpu_test::managed<float> const data(2 * ranks * count);
@@ -57,8 +57,8 @@ int run() {
   for (auto const& probe : blink::probe_links(driver, devices)) {
     std::printf("GPU %d to GPU %d: %s, %.1f GB/s\n", probe.from, probe.to,
                 !probe.reaches  ? "no access"
-                : probe.arrives ? "what is written arrives"
-                                : "what is written does NOT arrive",
+                : probe.arrives ? "written data arrives"
+                                : "written data does NOT arrive",
                 probe.bytes_per_second / 1e9);
   }
   blink::basic_copy_ranks<blink::cuda_devices> all_ranks(driver,

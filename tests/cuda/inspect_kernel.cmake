@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Compiles KERNEL for ARCHITECTURE and looks at the result: flags with acquire and release at system
-# scope, global accesses of 16 bytes, no read-only loads (peers write during the kernel), nothing on the
-# stack, at most MOST_REGISTERS. Without --expt-relaxed-constexpr, which is a matter of the user's build.
+# Compiles KERNEL for ARCHITECTURE and inspects the result. It expects flags with acquire and
+# release at system scope, and global accesses of 16 bytes. It expects no read-only loads (peers
+# write during the kernel), nothing on the stack, and at most MOST_REGISTERS. It compiles without
+# --expt-relaxed-constexpr, which is the choice of the user's build.
 execute_process(
   COMMAND ${NVCC} -std=c++20 -O3 -ptx -arch=compute_${ARCHITECTURE} --Werror all-warnings
           -I${INCLUDE} ${KERNEL} -o ${OUTPUT}.ptx
@@ -10,8 +11,8 @@ if(failed)
   message(FATAL_ERROR "nvcc: ${said}")
 endif()
 file(READ ${OUTPUT}.ptx ptx)
-string(REPLACE ";" " " ptx "${ptx}")  # lists of CMake end there
-# Each kernel by itself: what one has must not hide what another lacks.
+string(REPLACE ";" " " ptx "${ptx}")  # a semicolon would end an element of a list in CMake
+# Each kernel is checked alone, so that one kernel cannot hide a fault of another.
 string(REPLACE ".entry" ";" kernels "${ptx}")
 list(POP_FRONT kernels)
 list(LENGTH kernels kernel_count)
@@ -23,14 +24,14 @@ foreach(kernel IN LISTS kernels)
   set(wanted ld.acquire.sys st.release.sys ld.global.v4.u32 st.global.v4.u32)
   if(name MATCHES "13small_packets")
     set(wanted ld.relaxed.sys st.relaxed.sys ld.acquire.sys st.release.sys)
-  elseif(name MATCHES "14largest_values|7moments")  # of a size that packs do not fill
+  elseif(name MATCHES "14largest_values|7moments")  # packs do not fill their size
     set(wanted ld.acquire.sys st.release.sys)
-  elseif(name MATCHES "11step_kernel")  # waits for nobody, too: streams do
+  elseif(name MATCHES "11step_kernel")  # does not wait; streams do
     set(wanted ld.global.v4.u32 st.global.v4.u32)
-  elseif(name MATCHES "10list_batch")  # writes tables, waits for nobody
+  elseif(name MATCHES "10list_batch")  # writes tables and does not wait
     set(wanted)
   endif()
-  if(name MATCHES "shaped_peer_transport")  # messages take turns on links, by the clock of all blocks
+  if(name MATCHES "shaped_peer_transport")  # messages reserve links by the clock of all blocks
     list(APPEND wanted atom.cas.relaxed.sys.b64 %globaltimer)
   endif()
   foreach(instruction IN LISTS wanted)
@@ -39,7 +40,8 @@ foreach(kernel IN LISTS kernels)
       message(FATAL_ERROR "sm_${ARCHITECTURE}: no ${instruction} in ${name}")
     endif()
   endforeach()
-  # Beside elements of one byte, only the lane's flags are stored by bytes: what has an alignment uses it.
+  # Only elements of one byte may be stored by bytes, and the task's flags. Aligned data must use
+  # its alignment.
   if(name MATCHES "walk_kernel" AND NOT name MATCHES "linkEh|small_floatILi[45]ELi[23]E")
     string(REGEX MATCHALL "st[.](global[.])?[ub]8" bytes "${kernel}")
     list(LENGTH bytes byte_count)

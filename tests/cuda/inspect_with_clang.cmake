@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Compiles KERNEL by clang for ARCHITECTURE, which nvcc does not know (any more), and looks for accesses of
-# 16 bytes and for flags: acquire and release from sm_70 on, fences before; arguments are not in local memory.
+# Compiles KERNEL by clang for ARCHITECTURE, which nvcc does not know (any more), and inspects the
+# result. It expects accesses of 16 bytes, flags, and no arguments in local memory. Flags use
+# acquire and release from sm_70 on, and fences before.
 execute_process(
   COMMAND ${CLANG} -x cuda -std=c++20 -O3 --cuda-device-only --cuda-gpu-arch=sm_${ARCHITECTURE} -S
           --cuda-path=${CUDA} -isystem ${CUDA}/include/cccl -isystem ${SHIM} -I${INCLUDE}
@@ -27,8 +28,9 @@ if(place GREATER_EQUAL 0)
   message(FATAL_ERROR "sm_${ARCHITECTURE}: found ld.global.nc")
 endif()
 
-# What becomes of it, by the assembler of this toolkit for the oldest architecture that it knows: nothing
-# spilled, no frame beyond the flags of one lane, and two elements with their places in the two that compare them.
+# The code is then assembled for the oldest architecture that this toolkit knows. It expects no
+# spills and no frame beyond the flags of one task. The two kernels that compare located elements
+# may also hold two such elements in their frame.
 execute_process(
   COMMAND ${CUDA}/bin/ptxas -arch=sm_75 -v ${OUTPUT} -o ${OUTPUT}.cubin
   RESULT_VARIABLE failed OUTPUT_VARIABLE said ERROR_VARIABLE said)
@@ -38,7 +40,7 @@ endif()
 string(REGEX MATCHALL "Function properties for [^\n]*\n[^\n]*\n[^\n]*" kernels "${said}")
 list(LENGTH kernels number)
 if(number EQUAL 0)
-  message(FATAL_ERROR "ptxas says nothing of kernels: ${said}")
+  message(FATAL_ERROR "ptxas reports no kernels: ${said}")
 endif()
 foreach(kernel IN LISTS kernels)
   string(REGEX MATCH "properties for ([^\n]*)" _ "${kernel}")

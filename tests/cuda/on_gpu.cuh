@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What programs of this folder have in common: they skip without a GPU, say why they fail, and share memory with it.
+// The common part of the programs of this folder: they skip without a GPU, report the reason of a
+// failure, and share memory with the GPU.
 
 #include <blink/transports/cuda.cuh>
 
@@ -38,7 +39,7 @@ class managed {
   T* data_ = nullptr;
 };
 
-/// The exit status of a program: that of `run()`, 77 ("skipped") without a GPU.
+/// The exit status of a program: that of `run()`, or 77 ("skipped") without a GPU.
 template <class Run>
 int run_on_gpu(Run const& run) {
   if (blink::cuda_devices::of_process().device_count() == 0) {

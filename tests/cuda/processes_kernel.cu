@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two processes on one GPU, whose kernels hand each other chunks through memory that the other has laid
-// open (CUDA IPC): the driver lets them take turns. Exits with 77, "skipped", without a GPU.
+// Two processes on one GPU, whose kernels pass chunks through memory that the other process shares
+// (CUDA IPC). The driver runs them in turns. Exits with 77, "skipped", without a GPU.
 
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/schedule/default_schedules.hpp>
@@ -25,7 +25,8 @@ constexpr int skipped = 77;
 constexpr int processes = 2;
 constexpr int ranks_each = 2;
 
-/// Ranks of all processes sum up; every result is looked at. Returns how many are wrong.
+/// Sums over the ranks of all processes and checks every result. Returns the number of wrong
+/// elements.
 std::size_t sum_up(blink::process_device_ranks& all_ranks, std::size_t count) {
   std::vector<blink::rank_buffers<float>> buffers;
   for (int k = 0; k < all_ranks.ranks_here(); ++k) {
@@ -69,7 +70,7 @@ int run_process(std::string const& path, int process) {
 int main() {
   auto const segment = blink::shared_segment::create(processes, std::size_t{1} << 28);
   std::vector<pid_t> children;
-  for (int process = 0; process < processes; ++process) {  // before anybody asks the driver
+  for (int process = 0; process < processes; ++process) {  // before any process uses the driver
     std::fflush(nullptr);
     pid_t const child = fork();
     if (child == 0) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of every reducer on a device, beside the same steps on the host. Before that, without a GPU, too:
-// operations and storage types of other libraries in collectives on threads of the host, beside a plain loop.
-// Exits with 77, "skipped", if that went well and there is no GPU.
+// The steps of every reducer on a device, compared with the same steps on the host. Before that,
+// also without a GPU, operations and storage types of other libraries run in collectives on host
+// threads. A plain loop checks these. Exits with 77, "skipped", if that succeeds and there is no
+// GPU.
 
 #include <blink/collectives.hpp>
 #include <blink/reducers.hpp>
@@ -36,7 +37,7 @@ namespace reducers_test {
 constexpr int ranks = 5;
 constexpr std::size_t count = 1000;
 
-/// What a chain of ranks makes of element `k`: every step once for each rank.
+/// The result of a chain of ranks for element `k`: every step once for each rank.
 template <class T, class Reducer>
 BLINK_HOST_DEVICE T through_chain(T const* inputs, std::size_t k, Reducer const& reduce) {
   using A = blink::accumulator_t<Reducer, T>;
@@ -64,8 +65,8 @@ bool is_near(T const& a, T const& b) {
   return std::memcmp(&a, &b, sizeof(T)) == 0;
 }
 
-/// Returns the number of elements in which device and host differ: bits for most types, the last
-/// digits for floats, whose products may be fused with sums.
+/// The number of elements in which device and host differ. Most types are compared bit by bit,
+/// floats up to the last digits, because products may be fused with sums.
 template <class T, class Reducer, class Make>
 std::size_t differences(Reducer const& reduce, Make const& make) {
   T* inputs = nullptr;
@@ -121,7 +122,7 @@ std::size_t all_differences() {
   wrong += differences<float>(blink::stochastic_sent_sum<blink::bfloat16>{3}, number);
   wrong += differences<blink::float16>(blink::stochastic_storage_sum<blink::float16>{4}, half);
   wrong += differences<blink::float_block<4>>(blink::quantised_sum{}, block);
-  // Operations and storage types of others.
+  // Operations and storage types of other libraries.
   wrong += differences<float>(cuda::std::plus<>{}, number);
   wrong += differences<float>(cuda::maximum<>{}, number);
   wrong += differences<std::uint32_t>(cuda::std::bit_xor<std::uint32_t>{}, whole);
@@ -140,17 +141,18 @@ std::size_t all_differences() {
 
 // --- on the host ---
 
-/// A small whole number other than 0: what is made of those of all ranks every type here represents.
+/// A small whole number other than 0. Every type here represents the results for all ranks.
 int whole_input(int rank, std::size_t k) {
   int const values[] = {1, -2, 2, -1, 3};
   return values[(k * 7 + k / 5 + static_cast<std::size_t>(rank) * 3) % 5];
 }
 
-/// How many elements of an all-reduce differ from what a loop over the ranks makes of them: in a communicator of
-/// threads, and by what a kernel consists of, with a thread for each block.
+/// The number of elements of an all-reduce that differ from the result of a loop over the ranks.
+/// The all-reduce runs in a communicator of threads, and as the body of a kernel with a thread for
+/// each block.
 ///
 /// make:  `make(rank, k)`, an input
-/// plain: `plain(total, next)`, what the reducer does, by other means
+/// plain: `plain(total, next)`, the operation of the reducer in other words
 template <class T, class Reducer, class Make, class Plain>
 std::size_t differences_on_hosts(char const* name, Reducer const& reduce, Make const& make,
                                  Plain const& plain) {
@@ -186,7 +188,7 @@ std::size_t differences_on_hosts(char const* name, Reducer const& reduce, Make c
   return wrong;
 }
 
-/// The same for types that hold whole numbers; `plain` works on these.
+/// The same for types that hold whole numbers; `plain` works on whole numbers.
 template <class T, class Reducer, class Plain>
 std::size_t differences_of_whole(char const* name, Reducer const& reduce, Plain const& plain) {
   return differences_on_hosts<T>(
@@ -219,7 +221,8 @@ std::size_t all_differences_on_hosts() {
                                      [](int a, int b) { return a | b; });
   wrong += differences_of_whole<int>("cuda::std::bit_xor<>", cuda::std::bit_xor<>{},
                                      [](int a, int b) { return a ^ b; });
-  // CUB reduces with these and with those of `cuda::std`; a pair has the place of its value.
+  // CUB reduces with these functors and with those of `cuda::std`. A pair has the location of its
+  // value.
   using pair = cub::KeyValuePair<int, float>;
   auto const placed = [](int rank, std::size_t k) {
     return pair(rank, static_cast<float>(whole_input(rank, k)));

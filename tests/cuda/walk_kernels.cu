@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels whose machine code is inspected (`inspect_kernel.cmake`) and whose size and compile time
-// are listed in docs/kernel_table.md. One kernel carries every collective that reduces, along every
-// schedule; a second one all that only copy.
+// The kernels whose machine code is inspected (`inspect_kernel.cmake`). docs/kernel_table.md lists
+// their size and compile time. One kernel carries every collective that reduces, along every
+// schedule; a second one carries all that only copy.
 
 #include <blink/reducers.hpp>
 #include <blink/reducers/reducer.hpp>
@@ -18,7 +18,7 @@ using widened_avg = decltype(blink::accumulate_in<float>(blink::avg{}));
 using four_largest = blink::largest_values<float, 4, std::int32_t>;
 using place = blink::located<float, std::int32_t>;
 
-/// What a user may write: a complex number and its sum.
+/// A user's type: a complex number, and its sum.
 struct complex_float {
   float real, imaginary;
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an ordering bug planted in collectives from within kernels has to get past: emulated blocks of three threads
-// under ThreadSanitizer, which fill the input, call and look at the output in turn with no barrier of their own, in
-// two channels, more chunks than slots, several launches. 0: nothing was noticed.
+// Detects planted ordering bugs in collectives within kernels. Emulated blocks of three threads run
+// under ThreadSanitizer. They fill the input, call and check the output in turn, with no barrier of
+// their own. There are two channels, more chunks than slots, and several launches. Exits with 0 if
+// nothing was noticed.
 
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/running/walk/choose_protocol.hpp>
@@ -30,7 +31,7 @@ BLINK_HOST_DEVICE int value_of(int rank, std::uint32_t call, std::size_t e) {
   return static_cast<int>((static_cast<std::uint32_t>(e) + 7919 * call) * (rank + 1) % 1000003);
 }
 
-/// Sums of all ranks, one block for each channel.
+/// Sums over all ranks, one block for each channel.
 struct calling_kernel {
   int* input = nullptr;   // by channel
   int* output = nullptr;  // by channel
@@ -50,7 +51,7 @@ struct calling_kernel {
       }
       if (own.run(group, channel, in, out, count, blink::sum{}) != blink::status::ok) return;
       for (std::size_t e = group.thread_rank(); e < count; e += group.size()) {
-        std::size_t const other = count - 1 - e;  // as a rule another thread's
+        std::size_t const other = count - 1 - e;  // usually written by another thread
         int expected = 0;
         for (int rank = 0; rank < ranks; ++rank) expected += value_of(rank, call, other);
         if (out[other] != expected) blink::publish(*wrong, 1);
@@ -59,14 +60,14 @@ struct calling_kernel {
   }
 };
 
-/// Launches in one communicator; throws what a call that fails throws.
+/// Launches in one communicator; throws the error of a failed call.
 template <class Protocol>
 void run(std::vector<int>& memory, blink::counter& wrong) {
   blink_test::emulated_devices machine({.devices = 2, .threads_each = 3});
   auto options = blink_test::options_in_vectors({0, 1, 1});
   options.window = 2;
   options.slot_bytes = 128;
-  options.packet_slot_bytes = 2048;  // all that a task sends has to fit
+  options.packet_slot_bytes = 2048;  // all data that a task sends has to fit
   options.deadline = std::chrono::seconds(5);
   blink::basic_device_ranks<blink_test::emulated_devices, blink::slot_peer_transport,
                             blink::fixed_protocol<blink::whole_chunks>>

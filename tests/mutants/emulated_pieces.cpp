@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an ordering bug planted in sends and receives has to get past: emulated blocks of three threads under
-// ThreadSanitizer, several pieces of each connection, connections in turns, more messages than slots; every byte is compared, and a
-// sender that has ended writes over what it has sent. 0: nothing was noticed.
+// Detects planted ordering bugs in sends and receives. Emulated blocks of three threads run under
+// ThreadSanitizer. They serve several pieces of each connection, connections in turns, and more
+// messages than slots. Every byte is compared, and a sender that has ended overwrites its data.
+// Exits with 0 if nothing was noticed.
 
 #include <blink/running/walk/counter.hpp>
 #include <blink/transports/cuda/p2p/piece_call.hpp>
@@ -28,7 +29,7 @@ struct connection_memory {
   alignas(128) std::byte slots[window * stride];
 };
 
-/// The pieces of one device, all to or all from the other one.
+/// The pieces of one device, all to the other one or all from it.
 class side {
  public:
   side(std::deque<connection_memory>& memory, bool sends) : sends_(sends), ends_(connections) {
@@ -66,7 +67,7 @@ class side {
     }
   }
 
-  /// Everything that is sent, or nothing of it.
+  /// Writes all data to send, or clears the data to receive.
   void fill(std::uint32_t round) {
     std::uint32_t value = round * 7919 + 1;
     for (auto& data : data_) {
@@ -74,7 +75,7 @@ class side {
         byte = sends_ ? static_cast<std::byte>(value = value * 1664525 + 1013904223) : std::byte{};
     }
   }
-  /// Starts the blocks; a sender forgets its data when they have ended.
+  /// Starts the blocks; a sender overwrites its data when they have ended.
   void start() {
     call_thread_ = std::jthread([this] {
       std::deque<blink_test::emulated_team> teams;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a planted ordering bug has to get past: emulated blocks of three threads under ThreadSanitizer, by
-// slots, by packets and in peers' buffers, many chunks through few slots, in place or not; every
-// element is compared, and a rank that has ended writes over its input. 0: nothing was noticed.
+// Detects planted ordering bugs in walks. Emulated blocks of three threads run under
+// ThreadSanitizer. They use slots, packets and peers' buffers, with many chunks through few slots,
+// in place or not. Every element is compared, and a rank that has ended overwrites its input. Exits
+// with 0 if nothing was noticed.
 
 #include <blink/reducers/epilogue.hpp>
 
@@ -35,7 +36,7 @@ bool is_right(blink::schedule const& plan, blink::collective kind) {
   return true;
 }
 
-/// Reads what other threads of the block have written.
+/// Reads data that other threads of the block have written.
 struct mirror {
   float* kept;
   template <class Group>

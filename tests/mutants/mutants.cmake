@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# Plants ordering bugs, one at a time, and expects that ThreadSanitizer or the comparison of results
-# notices each, and nothing without them. Needs COMPILER, SOURCE (the project) and OUTPUT.
+# Plants ordering bugs, one at a time. Expects that ThreadSanitizer or the comparison of results
+# notices each bug, and reports nothing without one. Needs COMPILER, SOURCE (the project) and
+# OUTPUT.
 
-# plant(NAME PROGRAMS HEADER OLD NEW): a copy of the header with the bug, found before the right one; each of the
-# programs is to notice it.
+# plant(NAME PROGRAMS HEADER OLD NEW): a copy of the header with the bug, which is found before the
+# original. Each of the programs has to notice it.
 function(plant name programs header old new)
   file(READ ${SOURCE}/include/blink/${header} text)
   string(REPLACE "${old}" "${new}" mutated "${text}")

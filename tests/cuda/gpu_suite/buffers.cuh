@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Inputs that device and host compute from places, and comparison on the device.
+// Inputs that device and host compute from positions, and comparison on the device.
 
 #include <blink/core/collective.hpp>
 #include <blink/reducers/reducer.hpp>
@@ -23,8 +23,8 @@ namespace gpu_suite {
 
 using gpu_test::check;
 
-/// Small whole numbers: sums and products of sixteen are exact in every type that is tested. Of what has a place
-/// it is the rank.
+/// Small whole numbers: sums and products of sixteen of them are exact in every tested type. For
+/// elements with a location it is the rank.
 template <class T>
 BLINK_HOST_DEVICE T element(int rank, std::uint64_t index, std::uint32_t seed) {
   std::uint64_t bits = index * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(rank) * 0xd1342543u;
@@ -34,7 +34,7 @@ BLINK_HOST_DEVICE T element(int rank, std::uint64_t index, std::uint32_t seed) {
   if constexpr (requires(T const both) { both.index; }) {
     return {small, rank};
   } else if constexpr (std::is_same_v<T, blink::float8_e4m3>) {
-    return static_cast<T>(bit);  // it has no odd numbers from 17 on
+    return static_cast<T>(bit);  // this type has no odd numbers above 16
   } else {
     return static_cast<T>(small);
   }
@@ -48,13 +48,13 @@ __global__ void fill(T* to, std::size_t count, int rank, std::uint32_t seed) {
   }
 }
 
-/// What a rank's output has to hold.
+/// The expected output of a rank.
 struct expectation {
   std::size_t outputs = 0;  ///< elements
   std::size_t count = 0;    ///< of a block, or of the buffer
   int ranks = 0;
   int rank = 0;
-  int source = 0;  ///< who sends it, where one does
+  int source = 0;  ///< the rank that sends the data, if only one does
   std::uint32_t seed = 0;
   bool reduces = false, gathers = false, has_input_blocks = false;
 };
@@ -87,7 +87,7 @@ __global__ void compare(T const* output, expectation const what, Reducer const r
   }
 }
 
-/// Who sends a rank what its output holds; -1: nobody.
+/// The rank that sends the contents of a rank's output; -1 if there is none.
 inline int source_of(blink::schedule const& plan, blink::collective kind, int rank) {
   auto const& first = plan.trees[0];
   if (kind == blink::collective::gather) return rank == blink::flow_end(first) ? rank : -1;
@@ -101,7 +101,7 @@ inline int source_of(blink::schedule const& plan, blink::collective kind, int ra
   return -1;
 }
 
-/// Memory for the buffers of all ranks, one behind the other.
+/// Memory for the buffers of all ranks, one after the other.
 class arena {
  public:
   explicit arena(std::size_t bytes) : bytes_(bytes) {
@@ -116,7 +116,7 @@ class arena {
   }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
-  /// Bytes that the buffers of a case take.
+  /// Bytes of the buffers of a case.
   template <class T>
   [[nodiscard]] static std::size_t needed(blink::collective kind, int ranks, std::size_t count) {
     auto const n = static_cast<std::size_t>(ranks);
@@ -125,9 +125,9 @@ class arena {
     return n * blocks * (count * sizeof(T) + 512);
   }
 
-  /// Buffers with fresh inputs, `offset` elements behind aligned addresses.
+  /// Buffers with fresh inputs, `offset` elements after aligned addresses.
   ///
-  /// is_in_place: the output is the input, or one of the two a block of the other
+  /// is_in_place: the output is the input, or one of the two is a block of the other
   template <class T>
   [[nodiscard]] std::vector<blink::rank_buffers<T>> buffers(blink::collective kind, int ranks,
                                                             std::size_t count, std::size_t offset,

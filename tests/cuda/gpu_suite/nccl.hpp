@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// NCCL with several ranks on one GPU, which it takes from 2.30.3 on if it is reported so. Loaded when it is
-// there; the few functions that are needed are declared here.
+// NCCL with several ranks on one GPU, which versions from 2.30.3 on accept with a setting. It is
+// loaded at run time if present; the few functions needed are declared here.
 
 #include <blink/transports/cuda/calls/rank_buffers.hpp>
 
@@ -34,7 +34,7 @@ class nccl_library {
     (void)version_(&result);
     return result;
   }
-  /// All ranks on GPU 0. false: `why` says why not.
+  /// Makes all ranks on GPU 0. Returns false if NCCL refuses, with the reason in `why`.
   bool begin(int ranks, std::string& why) {
     ranks_.assign(static_cast<std::size_t>(ranks), nullptr);
     std::vector<int> const devices(ranks_.size(), 0);
@@ -80,7 +80,7 @@ class nccl_library {
   std::vector<void*> ranks_;
 };
 
-/// Nothing where there is no NCCL; `why` says so.
+/// The library; null without NCCL, with the reason in `why`.
 inline std::unique_ptr<nccl_library> load_nccl(std::string& why) {
   setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
   void* const library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);

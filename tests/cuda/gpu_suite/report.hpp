@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the suite found, for people and as JSON.
+// The results of the suite, as text and as JSON.
 
 #include <chrono>
 #include <cstddef>
@@ -27,13 +27,13 @@ class part {
   part(std::string name, double seconds)
       : name_(std::move(name)), begin_(clock::now()), seconds_(seconds) {}
 
-  /// Is there time for another case? If not, it counts as left out.
+  /// True if there is time for another case. Otherwise the case counts as left out.
   [[nodiscard]] bool has_time() {
     if (elapsed() < seconds_) return true;
     ++left_out_;
     return false;
   }
-  /// what: empty if the case was right
+  /// what: empty if the case passed
   void add(std::string const& where, std::string const& what) {
     ++cases_;
     if (what.empty()) return;
@@ -42,7 +42,7 @@ class part {
     std::printf("  %s: %s: %s\n", name_.c_str(), where.c_str(), what.c_str());
   }
   void figure(std::string const& name, double value) { figures_.emplace_back(name, value); }
-  /// A figure that has a bar to reach; a note says so where it does not.
+  /// Adds a figure with a lower limit; a note reports if it is missed.
   void at_least(std::string const& name, double bar, double value) {
     compare(name, " (at least ", bar, value, value >= bar);
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `./check --gpu` runs on one GPU: all collectives, types, reducers and sizes on 2 to 16 virtual
-// ranks, forests of real machines, replays of graphs, refusals, figures, plans over links as slow as
-// their machine's, and NCCL beside it where it takes several ranks on one GPU. Exits with 77, "skipped",
-// without a GPU.
+// The program that `./check --gpu` runs on one GPU. It runs all collectives, types, reducers and
+// sizes on 2 to 16 virtual ranks. It also runs forests of real machines, replays of graphs,
+// refusals and measurements. Plans also run over links as slow as their machine's. NCCL runs for
+// comparison if it accepts several ranks on one GPU. Exits with 77, "skipped", without a GPU.
 //
 //   gpu_suite [--seconds S] [--quick] [--json FILE] [--shaped METHODS.json]... [METHODS.json ...]
 
@@ -54,7 +54,8 @@ struct settings {
   std::string json;
   std::vector<std::string> algorithms;
   std::vector<std::string>
-      shaped;  ///< algorithms whose rates count; the first beside each other one
+      shaped;  ///< files of algorithms whose rates are measured; the first is compared with each
+               ///< other one
 };
 
 blink::device_options on_gpu_0(int ranks) {
@@ -65,7 +66,7 @@ blink::device_options on_gpu_0(int ranks) {
   return options;
 }
 
-/// The call that a collective has.
+/// The call for a collective.
 template <class Ranks, class T, class Reducer>
 void call(Ranks& all_ranks, typename Ranks::prepared_type& plan, collective kind,
           std::vector<blink::rank_buffers<T>> const& buffers, Reducer const& reduce,
@@ -134,7 +135,7 @@ std::vector<named_schedule> schedules_for(collective kind, int ranks) {
   return {};
 }
 
-/// What all parts share.
+/// The state that all parts share.
 struct bench {
   settings const& what;
   arena memory;
@@ -151,7 +152,8 @@ struct bench {
   }
 };
 
-/// One case: empty if all elements are right. A failure leaves the communicator fit for the next case.
+/// Runs one case. Returns an empty text if all elements are right. After a failure the communicator
+/// can run the next case.
 template <class T, class Ranks, class Reducer>
 std::string run_case_in(Ranks& all_ranks, bench& on, named_schedule const& way, collective kind,
                         std::size_t count, std::size_t offset, Reducer const& reduce,
@@ -233,7 +235,7 @@ void run_moves(part& results, bench& on) {
   }
 }
 
-/// All collectives in one communicator; `use(kind, way, count)` returns what is wrong.
+/// All collectives in one communicator; `use(kind, way, count)` returns the error of a case.
 template <class Use>
 void run_all_kinds(part& results, std::vector<int> const& numbers_of_ranks,
                    std::vector<std::size_t> const& counts, Use const& use) {
@@ -261,7 +263,7 @@ void run_in_place(part& results, bench& on) {
   });
 }
 
-/// What communicators choose by the size of a call: packets alone.
+/// Packets only; communicators choose them by the size of a call.
 void run_packets(part& results, bench& on) {
   using packet_thread_ranks = blink::device_ranks_with<blink::fixed_protocol<blink::small_packets>>;
   for (int const ranks : {2, 5, 8}) {
@@ -282,7 +284,7 @@ void run_copy_engines(part& results, bench& on) {
   }
 }
 
-/// 2^28 elements, as far as the memory goes.
+/// 2^28 elements, if the memory suffices.
 void run_large(part& results, bench& on) {
   std::size_t const count = std::size_t{1} << 28;
   for (int const ranks : {2, 8}) {
@@ -375,7 +377,7 @@ void expect_refusal(part& results, std::string const& name, std::string const& p
     results.add(name, "was accepted");
   } catch (blink::error const& refusal) {
     bool const says = std::string(refusal.what()).find(part_of_text) != std::string::npos;
-    results.add(name, says ? "" : std::string("says: ") + refusal.what());
+    results.add(name, says ? "" : std::string("the error is: ") + refusal.what());
   }
 }
 
@@ -412,7 +414,7 @@ void run_refusals(part& results, bench& on) {
     options.devices = {1000};
     blink::device_ranks none(options);
   });
-  // Aborted while calls run; the device is as good as before.
+  // Abort while calls run; the device works as before.
   std::string what;
   try {
     for (int k = 0; k < 50; ++k) {
@@ -428,13 +430,13 @@ void run_refusals(part& results, bench& on) {
   results.add("abort and recover", what);
 }
 
-/// Milliseconds of each of `repeats` times `work` in the stream.
+/// Milliseconds of one run of `work` in the stream, averaged over `repeats` runs.
 template <class Work>
 double milliseconds_of(cudaStream_t stream, int repeats, Work const& work) {
   cudaEvent_t begin = nullptr, end = nullptr;
   check(cudaEventCreate(&begin), "cudaEventCreate");
   check(cudaEventCreate(&end), "cudaEventCreate");
-  work();  // once before
+  work();  // warm-up
   check(cudaEventRecord(begin, stream), "cudaEventRecord");
   for (int k = 0; k < repeats; ++k) work();
   check(cudaEventRecord(end, stream), "cudaEventRecord");
@@ -446,8 +448,8 @@ double milliseconds_of(cudaStream_t stream, int repeats, Work const& work) {
   return static_cast<double>(result) / repeats;
 }
 
-/// Each block says that it is there and waits for all others: the least that a call with so many
-/// blocks costs.
+/// Each block publishes a flag and waits for those of all others: the least cost of a call with
+/// this number of blocks.
 __global__ void exchange_flags(blink::counter* flags, blink::counter* rounds) {
   if (threadIdx.x != 0) return;
   auto& mine = flags[16 * blockIdx.x];
@@ -476,9 +478,9 @@ double flag_exchange_milliseconds(cudaStream_t stream, unsigned blocks) {
   return result;
 }
 
-/// Bytes that kernels read and write in an all-reduce along the plan, where they reach each other's
-/// buffers: all inputs once, all outputs once; what an inner rank has combined goes through a slot, and
-/// what a tree spreads is read once for each of its edges.
+/// Bytes that kernels read and write in an all-reduce along the plan, if they reach each other's
+/// buffers. All inputs are read once, and all outputs are written once. Partial results of an inner
+/// rank go through a slot. The broadcast data of a tree is read once for each of its edges.
 double traffic_of(blink::schedule const& plan, double bytes) {
   double weights = 0, moved = 0;
   for (auto const& tree : plan.trees) {
@@ -527,7 +529,7 @@ void run_speed(part& results, bench& on) {
                      rate / copy_rate);
   }
   {
-    // What one rank's kernel moves by itself: a copy, and a sum of two.
+    // The rate of one rank's kernel alone: a copy, and a sum of two buffers.
     auto& two = on.all_ranks(2);
     auto& chain = two.prepare(blink::chain_schedule(2, 0));
     std::vector<blink::rank_buffers<float>> const both(buffers.begin(), buffers.begin() + 2);
@@ -564,7 +566,7 @@ void run_speed(part& results, bench& on) {
                  1000 * flag_exchange_milliseconds(on.stream, 120));
 }
 
-/// A link of its own for each edge of a ring.
+/// A separate link for each edge of a ring.
 blink::schedule ring_over_links(int ranks, double bytes_per_second) {
   auto plan = blink::ring_schedule(ranks);
   plan.link_bytes_per_second.assign(static_cast<std::size_t>(ranks * ranks), bytes_per_second);
@@ -588,7 +590,7 @@ struct shaped_rates {
   double reached = 0;
 };
 
-/// A plan over links so slow that what this GPU takes for moving data does not count.
+/// A plan over links so slow that the GPU's own time to move data is negligible.
 shaped_rates run_shaped_plan(part& results, bench& on, collective kind, named_schedule way,
                              blink::device_options options) {
   constexpr double scale = 0.1;
@@ -621,10 +623,11 @@ shaped_rates run_shaped_plan(part& results, bench& on, collective kind, named_sc
   return rates;
 }
 
-/// Links as slow as a schedule's: right results, then the first plan of --shaped beside the others.
+/// Links as slow as a schedule's: correct results, then the first plan of --shaped compared with
+/// the others.
 void run_shaped(part& results, bench& on) {
   auto options = on_gpu_0(6);
-  options.slot_bytes = std::size_t{1} << 16;  // takes 13 us or more: many ticks of the clock
+  options.slot_bytes = std::size_t{1} << 16;  // takes many ticks of the clock
   options.window = 8;
   {
     blink::shaped_device_ranks all_ranks(options);
@@ -661,8 +664,8 @@ void run_shaped(part& results, bench& on) {
   }
 }
 
-/// NCCL and the best of blink's ways, both timed alike: one stream waits for all others by events, never the
-/// host.
+/// NCCL and the fastest of blink's schedules, timed alike. One stream waits for all others by
+/// events, and the host never waits.
 void run_nccl_on(part& results, bench& on, nccl_library& nccl, int ranks) {
   auto& all_ranks = on.all_ranks(ranks);
   std::size_t const most = std::size_t{1} << 24;
@@ -779,7 +782,7 @@ int run(settings const& what) {
   bench on(what, std::min(most, free / 2));
   std::printf("%s\n", about_device().c_str());
   std::vector<part> parts;
-  // The shares of the time are 1 together.
+  // The shares of the time sum to 1.
   auto const run_part = [&](char const* name, double share, auto const& body) {
     auto& results = parts.emplace_back(name, share * what.seconds);
     try {

@@ -8,7 +8,8 @@
 
 namespace gpu_suite {
 
-/// The tables of a file of algorithms. In a source of its own: JSON takes long to compile with nvcc.
+/// The tables of a file of algorithms. Compiled in a separate source, because JSON takes long to
+/// compile with nvcc.
 std::vector<blink::tuning_table> read_tuning(std::string const& file);
 
 }  // namespace gpu_suite

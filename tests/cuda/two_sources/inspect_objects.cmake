@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Of OBJECTS (separated by |) the one of the source `defining` holds each of the kernels in kernels.cuh, the one
-# of `launching` none: neither what the host launches nor machine code, which is not compressed here.
+# Checks OBJECTS (separated by |). The object of the source `defining` holds each of the kernels in
+# kernels.cuh, and the object of `launching` holds none: neither host stubs nor machine code, which
+# is not compressed here.
 string(REPLACE "|" ";" objects "${OBJECTS}")
 list(LENGTH objects object_count)
 if(NOT object_count EQUAL 2)

@@ -22,7 +22,7 @@ KERNELS(WALK, blink::slot_peer_transport, float, blink::sum);
 
 namespace two_sources {
 
-/// The kernels' addresses, in the order above, as the source sees them that compiles them.
+/// The kernels' addresses, in the order above, in the source that compiles them.
 struct kernel_addresses {
   void const* all[3];
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches kernels that another source holds: by a communicator, and by their address. That both mean the
-// same kernels is looked at without a GPU, too; then the program exits with 77, "skipped".
+// Launches kernels that another source holds: by a communicator, and by their address. Without a
+// GPU the program only checks that both sources refer to the same kernels, and exits with 77,
+// "skipped".
 
 #include <blink/running/walk/counter.hpp>
 #include <blink/schedule/default_schedules.hpp>
@@ -28,7 +29,8 @@ kernel_addresses declared_kernels() {
            blink::walk_kernel_address<blink::slot_peer_transport, float, blink::sum>()}};
 }
 
-/// Both kernels of a communicator: packets for few elements, chunks for many.
+/// The number of wrong sums of both kernels of a communicator: packets for few elements, chunks for
+/// many.
 std::size_t wrong_sums() {
   constexpr std::size_t ranks = 4, most = 100'000;
   blink::device_ranks all_ranks({.devices = std::vector<int>(ranks, 0)});
@@ -51,7 +53,7 @@ std::size_t wrong_sums() {
   return wrong;
 }
 
-/// A block without tasks has nothing to wait for.
+/// True if `walk_kernel` ends for a block without tasks, which has nothing to wait for.
 bool walk_kernel_ends() {
   using work_type = blink::block_work<blink::slot_peer_transport, float>;
   managed<work_type> work(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random calls as nccl-tests and PyTorch make them, compared with a serial loop.
+// Random calls like those of nccl-tests and PyTorch, compared with a serial loop.
 
 #include <blink/reducers/small_float.hpp>
 
@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace collectives_test { namespace {
 
 using namespace blink_test;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators: made by one thread or by many, waited for or not, split, aborted, destroyed in any order.
+// Communicators: made by one thread or by many, blocking or not, split, aborted, destroyed in any
+// order.
 
 #include "program.hpp"
 
@@ -10,12 +11,12 @@
 #include <thread>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace communicators_test { namespace {
 
 using namespace blink_test;
 
-/// BLINK_DEADLINE for the communicators that are made meanwhile.
+/// Sets BLINK_DEADLINE for the communicators that are made during its life.
 class with_deadline {
  public:
   explicit with_deadline(char const* seconds) { setenv("BLINK_DEADLINE", seconds, 1); }
@@ -210,14 +211,14 @@ TEST(nccl_communicators, abort_while_a_rank_never_calls) {
 TEST(nccl_communicators, a_kernel_that_waits_is_aborted) {
   program all({0, 1});
   elements<float> const a(0, 1, 1), b(1, 1, 2);
-  devices().hold_stream(1, 2);  // the kernel on device 0 waits for the one behind
+  devices().hold_stream(1, 2);  // the kernel on device 0 waits for the kernel after it
   EXPECT_EQ(all.by_one_thread([&](std::size_t rank) {
     return sum_of_one(all.comm[rank], rank == 0 ? a : b, static_cast<int>(rank) + 1);
   }),
             result::success);
   devices().wait_for_kernel(0);
   EXPECT_EQ(ncclCommAbort(all.comm[0]), result::success);
-  devices().synchronize(0, 1);  // ends
+  devices().synchronize(0, 1);  // the kernel ends
   EXPECT_EQ(async_error(all.comm[1]), result::remote_error);
   devices().release_stream(1, 2);
   EXPECT_EQ(ncclCommAbort(all.comm[1]), result::success);
@@ -233,7 +234,7 @@ TEST(nccl_communicators, calls_that_need_a_rank_that_is_gone) {
                  "rank 2 has destroyed its communicator");
   all.comm.pop_back();
   all.device.pop_back();
-  EXPECT_EQ(all.by_one_thread([&](std::size_t rank) {  // these do without it
+  EXPECT_EQ(all.by_one_thread([&](std::size_t rank) {  // these two ranks do not need the third one
     return rank == 0
                ? ncclSend(data.data(), 1, data_type::float32, 1, all.comm[0], program::stream(0))
                : ncclRecv(other.data(), 1, data_type::float32, 0, all.comm[1], program::stream(1));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The library on devices whose blocks are threads: two ranks fit on each of four.
+// The platform of devices whose blocks are threads: four devices with room for two ranks each.
 
 #include <blink/transports/cuda/calls/device_order.hpp>
 #include <blink/transports/cuda/runtime/device_runtime.hpp>
@@ -16,7 +16,7 @@
 
 namespace blink_test {
 
-/// Devices whose memory several threads of the host ask for.
+/// Devices whose memory several host threads allocate.
 class shared_devices : public emulated_devices {
  public:
   using emulated_devices::emulated_devices;
@@ -62,16 +62,16 @@ class shared_devices : public emulated_devices {
 
 struct emulated_platform {
   using devices_type = shared_devices;
-  static constexpr int streams_of_tests = 3;  ///< their numbers are 1, 2, 3
+  static constexpr int streams_of_tests = 3;  ///< they have the numbers 1, 2, 3
 
   static devices_type& devices() { return *of_process(); }
-  /// In a process that a test has forked, first of all: devices of its own, whose threads run there and
-  /// whose memory other processes may map.
+  /// Called first in a process that a test has forked. It makes new devices, whose threads run in
+  /// that process and whose memory other processes may map.
   static void begin_in_fork(emulated_devices::options what = {.devices = 4}) {
     what.shares_memory = true;
     of_process() = make(what);
   }
-  /// Of this thread; -1: as without a driver.
+  /// The device of this thread; -1: behave as without a driver.
   static int& device_of_thread() {
     thread_local int device = 0;
     return device;
@@ -101,5 +101,5 @@ struct emulated_platform {
 
 }  // namespace blink_test
 
-/// Types whose reductions the tests compile whole: with arithmetic of their own and without.
+/// Types whose reductions the tests compile completely: with and without their own arithmetic.
 #define BLINK_NCCL_BUILT_TYPES(X) X(float32) X(int32) X(float8_e4m3)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Programs for NCCL of several processes, each with some ranks, as MPI and PyTorch start them.
+// Programs for NCCL of several processes, each with some ranks, like those that MPI and PyTorch
+// start.
 
 #include <blink/transports/host/launcher_bootstrap.hpp>
 
@@ -19,7 +20,8 @@
 
 namespace blink_test {
 
-/// What one process of a program knows. Its checks return texts: tests of a forked process are nobody's.
+/// The state of one process of a program. Its checks return texts, because gtest does not see
+/// failures of a forked process.
 class own_process {
  public:
   own_process(std::string const& path, int number)
@@ -27,14 +29,14 @@ class own_process {
 
   [[nodiscard]] int number() const { return number_; }
   [[nodiscard]] int count() const { return all_.process_count(); }
-  /// What each process gives, carried by the program, not by the library.
+  /// The value of each process, exchanged by the program and not by the library.
   template <class T>
   [[nodiscard]] std::vector<T> exchange(T const& own) {
     std::vector<T> all(static_cast<std::size_t>(count()));
     all_.all_gather(&own, all.data(), sizeof own);
     return all;
   }
-  /// Until all processes have come here.
+  /// Waits until all processes have called it.
   void match() { (void)exchange(0); }
   /// A unique id that one of them has made.
   [[nodiscard]] unique_id new_id(int maker = 0) {
@@ -89,7 +91,7 @@ struct own_ranks {
   }
 };
 
-/// Ranks of this process if each has so many.
+/// The ranks of this process, with the devices of the ranks of each process.
 inline own_ranks ranks_of(own_process const& mine, std::vector<int> const& by_process) {
   own_ranks all;
   for (std::size_t process = 0; process < by_process.size(); ++process) {
@@ -103,7 +105,8 @@ inline own_ranks ranks_of(own_process const& mine, std::vector<int> const& by_pr
   return all;
 }
 
-/// Runs `body(mine)` in so many processes; by process the text that it returned, or what it threw.
+/// Runs `body(mine)` in `processes` processes. Returns by process the text of `body`, or of its
+/// exception.
 ///
 /// killed_last: a process that is killed when the others are done; -1: none
 template <class Body>
@@ -119,13 +122,14 @@ std::vector<std::string> run_processes(int processes, Body const& body, int kill
   return texts;
 }
 
-/// "code: text" of what a call returned. The last error stays after it, and goes into forked processes.
+/// "code: text" of a call's result. The last error remains afterwards, and is inherited by forked
+/// processes.
 inline std::string said(result code, communicator* comm = nullptr) {
   auto const number = std::to_string(static_cast<int>(code)) + ": ";
   return code == result::success ? number : number + ncclGetLastError(comm);
 }
 
-/// What `ncclCommGetAsyncError` says once it is neither success nor "in progress".
+/// The result of `ncclCommGetAsyncError` once it is neither success nor "in progress".
 inline result failure_of(communicator* comm) {
   for (;;) {
     result code = result::internal_error;
@@ -134,13 +138,14 @@ inline result failure_of(communicator* comm) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
-/// `said` of a call that fails, be it when it returns or later.
+/// The text of a call that fails, at once or later; as `said`.
 inline std::string ending_of(result code, communicator* comm) {
   return said(code == result::success ? failure_of(comm) : code, comm);
 }
 
-/// A communicator with a rank in each process and a first call of each, `first(mine, comm, data)`, that
-/// has gone well; then `body(mine, comm, data)`. data: 16 elements that were 1 before the first call.
+/// Makes a communicator with a rank in each process, runs a successful first call of each rank,
+/// `first(mine, comm, data)`, and then `body(mine, comm, data)`. data: 16 elements that were 1
+/// before the first call.
 ///
 /// killed_last: as in `run_processes`
 template <class First, class Body>

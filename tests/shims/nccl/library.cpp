@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole library, as `libnccl.cu` has it, on emulated devices.
+// The whole library, as in `libnccl.cu`, on emulated devices.
 
 #include "emulated_platform.hpp"
 #include <reduce_elements.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sends and receives: grouped in any order, between some ranks only, to oneself, and wrong ones.
+// Sends and receives: grouped in any order, between some ranks only, to the rank itself, and
+// invalid ones.
 
 #include "program.hpp"
 
@@ -9,12 +10,12 @@
 #include <random>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace pieces_test { namespace {
 
 using namespace blink_test;
 
-/// A piece of each pair that wants one: who, to whom, how many.
+/// A piece for each pair with data: sender, receiver, number of elements.
 struct piece {
   std::size_t from, to, count;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators whose ranks are in several processes: random calls as of one process, split, two at once; ranks
-// that disagree, die, never come, abort or destroy; ids of other hosts; and that nothing is left behind.
+// Communicators whose ranks are in several processes: random calls as in one process, split, two at
+// once. Ranks disagree, die, never come, abort or destroy. Ids come from other hosts. No resources
+// are left behind.
 
 #include <blink/reducers/small_float.hpp>
 
@@ -25,7 +26,7 @@
 #include <thread>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace processes_test { namespace {
 
 using namespace blink_test;
@@ -38,7 +39,7 @@ result sum_of_one(communicator* comm, elements<float> const& data, std::size_t c
                        stream_number(1));
 }
 
-/// The same calls in all processes; returns what is wrong with the results of this one's ranks.
+/// The same calls in all processes; returns the errors in the results of this process's ranks.
 template <class T>
 std::string random_calls(own_process& mine, std::uint64_t seed, data_type type) {
   std::mt19937_64 random(seed);
@@ -96,7 +97,8 @@ TEST(nccl_processes, float8_e4m3) {
   expect_exact<blink::float8_e4m3>(300, data_type::float8_e4m3);
 }
 
-/// A communicator with a rank in each process, a sum in it that went well, and then `body(mine, comm, data)`.
+/// Makes a communicator with a rank in each process, runs a successful sum, and then `body(mine,
+/// comm, data)`.
 template <class Body>
 std::vector<std::string> after_a_sum(int processes, Body const& body, int killed_last = -1) {
   auto const sum = [](own_process&, communicator* comm, elements<float> const& data) {
@@ -133,7 +135,7 @@ TEST(nccl_processes, two_communicators_begin_and_run_in_one_group) {
   auto const texts = run_processes(2, [](own_process& mine) -> std::string {
     unique_id const ids[2] = {mine.new_id(0), mine.new_id(1)};
     communicator* comm[2] = {};
-    // Begun in another order in each process.
+    // Made in another order in each process.
     (void)ncclGroupStart();
     for (int k = 0; k < 2; ++k) {
       int const which = (k + mine.number()) % 2;
@@ -143,7 +145,7 @@ TEST(nccl_processes, two_communicators_begin_and_run_in_one_group) {
     elements<float> const a(0, 1, 1.0F), b(0, 1, 10.0F);
     for (int round = 0; round < 3; ++round) {
       (void)ncclGroupStart();
-      for (int k = 0; k < 2; ++k) {  // and called so
+      for (int k = 0; k < 2; ++k) {  // and called in that order
         int const which = (k + mine.number()) % 2;
         (void)sum_of_one(comm[which], which == 0 ? a : b);
       }
@@ -158,8 +160,8 @@ TEST(nccl_processes, two_communicators_begin_and_run_in_one_group) {
   EXPECT_EQ(texts, (std::vector<std::string>{"8 80", "8 80"}));
 }
 
-// Not in a group. What is called for the first time is prepared, for which the processes meet: nobody is later then,
-// and it takes until the deadline.
+// Not in a group. The first call is prepared, for which the processes meet. Then neither process is
+// later, and the error comes at the deadline.
 TEST(nccl_processes, two_communicators_in_another_order_are_named_on_all) {
   for (int const rounds : {0, 2}) {
     auto const texts = run_processes(2, [&](own_process& mine) -> std::string {
@@ -196,7 +198,8 @@ TEST(nccl_processes, two_communicators_in_another_order_are_named_on_all) {
   }
 }
 
-/// A rank that is a thread beside others: sums in two communicators, alone and in groups in any order. Returns what fails.
+/// A rank that is one thread of several: sums in two communicators, alone and in groups in any
+/// order. Returns the error, if any.
 std::string sums_in_two(unique_id const (&ids)[2], int rank, int ranks, bool blocks) {
   int const device = rank % 4;
   emulated_platform::device_of_thread() = device;
@@ -323,7 +326,7 @@ TEST(nccl_processes, a_split_whose_ranks_are_not_in_a_row_is_refused_to_its_rank
       return ncclCommSplit(comm, 0, static_cast<int>(rank % 2), &part[rank - ranks.first], nullptr);
     });
     auto const text = said(how);
-    elements<float> const a(0, 1, 1.0F), b(1, 1, 1.0F);  // the communicator goes on
+    elements<float> const a(0, 1, 1.0F), b(1, 1, 1.0F);  // the communicator still works
     auto const code = ranks.in_group([&](std::size_t rank, communicator* comm) {
       return sum_of_one(comm, rank == ranks.first ? a : b);
     });
@@ -374,7 +377,7 @@ TEST(nccl_processes, captured_calls_are_replayed) {
   EXPECT_EQ(texts, (std::vector<std::string>{"0: 8", "0: 8"}));
 }
 
-// --- what goes wrong when a communicator begins ---
+// --- failures at the beginning of a communicator ---
 
 TEST(nccl_processes, ranks_that_never_come_and_those_that_come_too_late) {
   set_deadline("0.3");
@@ -413,7 +416,7 @@ TEST(nccl_processes, the_maker_may_die_once_all_know_its_id) {
     auto const id = mine.new_id(1);
     if (mine.number() == 1) (void)raise(SIGKILL);
     communicator* comm = nullptr;
-    for (;;) {  // while it lives, its id is good
+    for (;;) {  // the id is valid while that process lives
       unique_ids const ids;
       try {
         (void)ids.place_of(id);
@@ -490,10 +493,10 @@ TEST(nccl_processes, ids_of_other_hosts_and_a_process_that_is_to_be_alone) {
   EXPECT_SAYS(texts[1], "BLINK_NCCL_PROCESSES is 0: set BLINK_NCCL_FALLBACK");
 }
 
-// --- what goes wrong later ---
+// --- failures later ---
 
 TEST(nccl_processes, calls_that_disagree_are_named_on_all) {
-  for (bool const is_first : {true, false}) {  // of its kind: then all meet
+  for (bool const is_first : {true, false}) {  // the first of its kind: then all meet
     auto const texts =
         after_a_sum(2, [&](own_process& mine, communicator* comm, elements<float> const& data) {
           bool const other = mine.number() == 1;
@@ -504,7 +507,7 @@ TEST(nccl_processes, calls_that_disagree_are_named_on_all) {
           } else {
             code = sum_of_one(comm, data, other ? 2 : 1);
           }
-          auto text = ending_of(code, comm);  // who came first
+          auto text = ending_of(code, comm);  // the process that came first
           text += "|" + said(sum_of_one(comm, data), comm);
           mine.match();
           (void)ncclCommDestroy(comm);
@@ -556,7 +559,7 @@ TEST(nccl_processes, who_never_calls_is_named) {
   auto const texts =
       after_a_sum(2, [](own_process& mine, communicator* comm, elements<float> const& data) {
         auto code = result::success;
-        if (mine.number() == 0) code = sum_of_one(comm, data);  // returns: nothing to wait for
+        if (mine.number() == 0) code = sum_of_one(comm, data);  // returns at once
         auto const text = ending_of(code, comm);
         (void)ncclCommAbort(comm);
         return text;
@@ -601,7 +604,7 @@ TEST(nccl_processes, an_abort_ends_what_others_wait_for) {
                           ? ncclBcast(data.data(), 1, data_type::float32, 0, comm, stream_number(1))
                           : sum_of_one(comm, data);
           auto const text = ending_of(code, comm);
-          devices().synchronize(0, 1);  // the kernel ends, too
+          devices().synchronize(0, 1);  // the kernel also ends
           (void)ncclCommAbort(comm);
           return text;
         });
@@ -635,7 +638,7 @@ TEST(nccl_processes, who_destroys_while_another_waits_is_named) {
   for (bool const meets : {true, false}) {
     auto const texts =
         after_a_sum(2, [&](own_process& mine, communicator* comm, elements<float> const& data) {
-          if (mine.number() == 1) return said(ncclCommDestroy(comm));  // returns when both have
+          if (mine.number() == 1) return said(ncclCommDestroy(comm));  // waits for both
           auto code = meets
                           ? ncclBcast(data.data(), 1, data_type::float32, 0, comm, stream_number(1))
                           : sum_of_one(comm, data);
@@ -672,7 +675,7 @@ TEST(nccl_processes, wrong_arguments_are_reported_before_others_hear_of_them) {
           text += "|" + said(ncclAllReduce(data.data(), data.data(), 1, data_type::float64,
                                            operation::sum, comm, nullptr));
         }
-        auto const code = sum_of_one(comm, data);  // the communicator goes on
+        auto const code = sum_of_one(comm, data);  // the communicator still works
         devices().synchronize(0, 1);
         (void)ncclCommDestroy(comm);
         return text + "|" + std::to_string(static_cast<int>(code)) + " " +
@@ -684,9 +687,9 @@ TEST(nccl_processes, wrong_arguments_are_reported_before_others_hear_of_them) {
   for (auto const& text : texts) EXPECT_SAYS(text, "|0 4");
 }
 
-// --- what is left ---
+// --- remaining resources ---
 
-/// What they are, by number.
+/// The targets of the open files, by number.
 std::map<std::string, std::string> open_files() {
   std::map<std::string, std::string> result;
   for (auto const& file : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -697,7 +700,8 @@ std::map<std::string, std::string> open_files() {
   }
   return result;
 }
-/// Shared memory with a name that says whose it is. Other programs make and remove theirs meanwhile.
+/// The number of files of shared memory whose name contains blink or nccl. Other programs may make
+/// and remove other files meanwhile.
 std::ptrdiff_t named_memory() {
   std::filesystem::directory_iterator const all("/dev/shm");
   return std::count_if(begin(all), end(all), [](auto const& file) {
@@ -705,7 +709,7 @@ std::ptrdiff_t named_memory() {
     return name.find("blink") != std::string::npos || name.find("nccl") != std::string::npos;
   });
 }
-/// Does this process have a file of /dev/shm mapped, whatever its name?
+/// True if this process has a file of /dev/shm mapped, whatever its name.
 bool has_mapped_named_memory() {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {

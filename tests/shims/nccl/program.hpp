@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the tests' programs for NCCL are made of: communicators, memory of devices, one thread for all ranks or
-// one for each.
+// The parts of the tests' programs for NCCL: communicators, memory of devices, one thread for all
+// ranks or one for each.
 
 #include "emulated_platform.hpp"
 #include <functions.hpp>
@@ -27,7 +27,7 @@ inline shared_devices& devices() {
   return emulated_platform::devices();
 }
 
-/// Elements in memory of a device. As cudaFree does, their end waits for what still runs.
+/// Elements in memory of a device. Like cudaFree, the destructor waits for work that still runs.
 template <class T>
 class elements {
  public:
@@ -40,7 +40,7 @@ class elements {
   elements(elements const&) = delete;
   elements& operator=(elements const&) = delete;
   ~elements() {
-    // Copies between two devices may be in a stream of either.
+    // Copies between two devices may be in a stream of either device.
     for (int device = 0; device < devices().device_count(); ++device) devices().synchronize(device);
     devices().release(device_, data_);
   }
@@ -69,7 +69,7 @@ struct program {
     for (auto* const one : comm) EXPECT_EQ(ncclCommDestroy(one), result::success);
   }
   [[nodiscard]] std::size_t size() const { return device.size(); }
-  /// Ranks on one device have streams of their own.
+  /// The stream of a rank; ranks on one device have different streams.
   [[nodiscard]] static stream_handle stream(std::size_t rank) {
     return stream_number(static_cast<int>(rank % 3) + 1);
   }
@@ -85,7 +85,7 @@ struct program {
     for (std::size_t rank = 0; rank < size(); ++rank) (void)call(rank);
     return ncclGroupEnd();
   }
-  /// A thread for each rank. Returns what each call returned.
+  /// One thread for each rank. Returns the result of each call.
   template <class Call>
   std::vector<result> by_threads(Call const& call) const {
     std::vector<result> results(size());
@@ -99,12 +99,12 @@ struct program {
   }
 };
 
-/// Expects that a call fails with this code and says this.
+/// Expects that a call fails with this code and that the last error contains this text.
 inline void expect_refused(result found, result expected, std::string const& part,
                            communicator* comm = nullptr) {
   EXPECT_EQ(found, expected);
   std::string const text = ncclGetLastError(comm);
-  EXPECT_NE(text.find(part), std::string::npos) << "says: " << text;
+  EXPECT_NE(text.find(part), std::string::npos) << "the error is: " << text;
 }
 
 }  // namespace blink_test

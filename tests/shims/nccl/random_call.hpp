@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A collective with its buffers, drawn at random, and what comes out of it by a serial loop.
+// A random collective with its buffers, and its expected result by a serial loop.
 
 #include "program.hpp"
 
@@ -32,7 +32,7 @@ inline int factor_of(std::size_t rank) {
   return rank % 2 == 0 ? 2 : 1;
 }
 
-/// 1 or 2: sums and products of some are exact in all types.
+/// 1 or 2, so that sums and products of several are exact in all types.
 inline int value_of(std::size_t rank, std::size_t index) {
   return 1 + static_cast<int>((rank * 7 + index * 13 + index / 5) % 2);
 }
@@ -57,7 +57,7 @@ T expected_total(int operation, std::size_t ranks, std::size_t index) {
   }
 }
 
-/// One call of all ranks, with the buffers of those of this process. Everything but these is drawn
+/// One call of all ranks, with the buffers of the ranks of this process. All other values are drawn
 /// alike in all processes.
 template <class T>
 class one_call {

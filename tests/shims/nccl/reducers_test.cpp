@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstring>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace reducers_test { namespace {
 
 using namespace blink_nccl;

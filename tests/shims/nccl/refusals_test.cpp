@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wrong arguments: each code with a text that says what was found and expected.
+// Invalid arguments: each code, with a text that has the value and the expectation.
 
 #include "program.hpp"
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace refusals_test { namespace {
 
 using namespace blink_test;
@@ -120,7 +120,7 @@ TEST(nccl_refusals, ranks_that_disagree_are_named_to_all) {
     return code;
   });
   EXPECT_EQ(results, std::vector<result>(3, result::invalid_usage));
-  // Nothing was launched: the communicator goes on.
+  // Nothing was launched, so the communicator still works.
   EXPECT_EQ(all.by_one_thread([&](std::size_t rank) {
     void* const at = data[rank]->data();
     return ncclBroadcast(at, at, 4, data_type::float32, 2, all.comm[rank], program::stream(rank));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sends and receives between ranks of several processes: pairs, rings, all to all, random groups beside collectives,
-// from nothing to more than all slots; captured; of sizes that differ, or to ranks that die, leave, abort or never call.
+// Sends and receives between ranks of several processes: pairs, rings, all to all, random groups
+// beside collectives, from nothing to more than all slots. They are also captured. Sizes differ, or
+// peers die, leave, abort or never call.
 
 #include "forked_program.hpp"
 #include "support/expect_error.hpp"
@@ -17,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace sends_between_processes_test { namespace {
 
 using namespace blink_test;
@@ -55,7 +56,7 @@ struct pieces_here {
     return std::make_unique<elements<unsigned char>>(ranks.device[rank - ranks.first], count,
                                                      static_cast<unsigned char>(0xee));
   }
-  /// The calls of one rank, those at these places of the list.
+  /// Makes the calls of one rank for the pieces from `first` to `end` of the list.
   void call(std::size_t rank, communicator* comm, std::size_t first, std::size_t end) const {
     for (std::size_t k = first; k < end; ++k) {
       auto const& one = list[k];
@@ -70,14 +71,14 @@ struct pieces_here {
       }
     }
   }
-  /// All at once.
+  /// Makes all calls in one group.
   [[nodiscard]] result in_one_group() const {
     return ranks.in_group([&](std::size_t rank, communicator* comm) {
       call(rank, comm, 0, list.size());
       return result::success;
     });
   }
-  /// What has come, once it has; empty: what was sent.
+  /// Waits for the pieces and compares them. Returns the first error; empty if all are as sent.
   [[nodiscard]] std::string wrong() const {
     ranks.synchronize();
     for (std::size_t k = 0; k < list.size(); ++k) {
@@ -92,7 +93,7 @@ struct pieces_here {
   }
 };
 
-/// Ranks of all processes that run these pieces, round after round; "right" or what was not.
+/// Runs rounds of pieces on ranks of all processes. Returns "right" or the error of each process.
 std::vector<std::string> run_rounds(std::vector<int> const& by_process,
                                     std::vector<std::vector<piece>> const& rounds) {
   return run_processes(static_cast<int>(by_process.size()), [&](own_process& mine) -> std::string {
@@ -116,7 +117,7 @@ TEST(nccl_sends_between_processes, a_pair_in_one_direction_and_in_both) {
   expect_right({1, 1}, {{{0, 1, 12}}, {{1, 0, 5}}, {{0, 1, 100}, {1, 0, 999}}});
 }
 
-// Slots of a connection are 256 KiB, four of them, and two ranks have two connections for each direction.
+// A connection has four slots of 256 KiB, and two ranks have two connections for each direction.
 TEST(nccl_sends_between_processes, all_sizes_from_nothing_to_more_than_all_slots) {
   std::vector<std::vector<piece>> rounds;
   for (std::size_t const count : std::vector<std::size_t>{
@@ -172,7 +173,7 @@ TEST(nccl_sends_between_processes, few_blocks_take_turns_among_many_connections)
   EXPECT_EQ(texts, (std::vector<std::string>{"", ""}));
 }
 
-/// Random groups with sums before, in and behind them, in the same streams.
+/// Random groups with sums before, in and after them, in the same streams.
 std::string random_groups(own_process& mine, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<int> by_process;
@@ -190,7 +191,8 @@ std::string random_groups(own_process& mine, std::uint64_t seed) {
     }
     std::size_t const before = random() % 2, within = random() % 2, behind = random() % 2;
     pieces_here const here(list, ranks, round);
-    // Not in place: ThreadSanitizer does not know that what is written comes from other processes, after what was read.
+    // Not in place: ThreadSanitizer does not see that data written by other processes comes after
+    // the reads.
     std::vector<std::unique_ptr<elements<float>>> parameters, sums;
     for (int const device : ranks.device) {
       parameters.push_back(std::make_unique<elements<float>>(device, 3000, 1.0F));
@@ -231,8 +233,9 @@ TEST(nccl_sends_between_processes, random_groups_beside_sums) {
   }
 }
 
-// Rank 0 sends to rank 1 of its process and receives from rank 2 at once; rank 2 sends it only what it has got
-// from rank 1, which gets that after the first piece: none of them may wait for what is in the stream before it.
+// Rank 0 sends to rank 1 of its process and at once receives from rank 2. Rank 2 sends only the
+// data that it has got from rank 1, which rank 1 gets from the first piece. So no piece may wait
+// for earlier work in the stream.
 TEST(nccl_sends_between_processes, pieces_within_a_process_go_on_beside_others) {
   for (bool const receives_first : {true, false}) {
     auto const texts = run_processes(2, [&](own_process& mine) -> std::string {
@@ -251,7 +254,7 @@ TEST(nccl_sends_between_processes, pieces_within_a_process_go_on_beside_others) 
         ranks.synchronize();
       } else {
         std::jthread const other([&] {
-          if (receives_first) devices().wait_for_kernel(0);  // that of rank 0, which waits
+          if (receives_first) devices().wait_for_kernel(0);  // the kernel of rank 0, which waits
           (void)move(false, b, 0, 1);
           (void)move(true, b, 2, 1);
         });
@@ -296,7 +299,7 @@ TEST(nccl_sends_between_processes, captured_pieces_are_replayed_beside_others) {
       for (int k = 0; k < 100000; ++k) {
         if (out[static_cast<std::size_t>(k)] != k + round) return "wrong";
       }
-      mine.match();  // before what is sent is overwritten
+      mine.match();  // before the sent data is overwritten
     }
     (void)ranks.destroy();
     return text + said(code);
@@ -304,9 +307,10 @@ TEST(nccl_sends_between_processes, captured_pieces_are_replayed_beside_others) {
   EXPECT_EQ(texts, (std::vector<std::string>{"0: 0: ", "0: 0: "}));
 }
 
-// --- what goes wrong ---
+// --- failures ---
 
-/// A rank in each of two processes, a piece from 1 to 0 that went well, and then `body(mine, comm, data)`.
+/// Makes a rank in each of two processes, runs a successful piece from 1 to 0, and then `body(mine,
+/// comm, data)`.
 template <class Body>
 std::vector<std::string> after_a_piece(Body const& body) {
   auto const piece = [](own_process& mine, communicator* comm, elements<float> const& data) {
@@ -317,7 +321,7 @@ std::vector<std::string> after_a_piece(Body const& body) {
   return after_first_call(
       2, piece,
       [&](own_process& mine, communicator* comm, elements<float> const& data) -> std::string {
-        mine.match();  // what is sent may be overwritten
+        mine.match();  // sent data may be overwritten
         return body(mine, comm, data);
       });
 }
@@ -359,7 +363,7 @@ TEST(nccl_sends_between_processes, who_never_calls_is_named_after_the_deadline) 
         text = ending_of(code, comm);
       }
       mine.match();
-      if (mine.number() == 1) text = said(failure_of(comm), comm);  // it is reported, too
+      if (mine.number() == 1) text = said(failure_of(comm), comm);  // also reported here
       (void)ncclCommAbort(comm);
       return text;
     });
@@ -417,7 +421,7 @@ TEST(nccl_sends_between_processes, who_dies_within_a_piece_is_named_after_the_de
 TEST(nccl_sends_between_processes, who_destroys_instead_of_calling_is_named) {
   auto const texts =
       after_a_piece([](own_process& mine, communicator* comm, elements<float> const& data) {
-        if (mine.number() == 1) return said(ncclCommDestroy(comm));  // returns when both have
+        if (mine.number() == 1) return said(ncclCommDestroy(comm));  // waits for both
         auto const code = ncclSend(data.data(), 16, data_type::float32, 1, comm, stream_number(1));
         auto text = ending_of(code, comm);
         (void)ncclCommDestroy(comm);
@@ -457,7 +461,7 @@ TEST(nccl_sends_between_processes, an_abort_ends_what_others_wait_for) {
         auto const code = ncclRecv(data.data(), 16, data_type::float32, 1, comm, stream_number(1));
         mine.match();
         auto text = ending_of(code, comm);
-        devices().synchronize(0, 1);  // the kernel ends, too
+        devices().synchronize(0, 1);  // the kernel also ends
         (void)ncclCommAbort(comm);
         return text;
       });
@@ -476,7 +480,7 @@ TEST(nccl_sends_between_processes, wrong_arguments_are_reported_before_others_he
           text += "|" + said(ncclSend(&local, 1, data_type::float32, 1, comm, nullptr));
           text += "|" + said(ncclRecv(data.data(), 1, data_type::float32, 2, comm, nullptr));
         }
-        auto const code =  // the communicator goes on
+        auto const code =  // the communicator still works
             mine.number() == 0
                 ? ncclSend(data.data(), 2, data_type::float32, 1, comm, stream_number(1))
                 : ncclRecv(data.data(), 2, data_type::float32, 0, comm, stream_number(1));
@@ -491,7 +495,8 @@ TEST(nccl_sends_between_processes, wrong_arguments_are_reported_before_others_he
 
 TEST(nccl_sends_between_processes, devices_that_do_not_reach_each_other_are_named_on_both_sides) {
   auto const texts = run_processes(2, [](own_process& mine) -> std::string {
-    // Memory of device 1 of process 1 is open to nobody in process 0, but the way back is.
+    // No device of process 0 can open memory of device 1 of process 1, but the other direction
+    // works.
     if (mine.number() == 0) {
       emulated_platform::begin_in_fork({.devices = 2, .unreachable = {{0, 1}, {1, 1}}});
     }

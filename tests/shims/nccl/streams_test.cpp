@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams: ranks on one device have their own, calls run behind what is in all of them, graphs hold calls.
+// Streams: ranks on one device have separate streams, calls are ordered after earlier work in all
+//          of them, graphs hold calls.
 
 #include "program.hpp"
 
@@ -8,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace streams_test { namespace {
 
 using namespace blink_test;
@@ -68,7 +69,7 @@ TEST(nccl_streams, what_follows_in_the_stream_of_a_rank_sees_the_result) {
 
 TEST(nccl_streams, captured_calls_are_replayed) {
   three_ranks const ranks;
-  EXPECT_EQ(ranks.call(), result::success);  // what is prepared stays
+  EXPECT_EQ(ranks.call(), result::success);  // prepared schedules stay
   ranks.all.synchronize();
   devices().begin_capture({1, 2, 3});
   EXPECT_EQ(ranks.call(), result::success);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trees of algorithm tables that the user names: which calls take them, that results are what they are without, and what
-// is reported of files that are wrong or differ between processes.
+// Trees of tuning tables that the user names: the calls that use them, equal results with and
+// without them, and errors for files that are invalid or differ between processes.
 
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/schedule/default_tuning.hpp>
@@ -25,12 +25,12 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace tuning_test { namespace {
 
 using namespace blink_test;
 
-/// A file of tables, which BLINK_TUNING names as long as it lives.
+/// A file of tables that BLINK_TUNING names during the life of this object.
 class tuning_files {
  public:
   explicit tuning_files(std::string const& text) {
@@ -52,7 +52,7 @@ class tuning_files {
   std::string path_;
 };
 
-/// Two random schedules for each collective, which turn at some size.
+/// Two random schedules for each collective, with a random size from which the second one is used.
 std::vector<blink::tuning_table> random_tables(std::mt19937_64& random, int ranks) {
   std::vector<blink::tuning_table> result;
   for (auto const kind : {blink::collective::all_reduce, blink::collective::reduce,
@@ -178,8 +178,8 @@ TEST(nccl_tuning, files_that_are_wrong_are_named) {
   unsetenv("BLINK_TUNING");
 }
 
-/// Two sums of 100 floats, one after the other, in two processes, each of which does first what `given` says; what
-/// they came to.
+/// The result of two sums of 100 floats, one after the other, in two processes. Each process first
+/// runs `given`.
 template <class Given>
 std::vector<std::string> sums_after(Given const& given) {
   return run_processes(2, [&](own_process& mine) -> std::string {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives by copy engines, on devices whose streams are threads: random schedules on one to three
-// devices, captured and replayed, one call behind the other without waiting.
+// Collectives by copy engines, on devices whose streams are threads. Random schedules run on one to
+// three devices, captured and replayed, one call after the other without waiting.
 
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/reducers/arithmetic.hpp>
@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace copy_world_test { namespace {
 
 using blink_test::below;
@@ -64,7 +64,7 @@ TEST(copy_ranks, random_calls_are_exact) {
   }
 }
 
-// Partial results on links are of another size than elements.
+// Partial results on links have another size than elements.
 TEST(copy_ranks, random_calls_with_wider_sums_are_exact) {
   for (std::uint64_t seed = 100; seed < 110; ++seed) {
     SCOPED_TRACE(seed);
@@ -98,7 +98,7 @@ TEST(copy_ranks, captured_calls_are_replayed) {
   }
 }
 
-// What is only handed on goes from its place to its place, by copies alone.
+// Data that is only forwarded goes directly to its destination, by copies alone.
 TEST(copy_ranks, broadcasts_need_no_kernel_and_no_slot) {
   emulated_devices machine({.devices = 4});
   auto options = options_of({0, 1, 2, 3});
@@ -117,7 +117,7 @@ TEST(copy_ranks, broadcasts_need_no_kernel_and_no_slot) {
   EXPECT_EQ(machine.copies(), 4 * (3 + 1));  // three edges, and the root's own output
 }
 
-/// Remembers what it was reported to copy between devices.
+/// Records the sources of copies between devices.
 class remembering_devices : public emulated_devices {
  public:
   using emulated_devices::emulated_devices;
@@ -128,13 +128,14 @@ class remembering_devices : public emulated_devices {
     emulated_devices::copy_between(to_device, to, from_device, from, bytes, on);
   }
 
-  std::vector<std::byte const*> copied;  // from where
+  std::vector<std::byte const*> copied;  // source addresses
 
  private:
   blink::device_order<remembering_devices> order_;
 };
 
-// Trees of unlike weights whose chunks have their sizes: each link carries the next of all in turn.
+// Trees of different weights have chunks of different sizes. Each link carries the next chunk of
+// all trees in turn.
 TEST(copy_ranks, trees_take_turns_on_a_link) {
   remembering_devices machine({.devices = 2});
   auto options = options_of({0, 1});
@@ -163,7 +164,7 @@ TEST(copy_ranks, trees_take_turns_on_a_link) {
   }
 }
 
-TEST(copy_ranks, lanes_stand_behind_those_that_feed_them) {
+TEST(copy_ranks, tasks_stand_behind_those_that_feed_them) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
@@ -208,7 +209,7 @@ TEST(copy_ranks, what_a_held_stream_may_use_outlives_the_world) {
   EXPECT_EQ(machine.allocated_bytes(), before);  // nothing was released
   machine.release_stream(1, b);
   machine.synchronize(0, a);
-  machine.synchronize(1, b);  // behind all copies
+  machine.synchronize(1, b);  // after all copies
   EXPECT_EQ(now.wrong(blink::sum{}), "");
   machine.release_kept_memory();
 }

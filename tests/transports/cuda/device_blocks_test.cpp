@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-gather and reduce-scatter with a block of any size for each rank, on devices whose blocks are threads: of one
-// process and of several, by kernels and by copy engines.
+// All-gather and reduce-scatter with a block of any size for each rank, on devices whose blocks are
+// threads. The ranks are in one process or in several; kernels or copy engines move the data.
 
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/reducers/arithmetic.hpp>
@@ -28,7 +28,7 @@
 #include <string>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace device_blocks_test { namespace {
 
 using blink_test::below;
@@ -43,7 +43,7 @@ using slot_thread_ranks = blink::basic_device_ranks<emulated_devices, blink::slo
 using copy_ranks = blink::basic_copy_ranks<emulated_devices>;
 using part = blink_test::device_process<slot_thread_ranks>;
 
-/// Runs the case on the ranks of this process; empty if all is right.
+/// Runs the case on the ranks of this process. Returns an empty text if all is right.
 template <class T, class Ranks, class Reducer>
 std::string run(Ranks& all, blink::schedule const& source, unequal_case const& what,
                 Reducer const& reduce) {

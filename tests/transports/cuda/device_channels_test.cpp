@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives called from within kernels, on devices whose blocks are threads: random calls in several
-// channels, kernels that are captured, refused, aborted, that call too little, or what others do not call.
+// Collectives called from within kernels, on devices whose blocks are threads: random calls in
+// several channels. Kernels are captured, refused and aborted, make too few calls, or call what
+// other ranks do not.
 
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/order.hpp>
@@ -29,7 +30,7 @@
 #include <string>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace device_channels_test { namespace {
 
 using blink_test::below;
@@ -45,7 +46,7 @@ using all_ranks =
 using slot_thread_ranks =
     blink::basic_device_ranks<emulated_devices, blink::slot_peer_transport, chunks>;
 
-/// Of tests that wait until it is over; the calls before have to be done in it on a busy machine, too.
+/// Deadline of tests that wait for it. It is long enough for the calls before on a busy machine.
 constexpr std::chrono::milliseconds short_deadline(1500);
 
 blink::channel_options channels_of(blink::collective kind, std::size_t most,
@@ -64,7 +65,7 @@ std::string random_channels(std::uint64_t seed, std::uint32_t threads_each) {
   auto options = options_in_vectors(devices);
   options.window = 1 + static_cast<std::uint32_t>(random() % 4);
   options.slot_bytes = 64 + random() % 2000;
-  options.packet_slot_bytes = 1 << 15;  // all that a task sends has to fit
+  options.packet_slot_bytes = 1 << 15;  // all data that a task sends has to fit
   all_ranks all(machine, options);
   auto const kind = static_cast<blink::collective>(random() % 11);
   auto const source = blink::replicate_trees(blink_test::random_schedule(random, ranks, kind),
@@ -121,7 +122,7 @@ TEST(device_channels, blocks_of_three_threads_are_exact) {
   }
 }
 
-// What is promised for any length holds for the lengths of one set of channels.
+// A promise for any length holds for all lengths of one set of channels.
 TEST(device_channels, the_order_of_shape_is_kept) {
   using reducer = decltype(blink::with_order<blink::order_promise::shape>(blink::sum{}));
   for (std::uint64_t seed = 300; seed < 306; ++seed) {
@@ -130,7 +131,7 @@ TEST(device_channels, the_order_of_shape_is_kept) {
   }
 }
 
-/// An all-reduce of two ranks in two channels, with what it needs.
+/// An all-reduce of two ranks in two channels, with its communicator.
 struct pair_of_ranks {
   using reducer = blink::sum;
   using calls = channel_case<int, reducer>;
@@ -147,7 +148,7 @@ struct pair_of_ranks {
                                std::uint64_t seed = 1) const {
     return {case_of(blink::collective::all_reduce, 0, seed), source, counts, 0, 2};
   }
-  /// A launch in which all goes well.
+  /// A launch in which all calls succeed.
   std::string sum_up() {
     auto now = calls_of({{10, 20}, {30, 40}});
     all.launch(made, now.kernels(2), {.blocks = 2, .threads = 128});
@@ -162,12 +163,12 @@ struct pair_of_ranks {
       all.prepare_channels<int>(source, channels_of(blink::collective::all_reduce, 100, 2));
 };
 
-/// Calls a channel so often, and no more: blocks of rank 0 and rank 1 may do differently.
+/// Calls a channel a given number of times. Blocks of rank 0 and rank 1 may differ.
 struct some_calls {
   std::array<std::uint32_t, 2> calls{};  ///< by channel, which is the block
   std::size_t count = 5;
   std::uint32_t first_channel = 0;
-  int* values = nullptr;  ///< of each block so many as calls have elements
+  int* values = nullptr;  ///< as many of each block as calls have elements
 
   template <class Group, class Channels>
   BLINK_HOST_DEVICE void operator()(Group const group, Channels const& own,
@@ -182,7 +183,7 @@ struct some_calls {
   }
 };
 
-/// Such kernels on two ranks, and what waiting for them says.
+/// Runs such kernels on two ranks. Returns the error of `wait`.
 std::string error_of_calls(pair_of_ranks& two, some_calls first, some_calls second) {
   std::vector<int> one(2 * first.count), other(2 * second.count);
   first.values = one.data();
@@ -199,7 +200,7 @@ TEST(device_channels, a_block_that_does_not_call_is_named) {
   EXPECT_SAYS(error_of_calls(two, {.calls = {1, 1}}, {.calls = {1, 0}}),
               "rank 0 (device 0), all_reduce in channel 1, tree 0, chunk 0 of 1: waits for rank 1 "
               "(device 0) to send it; its kernel has made 2 calls in this channel, others 3");
-  EXPECT_ERROR(two.sum_up(), "all_reduce in channel 1");  // until it begins anew
+  EXPECT_ERROR(two.sum_up(), "all_reduce in channel 1");  // until it recovers
   two.all.recover();
   EXPECT_EQ(two.sum_up(), "");
   EXPECT_SAYS(
@@ -223,7 +224,7 @@ TEST(device_channels, a_kernel_that_does_not_begin_is_named) {
   EXPECT_EQ(two.sum_up(), "");
 }
 
-// The one that is waited for may wait itself.
+// The rank that another rank waits for may itself wait.
 TEST(device_channels, who_waits_as_well_is_passed_over) {
   emulated_devices machine({.devices = 1});
   all_ranks all(machine, pair_of_ranks::options_of({0, 0, 0}));
@@ -231,12 +232,12 @@ TEST(device_channels, who_waits_as_well_is_passed_over) {
   auto const made =
       all.prepare_channels<int>(source, channels_of(blink::collective::reduce, 10, 2));
   std::vector<int> values(30);
-  // Rank 2 calls once: a second call is what rank 1 waits for, for which rank 0 waits.
+  // Rank 2 calls once. Rank 1 waits for its second call, and rank 0 waits for rank 1.
   std::vector<some_calls> kernels(3, some_calls{.calls = {2, 0}});
   kernels[2].calls = {1, 0};
   for (std::size_t k = 0; k < 3; ++k) kernels[k].values = values.data() + 10 * k;
   all.launch(made, kernels, {.blocks = 2});
-  auto const text = error_of([&] { all.wait(); });  // of rank 0 or of rank 1
+  auto const text = error_of([&] { all.wait(); });  // from rank 0 or rank 1
   EXPECT_SAYS(text, "waits for rank 2 (device 0)");
   EXPECT_SAYS(text, "to send it; its kernel has made 1 calls in this channel, others 2");
 }
@@ -283,7 +284,7 @@ TEST(device_channels, a_missing_reducer_is_refused) {
   EXPECT_ERROR(two.all.wait(), "no reducer, expected one");
 }
 
-/// Adds up in 320 bytes what has four.
+/// Combines elements of 4 bytes in an accumulator of 320 bytes.
 struct in_many_places {
   using accumulator = std::array<float, 80>;
   [[nodiscard]] accumulator operator()(accumulator a, accumulator const& b) const {
@@ -428,7 +429,7 @@ TEST(device_channels, a_refused_launch_ends_the_others) {
 TEST(device_channels, an_abort_ends_kernels_that_wait) {
   emulated_devices machine({.devices = 2});
   auto options = options_in_vectors({0, 1});
-  options.deadline = std::chrono::minutes(5);  // it is not what ends them
+  options.deadline = std::chrono::minutes(5);  // it does not end them
   all_ranks all(machine, options);
   auto const source = blink::chain_schedule(2, 0);
   auto const made =
@@ -472,7 +473,8 @@ TEST(device_channels, captured_launches_are_replayed_between_others) {
   }
 }
 
-// Two communicators on devices with room for one kernel each; their streams begin in opposite order.
+// Two communicators on devices with room for one kernel each; their streams begin in opposite
+// order.
 TEST(device_channels, launches_and_calls_take_turns) {
   emulated_devices machine({.devices = 2, .room = 256});
   auto options = options_in_vectors({0, 1});
@@ -499,10 +501,10 @@ TEST(device_channels, launches_and_calls_take_turns) {
   EXPECT_EQ(one.wrong() + two.wrong(blink::sum{}), "");
 }
 
-/// Each part of a block has a channel of its own, and calls more often than the one before it.
+/// Each part of a block has its own channel, and calls more often than the part before it.
 template <std::uint32_t Warps>
 struct parts_that_call {
-  int* values = nullptr;  ///< of each channel `count`
+  int* values = nullptr;  ///< `count` elements of each channel
   std::size_t count = 0;
 
   template <class Group, class Channels>
@@ -517,7 +519,7 @@ struct parts_that_call {
   }
 };
 
-// After k + 1 sums over three ranks in place all have 3^k times the first sum.
+// After k + 1 sums over three ranks in place, all have 3^k times the first sum.
 template <std::uint32_t Warps, class Protocol>
 void reduce_by_parts(std::uint32_t block_threads, std::size_t count) {
   SCOPED_TRACE(testing::Message() << Warps << " of " << block_threads << ", count " << count);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How kernels move chunks, without a GPU: 16 bytes at a time where all addresses allow it, the rest by
-// elements. Buffers at every address, counts around whole packs, elements and partial results of many
-// sizes, exact against a loop. An access of 16 bytes at an address that is none of a pack's ends the program.
+// How kernels move chunks, tested without a GPU: 16 bytes at a time if all addresses allow it, the
+// rest by elements. Buffers lie at every address, and counts are around whole packs. Elements and
+// partial results have many sizes. Results are exact compared with a loop. An access of 16 bytes at
+// an unaligned address ends the program.
 
 #include <blink/collectives.hpp>
 
@@ -14,14 +15,14 @@
 #include <cstdint>
 #include <random>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace device_chunks_test { namespace {
 
 using blink_test::collective_case;
 using blink_test::emulated_device;
 using blink_test::emulation;
 
-/// N bytes, each another number, that may lie at any address.
+/// N bytes, all different, at any address.
 template <std::size_t N>
 struct loose {
   std::array<std::uint8_t, N> bytes;
@@ -59,7 +60,7 @@ struct byte_sums {
   }
 };
 
-/// The same in words: another accumulator, which crosses connections.
+/// The same in words: connections carry another type, the accumulator.
 template <class Word>
 struct word_sums {
   template <std::size_t N>
@@ -79,7 +80,7 @@ struct word_sums {
   }
 };
 
-/// In words that cross connections as others.
+/// Sums in words that connections carry as another type.
 template <class Word, class Sent>
 struct sent_sums : word_sums<Word> {
   template <std::size_t N>
@@ -92,14 +93,14 @@ struct sent_sums : word_sums<Word> {
   }
 };
 
-/// Connections carry less than buffers hold; small integers all the same.
+/// Connections carry a smaller type than buffers; small integers are still exact.
 struct halved_sums {
   double operator()(double a, double b) const { return a + b; }
   float send(double total) const { return static_cast<float>(total); }
   double recv(float sent) const { return sent; }
 };
 
-/// One with few trees, which take few threads.
+/// A random schedule with few trees, which take few threads.
 blink::schedule small_schedule(std::mt19937_64& random, blink::collective kind) {
   auto source = blink_test::random_schedule(random, 2, kind);
   while (source.trees.size() > 2) source = blink_test::random_schedule(random, 2, kind);
@@ -132,7 +133,7 @@ void walk_everywhere(Reducer const& reduce) {
                      << what.output_shift);
         ASSERT_EQ(device.template run<T>(what, reduce), "");
       };
-      // Every count once, dealt out to the kinds and numbers of threads.
+      // Every count once, distributed over the kinds and numbers of threads.
       std::size_t const first = part + (threads == 3 ? kinds.size() : 0);
       for (std::size_t count = first; count <= 70; count += 2 * kinds.size()) run(count);
       run(256 + part);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of sends and receives on devices: along a schedule, and without one between ranks of any processes.
+// Lists of sends and receives on devices: along a schedule, and without one between ranks of any
+// processes.
 
 #include <blink/collectives/exchange.hpp>
 #include <blink/schedule/flow_schedules.hpp>
@@ -22,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace device_exchange_test { namespace {
 
 using blink_test::emulated_devices;
@@ -67,8 +68,8 @@ TEST(device_exchange, moves_pieces_in_rounds_along_a_schedule) {
   EXPECT_ERROR(blink::exchange(all, trees, list), "overlaps another piece");
 }
 
-/// Pieces between random ranks, of which `is_here(rank)` are listed; filled from the seed, so that all processes
-/// know what is to come.
+/// Pieces between random ranks, of which those with `is_here(rank)` are listed. They are filled
+/// from the seed, so that all processes know the expected data.
 class random_lists {
  public:
   template <class IsHere>
@@ -131,7 +132,7 @@ TEST(device_exchange, random_lists_of_one_process_come_as_they_were) {
   }
 }
 
-// What is before it in a stream is sent, what is behind it finds what has come.
+// Earlier work in a stream comes before the send, and later work finds the received data.
 TEST(device_exchange, keeps_its_place_in_streams) {
   emulated_devices machine({.devices = 3});
   all_ranks all(machine, options_in_vectors({0, 1, 2}));

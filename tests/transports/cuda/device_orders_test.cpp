@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several communicators of the same processes, with devices in common: another order of their calls in another process
-// is named, the same order is not.
+// Several communicators of the same processes that share devices. A different order of their calls
+// in another process is reported; the same order is not.
 
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/running/call/call_description.hpp>
@@ -33,7 +33,7 @@
 #include <thread>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace device_orders_test { namespace {
 
 using blink_test::below;
@@ -45,7 +45,8 @@ using blink_test::error_of;
 using blink_test::forked_ranks;
 using ranks = blink::basic_device_ranks<emulated_devices, blink::slot_peer_transport>;
 
-/// One process's devices, and communicators of all processes: each of the devices that its list names, the same in all.
+/// One process's devices, and communicators of all processes. `devices` lists the devices of each
+/// communicator, the same in all processes.
 struct part {
   part(std::string const& path, int process, std::vector<std::vector<int>> const& devices)
       : communicator(path, process), bootstrap(communicator) {
@@ -57,7 +58,7 @@ struct part {
     }
   }
 
-  /// A call of a communicator, in streams of its own.
+  /// A call of a communicator, in separate streams.
   void start(std::size_t which, std::size_t count = 40) {
     auto& all = *worlds[which];
     cases.emplace_back(case_of(blink::collective::all_reduce, count, which + 1),
@@ -98,7 +99,8 @@ TEST(device_orders, another_order_is_named_on_all_and_the_other_communicator_goe
     auto const texts = run(2, [&](std::string const& path, int process) -> std::string {
       part mine(path, process, {{0}, {0}});
       for (int call = 0; call < more; ++call) mine.start(static_cast<std::size_t>(call % 2));
-      // A call is refused by who comes later, and ends where it was made before. If both come at once both are.
+      // The process that comes later refuses the call. The process that made it before sees it
+      // fail. If both come at once, both refuse.
       std::vector<std::string> why(2);
       for (std::size_t const which : {std::size_t(process), std::size_t(1 - process)}) {
         why[which] = error_of([&] { mine.start(which); });
@@ -128,12 +130,12 @@ TEST(device_orders, the_same_order_is_none_of_these) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     auto const texts =
         run(2 + static_cast<int>(seed % 2), [&](std::string const& path, int process) {
-          // Some have devices in common, some do not: those may be called in any order.
+          // Some communicators share devices; those that share none may be called in any order.
           std::mt19937_64 random(seed), own(seed * 100 + static_cast<std::uint64_t>(process));
           part mine(path, process, {{0, 1}, {1, 2}, {0}, {3}});
           std::vector<std::size_t> calls;
           for (int call = 0; call < 30; ++call) calls.push_back(random() % 3);
-          int apart = 10;  // calls of the last, at other places in each process
+          int apart = 10;  // calls of the last one, at other positions in each process
           for (std::size_t const which : calls) {
             for (; apart > 0 && own() % 3 == 0; --apart) mine.start(3);
             mine.start(which);
@@ -156,7 +158,8 @@ TEST(device_orders, communicators_that_come_go_or_begin_anew_are_not_compared_wi
     mine.wait(1);
     mine.start(2);
     mine.worlds[2]->wait(mine.last[2]);
-    // The second fails, and the first goes on before and after it begins anew: at another place in each process.
+    // The second communicator fails. The first one continues before and after the second recovers,
+    // at another position in each process.
     if (process == 1) mine.worlds[1]->abort();
     while (!mine.worlds[1]->has_failed()) std::this_thread::yield();
     if (process == 0) mine.start(0);
@@ -165,7 +168,7 @@ TEST(device_orders, communicators_that_come_go_or_begin_anew_are_not_compared_wi
     mine.start(1);
     mine.wait(0);
     mine.wait(1);
-    // The third goes before the first goes on in one process, and after it in the other.
+    // The third one ends before the first one continues in one process, and after it in the other.
     if (process == 0) mine.start(0);
     mine.worlds.pop_back();
     if (process == 1) mine.start(0);
@@ -200,7 +203,7 @@ TEST(device_orders, captured_calls_have_no_place_in_it) {
   for (auto const& text : texts) EXPECT_EQ(text, "");
 }
 
-// Who does not compare takes up no room in the clocks of those that do.
+// A communicator that does not compare calls takes no room in the clocks of those that do.
 TEST(device_orders, calls_that_are_not_compared_are_counted_by_none) {
   forked_ranks forked(2);
   forked.start([&](int process) -> std::string {
@@ -240,16 +243,16 @@ TEST(call_clock, compares_what_both_have) {
   EXPECT_SAYS(b.difference(a, "b", "a"), "b makes it after 4 calls");
 }
 
-TEST(call_clock, keeps_no_more_than_it_has_room_for) {
+TEST(call_clock, keeps_no_more_than_fits) {
   blink::call_clock clock;
   for (std::uint64_t number = 0; number < 100; ++number) clock.add({number, number, 1});
   EXPECT_EQ(clock.count, blink::call_clock::most);
   EXPECT_EQ(clock.marks.back().communicator, blink::call_clock::most - 1);
 }
 
-// Random orders of calls of several communicators, of which some share a device, against a comparison of whole
-// sequences: for each two with a device in common the calls of the two come in the same order in both processes, or
-// not; somebody is reported exactly if not.
+// Random orders of calls of several communicators, some of which share a device, against a
+// comparison of whole sequences. A conflict must be reported exactly if two communicators that
+// share a device have calls in different orders in the two processes.
 TEST(call_order_check, finds_another_order_exactly_where_there_is_one) {
   int unlike = 0;
   for (std::uint64_t seed = 0; seed < 80; ++seed) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sends and receives between devices of several processes: where their connections lie, random pieces over windows and slots
-// of all sizes, what is refused, and a new beginning after sizes that differ.
+// Sends and receives between devices of several processes: the places of their connections, random
+// pieces with windows and slots of all sizes, refusals, and recovery after sizes that differ.
 
 #include <blink/transports/cuda/p2p/device_pairs.hpp>
 #include <blink/transports/cuda/p2p/pair_layout.hpp>
@@ -27,7 +27,7 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace device_pairs_test { namespace {
 
 using blink_test::emulated_devices;
@@ -35,9 +35,9 @@ using blink_test::error_of;
 using blink_test::forked_ranks;
 using all_ranks = blink::basic_device_ranks<emulated_devices, blink::slot_peer_transport>;
 
-// --- where connections lie ---
+// --- places of connections ---
 
-/// Devices of ranks by process, from 1 process with 1 rank on.
+/// Devices of ranks by process, at least 1 process with 1 rank.
 std::vector<std::vector<int>> random_places(std::mt19937_64& random) {
   std::vector<std::vector<int>> result(1 + random() % 4);
   for (auto& ranks : result) {
@@ -88,7 +88,7 @@ TEST(pair_layout, connections_do_not_overlap_and_both_ends_find_them) {
       std::sort(all.begin(), all.end());
       std::size_t end = 0;
       for (auto const& [first, last] : all) {
-        EXPECT_EQ(first, end);  // nor is there a gap
+        EXPECT_EQ(first, end);  // and there is no gap
         EXPECT_EQ(first % 128, 0U);
         end = last;
       }
@@ -130,7 +130,7 @@ struct part : blink_test::device_process<all_ranks> {
       : device_process(path, process, options, what) {
     for (std::size_t k = 0; k < all.devices().size(); ++k) on.push_back(machine.make_stream());
   }
-  /// Until this process knows that a call has failed.
+  /// Waits until this process knows that a call has failed; returns the error.
   std::string failure() {
     while (!all.has_failed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return error_of([&] { all.check(); });

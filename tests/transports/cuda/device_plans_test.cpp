@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the planner makes of the machines of the Blink paper, run as kernels are, on emulated devices, one
-// for each GPU: counts that neither trees nor chunks divide, each element compared with a serial loop.
+// Plans for the machines of the Blink paper, run like kernels on emulated devices, one for each
+// GPU. Neither trees nor chunks divide the counts. Each element is compared with a serial loop.
 
 #include <blink/core/collective.hpp>
 #include <blink/planning/check/check_plan.hpp>
@@ -27,7 +27,7 @@
 #include <string>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace device_plans_test { namespace {
 
 using blink::collective;
@@ -36,7 +36,8 @@ using blink_test::device_case;
 using blink_test::emulated_devices;
 using blink_test::options_in_vectors;
 
-// Buffers that peers reach, and slots; the latter choose between chunks and packets by the size.
+// Buffers that peers reach, and slots; ranks with slots choose between chunks and packets by the
+// size.
 using reaching_thread_ranks =
     blink::basic_device_ranks<emulated_devices, blink::reaching_peer_transport,
                               blink::fixed_protocol<blink::whole_chunks>>;
@@ -48,7 +49,7 @@ constexpr collective that_reduce_or_copy[] = {collective::all_reduce, collective
 constexpr collective that_only_move[] = {collective::gather, collective::scatter,
                                          collective::all_to_all};
 
-/// A plan that has passed its check, as tables.
+/// The schedule of a plan that has passed its check.
 blink::schedule planned(blink::topology const& machine, collective kind,
                         std::string const& planner) {
   blink::plan_request request;
@@ -59,8 +60,8 @@ blink::schedule planned(blink::topology const& machine, collective kind,
   return blink::make_schedule(machine, plan);
 }
 
-/// Calls along the plan on a device for each rank, each of which has room for so many blocks. The second
-/// call with the same buffers finds connections and slots as the first has left them.
+/// Makes calls along the plan on a device for each rank, with room for `blocks` blocks on each. The
+/// second call with the same buffers finds connections and slots in the state after the first.
 template <class Ranks>
 void expect_exact(blink::schedule const& plan, collective kind, std::uint32_t blocks) {
   SCOPED_TRACE(blink::to_text(kind));
@@ -83,7 +84,7 @@ void expect_exact(blink::schedule const& plan, collective kind, std::uint32_t bl
     }
   };
   call(5, false, 1);     // fewer elements than trees or ranks
-  call(1009, false, 2);  // a prime: parts and chunks of which the last are shorter
+  call(1009, false, 2);  // a prime: the last parts and chunks are shorter
   call(1009, true, 1);
 }
 
@@ -105,7 +106,7 @@ TEST(device_plans, eight_gpus_of_a_dgx1) {
   expect_exact(machine, that_only_move, "exact");
 }
 
-// As the paper plans them: multiplicative weights, then few trees.
+// As in the paper: multiplicative weights, then few trees.
 TEST(device_plans, eight_gpus_of_a_dgx1_by_few_trees) {
   constexpr collective kinds[] = {collective::all_reduce, collective::broadcast};
   expect_exact(blink::machines::dgx1v(), kinds, "blink");
@@ -117,7 +118,7 @@ TEST(device_plans, six_gpus_of_a_dgx1) {
   expect_exact(machine, that_only_move, "exact");
 }
 
-// GPUs of which no ring of NVLinks goes through all, where trees are the only way.
+// GPUs without a ring of NVLinks through all of them, for which only trees work.
 TEST(device_plans, gpus_without_a_ring) {
   auto const machine = blink::subset(blink::machines::dgx1v(), {1, 4, 5, 7});
   EXPECT_THROW((void)planned(machine, collective::all_reduce, "ring"), blink::planning_error);
@@ -125,7 +126,7 @@ TEST(device_plans, gpus_without_a_ring) {
   expect_exact(machine, that_only_move, "exact");
 }
 
-// A tree for each of sixteen ranks, over the switch: more tasks than blocks, which therefore share them.
+// A tree for each of sixteen ranks, over the switch: more tasks than blocks, so tasks share blocks.
 TEST(device_plans, sixteen_gpus_of_a_dgx2) {
   auto const machine = blink::machines::dgx2();
   constexpr collective in_two_hops[] = {collective::all_reduce, collective::broadcast};

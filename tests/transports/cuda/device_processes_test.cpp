@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators of devices of several processes, on devices whose blocks are threads and whose memory
-// other processes map: random calls, processes that die, stop, do not come or call something else.
+// Communicators of devices of several processes. Devices are emulated: blocks are threads, and
+// other processes map their memory. The tests make random calls; processes die, stop, do not come
+// or make another call.
 
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/running/walk/choose_protocol.hpp>
@@ -34,7 +35,7 @@
 #include <thread>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace device_processes_test { namespace {
 
 using blink_test::below;
@@ -55,7 +56,7 @@ template <class Protocols>
 using part_with = blink_test::device_process<world_of<Protocols>>;
 using part = part_with<model>;
 
-/// Of tests that wait until it is over; the calls before have to be done in it on a busy machine, too.
+/// Deadline of tests that wait for it. It is long enough for the calls before on a busy machine.
 constexpr std::chrono::milliseconds short_deadline(1500);
 
 blink::device_options options_of(std::vector<int> devices) {
@@ -78,7 +79,7 @@ std::string random_calls(std::string const& path, int process, int processes, st
   auto options = options_of(devices[static_cast<std::size_t>(process)]);
   options.window = 1 + static_cast<std::uint32_t>(random() % 4);
   options.slot_bytes = 16 + random() % 2000;
-  options.packet_slot_bytes = 1 << 14;  // room for all of a call: tasks share blocks
+  options.packet_slot_bytes = 1 << 14;  // room for a whole call, because tasks share blocks
   options.protocols = border_at(400);
   emulated_devices::options const machine{
       .devices = 3,
@@ -143,7 +144,8 @@ std::string sum_up(part& mine, std::size_t count = 100) {
   return now.wrong(blink::sum{});
 }
 
-// Calls do not wait for those of other processes; nor does memory end under somebody's kernel.
+// Calls do not wait for those of other processes, and memory is never released under a running
+// kernel.
 TEST(device_processes, one_may_be_many_calls_ahead_and_ends_when_all_do) {
   auto const texts = run(2, options_of({0, 1}), [](part& mine, int process) {
     auto const trees = blink::chain_schedule(4, 0);
@@ -207,14 +209,15 @@ TEST(device_processes, a_schedule_for_other_ranks_is_refused_on_all) {
   auto const texts = run(2, options_of({0}), [](part& mine, int process) {
     auto const text =
         error_of([&] { (void)mine.all.prepare(blink::ring_schedule(process == 0 ? 2 : 3)); });
-    return sum_up(mine) + text;  // the communicator is as good as before
+    return sum_up(mine) + text;  // the communicator still works
   });
   EXPECT_SAYS(texts[0], "prepare: process 1 (process ");
   EXPECT_SAYS(texts[0], "refuses: ");
   for (auto const& text : texts) EXPECT_SAYS(text, "schedule: for 3 ranks, the communicator has 2");
 }
 
-/// A fault in process 1 of 3 after a call that went well; what the others say.
+/// The errors of the other processes after a fault in process 1 of 3, which comes after a
+/// successful call.
 template <class Fault>
 std::vector<std::string> say_of(Fault const& fault, bool is_killed = true) {
   auto options = options_of({0});
@@ -258,7 +261,7 @@ TEST(device_processes, who_stops_is_named) {
   }
 }
 
-// By packets, and by chunks, as a communicator that chooses has both.
+// By packets, and by chunks, because a communicator that chooses has both.
 void expect_a_new_beginning(double border) {
   auto options = options_of({0});
   options.deadline = short_deadline;
@@ -290,7 +293,8 @@ TEST(device_processes, who_never_sends_packets_is_named_and_all_begin_anew) {
   expect_a_new_beginning(1000);
 }
 
-/// The second of two processes has its stream held up; `failure_of(mine, stream)` says what each learns of it.
+/// The second of two processes has its stream held up; `failure_of(mine, stream)` returns the error
+/// of each.
 template <class FailureOf>
 void expect_held_stream_named(FailureOf const& failure_of) {
   auto options = options_of({0});
@@ -326,16 +330,17 @@ TEST(device_processes, a_wait_ends_though_a_stream_of_one_is_held_up) {
 
 TEST(device_processes, who_cannot_begin_anew_is_named_on_all) {
   auto options = options_of({0});
-  options.deadline = std::chrono::seconds(4);  // half of it one waits, and the others for that one
+  options.deadline = std::chrono::seconds(4);  // a process waits for half of it, and the others
+                                               // wait for that process
   auto const texts = run(2, options, [](part& mine, int process) -> std::string {
     (void)sum_up(mine);
-    (void)mine.all.prepare(blink::chain_schedule(2, 0));  // all have done with that call
+    (void)mine.all.prepare(blink::chain_schedule(2, 0));  // all have ended the call
     auto const stream = mine.machine.make_stream();
     if (process == 1) mine.machine.hold_stream(0, stream);
     device_case<int> now(case_of(blink::collective::all_reduce, 10, 1), blink::ring_schedule(2),
                          mine.all.first_rank(), 1);
     (void)error_of(
-        [&] { now.enqueue(mine.all, blink::sum{}, {stream}); });  // the other may be faster
+        [&] { now.enqueue(mine.all, blink::sum{}, {stream}); });  // the other process may be faster
     if (process == 1) mine.all.abort();
     while (!mine.all.has_failed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     auto const text = error_of([&] { mine.all.recover(); });
@@ -349,7 +354,7 @@ TEST(device_processes, who_cannot_begin_anew_is_named_on_all) {
   EXPECT_SAYS(texts[1], "recover: a call on device 0 has not ended: its stream is held up");
 }
 
-// The kernel that begins when its communicator has gone writes to the memory of the other process.
+// A kernel that begins after its communicator has ended writes to memory of the other process.
 TEST(device_processes, what_a_held_stream_may_use_is_kept_by_all) {
   auto options = options_of({0});
   options.deadline = std::chrono::seconds(4);
@@ -366,10 +371,12 @@ TEST(device_processes, what_a_held_stream_may_use_is_kept_by_all) {
     auto const stream = machine.make_stream();
     if (process == 1) machine.hold_stream(0, stream);
     device_case<int> now(case_of(blink::collective::all_reduce, 10, 1), trees, process, 1);
-    (void)error_of([&] { now.enqueue(*mine, blink::sum{}, {stream}); });  // the other may be faster
+    (void)error_of(
+        [&] { now.enqueue(*mine, blink::sum{}, {stream}); });  // the other process may be
+                                                               // faster
     if (process == 1) mine->abort();
     mine.reset();
-    // What others never reach goes where its kernels have ended.
+    // Memory that other processes never reach is released when its kernels have ended.
     bool const is_kept = process == 1 ? machine.allocated_bytes() == bytes
                                       : machine.allocated_bytes() > 0 &&
                                             machine.allocated_bytes() <= bytes &&
@@ -442,7 +449,7 @@ TEST(device_processes, memory_that_is_not_reached_is_named) {
   }
 }
 
-/// One that does not choose the same everywhere.
+/// A protocol chooser that does not choose the same in all processes.
 struct by_process {
   static inline int process = 0;
   blink::protocol_choice operator()(int, std::size_t) const {
@@ -496,7 +503,7 @@ TEST(device_processes, other_options_are_refused) {
     EXPECT_SAYS(end.text, "differ between processes, expected the same");
 }
 
-// Without a session: the memory of the launch is enough.
+// The shared memory of the launch is enough: no other bootstrap is needed.
 TEST(device_processes, a_launch_is_a_bootstrap) {
   forked_ranks all(2);
   all.start([&](int process) {

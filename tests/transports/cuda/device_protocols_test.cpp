@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How connections of communicators of GPUs carry data: packets, and communicators that choose between them and chunks
-// call by call, on devices whose blocks are threads. Exact against a loop, captured and replayed, held
-// up, aborted and begun anew.
+// Protocols of communicators of GPUs: packets, and communicators that choose between packets and
+// chunks call by call. Devices are emulated; blocks are threads. Results are exact compared with a
+// loop. Calls are captured and replayed, held up, aborted and recovered.
 
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/epilogue.hpp>
@@ -31,7 +31,7 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace device_protocols_test { namespace {
 
 using blink::collective;
@@ -59,7 +59,7 @@ blink::device_options options_of(std::vector<int> devices) {
 template <class Transport>
 class device_packets : public testing::Test {
  protected:
-  /// Large slots where tasks share blocks, and small ones where they do not.
+  /// Large slots if tasks share blocks, small ones if not.
   template <class T, class Reducer>
   void random_calls(std::uint64_t seed, std::uint32_t threads_each, Reducer const& reduce) {
     SCOPED_TRACE(seed);
@@ -93,13 +93,13 @@ template <class Transport>
 class device_choices : public testing::Test {};
 TYPED_TEST_SUITE(device_choices, links);
 
-// Both protocols in turns, as the costs say: in one communicator, along different schedules.
+// Both protocols in turns, as the costs imply: in one communicator, along different schedules.
 TYPED_TEST(device_choices, random_calls_are_exact) {
   protocol_launches launches;
   for (std::uint64_t seed = 200; seed < 205; ++seed) {
     SCOPED_TRACE(seed);
     auto const both = [&](auto& options) {
-      options.slot_bytes += 500;  // few chunks, so that busy machines are done with them
+      options.slot_bytes += 500;  // few chunks, so that busy machines end them in time
       options.packet_slot_bytes = 100 + seed % 3 * 900;
       options.protocols = border_at(400);
     };
@@ -115,7 +115,7 @@ TYPED_TEST(device_choices, random_calls_are_exact) {
   EXPECT_GT(launches.packets, 10);
 }
 
-// One prepared schedule, whose connections of both kinds go on where they were.
+// One prepared schedule, whose connections of both protocols keep their state.
 TYPED_TEST(device_choices, one_schedule_carries_both_around_the_border) {
   for (std::uint32_t const threads : {1U, 3U}) {
     emulated_devices machine({.devices = 2, .threads_each = threads});
@@ -139,13 +139,13 @@ TYPED_TEST(device_choices, one_schedule_carries_both_around_the_border) {
     auto const edges = all.prepare(source).edges();
     ASSERT_EQ(edges.size(), 4U);
     std::size_t const elements = 99 + 100 + 1 + 101 + 700 + 99 + 101 + 4;
-    for (auto const& edge : edges) {  // a leaf's edges up carry what reduces, too
+    for (auto const& edge : edges) {  // edges up of a leaf also carry what reduces
       EXPECT_EQ(edge.bytes, (edge.is_reduce ? 2 : 1) * elements * sizeof(int));
     }
   }
 }
 
-// A message that is longer than its window goes as chunks, whatever the costs say.
+// A message that is longer than its window goes as chunks, whatever the costs.
 TEST(device_choices, packets_have_to_fit_into_their_window) {
   emulated_devices machine({});
   auto options = options_of({0, 0});
@@ -163,7 +163,7 @@ TEST(device_choices, packets_have_to_fit_into_their_window) {
   }
 }
 
-TEST(device_choices, lanes_that_share_blocks_send_no_more_than_their_window) {
+TEST(device_choices, tasks_that_share_blocks_send_no_more_than_their_window) {
   emulated_devices machine({.room = 256});
   auto options = options_of({0, 0});
   options.window = 2;
@@ -179,14 +179,14 @@ TEST(device_choices, lanes_that_share_blocks_send_no_more_than_their_window) {
                "all_reduce: tree 0 carries 3 chunks of 32 elements as packets; tasks share blocks, "
                "so expected at most the window of 2");
   emulated_devices larger({});
-  packet_thread_ranks alone(larger, options);  // a block for each lane: any size
+  packet_thread_ranks alone(larger, options);  // a block for each task: any size
   device_case<float> now(case_of(collective::all_reduce, 5000, 1), blink::chain_schedule(2, 0));
   now.enqueue(alone, blink::sum{});
   alone.wait();
   EXPECT_EQ(now.wrong(blink::sum{}), "");
 }
 
-/// Larger than what a thread keeps in its registers.
+/// An element that does not fit into the registers of a thread.
 struct large_element {
   std::array<int, 20> values{};
 };
@@ -212,7 +212,7 @@ TEST(device_choices, what_packets_do_not_carry_goes_as_chunks) {
   EXPECT_EQ(out[0].values[19], 7);
   EXPECT_EQ(out[1].values[19], 7);
   EXPECT_EQ(machine.packet_launches(), 0);
-  // Bits for any length: the shares of the trees do not depend on the protocol.
+  // Reproducible for any length: the shares of the trees do not depend on the protocol.
   device_case<float> shape(case_of(collective::all_reduce, 20, 1), blink::ring_schedule(2));
   auto const reduce = blink::with_order<blink::order_promise::shape>(blink::sum{});
   shape.enqueue(all, reduce);
@@ -221,7 +221,7 @@ TEST(device_choices, what_packets_do_not_carry_goes_as_chunks) {
   EXPECT_EQ(machine.packet_launches(), 0);
 }
 
-// Where it is fixed packets promise the same, in periods that fit into their slots.
+// A fixed protocol of packets makes the same promise, in periods that fit into its slots.
 TEST(device_choices, packets_keep_a_promised_order) {
   for (std::size_t const slot : {128U, 1000U}) {
     emulated_devices machine({});
@@ -238,7 +238,7 @@ TEST(device_choices, packets_keep_a_promised_order) {
   }
 }
 
-// What one protocol alone needs is all that is allocated.
+// A communicator with one protocol allocates only what that protocol needs.
 TEST(device_choices, memory_of_both_is_counted) {
   auto const bytes_of = [](auto const& make) {
     emulated_devices machine({.devices = 2});
@@ -263,10 +263,11 @@ TEST(device_choices, memory_of_both_is_counted) {
   std::size_t const connections = 6, window = 4;
   EXPECT_EQ(only_chunks - only_packets, connections * window * ((1 << 14) - (1 << 12)));
   EXPECT_GT(both, only_chunks + connections * window * (1 << 12));
-  EXPECT_LT(both, only_chunks + only_packets);  // flags are there once
+  EXPECT_LT(both, only_chunks + only_packets);  // abort flags are there once
 }
 
-// The choice is made when a call is captured; positions of both kinds of connections are on devices.
+// The protocol is chosen when a call is captured; positions of both kinds of connections are on
+// devices.
 TEST(device_choices, captured_calls_of_both_are_replayed_between_others) {
   emulated_devices machine({.devices = 2});
   auto options = options_of({0, 0, 1, 1});
@@ -291,14 +292,14 @@ std::string begun_anew(packet_thread_ranks& all, device_case<int>& now,
   return now.wrong(blink::sum{});
 }
 
-// Also in a barrier, which has no elements: it waits for everyone.
+// Also in a barrier, which has no elements: it waits for all ranks.
 TEST(device_packets_faults, who_never_begins_is_named_and_the_world_begins_anew) {
   for (std::uint32_t const threads : {1U, 3U}) {
     auto const kind = threads == 1 ? collective::all_reduce : collective::barrier;
     SCOPED_TRACE(testing::Message() << to_text(kind) << ", threads " << threads);
     emulated_devices machine({.devices = 2, .threads_each = threads});
     auto options = options_of({0, 0, 1});
-    options.deadline = std::chrono::milliseconds(3000);  // room for busy machines
+    options.deadline = std::chrono::milliseconds(3000);  // enough for busy machines
     options.protocols = border_at(500);
     choosing_ranks all(machine, options);
     auto const source = blink::chain_schedule(3, 0);
@@ -332,7 +333,7 @@ TEST(device_packets_faults, who_never_begins_is_named_and_the_world_begins_anew)
   }
 }
 
-// Who waits for room is reported apart from who waits for data.
+// Waiting for a credit is reported differently from waiting for data.
 TEST(device_packets_faults, who_does_not_take_is_named) {
   emulated_devices machine({.devices = 2});
   auto options = options_of({0, 1});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host side of communicators of GPUs, on devices whose blocks are threads: calls along random
-// schedules on one to three devices, captured and replayed, held up, refused, aborted and begun anew.
+// The host side of communicators of GPUs, on devices whose blocks are threads. Calls run along
+// random schedules on one to three devices, and are captured and replayed, held up, refused,
+// aborted and recovered.
 
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/running/walk/choose_protocol.hpp>
@@ -26,7 +27,7 @@
 #include <thread>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace device_world_test { namespace {
 
 using blink_test::case_of;
@@ -34,7 +35,7 @@ using blink_test::device_case;
 using blink_test::emulated_devices;
 using blink_test::options_in_vectors;
 using blink_test::random_device_calls;
-// Of chunks alone: device_protocols_test.cpp has packets, and communicators that choose.
+// With chunks only. device_protocols_test.cpp tests packets, and communicators that choose.
 using chunks = blink::fixed_protocol<blink::whole_chunks>;
 using ranks = blink::basic_device_ranks<emulated_devices, blink::reaching_peer_transport, chunks>;
 using slot_thread_ranks =
@@ -98,8 +99,8 @@ TEST(device_ranks, streams_of_a_call_belong_to_one_graph) {
   EXPECT_ERROR(now.enqueue(all, blink::sum{}, {a, b}), "expected one graph for all or none");
 }
 
-// Two communicators on two devices, each of which has room for one kernel; their streams begin in
-// opposite order. Without the order of calls both would wait for ever.
+// Two communicators on two devices, each of which has room for one kernel. Their streams begin in
+// opposite order. Without the order of calls both would wait without end.
 std::string two_communicators(bool keeps_order) {
   emulated_devices machine({.devices = 2, .room = 128 * 4, .keeps_order = keeps_order});
   auto options = options_in_vectors({0, 0, 1, 1});
@@ -115,7 +116,7 @@ std::string two_communicators(bool keeps_order) {
   machine.hold_stream(1, b[1]);
   one.enqueue(first, blink::sum{}, a);
   two.enqueue(second, blink::sum{}, b);
-  // Without the order each device has begun another one.
+  // Without the order each device has begun another kernel.
   machine.wait_for_kernel(1);
   if (!keeps_order) machine.wait_for_kernel(0);
   machine.release_stream(0, a[0]);
@@ -134,7 +135,8 @@ TEST(device_ranks, communicators_take_turns) {
       << "the test would not notice a missing order";
 }
 
-/// A communicator of two devices on which a call went well, and then one that does not begin on the second.
+/// A communicator of two devices with a successful call, and then one that does not begin on the
+/// second device.
 struct held_ranks {
   explicit held_ranks(std::vector<int> const& devices)
       : all(machine, options(devices)),
@@ -147,7 +149,7 @@ struct held_ranks {
   }
   static blink::device_options options(std::vector<int> const& devices) {
     auto result = options_in_vectors(devices);
-    result.deadline = std::chrono::milliseconds(1500);  // room for busy machines
+    result.deadline = std::chrono::milliseconds(1500);  // enough for busy machines
     return result;
   }
   void enqueue() { now.enqueue(all, blink::sum{}, on); }
@@ -191,7 +193,7 @@ TEST(device_ranks, a_wait_ends_though_a_stream_is_held_up) {
   held.expect_begins_anew();
 }
 
-// What else is in a stream may take longer than the deadline.
+// Other work in a stream may take longer than the deadline.
 TEST(device_ranks, a_wait_without_a_failure_has_no_limit) {
   emulated_devices machine({.devices = 2});
   auto options = options_in_vectors({0, 1});
@@ -236,11 +238,11 @@ TEST(device_ranks, what_a_held_stream_may_use_outlives_the_world) {
   EXPECT_EQ(machine.allocated_bytes(), before);  // nothing was released
   machine.release_stream(1, b);
   machine.synchronize(0, a);
-  machine.synchronize(1, b);  // the kernel begins now, finds out that it is over, and ends
+  machine.synchronize(1, b);  // the kernel begins now, finds the call ended, and ends
   EXPECT_NE(now.wrong(blink::sum{}), "");
   machine.release_kept_memory();
-  // Where streams end in time nothing is kept.
-  options.deadline = std::chrono::seconds(20);  // room for busy machines
+  // If streams end in time, nothing is kept.
+  options.deadline = std::chrono::seconds(20);  // enough for busy machines
   {
     slot_thread_ranks all(machine, options);
     now.forget();
@@ -294,7 +296,7 @@ TEST(device_ranks, bad_options_are_refused) {
                "device 1 does not reach the memory of device 0");
 }
 
-// A task may wait for any other: what cannot run at once would wait for ever.
+// A task may wait for any other task, so tasks that cannot run at once would wait without end.
 TEST(device_ranks, more_ranks_than_a_device_runs_blocks_are_refused) {
   emulated_devices machine({.devices = 2, .room = 256});  // two of the smallest blocks
   device_case<int> too_many(case_of(blink::collective::all_reduce, 100, 1),
@@ -308,7 +310,7 @@ TEST(device_ranks, more_ranks_than_a_device_runs_blocks_are_refused) {
       all.wait();  // nothing was launched
     }
   }
-  ranks all(machine, options_in_vectors({1, 0, 0, 1}));  // tasks of a rank go round in a block
+  ranks all(machine, options_in_vectors({1, 0, 0, 1}));  // tasks of a rank take turns in a block
   device_case<int> enough(case_of(blink::collective::all_reduce, 100, 1), blink::star_schedule(4));
   enough.enqueue(all, blink::sum{});
   all.wait();
@@ -328,7 +330,7 @@ TEST(device_ranks, memory_is_counted_before_it_is_allocated) {
   EXPECT_EQ(counted, before);
   EXPECT_ERROR((void)all.prepare(blink::star_schedule(6)), "memory_cap");
   EXPECT_EQ(machine.allocated_bytes(), before);
-  std::size_t counted_then = 0;  // what was taken for the first device was given back
+  std::size_t counted_then = 0;  // memory consumed for the first device was given back
   for (auto const& [device, use] : all.memory().held()) counted_then += use.total();
   EXPECT_EQ(counted_then, before);
   EXPECT_NE(to_text(all.memory()).find("device 1: "), std::string::npos);
@@ -442,7 +444,7 @@ TEST(device_ranks, edges_report_what_they_carried) {
   for (auto const& edge : edges) EXPECT_EQ(edge.bytes, 4000U);
 }
 
-TEST(plan_blocks, lanes_get_blocks_of_their_own_if_there_is_room) {
+TEST(plan_blocks, tasks_get_blocks_of_their_own_if_there_is_room) {
   auto const room = [](std::uint32_t threads_in_all) {
     return [=](int, std::uint32_t threads) { return threads_in_all / threads; };
   };

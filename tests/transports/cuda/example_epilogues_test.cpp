@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the examples put into the kernel of a collective, in blocks of one and of three threads: as when one
-// thread does it to the whole result.
+// The epilogues and prologues of the examples, in blocks of one and of three threads. The result is
+// the same as if one thread did them to the whole result.
 
 #include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/epilogue.hpp>
@@ -21,7 +21,7 @@
 #include <cstdint>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace example_epilogues_test { namespace {
 
 using blink_test::collective_case;
@@ -43,8 +43,9 @@ std::vector<float> results_of(Reducer const& reduce) {
   return result;
 }
 
-/// Reduces by blocks of one and of three threads, over slots and peers' buffers. What `epilogue_of(state)` leaves in a new
-/// state is what it leaves where one thread shows it the whole result.
+/// Reduces by blocks of one and of three threads, over slots and peers' buffers.
+/// `epilogue_of(state)` must leave the same in a new state as one thread that gets the whole
+/// result.
 template <class State, class Reducer, class EpilogueOf>
 void expect_at_root(Reducer const& reduce, EpilogueOf const& epilogue_of) {
   State expected;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ways between devices that are refused, or that lose what is written, are found and left out of plans.
+// Routes between devices that are refused or lose data are found and left out of plans.
 
 #include <blink/topology/machines.hpp>
 #include <blink/topology/topology.hpp>
@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace probe_links_test { namespace {
 
 using blink_test::emulated_devices;
@@ -37,7 +37,7 @@ std::size_t links_between(blink::topology const& machine, int a, int b) {
 
 class probed_links : public testing::TestWithParam<std::uint32_t> {};
 
-// By blocks of one thread and of three.
+// With blocks of one thread and of three.
 TEST_P(probed_links, all_is_well) {
   auto const probes = probes_of({.devices = 3, .threads_each = GetParam()});
   ASSERT_EQ(probes.size(), 6U);

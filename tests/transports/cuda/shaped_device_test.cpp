@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels whose links are as slow as a schedule's: right results with links that blocks contend for, and
-// the time that messages take, by a clock that only their arrivals move. Nothing here depends on how long
-// anything takes.
+// Kernels whose links are as slow as a schedule's: right results with links that blocks contend
+// for, and the times of messages. Only arrivals of messages advance the clock, so nothing here
+// depends on real time.
 
 #include <blink/planning/plan/make_schedule.hpp>
 #include <blink/planning/planners/plan_direct.hpp>
@@ -34,7 +34,7 @@
 #include <string>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace shaped_device_test { namespace {
 
 using blink::collective;
@@ -55,7 +55,7 @@ blink::device_options timed_options() {
   return options;
 }
 
-/// Of a broadcast of so many bytes in virtual time.
+/// The virtual time of a broadcast of `bytes` bytes.
 std::uint64_t nanoseconds_of(blink::schedule const& source, std::size_t bytes,
                              blink::device_options const& options = timed_options()) {
   timed_device device(source, options);
@@ -126,17 +126,16 @@ TEST(shaped_device, messages_over_one_link_take_turns_and_others_do_not) {
   EXPECT_EQ(nanoseconds_of(source, 25'600), 25'600'000U);
   source.trees[1].broadcast_route = {{}, {1}};
   EXPECT_EQ(nanoseconds_of(source, 25'600), 12'800'000U);
-  source.trees[0].broadcast_route = {{},
-                                     {0, 1}};  // takes its turn on link 1, and is no later for it
+  source.trees[0].broadcast_route = {{}, {0, 1}};  // reserves link 1, and is no later for it
   EXPECT_EQ(nanoseconds_of(source, 25'600), 12'800'000U);
   source.trees[0].broadcast_route = {{}, {1}};
   EXPECT_EQ(nanoseconds_of(source, 25'600), 6'400'000U);
   source.link_bytes_per_second = {2e6, 4e6};
   source.trees[0].broadcast_route = {{}, {1, 0}};
   source.trees[1].broadcast_route = {{}, {1}};
-  source.trees[1].weight = 3;  // 6,400 bytes over both; 19,200 behind them on the faster one
+  source.trees[1].weight = 3;  // 6,400 bytes over both; 19,200 after them on the faster one
   EXPECT_EQ(nanoseconds_of(source, 25'600), 6'400'000U);
-  // From one rank to two others: the link takes turns also where connections have other receivers.
+  // From one rank to two others: the link takes turns also if connections have different receivers.
   auto star = blink::flat_schedule(3, 0);
   star.link_bytes_per_second = {1e6, 1e6};
   star.trees[0].broadcast_route = {{}, {0}, {0}};
@@ -168,7 +167,7 @@ TEST(shaped_device, latency_is_of_each_message) {
   }
 }
 
-/// A clock that goes on when somebody looks at it, so that no time passes where nobody waits.
+/// A clock that advances when a thread reads it, so that no time passes while no thread waits.
 struct looked_at_clock {
   static inline std::atomic<std::uint64_t> looks = 0;
   [[nodiscard]] static std::uint64_t now() { return 10'000 * (1 + looks.fetch_add(1)); }
@@ -188,12 +187,12 @@ TEST(shaped_device, a_communicator_waits_for_links_and_latency) {
   EXPECT_GE(looked_at_clock::now() - before, 25'000'000U);
 }
 
-// What a call that failed has left on a link is forgotten.
+// The state that a failed call has left on a link is cleared.
 TEST(shaped_device, a_message_that_takes_longer_than_the_deadline_fails_the_call) {
   emulated_devices machine({.devices = 1});
   auto options = options_in_vectors({0, 0});
   options.slot_bytes = 100'000;
-  options.deadline = std::chrono::milliseconds(1500);  // room for busy machines
+  options.deadline = std::chrono::milliseconds(1500);  // enough for busy machines
   all_ranks all(machine, options);
   auto source = pair_over({0});
   source.link_bytes_per_second[0] = 1e3;
@@ -214,14 +213,14 @@ TEST(shaped_device, trees_beside_the_ring_are_as_predicted) {
   for (auto const kind : {collective::all_reduce, collective::broadcast}) {
     blink::plan_request request;
     request.collective = kind;
-    // A thousandth of the rates: then it does not matter that times are whole nanoseconds.
+    // A thousandth of the rates, so that rounding of times to whole nanoseconds does not matter.
     auto const schedule_of = [&](blink::plan const& plan) {
       return blink::make_schedule(machine, plan, 1e6);
     };
     auto const rate_of = [&](blink::schedule const& source, double& predicted) {
       predicted = blink::predicted_bytes_per_second(source, kind);
       auto options = timed_options();
-      options.slot_bytes = 512;  // many chunks: what a plan promises is for large buffers
+      options.slot_bytes = 512;  // many chunks, because the rate of a plan is for large buffers
       timed_device device(source, options);
       EXPECT_EQ((device.run<std::int32_t>(case_of(kind, count, 1), blink::sum{})), "");
       double const rate = static_cast<double>(count * sizeof(std::int32_t)) * 1e9 /

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace tile_product_test { namespace {
 
 using blink_test::emulated_devices;
@@ -55,7 +55,7 @@ class shares {
     }
     return result;
   }
-  /// Elements of all ranks that are not those of the product, which is then forgotten.
+  /// The number of wrong elements of the product on all ranks; clears the product.
   [[nodiscard]] std::size_t wrong() {
     std::size_t count = 0;
     for (std::size_t e = 0; e < shape_.rows * shape_.columns; ++e) {
@@ -82,10 +82,11 @@ TEST(tile_product, is_that_of_one_place) {
     std::size_t rows, inner, columns, tile_rows;
     std::uint32_t blocks, threads_each;
   };
-  for (auto const& now : std::vector<one_case>{{{0, 1}, 6, 4, 10, 2, 3, 1},
-                                               {{0, 0, 0}, 33, 3, 7, 4, 4, 1},  // the last is short
-                                               {{0, 0, 1, 1}, 20, 5, 9, 3, 5, 3},
-                                               {{0, 1, 0}, 5, 2, 3, 8, 2, 2}}) {  // one tile
+  for (auto const& now :
+       std::vector<one_case>{{{0, 1}, 6, 4, 10, 2, 3, 1},
+                             {{0, 0, 0}, 33, 3, 7, 4, 4, 1},  // the last one is short
+                             {{0, 0, 1, 1}, 20, 5, 9, 3, 5, 3},
+                             {{0, 1, 0}, 5, 2, 3, 8, 2, 2}}) {  // one tile
     SCOPED_TRACE(now.rows);
     emulated_devices machine({.devices = 2, .room = 8192, .threads_each = now.threads_each});
     all_ranks all(machine, options_in_vectors(now.devices));
@@ -118,7 +119,7 @@ TEST(tile_product, by_packets) {
 TEST(tile_product, a_rank_with_fewer_tiles_is_named) {
   emulated_devices machine({.devices = 2});
   auto options = options_in_vectors({0, 1});
-  options.deadline = std::chrono::milliseconds(1500);  // room for busy machines
+  options.deadline = std::chrono::milliseconds(1500);  // enough for busy machines
   all_ranks all(machine, options);
   auto const channels =
       all.prepare_channels<float>(blink::chain_schedule(2, 0), {.most_count = 20, .channels = 3});

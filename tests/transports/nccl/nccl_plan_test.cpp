@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans over two machines, run by sends and receives with the rules of NCCL: a process for each machine, one for each
-// rank, and something between.
+// Plans over two machines, run by sends and receives with the rules of NCCL. There is a process for
+// each machine, one for each rank, or a mixture.
 
 #include <blink/core/collective.hpp>
 #include <blink/planning/plan/make_schedule.hpp>
@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace nccl_plan_test { namespace {
 
 using blink_test::case_of;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedules by sends and receives with the rules of NCCL, on devices whose streams are threads, of several processes
-// that are threads, too: random schedules, rounds, memory, graphs, and everything that may fail.
+// Schedules by sends and receives with the rules of NCCL, on devices whose streams are threads.
+// Processes are also threads. The tests cover random schedules, rounds, memory, graphs, and
+// failures.
 
 #include <blink/reducers/accumulate_in.hpp>
 #include <blink/reducers/arithmetic.hpp>
@@ -31,7 +32,7 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// The sources of a folder may be compiled as one.
 namespace nccl_world_test { namespace {
 
 using blink_test::below;
@@ -81,7 +82,7 @@ TEST(nccl_ranks, random_calls_are_exact) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) expect_exact<std::int32_t>(seed, blink::avg{});
 }
 
-// Partial results on links are of another size than elements.
+// Partial results on links have another size than elements.
 TEST(nccl_ranks, random_calls_with_wider_sums_are_exact) {
   for (std::uint64_t seed = 100; seed < 115; ++seed) {
     expect_exact<std::uint8_t>(seed, blink::accumulate_in<std::uint32_t>(blink::sum{}));
@@ -106,8 +107,8 @@ TEST(nccl_ranks, elements_of_a_users_own) {
 
 // --- rounds ---
 
-// A receiver begins one round behind its sender, so that what arrives is used in the next round; and a tree takes
-// its depth and its chunks, not their product.
+// A receiver begins one round after its sender, so that arrived data is used in the next round. A
+// tree takes its depth plus its chunks, not their product.
 TEST(nccl_ranks, receivers_begin_a_round_behind_their_senders) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
@@ -202,8 +203,8 @@ TEST(nccl_ranks, slots_do_not_grow_with_buffers) {
     auto const chain = blink::chain_schedule(3, 0);
     (void)all.prepare(chain);
     auto const prepared = held();
-    // Rank 0 receives one reduce connection and sends one broadcast connection that needs no slot; rank 1 has both
-    // ends of each, rank 2 one.
+    // Rank 0 receives one reduce connection and sends one broadcast connection that needs no slot.
+    // Rank 1 has both ends of each, rank 2 one.
     std::size_t const own = mine.number == 0 ? 1024 + 128 : (1024 + 1024 + 2 * 128) + (1024 + 128);
     if (prepared - empty != own) {
       return "holds " + std::to_string(prepared - empty) + " bytes, expected " +
@@ -347,7 +348,7 @@ TEST(nccl_ranks, pieces_are_exchanged_between_processes) {
     auto& all = mine.make_ranks(nccl_options_in_vectors());
     std::vector<std::vector<int>> from, to;
     std::vector<blink::transfers> list;
-    for (int const rank : mine.communicators) {  // each two pieces to each other one, and nothing
+    for (int const rank : mine.communicators) {  // two pieces to each other rank, and an empty one
       from.emplace_back();
       to.emplace_back(9, -1);
       for (int k = 0; k < 9; ++k) from.back().push_back(rank * 100 + k);
@@ -407,7 +408,7 @@ TEST(nccl_ranks, what_nccl_refuses_is_reported_with_call_and_rank) {
         EXPECT_THROW(all.wait(), blink::collective_error);
         return text;
       },
-      {.fails_send = 4});  // beside those of agreeing: in the middle of rank 0's call
+      {.fails_send = 4});  // after those of the agreement: in the middle of rank 0's call
   EXPECT_EQ(texts[0],
             "nccl_error 3: rank 0: ncclSend of 512 bytes to rank 1: internal error (as reported by "
             "rank 0)");
@@ -470,7 +471,7 @@ TEST(nccl_ranks, transfers_that_do_not_fit_end_the_call) {
   }
 }
 
-// Transfers fit, and results are wrong: this is found when calls are compared.
+// Transfers match, but results are wrong: the comparison of calls finds this.
 TEST(nccl_ranks, other_calls_are_found_when_they_are_compared) {
   emulated_fabric fabric(2);
   auto const texts = run_nccl_processes(fabric, {1, 1}, [&](nccl_process& mine) {
@@ -517,7 +518,7 @@ TEST(nccl_ranks, owners_may_abort) {
   EXPECT_EQ(texts[1], "rank 1: aborted by its owner");
 }
 
-// Groups return before they have come to an end, as those of communicators do that do not block.
+// Groups return before they have ended, as with communicators that do not block.
 TEST(nccl_ranks, communicators_that_do_not_block) {
   emulated_fabric fabric(3, {.meets_on_host = false});
   auto texts = run_nccl_processes(
@@ -586,7 +587,7 @@ TEST(nccl_ranks, calls_on_other_devices_do_not_wait_for_a_turn) {
     });
     {
       turn const again(order, machine, {2});
-    }  // nobody keeps it while he waits for another one
+    }  // no thread holds a turn while it waits for another one
     has_ended = true;
   }
   same.join();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our own declarations beside those of the NCCL that is installed: equal values, and parameters that are passed alike.
+// Compares our declarations with those of the installed NCCL: equal values, and parameters that are
+// passed alike.
 
 #include <abi.hpp>
 #include <nccl.h>

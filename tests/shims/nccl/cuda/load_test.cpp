@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads libnccl.so.2 as PyTorch does and asks for its version. With a GPU: two ranks on it reduce all types that
-// the library is built for.
-// Without one: the library starts, and says what is missing.
+// Loads libnccl.so.2 like PyTorch and asks for its version. With a GPU, two ranks on it reduce all
+// types that the library is built for. Without one, the library starts and reports that there is no
+// device.
 
 #include <abi.hpp>
 #include <cuda_runtime.h>
@@ -39,7 +39,7 @@ struct two_ranks {
   int built = 0;
 };
 
-/// Rank 0 has ones, rank 1 twos; after the call both have the result. Returns what is wrong.
+/// Rank 0 has ones, rank 1 twos; after the call both have the result. Returns the error, if any.
 template <data_type Type>
 std::string check_type(two_ranks& all) {
   using T = element_t<Type>;
@@ -121,7 +121,7 @@ int main(int count, char** arguments) {
   if (cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0) return reduce_on_one_gpu(nccl);
   communicator* comm = nullptr;
   if (nccl.CommInitRank(&comm, 1, id, 0) != result::cuda_error || comm != nullptr) {
-    return fail("expected an error of CUDA, as there is no device");
+    return fail("no error of CUDA, expected one because there is no device");
   }
   std::string const text = nccl.GetLastError(nullptr);
   if (text.find("no CUDA device") == std::string::npos) return fail(text.c_str());

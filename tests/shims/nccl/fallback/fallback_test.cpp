@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is not covered goes to the library that BLINK_NCCL_FALLBACK names: communicators whose ranks are not all
-// in this process. Run with that variable set.
+// Unsupported calls go to the library that BLINK_NCCL_FALLBACK names: communicators whose ranks are
+// not all in this process. Run with that variable set.
 
 #include "shims/nccl/forked_program.hpp"
 #include "shims/nccl/program.hpp"
@@ -23,9 +23,10 @@ float all_reduce(communicator* comm, std::size_t count, result expected) {
   return data[0];
 }
 
-/// What a sum of ones says in each of two processes with ids that have room for blink's mark.
+/// The result of a sum of ones, or the error, in each of two processes with ids that have room for
+/// blink's mark.
 ///
-/// count: ranks that are to come; those of process p are p, p + 2, ...
+/// count: expected number of ranks; those of process p are p, p + 2, ...
 std::vector<std::string> sums_of_processes(int count, int ranks_each) {
   setenv("OTHER_LIBRARY_LEAVES_ROOM", "1", 1);
   auto texts = run_processes(2, [&](own_process& mine) -> std::string {
@@ -45,7 +46,8 @@ std::vector<std::string> sums_of_processes(int count, int ranks_each) {
   return texts;
 }
 
-// First of all: they fork, and devices of this process have threads from their first use on.
+// These tests come first, because they fork, and devices of this process have threads from their
+// first use on.
 TEST(nccl_fallback, ranks_of_several_processes_stay) {
   EXPECT_EQ(sums_of_processes(2, 1), (std::vector<std::string>{"2", "2"}));
 }
@@ -55,7 +57,7 @@ TEST(nccl_fallback, processes_whose_ranks_are_not_in_a_row_go_there) {
 }
 
 TEST(nccl_fallback, ranks_that_do_not_come_to_this_host_go_there) {
-  setenv("BLINK_DEADLINE", "0.3", 1);  // less than the time for the rest
+  setenv("BLINK_DEADLINE", "0.3", 1);  // less than the time for the remaining ranks
   EXPECT_EQ(sums_of_processes(3, 1), (std::vector<std::string>{"1000", "1000"}));
   unsetenv("BLINK_DEADLINE");
 }

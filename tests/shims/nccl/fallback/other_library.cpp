@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A libnccl that moves nothing: it says that it was called. It has no ncclCommShrink.
+// A libnccl that moves nothing, but records that it was called. It has no ncclCommShrink.
 
 #include <functions.hpp>
 
@@ -17,7 +17,7 @@ struct communicator {
 
 namespace {
 int open_groups = 0;
-/// Do ids leave room behind their beginning, as NCCL's do?
+/// True if ids leave room after their beginning, like those of NCCL.
 bool leaves_room() {
   return std::getenv("OTHER_LIBRARY_LEAVES_ROOM") != nullptr;
 }
@@ -64,12 +64,12 @@ result ncclCommUserRank(communicator* given, int* rank) {
   *rank = given->rank;
   return result::success;
 }
-/// Not the device: in how many groups it began.
+/// Writes the number of groups in which the communicator began, instead of the device.
 result ncclCommCuDevice(communicator* given, int* device) {
   *device = given->device;
   return result::success;
 }
-/// Fails where there are 7 elements.
+/// Fails for 7 elements.
 result ncclAllReduce(void const*, void* output, std::size_t count, data_type, operation,
                      communicator*, stream_handle) {
   *static_cast<float*>(output) = 1000;

@@ -239,9 +239,7 @@ class basic_copy_ranks : public call_validation<basic_copy_ranks<Devices>, Devic
                  std::vector<detail::plain_buffers> const& buffers,
                  std::vector<std::size_t> const& copied, Reducer const& reduce,
                  streams const& all) {
-    for (auto* const own : used_)
-      own->is_in_call = false;  // an earlier call may have thrown
-                                // halfway
+    for (auto* const own : used_) own->is_in_call = false;  // the last call may have thrown
     used_.clear();
     typename device_order<Devices>::turn turn(driver_.order(), driver_, where_.devices);
     for (std::size_t k = 0; k < all.size(); ++k) turn.begin(where_.devices[k], all[k]);
