@@ -10,73 +10,75 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What ranks do together with their buffers.
+/// The operations that ranks perform together on their buffers.
 enum class collective : std::uint8_t {
   broadcast,
   reduce,
   all_reduce,
   all_gather,
   reduce_scatter,
-  gather,        ///< every rank's block to the root, which ends with all of them
-  scatter,       ///< the root's blocks, one to each rank
-  all_to_all,    ///< every rank has a block for every other
-  send_to_next,  ///< each rank's buffer to the rank behind it; the last sends nothing
-  permute,       ///< each rank's buffer to one other rank of its own, or nowhere
-  barrier,       ///< nobody goes on before all have come: signals, no data
+  gather,        ///< sends every rank's block to the root
+  scatter,       ///< sends one of the root's blocks to each rank
+  all_to_all,    ///< sends a block from each rank to each other rank
+  send_to_next,  ///< sends each rank's buffer to the next rank; the last rank sends nothing
+  permute,       ///< sends each rank's buffer to at most one rank; no two ranks send to the same
+                 ///< one
+  barrier,       ///< holds every rank until all have entered; signals, no data
 };
 
 inline constexpr std::array<std::string_view, 11> collective_names{
     "broadcast", "reduce",     "all_reduce",   "all_gather", "reduce_scatter", "gather",
     "scatter",   "all_to_all", "send_to_next", "permute",    "barrier"};
 
+/// The name of a collective, such as "all_reduce".
 [[nodiscard]] constexpr std::string_view to_text(collective kind) {
   return collective_names[static_cast<std::size_t>(kind)];
 }
 
-/// Is this collective many flows at once, each from one rank to one other, without copies or sums?
-/// Its trees are paths away from the sender.
+/// True if the collective consists of flows from one rank to one other, without copies or sums. Its
+/// trees are paths away from the sender.
 [[nodiscard]] constexpr bool is_point_to_point(collective kind) {
   return kind == collective::gather || kind == collective::scatter ||
          kind == collective::all_to_all || kind == collective::send_to_next ||
          kind == collective::permute;
 }
-/// Does all data come from the root, so that the input of other ranks is not read?
+/// True if all data comes from the root. The input of other ranks is not read.
 [[nodiscard]] constexpr bool is_from_root(collective kind) {
   return kind == collective::broadcast || kind == collective::scatter;
 }
-/// Does all data go to the root, so that the output of other ranks is not written?
+/// True if all data goes to the root. The output of other ranks is not written.
 [[nodiscard]] constexpr bool is_to_root(collective kind) {
   return kind == collective::reduce || kind == collective::gather;
 }
-/// Is there one rank that all data comes from or goes to?
+/// True if one rank is the source or the destination of all data.
 [[nodiscard]] constexpr bool has_root(collective kind) {
   return is_from_root(kind) || is_to_root(kind);
 }
-/// Does the input hold a block for each rank (instead of one block)?
+/// True if the input holds one block for each rank instead of one block in total.
 [[nodiscard]] constexpr bool has_input_blocks(collective kind) {
   return kind == collective::reduce_scatter || kind == collective::scatter ||
          kind == collective::all_to_all;
 }
-/// Does the output hold a block of each rank (instead of one block)?
+/// True if the output holds one block of each rank instead of one block in total.
 [[nodiscard]] constexpr bool has_output_blocks(collective kind) {
   return kind == collective::all_gather || kind == collective::gather ||
          kind == collective::all_to_all;
 }
-/// Do the trees of this collective carry data towards their roots?
+/// True if the trees of this collective carry data towards their roots.
 [[nodiscard]] constexpr bool has_reduce_phase(collective kind) {
   return kind == collective::reduce || kind == collective::all_reduce ||
          kind == collective::reduce_scatter || kind == collective::barrier;
 }
-/// Do the trees of this collective carry data away from their roots?
+/// True if the trees of this collective carry data away from their roots.
 [[nodiscard]] constexpr bool has_broadcast_phase(collective kind) {
   return kind == collective::broadcast || kind == collective::all_reduce ||
          kind == collective::all_gather || kind == collective::barrier || is_point_to_point(kind);
 }
-/// Does every rank root an equal share (instead of one rank or any mix)?
+/// True if every rank roots an equal share, instead of one rank or any mix of ranks.
 [[nodiscard]] constexpr bool has_equal_roots(collective kind) {
   return kind == collective::all_gather || kind == collective::reduce_scatter;
 }
-/// Bytes of the whole buffer, all ranks' blocks together where there are blocks.
+/// Bytes of the whole buffer. With blocks, that is all ranks' blocks together.
 ///
 /// count: elements of the buffer, or of one block
 [[nodiscard]] constexpr std::uint64_t buffer_bytes(collective kind, std::uint64_t count,

@@ -9,8 +9,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A `std::chrono::duration`, by its form: `<chrono>` costs each unit 0.13 s (g++ 12), so it is
-/// included by those who name its durations, and not here.
+/// Matches `std::chrono::duration` by its members. `<chrono>` is slow to compile, so blink leaves
+/// including it to code that uses its durations.
 template <class D>
 concept chrono_duration = requires(D const span) {
   typename D::rep;
@@ -19,9 +19,9 @@ concept chrono_duration = requires(D const span) {
   { span.count() } -> std::convertible_to<typename D::rep>;
 };
 
-/// A span of time in whole nanoseconds: `options.waits.deadline = std::chrono::seconds(5)`, or
-/// `= blink::nanoseconds(5'000'000'000)`. It becomes the durations of `<chrono>` that are nanoseconds, and is made of those
-/// that become nanoseconds without loss.
+/// A span of time in whole nanoseconds: `options.waits.deadline = std::chrono::seconds(5)`, or `=
+/// blink::nanoseconds(5'000'000'000)`. It converts to those durations of `<chrono>` that count
+/// nanoseconds. It converts from those that become nanoseconds without loss.
 class nanoseconds {
  public:
   constexpr nanoseconds() = default;

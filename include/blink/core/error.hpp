@@ -8,33 +8,33 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What every exception of blink derives from.
+/// The base of every exception that blink throws.
 struct error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The caller broke a `Pre:` of a function.
+/// The caller violated a `Pre:` of a function.
 struct precondition_error : error {
   using error::error;
 };
 
-/// Input from outside (a file, the environment, an argument) is not what it should be. The text
-/// says where, what was found and what was expected.
+/// Input from outside (a file, the environment, an argument) is invalid. The text names the place,
+/// the value found and the value expected.
 struct input_error : error {
   using error::error;
 };
 
-/// No plan of the wanted kind exists for the machine (disconnected ranks, no ring, …).
+/// The machine has no plan of the requested kind, for example because ranks are disconnected.
 struct planning_error : error {
   using error::error;
 };
 
-/// A number left the range in which the computation is exact.
+/// A number exceeds the range in which the computation is exact.
 struct overflow_error : error {
   using error::error;
 };
 
-/// The operating system refuses what is needed: memory, a file, a process.
+/// The operating system refuses a resource: memory, a file, a process.
 struct resource_error : error {
   using error::error;
 };

@@ -19,16 +19,17 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// An exact fraction of two 64-bit integers, in lowest terms, with a positive denominator.
 ///
-/// Weights, rates and bounds are fractions: 24/7 is not 3.4286. Every operation is exact; one whose
-/// result does not fit throws `overflow_error` instead of wrapping (the reason why
-/// `boost::rational<std::int64_t>` does not serve). Intermediate values have 128 bits.
+/// Weights, rates and bounds are fractions, because a decimal number such as 3.4286 is not 24/7.
+/// Every operation is exact. `overflow_error` is thrown if a result does not fit;
+/// `boost::rational<std::int64_t>` would wrap around. Intermediate values have 128 bits.
 class rational {
  public:
   constexpr rational() = default;
 
   template <std::integral I>
   constexpr rational(I value) : numerator_(static_cast<std::int64_t>(value)) {  // NOLINT: a number
-    if (!std::in_range<std::int64_t>(value)) throw overflow_error("rational: value over 64 bits");
+    if (!std::in_range<std::int64_t>(value))
+      throw overflow_error("rational: the value exceeds 64 bits, expected at most 64");
   }
 
   /// Pre: denominator != 0.
@@ -40,13 +41,14 @@ class rational {
   [[nodiscard]] constexpr double to_double() const {
     return static_cast<double>(numerator_) / static_cast<double>(denominator_);
   }
-  /// "24/7", or "6" for an integer.
+  /// The number as text: "24/7", or "6" for an integer.
   [[nodiscard]] std::string to_text() const {
     return denominator_ == 1 ? std::to_string(numerator_)
                              : std::to_string(numerator_) + "/" + std::to_string(denominator_);
   }
 
-  /// Reads what `to_text` writes, and plain decimals such as "12.5"; nothing for any other text.
+  /// Reads the output of `to_text`, and plain decimals such as "12.5". Returns nothing for any
+  /// other text.
   [[nodiscard]] static std::optional<rational> from_text(std::string_view text);
 
   friend constexpr rational operator+(rational const& a, rational const& b) {
@@ -79,7 +81,7 @@ class rational {
   __extension__ typedef __int128 wide;
 
   static constexpr rational reduced(wide numerator, wide denominator) {
-    expects(denominator != 0, "rational: the denominator is zero");
+    expects(denominator != 0, "rational: the denominator is zero, expected another value");
     if (denominator < 0) {
       numerator = -numerator;
       denominator = -denominator;
@@ -94,7 +96,7 @@ class rational {
     denominator /= divisor;
     constexpr wide largest = INT64_MAX;
     if (numerator > largest || numerator < -largest || denominator > largest) {
-      throw overflow_error("rational: result over 64 bits");
+      throw overflow_error("rational: the result exceeds 64 bits, expected at most 64");
     }
     rational result;
     result.numerator_ = static_cast<std::int64_t>(numerator);
@@ -138,7 +140,7 @@ inline std::optional<rational> rational::from_text(std::string_view text) {
       return whole.front() == '-' ? rational(*front) - fraction : rational(*front) + fraction;
     }
     if (auto const value = integer(text)) return rational(*value);
-  } catch (overflow_error const&) {  // a number that does not fit is not a number we can read
+  } catch (overflow_error const&) {  // a number that does not fit is treated as invalid text
   }
   return std::nullopt;
 }
@@ -147,8 +149,8 @@ inline std::optional<rational> rational::from_text(std::string_view text) {
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// The least denominator up to `most` that makes all values (nearly) integers, found by continued
-/// fractions; nothing if there is none.
+/// The least denominator up to `most` that makes all values nearly integers, found by continued
+/// fractions. It is a multiple of `first`. Returns nothing if there is none.
 [[nodiscard]] inline std::optional<std::int64_t> common_denominator(std::span<double const> values,
                                                                     std::int64_t first,
                                                                     std::int64_t most) {

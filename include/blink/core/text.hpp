@@ -11,8 +11,8 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// One piece of a text: words, a whole number, or a number with six digits behind the point. It refers to
-/// words, so it lives no longer than they do.
+/// A piece of a text: words, a whole number, or a number with six decimals. It refers to its words,
+/// which must outlive it.
 class text_piece {
  public:
   constexpr text_piece(char const* words) : text_piece(std::string_view(words)) {}
@@ -33,7 +33,7 @@ class text_piece {
       text.append(words_, size_);
       return;
     }
-    char digits[352];  // a double has up to 309 before the point
+    char digits[352];  // a double has up to 309 digits before the point
     int const used = kind_ == kind::integer ? std::snprintf(digits, sizeof digits, "%lld", integer_)
                      : kind_ == kind::natural
                          ? std::snprintf(digits, sizeof digits, "%llu", natural_)
@@ -54,8 +54,8 @@ class text_piece {
   kind kind_ = kind::words;
 };
 
-/// `text_of({"rank ", rank, " calls ", name})`. Chains of `+` give the same; each makes a page of code and
-/// is compiled in every unit that could meet the error.
+/// Joins pieces into a text: `text_of({"rank ", rank, " calls ", name})`. A chain of `+` gives the
+/// same text but more code, compiled in every unit that could raise the error.
 template <class = when_used>
 [[nodiscard]] BLINK_COLD std::string text_of(std::initializer_list<text_piece> pieces) {
   std::string text;

@@ -11,20 +11,20 @@
 #include <utility>
 #include <vector>
 
-// The graphs that `graph/` and `packing/` compute on. The calls are those of Boost.Graph (an edge
-// list graph whose vertices are 0 … n-1), so `boost::adjacency_list<vecS, vecS, directedS>` is a
-// model; no header of Boost is needed for it here.
+// The graphs that `graph/` and `packing/` compute on. Their functions are those of Boost.Graph: an
+// edge list graph whose vertices are 0 … n-1. So `boost::adjacency_list<vecS, vecS, directedS>` is
+// a model; its headers are not needed here.
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A directed edge: from `tail` to `head`.
+/// A directed edge from `tail` to `head`.
 struct arc {
   int tail = 0;
   int head = 0;
   friend bool operator==(arc const&, arc const&) = default;
 };
 
-/// The least graph: the number of vertices and the edges in order. Parallel edges are allowed.
+/// The simplest graph: the number of vertices, and the edges in order. Parallel edges are allowed.
 struct arc_list {
   int vertex_count = 0;
   std::vector<arc> arcs;
@@ -40,14 +40,14 @@ struct arc_list {
   friend int target(arc const& edge, arc_list const&) { return edge.head; }
 };
 
+/// The type of a graph's edges.
 template <class Graph>
 using edge_t = std::iter_value_t<decltype(edges(std::declval<Graph const&>()).first)>;
 
-/// A directed graph that can list its edges, always in the same order. Vertices are integers from
-/// 0.
+/// A directed graph that lists its edges, always in the same order. Vertices are integers from 0.
 ///
-/// Semantics beyond the syntax: the position of an edge in `edges(graph)` is its name everywhere:
-/// capacities, flows and trees are indexed by it.
+/// Semantics beyond the syntax: an edge is named by its position in `edges(graph)`. Capacities,
+/// flows and trees are indexed by it.
 template <class Graph>
 concept directed_edge_list = requires(Graph const& graph, edge_t<Graph> const& edge) {
   { num_vertices(graph) } -> std::convertible_to<std::size_t>;
@@ -66,12 +66,13 @@ concept edge_weights =
       { weights.size() } -> std::convertible_to<std::size_t>;
     };
 
+/// The type of the values that `Weights` holds.
 template <class Weights>
 using mapped_t = std::remove_cvref_t<decltype(std::declval<Weights const&>()[std::size_t{}])>;
 
-/// The edges of any graph as plain arcs, in order. What the algorithms work on.
+/// Returns the edges of any graph as plain arcs, in order. The algorithms work on these.
 ///
-/// Time: O(V + E).
+/// Time:   O(V + E).
 /// Throws: precondition_error if an end of an edge is not a vertex.
 template <directed_edge_list Graph>
 [[nodiscard]] arc_list to_arc_list(Graph const& graph) {
@@ -82,19 +83,20 @@ template <directed_edge_list Graph>
     arc const a{static_cast<int>(source(*edge, graph)), static_cast<int>(target(*edge, graph))};
     expects(
         0 <= a.tail && a.tail < result.vertex_count && 0 <= a.head && a.head < result.vertex_count,
-        "to_arc_list: an edge ends outside the graph");
+        "to_arc_list: an edge ends outside the graph, expected vertices as ends");
     result.arcs.push_back(a);
   }
   return result;
 }
+/// Returns the graph itself, without a copy.
 [[nodiscard]] inline arc_list const& to_arc_list(arc_list const& graph) {
   return graph;
 }
 
-/// The graph with every edge turned round; edges keep their positions. What holds from a root holds
-/// towards it on the original.
+/// Returns the graph with every edge reversed. Edges keep their positions. Paths from a root become
+/// paths towards it.
 ///
-/// Time: O(V + E).
+/// Time:   O(V + E).
 /// Throws: precondition_error if an end of an edge is not a vertex.
 template <directed_edge_list Graph>
 [[nodiscard]] arc_list reversed(Graph const& graph) {

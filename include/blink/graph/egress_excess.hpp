@@ -17,14 +17,17 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What flows into and out of a vertex at most.
+/// The total capacity into and out of a switch.
 struct switch_balance {
   int switch_node = 0;
   std::int64_t in = 0;
   std::int64_t out = 0;
 };
 
-/// The switches with more capacity out than in: all that stands in the way of splitting off.
+/// Returns the switches with more capacity out than in. Only these can prevent splitting off.
+///
+/// is_switch: by vertex
+/// Post:      ascending by vertex.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 [[nodiscard]] std::vector<switch_balance> unbalanced_switches(Graph const& graph,
                                                               Capacities const& capacities,
@@ -45,7 +48,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 
 namespace detail {
 
-/// Lowers capacities out of switches, as long as the supplies flow into every rank.
+/// Lowers capacities out of switches as long as the supplies flow into every rank.
 class egress_excess_remover {
  public:
   egress_excess_remover(arc_list const& arcs, std::vector<std::int64_t> capacity,
@@ -62,7 +65,7 @@ class egress_excess_remover {
       count(capacity_[e]);
       out_of_[static_cast<std::size_t>(arcs.arcs[e].tail)].push_back(e);
     }
-    // Ranks first: what is taken from them unbalances no other switch.
+    // Links to ranks come first, because lowering them unbalances no other switch.
     for (auto& out : out_of_) {
       std::ranges::sort(out, {}, [&](std::size_t e) {
         return std::pair(is_switch_[static_cast<std::size_t>(arcs_.arcs[e].head)], e);
@@ -79,11 +82,13 @@ class egress_excess_remover {
     }
   }
 
+  /// Returns the lowered capacities by edge, or nothing if the supplies need some egress excess.
   [[nodiscard]] std::optional<std::vector<std::int64_t>> run() {
     limit_by_inflow();
     if (shortage() > 0) return std::nullopt;
-    // What one switch gives up may be another's inflow, so they are gone round; capacities bound how
-    // often, and a machine that needs more rounds than this has a chain or circle of such switches.
+    // Lowering a link out of one switch may lower another's inflow, so the switches take several
+    // rounds. Capacities bound their number. A machine that needs more than this has a chain or
+    // circle of such switches.
     constexpr int most_rounds = 64;
     for (int round = 0; round < most_rounds; ++round) {
       auto const unbalanced = unbalanced_switches(arcs_, capacity_, is_switch_);
@@ -99,7 +104,9 @@ class egress_excess_remover {
   void count(std::int64_t amount) {
     constexpr std::int64_t limit = std::int64_t{1} << 61;
     if (amount > limit - sum_) {
-      throw overflow_error("remove_egress_excess: capacities and supplies exceed 61 bits");
+      throw overflow_error(
+          "remove_egress_excess: the sum of capacities and supplies exceeds 61 bits, expected "
+          "less");
     }
     sum_ += amount;
   }
@@ -109,7 +116,7 @@ class egress_excess_remover {
     network_.set_capacity(static_cast<int>(e), capacity);
   }
 
-  /// No link out of a switch carries more than all ranks together bring to it.
+  /// Limits each link out of a switch to the flow that all ranks together can bring to the switch.
   void limit_by_inflow() {
     detail::flow_network from_ranks(arcs_.vertex_count + 1);
     for (std::size_t e = 0; e < arcs_.arcs.size(); ++e) {
@@ -123,7 +130,7 @@ class egress_excess_remover {
     }
   }
 
-  /// By how much the flow into some rank is too small, at most over the ranks.
+  /// The largest shortage of the flow into a rank, over all ranks.
   [[nodiscard]] std::int64_t shortage() {
     std::int64_t worst = 0;
     for (int const v : ranks_) {
@@ -133,7 +140,7 @@ class egress_excess_remover {
     return worst;
   }
 
-  /// Takes a switch's egress excess; false if the supplies need some of it.
+  /// Removes the egress excess of a switch. Returns false if the supplies need some of it.
   bool relieve(int switch_node) {
     std::int64_t egress_excess = 0;
     for (std::size_t e = 0; e < arcs_.arcs.size(); ++e) {
@@ -145,7 +152,8 @@ class egress_excess_remover {
       auto const most = std::min(egress_excess, before);
       if (most <= 0) continue;
       set(e, before - most);
-      // A cut loses what the link loses, so giving back the largest shortage is enough, and needed.
+      // A cut loses as much as the link, so restoring the largest shortage is necessary and
+      // sufficient.
       auto const needed = std::min(most, shortage());
       set(e, before - most + needed);
       egress_excess -= most - needed;
@@ -158,7 +166,7 @@ class egress_excess_remover {
   std::vector<std::int64_t> capacity_;
   std::vector<std::int64_t> supply_;
   std::vector<std::vector<std::size_t>> out_of_;
-  flow_network network_;  // arcs of the graph first, then those from the super source
+  flow_network network_;  // the arcs of the graph, then those from the super source
   std::vector<int> ranks_;
   std::int64_t wanted_ = 0;
   std::int64_t sum_ = 0;
@@ -166,14 +174,14 @@ class egress_excess_remover {
 
 }  // namespace detail
 
-/// Lowers capacities of links out of switches until no switch lets more out than in, while the supplies
-/// still flow into every rank: then `split_off_switches` succeeds for these supplies. Only egress excess is
-/// taken, and what no rank can bring to a switch.
+/// Lowers capacities of links out of switches until no switch has more capacity out than in. The
+/// supplies still flow into every rank, so `split_off_switches` succeeds for them. Only egress
+/// excess is removed, and capacity that no rank can use.
 ///
 /// Time:   O(rounds * (links out of unbalanced switches) * N) maximum flows for N ranks.
-/// Pre:    as `split_off_switches`.
-/// Post:   capacities by edge, none above the given; nothing if the supplies need some egress excess, as far
-///         as this order of links shows.
+/// Pre:    as for `split_off_switches`.
+/// Post:   capacities by edge, none above the given; nothing if the supplies need some egress
+///         excess, as far as this order of links shows.
 /// Throws: overflow_error if capacities and supplies exceed 61 bits.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 [[nodiscard]] std::optional<std::vector<std::int64_t>> remove_egress_excess(

@@ -16,24 +16,25 @@ namespace blink { inline namespace BLINK_ABI {
 struct max_flow_result {
   std::int64_t value = 0;          ///< in the unit of the capacities
   std::vector<std::int64_t> flow;  ///< by position in `edges(graph)`; 0 <= flow[i] <= capacity
-  std::vector<bool> source_side;   ///< by vertex: is it on the source's side of a minimum cut?
+  std::vector<bool> source_side;   ///< by vertex: true on the source's side of a minimum cut
 };
 
 namespace detail {
 
-/// The arcs of a graph with checked capacities: arc i is edge i.
+/// A flow network with checked capacities. Arc i is edge i of the graph.
 template <class Capacities>
 [[nodiscard]] flow_network to_flow_network(arc_list const& graph, Capacities const& capacities,
                                            int extra_vertices = 0) {
   expects(static_cast<std::size_t>(capacities.size()) == graph.arcs.size(),
-          "maximum flow: one capacity for each edge");
+          "maximum flow: the capacities do not match the edges, expected one for each edge");
   flow_network network(graph.vertex_count + extra_vertices);
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < graph.arcs.size(); ++i) {
     auto const capacity = static_cast<std::int64_t>(capacities[i]);
-    expects(capacity >= 0, "maximum flow: a capacity is negative");
+    expects(capacity >= 0, "maximum flow: a capacity is negative, expected at least 0");
     if (capacity >= flow_network::unlimited - sum) {
-      throw overflow_error("maximum flow: the capacities sum to more than 62 bits");
+      throw overflow_error(
+          "maximum flow: the capacities sum to more than 62 bits, expected at most 62");
     }
     sum += capacity;
     network.add(graph.arcs[i].tail, graph.arcs[i].head, capacity);
@@ -42,7 +43,8 @@ template <class Capacities>
 }
 
 inline void expects_vertex(arc_list const& graph, int vertex) {
-  expects(0 <= vertex && vertex < graph.vertex_count, "a vertex is not in the graph");
+  expects(0 <= vertex && vertex < graph.vertex_count,
+          "maximum flow: a vertex is not in the graph, expected one of the graph");
 }
 
 }  // namespace detail
@@ -62,7 +64,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   arc_list const& arcs = to_arc_list(graph);
   detail::expects_vertex(arcs, source_vertex);
   detail::expects_vertex(arcs, sink);
-  expects(source_vertex != sink, "max_flow: source and sink are the same vertex");
+  expects(source_vertex != sink, "max_flow: source and sink are the same vertex, expected two");
   auto network = detail::to_flow_network(arcs, capacities);
   max_flow_result result;
   result.value = network.run(source_vertex, sink);

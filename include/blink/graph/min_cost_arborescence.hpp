@@ -11,7 +11,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A set of vertices without the root, and what it charges each edge that enters it.
+/// A price of a set of vertices without the root, charged to each edge that enters the set.
 template <class Cost>
 struct set_price {
   std::vector<int> vertices;  ///< ascending
@@ -30,26 +30,28 @@ struct min_cost_arborescence_result {
 /// Finds a cheapest arborescence that reaches every vertex from `root`.
 ///
 /// Costs may be negative. They need only +, -, < and ==, so integers, fractions and lexicographic
-/// pairs are exact; with floating point, `duals` hold up to rounding. Of several cheapest edges
-/// into a set the one whose tail has fewer hops from the root is taken, which tends to shallow
-/// trees.
+/// pairs are exact. With floating point, `duals` hold up to rounding. Among equally cheap edges
+/// into a set, the edge whose tail has fewer hops from the root is taken. This tends to give
+/// shallow trees.
 ///
 /// Source: Y. Chu and T. Liu, "On the shortest arborescence of a directed graph", Scientia Sinica
 ///         14, 1965; J. Edmonds, "Optimum branchings", J. Res. Nat. Bureau of Standards 71B, 1967.
 /// Time:   O(V E + E log E).  Space: O(V + E).
 /// Pre:    `root` is a vertex; one cost for each edge; V times the largest cost does not overflow.
-/// Post:   the values of `duals` sum to `cost`; they are not negative on sets of two and more
-///         vertices; those of the sets that an edge enters sum to at most its cost (loops and edges
-///         into the root, which no arborescence uses, aside). So every arborescence, which enters
-///         each set at least once and each vertex exactly once, costs at least `cost`.
-/// Throws: precondition_error if a precondition does not hold; planning_error that names a vertex
+/// Post:   the values of `duals` sum to `cost`; they are not negative on sets of two or more
+///         vertices. For each edge, the values of the sets that it enters sum to at most its cost.
+///         Loops and edges into the root are exempt because no arborescence uses them. Every
+///         arborescence enters each set at least once and each vertex exactly once, so it costs at
+///         least `cost`.
+/// Throws: precondition_error if a precondition does not hold; planning_error that names an
+///         unreachable vertex.
 ///         which cannot be reached.
 template <directed_edge_list Graph, edge_weights<Graph> Costs>
 [[nodiscard]] auto min_cost_arborescence(Graph const& graph, int root, Costs const& costs)
     -> min_cost_arborescence_result<mapped_t<Costs>> {
   using cost_type = mapped_t<Costs>;
   expects(static_cast<std::size_t>(costs.size()) == static_cast<std::size_t>(num_edges(graph)),
-          "min_cost_arborescence: one cost for each edge");
+          "min_cost_arborescence: the costs do not match the edges, expected one for each edge");
   detail::arborescence_search<cost_type> search(to_arc_list(graph), root);
   min_cost_arborescence_result<cost_type> result;
   for (int const edge : search.solve(costs)) {

@@ -16,7 +16,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Costs between all pairs of n vertices; `none` where there is no edge.
+/// Costs between all pairs of `size` vertices; `none` where there is no edge.
 template <class Cost>
 struct cost_matrix {
   static constexpr Cost none = std::numeric_limits<Cost>::max() / 4;
@@ -24,6 +24,7 @@ struct cost_matrix {
   std::vector<Cost> entries;  ///< by tail, then head
 
   explicit cost_matrix(std::size_t n) : size(n), entries(n * n, none) {}
+  /// The cost of the edge from `tail` to `head`. Pre: both are less than `size`.
   [[nodiscard]] Cost& operator()(std::size_t tail, std::size_t head) {
     return entries[tail * size + head];
   }
@@ -35,7 +36,7 @@ struct cost_matrix {
 namespace detail {
 
 /// Cheapest arborescences of bounded height for all roots at once, by dynamic programming over
-/// vertex sets: a tree is its root's branch that holds the set's lowest vertex, and the rest.
+/// vertex sets. A tree consists of the root's branch with the set's lowest vertex, and the rest.
 template <class Cost>
 class shallow_tree_table {
  public:
@@ -59,7 +60,8 @@ class shallow_tree_table {
         for (std::size_t v = 0; v < n_; ++v) {
           if ((set >> v & 1U) != 0) continue;
           Cost least = none;
-          for (auto part = rest;; part = (part - 1) & rest) {  // what the first branch leaves
+          // `part` is left to the other branches
+          for (auto part = rest;; part = (part - 1) & rest) {
             least = std::min(least, sum(branch[v * sets_ + (set ^ part)], tree[v * sets_ + part]));
             if (part == 0) break;
           }
@@ -69,7 +71,7 @@ class shallow_tree_table {
     }
   }
 
-  /// By vertex: its parent, -1 at the root. Nothing if there is no tree so low.
+  /// The parent of each vertex, -1 at the root. Returns nothing if no tree has so small a height.
   [[nodiscard]] std::optional<std::vector<int>> parents(std::size_t root) const {
     std::vector<int> parent(n_, -1);
     auto const all = (sets_ - 1) ^ (std::size_t{1} << root);
@@ -82,7 +84,7 @@ class shallow_tree_table {
  private:
   static Cost sum(Cost a, Cost b) { return std::min(a + b, cost_matrix<Cost>::none); }
 
-  /// The cheapest child of v to carry `set`, and its cost.
+  /// The cheapest child of v for a branch over `set`, and the branch's cost.
   std::pair<Cost, std::size_t> best_child(int d, std::size_t v, std::size_t set) const {
     std::pair<Cost, std::size_t> best{cost_matrix<Cost>::none, n_};
     auto const& below = tree_[static_cast<std::size_t>(d) - 1];
@@ -108,7 +110,7 @@ class shallow_tree_table {
           set = part;
           break;
         }
-        expects(part != 0, "shallow_tree_table: a tree without branches");
+        expects(part != 0, "shallow_tree_table: a tree has no branches, expected at least one");
       }
     }
   }
@@ -117,18 +119,20 @@ class shallow_tree_table {
   std::size_t n_;
   std::size_t sets_;
   std::vector<std::vector<Cost>> tree_;    // by height: (root, set) at root * sets_ + set
-  std::vector<std::vector<Cost>> branch_;  // the same with one child only
+  std::vector<std::vector<Cost>> branch_;  // the same for trees with one child of the root
 };
 
-/// A tree that local search makes cheaper: a vertex moves below another one, with all below it.
+/// A local search for cheap trees. It moves a vertex, with all vertices below it, to another
+/// parent.
 template <class Cost>
 class shallow_tree_descent {
  public:
   shallow_tree_descent(cost_matrix<Cost> const& cost, std::size_t root, int height)
       : cost_(cost), root_(root), height_(height) {}
 
-  /// Adds vertices to the root one by one, the cheapest edge first; `fewest_edges`: layer by layer,
-  /// each vertex by the cheapest edge from the layer above. Nothing if that stays too high.
+  /// Builds a tree and improves it while that is possible. Vertices join the root one by one, by
+  /// the cheapest edge. With `fewest_edges`, they join layer by layer, each by the cheapest edge
+  /// from a layer above. Returns nothing if the tree would be too high.
   [[nodiscard]] std::optional<std::vector<int>> run(bool fewest_edges) {
     auto const n = cost_.size;
     parent_.assign(n, -1);
@@ -213,22 +217,24 @@ class shallow_tree_descent {
 
 }  // namespace detail
 
-/// Vertices up to which `shallow_arborescences` is exact with a bound on the height.
+/// The largest number of vertices for which `shallow_arborescences` is exact with a bound on the
+/// height.
 inline constexpr std::size_t shallow_arborescences_exact = 10;
 
-/// Finds cheap spanning arborescences of bounded height out of several roots.
+/// Finds cheap spanning arborescences of bounded height from several roots.
 ///
-/// Cheapest ones for up to `shallow_arborescences_exact` vertices (the problem is NP-hard), and, for any
-/// number, without a bound on the height. Else a local search from two starts.
+/// They are cheapest for up to `shallow_arborescences_exact` vertices, and for any number without a
+/// bound on the height. Otherwise a local search runs from two starts, because the problem is
+/// NP-hard.
 ///
-/// height: edges on the longest way from the root; 0: any.
+/// height: edges on the longest path from the root; 0: any
 /// Source: without a bound: J. Edmonds, "Optimum branchings", 1967; the recursion over vertex sets:
 ///         S. Dreyfus, R. Wagner, "The Steiner problem in graphs", Networks 1, 1971.
 /// Time:   O(3^n n height) for all roots together while exact; O(n^3) a round of local search for
 ///         each root; O(n^3) for each root without a bound.
 /// Pre:    costs are not negative and sum to less than `cost_matrix::none`.
-/// Post:   by root: for each vertex its parent, -1 at the root; nothing where no tree so low was
-///         found (none exists if the search is exact).
+/// Post:   by root: the parent of each vertex, -1 at the root; nothing where no tree of that height
+///         was found. If the search is exact, then none exists.
 template <class Cost>
 [[nodiscard]] std::vector<std::optional<std::vector<int>>> shallow_arborescences(
     cost_matrix<Cost> const& cost, std::vector<int> const& roots, int height) {

@@ -16,15 +16,16 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Symmetries of a graph, one for each of some vertices: symmetry number k takes the first of them
-/// to number k. Together they are a group, as the symmetries of a clock are.
+/// Symmetries of a graph, one for each of a list of vertices. Symmetry number k maps the first
+/// vertex of the list to vertex number k of the list. Together they are a group in the sense of
+/// algebra, like the rotations of a circle.
 struct symmetries {
-  std::vector<std::vector<int>> image;  ///< rows: symmetries; columns: where each vertex goes
+  std::vector<std::vector<int>> image;  ///< rows: symmetries; columns: the image of each vertex
 };
 
 namespace detail {
 
-/// The graph as capacities between pairs, parallel edges added up.
+/// A graph as capacities between pairs of vertices, with parallel edges added up.
 class capacity_rows {
  public:
   template <class Capacities>
@@ -38,10 +39,11 @@ class capacity_rows {
     }
   }
 
-  /// By head: capacity out of a vertex.
+  /// Capacity out of a vertex, by head.
   [[nodiscard]] std::map<int, std::int64_t> const& out(int v) const {
     return out_[static_cast<std::size_t>(v)];
   }
+  /// Capacity into a vertex, by tail.
   [[nodiscard]] std::map<int, std::int64_t> const& in(int v) const {
     return in_[static_cast<std::size_t>(v)];
   }
@@ -50,9 +52,10 @@ class capacity_rows {
   std::vector<std::map<int, std::int64_t>> out_, in_;
 };
 
-/// Extends an assignment of some vertices to a symmetry of the whole graph: each further vertex, as
-/// it is reached, goes to the first vertex whose edges to those assigned already are alike. Not
-/// every symmetry is found: no choice is taken back.
+/// Extends a partial assignment of vertices to a symmetry of the whole graph. Vertices are assigned
+/// in the order in which they are reached. Each goes to the first vertex with the same capacities
+/// to and from the assigned ones. The search does not backtrack, so it does not find every
+/// symmetry.
 inline std::optional<std::vector<int>> extended_symmetry(capacity_rows const& graph,
                                                          std::vector<int> image) {
   std::vector<bool> taken(image.size());
@@ -98,7 +101,7 @@ inline std::optional<std::vector<int>> extended_symmetry(capacity_rows const& gr
     }
   }
   for (std::size_t v = 0; v < image.size(); ++v) {
-    if (image[v] < 0) image[v] = static_cast<int>(v);  // joined to nothing
+    if (image[v] < 0) image[v] = static_cast<int>(v);  // has no edges
     if (!alike(static_cast<int>(v), image[v])) return std::nullopt;
   }
   return image;
@@ -106,25 +109,26 @@ inline std::optional<std::vector<int>> extended_symmetry(capacity_rows const& gr
 
 }  // namespace detail
 
-/// Finds a group of symmetries that takes the first of `ranks` to each of them by exactly one, if
-/// the ranks are numbered along it: as positions in a grid of any extents that closes to rings
-/// (servers of GPUs, tori, hypercubes, all-to-all links). Other vertices follow their neighbours.
+/// Finds a group of symmetries in which exactly one maps the first of `ranks` to each of them. It
+/// finds one if the ranks are numbered as positions in a grid, of any extents, whose rows close to
+/// rings. Examples are servers of GPUs, tori, hypercubes and all-to-all links. Other vertices
+/// follow their neighbours.
 ///
 /// Time: O(D^2 E log V) for D divisors of the number of ranks, and O(N V) for the result.
 /// Pre:  one capacity for each edge; `ranks` are distinct vertices, at least one.
 /// Post: every symmetry keeps the capacities between all pairs of vertices; nothing if none was
-///       found, though there may be one.
+///       found, although one may exist.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 [[nodiscard]] std::optional<symmetries> find_symmetries(Graph const& graph,
                                                         Capacities const& capacities,
                                                         std::vector<int> const& ranks) {
   arc_list const& arcs = to_arc_list(graph);
   expects(static_cast<std::size_t>(capacities.size()) == arcs.arcs.size(),
-          "find_symmetries: one capacity for each edge");
+          "find_symmetries: the capacities do not match the edges, expected one for each edge");
   detail::capacity_rows const rows(arcs, capacities);
   auto const n = ranks.size();
   auto const vertices = static_cast<std::size_t>(arcs.vertex_count);
-  // Rotates each block of so many ranks by a step.
+  // Rotates each block of `block` consecutive ranks by `step`.
   auto const rotated_blocks = [&](std::size_t block, std::size_t step) {
     std::vector<int> image(vertices, -1);
     for (std::size_t i = 0; i < n; ++i) {
@@ -145,7 +149,8 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
       if (turn) break;
     }
     if (!turn) return std::nullopt;
-    for (std::size_t i = 0; i + step < block; ++i) {  // after the one a step before
+    for (std::size_t i = 0; i + step < block; ++i) {  // composed with the image `step` positions
+                                                      // before
       std::vector<int> next(vertices);
       for (std::size_t v = 0; v < vertices; ++v) {
         next[v] = (*turn)[static_cast<std::size_t>(result.image[i][v])];

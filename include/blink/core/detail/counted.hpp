@@ -9,13 +9,14 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Owns an object together with all its copies, as `std::shared_ptr` does; the last one destroys it. Beside that
-/// `<memory>` has much else, which costs each unit 0.08 s (g++ 12).
+/// A reference-counted owner, like `std::shared_ptr`. The last copy destroys the object. It exists
+/// because `<memory>` is slow to compile.
 template <class T>
 class counted {
  public:
   counted() = default;
   template <class... Arguments>
+  /// Makes an object from `arguments`, with one owner.
   [[nodiscard]] static counted make(Arguments&&... arguments) {
     counted result;
     result.owned_ = new owned{T(std::forward<Arguments>(arguments)...), {1}};

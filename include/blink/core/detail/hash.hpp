@@ -10,8 +10,8 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Sums up values in 64 bits that are the same in every process; different values give different
-/// sums but for accidents.
+/// A 64-bit hash of a sequence of values, the same in every process. Different sequences have
+/// different hashes, except for rare collisions.
 ///
 /// Source: the mixing step of G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number
 ///         generators", OOPSLA 2014.

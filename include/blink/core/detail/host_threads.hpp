@@ -22,22 +22,22 @@
 #include <sys/syscall.h>
 #endif
 
-// Threads by POSIX: what is needed here of <thread> and <mutex>, which cost each unit 0.1 s (g++ 12).
+// POSIX threads, because <thread> and <mutex> are slow to compile.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Lets others have the core.
+/// Yields the core to other threads.
 inline void yield_core() {
   ::sched_yield();
 }
 
-/// How many threads run at once; 1 if the system does not say.
+/// The number of threads that can run at once; 1 if the system does not report it.
 [[nodiscard]] inline unsigned core_count() {
   long const cores = ::sysconf(_SC_NPROCESSORS_ONLN);
   return cores < 1 ? 1 : static_cast<unsigned>(cores);
 }
 
-/// One thread at a time holds it.
+/// A mutex.
 class host_mutex {
  public:
   host_mutex() = default;
@@ -45,7 +45,7 @@ class host_mutex {
   host_mutex& operator=(host_mutex const&) = delete;
   ~host_mutex() { ::pthread_mutex_destroy(&mutex_); }
 
-  /// Held as long as this lives.
+  /// Holds the mutex for its own lifetime.
   class [[nodiscard]] hold {
    public:
     explicit hold(host_mutex& mutex) : mutex_(mutex.mutex_) { ::pthread_mutex_lock(&mutex_); }
@@ -61,9 +61,10 @@ class host_mutex {
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
 };
 
-/// Threads that are waited for where this ends.
+/// Threads that the destructor joins.
 class joined_threads {
  public:
+  /// most: the largest number of threads that it may start
   explicit joined_threads(std::size_t most) : threads_(new pthread_t[most]) {}
   joined_threads(joined_threads const&) = delete;
   joined_threads& operator=(joined_threads const&) = delete;
@@ -72,15 +73,19 @@ class joined_threads {
     delete[] threads_;
   }
 
-  /// Throws: resource_error if the system has no thread to give.
-  /// Pre:    fewer than `most` have been started; `work` throws nothing: what it throws ends the program.
+  /// Runs `work` in a new thread.
+  ///
+  /// Pre:    fewer than `most` threads have been started; `work` throws nothing, because an
+  ///         exception would end the program.
+  /// Throws: resource_error if the system cannot start a thread.
   template <class Work>
   void start(Work work) {
     auto* const own = new Work(std::move(work));
     int const refusal = ::pthread_create(threads_ + count_, nullptr, &run<Work>, own);
     if (refusal != 0) {
       delete own;
-      throw resource_error(text_of({"a thread cannot be started: ", std::strerror(refusal)}));
+      throw resource_error(
+          text_of({"joined_threads::start: ", std::strerror(refusal), ", expected a new thread"}));
     }
     ++count_;
   }
@@ -102,8 +107,9 @@ class joined_threads {
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Sleeps until `wake` is called for `word`, for at most `longest`; not at all if it is no longer
-/// `expected`. The word may lie in memory of several processes. May also wake up for no reason.
+/// Sleeps until `wake` is called for `word`, but at most for `longest`. Returns at once if the word
+/// no longer has the value `expected`. The word may lie in memory that processes share. The call
+/// may also return without a reason.
 inline void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t expected,
                      nanoseconds longest) {
   constexpr long long second = 1'000'000'000;
@@ -117,7 +123,9 @@ inline void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t expected,
 #endif
 }
 
-/// Wakes the thread that sleeps on `word`. Pre: the word was changed before.
+/// Wakes a thread that sleeps on `word`.
+///
+/// Pre: the word was changed before.
 inline void wake([[maybe_unused]] std::atomic<std::uint32_t>& word) {
 #if defined(__linux__)
   syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, 1, nullptr, nullptr, 0);

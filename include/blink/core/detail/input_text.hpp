@@ -16,22 +16,23 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// How large and how nested a machine file may be. Far above every machine that exists.
+/// Limits of the size and nesting of a machine file, far above every machine that exists.
 struct input_limits {
   std::size_t bytes = std::size_t{64} << 20;
-  int depth = 100;         ///< elements or values inside each other
-  std::size_t keys = 100;  ///< of one JSON object
+  int depth = 100;         ///< levels of elements or values inside each other
+  std::size_t keys = 100;  ///< in one JSON object
 };
 
 }}  // namespace blink::BLINK_ABI
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
+/// Throws an input_error with the place in the file.
 [[noreturn]] inline void fail_at(std::string const& file, int line, std::string const& what) {
   throw input_error(file + ":" + std::to_string(line) + ": " + what);
 }
 
-/// Text from outside inside an error message: short, one line, quoted.
+/// Input text for an error message: quoted, on one line, at most `longest` characters.
 inline std::string in_quotes(std::string_view text, std::size_t longest = 40) {
   std::string result = "'";
   for (char const c : text.substr(0, longest)) {
@@ -40,8 +41,9 @@ inline std::string in_quotes(std::string_view text, std::size_t longest = 40) {
   return result + (text.size() > longest ? "...'" : "'");
 }
 
-/// A number in decimal notation ("12.5", "1e3") as an exact fraction with at most `max_decimals`
-/// decimals; nothing for any other text and for numbers of more than 18 digits.
+/// Reads a number in decimal notation ("12.5", "1e3") as an exact fraction with at most
+/// `max_decimals` decimals. Returns nothing for any other text and for numbers of more than 18
+/// digits.
 inline std::optional<rational> read_decimal(std::string_view text, int max_decimals) {
   bool const negative = !text.empty() && text.front() == '-';
   if (negative) text.remove_prefix(1);
@@ -86,25 +88,25 @@ inline std::optional<rational> read_decimal(std::string_view text, int max_decim
   return rational(negative ? -mantissa : mantissa, scale);
 }
 
-/// The least common multiple, or nothing above `most`.
+/// The least common multiple of `a` and `b`, or nothing if it exceeds `most`.
 inline std::optional<std::int64_t> common_steps(std::int64_t a, std::int64_t b, std::int64_t most) {
   std::int64_t const factor = b / std::gcd(a, b);
   if (a > most / factor) return std::nullopt;
   return a * factor;
 }
 
-/// What a file holds.
+/// The contents of a file.
 ///
-/// kind:   what it should hold, for errors
-/// most:   bytes; far above every file of its kind, as devices have no end
-/// Throws: input_error if it cannot be opened or read, or has more.
+/// kind:   the expected contents, for error messages
+/// most:   limit in bytes, far above every such file, because reading a device may never end
+/// Throws: input_error if the file cannot be opened or read, or has more than `most` bytes.
 [[nodiscard]] inline std::string file_text(std::string const& path, std::string const& kind,
                                            std::size_t most = std::size_t{1} << 30) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream) throw input_error(path + ": cannot be opened, expected " + kind);
   std::string text;
   char buffer[1 << 14];
-  // Not by iterators: what they throw where a folder was opened is no error of blink.
+  // Iterators are not used because they throw other exceptions than blink's if `path` is a folder.
   while (stream.read(buffer, sizeof buffer) || stream.gcount() > 0) {
     text.append(buffer, static_cast<std::size_t>(stream.gcount()));
     if (text.size() > most) {

@@ -18,18 +18,18 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Reads typed fields of JSON and says where it stopped: "FILE: trees[2].root: …, expected …".
+/// Reads typed fields of JSON. Errors name the place: "FILE: trees[2].root: …, expected …".
 ///
-/// Throws: input_error, all of it.
+/// Throws: input_error, from every function.
 class json_fields {
  public:
   using json = nlohmann::json;
   explicit json_fields(std::string file) : file_(std::move(file)) {}
 
-  /// The document in `text`.
+  /// Parses the document in `text`.
   ///
-  /// kind: what the text should hold, for errors, such as "a plan file"
-  /// key:  of the field that has the version of the format
+  /// kind: the expected contents, for error messages, such as "a plan file"
+  /// key:  the field that holds the version of the format
   [[nodiscard]] json document(std::string_view text, std::string const& kind, char const* key,
                               int format) const {
     json result;
@@ -56,7 +56,7 @@ class json_fields {
     throw input_error(file_ + ": " + where + ": " + what);
   }
   json const& field(json const& object, std::string const& where, char const* key) const {
-    if (!object.is_object()) fail(where, "expected an object");
+    if (!object.is_object()) fail(where, "found " + excerpt(object) + ", expected an object");
     auto const found = object.find(key);
     if (found == object.end()) fail(where.empty() ? key : where + "." + key, "missing");
     return *found;
@@ -67,7 +67,7 @@ class json_fields {
     }
     return value.get<int>();
   }
-  /// Up to 2^63 - 1.
+  /// Reads an integer from 0 to 2^63 - 1.
   std::uint64_t size(json const& value, std::string const& where) const {
     if (!value.is_number_unsigned() || value.get<std::uint64_t>() > INT64_MAX) {
       fail(where, "found " + excerpt(value) + ", expected an integer from 0 on");
@@ -93,7 +93,7 @@ class json_fields {
     }
     return result;
   }
-  /// The name of a collective.
+  /// Reads the name of a collective.
   collective kind(json const& value, std::string const& where) const {
     auto const name = text(value, where);
     auto const known = std::find(collective_names.begin(), collective_names.end(), name);
@@ -110,7 +110,7 @@ class json_fields {
 
  protected:
   static std::string excerpt(json const& value) {
-    if (value.is_array()) return "a list";  // not printed: it may be nested without end
+    if (value.is_array()) return "a list";  // not printed because it may be nested without limit
     if (value.is_object()) return "an object";
     auto text = value.dump(-1, ' ', true, json::error_handler_t::replace);
     constexpr std::size_t longest = 40;
@@ -119,9 +119,9 @@ class json_fields {
   }
 
  private:
-  // Keys of files that earlier versions wrote.
+  // Renames the keys that earlier versions wrote.
   static void use_present_keys(json& value, int depth = 0) {
-    constexpr int deepest = 4;  // none is deeper; a file may nest without end
+    constexpr int deepest = 4;  // no format nests deeper, but a file may
     constexpr std::array<std::pair<char const*, char const*>, 5> keys{
         {{"blink_methods", "blink_tuning"},
          {"methods", "algorithms"},

@@ -15,30 +15,33 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// The search behind `min_cost_arborescence`: one graph, one root, costs that change.
+/// The search behind `min_cost_arborescence` for one graph and one root, with costs that change.
 ///
-/// Built once, `solve` may run thousands of times and allocates only in its first call. Every
-/// vertex picks its cheapest incoming edge; the cycles that arise are contracted and what each
-/// picked is subtracted from its other incoming edges, until the picked edges have no cycle. The
-/// contracted sets form a forest (*nodes*: the vertices first, then the sets in the order of
-/// contraction).
+/// After construction, `solve` may run thousands of times; only its first call allocates memory.
+/// Every set picks its cheapest incoming edge; at first, each vertex is a set. Each cycle of picked
+/// edges is contracted into one set. The cost of a set's pick is subtracted from its other incoming
+/// edges. This repeats until the picked edges have no cycle. The contracted sets form a forest. Its
+/// *nodes* are the vertices first, then the sets in the order of contraction.
 template <class Cost>
 class arborescence_search {
  public:
-  /// Time: O(V + E log E).
-  /// Throws: precondition_error if `root` is no vertex; planning_error if a vertex is unreachable.
+  /// Time:   O(V + E log E).
+  /// Throws: precondition_error if `root` is not a vertex; planning_error if a vertex is
+  ///         unreachable.
   arborescence_search(arc_list const& graph, int root) : root_(root), n_(graph.vertex_count) {
-    expects(0 <= root && root < n_, "min_cost_arborescence: the root is not a vertex");
+    expects(0 <= root && root < n_,
+            "min_cost_arborescence: the root is not a vertex, expected one of the graph");
     std::vector<int> const depth = depths(graph);
     if (auto const lost = std::ranges::find(depth, -1); lost != depth.end()) {
       throw planning_error("min_cost_arborescence: vertex " + std::to_string(lost - depth.begin()) +
-                           " cannot be reached from the root " + std::to_string(root));
+                           " cannot be reached, expected a path from the root " +
+                           std::to_string(root));
     }
     for (std::size_t i = 0; i < graph.arcs.size(); ++i) {
       auto const [tail, head] = graph.arcs[i];
       if (tail != head && head != root) arcs_.push_back({tail, head, static_cast<int>(i)});
     }
-    // Among edges of equal cost the first one wins: let it be the one whose tail is near the root.
+    // Among edges of equal cost the first one wins, so edges with tails near the root come first.
     std::ranges::sort(arcs_, {}, [&](named_arc const& a) {
       return std::pair(depth[static_cast<std::size_t>(a.tail)], a.name);
     });
@@ -55,9 +58,10 @@ class arborescence_search {
     edges_.reserve(static_cast<std::size_t>(n_));
   }
 
-  /// A cheapest arborescence: one edge into each vertex but the root, in the order of the vertices.
-  /// Valid until the next call.
-  /// Time: O(V E), O(E log V) when most picked edges lie on cycles.
+  /// Returns a cheapest arborescence: one edge into each vertex but the root, ordered by vertex.
+  /// The span is valid until the next call.
+  ///
+  /// Time: O(V E), but O(E log V) if most picked edges lie on cycles.
   template <class Costs>
   std::span<int const> solve(Costs const& costs) {
     start(costs);
@@ -67,9 +71,10 @@ class arborescence_search {
     return edges_;
   }
 
-  /// After `solve`, calls `visit(vertices, value)` for each set of the dual solution: values are
-  /// not negative on sets of two and more vertices, the sets are laminar and miss the root, and
-  /// the values of the sets that an edge enters sum to at most its cost, with equality on the tree.
+  /// After `solve`, calls `visit(vertices, value)` for each set of the dual solution. Values are
+  /// not negative on sets of two or more vertices. The sets are laminar and do not contain the
+  /// root. For each edge, the values of the sets that it enters sum to at most its cost. For an
+  /// edge of the tree, they sum to its cost.
   template <class Visit>
   void for_each_dual(Visit visit) const {
     std::vector<std::vector<int>> members(static_cast<std::size_t>(node_count_));
@@ -140,8 +145,8 @@ class arborescence_search {
     std::ranges::fill(dual_, Cost{});
   }
 
-  /// Picks the cheapest edge into each set and names the sets anew, a cycle getting one name.
-  /// Is there a cycle?
+  /// Picks the cheapest edge into each set and renames the sets. The sets of a cycle get one common
+  /// name. Returns true if there is a cycle.
   bool pick_cheapest() {
     for (int s = 0; s < set_count_; ++s) best_[at(s)] = {-1, Cost{}};
     for (std::size_t i = 0; i < live_.size(); ++i) {
@@ -170,7 +175,7 @@ class arborescence_search {
 
   int tail_of_pick(int set) const { return live_[at(best_[at(set)].live)].tail; }
 
-  /// Books the picked costs as duals and, if there are `cycles`, makes each one set.
+  /// Adds the picked costs to the duals. If there are `cycles`, contracts each into one set.
   void contract(bool cycles) {
     for (int s = 0; s < set_count_; ++s) {
       if (s == root_set_) continue;
@@ -204,7 +209,7 @@ class arborescence_search {
     set_count_ = sets;
   }
 
-  /// Opens the sets from the last to the first: the edge that enters a set replaces the picks of
+  /// Expands the sets from the last to the first. The edge that enters a set replaces the picks of
   /// the nodes around its head.
   void expand() {
     std::ranges::fill(covered_, false);
@@ -225,12 +230,12 @@ class arborescence_search {
   int root_;
   int n_;
   std::vector<named_arc> arcs_;
-  // by node of the contraction forest
-  std::vector<int> parent_;  // the set that swallowed it, -1 for none
+  // By node of the contraction forest:
+  std::vector<int> parent_;  // the set that contains it, -1 for none
   std::vector<int> picked_;  // position in arcs_ of the cheapest edge into it
   std::vector<Cost> dual_;
   std::vector<char> covered_;
-  // by current set
+  // By current set:
   std::vector<int> node_;
   std::vector<int> renamed_;
   std::vector<int> visited_;

@@ -10,17 +10,17 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// A residual network for maximum flows by blocking flows (Dinitz 1970). Built once, run many
-/// times: a run allocates nothing.
+/// A residual network for maximum flows by blocking flows (Dinitz 1970). After construction it may
+/// run many times; a run allocates no memory.
 ///
-/// Capacities are integers whose sum over any cut stays below `unlimited`.
+/// Capacities are integers. Their sum over any cut stays below `unlimited`.
 class flow_network {
  public:
   static constexpr std::int64_t unlimited = std::int64_t{1} << 62;
 
   explicit flow_network(int vertex_count) { clear(vertex_count); }
 
-  /// Removes all arcs; keeps the memory.
+  /// Removes all arcs but keeps the memory.
   void clear(int vertex_count) {
     first_.assign(static_cast<std::size_t>(vertex_count), -1);
     level_.resize(static_cast<std::size_t>(vertex_count));
@@ -31,7 +31,7 @@ class flow_network {
     capacity_.clear();
   }
 
-  /// Returns the arc's number: 0, 1, 2 … in the order of the calls.
+  /// Adds an arc and returns its number: 0, 1, 2 … in the order of the calls.
   int add(int tail, int head, std::int64_t capacity) {
     push(tail, head, capacity);
     push(head, tail, 0);
@@ -39,7 +39,7 @@ class flow_network {
     return static_cast<int>(capacity_.size()) - 1;
   }
 
-  /// Takes effect at the next run.
+  /// Sets a capacity for the next run.
   void set_capacity(int arc, std::int64_t capacity) {
     capacity_[static_cast<std::size_t>(arc)] = capacity;
   }
@@ -47,7 +47,8 @@ class flow_network {
     return capacity_[static_cast<std::size_t>(arc)];
   }
 
-  /// The maximum flow from `source` to `sink`, or `limit` if it is at least that much.
+  /// Computes the maximum flow from `source` to `sink`, but no more than `limit`.
+  ///
   /// Pre: source != sink.
   std::int64_t run(int source, int sink, std::int64_t limit = unlimited) {
     for (std::size_t arc = 0; arc < capacity_.size(); ++arc) {
@@ -67,14 +68,15 @@ class flow_network {
     return flow;
   }
 
-  /// After a run: flow on an arc.
+  /// The flow on an arc after a run.
   [[nodiscard]] std::int64_t flow(int arc) const {
     return room_[2 * static_cast<std::size_t>(arc) + 1];
   }
 
-  /// After a run: which vertices the sink can still be reached from. If the flow is a maximum one,
-  /// they are the smallest side of a minimum cut that holds the sink.
-  /// Returns: by vertex.
+  /// After a run, finds the vertices from which the sink can still be reached. If the flow is
+  /// maximum, they are the smallest sink side of a minimum cut.
+  ///
+  /// Returns: by vertex, true if the sink can be reached from it.
   [[nodiscard]] std::vector<bool> sink_side() const {
     std::vector<bool> result(first_.size(), false);
     std::vector<int> open{sink_};
@@ -93,7 +95,8 @@ class flow_network {
     return result;
   }
 
-  /// After a run that did not reach its limit: is the vertex on the source's side of a minimum cut?
+  /// True if the vertex is on the source's side of a minimum cut. Valid after a run below its
+  /// limit.
   [[nodiscard]] bool source_side(int vertex) const {
     return level_[static_cast<std::size_t>(vertex)] >= 0;
   }
@@ -106,7 +109,7 @@ class flow_network {
     first_[static_cast<std::size_t>(tail)] = static_cast<int>(head_.size()) - 1;
   }
 
-  // Breadth-first distances in the residual network; true if the sink is reached.
+  // Finds breadth-first distances in the residual network. Returns true if the sink is reached.
   bool find_levels(int source) {
     std::fill(level_.begin(), level_.end(), -1);
     queue_.clear();
@@ -143,7 +146,8 @@ class flow_network {
     return 0;
   }
 
-  std::vector<int> first_, next_, head_;  // arcs of a vertex as a list; arc a ^ 1 is its reverse
+  std::vector<int> first_, next_, head_;  // list of the arcs of each vertex; arc a ^ 1 is the
+                                          // reverse of arc a
   std::vector<std::int64_t> room_;        // residual capacity, by arc and reverse
   std::vector<std::int64_t> capacity_;    // by arc
   std::vector<int> level_, current_, queue_;

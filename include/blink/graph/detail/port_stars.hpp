@@ -12,26 +12,27 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// A port of a switch with the same capacity both ways.
+/// A port of a switch with equal capacity in both directions.
 struct switch_port {
   int vertex = 0;
   int group = 0;  ///< the server that it belongs to
   std::int64_t capacity = 0;
 };
 
-/// A part of a switch with equal ports, in groups of equal size: each port is paired with all ports
-/// of the other groups, or sparsely with those of some groups, over which any is two steps away.
+/// A part of a switch with equal ports, in groups of equal size. Each port is paired with all ports
+/// of the other groups. In the sparse form, it is paired with the ports of some groups only; all
+/// others are two steps away.
 struct port_star {
   std::vector<std::vector<int>> groups;  ///< vertices
-  std::int64_t capacity = 0;             ///< of each port, both ways
+  std::int64_t capacity = 0;             ///< of each port, in each direction
   bool sparse = false;
 
-  /// Partners of a port.
+  /// The number of partners of a port.
   [[nodiscard]] std::size_t ways() const {
     auto const steps = sparse ? base() - 1 + (groups.size() - 1) / base() : groups.size() - 1;
     return steps * groups.front().size();
   }
-  /// Partner number k of a port; each k pairs every port with one other.
+  /// Partner number k of a port. Each k pairs every port with exactly one other.
   [[nodiscard]] int partner(std::size_t group, std::size_t place, std::size_t k) const {
     auto const size = groups.front().size();
     auto step = k / size + 1;
@@ -40,8 +41,8 @@ struct port_star {
   }
 
  private:
-  /// Steps are the numbers of one digit, and those that end in zero, to this base: the square root
-  /// of the number of groups, rounded up.
+  /// The base of the sparse steps: the square root of the number of groups, rounded up. The steps
+  /// are the numbers that have one digit or end in zero in this base.
   [[nodiscard]] std::size_t base() const {
     std::size_t result = 1;
     while (result * result < groups.size()) ++result;
@@ -49,8 +50,8 @@ struct port_star {
   }
 };
 
-/// Ports of different capacities as layers of equal ones. What one port has beyond all others is
-/// left over.
+/// Splits ports of different capacities into layers of equal ports. The capacity of one port beyond
+/// that of all others is left over.
 [[nodiscard]] inline std::vector<port_star> layers(std::vector<switch_port> ports) {
   std::vector<port_star> result;
   std::int64_t below = 0;
@@ -67,7 +68,7 @@ struct port_star {
   return result;
 }
 
-/// The same stars, sparse if they have many groups. None if none has.
+/// Returns the same stars, made sparse if they have many groups. Returns none if no star has many.
 [[nodiscard]] inline std::vector<port_star> thinned(std::vector<port_star> stars) {
   constexpr std::size_t many = 8;
   bool changed = false;
@@ -78,10 +79,11 @@ struct port_star {
   return changed ? std::move(stars) : std::vector<port_star>{};
 }
 
-/// Ways to take a switch apart into stars, those that make the lowest and fewest trees first: ports
-/// with the like ports of other groups; with all ports of other groups; with all others.
+/// Decompositions of a switch into stars, those with the lowest and fewest trees first. The forms
+/// pair each port with the ports at the same place in other groups, with all ports of other groups,
+/// or with all other ports.
 ///
-/// one_root: for trees from one root, which then are few; the first form is a sparse one.
+/// one_root: for trees from one root, which are few; then the first form is a sparse one
 [[nodiscard]] inline std::vector<std::vector<port_star>> star_forms(
     std::vector<switch_port> const& ports, bool one_root) {
   std::vector<std::vector<port_star>> result;

@@ -12,7 +12,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Capacity along one path.
+/// A capacity along one path.
 struct route_piece {
   int tail = 0;
   int head = 0;
@@ -20,13 +20,13 @@ struct route_piece {
   std::vector<int> path;  ///< vertices from tail to head, both included
 };
 
-/// A graph of paths while switches are being removed: between two vertices there may be pieces of
+/// A graph of paths during the removal of switches. Between two vertices there may be pieces of
 /// capacity over several paths.
 class route_pieces {
  public:
   explicit route_pieces(std::size_t vertex_count) : out_(vertex_count), in_(vertex_count) {}
 
-  /// Adds capacity; pieces of equal paths are one.
+  /// Adds capacity. Pieces with equal paths are merged.
   void add(route_piece piece) {
     if (piece.capacity == 0 || piece.tail == piece.head) return;
     auto& between = out_[static_cast<std::size_t>(piece.tail)][piece.head];
@@ -40,13 +40,14 @@ class route_pieces {
     between.push_back(std::move(piece));
   }
 
+  /// Capacity from `tail` to `head` over all paths.
   [[nodiscard]] std::int64_t between(int tail, int head) const {
     auto const& row = in_[static_cast<std::size_t>(head)];
     auto const found = row.find(tail);
     return found == row.end() ? 0 : found->second;
   }
 
-  /// Vertices with capacity to or from this one, ascending.
+  /// Vertices with capacity to or from `vertex`, in ascending order.
   [[nodiscard]] std::vector<int> neighbours(int vertex) const {
     std::vector<int> result;
     for (auto const& [head, pieces] : out_[static_cast<std::size_t>(vertex)]) {
@@ -60,11 +61,11 @@ class route_pieces {
     return result;
   }
 
-  /// Takes capacity away between two vertices, from the longest paths first.
+  /// Removes capacity between two vertices, from the longest paths first.
   void reduce(int tail, int head, std::int64_t amount) { (void)taken(tail, head, amount); }
 
-  /// Turns an amount of tail -> middle -> head into capacity along the joined paths; none if the
-  /// ends are the same.
+  /// Turns an amount of tail -> middle -> head into capacity along the joined paths. Adds none if
+  /// tail and head are the same.
   void split(int tail, int middle, int head, std::int64_t amount) {
     if (amount == 0) return;
     auto const first = taken(tail, middle, amount);
@@ -84,6 +85,7 @@ class route_pieces {
     }
   }
 
+  /// Removes all capacity to and from a vertex.
   void drop_vertex(int vertex) {
     auto const v = static_cast<std::size_t>(vertex);
     for (auto const& [head, pieces] : out_[v]) in_[static_cast<std::size_t>(head)].erase(vertex);
@@ -103,7 +105,7 @@ class route_pieces {
     }
   }
 
-  /// By (tail, head): capacity over all paths.
+  /// Capacity over all paths, by (tail, head).
   [[nodiscard]] std::vector<std::pair<std::pair<int, int>, std::int64_t>> capacities() const {
     std::vector<std::pair<std::pair<int, int>, std::int64_t>> result;
     for (std::size_t v = 0; v < in_.size(); ++v) {
@@ -114,7 +116,7 @@ class route_pieces {
     return result;
   }
 
-  /// All pieces, by tail, then head.
+  /// Moves all pieces out, ordered by tail, then head.
   [[nodiscard]] std::vector<route_piece> take() {
     std::vector<route_piece> result;
     for (auto& row : out_) {
@@ -148,7 +150,7 @@ class route_pieces {
     return result;
   }
 
-  /// One path after the other, without the way out to a vertex and back.
+  /// Joins two paths. A detour that leaves a vertex and returns to it is cut out.
   static std::vector<int> joined(std::vector<int> path, std::vector<int> const& next) {
     for (std::size_t i = 1; i < next.size(); ++i) {
       auto const seen = std::find(path.begin(), path.end(), next[i]);
@@ -158,7 +160,7 @@ class route_pieces {
     return path;
   }
 
-  // By tail and by head.
+  // By tail and by head:
   std::vector<std::map<int, std::vector<route_piece>>> out_;
   std::vector<std::map<int, std::int64_t>> in_;
 };

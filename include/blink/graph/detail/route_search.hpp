@@ -14,12 +14,12 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Finds cheapest ways from one vertex to all (Dijkstra 1959); of equally cheap ones those with the
-/// smaller sum of steps. Built once, run many times: a run allocates nothing.
+/// Finds cheapest paths from one vertex to all (Dijkstra 1959). Among equally cheap paths it takes
+/// those with fewer steps. After construction it may run many times; a run allocates no memory.
 template <class Cost>
 class route_search {
  public:
-  /// steps: by edge, positive, small enough for their sums; none: 1 each.
+  /// steps: by edge, positive, with sums that fit 64 bits; empty: 1 each
   explicit route_search(arc_list const& graph, std::vector<std::int64_t> steps = {})
       : graph_(graph), steps_(std::move(steps)) {
     auto const n = static_cast<std::size_t>(graph.vertex_count);
@@ -38,7 +38,10 @@ class route_search {
     state_.resize(n);
   }
 
-  /// costs: by edge, not negative. target: the search ends there; none: everywhere.
+  /// Searches from `source`.
+  ///
+  /// costs:  by edge, not negative
+  /// target: vertex at which the search ends; -1: reach all vertices
   void run(int source, std::span<Cost const> costs, int target = -1) {
     std::fill(state_.begin(), state_.end(), unseen);
     order_.clear();
@@ -63,9 +66,9 @@ class route_search {
   [[nodiscard]] bool is_reached(int vertex) const { return state_[at(vertex)] == settled; }
   [[nodiscard]] Cost cost(int vertex) const { return cost_[at(vertex)]; }
   [[nodiscard]] std::int64_t length(int vertex) const { return length_[at(vertex)]; }
-  /// The last edge of the way to a vertex; -1 for the source.
+  /// The last edge of the path to a vertex; -1 for the source.
   [[nodiscard]] int edge_into(int vertex) const { return into_[at(vertex)]; }
-  /// The vertices that are reached, nearest first.
+  /// The vertices reached, nearest first.
   [[nodiscard]] std::span<int const> order() const { return order_; }
 
  private:

@@ -14,7 +14,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Disjoint sets of 0 … n-1, joined by halving paths.
+/// Disjoint sets of 0 … n-1, with path halving.
 ///
 /// Source: R. Tarjan and J. van Leeuwen, "Worst-case analysis of set union algorithms", J. ACM 31,
 ///         1984.
@@ -30,7 +30,7 @@ class disjoint_sets {
     }
     return v;
   }
-  /// Were they apart?
+  /// Joins the sets of `a` and `b`. Returns true if they were separate.
   bool join(int a, int b) {
     a = find(a);
     b = find(b);
@@ -44,15 +44,15 @@ class disjoint_sets {
   std::vector<int> parent_;
 };
 
-/// The search behind `min_spanning_tree`: one graph, costs that change. `solve` allocates only in
-/// its first call.
+/// The search behind `min_spanning_tree` for one graph, with costs that change. Only the first call
+/// of `solve` allocates memory.
 template <class Cost>
 class spanning_tree_search {
  public:
-  /// Throws: precondition_error if there is no vertex; planning_error if the graph is in parts.
+  /// Throws: precondition_error if there is no vertex; planning_error if the graph is disconnected.
   explicit spanning_tree_search(arc_list const& graph)
       : n_(graph.vertex_count), sets_(graph.vertex_count) {
-    expects(n_ > 0, "min_spanning_tree: the graph has no vertex");
+    expects(n_ > 0, "min_spanning_tree: the graph has no vertex, expected at least one");
     for (std::size_t i = 0; i < graph.arcs.size(); ++i) {
       auto const [tail, head] = graph.arcs[i];
       if (tail == head) continue;
@@ -62,11 +62,11 @@ class spanning_tree_search {
     for (int v = 1; v < n_; ++v) {
       if (sets_.find(v) == sets_.find(0)) continue;
       throw planning_error("min_spanning_tree: vertex " + std::to_string(v) +
-                           " has no path to vertex 0");
+                           " has no path to vertex 0, expected a connected graph");
     }
   }
 
-  /// A cheapest spanning tree, cheapest edge first. Valid until the next call.
+  /// Returns a cheapest spanning tree, cheapest edge first. The span is valid until the next call.
   template <class Costs>
   std::span<int const> solve(Costs const& costs) {
     for (auto& edge : order_) edge.cost = costs[static_cast<std::size_t>(edge.name)];

@@ -20,24 +20,26 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A switch has more capacity out than in, and without the egress excess the supplies do not reach every
-/// rank: the cuts promise more than forwarding can do.
+/// A switch has more capacity out than in, and the supplies need its egress excess to reach every
+/// rank. Then the cuts promise more than forwarding can achieve.
 struct unsplittable_switch : planning_error {
   explicit unsplittable_switch(int switch_node)
-      : planning_error("split_off_switches: vertex " + std::to_string(switch_node) +
-                       " has more capacity out than in, and cannot be split for these supplies"),
+      : planning_error(
+            "split_off_switches: vertex " + std::to_string(switch_node) +
+            " has egress excess that the supplies need, expected no more capacity out than in"),
         vertex(switch_node) {}
   int vertex;
 };
 
 namespace detail {
 
-/// The work of `split_off_switches`: removes one switch after the other.
+/// The work of `split_off_switches`: removes the switches one by one.
 ///
-/// The supplies reach everyone as long as every vertex set that holds a rank is entered by as much
-/// as the roots outside it supply. Splitting an amount off the pair u -> w -> t takes that much from
-/// the sets that hold w only, or u and t but not w, of the three; so if the whole amount leaves some
-/// flow short, it is too much by exactly the largest shortage.
+/// The supplies reach every rank if every set of vertices with a rank has enough capacity into it.
+/// Enough means the sum of the supplies of the roots outside the set. Splitting an amount off the
+/// pair u -> w -> t lowers the capacity into some sets by that amount. These sets contain w but
+/// neither u nor t, or u and t but not w. If the whole amount leaves some flow short, it is too
+/// large by the largest shortage.
 class switch_splitter {
  public:
   switch_splitter(std::vector<bool> is_switch, std::vector<std::int64_t> supply,
@@ -82,7 +84,8 @@ class switch_splitter {
 
   void count(std::int64_t amount) {
     if (amount > limit - sum_) {
-      throw overflow_error("split_off_switches: capacities and supplies exceed 61 bits");
+      throw overflow_error(
+          "split_off_switches: the sum of capacities and supplies exceeds 61 bits, expected less");
     }
     sum_ += amount;
   }
@@ -100,7 +103,8 @@ class switch_splitter {
     return result;
   }
 
-  /// A switch between two vertices: nothing else can be done with it than to pass on.
+  /// Removes a switch with at most two neighbours. Such a switch can only forward from one to the
+  /// other.
   void pass_through(int w) {
     auto const ends = pieces_.neighbours(w);
     for (int const u : ends) {
@@ -111,7 +115,7 @@ class switch_splitter {
     pieces_.drop_vertex(w);
   }
 
-  /// Do the supplies reach every rank over these pieces?
+  /// True if the supplies reach every rank over these pieces.
   [[nodiscard]] bool all_reached(route_pieces const& pieces) const {
     flow_network network(static_cast<int>(is_switch_.size()) + 1);
     add_arcs(network, pieces);
@@ -121,7 +125,7 @@ class switch_splitter {
     });
   }
 
-  /// The flows into all ranks, kept while a switch is taken apart.
+  /// The flows into all ranks, updated while a switch is split.
   class flows {
    public:
     explicit flows(switch_splitter const& owner)
@@ -149,7 +153,7 @@ class switch_splitter {
 
   [[nodiscard]] int super() const { return static_cast<int>(is_switch_.size()); }
 
-  /// The ranks that do not supply everything themselves.
+  /// The ranks that do not supply the whole amount themselves.
   [[nodiscard]] std::vector<int> receivers() const {
     std::vector<int> result;
     for (int const v : ranks_) {
@@ -158,7 +162,8 @@ class switch_splitter {
     return result;
   }
 
-  /// Returns the arcs' numbers by ends.
+  /// Adds arcs for the pieces and the supplies. Returns the numbers of the pieces' arcs, by (tail,
+  /// head).
   template <class Network>
   std::map<std::pair<int, int>, int> add_arcs(Network& network, route_pieces const& pieces) const {
     std::map<std::pair<int, int>, int> result;
@@ -186,8 +191,8 @@ class switch_splitter {
     }
   }
 
-  /// The stars that a switch may be taken apart into, best first; none unless all ports are alike
-  /// both ways, and ranks or all switches.
+  /// The stars into which a switch may be split, best first. There are none unless every port has
+  /// equal capacity in both directions, and the neighbours are all ranks or all switches.
   [[nodiscard]] std::vector<std::vector<port_star>> forms(int w) const {
     auto const ends = pieces_.neighbours(w);
     std::vector<switch_port> ports;
@@ -208,8 +213,8 @@ class switch_splitter {
 
   enum class sharing : std::uint8_t { whole, even };
 
-  /// Splits all switches in the closed form that comes first, and asks for the flows once; false if
-  /// that does not do.
+  /// Splits all switches by the first closed form of each and checks the flows once. Returns false
+  /// if a switch has no closed form or the flows fall short.
   bool all_at_once() {
     state const before(*this);
     bool done = true;
@@ -224,7 +229,7 @@ class switch_splitter {
     return false;
   }
 
-  /// Tries the closed forms; false if none keeps all flows.
+  /// Tries the closed forms. Returns false if none keeps all flows.
   bool split_evenly(int w) {
     state const before(*this);
     for (auto const& stars : forms(w)) {
@@ -236,8 +241,9 @@ class switch_splitter {
     return false;
   }
 
-  /// The capacity of a port in as many parts, each of whole supplies of a root as far as possible,
-  /// so that trees need not be split; none if a part would be less than one supply.
+  /// Splits the capacity of a port into `ways` parts. Each part is a multiple of a root's supply as
+  /// far as possible, so that trees need not be split. Returns none if a part would be less than
+  /// one supply.
   [[nodiscard]] std::vector<std::int64_t> whole_shares(std::int64_t capacity,
                                                        std::size_t ways) const {
     std::int64_t unit = 0;
@@ -256,7 +262,7 @@ class switch_splitter {
     return result;
   }
 
-  /// Takes a switch apart; false if the numbers get too large.
+  /// Splits a switch into stars. Returns false if the numbers get too large.
   bool apply(int w, std::vector<port_star> stars, sharing shared) {
     for (auto& star : stars) {
       auto const ways = star.ways();
@@ -282,7 +288,7 @@ class switch_splitter {
     return true;
   }
 
-  /// What changes as switches are split.
+  /// The state that changes as switches are split.
   struct state {
     explicit state(switch_splitter const& from)
         : pieces(from.pieces_),
@@ -311,14 +317,15 @@ class switch_splitter {
     scale_ *= factor;
   }
 
-  /// First all that fits between ranks and other switches, the ways out; then a share of every pair,
-  /// for many short ways; then whatever fits. Ends as soon as the rest of the switch is not needed.
+  /// Splits off pairs of ports in rounds. The first pairs ranks with other switches, as much as
+  /// fits, because these are the ways out. Next, every pair gets a share, which gives many short
+  /// routes; last, whatever fits. Ends as soon as the rest of the switch is not needed.
   void split_pairs(int w) {
     auto const ends = pieces_.neighbours(w);
     auto const count = ends.size();
     auto const ways = static_cast<std::int64_t>(std::min<std::size_t>(count - 1, most_ways));
     flows network(*this);
-    std::set<std::pair<int, int>> dead;  // nothing can be split off any more
+    std::set<std::pair<int, int>> dead;  // no more can be split off these pairs
     auto const switch_node = [&](int v) { return is_switch_[static_cast<std::size_t>(v)]; };
     auto const group = [&](int v) { return group_[static_cast<std::size_t>(v)]; };
     enum class round : std::uint8_t { ways_out, shares_between_groups, shares, rest };
@@ -350,7 +357,8 @@ class switch_splitter {
     throw unsplittable_switch(w);
   }
 
-  /// Would another switch let more out than in without what it gets from this one?
+  /// True if another switch would have more capacity out than in without its capacity from this
+  /// one.
   [[nodiscard]] bool unbalances_others(int w) const {
     auto const ends = pieces_.neighbours(w);
     return std::any_of(ends.begin(), ends.end(), [&](int t) {
@@ -366,8 +374,8 @@ class switch_splitter {
   std::vector<int> group_;
   route_pieces pieces_;
   std::vector<int> ranks_;
-  std::int64_t wanted_ = 0;  // what every rank receives, its own supply included
-  std::int64_t sum_ = 0;     // bounds every flow
+  std::int64_t wanted_ = 0;  // received by every rank, its own supply included
+  std::int64_t sum_ = 0;     // an upper bound of every flow
   std::int64_t scale_ = 1;
 };
 

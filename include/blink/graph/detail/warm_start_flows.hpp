@@ -13,13 +13,14 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Flows of the same value from one source to many sinks, each by itself within the same capacities,
-/// that are mended rather than found anew as capacities change. Most changes touch few of them.
+/// Flows of equal value from one source to several sinks. Each flow uses the capacities
+/// independently of the others. When capacities change, the flows are repaired instead of computed
+/// again, because most changes affect few of them.
 ///
 /// Memory: O(S E) for S sinks and E arcs.
 class warm_start_flows {
  public:
-  /// wanted: the value that every flow should have.
+  /// wanted: the value that every flow should have
   warm_start_flows(int vertex_count, int source, std::vector<int> sinks, std::int64_t wanted)
       : source_(source),
         sinks_(std::move(sinks)),
@@ -28,7 +29,7 @@ class warm_start_flows {
         first_(static_cast<std::size_t>(vertex_count), -1),
         before_(static_cast<std::size_t>(vertex_count), -1) {}
 
-  /// Returns the arc's number: 0, 1, 2 … in the order of the calls.
+  /// Adds an arc and returns its number: 0, 1, 2 … in the order of the calls.
   int add(int tail, int head, std::int64_t capacity) {
     for (auto const& [from, to] : {std::pair(tail, head), std::pair(head, tail)}) {
       head_.push_back(to);
@@ -41,7 +42,7 @@ class warm_start_flows {
                          : static_cast<int>(capacity_.size()) - 1;
   }
 
-  /// Finds all flows. Call it once, before `reduce` and `shift`.
+  /// Finds all flows. Must be called once, before `reduce` and `shift`.
   void start() {
     for (int const sink : sinks_) {
       row r{sink, network_.run(source_, sink, wanted_), {}};
@@ -53,9 +54,10 @@ class warm_start_flows {
     }
   }
 
-  /// Takes as much of `most` off an arc as leaves all flows at the value that is wanted.
-  /// Returns: how much.
-  /// Pre: all flows have that value.
+  /// Lowers the capacity of an arc by up to `most`, as far as all flows keep the wanted value.
+  ///
+  /// Returns: by how much.
+  /// Pre:     all flows have the wanted value.
   std::int64_t reduce(int arc, std::int64_t most) {
     capacity(arc) -= most;
     std::int64_t missing = 0;
@@ -70,10 +72,11 @@ class warm_start_flows {
     return most - missing;
   }
 
-  /// Takes as much of `most` off the arcs u -> w and w -> t and adds it to the arc u -> t as leaves
-  /// all flows at the value that is wanted.
+  /// Moves up to `most` of capacity from the arcs u -> w and w -> t to the arc u -> t. It stops where
+  /// a flow would lose the wanted value.
+  ///
   /// Returns: how much.
-  /// Pre: all flows have that value.
+  /// Pre:     all flows have the wanted value.
   std::int64_t shift(int uw, int wt, int ut, std::int64_t most) {
     capacity(uw) -= most;
     capacity(wt) -= most;
@@ -120,8 +123,8 @@ class warm_start_flows {
     flow(r, ut) += amount;
   }
 
-  /// Takes what is too much off an arc: to its head by another way, and what finds none is sent no
-  /// more.
+  /// Removes the flow of an arc beyond its capacity. It is rerouted to the arc's head where
+  /// possible. The rest lowers the value of the flow.
   void mend(row& r, int arc) {
     auto const excess = over(r, arc);
     if (excess <= 0) return;
@@ -136,15 +139,18 @@ class warm_start_flows {
     r.value -= lost;
   }
 
-  /// Sends more until the value is what is wanted, or nothing more gets through.
-  /// Returns: what is missing.
+  /// Increases the flow until it has the wanted value or no more fits.
+  ///
+  /// Returns: the missing value.
   std::int64_t fill(row& r) {
     if (r.value < wanted_) r.value += send(r, source_, r.sink, wanted_ - r.value);
     return wanted_ - r.value;
   }
 
-  /// Sends up to so much more from one vertex to another, over shortest paths of the residual
-  /// network. Returns: how much.
+  /// Sends up to `amount` more from one vertex to another over shortest paths of the residual
+  /// network.
+  ///
+  /// Returns: how much.
   std::int64_t send(row& r, int from, int to, std::int64_t amount) {
     if (from == to) return amount;
     std::int64_t sent = 0;
@@ -171,7 +177,7 @@ class warm_start_flows {
     return a % 2 == 0 ? capacity_[a / 2] - r.flow[a / 2] : r.flow[a / 2];
   }
 
-  /// Breadth first, from `from` on; `before_` then leads back.
+  /// Searches breadth first from `from`. Afterwards `before_` leads back from `to`.
   bool find_path(row const& r, int from, int to) {
     std::fill(before_.begin(), before_.end(), -1);
     queue_.assign(1, from);
@@ -191,12 +197,12 @@ class warm_start_flows {
   int source_;
   std::vector<int> sinks_;
   std::int64_t wanted_;
-  flow_network network_;  // finds the first flows
+  flow_network network_;  // computes the first flows
   std::vector<int> first_, next_,
-      head_;  // half arcs of a vertex as a list; 2 a and 2 a + 1 are arc a
+      head_;  // list of the half arcs of each vertex; arc a has the halves 2 a and 2 a + 1
   std::vector<std::int64_t> capacity_;  // by arc
   std::vector<row> rows_;               // by sink
-  std::vector<int> before_;             // by vertex: the half arc on the way to it
+  std::vector<int> before_;             // by vertex: the half arc through which it was reached
   std::vector<int> queue_;
 };
 
