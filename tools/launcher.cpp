@@ -126,32 +126,6 @@ int exit_status(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/// The share that a rank has of the cores that this process may use, in the order of their numbers: several where there
-/// are enough for all ranks, else one, which as few as possible share.
-///
-/// Throws: resource_error if the system does not tell them.
-cpu_set_t share_of_cores(int rank, int rank_count) {
-  cpu_set_t all;
-  if (sched_getaffinity(0, sizeof all, &all) != 0) {
-    throw resource_error(std::string("--bind: the system does not tell this process's cores: ") +
-                         std::strerror(errno));
-  }
-  std::vector<std::size_t> cores;
-  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &all)) cores.push_back(core);
-  }
-  auto const begin_of = [&](int of) {
-    return cores.size() * static_cast<std::size_t>(of) / static_cast<std::size_t>(rank_count);
-  };
-  std::size_t const first = begin_of(rank);
-  cpu_set_t own;
-  CPU_ZERO(&own);
-  for (std::size_t k = first; k < std::max(first + 1, begin_of(rank + 1)); ++k) {
-    CPU_SET(cores[k], &own);
-  }
-  return own;
-}
-
 class launcher {
  public:
   explicit launcher(launch_request const& request)
@@ -348,6 +322,28 @@ class launcher {
 };
 
 }  // namespace
+
+cpu_set_t share_of_cores(int rank, int rank_count) {
+  cpu_set_t all;
+  if (sched_getaffinity(0, sizeof all, &all) != 0) {
+    throw resource_error(std::string("--bind: the system does not tell this process's cores: ") +
+                         std::strerror(errno));
+  }
+  std::vector<std::size_t> cores;
+  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &all)) cores.push_back(core);
+  }
+  auto const begin_of = [&](int of) {
+    return cores.size() * static_cast<std::size_t>(of) / static_cast<std::size_t>(rank_count);
+  };
+  std::size_t const first = begin_of(rank);
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  for (std::size_t k = first; k < std::max(first + 1, begin_of(rank + 1)); ++k) {
+    CPU_SET(cores[k], &own);
+  }
+  return own;
+}
 
 int launch(launch_request const& request) {
   std::fflush(nullptr);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sched.h>
+
 #include <chrono>
 #include <cstddef>
 #include <optional>
@@ -33,5 +35,11 @@ struct launch_request {
 /// Throws:  input_error if the program cannot be run, resource_error if the system has no memory or
 ///          no processes left.
 [[nodiscard]] int launch(launch_request const& request);
+
+/// The share that a rank has of the cores that this process may use, in the order of their numbers: several where there
+/// are enough for all ranks, else one, which as few as possible share.
+///
+/// Throws: resource_error if the system does not tell them.
+[[nodiscard]] cpu_set_t share_of_cores(int rank, int rank_count);
 
 }  // namespace blink::tools

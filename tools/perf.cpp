@@ -198,7 +198,7 @@ void show_progress(std::string const& text) {
 }
 
 void print_head(perf_options const& options, bool names, bool predicts) {
-  auto const group = [](char const* where) { std::printf(" %36s", where); };
+  auto const group = [](char const* where) { std::printf(" %47s", where); };
   std::printf("#");
   if (names) std::printf(" %11s", "");
   std::printf(" %11s %12s %7s %6s %5s", "", "", "", "", "");
@@ -208,22 +208,22 @@ void print_head(perf_options const& options, bool names, bool predicts) {
   if (names) std::printf(" %11s", "planner");
   std::printf(" %11s %12s %7s %6s %5s", "size", "count", "type", "redop", "root");
   for (int side = 0; side < (options.in_place ? 2 : 1); ++side) {
-    std::printf(" %10s %9s %8s %6s", "time", "algbw", "busbw", "#wrong");
+    std::printf(" %10s %10s %9s %8s %6s", "time", "least", "algbw", "busbw", "#wrong");
   }
   if (predicts) std::printf(" %9s %7s", "predicted", "reached");
   std::printf("\n#");
   if (names) std::printf(" %11s", "");
   std::printf(" %11s %12s %7s %6s %5s", "(B)", "(elements)", "", "", "");
   for (int side = 0; side < (options.in_place ? 2 : 1); ++side) {
-    std::printf(" %10s %9s %8s %6s", "(us)", "(GB/s)", "(GB/s)", "");
+    std::printf(" %10s %10s %9s %8s %6s", "(us)", "(us)", "(GB/s)", "(GB/s)", "");
   }
   if (predicts) std::printf(" %9s %7s", "(GB/s)", "");
   std::printf("\n");
 }
 
 void print_side(perf_result const& side) {
-  std::printf(" %10.2f %9.4f %8.4f %6llu", side.seconds * 1e6, side.algbw * 1e-9, side.busbw * 1e-9,
-              static_cast<unsigned long long>(side.wrong));
+  std::printf(" %10.2f %10.2f %9.4f %8.4f %6llu", side.seconds * 1e6, side.least_seconds * 1e6,
+              side.algbw * 1e-9, side.busbw * 1e-9, static_cast<unsigned long long>(side.wrong));
 }
 
 nlohmann::json side_json(perf_result const& side) {
@@ -279,6 +279,9 @@ void run_perf(perf_options const& options) {
   request.warm_up = options.warm_up;
   request.is_shaped = is_shaped;
   if (is_shaped) request.options = shaped_options();
+  int const all_ranks = contenders[0].algorithms.algorithms[0].source.rank_count;
+  auto const cores = std::max(1U, std::thread::hardware_concurrency());
+  request.binds = !is_shaped;
 
   std::string where;
   if (is_shaped) {
@@ -291,8 +294,15 @@ void run_perf(perf_options const& options) {
   }
   std::printf("# blink perf: %s, %d ranks as threads%s\n", std::string(to_text(kind)).c_str(),
               contenders[0].algorithms.algorithms[0].source.rank_count, where.c_str());
-  std::printf("# median of %d calls after %d, inputs fresh, every element checked\n",
+  std::printf("# median and least of %d calls after %d, inputs fresh, every element checked\n",
               request.iterations, request.warm_up);
+  if (!is_shaped && static_cast<unsigned>(all_ranks) <= cores) {
+    std::printf("# each rank is bound to %s\n", static_cast<unsigned>(all_ranks) == cores
+                                                    ? "a core of its own"
+                                                    : "cores of its own");
+  } else {
+    std::printf("# %d ranks share %u cores\n", all_ranks, cores);
+  }
   print_head(options, names, is_shaped);
 
   nlohmann::json rows = nlohmann::json::array();

@@ -24,6 +24,7 @@ struct perf_request {
   int warm_up = 2;
   bool in_place = false;
   bool is_shaped = false;  ///< links as slow as the schedule says, instead of memory
+  bool binds = false;      ///< each rank to its share of the cores
   communicator_options options;
 };
 

@@ -7,7 +7,9 @@
 #include <blink/core/error.hpp>
 #include <blink/schedule/block.hpp>
 
+#include "launcher.hpp"
 #include "perf_engine.hpp"
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -49,10 +51,10 @@ T perf_input(int rank, std::size_t index, int iteration) {
 /// A rank's blocks in a call: of `count` elements each, or in proportion to the shares of the schedule.
 inline std::vector<block> perf_blocks(perf_request const& request, std::size_t elements,
                                       std::size_t count) {
-  auto const& plan = request.algorithms.algorithms[0].source;
-  if (!plan.shares.empty()) return proportional_blocks(elements, plan.shares);
+  auto const& source = request.algorithms.algorithms[0].source;
+  if (!source.shares.empty()) return proportional_blocks(elements, source.shares);
   return consecutive_blocks(
-      std::vector<std::size_t>(static_cast<std::size_t>(plan.rank_count), count));
+      std::vector<std::size_t>(static_cast<std::size_t>(source.rank_count), count));
 }
 
 /// One rank's memory: `input` and `output` may be parts of each other.
@@ -79,12 +81,12 @@ struct perf_buffers {
 
 /// The rank whose data a rank gets, of a reduction and where it gets from all any; -1: it gets
 /// nothing.
-inline int source_of(schedule const& plan, collective kind, int rank) {
-  auto const& first = plan.trees[0];
+inline int source_of(schedule const& source, collective kind, int rank) {
+  auto const& first = source.trees[0];
   if (kind == collective::gather) return rank == flow_end(first) ? rank : -1;
   if (kind == collective::reduce) return rank == reduce_end(first) ? rank : -1;
   if (kind != collective::send_to_next && kind != collective::permute) return first.root;
-  for (auto const& tree : plan.trees) {
+  for (auto const& tree : source.trees) {
     if (flow_end(tree) == rank) return tree.root;
   }
   return -1;
@@ -127,38 +129,38 @@ std::uint64_t count_wrong(perf_request const& request, perf_buffers<T> const& mi
 }
 
 template <class Context, class T, class Reducer>
-void call_with_blocks(Context& comm, prepared_tuning const& plan, collective kind, T const* input,
+void call_with_blocks(Context& comm, prepared_tuning const& tuning, collective kind, T const* input,
                       T* output, std::vector<block> const& blocks, Reducer const& reducer) {
-  if (kind == collective::all_gather) return all_gather_v(comm, plan, input, output, blocks);
-  reduce_scatter_v(comm, plan, input, output, blocks, reducer);
+  if (kind == collective::all_gather) return all_gather_v(comm, tuning, input, output, blocks);
+  reduce_scatter_v(comm, tuning, input, output, blocks, reducer);
 }
 
 template <class Context, class T, class Reducer>
-void call(Context& comm, prepared_tuning const& plan, collective kind, T const* input, T* output,
+void call(Context& comm, prepared_tuning const& tuning, collective kind, T const* input, T* output,
           std::size_t count, Reducer const& reducer) {
   switch (kind) {
     case collective::broadcast:
-      return broadcast(comm, plan, input, output, count);
+      return broadcast(comm, tuning, input, output, count);
     case collective::reduce:
-      return reduce(comm, plan, input, output, count, reducer);
+      return reduce(comm, tuning, input, output, count, reducer);
     case collective::all_reduce:
-      return all_reduce(comm, plan, input, output, count, reducer);
+      return all_reduce(comm, tuning, input, output, count, reducer);
     case collective::all_gather:
-      return all_gather(comm, plan, input, output, count);
+      return all_gather(comm, tuning, input, output, count);
     case collective::reduce_scatter:
-      return reduce_scatter(comm, plan, input, output, count, reducer);
+      return reduce_scatter(comm, tuning, input, output, count, reducer);
     case collective::gather:
-      return gather(comm, plan, input, output, count);
+      return gather(comm, tuning, input, output, count);
     case collective::scatter:
-      return scatter(comm, plan, input, output, count);
+      return scatter(comm, tuning, input, output, count);
     case collective::all_to_all:
-      return all_to_all(comm, plan, input, output, count);
+      return all_to_all(comm, tuning, input, output, count);
     case collective::send_to_next:
-      return send_to_next(comm, plan, input, output, count);
+      return send_to_next(comm, tuning, input, output, count);
     case collective::permute:
-      return permute(comm, plan, input, output, count);
+      return permute(comm, tuning, input, output, count);
     case collective::barrier:
-      return barrier(comm, plan);
+      return barrier(comm, tuning);
   }
 }
 
@@ -184,8 +186,12 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
                                          std::vector<visit>(static_cast<std::size_t>(ranks)));
   std::vector<std::uint64_t> wrong(static_cast<std::size_t>(ranks), 0);
   all_threads.run([&](auto& comm) {
-    prepared_tuning const plan(comm, request.algorithms);
+    prepared_tuning const tuning(comm, request.algorithms);
     int const rank = comm.rank();
+    if (request.binds) {
+      auto const cores = share_of_cores(rank, ranks);
+      ::sched_setaffinity(0, sizeof cores, &cores);  // else the rank runs where the system puts it
+    }
     perf_buffers<T> mine(request, blocks, rank);
     for (int iteration = -request.warm_up; iteration < request.iterations; ++iteration) {
       std::fill(mine.memory.begin(), mine.memory.end(), T{});
@@ -196,10 +202,10 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
       auto const start = clock::now();
       T const* const input = mine.input;
       if (is_unequal) {
-        call_with_blocks(comm, plan, request.algorithms.collective, input, mine.output, blocks,
+        call_with_blocks(comm, tuning, request.algorithms.collective, input, mine.output, blocks,
                          reducer);
       } else {
-        call(comm, plan, request.algorithms.collective, input, mine.output, count, reducer);
+        call(comm, tuning, request.algorithms.collective, input, mine.output, count, reducer);
       }
       auto const end = clock::now();
       if (iteration >= 0) {

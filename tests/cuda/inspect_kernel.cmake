@@ -42,7 +42,7 @@ foreach(kernel IN LISTS kernels)
   endforeach()
   # Only elements of one byte may be stored by bytes, and the task's flags. Aligned data must use
   # its alignment.
-  if(name MATCHES "walk_kernel" AND NOT name MATCHES "linkEh|small_floatILi[45]ELi[23]E")
+  if(name MATCHES "walk_kernel" AND NOT name MATCHES "transportEh|small_floatILi[45]ELi[23]E")
     string(REGEX MATCHALL "st[.](global[.])?[ub]8" bytes "${kernel}")
     list(LENGTH bytes byte_count)
     if(byte_count GREATER 2)

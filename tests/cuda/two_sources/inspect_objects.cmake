@@ -8,8 +8,8 @@ if(NOT object_count EQUAL 2)
   message(FATAL_ERROR "two objects were expected: ${OBJECTS}")
 endif()
 foreach(object IN LISTS objects)
-  foreach(kernel IN ITEMS "11call_kernelI[A-Za-z0-9_]*14slot_peer_linkEf" "11call_kernelI[A-Za-z0-9_]*18reaching_peer_linkEf"
-                          "11walk_kernelI[A-Za-z0-9_]*14slot_peer_linkEf")
+  foreach(kernel IN ITEMS "11call_kernelI[A-Za-z0-9_]*19slot_peer_transportEf" "11call_kernelI[A-Za-z0-9_]*23reaching_peer_transportEf"
+                          "11walk_kernelI[A-Za-z0-9_]*19slot_peer_transportEf")
     file(STRINGS ${object} names REGEX "${kernel}")
     list(LENGTH names name_count)
     if(object MATCHES "/defining" AND name_count EQUAL 0)
