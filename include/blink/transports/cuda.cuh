@@ -33,6 +33,7 @@ class device_ranks_with
   explicit device_ranks_with(device_options const& options)
       : device_ranks_with::basic_device_ranks(cuda_devices::of_process(), options) {}
 };
+/// Device ranks of one process that choose the protocol of each call by a model of its time.
 using device_ranks = device_ranks_with<>;
 
 /// Ranks that are GPUs of several processes of one host, one or more of each process.
@@ -52,6 +53,7 @@ class process_device_ranks_with
   process_device_ranks_with(device_options const& options, Bootstrap& all)
       : process_device_ranks_with::basic_device_ranks(cuda_devices::of_process(), options, all) {}
 };
+/// Device ranks of several processes that choose the protocol of each call by a model of its time.
 using process_device_ranks = process_device_ranks_with<>;
 
 /// Virtual ranks on one GPU, joined by links that are as slow as a schedule's physical links.

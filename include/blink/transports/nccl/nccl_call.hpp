@@ -43,6 +43,7 @@ class nccl_call {
     steps_.template set<Chunks, T, Reducer>(placed, kind, size);
     ends_ = ends_in_order(tasks_);
   }
+  /// The number of rounds of the call.
   [[nodiscard]] std::uint64_t rounds() const { return round_count(tasks_); }
 
   /// Calls `combine(rank, step)` for each step that comes before the transfers of a round.

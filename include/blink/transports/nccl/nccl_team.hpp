@@ -78,7 +78,9 @@ class nccl_team {
   nccl_team(nccl_team const&) = delete;
   nccl_team& operator=(nccl_team const&) = delete;
 
+  /// The number of ranks of all processes.
   [[nodiscard]] int rank_count() const { return rank_count_; }
+  /// The first rank of this process; its ranks are consecutive.
   [[nodiscard]] int first_rank() const { return first_rank_; }
   [[nodiscard]] int ranks_here() const { return static_cast<int>(all_.size()); }
   /// By rank of this process.
@@ -185,6 +187,7 @@ class nccl_team {
 
   // --- failures ---
 
+  /// True if a failure is known. Does not ask NCCL.
   [[nodiscard]] bool has_failed() const { return failure_.has_value(); }
   /// Throws: collective_error if a call has failed, or a communicator of NCCL reports a failure
   ///         now.
@@ -207,6 +210,7 @@ class nccl_team {
     failure_ = why;
     for (auto const& one : all_) (void)calls_.abort(one);
   }
+  /// "rank 2", or "ranks 2 to 3": the ranks of this process, for errors.
   [[nodiscard]] std::string own_name() const {
     return all_.size() == 1 ? "rank " + std::to_string(first_rank_)
                             : "ranks " + std::to_string(first_rank_) + " to " +

@@ -66,6 +66,7 @@ struct timed_task {
   placed_task at;
   std::uint64_t begins = 0;
 
+  /// True if the task works on one of its chunks in this round.
   [[nodiscard]] bool works_in(std::uint64_t round) const {
     return round >= begins && round - begins < at.here->chunks;
   }
@@ -77,6 +78,7 @@ struct timed_end {
   placed_task at;
   std::uint64_t begins = 0;  ///< the round in which the first chunk crosses
 
+  /// True if a chunk crosses the connection in this round.
   [[nodiscard]] bool crosses_in(std::uint64_t round) const {
     return round >= begins && round - begins < at.here->chunks;
   }

@@ -21,6 +21,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// Thread-safe on the host.
 class call_counts {
  public:
+  /// A communicator of this process and its calls. `ordinal` counts the communicators in the order
+  /// of `join`.
   struct entry {
     host_processes const* processes;
     std::vector<int> devices;
@@ -30,15 +32,18 @@ class call_counts {
   };
   using place = std::list<entry>::iterator;
 
+  /// Adds a communicator on these devices, without calls.
   [[nodiscard]] place join(host_processes const& processes, std::vector<int> devices) {
     std::lock_guard const lock(mutex_);
     return all_.insert(all_.end(),
                        {&processes, std::move(devices), processes.number(), 0, ++last_ordinal_});
   }
+  /// Removes a communicator.
   void leave(place own) {
     std::lock_guard const lock(mutex_);
     all_.erase(own);
   }
+  /// Resets the count of a communicator, and takes its present number.
   void restart(place own) {
     std::lock_guard const lock(mutex_);
     own->communicator = own->processes->number();

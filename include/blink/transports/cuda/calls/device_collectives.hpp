@@ -128,6 +128,8 @@ void all_reduce(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const
 }
 
 /// Reduces the elements of all ranks; the root of the trees receives the result.
+///
+/// Buffers, streams and errors are those of `all_reduce`.
 template <chunking Chunks = scheduled_chunks, device_communicator Ranks, class T, class Reducer,
           device_schedule_source<Ranks> Source>
 void reduce(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
@@ -136,6 +138,8 @@ void reduce(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& bu
 }
 
 /// Reduces blocks of `count` elements, one for each rank; each rank receives its own block.
+///
+/// Buffers, streams and errors are those of `all_reduce`.
 template <chunking Chunks = scheduled_chunks, device_communicator Ranks, class T, class Reducer,
           device_schedule_source<Ranks> Source>
 void reduce_scatter(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
@@ -144,6 +148,8 @@ void reduce_scatter(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> c
 }
 
 /// Copies the elements of the root of the trees to every rank.
+///
+/// Buffers, streams and errors are those of `all_reduce`.
 template <device_communicator Ranks, class T, device_schedule_source<Ranks> Source>
 void broadcast(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
                typename Ranks::streams const& on = {}) {
@@ -151,6 +157,8 @@ void broadcast(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const&
 }
 
 /// Collects a block from each rank; every rank receives all blocks.
+///
+/// Buffers, streams and errors are those of `all_reduce`.
 template <device_communicator Ranks, class T, device_schedule_source<Ranks> Source>
 void all_gather(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
                 typename Ranks::streams const& on = {}) {
@@ -158,6 +166,8 @@ void all_gather(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const
 }
 
 /// Collects a block from each rank at the rank where the schedule's flows end.
+///
+/// Buffers, streams and errors are those of `all_reduce`.
 template <device_communicator Ranks, class T, device_schedule_source<Ranks> Source>
 void gather(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
             typename Ranks::streams const& on = {}) {
@@ -165,6 +175,8 @@ void gather(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& bu
 }
 
 /// Sends each rank its block of the root's buffer.
+///
+/// Buffers, streams and errors are those of `all_reduce`.
 template <device_communicator Ranks, class T, device_schedule_source<Ranks> Source>
 void scatter(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
              typename Ranks::streams const& on = {}) {
@@ -172,6 +184,8 @@ void scatter(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& b
 }
 
 /// Sends each rank a block of each other rank: a transposition of blocks.
+///
+/// Buffers, streams and errors are those of `all_reduce`.
 template <device_communicator Ranks, class T, device_schedule_source<Ranks> Source>
 void all_to_all(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
                 typename Ranks::streams const& on = {}) {
@@ -179,6 +193,8 @@ void all_to_all(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const
 }
 
 /// Sends each rank's buffer to one other rank, as given by the schedule.
+///
+/// Buffers, streams and errors are those of `all_reduce`.
 template <device_communicator Ranks, class T, device_schedule_source<Ranks> Source>
 void permute(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
              typename Ranks::streams const& on = {}) {
@@ -186,6 +202,8 @@ void permute(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& b
 }
 
 /// Sends each rank's buffer to the next rank; the last rank sends nothing.
+///
+/// Buffers, streams and errors are those of `all_reduce`.
 template <device_communicator Ranks, class T, device_schedule_source<Ranks> Source>
 void send_to_next(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> const& buffers,
                   typename Ranks::streams const& on = {}) {
@@ -194,6 +212,8 @@ void send_to_next(Ranks& ranks, Source&& trees, std::vector<rank_buffers<T>> con
 
 /// Orders the work of all streams: later work in any of them runs after the earlier work in all of
 /// them.
+///
+/// Throws: as `all_reduce`.
 template <device_communicator Ranks, device_schedule_source<Ranks> Source>
 void barrier(Ranks& ranks, Source&& trees, typename Ranks::streams const& on = {}) {
   std::vector<rank_buffers<unsigned char>> const none(static_cast<std::size_t>(ranks.ranks_here()));

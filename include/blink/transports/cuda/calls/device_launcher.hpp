@@ -71,6 +71,8 @@ class device_launcher {
     if (options_.threads != 0) allowed = {options_.threads};
     return plan_blocks(tasks, allowed, capacity);
   }
+  /// The flags and the deadline for kernels of a device of this process, by position in
+  /// `rank_placement::devices`.
   [[nodiscard]] call_watch watch(std::size_t position) const {
     auto result = flags_.watch(position);
     result.failed = failed_;

@@ -73,6 +73,7 @@ class device_schedule {
   device_schedule(device_schedule const&) = delete;
   device_schedule& operator=(device_schedule const&) = delete;
 
+  /// The schedule with its tables in memory of the host; the devices have their own copies.
   [[nodiscard]] prepared_schedule const& prepared() const { return prepared_; }
 
   /// Tasks by device, and by rank on the device.

@@ -108,10 +108,12 @@ class rank_channels {
   BLINK_HOST_DEVICE rank_channels(channel_table const& all, std::uint32_t number)
       : all_(&all), number_(number) {}
 
+  /// The rank whose kernel this is.
   [[nodiscard]] BLINK_HOST_DEVICE int rank() const { return all_->ranks[number_].rank; }
   [[nodiscard]] BLINK_HOST_DEVICE int rank_count() const {
     return static_cast<int>(all_->rank_count);
   }
+  /// The number of channels.
   [[nodiscard]] BLINK_HOST_DEVICE std::uint32_t channel_count() const { return all_->channels; }
   /// The largest count of a call.
   [[nodiscard]] BLINK_HOST_DEVICE std::size_t most_count() const { return all_->most_count; }

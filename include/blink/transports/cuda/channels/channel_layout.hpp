@@ -68,7 +68,9 @@ class channel_layout {
     if (!elements.has_packets) connections_.slot_bytes = needed_slot_bytes(elements);
   }
 
+  /// The options that the channels were made with.
   [[nodiscard]] channel_options const& options() const { return wanted_; }
+  /// The parameters of the trees, by tree of the schedule.
   [[nodiscard]] std::vector<channel_tree> const& trees() const { return trees_; }
   /// Bytes of a slot for data.
   [[nodiscard]] std::size_t slot_bytes() const { return connections_.slot_bytes; }
@@ -78,6 +80,7 @@ class channel_layout {
     if (!result.has_packets) result.slot_bytes += sizeof(std::uint64_t);
     return result;
   }
+  /// True if the schedule keeps the order of ranks, so that reducers need not be commutative.
   [[nodiscard]] bool keeps_order() const { return reduces_in_order(plan_); }
   /// The schedule with its trees repeated for each channel, channel by channel. The tasks of each
   /// rank then have the same order.

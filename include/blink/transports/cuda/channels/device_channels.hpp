@@ -68,6 +68,7 @@ class device_channels {
   device_channels(device_channels const&) = delete;
   device_channels& operator=(device_channels const&) = delete;
 
+  /// The number of these channels in the communicator, equal in all processes.
   [[nodiscard]] std::size_t number() const { return number_; }
   /// A hash that is equal in all processes and different for each object of a communicator.
   [[nodiscard]] std::uint64_t identity() const {
@@ -76,7 +77,9 @@ class device_channels {
     all.add(number_);
     return all.value();
   }
+  /// The options that the channels were made with.
   [[nodiscard]] channel_options const& options() const { return layout_.options(); }
+  /// The elements that the channels were made for.
   [[nodiscard]] channel_elements const& elements() const { return elements_; }
   /// The prepared schedule of all channels together.
   [[nodiscard]] prepared_schedule const& prepared() const { return connections_.prepared(); }
@@ -270,6 +273,7 @@ template <device_runtime Devices, class T, connection_protocol Protocol>
 class prepared_channels {
  public:
   explicit prepared_channels(device_channels<Devices>& all) : all_(&all) {}
+  /// The channels themselves. They live as long as the communicator.
   [[nodiscard]] device_channels<Devices>& get() const { return *all_; }
 
  private:

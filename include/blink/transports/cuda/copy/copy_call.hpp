@@ -59,13 +59,16 @@ struct copy_call {
     }
   }
 
+  /// The buffers of a rank.
   [[nodiscard]] detail::plain_buffers const& buffers_of(int rank) const {
     return buffers[static_cast<std::size_t>(rank - first_rank)];
   }
+  /// The address of a chunk of a task in the rank's input.
   [[nodiscard]] void const* input(tree_task const& here, int rank, std::uint64_t chunk) const {
     auto const* const base = static_cast<std::byte const*>(buffers_of(rank).input);
     return base + (here.input_begin + chunk * here.stride) * element_bytes;
   }
+  /// The address of a chunk of a task in the rank's output.
   [[nodiscard]] void* output(tree_task const& here, int rank, std::uint64_t chunk) const {
     auto* const base = static_cast<std::byte*>(buffers_of(rank).output);
     return base + (here.output_begin + chunk * here.stride) * element_bytes;
@@ -97,6 +100,7 @@ struct copy_call {
     return here.writes_output ? output(here, at.rank, chunk)
                               : along->outbox(here.out[0].connection, chunk);
   }
+  /// Bytes of a chunk of a task on a connection; partial results may be larger than elements.
   [[nodiscard]] std::size_t bytes(tree_task const& here, endpoint const& end,
                                   std::uint64_t chunk) const {
     return static_cast<std::size_t>(chunk_count(here, chunk)) *

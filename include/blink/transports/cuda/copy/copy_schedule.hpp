@@ -104,9 +104,11 @@ class copy_schedule {
   [[nodiscard]] prepared_schedule& prepared() { return prepared_; }
   [[nodiscard]] prepared_schedule const& prepared() const { return prepared_; }
 
+  /// The slot of a chunk at the sender.
   [[nodiscard]] std::byte* outbox(std::uint32_t connection, std::uint64_t chunk) const {
     return outboxes_[connection] + slot_of(chunk) * prepared_.tables().layout().slot_bytes;
   }
+  /// The slot of a chunk at the receiver.
   [[nodiscard]] std::byte* inbox(std::uint32_t connection, std::uint64_t chunk) const {
     return inboxes_[connection] + slot_of(chunk) * prepared_.tables().layout().slot_bytes;
   }

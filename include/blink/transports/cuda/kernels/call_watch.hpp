@@ -30,6 +30,7 @@ struct call_watch {
     if (leads) publish(*failed, 1);  // the failed call may be another process's
     return false;
   }
+  /// The wait policy of the blocks of this call.
   [[nodiscard]] BLINK_HOST_DEVICE block_wait wait_policy() const {
     return {abort, deadline_nanoseconds, 0};
   }

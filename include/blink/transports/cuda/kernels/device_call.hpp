@@ -73,6 +73,7 @@ struct device_call {
   collective kind = collective::broadcast;
   bool reduces = false;  ///< true if it has a phase towards the roots
 
+  /// The parameters of the call along a tree, from the argument or from memory of the device.
   [[nodiscard]] BLINK_HOST_DEVICE tree_call const& along(std::uint32_t tree) const {
     return more_trees == nullptr ? trees[tree] : more_trees[tree];
   }

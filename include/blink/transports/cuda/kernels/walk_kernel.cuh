@@ -45,6 +45,7 @@ template <transport Transport, class T, reducer_for<T> Reducer,
 void const* walk_kernel_address() {
   return reinterpret_cast<void const*>(&walk_kernel<Transport, T, Reducer, Protocol>);
 }
+/// The address of `walk_warps_kernel`.
 template <std::uint32_t Warps, transport Transport, class T, reducer_for<T> Reducer,
           connection_protocol Protocol = whole_chunks>
 void const* walk_warps_kernel_address() {

@@ -89,6 +89,7 @@ class pair_layout {
     });
   }
 
+  /// Slots of a connection.
   [[nodiscard]] std::uint32_t window() const { return window_; }
   /// The largest size of a message.
   [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }

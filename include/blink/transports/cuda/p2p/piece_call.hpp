@@ -79,6 +79,7 @@ struct piece_call {
   std::uint32_t connections = 0;  ///< number of connections with a part
   std::uint32_t connections_per_block = 1;
 
+  /// The part with this number, from the argument or from memory of the device.
   [[nodiscard]] BLINK_HOST_DEVICE piece_part const& part(std::uint32_t number) const {
     return more_parts == nullptr ? parts[number] : more_parts[number];
   }

@@ -74,7 +74,9 @@ class device_memory_budget {
     held->second.scratch -= less.scratch;
   }
 
+  /// The memory held, by device.
   [[nodiscard]] std::map<int, device_memory_use> const& held() const { return held_; }
+  /// The largest number of bytes on each device.
   [[nodiscard]] std::size_t cap() const { return cap_; }
 
  private:

@@ -12,6 +12,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
+/// The properties of a device that a communicator needs.
 struct device_properties {
   std::string name;
   int multiprocessors = 0;

@@ -82,6 +82,7 @@ class stream_ends {
     }
     return std::nullopt;
   }
+  /// True if all streams have reached their points.
   [[nodiscard]] bool are_reached() const { return !find_open(); }
 
  private:

@@ -58,6 +58,7 @@ struct device_process_report {
   return reports[0];
 }
 
+/// True if two reports are about the same call: schedule, collective and channel.
 [[nodiscard]] inline bool are_of_one_call(device_process_report const& a,
                                           device_process_report const& b) {
   return a.schedule_hash == b.schedule_hash && a.kind == b.kind && a.channel == b.channel;

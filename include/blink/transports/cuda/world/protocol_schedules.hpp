@@ -78,6 +78,7 @@ class protocol_schedules {
     if constexpr (std::is_same_v<Protocol, small_packets>) return *packets_;
     if constexpr (!std::is_same_v<Protocol, small_packets>) return *chunks_;
   }
+  /// Calls `use` with the schedule of each protocol.
   template <class Use>
   void each(Use const& use) {
     if (chunks_) use(*chunks_);
