@@ -41,17 +41,17 @@ plant(relaxed_post walk running/walk/counter.hpp
 plant(relaxed_wait walk running/walk/counter.hpp
       ".load(detail::acquire_order)" ".load(detail::relaxed_order)")
 plant(window_too_large "walk;pieces;channels" transports/cuda/runtime/peer_memory.hpp
-      "observe(*wires[wire].taken) + wires[wire].window"
-      "observe(*wires[wire].taken) + wires[wire].window + 1")
+      "observe(*connections[connection].consumed) + connections[connection].window"
+      "observe(*connections[connection].consumed) + connections[connection].window + 1")
 plant(no_barrier_before_post "walk;pieces" running/walk/tree_walk.hpp
       "    group.sync();\n    if (leads) detail::hand_over" "    if (leads) detail::hand_over")
 plant(no_barrier_before_take walk running/walk/packet_walk.hpp
       "if (group.any(row.result != status::ok))" "if (row.result != status::ok)")
 plant(no_barrier_after_take walk running/walk/packet_walk.hpp
-      "if (leads) detail::hand_over_packets(link, here, sizes);\n    group.sync();"
-      "if (leads) detail::hand_over_packets(link, here, sizes);")
-plant(packets_without_room walk running/walk/packet_walk.hpp
-      "if (!link.has_room(" "if (here.done > here.chunks && !link.has_room(")
+      "if (leads) detail::hand_over_packets(transport, here, sizes);\n    group.sync();"
+      "if (leads) detail::hand_over_packets(transport, here, sizes);")
+plant(packets_without_credit walk running/walk/packet_walk.hpp
+      "if (!transport.has_credit(" "if (here.done > here.chunks && !transport.has_credit(")
 plant(flags_that_come_again walk running/walk/packet.hpp
       "static_cast<std::uint32_t>(message + 1)" "static_cast<std::uint32_t>(message % 2 + 1)")
 plant(relaxed_packets walk running/walk/packet.hpp
@@ -59,21 +59,21 @@ plant(relaxed_packets walk running/walk/packet.hpp
 plant(no_barrier_before_epilogue walk running/walk/detail/move_chunk.hpp
       "    group.sync();  // what other threads have written" "")
 plant(return_before_peers_have_read walk running/walk/tree_walk.hpp
-      "if (pulls && !link.was_taken(" "if (pulls && here.done < here.chunks && !link.was_taken(")
-plant(lanes_without_barrier "walk;channels" transports/cuda/kernels/block_work.hpp
-      "    open_task(link, lanes[k], sizeof(T));\n  }\n  group.sync();"
-      "    open_task(link, lanes[k], sizeof(T));\n  }")
+      "if (pulls && !transport.consumed(" "if (pulls && here.done < here.chunks && !transport.consumed(")
+plant(tasks_without_barrier "walk;channels" transports/cuda/kernels/block_work.hpp
+      "    open_task(transport, tasks[k], sizeof(T));\n  }\n  group.sync();"
+      "    open_task(transport, tasks[k], sizeof(T));\n  }")
 plant(pieces_without_barrier pieces transports/cuda/p2p/piece_call.hpp
       "call.part(first + k));\n  }\n  group.sync();" "call.part(first + k));\n  }")
 plant(size_after_message pieces transports/cuda/runtime/peer_memory.hpp
-      "    announced(wire, message) = whole;\n    slot_peer_transport::post(wire, message, bytes);"
-      "    slot_peer_transport::post(wire, message, bytes);\n    announced(wire, message) = whole;")
-plant(channels_that_share_lanes channels transports/cuda/channels/channel_call.hpp
-      "own.lanes[list] + std::size_t{channel} * lanes" "own.lanes[list]")
+      "    announced(connection, message) = whole;\n    slot_peer_transport::post(connection, message, bytes);"
+      "    slot_peer_transport::post(connection, message, bytes);\n    announced(connection, message) = whole;")
+plant(channels_that_share_tasks channels transports/cuda/channels/channel_call.hpp
+      "own.tasks[list] + std::size_t{channel} * tasks" "own.tasks[list]")
 plant(channels_that_share_states channels transports/cuda/channels/channel_call.hpp
       "* all.channels + channel];" "* all.channels];")
 plant(channel_calls_numbered_anew channels transports/cuda/kernels/block_work.hpp
-      "close_task(lanes[k]);" "(void)lanes[k];")
+      "close_task(tasks[k]);" "(void)tasks[k];")
 
 foreach(program walk pieces channels)
   build_and_run(none ${program} code said)

@@ -25,7 +25,7 @@
 #include <vector>
 
 // The sources of a folder may be compiled as one.
-namespace copy_world_test { namespace {
+namespace copy_ranks_test { namespace {
 
 using blink_test::below;
 using blink_test::collective_case;
@@ -232,4 +232,4 @@ TEST(copy_ranks, bad_calls_are_refused) {
   EXPECT_ERROR((void)many.prepare(blink::flat_schedule(50, 0)), "children in tree 0");
 }
 
-}}  // namespace copy_world_test
+}}  // namespace copy_ranks_test

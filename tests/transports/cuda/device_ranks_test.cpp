@@ -28,7 +28,7 @@
 #include <vector>
 
 // The sources of a folder may be compiled as one.
-namespace device_world_test { namespace {
+namespace device_ranks_test { namespace {
 
 using blink_test::case_of;
 using blink_test::device_case;
@@ -487,4 +487,4 @@ TEST(device_stall, follows_who_waits_for_whom) {
   EXPECT_EQ(blink::describe_device_stall(placement, "reduce", circle, 0.5).peer, 0);
 }
 
-}}  // namespace device_world_test
+}}  // namespace device_ranks_test

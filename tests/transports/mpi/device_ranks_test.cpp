@@ -23,7 +23,7 @@
 #include <string>
 
 // Rooms may be compiled as one source.
-namespace mpi_device_world_test { namespace {
+namespace mpi_device_ranks_test { namespace {
 
 using blink::collective;
 using blink_test::case_of;
@@ -91,4 +91,4 @@ TEST(mpi_device_ranks, another_count_is_reported_in_all_processes) {
   EXPECT_EQ(run<int>(all, collective::all_reduce, 100, star, blink::sum{}), "");
 }
 
-}}  // namespace mpi_device_world_test
+}}  // namespace mpi_device_ranks_test

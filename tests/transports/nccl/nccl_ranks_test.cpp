@@ -33,7 +33,7 @@
 #include <vector>
 
 // The sources of a folder may be compiled as one.
-namespace nccl_world_test { namespace {
+namespace nccl_ranks_test { namespace {
 
 using blink_test::below;
 using blink_test::case_of;
@@ -594,4 +594,4 @@ TEST(nccl_ranks, calls_on_other_devices_do_not_wait_for_a_turn) {
   EXPECT_FALSE(is_late);
 }
 
-}}  // namespace nccl_world_test
+}}  // namespace nccl_ranks_test

@@ -295,7 +295,7 @@ class device_schedule {
       used += tables.layout().window * tables.layout().slot_bytes;
     }
     counter_bytes_ = std::move(counters);
-    wire_bytes_ = std::move(slots);
+    connection_bytes_ = std::move(slots);
   }
 
   void make_parts() {
@@ -304,7 +304,7 @@ class device_schedule {
       std::size_t const place = static_cast<std::size_t>(where_.first_place) + position;
       parts_.push_back({here.device,
                         device_tables(prepared_.tables(), here.ranks, prepared_.source()),
-                        counter_bytes_[place], wire_bytes_[place]});
+                        counter_bytes_[place], connection_bytes_[place]});
     }
   }
 
@@ -348,7 +348,7 @@ class device_schedule {
   prepared_schedule prepared_;
   std::vector<device_part> parts_;  // by device of this process
   std::vector<connection_offsets> connections_;
-  std::vector<std::size_t> counter_bytes_, wire_bytes_;  // by place
+  std::vector<std::size_t> counter_bytes_, connection_bytes_;  // by place
   reachable_memory<Devices> memory_;                     // counters, slots, tables
 };
 
