@@ -79,9 +79,9 @@ struct port_star {
   return changed ? std::move(stars) : std::vector<port_star>{};
 }
 
-/// Decompositions of a switch into stars, those with the lowest and fewest trees first. The forms
-/// pair each port with the ports at the same place in other groups, with all ports of other groups,
-/// or with all other ports.
+/// Decompositions of a switch into stars, those with the lowest and fewest trees first. There are
+/// three forms. The first pairs each port with the ports at the same place in other groups. The
+/// second pairs it with all ports of other groups; the third, with all other ports.
 ///
 /// one_root: for trees from one root, which are few; then the first form is a sparse one
 [[nodiscard]] inline std::vector<std::vector<port_star>> star_forms(

@@ -72,8 +72,8 @@ class warm_start_flows {
     return most - missing;
   }
 
-  /// Moves up to `most` of capacity from the arcs u -> w and w -> t to the arc u -> t. It stops where
-  /// a flow would lose the wanted value.
+  /// Moves up to `most` of capacity from the arcs u -> w and w -> t to the arc u -> t. It stops
+  /// where a flow would lose the wanted value.
   ///
   /// Returns: how much.
   /// Pre:     all flows have the wanted value.

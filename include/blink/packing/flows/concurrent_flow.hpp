@@ -23,22 +23,25 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// One source and the sinks that it has something for, as much for each as every other pair has.
+/// A source and its sinks. Every pair of a source and a sink receives the same amount.
 struct flow_demand {
   int source = 0;
   std::vector<int> sinks;  ///< distinct, the source not among them
 };
 
+/// Limits that choose the algorithms of `concurrent_flow` and when they stop.
 struct concurrent_flow_options {
-  double gap = 0.01;            ///< bound / rate - 1 that is good enough where exact takes long
-  std::size_t few_pairs = 300;  ///< up to here the program is over the ways of each pair
-  std::size_t few_rows = 420;   ///< up to here (edges + sources) it is over trees, else comes
-                                ///< after multiplicative weights
-  std::size_t max_exact_pairs = 1300;  ///< up to here pairs are tried where trees are not exact
-  std::size_t max_exact_rows = 700;    ///< beyond, there is no program
+  double gap = 0.01;            ///< sufficient bound / rate - 1 where an exact optimum takes long
+  std::size_t few_pairs = 300;  ///< up to this number, a program over the routes of each pair runs
+                                ///< first
+  std::size_t few_rows = 420;   ///< up to this number of edges + sources, a program over trees runs
+                                ///< before multiplicative weights, else after
+  std::size_t max_exact_pairs = 1300;  ///< up to this number, pairs are tried where trees are not
+                                       ///< exact
+  std::size_t max_exact_rows = 700;    ///< beyond this number, no program runs
   std::size_t max_pivots = 6000;       ///< of each program
-  std::size_t few_equations = 60;      ///< that are solved without rounding at once
-  std::size_t max_equations = 300;     ///< that are solved without rounding at last
+  std::size_t few_equations = 60;      ///< solved without rounding at first
+  std::size_t max_equations = 300;     ///< solved without rounding at last
   std::size_t routing_rounds = 40;
   std::size_t weight_rounds = 2000;
   std::uint64_t seed = 1;
@@ -48,7 +51,7 @@ struct concurrent_flow_options {
 struct concurrent_flow_result {
   rational rate;                 ///< of each pair, in the unit of the capacities
   rational bound;                ///< no flows give each pair more
-  std::vector<rational> prices;  ///< by edge; the cheapest ways of all pairs cost 1 together, and
+  std::vector<rational> prices;  ///< by edge; the cheapest routes of all pairs cost 1 together, and
                                  ///< price * capacity sums to `bound`
   std::int64_t per_sink = 0;     ///< parts that each sink receives from its source
   std::vector<std::vector<std::int64_t>> flow;  ///< by demand and edge, in parts
@@ -57,7 +60,7 @@ struct concurrent_flow_result {
 
 namespace detail {
 
-/// Keeps the best flows and the best bound; says when they meet.
+/// Keeps the best flows and the best bound, and detects when they are equal.
 class flow_race {
  public:
   explicit flow_race(flow_problem const& problem) : problem_(problem) {}
@@ -90,8 +93,8 @@ class flow_race {
   std::optional<proven_flow_bound> bound_;
 };
 
-/// Offers prices as they are, if they are near fractions with a small denominator, and rounded in a
-/// few ways.
+/// Offers prices rounded in a few ways. If they are near fractions with a small denominator, it
+/// also offers those fractions.
 inline void offer_prices(flow_problem const& problem, std::vector<double> prices, flow_race& race) {
   double const largest = *std::max_element(prices.begin(), prices.end());
   if (!(largest > 0)) return;
@@ -100,14 +103,16 @@ inline void offer_prices(flow_problem const& problem, std::vector<double> prices
     race.offer(bound_of_rounded_prices(problem, prices, static_cast<double>(*steps)));
   }
   race.offer(bound_of_rounded_prices(problem, prices, 1e8));
-  for (double const least : {0.5, 0.2, 0.05}) {  // scarce edges all alike, the others free
+  for (double const least : {0.5, 0.2, 0.05}) {  // scarce edges all get one price, the others are
+                                                 // free
     auto alike = prices;
     for (double& p : alike) p = p > least ? 1 : 0;
     race.offer(bound_of_rounded_prices(problem, alike, 1));
   }
 }
 
-/// The flows of `parts` as flows of `problem`. Parts are the same pairs, in order.
+/// Converts the flows of `parts` to flows of `problem`. `parts` has the same pairs in the same
+/// order.
 [[nodiscard]] inline std::optional<whole_flows> joined_flows(flow_problem const& problem,
                                                              flow_problem const& parts,
                                                              std::optional<whole_flows> flows) {
@@ -124,16 +129,17 @@ inline void offer_prices(flow_problem const& problem, std::vector<double> prices
   return result;
 }
 
-/// Solves the program for the sources of `problem` and offers what comes out. `parts`: the same
-/// pairs, one source for each of them or of `problem`. patient: also tries several optima, each
-/// without rounding.
+/// Solves the program for the sources of `problem` and offers its results.
+///
+/// parts:   the same pairs, with one source for each pair or for each source of `problem`
+/// patient: if true, tries several optima and solves larger systems of equations without rounding
 inline void offer_program(flow_problem const& problem, flow_problem const& parts,
                           concurrent_flow_options const& options, bool patient, flow_race& race) {
   constexpr std::int64_t rounded = std::int64_t{1} << 20;
-  // Any way for each pair allows as much.
+  // Any route for each pair allows at least this rate.
   double const least = static_cast<double>(*std::ranges::min_element(problem.capacity)) /
                        static_cast<double>(problem.pair_count());
-  constexpr double perturbations[] = {0, 1e-8, 1e-6};  // which of many optima the basis is
+  constexpr double perturbations[] = {0, 1e-8, 1e-6};  // selects one of many optimal bases
   for (std::size_t attempt = 0, rounds = 0;
        attempt < (patient ? std::size(perturbations) : 1) && rounds < 8; ++rounds) {
     double const unit = race.bound().bound.to_double();
@@ -155,18 +161,18 @@ inline void offer_program(flow_problem const& problem, flow_problem const& parts
       race.offer(joined_flows(problem, parts, program.exact_flows(most)), "program");
       if (race.is_won()) return;
     }
-    // Rounding hurts if the bound, by which the program measures, was far from the optimum.
+    // Rounding hurts if the bound that serves as the unit was far from the optimum.
     if (race.bound().bound.to_double() * 2 > unit) ++attempt;
   }
 }
 
-/// Runs from the quick methods to the slow ones until the best flows meet the best bound.
+/// Runs the algorithms from fast to slow until the best flows meet the best bound.
 inline void run_flow_race(flow_problem const& problem, concurrent_flow_options const& options,
                           flow_race& race) {
   auto const edges = problem.capacity.size();
   auto const pairs = static_cast<std::size_t>(problem.pair_count());
   race.offer(simple_bound(problem));
-  // All cheapest ways alike: by the number of edges, and by what they cost where narrow is dear.
+  // Use all cheapest routes equally, first by number of edges, then with narrow edges expensive.
   std::vector<std::int64_t> const ones(edges, 1);
   auto const largest = *std::max_element(problem.capacity.begin(), problem.capacity.end());
   std::vector<std::int64_t> narrow;
@@ -225,24 +231,27 @@ inline void run_flow_race(flow_problem const& problem, concurrent_flow_options c
 
 }  // namespace detail
 
-/// Sends the same amount from every source to each of its sinks at the same time, as much as the
-/// capacities allow: a maximum concurrent flow. All vertices forward.
+/// Sends the largest equal amount from every source to each of its sinks at the same time: a
+/// maximum concurrent flow. All vertices forward.
 ///
-/// In order, until flows and bound meet: simple prices, and flows over all cheapest ways at once,
-/// which are optimal on many symmetric machines; a linear program over ways (or, for many pairs, over
-/// trees of ways), priced by cheapest ways, which is exact wherever its weights have small
-/// denominators, and within a millionth otherwise; a search for one way for each pair that reaches the
-/// bound; multiplicative weights, which end within `gap`.
+/// The steps below run in order until flows and bound meet:
+/// - Simple prices, and flows over all cheapest routes at once. These are optimal on many symmetric
+///   machines.
+/// - A linear program over routes, or over trees of routes if there are many pairs. It generates
+///   rows by cheapest routes. It is exact if its weights have small denominators, otherwise nearly
+///   so.
+/// - A search for one route for each pair that reaches the bound.
+/// - Multiplicative weights, which end within `gap`.
 ///
-/// Source: F. Shahrokhi and D. Matula, "The maximum concurrent flow problem", J. ACM 37, 1990 (prices
-///         as the dual); see `detail/flow_program.hpp`, `detail/flow_weights.hpp`.
-/// Time:   milliseconds for 16 sources and sinks, about a second for 64: see the benchmark.
+/// Source: F. Shahrokhi and D. Matula, "The maximum concurrent flow problem", J. ACM 37, 1990
+///         (prices as the dual); see `detail/flow_program.hpp`, `detail/flow_weights.hpp`.
+/// Time:   depends on the numbers of sources and sinks; see the benchmark.
 /// Pre:    capacities are not negative; there is a pair; sources and sinks are vertices.
-/// Post:   each sink receives rate = rate * flow / per_sink; those flows keep to the capacities; by
-///         `prices`, none negative, the cheapest ways of all pairs cost 1 together; bound = sum of price
-///         * capacity; rate <= bound, mostly equal.
-/// Throws: precondition_error if a precondition does not hold; planning_error naming a pair without a
-///         way; overflow_error if capacities times pairs exceed 61 bits.
+/// Post:   each sink receives rate = rate * flow / per_sink; those flows keep to the capacities. By
+///         `prices`, none negative, the cheapest routes of all pairs cost 1 together; bound = sum
+///         of price * capacity; rate <= bound, mostly equal.
+/// Throws: precondition_error if a precondition does not hold; planning_error that names a pair
+///         without a route; overflow_error if capacities times pairs exceed 61 bits.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 [[nodiscard]] concurrent_flow_result concurrent_flow(Graph const& graph,
                                                      Capacities const& capacities,
@@ -250,14 +259,14 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
                                                      concurrent_flow_options const& options = {}) {
   arc_list const plain = to_arc_list(graph);
   expects(static_cast<std::size_t>(capacities.size()) == plain.arcs.size(),
-          "concurrent_flow: one capacity for each edge");
+          "concurrent_flow: the capacities do not match the edges, expected one for each edge");
   detail::flow_problem problem;
   problem.graph.vertex_count = plain.vertex_count;
-  std::vector<std::size_t> edge;  // by edge of the problem
+  std::vector<std::size_t> edge;  // by edge of the problem: the edge of the graph
   std::int64_t divisor = 0;
   for (std::size_t e = 0; e < plain.arcs.size(); ++e) {
     auto const c = static_cast<std::int64_t>(capacities[e]);
-    expects(c >= 0, "concurrent_flow: a capacity is negative");
+    expects(c >= 0, "concurrent_flow: a capacity is negative, expected at least 0");
     if (c == 0 || plain.arcs[e].tail == plain.arcs[e].head) continue;
     problem.graph.arcs.push_back(plain.arcs[e]);
     problem.capacity.push_back(c);
@@ -266,28 +275,29 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   }
   for (auto& c : problem.capacity) c /= divisor;
   auto const is_vertex = [&](int v) { return 0 <= v && v < plain.vertex_count; };
-  std::vector<std::size_t> position;  // in `demands`, by source of the problem
+  std::vector<std::size_t> position;  // by source of the problem: the position in `demands`
   for (std::size_t d = 0; d < demands.size(); ++d) {
     auto sorted = demands[d].sinks;
     std::sort(sorted.begin(), sorted.end());
     expects(is_vertex(demands[d].source) && std::all_of(sorted.begin(), sorted.end(), is_vertex),
-            "concurrent_flow: a source or sink is not a vertex");
+            "concurrent_flow: a source or sink is not a vertex, expected one of the graph");
     expects(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end() &&
                 !std::binary_search(sorted.begin(), sorted.end(), demands[d].source),
-            "concurrent_flow: a sink is its source, or named twice");
+            "concurrent_flow: a sink is its source or named twice, expected distinct vertices");
     if (sorted.empty()) continue;
     position.push_back(d);
     problem.sources.push_back({demands[d].source, demands[d].sinks});
   }
-  expects(!problem.sources.empty(), "concurrent_flow: at least one pair");
+  expects(!problem.sources.empty(), "concurrent_flow: there is no pair, expected at least one");
   detail::route_search<std::int64_t> search(problem.graph);
   std::vector<std::int64_t> const ones(problem.capacity.size(), 1);
   for (auto const& from : problem.sources) {
     search.run(from.vertex, ones);
     for (int const sink : from.sinks) {
       if (search.is_reached(sink)) continue;
-      throw planning_error("concurrent_flow: no way leads from vertex " +
-                           std::to_string(from.vertex) + " to vertex " + std::to_string(sink));
+      throw planning_error("concurrent_flow: no path leads from vertex " +
+                           std::to_string(from.vertex) + " to vertex " + std::to_string(sink) +
+                           ", expected one");
     }
   }
 

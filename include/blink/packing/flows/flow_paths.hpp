@@ -13,7 +13,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A way from the source of a flow to one of its sinks, and how much flows there.
+/// A path from the source of a flow to one of its sinks, with the amount that flows over it.
 struct flow_path {
   int sink = 0;
   std::int64_t amount = 0;
@@ -22,7 +22,7 @@ struct flow_path {
 
 namespace detail {
 
-/// Finds ways in what is left of a flow.
+/// Finds paths in the remainder of a flow.
 class flow_decomposer {
  public:
   flow_decomposer(arc_list const& graph, std::vector<std::int64_t> flow)
@@ -36,8 +36,8 @@ class flow_decomposer {
     }
   }
 
-  /// The way with the fewest edges that carries `wanted`, or else the widest; nothing if none is
-  /// left. Takes its amount out of the flow.
+  /// Removes a path from the flow: the one with the fewest edges that carries `wanted`, or else the
+  /// widest. The amount is 0 if no path is left.
   flow_path take(int source, int sink, std::int64_t wanted) {
     if (!search(source, sink, wanted)) {
       auto const widest = widest_way(source, sink);
@@ -59,7 +59,7 @@ class flow_decomposer {
  private:
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-  /// Breadth first over edges that carry at least `least`.
+  /// Searches breadth first over edges that carry at least `least`.
   bool search(int source, int sink, std::int64_t least) {
     std::fill(into_.begin(), into_.end(), -1);
     queue_.assign(1, source);
@@ -75,7 +75,8 @@ class flow_decomposer {
     return false;
   }
 
-  /// The largest least flow of a way, by taking the widest vertex next.
+  /// The largest width of a path, found by visiting the widest vertex next. The width is the least
+  /// flow of its edges.
   std::int64_t widest_way(int source, int sink) {
     std::fill(width_.begin(), width_.end(), 0);
     std::vector<bool> done(out_.size(), false);
@@ -98,23 +99,23 @@ class flow_decomposer {
 
   arc_list const& graph_;
   std::vector<std::int64_t> flow_;
-  std::vector<std::vector<int>> out_;  // by vertex: edges with flow
-  std::vector<int> into_;              // by vertex: edge that found it
+  std::vector<std::vector<int>> out_;  // by vertex: edges out of it with flow
+  std::vector<int> into_;              // by vertex: the edge through which it was reached
   std::vector<std::int64_t> width_;
   std::vector<int> queue_;
 };
 
 }  // namespace detail
 
-/// Takes a flow from one source apart into ways to its sinks, few and short ones: to each sink the
-/// shortest that carries all of its demand, or the widest that is left. Circles in the flow are
-/// dropped.
+/// Decomposes a flow from one source into few, short paths to its sinks. Each sink gets the
+/// shortest path that carries all of its demand, or else the widest that is left. Cycles in the
+/// flow are dropped.
 ///
-/// flow:   by edge. demand: by vertex, what flows into it and not on; that of the source is not
-///         looked at.
+/// flow:   by edge
+/// demand: by vertex: the flow into it less the flow out of it; the source's entry is ignored
 /// Time:   O(paths * (V^2 + E)).  Space: O(V + E + lengths of the paths).
-/// Pre:    at each vertex but the source what flows in less what flows out is the demand; no flow or
-///         demand is negative.
+/// Pre:    at each vertex but the source, flow in less flow out is the demand; no flow or demand is
+///         negative.
 /// Post:   the amounts of each sink sum to its demand, those over each edge to at most its flow; at
 ///         most E + sinks paths; no path visits a vertex twice.
 /// Throws: precondition_error if a precondition does not hold.
@@ -124,13 +125,14 @@ template <directed_edge_list Graph>
                                                 std::vector<std::int64_t> const& demand) {
   arc_list const arcs = to_arc_list(graph);
   expects(0 <= source_vertex && source_vertex < arcs.vertex_count,
-          "flow_paths: the source is not a vertex");
-  expects(flow.size() == arcs.arcs.size(), "flow_paths: one flow for each edge");
+          "flow_paths: the source is not a vertex, expected one of the graph");
+  expects(flow.size() == arcs.arcs.size(),
+          "flow_paths: the flows do not match the edges, expected one for each edge");
   expects(demand.size() == static_cast<std::size_t>(arcs.vertex_count),
-          "flow_paths: one demand for each vertex");
+          "flow_paths: the demands do not match the vertices, expected one for each vertex");
   auto stays = demand;
   for (std::size_t e = 0; e < flow.size(); ++e) {
-    expects(flow[e] >= 0, "flow_paths: a flow is negative");
+    expects(flow[e] >= 0, "flow_paths: a flow is negative, expected at least 0");
     stays[static_cast<std::size_t>(arcs.arcs[e].tail)] += flow[e];
     stays[static_cast<std::size_t>(arcs.arcs[e].head)] -= flow[e];
   }
@@ -139,11 +141,13 @@ template <directed_edge_list Graph>
   for (int sink = 0; sink < arcs.vertex_count; ++sink) {
     if (sink == source_vertex) continue;
     auto wanted = demand[static_cast<std::size_t>(sink)];
-    expects(wanted >= 0 && stays[static_cast<std::size_t>(sink)] == 0,
-            "flow_paths: what flows into a vertex is not its demand and what flows on");
+    expects(
+        wanted >= 0 && stays[static_cast<std::size_t>(sink)] == 0,
+        "flow_paths: the flow into a vertex differs, expected its demand plus the flow out of it");
     while (wanted > 0) {
       result.push_back(decomposer.take(source_vertex, sink, wanted));
-      expects(result.back().amount > 0, "flow_paths: the flow does not reach a sink");
+      expects(result.back().amount > 0,
+              "flow_paths: the flow does not reach a sink, expected paths from the source");
       wanted -= result.back().amount;
     }
   }

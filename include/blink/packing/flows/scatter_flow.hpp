@@ -14,32 +14,33 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The largest equal amounts that a source can send to all sinks at once, a flow that does, and the
-/// cut that allows no more.
+/// The largest equal amounts that a source can send to all sinks at once, a flow of that size, and
+/// the cut that limits it.
 struct scatter_flow_result {
   rational rate_per_sink;          ///< in the unit of the capacities
-  std::vector<std::int64_t> flow;  ///< by edge, in 1/`steps` of that unit
-  std::int64_t per_sink = 0;       ///< what each sink receives, in 1/`steps` too
+  std::vector<std::int64_t> flow;  ///< by edge, in 1/`steps` of the unit of the capacities
+  std::int64_t per_sink = 0;       ///< the amount that each sink receives, also in 1/`steps`
   std::int64_t steps = 1;
-  std::vector<bool> cut;  ///< by vertex: holds the source, misses a sink
-  int rounds = 0;         ///< cuts looked at
+  std::vector<bool> cut;  ///< by vertex: true on the source's side, which misses a sink
+  int rounds = 0;         ///< number of cuts that were considered
 };
 
-/// Finds the largest amount that the source can send to each of the sinks at the same time: every
-/// sink receives its own. All vertices forward.
+/// Finds the largest amount that the source can send to each of the sinks at the same time. Every
+/// sink receives data of its own. All vertices forward.
 ///
-/// The optimum is the smallest ratio of the capacity that leaves a set with the source in it to the
-/// number of sinks outside (max-flow min-cut with a sink behind all sinks). Starts from the source
-/// alone and the sets that miss one sink only; while the flow at the present ratio is short, its
-/// minimum cut has a smaller one (Dinkelbach 1967), in integers.
+/// The optimum is a minimum over all sets with the source in them: the capacity out of the set,
+/// divided by the number of sinks outside. This follows from max-flow min-cut with a super sink
+/// behind all sinks. The search starts from the source alone and the sets that miss one sink only.
+/// While the flow at the present ratio is too small, its minimum cut has a smaller ratio
+/// (Dinkelbach 1967). All numbers are integers.
 ///
-/// sinks:  distinct vertices, the source not among them.
+/// sinks:  distinct vertices, without the source
 /// Source: L. Ford and D. Fulkerson, "Maximal flow through a network", Canadian J. Math. 8, 1956.
-/// Time:   O(rounds) maximum flows; at most as many rounds as sinks, one to three on all machines
+/// Time:   O(rounds) maximum flows; at most as many rounds as sinks, and very few on all machines
 ///         that we know.
 /// Pre:    capacities are not negative; at least one sink.
-/// Post:   `flow` keeps to the capacities and brings `per_sink` into each sink; capacity leaving
-///         `cut` / sinks outside = rate_per_sink = per_sink / steps. 0 if a sink is out of reach.
+/// Post:   `flow` keeps to the capacities and brings `per_sink` into each sink; (capacity out of
+///         `cut`) / (sinks outside) = rate_per_sink = per_sink / steps. 0 if a sink is unreachable.
 /// Throws: precondition_error if a precondition does not hold; overflow_error if capacities times
 ///         sinks do not fit in 62 bits.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
@@ -50,12 +51,12 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   auto const edge_count = static_cast<int>(arcs.arcs.size());
   auto const sink_count = static_cast<std::int64_t>(sinks.size());
   detail::expects_vertex(arcs, source_vertex);
-  expects(!sinks.empty(), "scatter_flow: at least one sink");
+  expects(!sinks.empty(), "scatter_flow: there is no sink, expected at least one");
   std::vector<bool> is_sink(n, false);
   for (int const sink : sinks) {
     detail::expects_vertex(arcs, sink);
     expects(sink != source_vertex && !is_sink[static_cast<std::size_t>(sink)],
-            "scatter_flow: a sink is the source, or named twice");
+            "scatter_flow: a sink is the source or named twice, expected distinct vertices");
     is_sink[static_cast<std::size_t>(sink)] = true;
   }
   auto network = detail::to_flow_network(arcs, capacities, 1);
@@ -91,7 +92,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   }
 
   for (;;) {
-    // At the rate a/b: edges times b, and every sink takes a.
+    // At the rate a/b, edges have b times their capacities and every sink takes a.
     auto const a = result.rate_per_sink.numerator();
     auto const b = result.rate_per_sink.denominator();
     auto const wanted = (rational(a) * sink_count).numerator();
@@ -103,7 +104,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
       network.set_capacity(e, scaled.numerator());
     }
     if (sum + wanted > rational(detail::flow_network::unlimited / 2)) {
-      throw overflow_error("scatter_flow: capacities times sinks exceed 62 bits");
+      throw overflow_error("scatter_flow: capacities times sinks exceed 62 bits, expected less");
     }
     for (int i = 0; i < static_cast<int>(sink_count); ++i) network.set_capacity(edge_count + i, a);
     if (network.run(source_vertex, behind, wanted) == wanted) {
@@ -113,8 +114,8 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
       return result;
     }
     for (std::size_t v = 0; v < n; ++v) side[v] = network.source_side(static_cast<int>(v));
-    bool const smaller = consider(side);  // since the flow was short
-    expects(smaller, "scatter_flow: the cut of a short flow is not smaller");
+    bool const smaller = consider(side);  // because the flow was too small
+    expects(smaller, "scatter_flow: the cut of a smaller flow has no smaller ratio, expected one");
     ++result.rounds;
   }
 }

@@ -22,7 +22,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// An in-tree and an out-tree with the same root whose edges are routes over switches.
+/// An in-tree and an out-tree with the same root, whose edges are routes over switches.
 struct routed_tree_pair {
   int root = 0;
   rational weight;
@@ -34,23 +34,25 @@ struct routed_tree_pair {
 /// A maximum packing of pairs of trees over switches, and the prices that prove it maximum.
 struct routed_joint_packing {
   rational rate;                        ///< sum of the weights
-  rational bound;                       ///< sum of price * capacity; the rate, if that is optimal
+  rational bound;                       ///< sum of price * capacity; equals the rate if that is
+                                        ///< optimal
   std::vector<routed_tree_pair> pairs;  ///< heaviest first
   std::vector<rational> prices;         ///< by edge; every pair costs at least 1
   std::size_t pivots = 0;
 };
 
-/// What the vertices of a graph do. By vertex; empty: none does.
+/// The roles of the vertices of a graph. Entries are by vertex; an empty list means that no vertex
+/// has the role.
 struct routed_network {
   std::vector<bool> is_switch;     ///< all others are ranks
-  std::vector<bool> copies = {};   ///< switches that out-trees may branch at
-  std::vector<bool> reduces = {};  ///< switches that in-trees may join at
+  std::vector<bool> copies = {};   ///< switches at which out-trees may branch
+  std::vector<bool> reduces = {};  ///< switches at which in-trees may join
   std::vector<int> group = {};     ///< see `split_off_switches`
 };
 
 namespace detail {
 
-/// Throws planning_error naming two ranks unless every rank reaches every other.
+/// Throws planning_error that names two ranks unless every rank reaches every other.
 inline void expects_connected(arc_list const& graph, std::vector<bool> const& is_switch) {
   auto const first = static_cast<std::size_t>(std::find(is_switch.begin(), is_switch.end(), false) -
                                               is_switch.begin());
@@ -70,12 +72,13 @@ inline void expects_connected(arc_list const& graph, std::vector<bool> const& is
     for (std::size_t v = 0; v < reached.size(); ++v) {
       if (reached[v] || is_switch[v]) continue;
       throw planning_error("pack_joint_routes: vertex " + std::to_string(turned ? first : v) +
-                           " cannot be reached from " + std::to_string(turned ? v : first));
+                           " cannot be reached, expected a path from " +
+                           std::to_string(turned ? v : first));
     }
   }
 }
 
-/// A problem, and how its edges are named outside.
+/// A problem, with the positions of its edges in the caller's graph.
 struct routed_problem : joint_problem {
   edges_with_capacity edges;
 
@@ -84,36 +87,41 @@ struct routed_problem : joint_problem {
                  routed_network const& network) {
     constexpr std::size_t most = 10;
     expects(static_cast<std::size_t>(capacities.size()) == plain.arcs.size(),
-            "pack_joint_routes: one capacity for each edge");
+            "pack_joint_routes: the capacities do not match the edges, expected one for each edge");
     auto const vertices = static_cast<std::size_t>(plain.vertex_count);
-    expects(network.is_switch.size() == vertices,
-            "pack_joint_routes: is_switch has one entry for each vertex");
+    expects(
+        network.is_switch.size() == vertices,
+        "pack_joint_routes: is_switch does not match the vertices, expected one entry for each");
     edges = usable_edges(plain, capacities, *this);
     is_switch = network.is_switch;
     for (std::size_t v = 0; v < vertices; ++v) {
       if (!is_switch[v]) roots.push_back(static_cast<int>(v));
     }
-    expects(roots.size() >= 2, "pack_joint_routes: at least two ranks");
+    expects(roots.size() >= 2,
+            "pack_joint_routes: there are fewer than two ranks, expected at least two");
     for (auto const& [able, switches] :
          {std::pair(&network.copies, &copying), std::pair(&network.reduces, &reducing)}) {
       expects(able->empty() || able->size() == vertices,
-              "pack_joint_routes: copies and reduces have one entry for each vertex, or none");
+              "pack_joint_routes: copies or reduces does not match the vertices, expected one "
+              "entry for each, or none");
       for (std::size_t v = 0; v < able->size(); ++v) {
         if (!(*able)[v]) continue;
-        expects(is_switch[v], "pack_joint_routes: only switches copy or reduce");
+        expects(is_switch[v],
+                "pack_joint_routes: a rank copies or reduces, expected only switches to");
         switches->push_back(static_cast<int>(v));
       }
       if (switches->size() > most) {
         throw planning_error("pack_joint_routes: " + std::to_string(switches->size()) +
-                             " switches copy or reduce, at most " + std::to_string(most) +
-                             " can be planned with");
+                             " switches copy or reduce, expected at most " + std::to_string(most));
       }
     }
     expects_connected(graph, is_switch);
     if (copying == reducing) mirror();
   }
 
-  /// Prices by resource as prices by edge of the graph outside, which has `count`.
+  /// Prices by edge of the caller's graph, from prices by resource.
+  ///
+  /// count: number of the edges of that graph
   [[nodiscard]] std::vector<rational> prices_of(std::vector<rational> const& by_resource,
                                                 std::size_t count) const {
     std::vector<rational> result(count);
@@ -125,9 +133,9 @@ struct routed_problem : joint_problem {
   }
 
  private:
-  /// If every link has the same capacity in its other direction, an optimal packing and itself turned
-  /// round are half each of one whose pairs are a tree and itself turned round. Such trees may have
-  /// any root.
+  /// Makes the problem reversed if every link has the same capacity in its other direction. Then an
+  /// optimal packing and its reverse, half of each, form an optimal packing in which each pair is a
+  /// tree and its reverse. Such trees may have any root.
   void mirror() {
     std::map<std::pair<int, int>, std::size_t> position;
     for (std::size_t e = 0; e < graph.arcs.size(); ++e) {
@@ -151,28 +159,29 @@ struct routed_problem : joint_problem {
 
 }  // namespace detail
 
-/// Packs pairs of an in-tree and an out-tree with a common root, whose edges are routes over switches,
-/// into shared capacities, at the highest rate: all-reduce on any machine.
+/// Packs pairs of an in-tree and an out-tree with a common root into shared capacities, at the
+/// highest rate. Their edges are routes over switches. This is all-reduce on any machine.
 ///
-/// As `pack_joint_trees`, where switches let no more out than comes in; the loads of each direction are
-/// then split into routes, which is always possible. A switch that copies or reduces may also be a
-/// vertex of an out-tree or in-tree: loads are then kept apart by which of these their trees span.
-/// Where all links are alike both ways, each pair is one tree there and back, rooted where it is
-/// lowest.
+/// It works like `pack_joint_trees`, with the condition that the load out of a switch is at most
+/// the load into it. The loads of each direction are then split into routes, which is always
+/// possible. A switch that copies or reduces may also be a vertex of an out-tree or in-tree. Loads
+/// of trees that span different switches are kept apart. If all links have equal capacities in both
+/// directions, each pair is one tree in both directions, with the root that gives the lowest
+/// height.
 ///
-/// Source: linear programming over loads and cuts (`detail::joint_program`); J. Bang-Jensen,
-///         A. Frank, B. Jackson, "Preserving and increasing local edge-connectivity in mixed graphs",
+/// Source: linear programming over loads and cuts (`detail::joint_program`); J. Bang-Jensen, A.
+///         Frank, B. Jackson, "Preserving and increasing local edge-connectivity in mixed graphs",
 ///         1995 (switches).
-/// Time:   as `pack_joint_trees`, and `split_off_switches` twice; with k switches that copy or reduce, also
-///         2^k cheapest trees a root and direction.
-/// Pre:    at least two ranks; one integer capacity for each edge, none negative; only switches copy or
-///         reduce.
-/// Post:   for each edge the weights of the routes over it sum to at most its capacity; by `prices`,
-///         none negative, every pair costs at least 1; rate = sum of price * capacity = sum of the
-///         weights. Exact.
+/// Time:   as `pack_joint_trees`, and `split_off_switches` twice; with k switches that copy or
+///         reduce, also 2^k cheapest trees for each root and direction.
+/// Pre:    at least two ranks; one integer capacity for each edge, none negative; only switches
+///         copy or reduce.
+/// Post:   for each edge the weights of the routes over it sum to at most its capacity; by
+///         `prices`, none negative, every pair costs at least 1; rate = sum of price * capacity =
+///         sum of the weights. Exact.
 /// Throws: precondition_error if a precondition does not hold; planning_error that names two ranks
-///         between which there is no way, or if more than 10 switches copy, or reduce; overflow_error if
-///         no optimum with 61-bit numbers is found, the pivot limit was hit, or the trees take more
+///         without a path, or if more than 10 switches copy, or reduce; overflow_error if no
+///         optimum with 61-bit numbers is found, the pivot limit is reached, or the trees take more
 ///         than `max_growth_work`.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 [[nodiscard]] routed_joint_packing pack_joint_routes(Graph const& graph,
@@ -220,7 +229,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   return result;
 }
 
-/// The highest rate and its prices alone, without trees: see `pack_joint_routes`.
+/// Finds only the highest rate and its prices, without trees. See `pack_joint_routes`.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 [[nodiscard]] routed_joint_packing find_joint_rate(Graph const& graph, Capacities const& capacities,
                                                    routed_network const& network,

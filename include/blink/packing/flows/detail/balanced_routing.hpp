@@ -15,17 +15,20 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Looks for one way for each pair such that no edge carries more ways than the target rate allows.
+/// Searches for one route for each pair, such that no edge carries more routes than the target rate
+/// allows.
 ///
-/// Every round takes up the ways over edges that carry too many and routes them anew, where such
-/// edges are dear: the more ways too many now, and the longer they have had too many, the dearer.
+/// Each round removes the routes over overloaded edges and routes these pairs again. Overloaded
+/// edges are expensive. Their cost grows with the number of excess routes and with the number of
+/// rounds in which they were overloaded.
 ///
-/// Source: L. McMurchie and C. Ebeling, "PathFinder: A negotiation-based performance-driven router for
-///         FPGAs", FPGA 1995.
-/// Time:   a search for each way that is taken up.
+/// Source: L. McMurchie and C. Ebeling, "PathFinder: A negotiation-based performance-driven router
+///         for FPGAs", FPGA 1995.
+/// Time:   a search for each route that is removed.
 class balanced_routing {
  public:
-  /// target: what each pair is to have. prices: by edge, of the edges that are scarce, or none.
+  /// target: the rate of each pair
+  /// prices: by edge, positive for scarce edges; or empty
   balanced_routing(flow_problem const& problem, rational const& target,
                    std::span<double const> prices)
       : problem_(problem),
@@ -48,7 +51,7 @@ class balanced_routing {
     }
   }
 
-  /// True if it succeeds within these rounds.
+  /// Returns true if it succeeds within `rounds` rounds.
   bool run(std::size_t rounds) {
     double penalty = 0.5;
     for (std::size_t round = 0; round < rounds; ++round, penalty *= 1.4) {
@@ -109,7 +112,7 @@ class balanced_routing {
   flow_problem const& problem_;
   route_search<double> search_;
   std::vector<way> ways_;
-  std::vector<std::int64_t> load_, limit_;  // by edge: ways over it
+  std::vector<std::int64_t> load_, limit_;  // by edge: routes over it
   std::vector<double> history_, base_, costs_;
 };
 

@@ -16,17 +16,17 @@
 #include <span>
 #include <vector>
 
-// Many flows at once: what is given, what is loaded, and what prices prove.
+// Concurrent flows: the problem, loads, and the bounds that prices prove.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// The sinks of one source; each is to receive the same amount as all others.
+/// The sinks of one source. Each is to receive the same amount as all other sinks.
 struct flow_source {
   int vertex = 0;
   std::vector<int> sinks;  ///< distinct, without `vertex`
 };
 
-/// Edges with capacity only.
+/// A concurrent flow problem, restricted to edges with capacity.
 struct flow_problem {
   arc_list graph;
   std::vector<std::int64_t> capacity;  ///< positive
@@ -39,17 +39,18 @@ struct flow_problem {
   }
 };
 
-/// Whole flows: into each sink of each source flows `per_sink`. Scaled by a factor they fit.
+/// Integer flows, which bring `per_sink` from each source into each of its sinks. Scaled by some
+/// factor they fit the capacities.
 struct whole_flows {
   std::int64_t per_sink = 0;
   std::vector<std::vector<std::int64_t>> flow;  ///< by source and edge
 };
 
-/// How much each sink may receive if the flows are scaled so that they just fit; nothing if the
-/// fraction has over 61 bits.
+/// The amount that each sink receives if the flows are scaled to just fit. Returns nothing if the
+/// numerator exceeds 61 bits.
 [[nodiscard]] inline std::optional<rational> rate_of(flow_problem const& problem,
                                                      whole_flows const& flows) {
-  std::optional<rational> least;  // capacity / load
+  std::optional<rational> least;  // the least capacity / load
   for (std::size_t e = 0; e < problem.capacity.size(); ++e) {
     std::int64_t load = 0;
     for (auto const& flow : flows.flow) load += flow[e];
@@ -64,7 +65,9 @@ struct whole_flows {
   return rational(static_cast<std::int64_t>(numerator), least->denominator() / common);
 }
 
-/// What all sinks behind a search load if each receives 1: calls `add(edge, sinks behind it)`.
+/// Calls `add(edge, sinks behind it)` for each edge on the search's paths to the sinks. That is its
+/// load if each sink receives 1.
+///
 /// Pre: the search ran from the source and reached the sinks.
 template <class Search, class Add>
 void for_each_load(flow_problem const& problem, flow_source const& from, Search const& search,
@@ -81,15 +84,17 @@ void for_each_load(flow_problem const& problem, flow_source const& from, Search 
   }
 }
 
-/// Prices of the edges under which the cheapest ways of all pairs cost 1 together.
+/// A bound and its proof: prices of the edges by which the cheapest routes of all pairs cost 1
+/// together.
 struct proven_flow_bound {
-  rational bound;                        ///< of what each sink receives: sum of price * capacity
+  rational bound;                        ///< on the amount that each sink receives: sum of price *
+                                         ///< capacity
   std::vector<std::int64_t> numerators;  ///< of the prices, by edge
   std::int64_t denominator = 1;
 };
 
-/// The bound that whole prices prove; nothing if its numbers exceed 61 bits or no way costs
-/// anything.
+/// The bound that integer prices prove. Returns nothing if its numbers exceed 61 bits or all routes
+/// are free.
 [[nodiscard]] inline std::optional<proven_flow_bound> bound_of_prices(
     flow_problem const& problem, std::vector<std::int64_t> const& prices) {
   constexpr wide_integer largest = wide_integer{1} << 61;
@@ -109,7 +114,7 @@ struct proven_flow_bound {
   return proven_flow_bound{rational(static_cast<std::int64_t>(value), cost), prices, cost};
 }
 
-/// The same for prices that are rounded to whole steps first, which keeps them proofs.
+/// The same for prices that are first rounded to whole steps. Rounded prices still prove a bound.
 [[nodiscard]] inline std::optional<proven_flow_bound> bound_of_rounded_prices(
     flow_problem const& problem, std::span<double const> prices, double largest_step) {
   double largest = 0;

@@ -21,23 +21,25 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// The optimum of many flows at once as a linear program over prices.
+/// The optimum of a concurrent flow, as a linear program over prices.
 ///
-/// Of all prices of the edges under which the capacities are worth 1 together, find those under which
-/// the cheapest ways of all pairs cost most: 1 / the optimal rate. Each tree of ways from a source
-/// costs at least as much as the source is said to cost, which is a row; rows are found by cheapest
-/// ways as far as the prices violate them. What a row is worth in the end is how much of the source's
-/// flow takes that tree. Pivots run in floating point; the last basis can be solved in integers.
+/// It considers prices of the edges by which the capacities cost 1 together. Among these it finds
+/// those by which the cheapest routes of all pairs cost most. That maximum is 1 / the optimal rate.
+/// Each tree of routes from a source costs at least the cost assumed for the source; this is a row.
+/// Searches for cheapest routes find the rows that the prices violate. At the end, the dual value of
+/// a row is the share of the source's flow over its tree. Pivots run in floating point. The last
+/// basis can be solved in integers.
 ///
 /// Source: G. Dantzig and P. Wolfe, "Decomposition principle for linear programs", Operations
 ///         Research 8, 1960 (trees by price), in its dual form; W. Ben-Ameur and J. Neto,
-///         "Acceleration of cutting-plane and column generation algorithms", Networks 49, 2007 (prices
-///         between the last and the best are asked).
+///         "Acceleration of cutting-plane and column generation algorithms", Networks 49, 2007
+///         (queries between the last and the best prices).
 /// Time:   a few times (edges + sources) pivots of `dual_simplex` over as many variables; a search
 ///         from every source for each round of rows.
 class flow_program {
  public:
-  /// unit: about the optimal rate, which the program counts as 1. least: a rate that is attained.
+  /// unit:  about the optimal rate, which the program counts as 1
+  /// least: a rate that is attained
   flow_program(flow_problem const& problem, double unit, double least, double perturbation,
                std::uint64_t seed)
       : problem_(problem),
@@ -50,7 +52,7 @@ class flow_program {
     std::vector<row_entry> worth;
     double sum = 0;
     for (std::size_t e = 0; e < edges_; ++e) {
-      // What is beyond all pairs is of no use, and would make the others small.
+      // Capacity beyond the use of all pairs has no effect, and would make the other values small.
       double const c = std::min(static_cast<double>(problem.capacity[e]) / unit,
                                 2 * static_cast<double>(problem.pair_count()));
       worth.push_back({price_of(e), c});
@@ -64,10 +66,10 @@ class flow_program {
     best_cost_ = add_rows();
   }
 
-  /// False if rounding or `most_pivots` kept it from an end.
+  /// Solves the program. Returns false if rounding or `most_pivots` stopped it early.
   bool solve(std::size_t most_pivots) {
     constexpr double enough = 1e-9;
-    double share = 0.5;  // of the best prices in those that are asked
+    double share = 0.5;  // of the best prices in the queried prices
     double before = std::numeric_limits<double>::infinity();
     for (;;) {
       if (!lp_.solve(most_pivots)) return false;
@@ -98,7 +100,7 @@ class flow_program {
   [[nodiscard]] std::size_t pivots() const { return lp_.pivots(); }
   [[nodiscard]] std::size_t rounds() const { return rounds_; }
 
-  /// By edge; a proof as good as any that was met.
+  /// The best prices found, by edge.
   [[nodiscard]] std::vector<double> const& best_prices() const { return best_; }
   [[nodiscard]] std::vector<double> prices() const {
     std::vector<double> result;
@@ -106,7 +108,7 @@ class flow_program {
     return result;
   }
 
-  /// The trees in use, rounded to `steps` for each source.
+  /// The flows of the trees in use, rounded to `steps` for each source.
   [[nodiscard]] whole_flows flows(std::int64_t steps) const {
     auto result = no_flows(steps);
     std::vector<std::vector<std::pair<double, std::size_t>>> used(sources_);
@@ -119,7 +121,7 @@ class flow_program {
       for (auto const& [weight, t] : used[s]) sum += weight;
       std::int64_t given = 0;
       for (auto const& [weight, t] : used[s]) {
-        passed += weight;  // rounding the sums keeps their last one whole
+        passed += weight;  // the sums are rounded, so that the last sum stays an integer
         auto const until = std::llround(passed / sum * static_cast<double>(steps));
         for (auto const& [edge, load] : trees_[t].loads) {
           result.flow[s][edge] += load * (until - given);
@@ -130,7 +132,8 @@ class flow_program {
     return result;
   }
 
-  /// Steps for each source that make the weights of all trees whole; nothing if they are too many.
+  /// Steps for each source that make the weights of all trees integers. Returns nothing if that
+  /// takes more than `most`.
   [[nodiscard]] std::optional<std::int64_t> guessed_steps(std::int64_t most) const {
     std::vector<double> sums(sources_, 0), weights;
     for (std::size_t t = 1; t < trees_.size(); ++t) {
@@ -143,8 +146,8 @@ class flow_program {
     return common_denominator(weights, 1, most);
   }
 
-  /// By edge, what the last basis says without rounding; nothing if that has over 61 bits, or is no
-  /// optimum.
+  /// The prices of the last basis without rounding, by edge. Returns nothing if they exceed 61
+  /// bits, are not optimal, or need more than `most` equations.
   [[nodiscard]] std::optional<std::vector<std::int64_t>> exact_prices(std::size_t most) const {
     auto const basis = equations(most);
     if (!basis) return std::nullopt;
@@ -165,7 +168,7 @@ class flow_program {
     return result;
   }
 
-  /// The trees in use by the last basis, likewise.
+  /// The flows of the last basis without rounding. Returns nothing under the same conditions.
   [[nodiscard]] std::optional<whole_flows> exact_flows(std::size_t most) const {
     auto const basis = equations(most);
     if (!basis) return std::nullopt;
@@ -197,7 +200,7 @@ class flow_program {
  private:
   struct source_tree {
     std::size_t source = 0;
-    std::vector<std::pair<std::size_t, std::int64_t>> loads;  // edge, sinks behind it
+    std::vector<std::pair<std::size_t, std::int64_t>> loads;  // (edge, sinks behind it)
   };
 
   static std::size_t index_of(int i) { return static_cast<std::size_t>(i); }
@@ -209,7 +212,7 @@ class flow_program {
     return sum;
   }
 
-  // most: above the cost of all pairs by any prices.
+  // most: an upper bound of the cost of all pairs by any prices
   dual_simplex make_program(double most, double perturbation, std::uint64_t seed) const {
     std::mt19937_64 random(seed);
     std::vector<double> value(sources_ + edges_, 0.0);
@@ -226,14 +229,14 @@ class flow_program {
     return {steps, {sources_, std::vector<std::int64_t>(edges_, 0)}};
   }
 
-  /// The equations of the last basis, for the true capacities.
+  /// The equations of the last basis with the true capacities.
   struct basis_equations {
     std::vector<int> variables;  // columns
     std::vector<int> rows;
     integer_matrix matrix;
   };
 
-  /// Nothing if they are more than `most`.
+  /// Returns nothing if there are more than `most` equations.
   [[nodiscard]] std::optional<basis_equations> equations(std::size_t most) const {
     basis_equations result;
     std::vector<int> column(sources_ + edges_, -1);
@@ -265,8 +268,8 @@ class flow_program {
     return result;
   }
 
-  /// A row for each source whose cheapest tree by `asked_` costs less than the program believes.
-  /// Returns what all cheapest ways cost.
+  /// Adds a row for each source whose cheapest tree by `asked_` costs less than the program
+  /// assumes. Returns the cost of all cheapest routes.
   double add_rows() {
     double sum = 0;
     for (std::size_t s = 0; s < sources_; ++s) {
@@ -301,7 +304,8 @@ class flow_program {
   std::vector<std::int64_t> behind_;
   dual_simplex lp_;
   std::vector<source_tree>
-      trees_;  // row t + 1 of the program is trees_[t]; trees_[0] stands for the first
+      trees_;  // row t + 1 of the program is trees_[t]; trees_[0] is a placeholder for the first
+               // row
   std::size_t rounds_ = 0;
 };
 

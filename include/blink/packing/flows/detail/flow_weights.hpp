@@ -15,7 +15,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Flows near the optimum, and the best prices that were met.
+/// Flows near the optimum, and the best prices found.
 struct weighed_flows {
   whole_flows flows;
   std::vector<double> prices;  ///< by edge
@@ -24,12 +24,13 @@ struct weighed_flows {
   std::size_t rounds = 0;
 };
 
-/// Routes all flows round after round, every source over its cheapest tree, each edge becoming
-/// dearer with the share of its capacity that is used; the average of the rounds is near the
-/// optimum. Early rounds, when prices know little, are forgotten.
+/// Routes all flows in rounds, each source over its cheapest tree. The price of an edge grows with
+/// the share of its capacity that is used. The average of the rounds is near the optimum. Early
+/// rounds are discarded because their prices are poor.
 ///
-/// Source: N. Garg and J. Koenemann, "Faster and simpler algorithms for multicommodity flow and other
-///         fractional packing problems", SIAM J. Computing 37, 2007 (maximum concurrent flow).
+/// Source: N. Garg and J. Koenemann, "Faster and simpler algorithms for multicommodity flow and
+///         other fractional packing problems", SIAM J. Computing 37, 2007 (maximum concurrent
+///         flow).
 /// Time:   a search from every source for each round; stops when bound / rate - 1 <= gap, or after
 ///         `most_rounds`.
 /// Pre:    every sink can be reached.
@@ -49,7 +50,7 @@ struct weighed_flows {
     std::fill(whole.begin(), whole.end(), 0.0);
   };
   restart();
-  double step = 0.5;  // of the prices: by how much a full edge grows in one round
+  double step = 0.5;  // growth of the price of a full edge in one round
   double amount = 0;  // for each pair and round: about what fits
   std::size_t next_restart = 4;
   for (; result.rounds < most_rounds; ++result.rounds) {
@@ -64,7 +65,7 @@ struct weighed_flows {
         whole[e] += static_cast<double>(count);
         load[e] = static_cast<double>(count);
       });
-      // Prices only rise within the round, so these ways are no dearer than at its end.
+      // Prices only rise within the round, so these routes cost no more than at its end.
       for (std::size_t e = 0; e < edges; ++e) {
         if (load[e] == 0) continue;
         cost += price[e] * load[e];

@@ -16,15 +16,16 @@
 #include <utility>
 #include <vector>
 
-// Flows and bounds without any search, which meet on symmetric machines.
+// Flows and bounds that need no optimization. They are equal on symmetric machines.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Every flow over all cheapest ways at once: what comes to a vertex comes in equal parts over all
-/// edges that are last on a cheapest way. Equal for vertices that a symmetry of the graph exchanges.
+/// Routes every flow over all its cheapest routes at once. The flow into a vertex is split equally
+/// among all last edges of cheapest routes to it. Vertices that a symmetry of the graph exchanges
+/// get equal flows.
 ///
-/// costs: by edge, positive.
-/// Returns nothing if the parts have no common denominator of 40 bits.
+/// costs: by edge, positive
+/// Post:  nothing if the parts have no common denominator of 40 bits.
 [[nodiscard]] inline std::optional<whole_flows> spread_flows(flow_problem const& problem,
                                                              std::span<std::int64_t const> costs) {
   constexpr std::int64_t largest = std::int64_t{1} << 40;
@@ -72,8 +73,8 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return result;
 }
 
-/// The best bound of a few simple prices: all edges alike; all capacities alike; the edges out of or
-/// into one vertex.
+/// The best bound of a few simple prices: equal for all edges; inverse to the capacity; 1 on the
+/// edges out of or into one vertex.
 [[nodiscard]] inline proven_flow_bound simple_bound(flow_problem const& problem) {
   auto const edges = problem.capacity.size();
   std::optional<proven_flow_bound> best;
@@ -87,7 +88,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   for (auto const c : problem.capacity) prices.push_back(std::max<std::int64_t>(1, largest / c));
   consider(prices);
 
-  // What crosses the edges around a vertex, of which the narrowest place is priced.
+  // The edges around the vertex whose capacity is scarcest for its pairs get the price 1.
   std::vector<std::int64_t> out(static_cast<std::size_t>(problem.graph.vertex_count), 0);
   auto in = out, sends = out, receives = out;
   for (std::size_t e = 0; e < edges; ++e) {
@@ -99,7 +100,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
     for (int const sink : from.sinks) ++receives[static_cast<std::size_t>(sink)];
   }
   std::optional<rational> least;
-  std::pair<int, bool> around{-1, false};  // a vertex; its edges out?
+  std::pair<int, bool> around{-1, false};  // (a vertex, true for its edges out)
   for (int v = 0; v < problem.graph.vertex_count; ++v) {
     auto const i = static_cast<std::size_t>(v);
     for (bool const leaving : {true, false}) {
@@ -116,14 +117,15 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
     prices[e] = (around.second ? a.tail : a.head) == around.first ? 1 : 0;
   }
   consider(prices);
-  if (!best) throw overflow_error("concurrent flows: capacities times pairs exceed 61 bits");
+  if (!best)
+    throw overflow_error("concurrent flows: capacities times pairs exceed 61 bits, expected less");
   return *best;
 }
 
-/// The bound by a price of 1 on the edges that flows fill, if the flows are scaled to fit.
+/// The bound by a price of 1 on the edges that the flows fill when scaled to fit.
 [[nodiscard]] inline std::optional<proven_flow_bound> bound_of_full_edges(
     flow_problem const& problem, whole_flows const& flows) {
-  std::vector<rational> room;  // by edge; 0: not loaded
+  std::vector<rational> room;  // by edge; 0 without load
   rational least;
   for (std::size_t e = 0; e < problem.capacity.size(); ++e) {
     std::int64_t load = 0;

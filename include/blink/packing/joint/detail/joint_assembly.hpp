@@ -19,7 +19,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Several trees at a vertex, as many of each kind.
+/// A pair of trees with one root, packed `multiplicity` times.
 template <class Tree>
 struct tree_pair {
   int root = 0;
@@ -27,7 +27,7 @@ struct tree_pair {
   Tree in, out;
 };
 
-/// A tree, packed several times.
+/// A tree, packed `multiplicity` times.
 template <class Tree>
 struct multiple_tree {
   int root = 0;
@@ -35,8 +35,9 @@ struct multiple_tree {
   Tree tree;
 };
 
-/// Pairs trees by root, the heavy with the heavy.
-/// Pre: the same multiplicities by root.
+/// Pairs trees of the same root, those of large multiplicity first.
+///
+/// Pre: for each root, in-trees and out-trees have the same total multiplicity.
 template <class Tree>
 [[nodiscard]] std::vector<tree_pair<Tree>> paired_trees(std::vector<multiple_tree<Tree>> in,
                                                         std::vector<multiple_tree<Tree>> out) {
@@ -57,10 +58,10 @@ template <class Tree>
   return result;
 }
 
-using path_list = std::vector<std::vector<int>>;  // of vertices
+using path_list = std::vector<std::vector<int>>;  // paths of vertices
 
-/// The edges of a tree, root first, without switches that have nobody below them, and with those that
-/// have one neighbour below as part of the path.
+/// The edges of a tree, root first, without superfluous switches. A switch with no edge below it is
+/// removed. A switch with one edge below it becomes an inner vertex of a path.
 [[nodiscard]] inline path_list without_idle_switches(path_list edges,
                                                      std::vector<bool> const& is_switch) {
   for (bool changed = true; changed;) {
@@ -86,15 +87,16 @@ using path_list = std::vector<std::vector<int>>;  // of vertices
   return edges;
 }
 
-/// The same tree, root first, at the rank where it is lowest.
+/// The same tree, root first, rooted at the rank that gives the lowest height.
 [[nodiscard]] inline std::pair<int, path_list> rooted_lowest(path_list edges,
                                                              std::vector<bool> const& is_switch) {
-  std::vector<std::vector<std::size_t>> at(is_switch.size());  // edges by either end
+  std::vector<std::vector<std::size_t>> at(is_switch.size());  // edges at each vertex
   for (std::size_t e = 0; e < edges.size(); ++e) {
     at[static_cast<std::size_t>(edges[e].front())].push_back(e);
     at[static_cast<std::size_t>(edges[e].back())].push_back(e);
   }
-  // Visits nearest first: (vertex, edge that leads there), and the height.
+  // Visits vertices nearest first. Returns the height, and (vertex, edge that leads there) in
+  // order.
   auto const walk = [&](int root) {
     std::vector<int> depth(is_switch.size(), -1);
     std::vector<std::pair<int, std::size_t>> order{{root, edges.size()}};
@@ -135,8 +137,8 @@ using path_list = std::vector<std::vector<int>>;  // of vertices
   return edges;
 }
 
-/// The trees that fill the loads of a layer, as edges over routes, root first; in-trees as out-trees
-/// of the graph turned round. Multiplicities are in 1/`scale` of the loads.
+/// Trees that fill the loads of a layer, as edges over routes, root first. In-trees are given as
+/// out-trees of the reversed graph. Multiplicities are in 1/`scale` of the loads.
 struct layer_trees {
   std::vector<multiple_tree<path_list>> trees;
   std::int64_t scale = 1;
@@ -155,7 +157,7 @@ struct layer_trees {
     for (auto const& d : loads.demands) supplies.push_back({d.root, d.multiplicity});
     auto const split = split_off_switches(graph, loads.load, is_switch, supplies, group);
     scale = split.scale;
-    std::vector<int> number(is_switch.size(), -1), name;  // of the vertices of the trees
+    std::vector<int> number(is_switch.size(), -1), name;  // by vertex of the trees
     for (std::size_t v = 0; v < is_switch.size(); ++v) {
       if (is_switch[v]) continue;
       number[v] = static_cast<int>(name.size());
@@ -172,7 +174,7 @@ struct layer_trees {
     for (auto const& d : loads.demands) {
       wanted.push_back({number[static_cast<std::size_t>(d.root)], d.multiplicity * scale});
     }
-    arborescence_packing_options options;  // more takes longer than it is worth
+    arborescence_packing_options options;  // larger values take longer than they are worth
     options.tries = 2;
     options.more_tries = 2;
     options.work_for_height = 300'000;

@@ -13,24 +13,24 @@
 #include <utility>
 #include <vector>
 
-// Integer loads of the edges, and whether they hold the trees that they promise.
+// Integer loads of the edges, and a check that they hold the promised trees.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 constexpr wide_integer largest_number = wide_integer{1} << 61;
 
-/// Trees of one layer fill these loads, in units of 1 / `joint_optimum::denominator`.
+/// The loads that the trees of one layer fill, in units of 1 / `joint_optimum::denominator`.
 struct layer_loads {
   tree_layer layer;
   std::vector<std::int64_t> load;    ///< by edge
-  std::vector<root_demand> demands;  ///< trees wanted by root
+  std::vector<root_demand> demands;  ///< wanted trees by root
 };
 
-/// Does a layer hold these trees?
+/// True if the loads of a layer hold the wanted trees.
 [[nodiscard]] inline bool holds_trees(joint_problem const& problem, layer_loads const& loads) {
   int const vertices = problem.graph.vertex_count;
   std::vector<std::int64_t> egress_excess(problem.is_switch.size(), 0);
-  flow_network network(vertices + 1);  // to each vertex from what is rooted
+  flow_network network(vertices + 1);  // arcs from the super source to the roots included
   for (std::size_t e = 0; e < loads.load.size(); ++e) {
     auto [tail, head] = problem.graph.arcs[e];
     if (loads.layer.inward) std::swap(tail, head);

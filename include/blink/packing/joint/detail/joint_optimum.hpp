@@ -29,7 +29,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 struct joint_optimum {
   rational rate;
-  rational bound;  ///< sum of price * capacity; the rate, unless the optimum is not exact
+  rational bound;  ///< sum of price * capacity; equals the rate if the optimum is exact
   std::int64_t denominator = 1;
   std::vector<layer_loads> layers;
   std::vector<rational> prices;  ///< by resource; every pair costs at least 1
@@ -45,8 +45,8 @@ struct joint_optimum_options {
   std::uint64_t seed = 0;
 };
 
-/// Numbers of a solution whose last digits are rounded, as fractions; nothing if they are not near
-/// fractions with a small common denominator.
+/// Guesses the fractions behind floating-point numbers of a solution. Returns nothing if they are
+/// not near fractions with a small common denominator.
 [[nodiscard]] inline std::optional<common_fractions> guessed_fractions(
     std::span<double const> values, std::int64_t first, std::int64_t largest_denominator) {
   auto const denominator = common_denominator(values, first, largest_denominator);
@@ -60,14 +60,14 @@ struct joint_optimum_options {
   return result;
 }
 
-/// What exact prices say.
+/// The result of checking exact prices.
 struct joint_bound {
-  bool proven = false;          ///< every pair costs at least 1
+  bool proven = false;          ///< true if every pair costs at least 1
   rational value;               ///< sum of price * capacity
-  std::set<tree_layer> layers;  ///< where the pairs are that cost less
+  std::set<tree_layer> layers;  ///< the layers of cheaper pairs
 };
 
-/// Nothing if a price is negative or the numbers are too large to calculate with.
+/// Returns nothing if a price is negative or the numbers are too large to calculate with.
 [[nodiscard]] inline std::optional<joint_bound> bound_of_prices(joint_problem const& problem,
                                                                 common_fractions const& prices) {
   wide_integer sum = 0, value = 0;
@@ -84,8 +84,8 @@ struct joint_bound {
                      std::move(pair.layers)};
 }
 
-/// The values of a program as loads, if they are loads: not negative, within the capacities, with the
-/// trees that they promise, which add up to `rate` in both directions.
+/// Returns the values of a program as loads. They must be nonnegative, within the capacities, and
+/// hold the promised trees, whose sum is `rate` in both directions. Otherwise it returns nothing.
 [[nodiscard]] inline std::optional<std::vector<layer_loads>> loads_of(
     joint_problem const& problem, std::vector<tree_layer> const& layers,
     joint_program const& program, common_fractions const& values, rational const& rate) {
@@ -100,7 +100,7 @@ struct joint_bound {
   };
   std::vector<layer_loads> result;
   std::vector<std::int64_t> total(problem.capacity.size(), 0);
-  std::vector<std::int64_t> in(problem.roots.size(), 0), out = in;  // rooted
+  std::vector<std::int64_t> in(problem.roots.size(), 0), out = in;  // amount rooted at each root
   for (std::size_t l = 0; l < layers.size(); ++l) {
     layer_loads loads{layers[l], {}, {}};
     for (std::size_t e = 0; e < problem.resource.size(); ++e) {
@@ -124,7 +124,7 @@ struct joint_bound {
   return result;
 }
 
-/// What a program found, rounded, if it is better than `best`.
+/// Replaces `best` by the program's rounded result if that is better.
 inline void keep_rounded(joint_problem const& problem, std::vector<tree_layer> const& layers,
                          joint_program const& program, double most_lost,
                          std::optional<joint_optimum>& best) {
@@ -138,15 +138,17 @@ inline void keep_rounded(joint_problem const& problem, std::vector<tree_layer> c
       rate, bound->value, loads.denominator, std::move(loads.layers), bound->prices, 0};
 }
 
-/// The optimum, proven in integers: the loads hold trees, no pair costs less than 1 by the prices, and
-/// both have the same value.
+/// Finds the optimum and proves it in integers. The loads hold trees, every pair costs at least 1
+/// by the prices, and both have the same value.
 ///
-/// Numbers are guessed from the rounded ones by continued fractions, and where that fails solved for
-/// without rounding. At first all trees span all switches that can be spanned; layers that span others
-/// join as long as their trees are cheaper. If there is no exact optimum in 61-bit numbers, or not
-/// within the pivots and the work allowed, then loads and prices rounded to smaller numbers, of a rate
-/// that is proven to miss the optimum by at most `gap` (as a share of the bound), or the best there are
-/// if `gap` is 1.
+/// Numbers are guessed from floating-point values by continued fractions. Where that fails, they
+/// are solved for without rounding. At first, all trees span all switches that can be spanned.
+/// Layers that span other switches are added as long as their trees are cheaper. An exact optimum
+/// may need numbers beyond 61 bits, or more pivots or work than allowed. Then the result has loads
+/// and prices rounded to smaller numbers. Their rate is proven to miss the optimum by at most
+/// `gap`, as a share of the bound. With a `gap` of 1, the best result is taken.
+///
+/// Throws: overflow_error if there is neither.
 /// Throws: overflow_error if there is neither.
 [[nodiscard]] inline joint_optimum find_joint_optimum(joint_problem const& problem,
                                                       joint_optimum_options const& options) {
@@ -208,9 +210,10 @@ inline void keep_rounded(joint_problem const& problem, std::vector<tree_layer> c
     rounded->pivots = result.pivots;
     return *std::move(rounded);
   }
-  throw overflow_error(finished ? "joint packing: no optimum with 61-bit numbers found"
-                                : "joint packing: no optimum within " +
-                                      std::to_string(result.pivots) + " pivots");
+  throw overflow_error(finished
+                           ? "joint packing: no optimum found in 61-bit numbers, expected one"
+                           : "joint packing: no optimum after " + std::to_string(result.pivots) +
+                                 " pivots, expected one within the limits");
 }
 
 }}}  // namespace blink::BLINK_ABI::detail

@@ -21,22 +21,23 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// A cheapest tree and the switches that it spans.
+/// The cost of a cheapest tree, and the switches that it spans.
 struct priced_tree {
   std::int64_t cost = 0;
   std::vector<int> switches;
 };
 
-/// Cheapest trees of one direction that span the ranks of a problem, and any of the switches that can be
-/// spanned, over routes through all other vertices.
+/// Cheapest trees of one direction for all roots. They span the ranks of a problem and any of the
+/// switches that can be spanned. Their routes lead through all other vertices.
 class priced_trees {
  public:
-  /// Pre: at most 10 switches that can be spanned.
+  /// Pre: at most 10 switches can be spanned.
   priced_trees(joint_problem const& problem, bool inward)
       : is_switch_(problem.is_switch),
         graph_(problem.graph),
         optional_(inward ? problem.reducing : problem.copying) {
-    expects(optional_.size() <= 10, "priced_trees: too many switches that can be spanned");
+    expects(optional_.size() <= 10,
+            "priced_trees: more than 10 switches can be spanned, expected at most 10");
     if (inward) {
       for (auto& a : graph_.arcs) std::swap(a.tail, a.head);
     }
@@ -46,7 +47,7 @@ class priced_trees {
     }
   }
 
-  /// By position in `roots`. Every rank reaches every other.
+  /// Returns cheapest trees by position in `roots`. Pre: every rank reaches every other.
   [[nodiscard]] std::vector<priced_tree> cheapest(std::vector<std::int64_t> const& price,
                                                   std::vector<int> const& roots) const {
     std::vector<priced_tree> result(roots.size(), {unreachable, {}});
@@ -79,7 +80,7 @@ class priced_trees {
   static constexpr std::int64_t unreachable = std::numeric_limits<std::int64_t>::max() / 4;
 
  private:
-  /// Between spanned vertices, by their numbers (Dijkstra 1959).
+  /// Finds cheapest routes between spanned vertices, by their numbers (Dijkstra 1959).
   std::pair<arc_list, std::vector<std::int64_t>> cheapest_routes(
       std::vector<int> const& number, int count, std::vector<std::int64_t> const& price) const {
     arc_list routes{count, {}};
@@ -135,24 +136,26 @@ class priced_trees {
   std::vector<bool> const& is_switch_;
   arc_list graph_;  // trees lead away from their roots
   std::vector<int> const& optional_;
-  std::vector<std::vector<int>> leaving_;  // edges by vertex
+  std::vector<std::vector<int>> leaving_;  // edges by tail
 };
 
-/// The cheapest pair when a resource costs `price`, and the layers that all pairs below `enough` are
-/// in.
+/// The cost of the cheapest pair, and the layers of all pairs cheaper than a limit.
 struct priced_pair {
   std::int64_t cost = priced_trees::unreachable;
   std::set<tree_layer> layers;
 };
 
-/// Pre: no price is negative; the prices sum to less than 2^60 over any tree.
+/// Finds the cheapest pair and the layers of the pairs that cost less than `enough`.
+///
+/// price: by resource
+/// Pre:   no price is negative; the prices sum to less than 2^60 over any tree.
 [[nodiscard]] inline priced_pair cheapest_pair(joint_problem const& problem,
                                                std::vector<std::int64_t> const& price,
                                                std::int64_t enough) {
   std::vector<std::int64_t> by_edge;
   for (int const r : problem.resource) by_edge.push_back(price[static_cast<std::size_t>(r)]);
   auto const out = priced_trees(problem, false).cheapest(by_edge, problem.roots);
-  // Mirrored, the in-trees are those of the out-trees.
+  // In a reversed problem, the in-trees are the reversed out-trees.
   auto const in = problem.reversed ? std::vector<priced_tree>(out.size())
                                    : priced_trees(problem, true).cheapest(by_edge, problem.roots);
   priced_pair result;

@@ -19,56 +19,57 @@
 #include <utility>
 #include <vector>
 
-// The optimum of packing pairs of trees as a linear program over loads and cuts.
+// The optimum of packing pairs of trees, as a linear program over loads and cuts.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Pairs of an in-tree and an out-tree are to be packed. Trees span the ranks; an edge of an in-tree
-/// is walked towards the root.
+/// The problem of packing pairs of an in-tree and an out-tree. Trees span the ranks. Data moves
+/// over an edge of an in-tree towards the root.
 struct joint_problem {
   arc_list graph;
-  std::vector<int> resource;           ///< by edge: what it takes capacity of
+  std::vector<int> resource;           ///< by edge: the resource whose capacity it uses
   std::vector<std::int64_t> capacity;  ///< by resource, positive
   std::vector<int> roots;              ///< distinct ranks
   std::vector<bool> is_switch;         ///< by vertex; trees pass through switches
   std::vector<int> reducing;           ///< switches that in-trees may span
   std::vector<int> copying;            ///< switches that out-trees may span
-  /// Both directions of a link are one resource, so that an in-tree takes of it what the same tree
-  /// takes as an out-tree: only out-trees are packed, and each pair is a tree and itself turned round.
+  /// True if both directions of a link are one resource. Then an in-tree uses as much of it as the
+  /// same tree as an out-tree. So only out-trees are packed, and each pair is a tree and its
+  /// reverse.
   bool reversed = false;
 };
 
-/// Trees of one direction that span the ranks and these switches, and pass through other switches.
+/// Trees of one direction that span the ranks and `switches`, and pass through other switches.
 struct tree_layer {
   bool inward = false;
   std::vector<int> switches;  ///< ascending
   friend auto operator<=>(tree_layer const&, tree_layer const&) = default;
 };
 
-/// How much of each layer every edge carries, and what is rooted where, at an optimum.
+/// Approximate loads of each layer and amounts at each root at an optimum, and the prices.
 struct approximate_loads {
   std::vector<double> values;  ///< by variable of the program
   std::vector<double> prices;  ///< by resource
 };
 
-/// Finds loads of the edges such that in-trees and out-trees with these loads exist, of the highest
-/// rate.
+/// Finds loads of the edges for which in-trees and out-trees exist, with the highest rate.
 ///
-/// By Edmonds' theorem, loads a hold out-trees with root rates x if and only if into every set of
-/// vertices that holds a spanned one, a lets as much as is rooted outside it; in-trees alike, with
-/// edges turned round. Through a switch that trees do not span, no more goes out than comes in. Sets are
-/// found by minimum cuts as far as loads violate them: some tens in the end.
+/// By Edmonds' theorem, loads hold out-trees with given root rates if and only if a condition holds
+/// for every set with a spanned vertex. The load into the set must be at least the rate rooted
+/// outside it. For in-trees, the same holds with reversed edges. The load out of a switch that
+/// trees do not span must not exceed the load into it. Minimum cuts find the sets whose condition
+/// the loads violate. Only a small number of sets is needed.
 ///
 /// Source: J. Edmonds, "Edge-disjoint branchings", 1973; J. Bang-Jensen, A. Frank, B. Jackson,
 ///         "Preserving and increasing local edge-connectivity in mixed graphs", 1995 (vertices that
 ///         forward).
-/// Time:   a few times E pivots of `dual_simplex` over L E + roots variables for L layers, and E + cuts
-///         rows; for each round of cuts L V maximum flows. A handful of rounds on all machines that we know.
+/// Time:   a few times E pivots of `dual_simplex` over L E + roots variables for L layers, and E +
+///         cuts rows; for each round of cuts L V maximum flows. There are few rounds on all
+///         machines that we know.
 class joint_program {
  public:
-  /// layers: at least one of each direction, or of out-trees if the problem is mirrored. What is
-  ///         rooted in the layers of one direction equals what is rooted in the others, for each
-  ///         root; with two layers, these are the same variables.
+  /// layers: at least one of each direction; only out-trees if the problem is reversed. For each
+  /// root, both directions root equal amounts. With two layers, these are the same variables.
   joint_program(joint_problem const& problem, std::vector<tree_layer> layers, double perturbation,
                 std::uint64_t seed)
       : problem_(problem),
@@ -83,7 +84,7 @@ class joint_program {
       users[static_cast<std::size_t>(problem_.resource[e])].push_back(e);
     }
     for (std::size_t r = 0; r < users.size(); ++r) {
-      // What is beyond both directions of all trees is of no use.
+      // Capacity beyond the use of all trees in both directions has no effect.
       double const limit = std::min(static_cast<double>(problem_.capacity[r]) / unit_, 4.0);
       program_row row{{}, problem_.capacity[r]};
       for (std::size_t l = 0; l < layers_.size(); ++l) {
@@ -116,9 +117,10 @@ class joint_program {
     }
   }
 
-  /// most_work: entries of the tableau that pivots may touch.
-  /// False if rounding, `most_pivots`, or `most_work` kept it from an end, or the tolls were too
-  /// large.
+  /// Solves the program. Returns false if rounding, `most_pivots` or `most_work` stopped it, or if
+  /// the perturbations were too large.
+  ///
+  /// most_work: limit of tableau entries that pivots touch
   bool solve(std::size_t most_pivots, double most_work) {
     constexpr double progress = 1e-7;
     double before = 2 * limit_of_rate;
@@ -142,10 +144,11 @@ class joint_program {
   [[nodiscard]] std::size_t pivots() const { return lp_.pivots(); }
   [[nodiscard]] double work() const { return lp_.work(); }
 
-  /// Variables: what is rooted in a layer, by position in `roots`, and the load of an edge.
+  /// The variable of the amount rooted in a layer, by position in `roots`.
   [[nodiscard]] int rooted(std::size_t layer, std::size_t root) const {
     return static_cast<int>((root_sets_ == 1 ? 0 : layer * roots_) + root);
   }
+  /// The variable of the load of an edge in a layer.
   [[nodiscard]] int load(std::size_t layer, std::size_t edge) const {
     return static_cast<int>(root_sets_ * roots_ + layer * edges_ + edge);
   }
@@ -153,8 +156,8 @@ class joint_program {
     return root_sets_ * roots_ + layers_.size() * edges_;
   }
 
-  /// In units of the capacities. If it came to no end, the last loads within the capacities, which
-  /// may hold fewer trees than are rooted.
+  /// The solution in units of the capacities. If the program stopped early, these are the last
+  /// loads within the capacities. They may hold fewer trees than are rooted.
   [[nodiscard]] approximate_loads result() const {
     approximate_loads found{within_capacities_.empty() ? values() : within_capacities_, {}};
     for (std::size_t r = 0; r < problem_.capacity.size(); ++r) {
@@ -163,7 +166,8 @@ class joint_program {
     return found;
   }
 
-  /// The prices of the last basis without rounding, by resource, or nothing if they exceed 61 bits.
+  /// The prices of the last basis without rounding, by resource. Returns nothing if they exceed 61
+  /// bits.
   [[nodiscard]] std::optional<common_fractions> exact_prices() const {
     auto const basis = basis_equations();
     std::vector<std::int64_t> worth;
@@ -179,7 +183,8 @@ class joint_program {
     return prices;
   }
 
-  /// By variable. Nothing if over 61 bits.
+  /// The values of the last basis without rounding, by variable. Returns nothing if they exceed 61
+  /// bits.
   [[nodiscard]] std::optional<common_fractions> exact_values() const {
     auto const basis = basis_equations();
     std::vector<std::int64_t> limits;
@@ -209,8 +214,8 @@ class joint_program {
     std::int64_t limit = 0;
   };
   struct equations {
-    std::vector<int> rows;       // full ones, by number
-    std::vector<int> variables;  // basic ones
+    std::vector<int> rows;       // numbers of the full rows
+    std::vector<int> variables;  // basic variables
     integer_matrix matrix;       // rows: `rows`, columns: `variables`
   };
 
@@ -220,7 +225,8 @@ class joint_program {
     return !problem_.is_switch[vertex] ||
            std::ranges::binary_search(layers_[layer].switches, static_cast<int>(vertex));
   }
-  /// Is a variable something rooted that the rate counts? It is counted once, by the out-trees.
+  /// True if a variable is an amount at a root that the rate counts. Only the out-trees' amounts
+  /// are counted.
   [[nodiscard]] bool is_worth(int variable) const {
     auto const j = static_cast<std::size_t>(variable);
     return j < root_sets_ * roots_ && (root_sets_ == 1 || !layers_[j / roots_].inward);
@@ -231,7 +237,7 @@ class joint_program {
     return sum;
   }
 
-  /// What leaves and what enters any rank.
+  /// An upper bound of the rate: the least capacity into or out of any rank.
   [[nodiscard]] double largest_rate() const {
     std::vector<double> enters(problem_.is_switch.size(), 0), leaves = enters;
     for (std::size_t e = 0; e < edges_; ++e) {
@@ -266,7 +272,7 @@ class joint_program {
     return {value, perturbed, static_cast<int>(first), limit_of_rate};
   }
 
-  /// Tail and head of an edge, for in-trees the other way round: all trees lead away from roots.
+  /// Tail and head of an edge, exchanged for in-trees. Then all trees lead away from their roots.
   [[nodiscard]] std::pair<std::size_t, std::size_t> ends(std::size_t layer,
                                                          std::size_t edge) const {
     auto const& a = problem_.graph.arcs[edge];
@@ -280,7 +286,7 @@ class joint_program {
     return lp_.add_row(rows_.back().entries, limit);
   }
 
-  /// No more leaves a vertex than enters it.
+  /// Adds a row by which the load out of a vertex is at most the load into it.
   void add_balance(std::size_t layer, std::size_t vertex) {
     program_row row;
     for (std::size_t e = 0; e < edges_; ++e) {
@@ -291,7 +297,8 @@ class joint_program {
     add(std::move(row), 0);
   }
 
-  /// What is rooted outside the set enters it. False if the program has this row.
+  /// Adds a row by which the load into a set is at least the rate rooted outside it. Returns false
+  /// if the program has this row.
   bool add_cut(std::size_t layer, std::vector<bool> const& inside) {
     auto const known = cuts_.find({layer, inside});
     if (known != cuts_.end() && !lp_.is_dropped(known->second)) return false;
@@ -309,9 +316,9 @@ class joint_program {
     return true;
   }
 
-  /// For each spanned vertex sets around it that too little enters, one around the other: the edges
-  /// into one count as full when the next is looked for. Every edge counts as a little fuller than it
-  /// is, so that of equally violated sets one with few edges is found.
+  /// For each spanned vertex, finds nested sets around it with too little load into them. The edges
+  /// into one set count as full when the next set is searched. Every edge counts as slightly fuller
+  /// than it is. So among equally violated sets, one with few edges is found.
   ///
   /// Source: T. Koch, A. Martin, "Solving Steiner tree problems in graphs to optimality", Networks
   ///         32, 1998 (nested cuts, creep flow).
@@ -319,7 +326,7 @@ class joint_program {
     constexpr double fine = 0x1p40;   // steps of a flow in one `unit_`
     constexpr double allowed = 1e-8;  // in `unit_`
     int const vertices = problem_.graph.vertex_count;
-    flow_network network(vertices + 1);  // from a vertex back to what is rooted
+    flow_network network(vertices + 1);  // leads from a vertex back to the roots
     auto const steps = [](double value) {
       return static_cast<std::int64_t>(std::max(value, 0.0) * fine);
     };
@@ -357,7 +364,7 @@ class joint_program {
     return found;
   }
 
-  /// Full rows and basic variables determine each other.
+  /// The equations of the full rows. They determine the basic variables.
   [[nodiscard]] equations basis_equations() const {
     equations result;
     std::vector<int> equation_of(variables(), -1);
@@ -370,7 +377,7 @@ class joint_program {
       if (lp_.is_full(row)) result.rows.push_back(row);
     }
     auto const n = result.variables.size();
-    expects(result.rows.size() == n, "joint_program: the limit of the rate is reached");
+    expects(result.rows.size() == n, "joint_program: the rate reaches its limit, expected less");
     result.matrix = {n, std::vector<std::int64_t>(n * n, 0)};
     for (std::size_t i = 0; i < n; ++i) {
       for (auto const& entry : rows_[static_cast<std::size_t>(result.rows[i]) - 1].entries) {
@@ -386,13 +393,14 @@ class joint_program {
   joint_problem const& problem_;
   std::vector<tree_layer> layers_;
   std::size_t edges_, roots_;
-  std::size_t root_sets_;  // variables for what is rooted: one for all layers, or one for each
-  double unit_;            // capacity that the program counts as 1
+  std::size_t root_sets_;  // sets of variables for rooted amounts: one for all layers, or one for
+                           // each
+  double unit_;            // the capacity that the program counts as 1
   dual_simplex lp_;
   std::vector<program_row> rows_;  // row i of the program is rows_[i - 1]
   std::map<std::pair<std::size_t, std::vector<bool>>, int> cuts_;  // row by layer and set
   int first_cut_ = 1;
-  std::vector<double> within_capacities_;  // values after the last round of repairs
+  std::vector<double> within_capacities_;  // values after the last round of pivots
 };
 
 }}}  // namespace blink::BLINK_ABI::detail

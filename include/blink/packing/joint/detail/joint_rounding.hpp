@@ -16,19 +16,19 @@
 #include <utility>
 #include <vector>
 
-// From an approximate solution of the joint program to trees and prices with a proven gap, where the
-// exact optimum has too large numbers or takes too long.
+// From an approximate solution of the joint program to trees and prices with a proven gap. This
+// serves where the exact optimum needs too large numbers or takes too long.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Prices in small numbers, and the bound that they prove.
+/// A bound, with prices in small numbers that prove it.
 struct rounded_bound {
   rational value;
   std::vector<rational> prices;  ///< by resource; every pair costs at least 1
 };
 
-/// Rounds prices and scales them so that the cheapest pair costs 1.
-/// Nothing if some pair is for free, or the bound needs more than 61 bits.
+/// Rounds prices and scales them so that the cheapest pair costs 1. Returns nothing if a pair is
+/// free or the bound needs more than 61 bits.
 [[nodiscard]] inline std::optional<rounded_bound> bound_near(joint_problem const& problem,
                                                              std::vector<double> const& prices) {
   double sum = 0, value = 0;
@@ -39,7 +39,7 @@ struct rounded_bound {
   }
   double const largest = std::max(2 * sum * problem.graph.vertex_count, value);
   if (!(largest > 0)) return std::nullopt;
-  double steps = 0x1p24;  // of a price in 1
+  double steps = 0x1p24;  // steps in a price of 1
   while (steps * largest >= 0x1p60) steps /= 2;
   std::vector<std::int64_t> rounded;
   wide_integer total = 0;
@@ -54,13 +54,13 @@ struct rounded_bound {
   return result;
 }
 
-/// Integer loads that hold as many trees as they promise, near those of a program.
+/// Integer loads near those of a program that hold the promised trees.
 class rounded_loads {
  public:
   std::int64_t denominator = 1;
-  std::vector<layer_loads> layers;  ///< empty: none were found
+  std::vector<layer_loads> layers;  ///< empty if none were found
 
-  /// most_lost: the share of what is rooted that may be given up.
+  /// most_lost: the share of the rooted amounts that may be given up
   rounded_loads(joint_problem const& problem, std::vector<tree_layer> const& tree_layers,
                 joint_program const& program, std::vector<double> const& values, double most_lost)
       : problem_(problem) {
@@ -99,7 +99,7 @@ class rounded_loads {
   }
   [[nodiscard]] double scale() const { return static_cast<double>(denominator); }
 
-  /// So large that half a step more or less on every edge is little.
+  /// Chooses a denominator so large that rounding each edge by half a step loses little.
   void choose_denominator(joint_program const& program, std::vector<double> const& values) {
     double rooted = 0, everything = 0;
     for (std::size_t i = 0; i < problem_.roots.size(); ++i) {
@@ -122,7 +122,7 @@ class rounded_loads {
     }
   }
 
-  /// Takes from what leaves a switch until no more leaves it than enters.
+  /// Lowers loads out of a switch until they are at most the loads into it.
   void balance(layer_loads& loads) const {
     auto const count = problem_.is_switch.size();
     std::vector<std::int64_t> egress_excess(count, 0);
@@ -161,7 +161,7 @@ class rounded_loads {
     }
   }
 
-  /// Wants this share of what the program roots, equally much in both directions.
+  /// Requests trees for this share of the program's amounts at the roots, equal in both directions.
   void root_trees(joint_program const& program, std::vector<double> const& values, double share) {
     for (auto& loads : layers) loads.demands.clear();
     for (std::size_t i = 0; i < problem_.roots.size(); ++i) {

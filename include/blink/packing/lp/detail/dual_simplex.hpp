@@ -13,30 +13,31 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// A variable of a row of a linear program, and what a unit of it counts there.
+/// A variable of a row of a linear program, with its factor there.
 struct row_entry {
   int variable = 0;
   double factor = 0;
 };
 
-/// Maximises a linear function of variables that are not negative under rows "sum of factor *
-/// variable <= limit", in floating point, where rows come one after the other: by the dual simplex
-/// method on a dense tableau.
+/// Maximizes a linear function of nonnegative variables under rows "sum of factor * variable <=
+/// limit". Rows can be added one by one. It uses the dual simplex method on a dense tableau, in
+/// floating point.
 ///
-/// The objective is lowered by small random tolls, which single out one optimum; `is_optimal` says
-/// whether that one is an optimum without tolls, too, and `price` is what a unit more of a row's
-/// limit is worth without tolls.
+/// Small random perturbations lower the objective and select one optimum. `is_optimal` is true if
+/// that one is also an optimum without perturbations. `price` is the value of one more unit of a
+/// row's limit, without perturbations.
 ///
 /// Source: C. Lemke, "The dual method of solving the linear programming problem", Naval Research
-///         Logistics Quarterly 1, 1954; J. Forrest, D. Goldfarb, "Steepest-edge simplex algorithms",
-///         Math. Programming 57, 1992 (which row to repair).
+///         Logistics Quarterly 1, 1954; J. Forrest, D. Goldfarb, "Steepest-edge simplex
+///         algorithms", Math. Programming 57, 1992 (choice of the row to repair).
 /// Time:   O(rows * variables) a pivot.  Space: O(rows * variables).
 class dual_simplex {
  public:
-  /// value:  by variable, what a unit of it is worth, without and with tolls.
-  /// first:  a variable that is worth most, with tolls; all others that are worth something have
-  ///         the same value without.
-  /// limit:  of the sum of the variables that are worth something, far above the optimum.
+  /// value:     by variable: the value of a unit, without perturbations
+  /// perturbed: the same with perturbations
+  /// first:     a variable with the largest perturbed value; all variables with a positive value
+  ///            have the same
+  /// limit:     on the sum of the variables with a positive value, far above the optimum
   dual_simplex(std::vector<double> const& value, std::vector<double> const& perturbed, int first,
                double limit)
       : width_(value.size()), reduced_(perturbed), unperturbed_(value) {
@@ -52,7 +53,8 @@ class dual_simplex {
     pivot(0, static_cast<std::size_t>(first));
   }
 
-  /// Returns the row's number: 1, 2, … in the order of the calls (the limit of the sum being 0).
+  /// Adds a row and returns its number: 1, 2, … in the order of the calls. Number 0 is the limit of
+  /// the sum.
   int add_row(std::vector<row_entry> const& entries, double limit) {
     auto const at = basic_.size();
     table_.resize((at + 1) * width_, 0.0);
@@ -75,7 +77,8 @@ class dual_simplex {
     return static_cast<int>(place_.size() - width_) - 1;
   }
 
-  /// Removes the rows from `first` on that are far from full. Their numbers stay theirs.
+  /// Removes the rows numbered `first` and above whose slack is at least `slack`. The other rows
+  /// keep their numbers.
   void drop_loose_rows(int first, double slack) {
     for (std::size_t i = basic_.size(); i-- > 0;) {
       int const row = basic_[i] - static_cast<int>(width_);
@@ -96,8 +99,9 @@ class dual_simplex {
     }
   }
 
-  /// Repairs all rows. False if that takes more pivots or more work than allowed, or no pivot is found
-  /// (rounding: all variables 0 is always possible).
+  /// Repairs all rows. Returns false if that takes more pivots or work than allowed, or if rounding
+  /// leaves no pivot. Without rounding there is always one, because all variables at 0 are
+  /// feasible.
   bool solve(std::size_t most_pivots, double most_work = std::numeric_limits<double>::infinity()) {
     constexpr double feasible = 1e-9;
     for (;;) {
@@ -132,11 +136,11 @@ class dual_simplex {
     int const place = place_[index(variable)];
     return place < 0 ? 0 : value_[index(place)];
   }
-  /// 0 for a row that is not full.
+  /// The dual value of a row; 0 for a row that is not full.
   [[nodiscard]] double price(int row) const {
     return is_full(row) ? -unperturbed_[index(~place_[width_ + index(row)])] : 0;
   }
-  /// Does the row's limit hold with equality because its slack is not basic?
+  /// True if the row's limit holds with equality because its slack is not basic.
   [[nodiscard]] bool is_full(int row) const {
     int const place = place_[width_ + index(row)];
     return place < 0 && place != dropped;
@@ -148,7 +152,7 @@ class dual_simplex {
     return std::ranges::all_of(unperturbed_, [](double d) { return d <= tolerance; });
   }
   [[nodiscard]] std::size_t pivots() const { return pivots_; }
-  /// Entries of the tableau that all pivots went over.
+  /// The number of tableau entries that all pivots touched.
   [[nodiscard]] double work() const { return work_; }
 
  private:
@@ -169,7 +173,7 @@ class dual_simplex {
     work_ += static_cast<double>(basic_.size()) * static_cast<double>(width_);
     double* const row = &table_[leaving * width_];
     double const scale = 1 / row[entering];
-    row[entering] = 1;  // what the leaving variable counts
+    row[entering] = 1;  // factor of the leaving variable
     used_.clear();
     for (std::size_t j = 0; j < width_; ++j) {
       if (std::abs(row[j]) < tiny) {
@@ -209,15 +213,17 @@ class dual_simplex {
     }
   }
 
-  std::size_t width_;            // columns: variables that are 0, as many as there are variables
-  std::vector<double> table_;    // basic variable of row i = value_[i] - sum of table * column's
+  std::size_t width_;            // number of columns; their variables are 0. There are as many as
+                                 // variables
+  std::vector<double> table_;    // basic variable of row i = value_[i] - sum of table * column
+                                 // variable
   std::vector<double> value_;    // by row
   std::vector<double> norm_;     // by row: 1 + sum of squares
   std::vector<double> reduced_;  // by column: gain of a unit
   std::vector<double> unperturbed_;
   std::vector<int> basic_;   // by row: its variable
   std::vector<int> column_;  // by column: its variable
-  std::vector<int> place_;   // by variable, slacks of rows included: its row, or ~column
+  std::vector<int> place_;   // by variable, slacks included: its row, or ~column
   std::vector<std::size_t> used_;
   std::size_t pivots_ = 0;
   double work_ = 0;

@@ -13,7 +13,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// The fractions of a solution over one denominator: value i is `numerators[i] / denominator`.
+/// Fractions with one denominator. Value i is `numerators[i] / denominator`.
 struct common_fractions {
   std::vector<std::int64_t> numerators;
   std::int64_t denominator = 1;
@@ -57,7 +57,8 @@ struct prime_field {
   }
 };
 
-/// The inverse modulo the prime by Gauss and Jordan, or nothing if the matrix is singular there.
+/// The inverse modulo the prime by Gauss-Jordan elimination. Returns nothing if the matrix is
+/// singular there.
 [[nodiscard]] inline std::optional<std::vector<std::int64_t>> inverse_modulo_prime(
     integer_matrix const& matrix) {
   auto const n = matrix.size;
@@ -94,8 +95,8 @@ struct prime_field {
   return result;
 }
 
-/// A fraction a/b with a = residue * b modulo `modulus`, both below the root of half of it; there
-/// is at most one.
+/// A fraction a/b with a = residue * b modulo `modulus`. Both are below the root of half of it, so
+/// there is at most one.
 [[nodiscard]] inline std::optional<std::pair<std::int64_t, std::int64_t>> fraction_of_residue(
     wide_integer residue, wide_integer modulus) {
   constexpr wide_integer limit = wide_integer{1} << 61;
@@ -113,7 +114,7 @@ struct prime_field {
   return std::pair(static_cast<std::int64_t>(b), static_cast<std::int64_t>(y));
 }
 
-/// Does matrix * (numerators / denominator) = right hold, in integers?
+/// True if matrix * (numerators / denominator) = right holds in integers.
 [[nodiscard]] inline bool solves(integer_matrix const& matrix, common_fractions const& solution,
                                  std::vector<std::int64_t> const& right) {
   for (std::size_t i = 0; i < matrix.size; ++i) {
@@ -131,11 +132,11 @@ struct prime_field {
 /// Source: J. Dixon, "Exact solution of linear equations using p-adic expansions", Numerische
 ///         Mathematik 40, 1982.
 /// Time:   O(n^3).
-/// Post:   the solution has been checked in integers; nothing if the matrix is singular (at least
-///         modulo the prime) or the numbers are too large.
+/// Post:   the solution has been checked in integers; nothing if the matrix is singular, at least
+///         modulo the prime, or the numbers are too large.
 [[nodiscard]] inline std::optional<common_fractions> exact_solve(
     integer_matrix const& matrix, std::vector<std::int64_t> const& right) {
-  constexpr int digits = 4;  // of 31 bits: numerators and denominators up to 61 bits
+  constexpr int digits = 4;  // of 31 bits each, for numerators and denominators up to 61 bits
   auto const n = matrix.size;
   auto const inverse = inverse_modulo_prime(matrix);
   if (!inverse) return std::nullopt;

@@ -10,7 +10,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Prices a list of columns: what is already known, and nothing else.
+/// A pricing oracle over a fixed list of columns.
 struct listed_columns {
   std::span<packing_column const> columns;
 

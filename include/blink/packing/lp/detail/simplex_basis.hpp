@@ -12,16 +12,16 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// The basis of a packing program in floating point: one column, or the slack of a row, for each
-/// row, and the inverse of the matrix that they form.
+/// The basis of a packing program in floating point. It has one column, or the slack of a row, for
+/// each row, and the inverse of their matrix.
 class simplex_basis {
  public:
-  /// A basic variable: the rows that its column loads (repeated as often as they are loaded), or
-  /// the slack of a row.
+  /// A basic variable: a column, given by its rows, or the slack of a row. A row is repeated as
+  /// often as the column uses it.
   struct member {
     int slack = -1;  ///< a row, or -1 for a column
     std::vector<int> rows;
-    double value = 0;  ///< what a unit of the column adds to the objective; 0 for a slack
+    double value = 0;  ///< contribution of a unit of the column to the objective; 0 for a slack
   };
 
   explicit simplex_basis(std::vector<double> right) : right_(std::move(right)) {
@@ -52,8 +52,8 @@ class simplex_basis {
     return result;
   }
 
-  /// Brings a column in. False if the ratio test finds no row to leave at (rounding: a packing
-  /// program is bounded).
+  /// Lets a column enter. Returns false if the ratio test finds no leaving row. Only rounding can
+  /// cause that, because a packing program is bounded.
   bool enter(std::vector<int> const& rows, double value) {
     std::ranges::fill(direction_, 0.0);
     auto const m = right_.size();
@@ -62,13 +62,14 @@ class simplex_basis {
     }
     return pivot({-1, rows, value}, value - cost(rows));
   }
+  /// Lets the slack of a row enter. Returns false as `enter` does.
   bool enter_slack(int row) {
     auto const m = right_.size();
     for (std::size_t i = 0; i < m; ++i) direction_[i] = inverse_[i * m + at(row)];
     return pivot({row, {}, 0}, -prices_[at(row)]);
   }
 
-  /// Computes inverse, values and prices afresh from the members. False if they are singular.
+  /// Recomputes inverse, values and prices from the members. Returns false if they are singular.
   bool refactor() {
     auto const m = right_.size();
     auto const width = 2 * m;
@@ -114,8 +115,8 @@ class simplex_basis {
   static constexpr double smallest_pivot = 1e-9;
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-  /// Lets the member leave that reaches zero first; of (nearly) equal ones that with the largest
-  /// pivot.
+  /// Removes the member that reaches zero first. Among nearly equal ones, it removes the one with
+  /// the largest pivot.
   bool pivot(member entering, double gain) {
     auto const m = right_.size();
     constexpr double tie = 1e-12;
@@ -149,7 +150,7 @@ class simplex_basis {
 
   std::vector<double> right_;
   std::vector<member> members_;
-  std::vector<double> inverse_;  // rows: members, columns: rows of the program
+  std::vector<double> inverse_;  // rows: members; columns: rows of the program
   std::vector<double> value_;    // by member
   std::vector<double> prices_;   // by row
   std::vector<double> direction_;
