@@ -22,14 +22,15 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What a unit of one activity loads: rows of the program, each named as often as it is loaded.
+/// A column of a packing program: the rows that a unit of it loads. A row is repeated as often as
+/// it is loaded.
 using packing_column = std::vector<int>;
 
-/// Finds cheap columns for given prices of the rows.
+/// A search for cheap columns by given prices of the rows.
 ///
-/// Semantics beyond the syntax: appends columns of the program, among them a cheapest one (a
-/// column costs the sum of the prices over its rows); works for floating point and for integers;
-/// prices are not negative; no column is empty.
+/// Semantics beyond the syntax: it appends columns of the program, among them a cheapest one. A
+/// column costs the sum of the prices over its rows. It works for floating point and for integers.
+/// Prices are not negative, and no column is empty.
 template <class Oracle>
 concept pricing_oracle =
     requires(Oracle& price, std::span<double const> costs,
@@ -39,43 +40,47 @@ concept pricing_oracle =
     };
 static_assert(!pricing_oracle<decltype([](std::span<double const>, auto&) {})>);
 
-/// An oracle may break ties between optima: a unit of a column then counts as 1 less a toll, which
-/// is small, not negative, and taken into account when the oracle looks for cheap columns in
-/// floating point. Exact prices and weights are those without tolls.
+/// An oracle that breaks ties between optima. A unit of a column then counts as 1 less its
+/// perturbation, which is small and not negative. The oracle includes it when it searches in
+/// floating point. Exact prices and weights are without perturbations.
 template <class Oracle>
 concept has_perturbations = requires(Oracle const& price, packing_column const& rows) {
   { price.perturbation(rows) } -> std::convertible_to<double>;
 };
 
+/// Limits and tolerances of `simplex`.
 struct simplex_options {
   std::size_t max_pivots = 100'000;
-  double tolerance = 1e-9;     ///< on reduced costs, until the exact check
+  double tolerance = 1e-9;     ///< of reduced costs, before the exact check
   double perturbation = 1e-6;  ///< relative change of the capacities that breaks ties; 0 for none
-  double smoothing = 0.5;  ///< in [0, 1): how much of the best prices seen is mixed into the asked
-  std::size_t refactor_interval = 100;  ///< pivots between fresh inverses
-  std::size_t max_exact_checks = 8;     ///< attempts to prove a basis, each with less perturbation
+  double smoothing = 0.5;      ///< in [0, 1): the share of the best prices in the queried prices
+  std::size_t refactor_interval = 100;  ///< pivots between recomputations of the inverse
+  std::size_t max_exact_checks = 8;     ///< attempts to prove a basis, each with a smaller
+                                        ///< perturbation
   std::uint64_t seed = 1;               ///< of the perturbation
-  bool exact_weights = true;            ///< if not, only the prices are made exact
-  double gap = 0;  ///< end once bound / rate - 1 is at most this; 0: exact, or not at all
+  bool exact_weights = true;            ///< false: only the prices are made exact
+  double gap = 0;  ///< ends once bound / rate - 1 is at most this; 0: exact or nothing
 };
 
+/// The reason why `simplex` ended.
 enum class simplex_stop : std::uint8_t {
   optimal,            ///< weights and prices are proven in integers
-  optimal_prices,     ///< prices are proven, weights are approximate: asked for, or over 61 bits
+  optimal_prices,     ///< prices are proven, weights are approximate: as requested, or because they
+                      ///< exceed 61 bits
   pivot_limit,        ///< `max_pivots` were not enough
   gap_reached,        ///< weights and prices are approximate, and at most `gap` apart
   numbers_too_large,  ///< the exact prices of an optimal basis exceed 61 bits
   rounding,           ///< the exact checks of all bases failed
 };
 
-/// A column and how much of it is packed.
+/// A column and its weight in a packing.
 struct weighted_column {
   rational weight;  ///< 0 unless `optimal`
   double approximate_weight = 0;
   packing_column rows;
 };
 
-/// An exact optimum of a packing program, or why there is none.
+/// An exact optimum of a packing program, or the reason why there is none.
 struct simplex_solution {
   rational rate;                             ///< the optimum: sum of price * capacity
   std::vector<weighted_column> columns;      ///< positive weights
@@ -88,10 +93,10 @@ struct simplex_solution {
 
 namespace detail {
 
-/// The equations that a basis stands for. Rows whose slack is basic have the price 0 and need none.
+/// The equations of a basis. Rows with basic slacks have the price 0 and need no equation.
 struct basis_equations {
   std::vector<int> columns;  ///< positions of the members that are columns
-  std::vector<int> rows;     ///< rows that are full
+  std::vector<int> rows;     ///< full rows
   integer_matrix matrix;     ///< rows: `rows`, columns: `columns`
 
   explicit basis_equations(simplex_basis const& basis) {
@@ -119,7 +124,7 @@ struct basis_equations {
     }
   }
 
-  /// By row, zeros included. Nothing if over 61 bits.
+  /// Prices by row, zeros included. Returns nothing if they exceed 61 bits.
   [[nodiscard]] std::optional<common_fractions> prices(std::size_t row_count) const {
     auto const found =
         exact_solve(matrix.transposed(), std::vector<std::int64_t>(columns.size(), 1));
@@ -131,7 +136,7 @@ struct basis_equations {
     return result;
   }
 
-  /// By `columns`. Nothing if over 61 bits.
+  /// Weights by position in `columns`. Returns nothing if they exceed 61 bits.
   [[nodiscard]] std::optional<common_fractions> weights(
       std::vector<std::int64_t> const& capacity) const {
     std::vector<std::int64_t> right;
@@ -140,7 +145,7 @@ struct basis_equations {
   }
 };
 
-/// Are the weights of the basis not negative and within the capacities, in integers?
+/// True if the weights of the basis are nonnegative and within the capacities, in integers.
 [[nodiscard]] inline bool is_feasible(simplex_basis const& basis, std::vector<int> const& columns,
                                       common_fractions const& weights,
                                       std::vector<std::int64_t> const& capacity) {
@@ -157,8 +162,8 @@ struct basis_equations {
   return true;
 }
 
-/// Columns that cost less than 1 by the exact prices; none proves the prices. Nothing if the costs
-/// of columns might exceed 63 bits.
+/// Returns columns that cost less than 1 by the exact prices. If there are none, the prices are
+/// proven. Returns nothing if the costs of columns might exceed 63 bits.
 template <class Oracle>
 [[nodiscard]] std::optional<std::vector<packing_column>> columns_below_one(
     Oracle& oracle, common_fractions const& prices) {
@@ -177,31 +182,32 @@ template <class Oracle>
 
 }  // namespace detail
 
-/// Maximises the sum of the weights of columns under the capacities of the rows, exactly; the
-/// columns need not be listed, `oracle` finds them by price.
+/// Maximizes the sum of the weights of columns under the capacities of the rows, exactly. The
+/// columns are not listed; `oracle` generates them by price.
 ///
-/// Pivots run in floating point, on capacities that are slightly and randomly enlarged so that no
-/// two rows are exhausted at once. The last basis is then solved in integers for the true
-/// capacities, and proven: weights fit, prices are not negative, and the oracle finds no column
-/// below 1. Where that fails, pivoting goes on.
+/// Pivots run in floating point. Capacities are slightly and randomly enlarged, so that no two rows
+/// fill up at once. The last basis is then solved in integers for the true capacities. It is proven
+/// if weights fit, prices are not negative, and the oracle finds no column below 1. If that fails,
+/// it starts again with a smaller perturbation.
 ///
 /// Source: G. Dantzig and P. Wolfe, "Decomposition principle for linear programs", Operations
 ///         Research 8, 1960 (columns by price); P. Wentges, "Weighted Dantzig-Wolfe decomposition",
 ///         Int. Trans. Operational Research 4, 1997 (smoothed prices).
 /// Time:   O(rows^2) a pivot; about as many pivots as a few times the rows.  Space: O(rows^2).
 /// Pre:    capacities are positive; every column loads a row.
-/// Post:   if `optimal`: for each row the weights of the columns that load it sum to at most its
-///         capacity; every column costs at least 1 by `prices`, none of which is negative; rate =
-///         sum of price * capacity. All of it in exact fractions.
-///         If `gap_reached`, in floating point: the approximate weights are within the capacities
-///         and reach 1 / (1 + gap) of the bound that the approximate prices prove, by which every
-///         column costs at least 1.
+/// Post:   if `optimal`, in exact fractions: for each row the weights of the columns that load it
+///         sum to at most its capacity; every column costs at least 1 by `prices`, none of which is
+///         negative; rate = sum of price * capacity. If `gap_reached`, in floating point: the
+///         approximate weights are within the capacities; by the approximate prices every column
+///         costs at least 1; the weights reach 1 / (1 + gap) of the bound that these prices prove.
 /// Throws: precondition_error if a precondition does not hold.
 template <pricing_oracle Oracle>
 [[nodiscard]] simplex_solution simplex(std::vector<std::int64_t> const& capacity, Oracle&& oracle,
                                        simplex_options const& options = {}) {
-  for (auto const c : capacity) expects(c > 0, "simplex: a capacity is not positive");
-  expects(0 <= options.smoothing && options.smoothing < 1, "simplex: smoothing is not in [0, 1)");
+  for (auto const c : capacity)
+    expects(c > 0, "simplex: a capacity is not positive, expected more than 0");
+  expects(0 <= options.smoothing && options.smoothing < 1,
+          "simplex: smoothing is out of range, expected a number in [0, 1)");
   auto const m = capacity.size();
   auto const largest = static_cast<double>(m == 0 ? 1 : *std::ranges::max_element(capacity));
   auto const value_of = [&](packing_column const& rows) {
@@ -214,7 +220,7 @@ template <pricing_oracle Oracle>
   double perturbation = options.perturbation;
   for (std::size_t check = 0; check < options.max_exact_checks; ++check, perturbation /= 16) {
     std::mt19937_64 random(options.seed);
-    std::vector<double> right(m);  // capacities, perturbed, the largest being about 1
+    std::vector<double> right(m);  // perturbed capacities, the largest about 1
     for (std::size_t row = 0; row < m; ++row) {
       auto const share = static_cast<double>(random() >> 11) * 0x1p-53;
       right[row] = static_cast<double>(capacity[row]) / largest;
@@ -224,7 +230,8 @@ template <pricing_oracle Oracle>
     std::vector<packing_column> candidates;
     std::vector<double> best_prices, asked(m);
     double best_bound = std::numeric_limits<double>::infinity();
-    // Asks the oracle and keeps the prices that bound the rate best. Is there a column below 1?
+    // Queries the oracle and keeps the prices with the best bound. Returns true if there is a
+    // column below 1.
     auto const ask = [&](double share_of_best) {
       for (std::size_t row = 0; row < m; ++row) {
         asked[row] = std::max(basis.prices()[row], 0.0);
@@ -238,7 +245,7 @@ template <pricing_oracle Oracle>
       double least = std::numeric_limits<double>::infinity();
       bool improves = false;
       for (auto const& rows : candidates) {
-        expects(!rows.empty(), "simplex: the oracle found an empty column");
+        expects(!rows.empty(), "simplex: the oracle found an empty column, expected rows");
         double cost = 0;
         for (int const row : rows) cost += asked[static_cast<std::size_t>(row)];
         least = std::min(least, cost);
@@ -252,7 +259,7 @@ template <pricing_oracle Oracle>
       }
       return improves;
     };
-    // Brings in the best candidate or slack. False if none improves.
+    // Lets the best candidate or slack enter. Returns false if none improves.
     auto const improve = [&] {
       double most = options.tolerance;
       packing_column const* column = nullptr;
@@ -272,7 +279,7 @@ template <pricing_oracle Oracle>
       return slack >= 0 && basis.enter_slack(slack);
     };
 
-    // Prices to begin with: each row costs as much as it is scarce.
+    // Initial prices: the price of a row is its scarcity.
     best_prices.resize(m);
     for (std::size_t row = 0; row < m; ++row) best_prices[row] = 1 / right[row];
     bool singular = false;
@@ -286,7 +293,7 @@ template <pricing_oracle Oracle>
         continue;
       }
       bool const improves = (options.smoothing > 0 && ask(options.smoothing)) || ask(0);
-      // A basis is worth what its prices are.
+      // The value of a basis is the value of its prices.
       double const rate =
           std::inner_product(basis.prices().begin(), basis.prices().end(), right.begin(), 0.0);
       if (options.gap > 0 && rate * (1 + options.gap) >= best_bound) {
@@ -301,7 +308,7 @@ template <pricing_oracle Oracle>
         return result;
       }
       if (improves) continue;
-      if (since_refactor > 0) {  // rounding may have piled up
+      if (since_refactor > 0) {  // rounding errors may have accumulated
         singular = !basis.refactor();
         since_refactor = 0;
         if (singular) break;
@@ -310,7 +317,7 @@ template <pricing_oracle Oracle>
           continue;
         }
       }
-      // The basis looks optimal: prove its prices, then its weights.
+      // The basis seems optimal, so prove its prices, then its weights.
       detail::basis_equations const equations(basis);
       auto const prices = equations.prices(m);
       result.stopped_because = simplex_stop::numbers_too_large;
@@ -339,7 +346,8 @@ template <pricing_oracle Oracle>
         if (weights ? weight == rational(0) : approximate[j] <= options.tolerance) continue;
         result.columns.push_back({weight, approximate[j], basis.members()[j].rows});
       }
-      expects(!weights || sum == result.rate, "simplex: weights and prices differ in value");
+      expects(!weights || sum == result.rate,
+              "simplex: weights and prices differ in value, expected equal values");
       return result;
     }
   }

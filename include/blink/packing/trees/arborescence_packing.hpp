@@ -21,7 +21,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// So many arborescences are wanted at this root.
+/// The number of arborescences that are wanted at a root.
 struct root_demand {
   int root = 0;
   std::int64_t multiplicity = 0;
@@ -31,42 +31,43 @@ struct root_demand {
 struct packed_arborescence {
   int root = 0;
   std::int64_t multiplicity = 0;
-  std::vector<int> edges;  ///< positions in `edges(graph)`; each edge after the one above it
+  std::vector<int> edges;  ///< positions in `edges(graph)`; each edge follows the one above it
 };
 
-/// How hard `pack_arborescences` looks for low and few trees.
+/// The effort of `pack_arborescences` to find low and few trees.
 struct arborescence_packing_options {
-  int preferred_height =
-      0;                 ///< trees up to this are low enough, and the fewest win; 0: the distance
-                         ///< from a root to its farthest vertex and `height_slack`
-  int height_slack = 2;  ///< see above
-  int tries = 6;         ///< packings made, of which the best is kept; at least one
-  int more_tries = 54;   ///< made on top while the trees are higher than preferred
-  int kicks = 20;        ///< random exchanges of edges between trees, in each of the first tries
-  std::size_t large = 1'000;  ///< tree edges of a packing above which only the fastest way is tried
-  std::size_t work_for_height = 16'000'000;  ///< no further try once the squares of the tree
-                                             ///< edges sum to more
+  int preferred_height = 0;  ///< up to this height, trees are low enough and the fewest win; 0: the
+                             ///< distance from a root to its farthest vertex, plus `height_slack`
+  int height_slack = 2;      ///< see above
+  int tries = 6;             ///< number of packings, of which the best is kept; at least 1
+  int more_tries = 54;       ///< further packings while the trees are higher than preferred
+  int kicks = 20;  ///< random exchanges of edges between trees, in each of the first tries
+  std::size_t large = 1'000;  ///< number of tree edges of a packing above which only the fastest
+                              ///< growth is tried
+  std::size_t work_for_height = 16'000'000;  ///< limit of the sum of squared numbers of tree edges;
+                                             ///< beyond it no further try starts
   std::size_t work_for_number = 1'000'000;   ///< the same once the trees are low enough
-  double max_work = std::numeric_limits<double>::infinity();  ///< what one try may look at: edges
-                                                              ///< and trees, 4e8 a second
-  std::uint64_t seed = 14;  ///< of the orders in which trees and edges are looked at; of the first
-                            ///< forty, this one finds few trees on all known machines
+  /// limit of the edges and trees that one try visits
+  double max_work = std::numeric_limits<double>::infinity();
+  std::uint64_t seed = 14;  ///< of the orders in which trees and edges are visited; this one finds
+                            ///< few trees on all known machines
 };
 
 namespace detail {
 
-/// The demanded roots as trees without edges, in capacities that were looked through.
+/// The demanded roots as trees without edges, with checked capacities.
 template <class Capacities>
 [[nodiscard]] forest_state demanded_forest(arc_list const& graph, Capacities const& capacities,
                                            std::vector<root_demand> const& demands) {
   expects(static_cast<std::size_t>(capacities.size()) == graph.arcs.size(),
-          "pack_arborescences: one capacity for each edge");
+          "pack_arborescences: the capacities do not match the edges, expected one for each edge");
   constexpr std::int64_t limit = std::int64_t{1} << 62;
   std::int64_t sum = 0;
   auto const counted = [&](std::int64_t amount, char const* negative) {
     expects(amount >= 0, negative);
     if (amount >= limit - sum) {
-      throw overflow_error("pack_arborescences: capacities and demands exceed 62 bits");
+      throw overflow_error(
+          "pack_arborescences: the sum of capacities and demands exceeds 62 bits, expected less");
     }
     sum += amount;
     return amount;
@@ -74,12 +75,13 @@ template <class Capacities>
   std::vector<std::int64_t> room;
   for (std::size_t e = 0; e < graph.arcs.size(); ++e) {
     room.push_back(counted(static_cast<std::int64_t>(capacities[e]),
-                           "pack_arborescences: a capacity is negative"));
+                           "pack_arborescences: a capacity is negative, expected at least 0"));
   }
   forest_state forest(graph, std::move(room));
   for (auto const& demand : demands) {
     expects_vertex(graph, demand.root);
-    if (counted(demand.multiplicity, "pack_arborescences: a multiplicity is negative") == 0) {
+    if (counted(demand.multiplicity,
+                "pack_arborescences: a multiplicity is negative, expected at least 0") == 0) {
       continue;
     }
     growing_tree t{demand.root, demand.multiplicity, {}, {}, {}, 1, 0};
@@ -90,7 +92,8 @@ template <class Capacities>
   return forest;
 }
 
-/// Throws planning_error if some vertex set is entered by less than the roots outside it demand.
+/// Throws planning_error if the capacity into some vertex set is less than the demand of the roots
+/// outside it.
 inline void require_feasible(arc_list const& graph, forest_state& forest) {
   constexpr auto no_tree = static_cast<std::size_t>(-1);
   for (int v = 0; v < graph.vertex_count; ++v) {
@@ -115,39 +118,40 @@ inline void require_feasible(arc_list const& graph, forest_state& forest) {
       }
     }
     throw planning_error("pack_arborescences: " + std::to_string(wanted) +
-                         " trees wanted from outside, but the cut around the vertices {" + names +
-                         "} lets " + std::to_string(got) + " through");
+                         " trees are wanted from outside, but the cut around the vertices {" +
+                         names + "} lets " + std::to_string(got) + " through, expected all");
   }
 }
 
 }  // namespace detail
 
-/// Packs spanning arborescences into integer capacities: as many at each root as demanded, exactly.
+/// Packs spanning arborescences into integer capacities, exactly as many at each root as demanded.
 ///
-/// Trees grow edge by edge. One flow tells how often an edge may join a tree so that all others can
-/// still be finished; a tree with a larger multiplicity is split. So no choice is ever taken back,
-/// and there are few trees. Trees grow by levels, the lowest vertices first, or one after the other,
-/// in turn; then they exchange edges as long as that lowers them. Of all tries the lowest, then the
-/// fewest trees are kept.
+/// Trees grow edge by edge. One flow determines how often an edge may join a tree such that all
+/// trees can still be finished. A tree with a larger multiplicity is split. So no choice is ever
+/// reversed, and there are few trees. Trees grow by levels, the lowest vertices first, or one after
+/// the other, in turn. Then they exchange edges as long as that lowers them. Of all tries, the one
+/// with the lowest trees, then with the fewest, is kept.
 ///
 /// Source: J. Edmonds, "Edge-disjoint branchings", 1973; L. Lovász, "On two minimax theorems in
-///         graph theory", J. Combinatorial Theory B 21, 1976 (the growing proof); K. Bérczi,
+///         graph theory", J. Combinatorial Theory B 21, 1976 (the constructive proof); K. Bérczi,
 ///         A. Frank, "Packing arborescences", 2009 (many roots).
-/// Time:   usually 1 to 3 flows for each tree edge, each of O(T) paths of O(V + E + T) at worst, for
+/// Time:   usually a few flows for each tree edge, each of O(T) paths of O(V + E + T) at worst, for
 ///         T trees; most flows are over single edges.
 /// Pre:    capacities and multiplicities are not negative; roots are vertices.
-/// Post:   each arborescence spans all vertices; for each root the multiplicities sum to its demand;
-///         for each edge, the multiplicities of the trees that use it sum to at most its capacity.
-///         Equal calls return equal packings.
+/// Post:   each arborescence spans all vertices; for each root the multiplicities sum to its
+///         demand; for each edge, the multiplicities of the trees that use it sum to at most its
+///         capacity. Equal calls return equal packings.
 /// Throws: precondition_error if a precondition does not hold; overflow_error if capacities and
 ///         demands sum to more than 62 bits, or the first try takes more than `max_work`;
-///         planning_error if the demand cannot be met, naming a vertex set that too little enters.
+///         planning_error if the demand cannot be met, with the vertices of a set that has too
+///         little capacity into it.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 [[nodiscard]] std::vector<packed_arborescence> pack_arborescences(
     Graph const& graph, Capacities const& capacities, std::vector<root_demand> const& demands,
     arborescence_packing_options const& options = {}) {
   arc_list const& arcs = to_arc_list(graph);
-  expects(options.tries >= 1, "pack_arborescences: at least one try");
+  expects(options.tries >= 1, "pack_arborescences: there is no try, expected at least one");
   auto start = detail::demanded_forest(arcs, capacities, demands);
   detail::require_feasible(arcs, start);
   auto edges_by_tail = start.edges_by_tail();
@@ -160,7 +164,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   }
 
   std::vector<detail::growing_tree> best;
-  std::tuple<int, std::size_t, int> best_score;  // height unless preferred, trees, height
+  std::tuple<int, std::size_t, int> best_score;  // (height unless preferred, trees, height)
   std::mt19937_64 random(options.seed);
   std::size_t work = 0;
   bool large = false;
@@ -169,8 +173,9 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     detail::growth_order const order{large || attempt % 2 == 0, attempt % 4 != 0};
     if (!detail::grow(forest, arcs, edges_by_tail, order, options.max_work, random)) {
       if (attempt > 0) break;
-      throw overflow_error("pack_arborescences: the trees are not grown within the work allowed, " +
-                           std::to_string(forest.trees.size()) + " so far");
+      throw overflow_error(
+          "pack_arborescences: the trees exceed the limit of work, expected fewer than " +
+          std::to_string(forest.trees.size()) + " trees");
     }
     auto& trees = forest.trees;
     int const hopeless = attempt == 0 ? 0 : std::get<2>(best_score);

@@ -21,9 +21,9 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// The unit to begin with: the greatest common divisor of the capacities if they are all equal or
-/// if `bound` is at most `most_units` of it; else the least capacity, if that is so; else a plain
-/// part of the bound.
+/// The first unit of weights. It is the greatest common divisor of the capacities if they are all
+/// equal or `bound` is at most `most_units` of it. Otherwise it is the least capacity if `bound` is
+/// at most `most_units` of that, or else a fraction of the bound.
 [[nodiscard]] inline std::int64_t first_unit(std::vector<std::int64_t> const& capacity,
                                              double bound, std::int64_t most_units) {
   std::int64_t divisor = 0, most = 0, least = std::numeric_limits<std::int64_t>::max();
@@ -39,19 +39,19 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return static_cast<std::int64_t>(std::ceil(bound / units));
 }
 
-/// Random integral packings, tree by tree: `few_trees` takes its candidates from them.
+/// Makes random integer packings tree by tree, as a source of candidates for `few_trees`.
 template <class Oracle>
 class complete_trees {
  public:
   complete_trees(Oracle& cheapest_tree, std::vector<double> const& prices, std::uint64_t seed)
       : cheapest_tree_(cheapest_tree), prices_(prices), state_(seed) {
-    // Free edges would stay free however scarce: give them a price far below the others.
+    // Free edges would stay free however scarce they are, so they get a price far below the others.
     double const sum = std::accumulate(prices.begin(), prices.end(), 0.0);
     double const least = (sum > 0 ? sum : 1) / static_cast<double>(prices.size() + 1) / 64;
     for (double& p : prices_) p = std::max(p, least);
   }
 
-  /// Packs trees into `room` until none is found; new trees enter `pool`.
+  /// Packs trees into `room` until none is found. New trees are added to `pool`.
   tree_selection pack(tree_set& pool, std::vector<std::int64_t> const& room, bool each_once) {
     tree_selection result;
     auto left = room;
@@ -65,7 +65,7 @@ class complete_trees {
         sum += price[e];
       }
       for (std::size_t e = 0; e < room.size(); ++e) {
-        if (left[e] <= 0) price[e] = 2 * sum + 1;  // dearer than any tree with room
+        if (left[e] <= 0) price[e] = 2 * sum + 1;  // more expensive than any tree with room
       }
       std::span<int const> const tree = cheapest_tree_(std::span<double const>(price));
       std::int64_t times = std::numeric_limits<std::int64_t>::max();
@@ -73,7 +73,8 @@ class complete_trees {
       if (times <= 0) return result;
       if (each_once) {
         times = 1;
-      } else if (random() < 0.5) {  // sometimes less than fits: heavy trees can block all others
+      } else if (random() < 0.5) {  // sometimes less than fits, because heavy trees can block all
+                                    // others
         times = 1 + static_cast<std::int64_t>(random() * static_cast<double>(times));
       }
       for (int const e : tree) left[static_cast<std::size_t>(e)] -= times;
@@ -92,7 +93,8 @@ class complete_trees {
   }
 
  private:
-  /// In [0, 1). G. Marsaglia, "Xorshift RNGs", J. Statistical Software 8, 2003, on a Weyl sequence.
+  /// A random number in [0, 1). G. Marsaglia, "Xorshift RNGs", J. Statistical Software 8, 2003, on
+  /// a Weyl sequence.
   double random() {
     state_ += 0x9e3779b97f4a7c15U;
     std::uint64_t x = state_;
@@ -109,7 +111,7 @@ class complete_trees {
   std::uint64_t state_;
 };
 
-/// Uses the chosen trees more often where `room` allows it, the most used first.
+/// Increases the uses of the chosen trees where room allows it, in the order of the selection.
 inline void use_up_room(tree_set const& pool, std::vector<std::int64_t> left,
                         tree_selection& selection) {
   for (auto const& [tree, times] : selection.uses) {
@@ -128,46 +130,47 @@ inline void use_up_room(tree_set const& pool, std::vector<std::int64_t> left,
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What `few_trees` aims at, and how hard it tries.
+/// The goal and the effort of `few_trees`.
 struct few_trees_options {
-  double fraction = 0.95;                 ///< of the bound, in (0, 1]: the rate that is enough
-  bool each_once_first = true;            ///< try weights of 0 and 1 unit before others
-  std::int64_t largest_denominator = 12;  ///< the last unit tried is the first one over this
-  std::int64_t most_units = 16;           ///< the first unit fits into the bound at most so often,
-                                          ///< unless all capacities are equal
+  double fraction = 0.95;                 ///< in (0, 1]: the sufficient rate, as a fraction of the
+                                          ///< bound
+  bool each_once_first = true;            ///< tries weights of 0 and 1 unit before others
+  std::int64_t largest_denominator = 12;  ///< the last unit tried is the first unit divided by this
+  std::int64_t most_units = 16;           ///< largest number of first units in the bound, unless
+                                          ///< all capacities are equal
   std::size_t node_limit = 2'000;         ///< of branch and bound, for each unit
   std::size_t completion_rounds = 32;     ///< random packings that add candidates, for each unit
   std::uint64_t seed = 1;                 ///< of the random packings
 };
 
-/// Few trees with simple weights.
+/// A packing of few trees with simple weights.
 struct few_trees_result {
   std::vector<weighted_tree> trees;  ///< distinct, heaviest first
   rational rate;                     ///< sum of the weights
   rational unit;                     ///< every weight is a multiple of it
-  bool reached = false;              ///< is the rate at least `fraction` of the bound?
-  bool proven_fewest = false;        ///< no fewer of the candidates would do, with
-                                     ///< weights of this kind
-  std::size_t nodes = 0;             ///< of branch and bound, all units together
-  std::size_t candidates = 0;        ///< trees to choose from in the end
+  bool reached = false;              ///< true if the rate is at least `fraction` of the bound
+  bool proven_fewest = false;        ///< true if no fewer of the candidates suffice, with weights
+                                     ///< of this kind
+  std::size_t nodes = 0;             ///< of branch and bound, for all units together
+  std::size_t candidates = 0;        ///< number of candidate trees at the end
 };
 
 namespace detail {
 
 struct selected_trees {
-  tree_selection selection;  ///< the best found, also if it is not enough
-  bool proven = false;       ///< no selection of the candidates is enough with fewer trees
+  tree_selection selection;  ///< the best selection found, even if it is not sufficient
+  bool proven = false;       ///< true if no selection of the candidates suffices with fewer trees
   std::size_t nodes = 0;
 };
 
-/// Few trees of `pool`, used `wanted` times in all, within `room`.
+/// Selects few trees of `pool`, used `wanted` times in total, within `room`.
 template <class TopUp>
 selected_trees select_trees(tree_set& pool, std::vector<std::int64_t> const& room,
                             TopUp& complete_trees, std::vector<std::vector<double>> const& bounds,
                             std::int64_t wanted, bool each_once, few_trees_options const& options) {
   selected_trees best;
   auto& [selection, proven, nodes] = best;
-  // Random packings bring candidates, and the best of them is to be beaten.
+  // Random packings add candidates; the best of them is the first selection.
   for (std::size_t round = 0; round < options.completion_rounds; ++round) {
     auto packed = complete_trees.pack(pool, room, each_once);
     bool const better = selection.total < wanted
@@ -192,42 +195,45 @@ selected_trees select_trees(tree_set& pool, std::vector<std::int64_t> const& roo
 
 /// Chooses few trees, with weights that are multiples of a simple unit, whose rate is near a bound.
 ///
-/// An integer program over candidate trees, with weights of 0 and 1 unit first, then any number of
-/// units, then multiples of 1/2, 1/3, 1/4 … unit, until `fraction` of `bound` is reached; with that
-/// unit, as few trees as possible. The first unit is the greatest common divisor of the capacities;
-/// where that is small against them (measured rates), their least or a part of the bound.
+/// It solves an integer program over candidate trees. Weights are first 0 or 1 unit, then any
+/// number of units, then multiples of 1/2, 1/3, 1/4 … unit. It ends when the rate reaches
+/// `fraction` of `bound`, with as few trees as possible for that unit. The first unit is the
+/// greatest common divisor of the capacities. If that is small compared with them, as with measured
+/// rates, it is the least capacity or a fraction of the bound.
 ///
-/// The candidates of an approximate packing need not hold a good integral one, so random packings
-/// add more: each fills up the room step by step with trees that `cheapest_tree` finds for prices
-/// that rise as room gets scarce, disturbed at random. If no unit reaches the fraction, the best
-/// selection found is returned. Heights are not looked at: `reduce_height` comes after.
+/// The candidates of an approximate packing need not contain a good integer packing, so random
+/// packings add more. Each fills the room step by step with trees that `cheapest_tree` finds.
+/// Prices rise as room gets scarce, and are perturbed at random. If no unit reaches the fraction,
+/// the best selection found is returned. Heights are not considered; `reduce_height` lowers the
+/// trees afterwards.
 ///
 /// Source: G. Wang, S. Venkataraman, A. Phanishayee, J. Thelin, N. Devanur, I. Stoica, "Blink: Fast
 ///         and generic collectives for distributed ML", MLSys 2020 (the relaxation step by step).
-/// Time:   node_limit nodes, O(candidates * V) each, and completion_rounds * rate / unit calls of the
-///         oracle, for each unit; far less when a random packing has the least number of trees.
+/// Time:   node_limit nodes, O(candidates * V) each, and completion_rounds * rate / unit calls of
+///         the oracle, for each unit; far less when a random packing has the least number of trees.
 /// Pre:    0 < fraction <= 1; bound > 0, no packing has a higher rate; no capacity is negative;
 ///         `prices` has one price for each edge (those of an approximate packing), none negative.
 /// Post:   the weights of the trees that use an edge sum to at most its capacity, exactly.
-/// Throws: precondition_error if a precondition does not hold; overflow_error if a weight leaves 64
-///         bits.
+/// Throws: precondition_error if a precondition does not hold; overflow_error if a weight exceeds
+///         64 bits.
 template <tree_oracle Oracle, class Candidates, class Capacities>
 [[nodiscard]] few_trees_result few_trees(Oracle&& cheapest_tree, Candidates const& candidates,
                                          Capacities const& capacities, double bound,
                                          std::vector<double> const& prices,
                                          few_trees_options const& options = {}) {
   expects(0 < options.fraction && options.fraction <= 1,
-          "few_trees: the fraction is not in (0, 1]");
-  expects(bound > 0 && std::isfinite(bound), "few_trees: the bound is not positive");
+          "few_trees: the fraction is out of range, expected a number in (0, 1]");
+  expects(bound > 0 && std::isfinite(bound),
+          "few_trees: the bound is not positive, expected a finite number above 0");
   expects(prices.size() == static_cast<std::size_t>(capacities.size()),
-          "few_trees: one price for each edge");
+          "few_trees: the prices do not match the edges, expected one for each edge");
   std::vector<std::int64_t> const capacity(capacities.begin(), capacities.end());
   expects(std::ranges::all_of(capacity, [](std::int64_t c) { return c >= 0; }) &&
               std::ranges::any_of(capacity, [](std::int64_t c) { return c > 0; }),
-          "few_trees: a capacity is negative, or all are zero");
+          "few_trees: a capacity is negative or all are 0, expected at least 0 and one above it");
   detail::tree_set pool;
   for (auto const& tree : candidates) pool.insert(tree);
-  // Prices that bound: the given ones, and equal ones, which are exact where every edge gets full.
+  // The given prices give a bound. So do equal prices, which are exact where every edge fills up.
   std::vector<std::vector<double>> const bounds{prices, std::vector<double>(capacity.size(), 1.0)};
 
   few_trees_result result;
@@ -237,8 +243,8 @@ template <tree_oracle Oracle, class Candidates, class Capacities>
   auto const try_unit = [&](std::int64_t denominator, bool each_once) {
     rational const unit(whole, denominator);
     double const scaled = bound / unit.to_double();
-    // With this unit, no rate between `fits` units and one more exists. The last unit is tried even
-    // if it cannot reach the fraction: its best is better than nothing.
+    // With this unit, rates are whole numbers of units, at most `fits`. The last unit is tried even
+    // if it cannot reach the fraction, because its best selection is better than none.
     auto const fits = static_cast<std::int64_t>(std::floor(scaled * (1 + 1e-9)));
     auto const enough = static_cast<std::int64_t>(std::ceil(options.fraction * scaled - 1e-9));
     if (enough > fits && (each_once || denominator < options.largest_denominator)) return;
@@ -251,7 +257,7 @@ template <tree_oracle Oracle, class Candidates, class Capacities>
     auto [best, proven, nodes] =
         detail::select_trees(pool, room, complete_trees, bounds, wanted, each_once, options);
     result.nodes += nodes;
-    // What room is left may make the chosen trees heavier.
+    // The remaining room may allow heavier trees.
     if (!each_once) detail::use_up_room(pool, room, best);
     rational const rate = unit * best.total;
     if (!(result.rate < rate)) return;

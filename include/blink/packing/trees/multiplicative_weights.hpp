@@ -18,21 +18,22 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// When `multiplicative_weights` ends.
+/// The step of the prices and the conditions under which `multiplicative_weights` ends.
 struct multiplicative_weights_options {
-  double epsilon = 0.1;  ///< step of the prices, in (0, 1): smaller is slower and closer
-  double gap = 0;        ///< end once bound / rate - 1 is at most this
+  double epsilon = 0.1;  ///< step of the prices, in (0, 1); smaller is slower and closer
+  double gap = 0;        ///< ends once bound / rate - 1 is at most this
   std::size_t max_iterations = 10'000'000;
 };
 
+/// The reason why `multiplicative_weights` ended.
 enum class packing_stop : std::uint8_t {
-  gap_reached,      ///< the gap asked for is proven
-  prices_grown,     ///< the method has run its course: the rate is near (1 - epsilon) optimal or
+  gap_reached,      ///< the requested gap is proven
+  prices_grown,     ///< the algorithm is complete: the rate is near (1 - epsilon) of the optimum or
                     ///< better
   iteration_limit,  ///< `max_iterations` were not enough
 };
 
-/// Edges of one tree, and how much of it is packed.
+/// The edges of a tree and its weight in a packing.
 struct packed_tree {
   double weight = 0;
   std::vector<int> edges;  ///< positions in `edges(graph)`, ascending
@@ -43,16 +44,17 @@ struct packing_solution {
   double rate = 0;                 ///< sum of the weights
   std::vector<packed_tree> trees;  ///< distinct, heaviest first
   double bound = 0;                ///< no packing has a higher rate
-  std::vector<double> prices;  ///< by edge: each tree costs at least 1, price * capacity sums to
+  std::vector<double> prices;  ///< by edge: each tree costs at least 1; price * capacity sums to
                                ///< `bound`
   double gap = 0;              ///< bound / rate - 1
-  std::size_t iterations = 0;  ///< trees found, repetitions included: the calls of the oracle
+  std::size_t iterations = 0;  ///< calls of the oracle; repeated trees count again
   packing_stop stopped_because = packing_stop::prices_grown;
 };
 
 namespace detail {
 
-/// An oracle whose trees are only nearly cheapest says what every tree costs at least.
+/// A lower bound of the cost of every tree. An oracle whose trees are only nearly cheapest provides
+/// it.
 template <class Oracle>
 [[nodiscard]] double cost_of_cheapest(Oracle const& oracle, double cost_of_found) {
   if constexpr (requires { oracle.least_cost(); }) return oracle.least_cost();
@@ -63,10 +65,10 @@ template <class Oracle>
 
 /// Packs trees into capacities, approximately and with a proven gap, by multiplicative weights.
 ///
-/// Every edge has a price, at first 1 / capacity. The oracle's cheapest tree is packed up to its
-/// smallest capacity, its edges become dearer in proportion to the share of their capacity that was
-/// packed, and so on. The sum is scaled down by the congestion that it really has in the end, which
-/// is much better than the worst case that the theory divides by.
+/// Every edge has a price, initially 1 / capacity. The oracle's cheapest tree is packed up to its
+/// smallest capacity. The prices of its edges rise in proportion to the packed share of their
+/// capacity. This repeats. At the end, the sum is scaled down by its true congestion. That is much
+/// better than the worst case by which the theory divides.
 ///
 /// Source: N. Garg and J. Koenemann, "Faster and simpler algorithms for multicommodity flow and
 ///         other fractional packing problems", SIAM J. Computing 37, 2007. C. Chekuri and K.
@@ -84,26 +86,28 @@ template <tree_oracle Oracle, class Capacities>
     Oracle&& cheapest_tree, Capacities const& capacities,
     multiplicative_weights_options const& options = {}) {
   expects(0 < options.epsilon && options.epsilon < 1,
-          "multiplicative_weights: epsilon is not between 0 and 1");
+          "multiplicative_weights: epsilon is out of range, expected a number in (0, 1)");
   auto const edge_count = static_cast<std::size_t>(capacities.size());
   std::vector<double> capacity(edge_count), price(edge_count, 0.0), load(edge_count, 0.0);
-  std::vector<int> uses(edge_count, 0);  // by the tree at hand
+  std::vector<int> uses(edge_count, 0);  // by the current tree
   std::size_t used_edges = 0;
   for (std::size_t e = 0; e < edge_count; ++e) {
     capacity[e] = static_cast<double>(capacities[e]);
     expects(capacity[e] >= 0 && std::isfinite(capacity[e]),
-            "multiplicative_weights: a capacity is negative or not finite");
+            "multiplicative_weights: a capacity is negative or not finite, expected a finite one");
     if (capacity[e] == 0) continue;
     price[e] = 1 / capacity[e];
     ++used_edges;
   }
-  // price * capacity sums to E at first; the method ends when it has grown by this factor.
+  // Initially, price * capacity sums to E. The algorithm ends when that sum has grown by this
+  // factor.
   double const log_growth =
       std::log((1 + options.epsilon) * static_cast<double>(used_edges)) / options.epsilon -
       std::log(1 + options.epsilon) - std::log(static_cast<double>(used_edges));
   double value = static_cast<double>(used_edges);  // sum of price * capacity
-  double log_scale = -std::log(value);             // what rescaling took off, less the start
-  double total = 0;                                // of the weights, before scaling
+  double log_scale = -std::log(value);             // logarithm of the factor removed by rescaling,
+                                                   // less that of the initial sum
+  double total = 0;                                // sum of the weights, before scaling
   double congestion = 0;                           // largest load / capacity
   packing_solution result;
   result.bound = std::numeric_limits<double>::infinity();
@@ -114,7 +118,8 @@ template <tree_oracle Oracle, class Capacities>
   while (result.iterations < options.max_iterations) {
     std::span<int const> const tree = cheapest_tree(std::span<double const>(price));
     ++result.iterations;
-    expects(!tree.empty(), "multiplicative_weights: the oracle found a tree without edges");
+    expects(!tree.empty(),
+            "multiplicative_weights: the oracle found a tree without edges, expected edges");
     double cost = 0;
     double smallest = std::numeric_limits<double>::infinity();
     for (int const edge : tree) {
@@ -122,7 +127,8 @@ template <tree_oracle Oracle, class Capacities>
       cost += price[e];
       smallest = std::min(smallest, capacity[e] / ++uses[e]);
     }
-    expects(smallest > 0, "multiplicative_weights: the oracle used an edge without capacity");
+    expects(smallest > 0,
+            "multiplicative_weights: the oracle used an edge without capacity, expected capacity");
     // These prices, scaled so that the cheapest tree costs 1, bound every packing.
     double const least = detail::cost_of_cheapest(cheapest_tree, cost);
     if (least > 0 && value / least < result.bound) {
@@ -141,7 +147,7 @@ template <tree_oracle Oracle, class Capacities>
       double const packed = smallest * std::exchange(uses[e], 0);
       load[e] += packed;
       congestion = std::max(congestion, load[e] / capacity[e]);
-      // Dearer in proportion to the share packed.
+      // The price rises in proportion to the packed share.
       double const raise = price[e] * options.epsilon * packed / capacity[e];
       price[e] += raise;
       value += raise * capacity[e];
@@ -154,7 +160,7 @@ template <tree_oracle Oracle, class Capacities>
       result.stopped_because = packing_stop::prices_grown;
       break;
     }
-    if (value > 1e100) {  // only the ratios of the prices matter: keep them in range
+    if (value > 1e100) {  // only the ratios of the prices matter, so keep them in range
       for (double& p : price) p /= value;
       log_scale += std::log(value);
       value = 0;
@@ -174,9 +180,9 @@ template <tree_oracle Oracle, class Capacities>
   return result;
 }
 
-/// Packs spanning arborescences out of `root`, approximately: see `multiplicative_weights`.
+/// Packs spanning arborescences from `root` approximately. See `multiplicative_weights`.
 ///
-/// Pre:    also, the graph has two vertices or more.
+/// Pre:    also, the graph has two or more vertices.
 /// Throws: also planning_error if a vertex cannot be reached over edges with capacity.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 [[nodiscard]] packing_solution pack_arborescences_approximately(
@@ -185,10 +191,9 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   return multiplicative_weights(arborescence_oracle(graph, root, capacities), capacities, options);
 }
 
-/// Packs spanning trees of edges that can be walked both ways, approximately: see
-/// `multiplicative_weights`.
+/// Packs spanning trees of undirected edges approximately. See `multiplicative_weights`.
 ///
-/// Pre:    also, the graph has two vertices or more.
+/// Pre:    also, the graph has two or more vertices.
 /// Throws: also planning_error if the edges with capacity do not join all vertices.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 [[nodiscard]] packing_solution pack_spanning_trees_approximately(

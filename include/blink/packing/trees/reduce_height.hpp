@@ -19,33 +19,34 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// How hard `reduce_height` tries.
+/// The effort of `reduce_height`.
 struct height_reduction_options {
-  int kicks = 100;  ///< random disturbances after the descent, each undone if it did not help
-  std::uint64_t seed = 1;  ///< of the disturbances
+  int kicks = 100;         ///< random exchanges after the descent, each undone if it does not help
+  std::uint64_t seed = 1;  ///< of the random exchanges
 };
 
-/// Makes the trees of a packing lower by exchanging edges among them, as height is latency. Number,
-/// weights and rate stay as they are.
+/// Lowers the trees of a packing by exchanging edges among them, because height causes latency.
+/// Weights and rate stay the same.
 ///
-/// Two trees of equal weight exchange the edges by which they enter a vertex, or one tree enters it
-/// over an edge that has room, while that brings deep vertices up (local search: no tree is promised
-/// to be as low as possible).
+/// Two trees exchange the edges by which they enter a vertex, or one tree enters it over an edge
+/// with room. This happens while it moves deep vertices up. Because it is a local search, trees
+/// need not be as low as possible.
 ///
-/// Time:   O((1 + kicks) rounds T^2 V^2) for T trees of V vertices; two or three rounds are usual.
-/// Pre:    `packing` holds distinct arborescences out of `root` that respect the capacities, as
+/// Time:   O((1 + kicks) rounds T^2 V^2) for T trees of V vertices; very few rounds are usual.
+/// Pre:    `packing` holds distinct arborescences from `root` that respect the capacities, as
 ///         `few_trees` returns them; capacities are integers.
-/// Post:   as many trees or fewer (some may become equal and are joined), the same rate and unit;
-///         the loads respect the capacities.
+/// Post:   as many trees or fewer, because trees that become equal are merged; the same rate and
+///         unit; the loads respect the capacities.
 /// Throws: precondition_error if a precondition does not hold.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 [[nodiscard]] few_trees_result reduce_height(Graph const& graph, int root,
                                              Capacities const& capacities, few_trees_result packing,
                                              height_reduction_options const& options = {}) {
   auto const& arcs = to_arc_list(graph);
-  expects(0 <= root && root < arcs.vertex_count, "reduce_height: the root is not a vertex");
+  expects(0 <= root && root < arcs.vertex_count,
+          "reduce_height: the root is not a vertex, expected one of the graph");
   expects(static_cast<std::size_t>(capacities.size()) == arcs.arcs.size(),
-          "reduce_height: one capacity for each edge");
+          "reduce_height: the capacities do not match the edges, expected one for each edge");
   if (packing.trees.empty()) return packing;
   std::vector<std::int64_t> room;  // by edge, in units
   for (std::size_t e = 0; e < arcs.arcs.size(); ++e) {
@@ -73,8 +74,9 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
         more = true;
       }
     }
-    expects(packed.edges.size() + 1 == n && std::ranges::count(tree.depth, -1) == 0,
-            "reduce_height: a tree is no arborescence out of the root");
+    expects(
+        packed.edges.size() + 1 == n && std::ranges::count(tree.depth, -1) == 0,
+        "reduce_height: a tree does not span the graph, expected an arborescence from the root");
   }
   auto const lowest = detail::eccentricity(arcs, room, root);
   std::mt19937_64 random(options.seed);

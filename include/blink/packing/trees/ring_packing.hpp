@@ -17,13 +17,14 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// How hard `pack_rings` tries.
+/// The effort of `pack_rings`.
 struct ring_limits {
-  std::size_t cycles = 1'500;         ///< exact while there are at most so many Hamiltonian cycles
+  std::size_t cycles = 1'500;         ///< exact up to this number of Hamiltonian cycles
   std::size_t search_nodes = 20'000;  ///< extensions of a path, in one search for cycles
   std::size_t packing_nodes = 5'000;  ///< of branch and bound over the cycles, for each rate tried
-  std::int64_t rates = 64;            ///< more between a packing and the bound are halved
-  std::size_t attempts = 4;           ///< random packings, where the cycles are too many
+  std::int64_t rates = 64;            ///< if more rates remain between packing and bound, their
+                                      ///< interval is halved
+  std::size_t attempts = 4;           ///< random packings if there are too many cycles
 };
 
 /// A directed cycle through all vertices.
@@ -36,13 +37,13 @@ struct ring {
 /// Rings that share the capacities.
 struct ring_packing_result {
   std::int64_t rate = 0;        ///< sum of the multiplicities
-  std::vector<ring> rings;      ///< empty if there is none, or none was found
-  bool proven_optimal = false;  ///< no packing has a higher rate
+  std::vector<ring> rings;      ///< empty if there is none or none was found
+  bool proven_optimal = false;  ///< true if no packing has a higher rate
 };
 
 namespace detail {
 
-/// Edges for rings of links: parallel edges are filled one after the other.
+/// Converts rings of links to rings of edges. Parallel edges are filled one after the other.
 inline ring_packing_result named_rings(
     ring_links const& graph, std::vector<std::int64_t> left,
     std::vector<std::pair<std::vector<int>, std::int64_t>> const& cycles, bool proven) {
@@ -70,7 +71,7 @@ inline ring_packing_result named_rings(
   return result;
 }
 
-/// The links of the same cycle walked backwards from vertex 0; empty if one has no way back.
+/// The links of a cycle in reverse from vertex 0; empty if a link has no opposite.
 inline std::vector<int> reversed_cycle(ring_links const& graph, std::vector<int> const& links) {
   std::vector<int> result;
   for (auto l = links.rbegin(); l != links.rend(); ++l) {
@@ -81,14 +82,16 @@ inline std::vector<int> reversed_cycle(ring_links const& graph, std::vector<int>
   return result;
 }
 
+/// The largest multiplicity of a cycle that fits into `room`.
 inline std::int64_t room_for(std::vector<int> const& links, std::vector<std::int64_t> const& room) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (int const l : links) least = std::min(least, room[static_cast<std::size_t>(l)]);
   return links.empty() ? 0 : least;
 }
 
-/// One ring over links with `room`; empty if none was found. Searches with different orders and
-/// growing limits: one that went astray early would never end, the next is often short.
+/// Finds one ring over links with `room`; empty if none was found. It searches with different
+/// orders and growing limits. A search that goes wrong early may take very long, while the next is
+/// often short.
 inline std::vector<int> find_ring(ring_links const& graph, std::vector<std::int64_t> const& room,
                                   std::size_t node_limit, std::uint64_t shuffle) {
   ring_search search(graph);
@@ -105,7 +108,7 @@ inline std::vector<int> find_ring(ring_links const& graph, std::vector<std::int6
   return found;
 }
 
-/// Takes one ring after the other, each with its reverse where that fits.
+/// Takes one ring after the other, each with its reverse if that fits.
 inline std::vector<std::pair<std::vector<int>, std::int64_t>> take_rings(
     ring_links const& graph, std::vector<std::int64_t> room, std::int64_t bound,
     std::size_t node_limit, std::uint64_t shuffle) {
@@ -128,29 +131,29 @@ inline std::vector<std::pair<std::vector<int>, std::int64_t>> take_rings(
 
 }  // namespace detail
 
-/// Packs as many directed rings through all vertices as the capacities allow: what ring-based
-/// collectives get out of a machine.
+/// Packs as many directed rings through all vertices as the capacities allow. This is the rate of
+/// ring-based collectives on a machine.
 ///
-/// While the Hamiltonian cycles are few they are all listed and packed by branch and bound. Where
-/// they are too many, rings are taken one by one from what room is left, with their reverse, in
-/// several random orders; then `proven_optimal` is set only if the rate meets the bound below.
+/// If there are few Hamiltonian cycles, they are all listed and packed by branch and bound. If
+/// there are too many, rings are taken one by one from the remaining room, with their reverse, in
+/// several random orders. Then `proven_optimal` is set only if the rate equals the bound below.
 ///
-/// Method: depth-first search with pruning; every ring takes one edge out of and one into each
-///         vertex, so the least capacity of those edges, over the vertices, bounds the rate.
-/// Time:   O(search_nodes E + packing_nodes (rates + log capacity) cycles V); about 0.1 ms on 8 GPUs of a DGX-1.
-/// Pre:    one integral capacity for each edge, none negative.
+/// Method: depth-first search with pruning. Every ring takes one edge out of each vertex and one
+/// into it. So the least capacity of those edges, over the vertices, bounds the rate.
+/// Time:   O(search_nodes E + packing_nodes (rates + log capacity) cycles V).
+/// Pre:    one integer capacity for each edge, none negative.
 /// Post:   for each edge, the multiplicities of the rings that use it sum to at most its capacity.
 /// Throws: precondition_error if a precondition does not hold.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 [[nodiscard]] ring_packing_result pack_rings(Graph const& graph, Capacities const& capacities,
                                              ring_limits const& limits = {}) {
   expects(static_cast<std::size_t>(capacities.size()) == static_cast<std::size_t>(num_edges(graph)),
-          "pack_rings: one capacity for each edge");
+          "pack_rings: the capacities do not match the edges, expected one for each edge");
   arc_list const arcs = to_arc_list(graph);
   std::vector<std::int64_t> edge_room;
   for (std::size_t e = 0; e < arcs.arcs.size(); ++e) {
     edge_room.push_back(static_cast<std::int64_t>(capacities[e]));
-    expects(edge_room.back() >= 0, "pack_rings: a capacity is negative");
+    expects(edge_room.back() >= 0, "pack_rings: a capacity is negative, expected at least 0");
   }
   if (arcs.vertex_count < 2) return {0, {}, true};
   detail::ring_links const links(arcs, edge_room);
@@ -159,7 +162,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   std::vector<std::int64_t> room;
   for (auto const& link : links.links) room.push_back(link.capacity);
 
-  // One by one: often that meets the bound.
+  // Taking rings one by one often reaches the bound.
   std::vector<std::pair<std::vector<int>, std::int64_t>> best;
   std::int64_t rate = 0;
   auto const attempt = [&](std::uint64_t shuffle) {
@@ -173,7 +176,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   attempt(0);
   if (rate == bound) return detail::named_rings(links, edge_room, best, true);
 
-  // All cycles, if they are few.
+  // List all cycles, if there are few.
   detail::tree_set cycles;
   std::vector<std::vector<int>> in_order;
   bool const all = detail::ring_search(links).run(room, limits.search_nodes, 0,
@@ -188,7 +191,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     for (std::size_t i = 1; i < limits.attempts && rate < bound; ++i) attempt(i);
     return detail::named_rings(links, edge_room, best, rate == bound);
   }
-  // The links out of a vertex, and those into it, priced 1, cost each ring exactly 1.
+  // Each ring costs exactly 1 if the links out of a vertex, or those into it, have the price 1.
   std::vector<std::vector<double>> prices;
   for (auto const* side : {&links.out, &links.in}) {
     for (auto const& ways : *side) {
@@ -209,7 +212,8 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     for (auto const& [cycle, times] : found.uses) best.emplace_back(in_order[cycle], times);
     return true;
   };
-  // Where rates are many, halve what is between the best and the bound first; then from above.
+  // If there are many rates, halve the interval between the best and the bound; then go down from
+  // above.
   std::int64_t highest = bound;
   while (highest - rate > limits.rates) {
     auto const wanted = rate + (highest - rate + 1) / 2;

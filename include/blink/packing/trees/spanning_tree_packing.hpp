@@ -35,7 +35,7 @@ struct exact_tree_loads {
   std::vector<std::int64_t> loads;  ///< by edge; they sum to rate * (V - 1)
 };
 
-/// Guesses the exact loads, and checks that they fit and that there are enough for trees.
+/// Guesses the exact loads. Checks that they fit and that their sum is that of the trees.
 [[nodiscard]] inline std::optional<exact_tree_loads> exact_loads(
     std::vector<double> const& loads, int vertex_count, std::vector<std::int64_t> const& capacity,
     rational const& rate, std::int64_t largest_denominator) {
@@ -52,16 +52,16 @@ struct exact_tree_loads {
   return result;
 }
 
-/// Splits loads into whole spanning trees: a flow turns every unit of load towards one of its ends
-/// so that `rate` units enter each vertex but the root; then as many arborescences fit.
+/// Splits loads into spanning trees. A flow directs every unit of load towards one of its ends, so
+/// that `rate` units enter each vertex but the root. Then as many arborescences fit.
 ///
 /// Source: A. Frank, "On the orientation of graphs", J. Combinatorial Theory B 28, 1980.
-/// Nothing if the loads are not those of trees.
+/// Post:   nothing if the loads are not those of trees.
 [[nodiscard]] inline std::optional<std::vector<packed_arborescence>> split_into_trees(
     arc_list const& graph, exact_tree_loads const& loads) {
   auto const n = graph.vertex_count;
   auto const m = static_cast<int>(graph.arcs.size());
-  // Edge e of the graph becomes the arcs 2e (as it is) and 2e + 1 (turned round).
+  // Edge e of the graph becomes the arcs 2e (forward) and 2e + 1 (reversed).
   arc_list both{n, {}};
   for (auto const& a : graph.arcs) {
     both.arcs.push_back(a);
@@ -123,30 +123,34 @@ struct spanning_tree_packing {
   std::vector<int> part;             ///< by vertex: parts 0, 1, … of a tight partition
 };
 
+/// The choice between the two algorithms of `pack_spanning_trees`, and their effort.
 struct spanning_tree_packing_options {
   int decomposition_vertices =
-      9;  ///< up to so many (20 at most), trees are chosen with all vertex sets in view
-  std::size_t max_tries = 8;  ///< random decompositions, of which the one with fewest trees wins
+      9;  ///< up to this number (at most 20), trees are chosen by considering all vertex sets
+  std::size_t max_tries = 8;  ///< random decompositions, of which the one with the fewest trees
+                              ///< wins
   std::uint64_t seed = 1;     ///< of the choices
-  // for larger graphs
-  double perturbation = 1e-4;                 ///< largest of a tree; picks one of many optima
-  std::int64_t largest_denominator = 10'000;  ///< of the loads that are guessed
-  simplex_options simplex{};                  ///< its `exact_weights` is not looked at
+  // For larger graphs:
+  double perturbation = 1e-4;                 ///< the largest perturbation of a tree, which selects
+                                              ///< one of many optima
+  std::int64_t largest_denominator = 10'000;  ///< of the guessed loads
+  simplex_options simplex{};                  ///< its `exact_weights` is ignored
 };
 
-/// Packs spanning trees into the capacities of a graph whose edges can be walked both ways, at the
-/// highest rate, with few trees.
+/// Packs spanning trees into the capacities of an undirected graph at the highest rate, with few
+/// trees.
 ///
-/// Small graphs: the rate by repeated greedy filling, then trees are peeled off, each as heavy as
-/// what is left over stays fully packable; among several tries the one with fewest trees, then
-/// with the lowest trees, is returned. Larger graphs: linear programming with trees by price,
-/// whose loads are then split into whole trees.
+/// For small graphs, repeated greedy filling finds the rate. Then trees are removed one by one,
+/// each as heavy as possible while the rest is still fully packable. The try with the fewest trees,
+/// then with the lowest trees, is returned. For larger graphs, linear programming generates trees
+/// by price, and its loads are split into trees.
 ///
 /// Source: W. Tutte, "On the problem of decomposing a graph into n connected factors", J. London
 ///         Math. Soc. 36, 1961; C. Nash-Williams, "Edge-disjoint spanning trees of finite graphs",
 ///         ibid. (the partition); W. Cunningham, "Optimal attack and reinforcement of a network",
 ///         J. ACM 32, 1985 (greedy filling).
-/// Time:   O(max_tries * E * 2^V) up to `decomposition_vertices`; a few times E pivots of `simplex` else.
+/// Time:   O(max_tries * E * 2^V) up to `decomposition_vertices`; otherwise a few times E pivots of
+///         `simplex`.
 /// Pre:    at least two vertices; one integer capacity for each edge, none negative.
 /// Post:   for each edge the weights of the trees that use it sum to at most its capacity; rate =
 ///         sum of the weights = capacity between the parts of `part` / (parts - 1). Exact. Every
@@ -158,7 +162,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     Graph const& graph, Capacities const& capacities,
     spanning_tree_packing_options const& options = {}) {
   expects(static_cast<std::size_t>(capacities.size()) == static_cast<std::size_t>(num_edges(graph)),
-          "pack_spanning_trees: one capacity for each edge");
+          "pack_spanning_trees: the capacities do not match the edges, expected one for each edge");
   detail::undirected_edges const plain(to_arc_list(graph), capacities);
   spanning_tree_packing result;
   auto const keep = [&](rational const& weight, std::span<int const> edges) {
@@ -178,7 +182,9 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     simplex_choice.exact_weights = false;
     auto solution = simplex(plain.capacity, oracle, simplex_choice);
     auto const require = [&](bool possible) {
-      if (!possible) throw overflow_error("pack_spanning_trees: no exact optimum in 61 bits found");
+      if (!possible)
+        throw overflow_error(
+            "pack_spanning_trees: no exact optimum found in 61 bits, expected one");
     };
     require(solution.stopped_because == simplex_stop::optimal_prices);
     result.rate = solution.rate * plain.divisor;

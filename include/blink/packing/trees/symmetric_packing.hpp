@@ -21,10 +21,10 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// The links of a graph in orbits: those that the symmetries take to each other.
+/// The links of a graph in orbits. Symmetries map the links of an orbit to each other.
 struct link_orbits {
   std::vector<std::map<int, int>> next;  ///< by tail, then head: the orbit
-  std::vector<std::int64_t> capacity;    ///< by orbit: of all its links
+  std::vector<std::int64_t> capacity;    ///< by orbit: sum over its links
 
   template <class Capacities>
   link_orbits(arc_list const& graph, Capacities const& capacities, symmetries const& turns)
@@ -39,7 +39,9 @@ struct link_orbits {
           auto& heads = next[static_cast<std::size_t>(image[static_cast<std::size_t>(u)])];
           if (heads.emplace(image[static_cast<std::size_t>(v)], orbit).second) {
             if (amount > (std::int64_t{1} << 61) - capacity.back()) {
-              throw overflow_error("pack_rotated_trees: the capacities sum to more than 61 bits");
+              throw overflow_error(
+                  "pack_rotated_trees: the capacities sum to more than 61 bits, expected at most "
+                  "61");
             }
             capacity.back() += amount;
           }
@@ -49,14 +51,14 @@ struct link_orbits {
   }
 };
 
-/// Cheapest trees out of the first rank, for prices of the orbits.
+/// Cheapest trees from the first rank, by prices of the orbits.
 ///
-/// All ranks see the same: what a route to the rank at a certain turn costs does not depend on where
-/// one starts. So it is cheapest to go on over the cheapest route, from wherever one is, and among
-/// equals from the ranks nearest to the root.
+/// The machine is the same from every rank. So the cost of a route depends on the symmetry between
+/// its ends, not on its start. It is therefore cheapest to continue over the cheapest route, from
+/// any reached rank. Among equals, the ranks nearest to the root are preferred.
 class symmetric_oracle {
  public:
-  /// lowest: only trees in which every rank is as near to the root as it can be.
+  /// lowest: true for only those trees in which every rank is as near to the root as possible
   symmetric_oracle(link_orbits const& orbits, std::vector<int> const& ranks,
                    symmetries const& turns, bool lowest)
       : orbits_(orbits), ranks_(ranks), turns_(turns), number_(orbits.next.size(), -1) {
@@ -81,7 +83,7 @@ class symmetric_oracle {
     columns.push_back(cheapest<std::int64_t>(prices));
   }
 
-  /// The paths of the tree that a column stands for.
+  /// The paths of the tree of a column.
   [[nodiscard]] std::vector<std::vector<int>> tree_of(packing_column const& column) const {
     return trees_.at(column);
   }
@@ -92,8 +94,8 @@ class symmetric_oracle {
     std::vector<int> orbits;  // of its links
   };
 
-  /// Cheapest routes over switches from the first rank to all others, fewest links among equals; costs
-  /// by rank number.
+  /// Finds cheapest routes over switches from the first rank to all others; among equals, those
+  /// with the fewest links. Returns costs by rank number.
   template <class Price>
   std::vector<std::optional<Price>> find_routes(std::span<Price const> prices) {
     auto const vertices = orbits_.next.size();
@@ -105,7 +107,7 @@ class symmetric_oracle {
     };
     std::vector<label> best(vertices);
     std::vector<bool> done(vertices, false);
-    using entry = std::tuple<Price, int, int>;  // cost, hops, vertex
+    using entry = std::tuple<Price, int, int>;  // (cost, hops, vertex)
     std::priority_queue<entry, std::vector<entry>, std::greater<>> open;
     best[static_cast<std::size_t>(ranks_[0])].hops = 0;
     open.emplace(Price{}, 0, ranks_[0]);
@@ -141,7 +143,7 @@ class symmetric_oracle {
     return costs;
   }
 
-  /// By rank number: routes between it and the first rank.
+  /// Computes by rank number the number of routes between it and the first rank.
   void measure_distances() {
     std::vector<double> const free(orbits_.capacity.size(), 0.0);
     auto const costs = find_routes<double>(free);
@@ -193,7 +195,8 @@ class symmetric_oracle {
         if (next == n || precedes(best[v], v, best[next], next)) next = v;
       }
       if (next == n) {
-        throw planning_error("pack_rotated_trees: some ranks cannot send to all others");
+        throw planning_error(
+            "pack_rotated_trees: a rank cannot send to another, expected routes between all ranks");
       }
       auto const from = best[next].from;
       auto const& r = routes_[turn(from, next)];
@@ -209,7 +212,7 @@ class symmetric_oracle {
     return column;
   }
 
-  /// Level by level among the lowest trees, the cheapest first otherwise.
+  /// Orders vertices level by level for the lowest trees, otherwise by cost.
   template <class Entrance>
   [[nodiscard]] bool precedes(Entrance const& a, std::size_t v, Entrance const& b,
                               std::size_t w) const {
@@ -221,9 +224,10 @@ class symmetric_oracle {
   std::vector<int> const& ranks_;
   symmetries const& turns_;
   std::vector<int> number_;    // by vertex: rank number, -1 for switches
-  std::vector<int> turn_;      // rows: from, columns: to; the symmetry that takes 0 there as seen
-  std::vector<int> distance_;  // by rank number, in routes; none: any tree will do
-  std::vector<route> routes_;  // by rank number: from the first rank
+  std::vector<int> turn_;      // rows: from; columns: to; the number of the rank that symmetry
+                               // `from` maps to `to`
+  std::vector<int> distance_;  // by rank number, in routes; empty: any tree is allowed
+  std::vector<route> routes_;  // by rank number: route from the first rank
   std::map<packing_column, std::vector<std::vector<int>>> trees_;
 };
 static_assert(pricing_oracle<symmetric_oracle>);
@@ -232,25 +236,27 @@ static_assert(pricing_oracle<symmetric_oracle>);
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A tree out of the first rank, which stands for its images: one at every rank.
+/// A tree from the first rank. It represents its images, one at every rank.
 struct rotated_tree {
   rational weight;                      ///< of each image, in the unit of the capacities
   std::vector<std::vector<int>> paths;  ///< from parent to child, each after the one above it
 };
 
-/// Packs out-trees that look alike from every rank, as many at each, at the highest rate; switches
-/// forward.
+/// Packs out-trees that are symmetric over the ranks, equally many at each, at the highest rate.
+/// Switches forward.
 ///
-/// Under all symmetries, a tree loads every link of an orbit alike. So the rows of the program are
-/// the few orbits of links, and a tree from one rank stands for one from each: thousands of ranks
-/// take no longer than a dozen. No optimum is lost: the average of an optimal packing over all
-/// symmetries is one of this kind. Trees of the least height are tried first.
+/// Under all symmetries, a tree loads every link of an orbit equally. So the rows of the program
+/// are the few orbits of links, and one tree represents one tree from each rank. The time hardly
+/// depends on the number of ranks. No optimum is lost, because the average of an optimal packing
+/// over all symmetries is such a packing. Trees of the least height are tried first.
 ///
-/// ranks, turns: as for and from `find_symmetries`.
-/// wanted: the rate of a root that is known to be possible, from `all_gather_rate`.
-/// Source: symmetry in linear programs: R. Bödi, K. Herr, M. Joswig, "Algorithms for highly symmetric
-///         linear and integer programs", Math. Programming 137, 2013. The pricing: cheapest trees on a
-///         graph that looks alike from every vertex, by growing over the cheapest edge (Prim 1957).
+/// ranks:  as for `find_symmetries`
+/// turns:  from `find_symmetries`
+/// wanted: the rate of a root that is known to be possible, from `all_gather_rate`
+/// Source: symmetry in linear programs: R. Bödi, K. Herr, M. Joswig, "Algorithms for highly
+///         symmetric linear and integer programs", Math. Programming 137, 2013. The pricing, by
+///         growing over the cheapest edge, gives cheapest trees on a graph that is the same from
+///         every vertex (Prim 1957).
 /// Time:   O(N^2 + E log V) for each call of the oracle; a few dozen calls.
 /// Post:   the weights sum to `wanted`; with all images the loads are within the capacities.
 ///         Nothing if the program did not end at that rate.

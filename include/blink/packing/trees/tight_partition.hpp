@@ -17,21 +17,22 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Finds vertex sets that part the ranks and are each entered by exactly what must enter them, if
-/// every rank sends at `rate` to all others.
+/// Finds vertex sets that partition the ranks and have exactly the capacity into them that they
+/// need. Every rank sends at `rate` to all other ranks.
 ///
-/// If there are such sets, all-reduce cannot beat reduce-scatter followed by all-gather: with P sets,
-/// an in-tree and an out-tree enter sets P - 1 times each at least, and the capacities into the sets
-/// sum to rate * N * (P - 1). They exist on machines whose parts are alike (servers, tori), and seldom
-/// on others.
+/// If such sets exist, all-reduce cannot be faster than reduce-scatter followed by all-gather. An
+/// in-tree and an out-tree each enter P sets at least P - 1 times. The capacities into the sets sum
+/// to rate * N * (P - 1). Such sets exist on machines whose parts are equal (servers, tori), and
+/// seldom on others.
 ///
-/// rate:   of each root, from `all_gather_rate`.
-/// Source: the sets are minimum cuts; the bound is that of C. St. J. A. Nash-Williams, "Edge-disjoint
-///         spanning trees of finite graphs", J. London Math. Soc. 36, 1961, for directed links.
+/// rate:   of each root, from `all_gather_rate`
+/// Source: the sets are minimum cuts; the bound is that of C. St. J. A. Nash-Williams,
+///         "Edge-disjoint spanning trees of finite graphs", J. London Math. Soc. 36, 1961, for
+///         directed links.
 /// Time:   N maximum flows.
 /// Pre:    as for `all_gather_rate`.
-/// Post:   sets of vertices, each with a rank, every rank in one of them; nothing if the cuts around
-///         single ranks do not fit together so.
+/// Post:   sets of vertices, each with a rank, every rank in one of them; nothing if the cuts
+///         around single ranks do not form a partition.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
 [[nodiscard]] std::optional<std::vector<std::vector<bool>>> tight_partition(
     Graph const& graph, Capacities const& capacities, std::vector<int> const& ranks,
@@ -48,12 +49,12 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   for (int const rank : ranks) network.add(super_source, rank, rate.numerator());
   auto const wanted =
       (rational(rate.numerator()) * static_cast<std::int64_t>(ranks.size())).numerator();
-  // The smallest set around each rank that is entered by no more than must enter it.
+  // The smallest set around each rank with no more capacity into it than it needs.
   std::vector<std::vector<bool>> sets;
   for (int const rank : ranks) {
     network.run(super_source, rank, wanted);
     sets.push_back(network.sink_side());
-    sets.back().pop_back();  // the super source
+    sets.back().pop_back();  // removes the super source
   }
   auto const ranks_in = [&](std::vector<bool> const& set) {
     return std::count_if(ranks.begin(), ranks.end(),
@@ -62,7 +63,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   std::vector<std::pair<std::ptrdiff_t, std::size_t>> order;
   for (std::size_t i = 0; i < sets.size(); ++i) order.emplace_back(-ranks_in(sets[i]), i);
   std::sort(order.begin(), order.end());
-  if (-order.front().first == std::ssize(ranks)) return std::nullopt;  // not tight at all
+  if (-order.front().first == std::ssize(ranks)) return std::nullopt;  // not tight
   std::vector<bool> covered(n, false);
   std::vector<std::vector<bool>> result;
   for (auto const& [size, i] : order) {

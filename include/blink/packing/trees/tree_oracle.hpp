@@ -13,12 +13,13 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Finds a cheapest tree of some kind for given prices.
+/// A search for a cheapest tree of some kind by given prices.
 ///
-/// Semantics beyond the syntax: takes one price, not negative, for each edge of its graph; returns
-/// the positions of a cheapest tree's edges, each as often as the tree uses it, readable until the
-/// next call; equal prices give equal trees. An oracle whose trees are only nearly cheapest has a
-/// member `least_cost()`: what every tree costs at least by the prices of the last call.
+/// Semantics beyond the syntax: it takes one price, not negative, for each edge of its graph. It
+/// returns the positions of a cheapest tree's edges, each as often as the tree uses it. The span is
+/// valid until the next call. Equal prices give equal trees. An oracle whose trees are only nearly
+/// cheapest has a member `least_cost()`. That is a lower bound of the cost of every tree by the
+/// prices of the last call.
 template <class Oracle>
 concept tree_oracle = requires(Oracle& cheapest_tree, std::span<double const> prices) {
   { cheapest_tree(prices) } -> std::convertible_to<std::span<int const>>;
@@ -26,12 +27,12 @@ concept tree_oracle = requires(Oracle& cheapest_tree, std::span<double const> pr
 
 namespace detail {
 
-/// The graph with every edge that has no capacity bent into a loop, which no tree uses; the others
-/// keep their positions.
+/// The graph with every edge without capacity turned into a loop, which no tree uses. Edges keep
+/// their positions.
 template <class Graph, class Capacities>
 arc_list without_idle_edges(Graph const& graph, Capacities const& capacities) {
   expects(static_cast<std::size_t>(capacities.size()) == static_cast<std::size_t>(num_edges(graph)),
-          "tree oracle: one capacity for each edge");
+          "tree oracle: the capacities do not match the edges, expected one for each edge");
   arc_list result = to_arc_list(graph);
   for (std::size_t e = 0; e < result.arcs.size(); ++e) {
     if (!(capacities[e] > mapped_t<Capacities>{})) result.arcs[e].head = result.arcs[e].tail;
@@ -41,15 +42,16 @@ arc_list without_idle_edges(Graph const& graph, Capacities const& capacities) {
 
 }  // namespace detail
 
-/// Cheapest arborescences out of a root, over edges with capacity. A call allocates nothing.
+/// Cheapest arborescences from a root, over edges with capacity. A call allocates no memory.
 class arborescence_oracle {
  public:
-  /// Throws: precondition_error if `root` is no vertex; planning_error if a vertex is unreachable.
+  /// Throws: precondition_error if `root` is not a vertex; planning_error if a vertex is
+  ///         unreachable.
   template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   arborescence_oracle(Graph const& graph, int root, Capacities const& capacities)
       : search_(detail::without_idle_edges(graph, capacities), root) {}
 
-  /// Edges in the order of the vertices that they enter.
+  /// Returns a cheapest arborescence: edges in the order of the vertices that they enter.
   std::span<int const> operator()(std::span<double const> prices) { return search_.solve(prices); }
 
  private:
@@ -57,15 +59,15 @@ class arborescence_oracle {
 };
 static_assert(tree_oracle<arborescence_oracle>);
 
-/// Cheapest spanning trees of edges that can be walked both ways, over edges with capacity.
+/// Cheapest spanning trees of undirected edges with capacity.
 class spanning_tree_oracle {
  public:
-  /// Throws: precondition_error without a vertex; planning_error if the graph is in parts.
+  /// Throws: precondition_error if there is no vertex; planning_error if the graph is disconnected.
   template <directed_edge_list Graph, edge_weights<Graph> Capacities>
   spanning_tree_oracle(Graph const& graph, Capacities const& capacities)
       : search_(detail::without_idle_edges(graph, capacities)) {}
 
-  /// Edges, cheapest first.
+  /// Returns a cheapest spanning tree, cheapest edge first.
   std::span<int const> operator()(std::span<double const> prices) { return search_.solve(prices); }
 
  private:

@@ -13,7 +13,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// One tree of a packing, and exactly how much of it is packed.
+/// A tree of a packing, with its exact weight.
 struct weighted_tree {
   rational weight;
   std::vector<int> edges;  ///< positions in `edges(graph)`, ascending
@@ -23,10 +23,10 @@ struct weighted_tree {
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Distinct sets of edges, numbered from 0 in the order in which they came.
+/// Distinct sets of edges, numbered from 0 in the order of insertion.
 class tree_set {
  public:
-  /// The number of the set; a new one gets the number `size()` had.
+  /// Returns the number of the set. A new set gets the previous `size()`.
   std::size_t insert(std::span<int const> edges) {
     key_.assign(edges.begin(), edges.end());
     std::ranges::sort(key_);
@@ -44,14 +44,15 @@ class tree_set {
   }
 
   [[nodiscard]] std::size_t size() const { return first_.size() - 1; }
-  /// Positions of the edges, ascending.
+  /// Positions of the edges, in ascending order.
   [[nodiscard]] std::span<int const> operator[](std::size_t i) const {
     return {edges_.data() + first_[i], first_[i + 1] - first_[i]};
   }
 
  private:
   std::vector<int> edges_;             // all sets, one after the other
-  std::vector<std::size_t> first_{0};  // where each begins; one more at the end
+  std::vector<std::size_t> first_{0};  // position at which each set begins, with one more at the
+                                       // end
   std::unordered_multimap<std::uint64_t, std::size_t> by_hash_;
   std::vector<int> key_;
 };

@@ -15,7 +15,8 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Edges on the longest of the shortest paths from a vertex over edges with capacity.
+/// The largest distance from a vertex over edges with capacity, in edges.
+///
 /// Time: O(V E).
 template <class Capacities>
 [[nodiscard]] int eccentricity(arc_list const& graph, Capacities const& capacities, int from) {
@@ -37,20 +38,22 @@ template <class Capacities>
   return farthest - 1;
 }
 
-/// In which order trees grow.
+/// The order in which trees grow.
 struct growth_order {
-  bool level_by_level = true;  ///< all trees together; otherwise one after the other
-  bool split_late = false;     ///< go a level deeper rather than split a tree
+  bool level_by_level = true;  ///< true: all trees together; false: one after the other
+  bool split_late = false;     ///< prefer a deeper level over a split of the tree
 };
 
-/// The first edge of a tree's frontier that may join it most often: of the lowest level that has
-/// one, or of all levels.
+/// The first edge of a tree's frontier that may join it most often. Only the lowest level with such
+/// an edge is considered, or all levels.
 ///
-/// No later step makes room, so what was once the answer for an edge bounds it from then on. Edges
-/// are asked for in the order of their bounds until the largest is an answer: most are never asked
-/// for again.
-/// Source: M. Minoux, "Accelerated greedy algorithms for maximizing submodular set functions", 1978.
-/// Pre: the forest can be finished, and this tree is not.
+/// No later step increases room, so the former answer for an edge remains an upper bound. Edges are
+/// evaluated in the order of their bounds until the largest bound is an answer. Most edges are
+/// never evaluated again.
+///
+/// Source: M. Minoux, "Accelerated greedy algorithms for maximizing submodular set functions",
+///         1978.
+/// Pre:    the forest can be finished, and this tree is not finished.
 [[nodiscard]] inline joining_edge most_joining(forest_state& forest, arc_list const& graph,
                                                std::size_t position, bool all_levels) {
   auto& tree = forest.trees[position];
@@ -79,7 +82,7 @@ struct growth_order {
       if (largest->most == 0) break;
       if (largest->is_answer) {
         auto const chosen = *largest;
-        largest->most = 0;  // if the tree is split, what is left cannot take the edge
+        largest->most = 0;  // if the tree is split, the rest cannot take the edge
         return chosen;
       }
       *largest = {largest->edge, forest.largest_multiplicity(position, largest->edge), true};
@@ -87,23 +90,23 @@ struct growth_order {
     first = last;
   }
   throw precondition_error(
-      "pack_arborescences: no edge extends a tree, though the demand is feasible");
+      "pack_arborescences: no edge extends a tree, expected one because the demand is feasible");
 }
 
-/// Grows all trees to the end; false if that would take more than `max_work`.
+/// Grows all trees to the end. Returns false if that would take more than `max_work`.
 ///
-/// Trees split in the beginning, so the first edges take the most work: what all would take at the
-/// rate of those so far is as a rule less than twice what they take.
+/// Trees split at the beginning, so the first edges take the most work. The total estimated from
+/// the edges so far is usually less than twice the true total.
 ///
-/// edges_by_tail: without loops.
+/// edges_by_tail: without loops
 /// max_work:      see `forest_state::work`
-/// Pre: the forest can be finished.
+/// Pre:           the forest can be finished.
 [[nodiscard]] inline bool grow(forest_state& forest, arc_list const& graph,
                                std::vector<std::vector<int>> const& edges_by_tail,
                                growth_order const& order, double max_work,
                                std::mt19937_64& random) {
   constexpr double surely_more = 3;
-  constexpr double says_little = 0.125;  // work so far, of all that is allowed
+  constexpr double says_little = 0.125;  // share of `max_work` below which the estimate is ignored
   auto const n = static_cast<std::size_t>(graph.vertex_count);
   auto const reach = [&](growing_tree& t, int vertex) {
     auto const level_of = [&](int e) {
@@ -129,7 +132,8 @@ struct growth_order {
         (work > says_little * max_work && work > surely_more * max_work * share)) {
       return false;
     }
-    // The unfinished tree that reached least so far, equals in random order; or the first one.
+    // The unfinished tree that has reached the fewest vertices, ties broken at random; or the first
+    // unfinished one.
     std::size_t position = forest.trees.size();
     std::size_t equals = 0;
     for (std::size_t i = 0; i < forest.trees.size(); ++i) {
@@ -142,8 +146,8 @@ struct growth_order {
     }
     if (position == forest.trees.size()) return true;
 
-    // The lowest edge that takes the whole multiplicity; failing that (split_late: on any level),
-    // the one that takes most.
+    // The lowest edge that takes the whole multiplicity. Without one, or on any level if
+    // `split_late`, the edge that takes most.
     auto const chosen = most_joining(forest, graph, position, order.split_late);
     if (chosen.most < forest.trees[position].multiplicity) {
       forest.split(position, chosen.most);

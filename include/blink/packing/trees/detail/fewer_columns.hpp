@@ -15,12 +15,14 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Packs some of the columns of a packing, drawn by weight, anew: at most one for each row, since a
-/// basis has no more. The same packing if that would lose more than `most_lost` of its rate.
+/// Packs some columns of a packing again, drawn at random by weight. There is at most one for each
+/// row in the result, because a basis has no more. Returns the same packing if that would lose more
+/// than `most_lost` of its rate.
 ///
-/// capacity: by row; seed: of the draw.
-/// Time:     that of `simplex` over at most six columns a row, each priced at every pivot.
-/// Post:     weights within the capacities, up to rounding.
+/// capacity: by row
+/// seed:     of the random draw
+/// Time:     that of `simplex` over a few columns for each row, each priced at every pivot.
+/// Post:     weights are within the capacities, up to rounding.
 [[nodiscard]] inline std::vector<weighted_column> fewer_columns(
     std::vector<std::int64_t> const& capacity, packing_solution const& packing, double most_lost,
     std::uint64_t seed) {

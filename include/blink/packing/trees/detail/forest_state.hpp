@@ -15,29 +15,30 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 /// An edge that may join a tree.
 struct joining_edge {
   int edge = 0;
-  std::int64_t most = 0;   // at most so often
-  bool is_answer = false;  // so often
+  std::int64_t most = 0;   // upper bound of how often it may join
+  bool is_answer = false;  // true if `most` is exact
 };
 
 /// A partial arborescence.
 struct growing_tree {
   int root = 0;
   std::int64_t multiplicity = 0;
-  std::vector<int> edges;              // each after the one above it
+  std::vector<int> edges;              // each follows the one above it
   std::vector<int> depth;              // by vertex; -1: not reached
   std::vector<joining_edge> frontier;  // by the level of their tails
   std::size_t reached = 1;
   int height = 0;
 };
 
-/// Partial arborescences, the room that they leave on the edges, and the question that growing
-/// asks: how often may an edge join a tree so that all trees can still be finished?
+/// Partial arborescences, and the room that they leave on the edges. It determines how often an
+/// edge may join a tree such that all trees can still be finished.
 ///
-/// All trees can be finished exactly if into every vertex y, the trees that miss y could flow
-/// together from whatever they have reached (Edmonds 1973, in its form for branchings that have
-/// started). An edge e into y takes room from the sets that hold y and not its tail. So it may be
-/// taken as often as the flow of the other trees into y does not depend on it: one flow without e,
-/// and what that flow falls short by must keep its place on e.
+/// All trees can be finished if and only if a flow condition holds for every vertex y. The trees
+/// that miss y must be able to flow to y together, from the vertices that they have reached. This
+/// is the form of Edmonds' theorem (1973) for branchings that have started. An edge e into y takes
+/// room from the sets that contain y but not its tail. So a tree may take e as far as the flow of
+/// the other trees into y does not need it. One flow without e gives this need: the shortage of the
+/// flow must remain available on e.
 class forest_state {
  public:
   forest_state(arc_list const& graph, std::vector<std::int64_t> const& capacity)
@@ -61,7 +62,7 @@ class forest_state {
     to_vertex_.resize(vertices_);
   }
 
-  /// Returns the tree's position.
+  /// Adds a tree and returns its position.
   std::size_t add(growing_tree tree) {
     auto const position = trees.size();
     trees.push_back(std::move(tree));
@@ -76,7 +77,7 @@ class forest_state {
     return position;
   }
 
-  /// Lets an edge join a tree with its whole multiplicity.
+  /// Adds an edge to a tree with the tree's whole multiplicity.
   void join(std::size_t position, int edge) {
     auto& t = trees[position];
     auto const& a = arc_of(edge);
@@ -89,7 +90,7 @@ class forest_state {
     reach(position, static_cast<std::size_t>(a.head));
   }
 
-  /// Leaves `multiplicity` to a tree and makes another of what is above it.
+  /// Splits a tree: it keeps `multiplicity`, and a copy gets the rest.
   void split(std::size_t position, std::int64_t multiplicity) {
     auto rest = trees[position];
     rest.multiplicity -= multiplicity;
@@ -97,7 +98,8 @@ class forest_state {
     add(std::move(rest));
   }
 
-  /// How often an edge may join a tree. Exact up to the tree's multiplicity.
+  /// The number of times that an edge may join a tree, up to the tree's multiplicity.
+  ///
   /// Pre: the tree reached the edge's tail and not its head.
   [[nodiscard]] std::int64_t largest_multiplicity(std::size_t position, int edge) {
     auto const e = static_cast<std::size_t>(edge);
@@ -108,8 +110,8 @@ class forest_state {
     return std::min(wanted, room[e] - short_by);
   }
 
-  /// What the trees that miss `y`, but `without`, cannot bring there while `closed` is not used; 0
-  /// for all that is at most `allowed`.
+  /// The shortage of the flow into `y` of all trees that miss it, except `without`, when `closed`
+  /// is not used. Returns 0 for any shortage up to `allowed`.
   [[nodiscard]] std::int64_t shortage(std::size_t y, std::size_t without, int closed,
                                       std::int64_t allowed) {
     std::int64_t open = begin_flow(y, without, closed);
@@ -123,12 +125,13 @@ class forest_state {
     return 0;
   }
 
-  /// Edges, trees and sets of 64 trees that all questions so far looked at.
+  /// The number of edges, trees and sets of 64 trees that all queries visited.
   [[nodiscard]] std::size_t work() const { return work_; }
 
-  /// After a shortage: the vertices that the missing flow cannot leave; they hold `y`.
+  /// After a shortage, the vertices that the missing flow cannot leave. `y` is one of them.
   [[nodiscard]] std::vector<int> short_set() const { return queue_; }
 
+  /// Edges by tail, without loops.
   [[nodiscard]] std::vector<std::vector<int>> edges_by_tail() const {
     std::vector<std::vector<int>> result(vertices_);
     for (std::size_t v = 0; v < vertices_; ++v) {
@@ -154,7 +157,7 @@ class forest_state {
     member_[vertex * words_ + tree / 64] |= std::uint64_t{1} << (tree % 64);
   }
 
-  // Room for more trees in the sets of trees.
+  // Makes room for more trees in the sets of trees.
   void widen() {
     auto const words = std::max<std::size_t>(1, 2 * words_);
     std::vector<std::uint64_t> wider(vertices_ * words, 0);
@@ -168,7 +171,7 @@ class forest_state {
     unseen_.resize(words);
   }
 
-  /// Clears the flow; returns what the trees that miss `y` have to bring.
+  /// Clears the flow. Returns the amount that the trees that miss `y` must send.
   std::int64_t begin_flow(std::size_t y, std::size_t without, int closed) {
     for (auto const tree : used_) {
       for (auto const v : at_[tree]) sent_[tree * vertices_ + v] = 0;
@@ -204,7 +207,7 @@ class forest_state {
     sent += amount;
   }
 
-  /// The flow over single edges into `y`.
+  /// Sends flow over single edges into `y`. Returns the amount.
   std::int64_t send_directly(std::size_t y) {
     std::int64_t total = 0;
     for (auto i = into_begin_[y]; i < into_begin_[y + 1]; ++i) {
@@ -227,12 +230,13 @@ class forest_state {
     return total;
   }
 
-  /// One shortest augmenting path, searched from `y` backwards; 0 if there is none.
+  /// Sends flow over a shortest augmenting path, searched backwards from `y`. Returns 0 if there is
+  /// none.
   std::int64_t augment(std::size_t y) {
     std::fill(to_vertex_.begin(), to_vertex_.end(), hop{});
     std::copy(missing_.begin(), missing_.end(), unseen_.begin());
     queue_.assign(1, static_cast<int>(y));
-    to_vertex_[y].kind = step::tree;  // seen
+    to_vertex_[y].kind = step::tree;  // marks `y` as seen
     for (std::size_t i = 0; i < queue_.size(); ++i) {
       auto const v = static_cast<std::size_t>(queue_[i]);
       work_ += words_ + into_begin_[v + 1] - into_begin_[v] + out_begin_[v + 1] - out_begin_[v];
@@ -268,7 +272,7 @@ class forest_state {
     queue_.push_back(static_cast<int>(vertex));
   }
 
-  /// Sends what fits from a tree to `y` along the hops found.
+  /// Sends as much as fits from a tree to `y` along the hops found.
   std::int64_t send_along(std::size_t tree, std::size_t y) {
     auto amount = left_[tree];
     for (auto v = to_tree_[tree]; v != y;) {
@@ -305,20 +309,22 @@ class forest_state {
 
   arc_list const* graph_;
   std::size_t vertices_ = 0;
-  std::vector<std::size_t> into_begin_, out_begin_;  // edges by head and by tail, as CSR
+  std::vector<std::size_t> into_begin_, out_begin_;  // edges by head and by tail, as compressed
+                                                     // rows
   std::vector<int> into_, out_;
   std::size_t words_ = 0;
   std::vector<std::uint64_t> member_;  // rows: vertices; bits: the trees that reached them
 
-  // The flow under way: trees send from vertices that they reached, over edges, into one vertex.
+  // The present flow: trees send from vertices that they reached, over edges, into one vertex.
   std::vector<std::int64_t> residual_, flow_;    // by edge
-  std::vector<std::int64_t> left_;               // by tree: not sent yet
-  std::vector<std::int64_t> sent_;               // rows: trees, columns: vertices
-  std::vector<std::vector<std::size_t>> at_;     // by tree: where it sends from
+  std::vector<std::int64_t> left_;               // by tree: amount not sent yet
+  std::vector<std::int64_t> sent_;               // rows: trees; columns: vertices
+  std::vector<std::vector<std::size_t>> at_;     // by tree: vertices that it sends from
   std::vector<std::size_t> used_;                // trees that send
   std::vector<std::uint64_t> missing_, unseen_;  // sets of trees
   std::vector<hop> to_vertex_;                   // first hop of the path from a vertex to y
-  std::vector<std::size_t> to_tree_;             // the vertex at which a tree's path to y begins
+  std::vector<std::size_t> to_tree_;             // by tree: the vertex at which its path to y
+                                                 // begins
   std::vector<int> queue_;
   std::size_t work_ = 0;
 

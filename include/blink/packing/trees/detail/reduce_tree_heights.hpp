@@ -15,22 +15,22 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Lowers the trees of a finished packing; roots and multiplicities stay.
+/// Lowers the trees of a finished packing. Roots and multiplicities stay the same.
 ///
-/// Two trees may exchange the edges by which they enter a vertex; a tree may enter a vertex over
-/// another edge that has room. Both are done while they make the sum of 8^depth over all trees and
-/// vertices smaller, so the deepest vertices come up first. Random exchanges lead out of dead ends.
-/// A local search: no tree is promised to be as low as possible.
+/// Two trees may exchange the edges by which they enter a vertex. A tree may also enter a vertex
+/// over another edge with room. Both happen while they lower the sum of 8^depth over all trees and
+/// vertices. So the deepest vertices move up first. Random exchanges lead out of local optima.
+/// Because it is a local search, trees need not be as low as possible.
 class height_reduction {
  public:
-  /// capacity: by edge, for all trees together.
+  /// capacity: by edge, for all trees together
   height_reduction(arc_list const& graph, std::vector<std::int64_t> capacity,
                    std::vector<growing_tree>& trees)
       : graph_(graph),
         trees_(trees),
         room_(std::move(capacity)),
         n_(static_cast<std::size_t>(graph.vertex_count)) {
-    constexpr std::size_t largest_exponent = 900;  // sums stay within a double
+    constexpr std::size_t largest_exponent = 900;  // keeps sums within a double
     for (std::size_t d = 0; d <= n_; ++d) {
       power_.push_back(std::ldexp(1.0, static_cast<int>(std::min(3 * d, largest_exponent))));
     }
@@ -52,9 +52,11 @@ class height_reduction {
     }
   }
 
-  /// kicks:  how often a few random exchanges are made, and undone if they led to nothing lower.
-  /// enough: no kicks once no tree is higher than this.
-  /// hopeless: no kicks if a tree stays higher than this without them; 0: kick anyway.
+  /// Lowers the trees.
+  ///
+  /// kicks:    number of times that a few random exchanges are made, and undone if they do not help
+  /// enough:   no kicks once no tree is higher than this
+  /// hopeless: no kicks if a tree is higher than this before them; 0: no such limit
   void run(int kicks, int enough, std::mt19937_64& random, int hopeless = 0) {
     descend();
     if (hopeless > 0 && height() > hopeless) kicks = 0;
@@ -81,7 +83,7 @@ class height_reduction {
     int root;
     std::int64_t multiplicity;
     int height;
-    double sum;                 // of 8^depth
+    double sum;                 // sum of 8^depth
     std::vector<int> into;      // by vertex: the edge that enters it, -1 at the root
     std::vector<int> depth;     // by vertex
     std::vector<double> below;  // by vertex: sum of 8^depth in its subtree
@@ -98,7 +100,7 @@ class height_reduction {
     return static_cast<std::size_t>(graph_.arcs[static_cast<std::size_t>(e)].head);
   }
 
-  /// Exchanges an edge on the way to a deepest vertex with any other tree.
+  /// Exchanges an edge on the path to a deepest vertex with any other tree.
   void disturb(std::mt19937_64& random) {
     int const highest = height();
     auto i = random() % shapes_.size();
@@ -128,7 +130,7 @@ class height_reduction {
     return result;
   }
 
-  /// The trees again; those that became equal as one.
+  /// Writes the trees back. Trees that became equal are merged.
   void write_back() {
     std::size_t count = 0;
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
@@ -163,12 +165,12 @@ class height_reduction {
     return sum;
   }
 
-  /// Depths, height and sums from the entering edges.
+  /// Computes depths, height and sums from the entering edges.
   void measure(shape& s) {
     std::fill(s.depth.begin(), s.depth.end(), -1);
     s.depth[static_cast<std::size_t>(s.root)] = 0;
     s.height = 0;
-    std::size_t known = 0;  // of order_, upper vertices first
+    std::size_t known = 0;  // vertices in order_, upper vertices first
     for (std::size_t start = 0; start < n_; ++start) {
       path_.clear();
       auto at = start;
@@ -192,7 +194,7 @@ class height_reduction {
     }
   }
 
-  /// Until no exchange and no other entry lowers the sum.
+  /// Repeats until no exchange and no other edge lowers the sum.
   void descend() {
     for (bool changed = true; changed;) {
       changed = false;
@@ -208,14 +210,14 @@ class height_reduction {
     }
   }
 
-  /// Would the edge enter v from below v itself?
+  /// True if the edge would enter v from below v itself.
   [[nodiscard]] bool closes_cycle(shape const& s, int edge, std::size_t v) const {
     auto at = tail(edge);
     for (int steps = s.depth[at] - s.depth[v]; steps > 0; --steps) at = tail(s.into[at]);
     return at == v;
   }
 
-  /// How much the sum grows if v were entered over the edge.
+  /// The growth of the sum if v were entered over the edge.
   [[nodiscard]] double growth(shape const& s, int edge, std::size_t v) const {
     int const shift = s.depth[tail(edge)] + 1 - s.depth[v];
     auto const size = power_[static_cast<std::size_t>(shift < 0 ? -shift : shift)];
@@ -249,7 +251,7 @@ class height_reduction {
     int const in_b = b.into[v];
     if (in_a < 0 || in_b < 0 || in_a == in_b) return false;
     if (!at_any_cost && growth(a, in_b, v) + growth(b, in_a, v) >= 0) return false;
-    auto const more = b.multiplicity - a.multiplicity;  // on in_a
+    auto const more = b.multiplicity - a.multiplicity;  // more load on in_a
     if (room_[static_cast<std::size_t>(in_a)] < more ||
         room_[static_cast<std::size_t>(in_b)] < -more) {
       return false;

@@ -15,7 +15,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// The capacities between pairs of vertices, parallel edges taken together, loops left out.
+/// Capacities between pairs of vertices. Parallel edges are merged and loops dropped.
 struct ring_links {
   struct pair_link {
     int tail;
@@ -27,7 +27,7 @@ struct ring_links {
   std::vector<pair_link> links;
   std::vector<std::vector<std::pair<int, int>>> out;  ///< by vertex: (head, link)
   std::vector<std::vector<std::pair<int, int>>> in;   ///< by vertex: (tail, link)
-  std::vector<int> reverse;                           ///< by link: the way back, -1 for none
+  std::vector<int> reverse;                           ///< by link: the opposite link, -1 for none
 
   template <class Capacities>
   ring_links(arc_list const& graph, Capacities const& capacities)
@@ -56,7 +56,8 @@ struct ring_links {
     }
   }
 
-  /// Every ring takes one link out of each vertex and one into it.
+  /// An upper bound of the rate, because every ring takes one link out of each vertex and one into
+  /// it.
   [[nodiscard]] std::int64_t bound() const {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (auto const* side : {&out, &in}) {
@@ -69,7 +70,8 @@ struct ring_links {
     return least;
   }
 
-  /// If every link joins two colours, a ring has as many vertices of each: does that rule it out?
+  /// True if a coloring rules out a ring. If every link joins two colors, a ring has equally many
+  /// vertices of each.
   [[nodiscard]] bool colours_forbid() const {
     std::vector<int> colour(static_cast<std::size_t>(vertex_count), 0);
     std::vector<int> queue{0};
@@ -92,16 +94,17 @@ struct ring_links {
   }
 };
 
-/// Finds Hamiltonian cycles by extending a path from vertex 0 and turning back as soon as what is
-/// not yet visited cannot be completed.
+/// Finds Hamiltonian cycles by extending a path from vertex 0. It backtracks as soon as the
+/// unvisited vertices cannot complete a cycle.
 class ring_search {
  public:
   explicit ring_search(ring_links const& graph)
       : graph_(graph), visited_(static_cast<std::size_t>(graph.vertex_count)) {}
 
   /// Calls `visit(links)` for each Hamiltonian cycle over links with `room`, until it returns false
-  /// or `node_limit` extensions were made. Were all of them visited? `shuffle` changes the order in
-  /// which equals are tried; 0 keeps the order of the links.
+  /// or `node_limit` extensions were made. Returns true if all cycles were visited.
+  ///
+  /// shuffle: changes the order in which equal options are tried; 0 keeps the order of the links
   template <class Visit>
   bool run(std::vector<std::int64_t> const& room, std::size_t node_limit, std::uint64_t shuffle,
            Visit visit) {
@@ -139,7 +142,7 @@ class ring_search {
       return;
     }
     if (!can_finish(end, length)) return;
-    // Vertices with few ways out first: later they may have none.
+    // Vertices with few links onward come first, because later they may have none.
     struct option {
       int ways;
       std::uint64_t tie;
@@ -170,7 +173,8 @@ class ring_search {
     }
   }
 
-  /// Has every open vertex a way in and another way out, and are all within reach of the path?
+  /// True if every open vertex has a link in and another link out, and the path can reach all of
+  /// them.
   bool can_finish(int end, int length) {
     int only_from_end = 0;
     for (int v = 0; v < graph_.vertex_count; ++v) {

@@ -22,15 +22,15 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Packs spanning trees into a small graph by looking at all sets of vertices.
+/// Decomposes loads of a small graph into spanning trees by considering all sets of vertices.
 ///
-/// Loads x on the edges are a sum of spanning trees of total weight R if and only if x(E) =
-/// R (V - 1) and the load within each vertex set S is at most R (|S| - 1) (Edmonds 1970); the
-/// difference is the *slack* of S. Trees are peeled off one by one: a tree that spans every set
-/// without slack, as heavy as the loads and the other slacks allow. Either an edge or the slack of
-/// a set is used up, so at most E + V trees come out, and far fewer with some luck.
+/// Loads x on the edges are a sum of spanning trees of total weight R if and only if two conditions
+/// hold (Edmonds 1970). First, x(E) = R (V - 1). Second, the load within each vertex set S is at
+/// most R (|S| - 1); the difference is the *slack* of S. Trees are removed one by one. Each spans
+/// every set without slack, and is as heavy as the loads and the other slacks allow. Each removal
+/// uses up an edge or the slack of a set. So there are at most E + V trees, and usually far fewer.
 ///
-/// All numbers are integers, in a unit that becomes smaller as needed.
+/// All numbers are integers. Their unit becomes smaller as needed.
 class tree_decomposition {
  public:
   struct decomposed_tree {
@@ -38,12 +38,13 @@ class tree_decomposition {
     std::vector<int> edges;
   };
 
-  /// Pre: connected; capacities > 0; at most 20 vertices. Throws: overflow_error.
+  /// Pre:    the graph is connected; capacities > 0; at most 20 vertices.
+  /// Throws: overflow_error.
   tree_decomposition(arc_list const& graph, std::vector<std::int64_t> const& capacity,
                      std::uint64_t seed)
       : graph_(graph), capacity_(capacity), random_(seed) {
     n_ = graph.vertex_count;
-    expects(n_ <= most_vertices, "tree_decomposition: too many vertices");
+    expects(n_ <= most_vertices, "tree_decomposition: more than 20 vertices, expected at most 20");
     full_ = (set{1} << n_) - 1;
     list_sets();
     slack_.resize(sets_.size());
@@ -59,8 +60,8 @@ class tree_decomposition {
   [[nodiscard]] rational rate() const { return {rate_top_, rate_bottom_}; }
   [[nodiscard]] std::vector<int> const& part() const { return part_; }
 
-  /// The shortest of several decompositions; of equally short ones, that with the lowest trees.
-  /// Stops early at a number that cannot be beaten.
+  /// Returns the decomposition with the fewest trees of several; among equals, the one with the
+  /// lowest trees. It stops early at a number that is proven least.
   [[nodiscard]] std::vector<decomposed_tree> fewest(std::size_t max_tries) {
     std::vector<decomposed_tree> best, found;
     std::size_t const least = least_trees();
@@ -68,7 +69,7 @@ class tree_decomposition {
     auto const first_load = load_;
     auto const first_slack = slack_;
     for (std::size_t t = 0; t < std::max<std::size_t>(max_tries, 1); ++t) {
-      if (t == 0 || every_edge_full_) {  // there is but one way to load the edges
+      if (t == 0 || every_edge_full_) {  // the loads of the edges are unique
         load_ = first_load;
         slack_ = first_slack;
         rate_left_ = rate_top_;
@@ -84,7 +85,8 @@ class tree_decomposition {
       }
       if (best.size() <= least) break;
     }
-    if (best.empty()) throw overflow_error("pack_spanning_trees: weights over 61 bits");
+    if (best.empty())
+      throw overflow_error("pack_spanning_trees: the weights exceed 61 bits, expected less");
     return best;
   }
 
@@ -97,7 +99,8 @@ class tree_decomposition {
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   static set bit(int v) { return set{1} << v; }
 
-  /// Only sets that are connected, and larger than one vertex, can be exhausted first.
+  /// Lists the connected sets of more than one vertex, because only these can lose their slack
+  /// first.
   void list_sets() {
     std::array<set, most_vertices> neighbours{};
     for (auto const& a : graph_.arcs) {
@@ -122,11 +125,11 @@ class tree_decomposition {
     for (set const s : sets_) size_.push_back(std::popcount(s));
   }
 
-  /// Each tree uses up an edge or fills one more set of a chain.
+  /// An upper bound: each tree uses up an edge or fills one more set of a chain.
   [[nodiscard]] std::size_t most_trees() const { return capacity_.size() + sets_.size(); }
 
-  /// Newton's method on the number of parts: fill greedily at the best rate known; sets that got
-  /// full before the whole did form a partition with a lower bound.
+  /// Newton's method on the number of parts. It fills the edges greedily at the best known rate.
+  /// Sets that fill up before the whole graph form a partition with a lower bound.
   void find_rate() {
     disjoint_sets sets(n_);
     part_ = numbered_parts(sets, n_);
@@ -152,11 +155,11 @@ class tree_decomposition {
     }
   }
 
-  /// Loads the edges in `order_`, each as much as its capacity and the slacks allow.
+  /// Loads the edges in the order of `order_`, each as much as its capacity and the slacks allow.
   void fill() {
     auto const most = std::ranges::max(capacity_);
     if (rate_top_ > largest / n_ || most > largest / n_ / rate_bottom_) {
-      throw overflow_error("pack_spanning_trees: capacities over 56 bits");
+      throw overflow_error("pack_spanning_trees: the capacities exceed 56 bits, expected less");
     }
     rate_left_ = rate_top_;
     for (std::size_t i = 0; i < sets_.size(); ++i) slack_[i] = rate_top_ * (size_[i] - 1);
@@ -173,7 +176,8 @@ class tree_decomposition {
     }
   }
 
-  /// No tree is heavier than the largest capacity that still connects everything.
+  /// A lower bound: no tree is heavier than the largest capacity whose edges still connect all
+  /// vertices.
   [[nodiscard]] std::size_t least_trees() const {
     auto cost = capacity_;
     for (auto& c : cost) c = -c;
@@ -185,7 +189,8 @@ class tree_decomposition {
                                     count.denominator());
   }
 
-  /// Decomposes the loads. False if that takes over `limit` trees, or too large numbers.
+  /// Decomposes the loads. Returns false if that takes more than `limit` trees or too large
+  /// numbers.
   bool decompose(std::vector<decomposed_tree>& trees, std::size_t limit, double& radius) {
     trees.clear();
     rational unit(1, rate_bottom_);
@@ -196,7 +201,7 @@ class tree_decomposition {
       for (std::size_t i = 0; i < sets_.size(); ++i) {
         if (slack_[i] == 0) full_sets_.push_back(sets_[i]);
       }
-      // The heaviest of some trees, and of equally heavy ones the lowest.
+      // The heaviest of some trees; among equally heavy ones, the lowest.
       std::int64_t top = 0, bottom = 1;
       int least_radius = 0;
       for (int c = 0; c < candidates_per_step; ++c) {
@@ -212,7 +217,7 @@ class tree_decomposition {
         least_radius = r;
         best_tree.swap(tree);
       }
-      // Later trees are hardly heavier than this one.
+      // Later trees are rarely heavier than this one.
       auto const wanted = (wide_integer{rate_left_} * bottom + top - 1) / top;
       if (wanted + static_cast<std::int64_t>(trees.size()) > static_cast<std::int64_t>(limit)) {
         return false;
@@ -244,8 +249,8 @@ class tree_decomposition {
     return true;
   }
 
-  /// A spanning tree of loaded edges, which spans every set without slack; edges with much load
-  /// first, more or less.
+  /// Grows a spanning tree of loaded edges that spans every set without slack. Edges with a large
+  /// load tend to come first.
   void grow(std::vector<int>& tree, bool disturbed) {
     for (std::size_t e = 0; e < load_.size(); ++e) {
       auto const chance = static_cast<double>(random_() & 0xffff) * 0x1p-16;
@@ -270,7 +275,7 @@ class tree_decomposition {
     }
   }
 
-  /// For each set, how many edges of the tree within it are missing from a spanning tree of it.
+  /// Counts for each set the edges that the tree lacks there to span it.
   void count_missing(std::vector<int> const& tree) {
     for (std::size_t i = 0; i < sets_.size(); ++i) missing_[i] = size_[i] - 1;
     for (int const e : tree) {
@@ -281,7 +286,7 @@ class tree_decomposition {
     }
   }
 
-  /// How heavy the tree may be: a fraction of the present unit.
+  /// The largest possible weight of the tree, as a fraction of the present unit.
   std::pair<std::int64_t, std::int64_t> heaviest_weight(std::vector<int> const& tree) {
     count_missing(tree);
     std::fill_n(least_slack_.begin(), n_, std::numeric_limits<std::int64_t>::max());
@@ -301,7 +306,7 @@ class tree_decomposition {
     return {top, bottom};
   }
 
-  /// Steps from the centre to the farthest vertex.
+  /// The number of edges from the center of the tree to its farthest vertex.
   [[nodiscard]] int tree_radius(std::vector<int> const& tree) const {
     std::array<set, most_vertices> neighbours{};
     for (int const e : tree) {
@@ -332,7 +337,7 @@ class tree_decomposition {
   set full_ = 0;
   std::vector<set> ends_;  // by edge
   std::vector<set> sets_;  // by size
-  std::vector<int> size_;  // by position in sets_, as are slack_, missing_, best_missing_
+  std::vector<int> size_;  // by position in sets_; so are slack_, missing_ and best_missing_
   std::int64_t rate_top_ = 0, rate_bottom_ = 1;
   std::vector<int> part_;
   bool every_edge_full_ = false;
@@ -343,7 +348,7 @@ class tree_decomposition {
   std::vector<set> full_sets_;
   std::vector<double> key_;                  // by edge
   std::vector<int> order_;                   // edges
-  std::array<set, most_vertices> joined_{};  // by vertex: the piece of the tree that holds it
+  std::array<set, most_vertices> joined_{};  // by vertex: the piece of the tree that contains it
   std::array<std::int64_t, most_vertices> least_slack_{};
 };
 

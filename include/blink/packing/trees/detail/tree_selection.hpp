@@ -15,21 +15,23 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// How often each of some trees is used.
+/// Trees that are used, and how often.
 struct tree_selection {
-  std::vector<std::pair<std::size_t, std::int64_t>> uses;  ///< tree, how often (positive)
-  std::int64_t total = 0;                                  ///< sum of the second
+  std::vector<std::pair<std::size_t, std::int64_t>> uses;  ///< (tree, number of uses), the latter
+                                                           ///< positive
+  std::int64_t total = 0;                                  ///< sum of all uses
 };
 
-/// The integer program behind `few_trees`: use candidate trees at least `wanted` times in all,
-/// within `room` on each edge, with as few different trees as possible. Branch and bound.
+/// The integer program behind `few_trees`, by branch and bound. It uses candidate trees at least
+/// `wanted` times in total, within `room` on each edge. It minimizes the number of different trees.
 ///
-/// Prices under which each candidate costs at least 1 bound what fits into the remaining room. A
-/// node takes the edge that the fewest candidates can still fill, and decides which of them is the
-/// first to fill it, how often, or that none does, which costs the price of its room.
+/// Prices by which each candidate costs at least 1 bound the uses that fit into the remaining room.
+/// A node of the search selects the edge that the fewest candidates can still fill. It branches
+/// over the candidate that fills the edge first, and how often. In the last branch none fills it,
+/// which costs the price of its room.
 class tree_selection_search {
  public:
-  /// `prices` are several price vectors, in any scale.
+  /// prices: several price vectors, each in any scale
   tree_selection_search(tree_set const& candidates, std::vector<std::int64_t> room,
                         std::span<std::vector<double> const> prices, bool each_once)
       : candidates_(candidates), room_(std::move(room)), each_once_(each_once) {
@@ -56,7 +58,8 @@ class tree_selection_search {
     covers_.resize(room_.size());
   }
 
-  /// The best selection found with fewer trees than `trees_below`; `total == 0` if there is none.
+  /// Returns the best selection with fewer trees than `trees_below`; `total == 0` if none was
+  /// found.
   tree_selection run(std::int64_t wanted, std::size_t trees_below, std::size_t node_limit) {
     best_ = {};
     used_ = {};
@@ -69,7 +72,7 @@ class tree_selection_search {
     descend(wanted, std::move(live));
     return best_;
   }
-  /// Any selection, however many trees it has; `total == 0` if none was found.
+  /// Returns any selection, with any number of trees; `total == 0` if none was found.
   tree_selection run_once(std::int64_t wanted, std::size_t node_limit) {
     any_will_do_ = true;
     auto result = run(wanted, std::numeric_limits<std::size_t>::max(), node_limit);
@@ -77,7 +80,7 @@ class tree_selection_search {
     return result;
   }
   [[nodiscard]] std::size_t nodes() const { return nodes_; }
-  /// Was the whole tree searched?
+  /// True if the whole search tree was visited.
   [[nodiscard]] bool complete() const { return !limit_hit_; }
 
  private:
@@ -87,7 +90,8 @@ class tree_selection_search {
     return sum;
   }
 
-  /// A candidate may name an edge several times, side by side: it loads it as often.
+  /// The largest number of uses of a candidate. It may contain an edge several times in a row, and
+  /// loads it as often.
   std::int64_t largest_use(std::size_t t) const {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     auto const edges = candidates_[t];
@@ -101,7 +105,8 @@ class tree_selection_search {
     return each_once_ ? std::min<std::int64_t>(least, 1) : least;
   }
 
-  /// Could `wanted` more fit into the room, as far as the prices know? Rounding must not cut off.
+  /// True if `wanted` more uses may fit into the room, judged by the prices. A tolerance keeps
+  /// rounding from cutting off solutions.
   bool may_fit(std::int64_t wanted) const {
     return std::ranges::all_of(value_,
                                [&](double v) { return v + 1e-6 >= static_cast<double>(wanted); });
@@ -127,7 +132,7 @@ class tree_selection_search {
       return;
     }
     if (used_.uses.size() + 1 >= trees_below_ || !may_fit(wanted)) return;
-    // What can still be used, and by how much at most.
+    // Find the candidates that can still be used, and their largest number of uses.
     std::int64_t largest = 0;
     std::fill(covers_.begin(), covers_.end(), 0);
     std::erase_if(live, [&](std::size_t t) {
@@ -142,7 +147,7 @@ class tree_selection_search {
     if (static_cast<double>(spare) * static_cast<double>(largest) < static_cast<double>(wanted)) {
       return;
     }
-    // The edge that is hardest to fill among those that it costs something to leave empty.
+    // The edge that the fewest candidates can still fill.
     std::size_t edge = room_.size();
     for (std::size_t e = 0; e < room_.size(); ++e) {
       if (room_[e] <= 0 || covers_[e] == 0) continue;
@@ -168,7 +173,7 @@ class tree_selection_search {
         if (limit_hit_ || used_.uses.size() + 1 >= trees_below_) return;
       }
     }
-    // Nothing more on this edge: its room is given up.
+    // No further use of this edge: its room is given up.
     auto const room = std::exchange(room_[edge], 0);
     for (std::size_t p = 0; p < value_.size(); ++p) {
       value_[p] -= prices_[p][edge] * static_cast<double>(room);
@@ -182,10 +187,10 @@ class tree_selection_search {
 
   tree_set const& candidates_;
   std::vector<std::int64_t> room_;           // by edge, in units
-  std::vector<std::vector<double>> prices_;  // each candidate costs at least 1
-  std::vector<double> value_;                // by price vector: price * room
+  std::vector<std::vector<double>> prices_;  // by price vector; each candidate costs at least 1
+  std::vector<double> value_;                // by price vector: sum of price * room
   std::vector<std::vector<double>> cost_;    // by price vector, candidate
-  std::vector<int> covers_;                  // by edge: live candidates
+  std::vector<int> covers_;                  // by edge: number of live candidates
   bool each_once_;
   tree_selection used_;
   tree_selection best_;

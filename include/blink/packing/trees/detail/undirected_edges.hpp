@@ -21,24 +21,27 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// The edges of a connected graph that can carry anything, with capacities of common divisor 1.
+/// The edges with capacity of a connected graph. Their capacities are divided by the common
+/// divisor.
 struct undirected_edges {
   arc_list graph;
   std::vector<std::int64_t> capacity;  ///< > 0
-  std::vector<int> name;               ///< position in the graph that it was made from
-  std::int64_t divisor = 0;            ///< what the capacities were divided by
+  std::vector<int> name;               ///< position in the original graph
+  std::int64_t divisor = 0;            ///< the common divisor of the original capacities
 
   template <class Capacities>
   undirected_edges(arc_list const& from, Capacities const& capacities) {
-    expects(from.vertex_count >= 2, "pack_spanning_trees: at least two vertices");
+    expects(from.vertex_count >= 2,
+            "pack_spanning_trees: there are fewer than two vertices, expected at least two");
     graph.vertex_count = from.vertex_count;
     disjoint_sets sets(from.vertex_count);
     std::int64_t room = std::int64_t{1} << 62;
     for (std::size_t e = 0; e < from.arcs.size(); ++e) {
       auto const c = static_cast<std::int64_t>(capacities[e]);
       auto const a = from.arcs[e];
-      expects(c >= 0, "pack_spanning_trees: a capacity is negative");
-      expects(c <= room, "pack_spanning_trees: the capacities sum to more than 62 bits");
+      expects(c >= 0, "pack_spanning_trees: a capacity is negative, expected at least 0");
+      expects(c <= room,
+              "pack_spanning_trees: the capacities sum to more than 62 bits, expected at most 62");
       room -= c;
       if (c == 0 || a.tail == a.head) continue;
       sets.join(a.tail, a.head);
@@ -50,14 +53,14 @@ struct undirected_edges {
     for (int v = 1; v < from.vertex_count; ++v) {
       if (sets.find(v) == sets.find(0)) continue;
       throw planning_error("pack_spanning_trees: vertices 0 and " + std::to_string(v) +
-                           " are not connected");
+                           " are not connected, expected a connected graph");
     }
     for (auto& c : capacity) c /= divisor;
   }
 };
 
-/// Prices spanning trees. Random tolls on the edges single out one way to load them among all
-/// optimal ones; being a corner, it has small denominators.
+/// A pricing oracle for spanning trees. Random perturbations of the edges select one optimal load
+/// of the edges. It is a vertex of the polytope of optima, so it has small denominators.
 class priced_spanning_trees {
  public:
   priced_spanning_trees(arc_list const& graph, double perturbation, std::uint64_t seed)
@@ -91,7 +94,7 @@ class priced_spanning_trees {
 };
 static_assert(pricing_oracle<priced_spanning_trees> && has_perturbations<priced_spanning_trees>);
 
-/// Capacity between the parts over the number of parts less one.
+/// The bound of a partition: capacity between the parts / (number of parts - 1).
 [[nodiscard]] inline rational partition_bound(arc_list const& graph,
                                               std::vector<std::int64_t> const& capacity,
                                               std::vector<int> const& part) {
@@ -105,7 +108,8 @@ static_assert(pricing_oracle<priced_spanning_trees> && has_perturbations<priced_
   return rational(crossing) / *std::ranges::max_element(part);
 }
 
-/// The parts 0, 1, … that the joined vertices form, in the order of their first vertices.
+/// Numbers the sets of joined vertices 0, 1, … in the order of their first vertices. Returns the
+/// part of each vertex.
 [[nodiscard]] inline std::vector<int> numbered_parts(disjoint_sets& sets, int vertex_count) {
   std::vector<int> number(static_cast<std::size_t>(vertex_count), -1), part;
   int parts = 0;
@@ -117,8 +121,9 @@ static_assert(pricing_oracle<priced_spanning_trees> && has_perturbations<priced_
   return part;
 }
 
-/// The best partition among those that the prices describe: the pieces that edges below some price
-/// hold together. Optimal prices are a mix of optimal partitions, each of which is found so.
+/// The best partition among those that the prices describe. Each consists of the pieces that edges
+/// below some price connect. Optimal prices are a combination of optimal partitions, all of which
+/// are found.
 [[nodiscard]] inline std::vector<int> tight_partition(arc_list const& graph,
                                                       std::vector<std::int64_t> const& capacity,
                                                       std::vector<rational> const& prices) {
