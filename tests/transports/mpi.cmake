@@ -33,6 +33,13 @@ foreach(name IN ITEMS openmpi mpich)
       set_tests_properties(mpi.${name}.${ranks}_ranks PROPERTIES ENVIRONMENT BLINK_FAULTS=96)
     endif()
   endforeach()
+  add_executable(example_mpi_${name} ${PROJECT_SOURCE_DIR}/examples/mpi_all_reduce.cpp)
+  target_link_libraries(example_mpi_${name} PRIVATE blink_development mpi_${name})
+  add_dependencies(blink_mpi_tests example_mpi_${name})
+  add_test(NAME example.mpi_all_reduce.${name}
+           COMMAND ${BLINK_MPI_LAUNCH_${name}} 2 $<TARGET_FILE:example_mpi_${name}>)
+  set_tests_properties(example.mpi_all_reduce.${name} PROPERTIES
+                       TIMEOUT 60 PROCESSORS 2 PASS_REGULAR_EXPRESSION "^1\n")
   # Between hosts. Not with MPICH 4.0.2, whose MPI_Finalize does not always end there, not even that of a program of a few sends.
   if(BLINK_TEST_SLOW AND name STREQUAL openmpi)
     add_test(NAME mpi.${name}.2_hosts
