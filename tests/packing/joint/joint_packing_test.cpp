@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// Test folders may be compiled as one source.
 namespace joint_packing_test { namespace {
 
 using blink::rational;
@@ -30,7 +30,7 @@ struct directed_graph {
   std::vector<std::int64_t> capacity;
 };
 
-/// A random cycle through all vertices and random edges beside it.
+/// A random cycle through all vertices with additional random edges.
 directed_graph random_graph(std::uint64_t seed, int vertices, int more, std::int64_t most) {
   std::mt19937_64 random(seed);
   auto const below = [&](std::int64_t n) {
@@ -52,8 +52,8 @@ directed_graph random_graph(std::uint64_t seed, int vertices, int more, std::int
   return result;
 }
 
-/// From every vertex but the root, exactly one edge leaves (towards the root), and following these
-/// ends at the root. `out` turns edges round.
+/// True if exactly one edge leaves every vertex but the root, and following these edges ends at the
+/// root. With `out`, edges are reversed first.
 bool is_tree_at(blink::arc_list const& graph, int root, std::vector<int> const& edges, bool out) {
   auto const n = static_cast<std::size_t>(graph.vertex_count);
   std::vector<int> next(n, -1);
@@ -73,7 +73,9 @@ bool is_tree_at(blink::arc_list const& graph, int root, std::vector<int> const& 
   return true;
 }
 
-/// The cheapest tree at `root` by trying one edge for each vertex. Time: O(E^V).
+/// The cheapest tree at `root`, found by enumeration of one edge for each vertex.
+///
+/// Time: O(E^V).
 std::optional<rational> cheapest_by_trying(directed_graph const& g,
                                            std::vector<rational> const& prices, int root,
                                            bool out) {
@@ -195,12 +197,11 @@ TEST(pack_joint_trees, takes_the_one_way_round_a_ring) {
   directed_graph const ring{{4, {{0, 1}, {1, 2}, {2, 3}, {3, 0}}}, {3, 3, 3, 3}};
   auto const packing = pack_joint_trees(ring.graph, ring.capacity);
   check_packing(ring, packing);
-  EXPECT_EQ(packing.rate, rational(2));  // each pair loads 6 of the 12
+  EXPECT_EQ(packing.rate, rational(2));  // each pair loads half of the total capacity
 }
 
 TEST(pack_joint_trees, matches_the_known_optima_of_machines) {
-  std::string const folder = std::string(BLINK_SHARED_DIR) + "/topologies/";
-  if (!std::ifstream(folder + "line_8.json")) GTEST_SKIP() << "no machine files";
+  std::string const folder = std::string(BLINK_TEST_DATA_DIR) + "/topologies/";
   std::vector<std::pair<std::string, rational>> const known{
       {"line_8", rational(1)},           {"ring_8", rational(8, 7)},
       {"dgx1v", rational(600, 7)},       {"random_n8_d4_s1", rational(625, 7)},

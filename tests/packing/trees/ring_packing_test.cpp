@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// Test folders may be compiled as one source.
 namespace ring_packing_test { namespace {
 
 using namespace blink;
@@ -47,7 +47,7 @@ void check_rings(arc_list const& graph, std::vector<std::int64_t> const& capacit
   for (std::size_t e = 0; e < load.size(); ++e) EXPECT_LE(load[e], capacities[e]);
 }
 
-/// The largest packing, by trying every order of the vertices and every multiplicity.
+/// The largest packing, found by enumeration of every order of the vertices and every multiplicity.
 std::int64_t best_by_brute_force(arc_list const& graph,
                                  std::vector<std::int64_t> const& capacities) {
   auto const n = static_cast<std::size_t>(graph.vertex_count);
@@ -112,7 +112,7 @@ TEST(ring_packing, full_dgx1) {
   }
 }
 
-// No ring on 21 classes of the DGX-1V, all of 3 to 5 GPUs, and on 5 of the DGX-1P.
+// Small classes of the DGX-1V and some of the DGX-1P have no ring.
 TEST(ring_packing, dgx1_classes_without_rings) {
   std::map<char, int> without;
   for (auto const& [name, matrix] : dgx1_classes()) {
@@ -130,9 +130,9 @@ TEST(ring_packing, dgx1_classes_without_rings) {
 }
 
 TEST(ring_packing, published_fragments) {
-  std::string const folder = std::string(BLINK_SHARED_DIR) + "/topologies/";
+  std::string const folder = std::string(BLINK_TEST_DATA_DIR) + "/topologies/";
   std::ifstream classes_file(folder + "DGX1_FRAGMENTS.json"), machine_file(folder + "dgx1v.json");
-  if (!classes_file || !machine_file) GTEST_SKIP() << "no " << folder;
+  ASSERT_TRUE(classes_file && machine_file) << folder;
   auto const machine = nlohmann::json::parse(machine_file);
   auto const fragments = nlohmann::json::parse(classes_file);
   capacity_matrix links(8, std::vector<std::int64_t>(8, 0));
@@ -165,7 +165,7 @@ TEST(ring_packing, published_fragments) {
   EXPECT_EQ(compared, 60);
 }
 
-/// A grid; sides joined at the ends if `wrap`.
+/// A grid. With `wrap`, opposite sides are joined.
 arc_list grid(int rows, int columns, bool wrap) {
   arc_list graph{rows * columns, {}};
   auto const join = [&](int a, int b) {
@@ -213,7 +213,8 @@ TEST(ring_packing, finds_rings_on_large_machines) {
         if (i != j) full.arcs.push_back({i, j});
       }
     }
-    // Odd complete graphs split into rings wholly (Walecki); even ones are harder for one by one.
+    // Odd complete graphs decompose fully into rings (Walecki). Even ones are harder for a search
+    // that takes rings one by one.
     EXPECT_GE(rate_of(full), n - 2 - n % 2);
     EXPECT_LE(rate_of(full), n - 1);
   }
@@ -251,7 +252,7 @@ TEST(ring_packing, limits_are_kept_and_reported) {
   check_rings(full, ones, hurried);
   EXPECT_FALSE(hurried.proven_optimal);
   EXPECT_GT(hurried.rate, 0);
-  // All arcs between six vertices hold four rings, not five (Tillson 1980).
+  // All arcs between six vertices contain four rings but not five (Tillson 1980).
   auto const exact = pack_rings(full, ones);
   EXPECT_EQ(exact.rate, 4);
   EXPECT_TRUE(exact.proven_optimal);
