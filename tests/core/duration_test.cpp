@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spans of time that <chrono> need not be included for.
+// Spans of time that do not need <chrono>.
 
 #include <blink/core/duration.hpp>
 
@@ -25,7 +25,7 @@ TEST(nanoseconds, are_made_of_durations_without_loss) {
   EXPECT_EQ(nanoseconds(halves(3)).count(), 1'500'000'000);
   static_assert(!std::convertible_to<std::chrono::duration<double>, nanoseconds>);
   static_assert(!std::convertible_to<std::chrono::duration<std::int64_t, std::pico>, nanoseconds>);
-  static_assert(!std::convertible_to<std::int64_t, nanoseconds>, "of which unit?");
+  static_assert(!std::convertible_to<std::int64_t, nanoseconds>, "the unit would be unknown");
 }
 
 TEST(nanoseconds, become_those_of_chrono_and_no_others) {

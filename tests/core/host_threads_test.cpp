@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads, locks and owners that ranks of a process are made of.
+// Threads, locks and shared owners for the ranks of a process.
 
 #include <blink/core/detail/counted.hpp>
 #include <blink/core/detail/host_threads.hpp>
@@ -18,7 +18,7 @@ using blink::detail::counted;
 using blink::detail::host_mutex;
 using blink::detail::joined_threads;
 
-/// Counts how many of it there are.
+/// Counts its living instances.
 struct counted_life {
   explicit counted_life(std::atomic<int>& lives) : lives_(lives) { ++lives_; }
   counted_life(counted_life const&) = delete;
@@ -38,7 +38,7 @@ TEST(joined_threads, have_ended_where_they_end) {
     for (std::size_t k = 0; k < done.size(); ++k) {
       threads.start([&done, k] {
         std::this_thread::yield();
-        done[k] = static_cast<int>(k) + 1;  // seen afterwards, as they are joined
+        done[k] = static_cast<int>(k) + 1;  // visible afterwards because the threads are joined
       });
     }
   }

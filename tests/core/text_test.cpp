@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts put together from pieces.
+// Texts joined from pieces.
 
 #include <blink/core/text.hpp>
 

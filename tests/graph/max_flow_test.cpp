@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// g++ 12 takes the optional inside Boost 1.74's edge iterator for uninitialised.
+// g++ 12 mistakes the optional inside Boost 1.74's edge iterator for uninitialized.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -18,7 +18,7 @@
 #include <numeric>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// Test folders may be compiled as one source.
 namespace max_flow_test { namespace {
 
 using namespace blink;
@@ -84,10 +84,10 @@ TEST(max_flow, agrees_with_boost_also_on_boosts_graphs) {
       reverse[back] = there;
       add_edge(tail, head, same);
     }
-    // Boost lists edges by tail; ours is the order of `edges`.
+    // Boost lists edges by tail. Here they are in the order of `edges`.
     std::vector<std::int64_t> by_boost_order;
     for (auto [e, last] = edges(same); e != last; ++e) {
-      std::size_t seen = 0;  // parallel edges come in the order in which they were added
+      std::size_t seen = 0;  // parallel edges follow in the order of their insertion
       for (std::size_t i = 0; i < g.capacity.size(); ++i) {
         if (static_cast<std::size_t>(g.graph.arcs[i].tail) != source(*e, same)) continue;
         if (seen++ ==

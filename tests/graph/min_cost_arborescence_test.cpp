@@ -15,7 +15,7 @@
 #include <type_traits>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// Test folders may be compiled as one source.
 namespace min_cost_arborescence_test { namespace {
 
 using namespace blink;
@@ -32,7 +32,7 @@ double as_double(Number const& x) {
   }
 }
 
-/// Costs that compare first by a price and then by a number of hops.
+/// Costs ordered first by a price, then by a number of hops.
 struct price_then_hops {
   std::int64_t price = 0;
   std::int64_t hops = 0;
@@ -45,7 +45,7 @@ struct price_then_hops {
   friend auto operator<=>(price_then_hops const&, price_then_hops const&) = default;
 };
 
-/// The duals are laminar, feasible, and sum to the cost. `slack` is for rounding.
+/// Checks that the duals are laminar and feasible and sum to the cost. `slack` allows for rounding.
 template <class Cost>
 void check_certificate(arc_list const& graph, int root, std::vector<Cost> const& costs,
                        min_cost_arborescence_result<Cost> const& result, double slack) {
@@ -70,7 +70,8 @@ void check_certificate(arc_list const& graph, int root, std::vector<Cost> const&
   for (std::size_t e = 0; e < graph.arcs.size(); ++e) {
     auto const tail = static_cast<std::size_t>(graph.arcs[e].tail);
     auto const head = static_cast<std::size_t>(graph.arcs[e].head);
-    if (head == static_cast<std::size_t>(root) || tail == head) continue;  // in no arborescence
+    // no arborescence uses it
+    if (head == static_cast<std::size_t>(root) || tail == head) continue;
     double entered = 0;
     for (std::size_t s = 0; s < in_set.size(); ++s) {
       if (in_set[s][head] && !in_set[s][tail]) entered += as_double(result.duals[s].value);
@@ -142,7 +143,8 @@ TYPED_TEST(MinCostArborescence, proves_itself_on_larger_graphs) {
   }
 }
 
-// Cycles within cycles: every vertex of a chain of pairs prefers its neighbour to the way in.
+// Nested cycles: every vertex of a chain of pairs prefers the edge from its neighbour to the edge
+// from outside.
 TEST(min_cost_arborescence_cases, nested_cycles) {
   int const n = 33;
   arc_list graph{n, {}};

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// Test folders may be compiled as one source.
 namespace min_spanning_tree_test { namespace {
 
 using namespace blink;
@@ -20,11 +20,11 @@ using blink::test::for_each_spanning_tree;
 using blink::test::is_spanning_tree;
 using blink::test::random_arcs;
 
-/// No edge outside the tree is cheaper than one on the path between its ends.
+/// Checks that no edge outside the tree is cheaper than an edge on the path between its ends.
 template <class Cost>
 bool is_cheapest(arc_list const& graph, std::vector<int> const& tree,
                  std::vector<Cost> const& costs) {
-  for (int const dropped : tree) {  // the two sides when an edge is dropped: no cheaper bridge
+  for (int const dropped : tree) {  // no cheaper edge joins the two sides of a dropped edge
     std::vector<bool> side(static_cast<std::size_t>(graph.vertex_count));
     side[static_cast<std::size_t>(graph.arcs[static_cast<std::size_t>(dropped)].tail)] = true;
     for (std::size_t round = 0; round < tree.size(); ++round) {

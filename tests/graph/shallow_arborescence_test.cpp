@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <random>
 
-// Rooms may be compiled as one source.
-namespace low_arborescence_test { namespace {
+// Test folders may be compiled as one source.
+namespace shallow_arborescence_test { namespace {
 
 using namespace blink;
 using matrix = cost_matrix<std::int64_t>;
@@ -41,7 +41,7 @@ std::int64_t cost_of(matrix const& cost, std::vector<int> const& parent) {
   return sum;
 }
 
-TEST(low_arborescences, are_cheapest_among_all_trees) {
+TEST(shallow_arborescences, are_cheapest_among_all_trees) {
   for (unsigned seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
     std::size_t const n = 2 + seed % 4;
@@ -83,7 +83,7 @@ TEST(low_arborescences, are_cheapest_among_all_trees) {
   }
 }
 
-TEST(low_arborescences, local_search_is_valid_and_near_the_optimum) {
+TEST(shallow_arborescences, local_search_is_valid_and_near_the_optimum) {
   double worst = 1;
   for (unsigned seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
@@ -111,7 +111,7 @@ TEST(low_arborescences, local_search_is_valid_and_near_the_optimum) {
   RecordProperty("worst", std::to_string(worst));
 }
 
-TEST(low_arborescences, large_ones_stay_low) {
+TEST(shallow_arborescences, large_ones_stay_low) {
   auto const cost = random_costs(3, 40);
   auto const trees = shallow_arborescences(cost, {0, 17}, 3);
   for (std::size_t i = 0; i < 2; ++i) {
@@ -120,4 +120,4 @@ TEST(low_arborescences, large_ones_stay_low) {
   }
 }
 
-}}  // namespace low_arborescence_test
+}}  // namespace shallow_arborescence_test

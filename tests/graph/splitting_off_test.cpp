@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// Test folders may be compiled as one source.
 namespace splitting_off_test { namespace {
 
 using namespace blink;
@@ -24,7 +24,7 @@ struct input {
   std::vector<int> group;
 };
 
-/// Equal supplies at the highest rate, in capacities large enough for them to be whole.
+/// Equal supplies at the highest rate. Capacities are scaled so that the supplies are integers.
 input equal_supplies(topology const& machine) {
   input result;
   for (auto const& l : machine.links) result.capacity.push_back(l.capacity);
@@ -39,8 +39,8 @@ input equal_supplies(topology const& machine) {
   return result;
 }
 
-/// The supplies flow into every rank; routes lead over switches along links; full routes fill no link
-/// over its capacity.
+/// Checks that the supplies flow into every rank, and that routes lead over switches along links.
+/// Full routes fill no link over its capacity.
 void expect_sound(topology const& machine, input const& in, split_graph const& split) {
   auto const n = static_cast<int>(machine.nodes.size());
   arc_list graph{n + 1, {}};
@@ -113,11 +113,11 @@ TEST(splitting_off, boxes_behind_networks) {
     auto const split =
         split_off_switches(machine, in.capacity, in.is_switch, in.supplies, in.group);
     expect_sound(machine, in, split);
-    for (auto const& r : split.routes) EXPECT_LE(r.path.size(), 5u);  // two NICs and a network
+    for (auto const& r : split.routes) EXPECT_LE(r.path.size(), 5u);  // over two NICs and a network
   }
 }
 
-/// Ranks 0 and 1 feed the switch 3, which feeds rank 2 with more than it gets.
+/// Ranks 0 and 1 feed switch 3, which feeds rank 2 with more than it receives.
 TEST(splitting_off, capacity_out_of_a_switch_that_is_not_needed_is_left_out) {
   arc_list const graph{4, {{0, 3}, {3, 1}, {3, 2}, {1, 3}, {2, 3}, {3, 0}, {1, 2}}};
   std::vector<std::int64_t> const capacity{2, 2, 9, 1, 1, 2, 3};
@@ -126,7 +126,7 @@ TEST(splitting_off, capacity_out_of_a_switch_that_is_not_needed_is_left_out) {
   EXPECT_FALSE(split.routes.empty());
 }
 
-/// One unit in, two out, both needed: only a switch that copies could do it.
+/// A switch has one unit in and two out, both needed. Only a switch that copies could serve that.
 TEST(splitting_off, a_switch_that_would_have_to_copy_is_named) {
   arc_list const graph{4, {{0, 3}, {3, 1}, {3, 2}}};
   std::vector<std::int64_t> const capacity{1, 1, 1};

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// Test folders may be compiled as one source.
 namespace rotations_test { namespace {
 
 using namespace blink;

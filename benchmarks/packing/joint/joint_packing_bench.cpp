@@ -16,7 +16,7 @@ namespace {
 
 using weighted = std::pair<blink::arc_list, std::vector<std::int64_t>>;
 
-/// Random cycles through all vertices, each edge with capacity 1 or 2; fixed seed.
+/// Random cycles through all vertices. Each edge has capacity 1 or 2; the seed is fixed.
 weighted random_cycles(int vertices, int cycles) {
   std::mt19937_64 random(7);
   weighted result{{vertices, {}}, {}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exact packings of arborescences with their optimum: whole plans of broadcast and all-gather.
+// Exact packings of arborescences with their optimum: complete plans of broadcast and all-gather.
 #include <blink/graph/rooted_connectivity.hpp>
 #include <blink/packing/trees/all_gather_rate.hpp>
 #include <blink/packing/trees/arborescence_packing.hpp>
@@ -30,7 +30,7 @@ test::random_graph direct(std::vector<std::vector<std::int64_t>> const& matrix) 
   return g;
 }
 
-/// side x side torus, one link each way.
+/// A side x side torus with one link in each direction.
 test::random_graph torus(int side) {
   test::random_graph g{{side * side, {}}, {}};
   for (int v = 0; v < side * side; ++v) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From capacities to a handful of trees: approximate packing, choice of trees, and rings as the
-// baseline. Machines: the full DGX-1V, and its 60 allocation classes one after the other.
+// From capacities to few trees: approximate packing, choice of trees, and rings as the baseline.
+// The machines are the full DGX-1V and, one after the other, its allocation classes.
 #include <blink/packing/trees/few_trees.hpp>
 #include <blink/packing/trees/multiplicative_weights.hpp>
 #include <blink/packing/trees/ring_packing.hpp>
@@ -20,7 +20,7 @@ namespace {
 using namespace blink;
 using namespace blink::test;
 
-/// range(0): 1000 epsilon.
+/// Argument: epsilon in thousandths.
 void broadcast_by_multiplicative_weights(benchmark::State& state) {
   matrix_graph const machine(dgx1v_matrix(1), true);
   packing_solution result;
@@ -52,7 +52,7 @@ void all_reduce_by_multiplicative_weights(benchmark::State& state) {
 }
 BENCHMARK(all_reduce_by_multiplicative_weights)->Arg(500)->Arg(200)->Arg(100)->Arg(50);
 
-/// range(0): vertices, with four times as many edges.
+/// Argument: vertices; there are four times as many edges.
 void cheapest_arborescence(benchmark::State& state) {
   std::mt19937 random(1);
   auto const n = static_cast<int>(state.range(0));
@@ -73,7 +73,7 @@ few_trees_result whole_way(Oracle oracle, std::vector<std::int64_t> const& capac
   return few_trees(oracle, candidates, capacities, packing.bound, packing.prices);
 }
 
-/// The whole way on every class; items are classes.
+/// Packing and choice of trees for every class. Items are classes.
 void few_trees_for_dgx1_classes(benchmark::State& state) {
   bool const all_reduce = state.range(0) != 0;
   std::vector<matrix_graph> machines;

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// Test folders may be compiled as one source.
 namespace concurrent_flow_test { namespace {
 
 using namespace blink;
@@ -22,7 +22,7 @@ struct instance {
   std::vector<flow_demand> demands;
 };
 
-// A ring, so that every pair has a way, and more edges; all pairs or some.
+// A ring, so that every pair has a path, with additional edges; all pairs or some.
 instance random_instance(unsigned seed, int n, int more, bool all_pairs) {
   std::mt19937 random(seed);
   auto const below = [&](int most) {
@@ -32,7 +32,7 @@ instance random_instance(unsigned seed, int n, int more, bool all_pairs) {
   for (int i = 0; i < n + more; ++i) {
     int const tail = i < n ? i : below(n);
     int const head = i < n ? (i + 1) % n : below(n);
-    result.graph.arcs.push_back({tail, head});  // loops and parallel edges stay
+    result.graph.arcs.push_back({tail, head});  // loops and parallel edges are kept
     result.capacity.push_back(i < n ? 1 + below(6) : below(7));
   }
   for (int s = 0; s < n; ++s) {
@@ -46,7 +46,7 @@ instance random_instance(unsigned seed, int n, int more, bool all_pairs) {
   return result;
 }
 
-// The flows and prices are what they claim; nothing about the optimum.
+// Checks that flows and prices are valid, but not that they are optimal.
 void expect_sound(instance const& what, concurrent_flow_result const& found) {
   auto const n = static_cast<std::size_t>(what.graph.vertex_count);
   std::vector<rational> load(what.capacity.size());
@@ -96,8 +96,8 @@ void expect_sound(instance const& what, concurrent_flow_result const& found) {
   EXPECT_LE(found.rate, found.bound);
 }
 
-// The optimum by a tableau over all simple paths: maximise x, with exact fractions and the least
-// index rule. Shares nothing with the library but `rational`.
+// The optimum by a tableau over all simple paths. It maximizes x in exact fractions by the least
+// index rule. It shares nothing with the library but `rational`.
 rational best_by_paths(instance const& what) {
   struct column {
     std::size_t pair;
@@ -129,7 +129,8 @@ rational best_by_paths(instance const& what) {
       ++pairs;
     }
   }
-  // Rows: edges (load <= capacity), pairs (x - sum of its paths <= 0). Columns: paths, x, slacks, right.
+  // Rows: edges (load <= capacity), pairs (x - sum of its paths <= 0).
+  // Columns: paths, x, slacks, right-hand side.
   auto const rows = what.capacity.size() + pairs;
   auto const width = columns.size() + 1 + rows + 1;
   std::vector<std::vector<rational>> table(rows + 1, std::vector<rational>(width));
@@ -198,7 +199,7 @@ TEST(concurrent_flow, proves_its_optimum_on_random_graphs) {
 }
 
 TEST(concurrent_flow, every_method_is_sound) {
-  // The same graphs with limits that leave trees, or multiplicative weights alone.
+  // The same graphs, with limits that allow only trees or only multiplicative weights.
   for (unsigned seed = 0; seed < 24; ++seed) {
     SCOPED_TRACE(seed);
     auto const what = random_instance(seed, 9, 12, seed % 2 == 0);
@@ -220,7 +221,7 @@ TEST(concurrent_flow, every_method_is_sound) {
 }
 
 TEST(concurrent_flow, extreme_capacities) {
-  // A path of a billion with one narrow edge, and ratios of a billion.
+  // A wide path with one narrow edge, and then extreme ratios.
   arc_list const path{3, {{0, 1}, {1, 2}}};
   auto found =
       concurrent_flow(path, std::vector<std::int64_t>{1'000'000'000, 1}, {{0, {1, 2}}, {1, {2}}});

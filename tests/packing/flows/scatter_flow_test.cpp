@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// Test folders may be compiled as one source.
 namespace scatter_flow_test { namespace {
 
 using namespace blink;
@@ -18,7 +18,7 @@ using namespace blink;
 struct instance {
   arc_list graph;
   std::vector<std::int64_t> capacity;
-  std::vector<int> sinks;  // source 0
+  std::vector<int> sinks;  // the source is vertex 0
 };
 
 instance random_instance(unsigned seed) {
@@ -30,16 +30,16 @@ instance random_instance(unsigned seed) {
     int const tail = static_cast<int>(random() % static_cast<unsigned>(n));
     int const head = static_cast<int>(random() % static_cast<unsigned>(n));
     if (tail == head) continue;
-    result.graph.arcs.push_back({tail, head});  // parallel edges stay
+    result.graph.arcs.push_back({tail, head});  // parallel edges are kept
     result.capacity.push_back(static_cast<std::int64_t>(random() % 9));
   }
   for (int v = 1; v < n; ++v) {
-    if (v == 1 || random() % 3 > 0) result.sinks.push_back(v);  // the others forward
+    if (v == 1 || random() % 3 > 0) result.sinks.push_back(v);  // the other vertices only forward
   }
   return result;
 }
 
-// The smallest ratio over all sets with the source, by trying them.
+// The smallest ratio over all sets with the source, found by enumeration.
 rational best_by_cuts(instance const& what) {
   std::optional<rational> best;
   for (unsigned inside = 1; inside < 1U << what.graph.vertex_count; inside += 2) {
@@ -91,7 +91,8 @@ TEST(scatter_flow, agrees_with_all_cuts_and_comes_apart_into_paths) {
 }
 
 TEST(scatter_flow, splits_only_where_it_must) {
-  // A diamond: 0 -> 1 -> 3 and 0 -> 2 -> 3, each edge 1; all three get 2/3, and 3 over both ways.
+  // A diamond with two paths from 0 to 3 over edges of capacity 1. All three sinks get 2/3, and 3
+  // gets it over both paths.
   arc_list const graph{4, {{0, 1}, {1, 3}, {0, 2}, {2, 3}}};
   std::vector<std::int64_t> const capacity{1, 1, 1, 1};
   auto const found = scatter_flow(graph, capacity, 0, {1, 2, 3});

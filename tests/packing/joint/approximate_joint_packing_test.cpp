@@ -32,7 +32,8 @@ network to_network(blink::topology const& machine) {
   return result;
 }
 
-/// Every pair spans the ranks, in the order that is promised; loads fit; the rate is the sum.
+/// Checks that every pair spans the ranks in the documented order, loads fit, and the rate is the
+/// sum.
 void expect_packing(network const& on, blink::routed_joint_packing const& packed) {
   std::map<std::pair<int, int>, rational> room;
   for (std::size_t e = 0; e < on.capacity.size(); ++e) {

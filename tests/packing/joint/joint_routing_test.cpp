@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// Test folders may be compiled as one source.
 namespace joint_routing_test { namespace {
 
 using blink::rational;
@@ -34,7 +34,7 @@ struct network {
   [[nodiscard]] blink::routed_network roles() const { return {is_switch, copies, reduces}; }
 };
 
-/// Ranks, then switches, in a random directed cycle, and random edges beside it.
+/// Ranks, then switches, in a random directed cycle with additional random edges.
 network random_network(std::uint64_t seed, int ranks, int switches, int more, std::int64_t most) {
   std::mt19937_64 random(seed);
   auto const below = [&](std::int64_t n) {
@@ -57,8 +57,8 @@ network random_network(std::uint64_t seed, int ranks, int switches, int more, st
   return result;
 }
 
-/// Ranks behind a switch, some of them also behind a second one, which is linked to the first one or to
-/// a rank; capacities differ by direction.
+/// Ranks behind a switch. A second switch is linked to a rank, and perhaps to another rank or the
+/// first switch. Capacities differ by direction.
 network random_switches(std::uint64_t seed, int ranks) {
   std::mt19937_64 random(seed);
   network result{
@@ -79,8 +79,8 @@ network random_switches(std::uint64_t seed, int ranks) {
   return result;
 }
 
-/// Every pair of trees with a common root, by routes over switches, as columns: listed, not searched.
-/// Trees may also span any of the switches that can.
+/// Lists every pair of trees with a common root, by routes over switches, as columns. Trees may
+/// also span any of the switches that can be spanned.
 class all_pairs {
  public:
   explicit all_pairs(network const& net) : net_(net) {
@@ -198,13 +198,13 @@ class all_pairs {
   }
 
   network const& net_;
-  std::vector<bool> spanned_;                          // by vertex, at present
+  std::vector<bool> spanned_;                          // by vertex, for the present set of switches
   std::vector<std::vector<std::vector<int>>> routes_;  // by from * n + to
   std::vector<blink::packing_column> columns_;
 };
 static_assert(blink::pricing_oracle<all_pairs>);
 
-/// Checks the trees against their definition and returns what each ordered pair of vertices carries.
+/// Checks the trees against their definition. Returns the load of each ordered pair of vertices.
 void check_packing(network const& net, blink::routed_joint_packing const& packing) {
   std::map<std::pair<int, int>, rational> load, room;
   for (std::size_t e = 0; e < net.capacity.size(); ++e) {
@@ -268,7 +268,7 @@ TEST(pack_joint_routes, equals_the_program_over_all_pairs) {
     check_packing(net, packing);
     all_pairs pairs(net);
     most_pairs = std::max(most_pairs, pairs.size());
-    auto usable = net;  // the program wants positive capacities; no tree uses the others
+    auto usable = net;  // the program needs positive capacities; no tree uses the other edges
     for (std::size_t e = 0; e < net.capacity.size(); ++e) {
       usable.capacity[e] = std::max<std::int64_t>(net.capacity[e], 1);
     }
@@ -347,7 +347,7 @@ TEST(pack_joint_routes, holds_on_larger_random_networks) {
   }
 }
 
-/// Checks trees and prices that need not meet; returns the gap.
+/// Checks trees and prices whose values may differ. Returns the gap.
 double check_gap(network const& net, blink::routed_joint_packing packing) {
   rational value;
   for (std::size_t e = 0; e < net.capacity.size(); ++e) {
@@ -356,7 +356,7 @@ double check_gap(network const& net, blink::routed_joint_packing packing) {
   EXPECT_EQ(value, packing.bound);
   EXPECT_LE(packing.rate, packing.bound);
   auto const gap = (packing.bound / packing.rate).to_double() - 1;
-  // Prices of the same value as the trees, for the check of the trees alone.
+  // Scale the prices to the value of the trees, to check the trees alone.
   for (auto& p : packing.prices) p = p * packing.rate / packing.bound;
   check_packing(net, packing);
   return gap;
@@ -378,7 +378,7 @@ TEST(pack_joint_routes, states_the_gap_where_work_was_not_enough_for_the_optimum
       try {
         found = pack_joint_routes(net.graph, net.capacity, net.roles(), hasty);
       } catch (blink::overflow_error const&) {
-        continue;  // so early that some pair costs nothing
+        continue;  // ended so early that some pair is still free
       }
       EXPECT_LE(found.rate, exact.rate);
       EXPECT_GE(found.bound, exact.rate);
@@ -444,7 +444,7 @@ TEST(pack_joint_routes, a_switch_with_equal_ports_has_its_closed_form) {
 }
 
 TEST(pack_joint_routes, says_what_is_wrong) {
-  blink::arc_list const star{3, {{0, 2}, {2, 1}, {1, 2}}};  // no way to vertex 0
+  blink::arc_list const star{3, {{0, 2}, {2, 1}, {1, 2}}};  // no path to vertex 0
   std::vector<bool> const switch_node{false, false, true};
   EXPECT_THROW(static_cast<void>(pack_joint_routes(star, std::vector<int>{1, 1, 1}, {switch_node})),
                blink::planning_error);

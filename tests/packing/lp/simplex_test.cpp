@@ -12,14 +12,14 @@
 #include <span>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// Test folders may be compiled as one source.
 namespace simplex_test { namespace {
 
 using blink::packing_column;
 using blink::rational;
 using blink::simplex;
 
-/// All columns listed; the cheapest one by trying.
+/// An oracle over a list of all columns. It finds the cheapest one by enumeration.
 struct listed_columns {
   std::vector<packing_column> all;
 
@@ -64,7 +64,8 @@ program random_program(std::uint64_t seed) {
   return result;
 }
 
-/// Feasible, and as good as the prices allow: by the theorem of duality nothing is better.
+/// Checks that a solution is feasible and as good as its prices. By LP duality, no solution is
+/// better.
 void check_optimal(program const& p, blink::simplex_solution const& s) {
   ASSERT_EQ(s.stopped_because, blink::simplex_stop::optimal);
   std::vector<rational> load(p.capacity.size());

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-// Rooms may be compiled as one source.
-namespace equal_root_rate_test { namespace {
+// Test folders may be compiled as one source.
+namespace all_gather_rate_test { namespace {
 
 using namespace blink;
 
@@ -23,7 +23,7 @@ std::vector<int> first_vertices(int count) {
   return result;
 }
 
-/// Capacity leaving a set over the weight in it; nothing if it has no weight or misses no rank.
+/// Capacity out of a set / weight in it. Returns nothing if it has no weight or misses no rank.
 std::optional<rational> ratio(test::random_graph const& g, std::vector<int> const& ranks,
                               std::vector<std::int64_t> const& weights,
                               std::vector<bool> const& side) {
@@ -45,12 +45,13 @@ std::optional<rational> ratio(test::random_graph const& g, std::vector<int> cons
   return rational(leaving, weight);
 }
 
-TEST(equal_root_rate, is_the_smallest_ratio_of_all_cuts) {
+TEST(all_gather_rate, is_the_smallest_ratio_of_all_cuts) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     auto const g = test::make_random_graph(seed, 3 + seed % 8, 4, 9);
     int const n = g.graph.vertex_count;
-    auto const ranks = first_vertices(seed % 3 == 0 ? n - 1 : n);  // others only forward
+    // the other vertices only forward
+    auto const ranks = first_vertices(seed % 3 == 0 ? n - 1 : n);
     std::vector<std::int64_t> weights(ranks.size(), 1);
     if (seed % 2 == 0) {
       for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = (seed + 2 * i) % 4;
@@ -71,7 +72,7 @@ TEST(equal_root_rate, is_the_smallest_ratio_of_all_cuts) {
   }
 }
 
-TEST(equal_root_rate, all_weight_on_one_root_is_its_connectivity) {
+TEST(all_gather_rate, all_weight_on_one_root_is_its_connectivity) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     auto const g = test::make_connected_graph(seed, 3 + seed % 20, 3, 9);
@@ -83,7 +84,7 @@ TEST(equal_root_rate, all_weight_on_one_root_is_its_connectivity) {
   }
 }
 
-TEST(equal_root_rate, refuses_what_it_cannot_do) {
+TEST(all_gather_rate, refuses_what_it_cannot_do) {
   arc_list const pair{2, {{0, 1}, {1, 0}}};
   std::vector<int> const one{1, 1};
   EXPECT_THROW((void)all_gather_rate(pair, one, {0}), precondition_error);
@@ -95,4 +96,4 @@ TEST(equal_root_rate, refuses_what_it_cannot_do) {
   EXPECT_THROW((void)all_gather_rate(pair, one, {0, 1}, {INT64_MAX, INT64_MAX}), overflow_error);
 }
 
-}}  // namespace equal_root_rate_test
+}}  // namespace all_gather_rate_test

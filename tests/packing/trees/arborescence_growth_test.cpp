@@ -12,14 +12,14 @@
 #include <random>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// Test folders may be compiled as one source.
 namespace arborescence_growth_test { namespace {
 
 using namespace blink;
 
 constexpr double no_limit = std::numeric_limits<double>::infinity();
 
-/// Trees that fill a random graph from vertex 0, without edges yet.
+/// Trees without edges that will fill a random graph from vertex 0.
 detail::forest_state demanded_trees(test::random_graph const& g) {
   std::vector<int> all(static_cast<std::size_t>(g.graph.vertex_count));
   std::iota(all.begin(), all.end(), 0);
@@ -27,7 +27,7 @@ detail::forest_state demanded_trees(test::random_graph const& g) {
   return detail::demanded_forest(g.graph, g.capacity, {{0, rate}});
 }
 
-/// Grows tree after tree and asks for every edge each time.
+/// Grows the trees one by one, and evaluates every edge each time.
 void grow_by_asking_for_all(detail::forest_state& forest, arc_list const& graph, bool all_levels) {
   auto const edges_by_tail = forest.edges_by_tail();
   for (std::size_t t = 0; t < forest.trees.size();) {
@@ -102,7 +102,8 @@ TEST(arborescence_growth, ends_where_it_takes_more_work_than_allowed) {
     bool done = false;
     double const all = work_with(no_limit, done);
     EXPECT_TRUE(done);
-    EXPECT_EQ(work_with(all, done), all);  // early steps take more, but not three times as much
+    EXPECT_EQ(work_with(all, done), all);  // early steps take more than their share, but less than
+                                           // three times
     EXPECT_TRUE(done);
     double const a_third = work_with(all / 3, done);
     EXPECT_FALSE(done);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// g++ 12 takes the optional inside Boost 1.74's edge iterator for uninitialised.
+// g++ 12 mistakes the optional inside Boost 1.74's edge iterator for uninitialized.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -20,12 +20,13 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// Test folders may be compiled as one source.
 namespace arborescence_packing_test { namespace {
 
 using namespace blink;
 
-/// Every tree spans and has one root, loads fit, demands are met. Returns the largest height.
+/// Checks that every tree spans and has one root, loads fit, and demands are met. Returns the
+/// largest height.
 int expect_packing(test::random_graph const& g, std::vector<root_demand> const& demands,
                    std::vector<packed_arborescence> const& packing) {
   std::map<int, std::int64_t> wanted, got;
@@ -104,7 +105,7 @@ TEST(arborescence_packing, takes_unequal_demands) {
     try {
       expect_packing(g, demands, pack_arborescences(g.graph, g.capacity, demands));
     } catch (planning_error const&) {
-      for (auto& c : g.capacity) c *= 3;  // three along each edge of the ring: enough for all
+      for (auto& c : g.capacity) c *= 3;  // capacity 3 on each edge of the ring suffices for all
       expect_packing(g, demands, pack_arborescences(g.graph, g.capacity, demands));
     }
   }
@@ -116,8 +117,7 @@ TEST(arborescence_packing, full_dgx1_is_low_and_few) {
   for (int root = 0; root < 8; ++root) {
     SCOPED_TRACE("root " + std::to_string(root));
     auto const on_v = pack_arborescences(v.graph, v.capacity, {{root, 6}});
-    // The lowest possible, by enumeration of all trees: 4 from GPUs 0, 1, 4, 5 and 5 from the
-    // others.
+    // The lowest possible heights, by enumeration of all trees.
     EXPECT_EQ(expect_packing(v, {{root, 6}}, on_v), root % 4 < 2 ? 4 : 5);
     EXPECT_EQ(on_v.size(), 6U);
     auto const on_p = pack_arborescences(p.graph, p.capacity, {{root, 4}});
@@ -140,7 +140,7 @@ TEST(arborescence_packing, edge_cases) {
   auto const alone = pack_arborescences(one, std::vector<int>{}, {{0, 3}});
   ASSERT_EQ(alone.size(), 1U);
   EXPECT_TRUE(alone.front().edges.empty());
-  arc_list const pair{2, {{0, 1}, {0, 1}, {0, 0}}};  // parallel edges and a loop
+  arc_list const pair{2, {{0, 1}, {0, 1}, {0, 0}}};  // with parallel edges and a loop
   auto const parallel = pack_arborescences(pair, std::vector<int>{2, 1, 9}, {{0, 3}});
   EXPECT_EQ(parallel.size(), 2U);
   EXPECT_TRUE(pack_arborescences(pair, std::vector<int>{2, 1, 9}, {}).empty());
@@ -170,13 +170,13 @@ TEST(arborescence_packing, all_gather_on_dgx1_is_low_and_few) {
     auto const packing = pack_arborescences(g.graph, g.capacity, demands);
     EXPECT_LE(expect_packing(g, demands, packing), 4);
     EXPECT_LE(packing.size(), 22U);
-    // Asked for the distances alone, trees get no higher than one edge more.
+    // If the distances alone are preferred, trees are at most one edge higher.
     auto const low = pack_arborescences(g.graph, g.capacity, demands, {.height_slack = 0});
     EXPECT_LE(expect_packing(g, demands, low), 3);
   }
 }
 
-/// The rows x columns torus with one link each way between neighbours.
+/// A torus of rows x columns with one link in each direction between neighbours.
 test::random_graph torus(int rows, int columns) {
   test::random_graph g{{rows * columns, {}}, {}};
   for (int r = 0; r < rows; ++r) {
@@ -204,7 +204,7 @@ TEST(arborescence_packing, all_gather_on_tori) {
     std::vector<root_demand> demands;
     for (int const v : all_of(g)) demands.push_back({v, rate.numerator()});
     auto const packing = pack_arborescences(g.graph, g.capacity, demands);
-    EXPECT_LE(expect_packing(g, demands, packing), side + 2);  // the distances, and the slack
+    EXPECT_LE(expect_packing(g, demands, packing), side + 2);  // the distances and the slack
     EXPECT_LE(packing.size(), static_cast<std::size_t>(3 * n));
   }
 }

@@ -19,13 +19,13 @@
 #include <set>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// Test folders may be compiled as one source.
 namespace few_trees_test { namespace {
 
 using namespace blink;
 using namespace blink::test;
 
-/// Candidates by multiplicative weights, then few of them.
+/// Finds candidates by multiplicative weights, then chooses few of them.
 template <class Oracle>
 few_trees_result few_of(Oracle oracle, std::vector<std::int64_t> const& capacities, rational bound,
                         few_trees_options const& options = {}) {
@@ -68,7 +68,7 @@ TEST(few_trees, every_dgx1_class_is_within_five_percent) {
                 [&](auto const& t) { return is_arborescence(directed.graph, at, t); });
       EXPECT_TRUE(spread.reached);
       EXPECT_EQ(spread.rate, best_broadcast(matrix, root));
-      EXPECT_EQ(spread.unit.denominator(), 1);  // whole trees suffice (Edmonds 1973)
+      EXPECT_EQ(spread.unit.denominator(), 1);  // integer multiplicities suffice (Edmonds 1973)
       if (root == best_root) ++broadcast_trees[spread.trees.size()];
     }
 
@@ -102,7 +102,7 @@ TEST(few_trees, full_dgx1) {
     EXPECT_EQ(result.rate, rational(6));
     EXPECT_EQ(result.trees.size(), 6U);
     EXPECT_TRUE(result.proven_fewest);
-    // Trees over doubled links may count twice; then fewer are enough.
+    // If a tree over doubled links may be used twice, fewer trees suffice.
     auto const any = few_of(oracle, directed.capacities, rational(6), {.each_once_first = false});
     EXPECT_EQ(any.rate, rational(6));
     EXPECT_LT(any.trees.size(), 6U);
@@ -110,7 +110,7 @@ TEST(few_trees, full_dgx1) {
   matrix_graph const both(volta, false);
   auto const reduced =
       few_of(spanning_tree_oracle(both.graph, both.capacities), both.capacities, rational(24, 7));
-  EXPECT_EQ(reduced.unit, rational(1, 3));  // whole trees reach 3, halves no more
+  EXPECT_EQ(reduced.unit, rational(1, 3));  // integers reach 3, and halves no more
   EXPECT_LE(rational(10, 3), reduced.rate);
   matrix_graph const pascal(dgx1p_matrix(1), true);
   auto const four = few_of(arborescence_oracle(pascal.graph, 0, pascal.capacities),
@@ -119,7 +119,7 @@ TEST(few_trees, full_dgx1) {
   EXPECT_EQ(four.trees.size(), 4U);
 }
 
-/// The fewest of `trees` with weights that are multiples of one, `wanted` in all; by trying all.
+/// The fewest of `trees`, with integer weights that sum to `wanted`, found by enumeration.
 std::size_t fewest_by_brute_force(std::vector<std::vector<int>> const& trees,
                                   std::vector<std::int64_t> room, std::int64_t wanted) {
   std::size_t best = trees.size() + 1;
@@ -140,8 +140,8 @@ std::size_t fewest_by_brute_force(std::vector<std::vector<int>> const& trees,
   return best;
 }
 
-// With every tree as a candidate, the integer optimum is known: Edmonds' cut. So is the least
-// number of trees, from trying all selections.
+// With every tree as a candidate, the integer optimum is known by Edmonds' cut. Enumeration of all
+// selections gives the least number of trees.
 TEST(few_trees, fewest_of_all_trees_on_small_graphs) {
   int compared = 0;
   for (unsigned seed = 0; seed < 120; ++seed) {
@@ -179,27 +179,27 @@ TEST(few_trees, fewest_of_all_trees_on_small_graphs) {
 }
 
 TEST(few_trees, fractions_of_the_unit) {
-  // A triangle holds 3/2 undirected trees: three halves.
+  // A triangle contains 3/2 undirected trees, each with weight one half.
   arc_list const triangle{3, {{0, 1}, {1, 2}, {2, 0}}};
   std::vector<std::int64_t> const ones{1, 1, 1};
   auto const halves = few_of(spanning_tree_oracle(triangle, ones), ones, rational(3, 2));
   EXPECT_EQ(halves.unit, rational(1, 2));
   EXPECT_EQ(halves.rate, rational(3, 2));
   EXPECT_EQ(halves.trees.size(), 3U);
-  // Whole trees only: the best is one, and the answer says that it is not enough.
+  // With integer weights only, the best selection is one tree, which is reported as insufficient.
   auto const whole = few_of(spanning_tree_oracle(triangle, ones), ones, rational(3, 2),
                             {.largest_denominator = 1});
   EXPECT_FALSE(whole.reached);
   EXPECT_EQ(whole.rate, rational(1));
   EXPECT_FALSE(whole.proven_fewest);
-  // Links of 25 each: the unit is a link.
+  // With equal links, the unit is the capacity of a link.
   std::vector<std::int64_t> const rates{25, 25, 25};
   auto const physical = few_of(spanning_tree_oracle(triangle, rates), rates, rational(75, 2));
   EXPECT_EQ(physical.unit, rational(25, 2));
   EXPECT_EQ(physical.rate, rational(75, 2));
 }
 
-// Measured rates share no divisor; the trees stay few all the same.
+// Measured rates have no large common divisor, but the trees are still few.
 TEST(few_trees, measured_rates) {
   for (unsigned seed = 0; seed < 8; ++seed) {
     SCOPED_TRACE(seed);

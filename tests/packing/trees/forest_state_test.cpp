@@ -14,13 +14,14 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// Test folders may be compiled as one source.
 namespace forest_state_test { namespace {
 
 using namespace blink;
 
-/// By definition: the least, over the sets that the edge enters and the tree has reached, of what
-/// enters less what trees outside need.
+/// The largest multiplicity by definition, over the sets that the edge enters and the tree has
+/// reached. It is the least difference between the capacity into a set and the need of the trees
+/// outside.
 std::int64_t largest_by_all_sets(test::random_graph const& g, detail::forest_state const& forest,
                                  std::size_t tree, std::size_t edge) {
   auto const n = static_cast<unsigned>(g.graph.vertex_count);
@@ -48,7 +49,7 @@ std::int64_t largest_by_all_sets(test::random_graph const& g, detail::forest_sta
   return result;
 }
 
-TEST(forest_state, one_flow_tells_what_all_sets_allow) {
+TEST(forest_state, one_flow_gives_what_all_sets_allow) {
   int compared = 0;
   int splits = 0;
   for (unsigned seed = 0; seed < 60; ++seed) {

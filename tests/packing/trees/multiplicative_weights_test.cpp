@@ -16,13 +16,13 @@
 #include <span>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// Test folders may be compiled as one source.
 namespace multiplicative_weights_test { namespace {
 
 using namespace blink;
 using namespace blink::test;
 
-/// Weights and loads are what they should be; `is_tree` judges each tree.
+/// Checks the weights and loads. `is_tree` checks each tree.
 template <class IsTree, class Capacity>
 void check_packing(arc_list const& graph, std::vector<Capacity> const& capacities,
                    packing_solution const& result, IsTree is_tree) {
@@ -63,7 +63,7 @@ TEST(multiplicative_weights, packs_arborescences_of_random_graphs) {
     capacity_matrix matrix(static_cast<std::size_t>(n),
                            std::vector<std::int64_t>(static_cast<std::size_t>(n)));
     for (auto const& a : graph.arcs) {
-      // The path that makes all vertices reachable comes first and keeps its capacity.
+      // The path that makes all vertices reachable comes first and always has capacity.
       int const least = static_cast<int>(capacities.size()) < n - 1 ? 1 : 0;
       capacities.push_back(std::uniform_int_distribution<int>(least, 9)(random));
       if (a.tail == a.head) continue;
@@ -119,8 +119,8 @@ TEST(multiplicative_weights, packs_spanning_trees_of_random_graphs) {
   }
 }
 
-// Garg and Koenemann's stopping rule gives these numbers of calls on a DGX-1V within a few; the
-// rates are what the real congestion leaves.
+// Garg and Koenemann's stopping rule gives about these numbers of calls on a DGX-1V. The rates
+// follow from the true congestion.
 TEST(multiplicative_weights, full_dgx1) {
   matrix_graph const machine(dgx1v_matrix(1), true);
   struct row {
@@ -144,7 +144,7 @@ TEST(multiplicative_weights, full_dgx1) {
   EXPECT_NEAR(reduced.bound, 24.0 / 7, 0.02);
 }
 
-TEST(multiplicative_weights, ends_when_told) {
+TEST(multiplicative_weights, ends_at_the_gap_or_the_iteration_limit) {
   matrix_graph const machine(dgx1v_matrix(25), true);
   auto const wide = pack_arborescences_approximately(machine.graph, 0, machine.capacities,
                                                      {.epsilon = 0.1, .gap = 0.05});
@@ -158,14 +158,14 @@ TEST(multiplicative_weights, ends_when_told) {
                 [&](auto const& t) { return is_arborescence(machine.graph, 0, t); });
 }
 
-// Prices grow by a factor beyond the range of double; they are kept in range on the way.
+// Prices grow by a factor beyond the range of double, so the algorithm rescales them.
 TEST(multiplicative_weights, small_steps_stay_in_range) {
   arc_list const triangle{3, {{0, 1}, {1, 2}, {2, 0}}};
   std::vector<int> const capacities{1, 1, 1};
   auto const result =
       pack_spanning_trees_approximately(triangle, capacities, {.epsilon = 0.001, .gap = -1});
   EXPECT_EQ(result.stopped_because, packing_stop::prices_grown);
-  EXPECT_GT(result.iterations, 300'000U);  // each raises the sum by about 2/3 of epsilon
+  EXPECT_GT(result.iterations, 300'000U);  // each iteration raises the sum by about 2/3 of epsilon
   EXPECT_NEAR(result.rate, 1.5, 1e-4);
   EXPECT_NEAR(result.bound, 1.5, 1e-4);
 }
@@ -181,7 +181,7 @@ TEST(multiplicative_weights, equal_inputs_give_equal_packings) {
   }
 }
 
-// Any oracle will do: here, the cheapest of two paths.
+// Any oracle works; this one returns the cheaper of two paths.
 TEST(multiplicative_weights, takes_an_oracle_of_its_caller) {
   std::vector<int> const first{0, 1}, second{2};
   auto const cheapest = [&](std::span<double const> price) -> std::span<int const> {

@@ -14,8 +14,8 @@
 #include <random>
 #include <vector>
 
-// Rooms may be compiled as one source.
-namespace lower_arborescences_test { namespace {
+// Test folders may be compiled as one source.
+namespace reduce_height_test { namespace {
 
 using namespace blink;
 using namespace blink::test;
@@ -52,7 +52,7 @@ int height(arc_list const& graph, int root, few_trees_result const& packing) {
   return result;
 }
 
-TEST(lower_arborescences, keeps_what_is_carried) {
+TEST(reduce_height, keeps_what_is_carried) {
   int lowered = 0;
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
@@ -93,9 +93,9 @@ TEST(lower_arborescences, keeps_what_is_carried) {
   EXPECT_GT(lowered, 20);
 }
 
-TEST(lower_arborescences, known_heights) {
-  // Six whole trees of a DGX-1V cannot all be lower than 4; trees between all of n vertices can be
-  // two hops: to one of them, and on to the others.
+TEST(reduce_height, known_heights) {
+  // Six trees of a DGX-1V cannot all be lower than 4. In a complete graph, trees can have height 2:
+  // to one vertex, and from it to the others.
   matrix_graph const volta(dgx1v_matrix(1), true);
   auto const six = reduce_height(volta.graph, 0, volta.capacities,
                                  few_arborescences(volta.graph, 0, volta.capacities));
@@ -113,7 +113,7 @@ TEST(lower_arborescences, known_heights) {
   EXPECT_EQ(height(full, 3, seven), 2);
 }
 
-TEST(lower_arborescences, says_what_is_wrong) {
+TEST(reduce_height, says_what_is_wrong) {
   arc_list const path{3, {{0, 1}, {1, 2}, {2, 1}}};
   std::vector<std::int64_t> const ones{1, 1, 1};
   few_trees_result packing;
@@ -127,4 +127,4 @@ TEST(lower_arborescences, says_what_is_wrong) {
   EXPECT_TRUE(reduce_height(path, 0, ones, few_trees_result{}).trees.empty());
 }
 
-}}  // namespace lower_arborescences_test
+}}  // namespace reduce_height_test

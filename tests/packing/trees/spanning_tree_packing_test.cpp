@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
+// Test folders may be compiled as one source.
 namespace spanning_tree_packing_test { namespace {
 
 using blink::rational;
@@ -38,7 +38,8 @@ struct weighted_graph {
   }
 };
 
-/// A random tree and random edges beside it; parallel edges, loops and empty edges happen.
+/// A random tree with additional random edges, among them parallel edges, loops and edges without
+/// capacity.
 weighted_graph random_graph(std::uint64_t seed, int vertices, std::int64_t most) {
   std::mt19937_64 random(seed);
   auto const below = [&](std::int64_t n) {
@@ -58,7 +59,7 @@ weighted_graph random_graph(std::uint64_t seed, int vertices, std::int64_t most)
   return result;
 }
 
-/// Do the edges hold all vertices together without a cycle? By flooding, and by their number.
+/// True if the edges connect all vertices without a cycle. Checked by flooding and by their number.
 bool is_spanning_tree(blink::arc_list const& graph, std::vector<int> const& edges) {
   std::set<int> reached{0};
   for (bool grown = true; grown;) {
@@ -112,7 +113,7 @@ TEST(pack_spanning_trees, is_exactly_the_best_partition_bound_on_random_graphs) 
   }
 }
 
-TEST(pack_spanning_trees, by_linear_programming_agrees_with_peeling) {
+TEST(pack_spanning_trees, by_linear_programming_agrees_with_decomposition) {
   blink::spanning_tree_packing_options by_program;
   by_program.decomposition_vertices = 0;
   for (std::uint64_t seed = 0; seed < 80; ++seed) {
@@ -154,7 +155,7 @@ constexpr int dgx1v[8][8] = {{0, 1, 1, 2, 2, 0, 0, 0}, {1, 0, 2, 1, 0, 2, 0, 0},
                              {2, 0, 0, 0, 0, 1, 1, 2}, {0, 2, 0, 0, 1, 0, 2, 1},
                              {0, 0, 1, 0, 1, 2, 0, 2}, {0, 0, 0, 1, 2, 1, 2, 0}};
 
-/// The GPUs whose bits are set; the P generation has one link where V has one or two.
+/// The GPUs whose bits are set. Generation P has one link where V has one or two.
 weighted_graph dgx1(unsigned members, bool generation_p) {
   weighted_graph result;
   std::vector<std::size_t> gpus;

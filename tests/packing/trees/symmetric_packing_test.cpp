@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-// Rooms may be compiled as one source.
-namespace rotation_packing_test { namespace {
+// Test folders may be compiled as one source.
+namespace symmetric_packing_test { namespace {
 
 using namespace blink;
 
@@ -66,7 +66,7 @@ TEST(symmetric_packing, reaches_the_rate_with_low_trees) {
   }
 }
 
-/// A partition must be entered by exactly what has to enter it, if one is returned.
+/// Checks that the capacity into each part is exactly what must enter it.
 void expect_tight(topology const& machine, rational const& rate,
                   std::vector<std::vector<bool>> const& parts) {
   auto const ranks = machine.rank_positions();
@@ -120,8 +120,8 @@ TEST(tight_partition, boxes_of_four_and_single_ranks_of_two) {
                            all_gather_rate(machine, capacity, ranks).rate_per_root)
         ->size();
   };
-  EXPECT_EQ(parts_of(machines::dgx_a100(4)), 4u);   // networks bind
-  EXPECT_EQ(parts_of(machines::dgx_a100(2)), 16u);  // what a GPU takes in binds
+  EXPECT_EQ(parts_of(machines::dgx_a100(4)), 4u);   // networks are the bottleneck
+  EXPECT_EQ(parts_of(machines::dgx_a100(2)), 16u);  // the capacity into each GPU is the bottleneck
 }
 
-}}  // namespace rotation_packing_test
+}}  // namespace symmetric_packing_test
