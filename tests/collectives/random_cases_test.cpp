@@ -59,7 +59,7 @@ std::string run_types(Ranks& threads, blink::schedule const& source, collective_
   auto const run = [&]<class T>(auto const& reduce) {
     return run_case<T, Chunks>(threads, source, what, reduce, 2);
   };
-  if constexpr (Ranks::context::transport_type::reaches) {
+  if constexpr (Ranks::communicator_type::transport_type::reaches) {
     switch (type % 4) {
       case 0:
         return run.template operator()<float>(blink::sum{});

@@ -45,7 +45,7 @@ TYPED_TEST_SUITE(reported_times_of_ranks, links);
 
 TYPED_TEST(reported_times_of_ranks, count_by_the_longest_and_in_the_next_call) {
   using ranks_type = blink::basic_thread_ranks<TypeParam>;
-  static_assert(blink::detail::time_publishing_communicator<typename ranks_type::context>);
+  static_assert(blink::detail::time_publishing_communicator<typename ranks_type::communicator_type>);
   ranks_type all_threads(3);
   all_threads.run([](auto& comm) {
     auto const star = blink::star_schedule(3);

@@ -27,7 +27,7 @@ namespace split_test { namespace {
 using blink_test::forked_ranks;
 using blink_test::sum_over;
 
-static_assert(blink::splittable_communicator<blink::thread_ranks::context>);
+static_assert(blink::splittable_communicator<blink::thread_ranks::communicator_type>);
 static_assert(blink::splittable_communicator<blink::process_communicator>);
 static_assert(!blink::splittable_communicator<
               blink::thread_communicator<blink::threads_link, blink::team_group>>);

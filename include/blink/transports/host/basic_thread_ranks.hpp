@@ -58,7 +58,7 @@ class thread_communicator;
 template <transport Transport, thread_group Group = lone_thread>
 class basic_thread_ranks {
  public:
-  using context = thread_communicator<Transport, Group>;
+  using communicator_type = thread_communicator<Transport, Group>;
 
   /// Throws: precondition_error if rank_count < 1 or an option is out of range.
   explicit basic_thread_ranks(int rank_count, communicator_options const& options = {})
@@ -90,12 +90,12 @@ class basic_thread_ranks {
         detail::counted<prepared_schedule>::make(source, layout, options_.costs));
   }
 
-  /// Runs `function(context)` in one thread for each rank and returns when all have returned.
+  /// Runs `function(communicator_type)` in one thread for each rank and returns when all have returned.
   ///
   /// Throws: what a rank's function threw: the first that is not a `collective_error` in the order
   ///         of the ranks (other ranks then only suffered from it), else the first;
   ///         precondition_error while the ranks of this communicator run already.
-  template <std::invocable<context&> Function>
+  template <std::invocable<communicator_type&> Function>
   void run(Function const& function) {
     running const alone(runs_);
     int const ranks = rank_count();
@@ -108,11 +108,11 @@ class basic_thread_ranks {
       for (int rank = 0; rank < ranks; ++rank) {
         auto& own_team =
             *teams.emplace_back(detail::counted<shared_by_group>::make(options_.team_size));
-        auto const shared = detail::counted<typename context::rank_part>::make(ranks);
+        auto const shared = detail::counted<typename communicator_type::rank_part>::make(ranks);
         for (int thread = 0; thread < threads_each; ++thread) {
           auto& failure = thrown[static_cast<std::size_t>(rank * threads_each + thread)];
           threads.start([&, rank, thread, shared] {
-            context here(*this, rank, make_group(own_team, thread), shared);
+            communicator_type here(*this, rank, make_group(own_team, thread), shared);
             run_one(function, here, failure);
           });
         }
@@ -162,7 +162,7 @@ class basic_thread_ranks {
   };
 
   template <class Function>
-  void run_one(Function const& function, context& here, std::exception_ptr& failure) {
+  void run_one(Function const& function, communicator_type& here, std::exception_ptr& failure) {
     try {
       function(here);
     } catch (collective_error const&) {

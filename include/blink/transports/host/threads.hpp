@@ -15,8 +15,8 @@ using threads_link = direct_transport;
 
 /// A communicator whose ranks are threads: `thread_ranks threads(4); threads.run([&](auto& comm) { … });`
 using thread_ranks = basic_thread_ranks<threads_link>;
-BLINK_MODELS(communicator<thread_ranks::context>);
-BLINK_MODELS(detail::steps_carrying_communicator<thread_ranks::context>);
+BLINK_MODELS(communicator<thread_ranks::communicator_type>);
+BLINK_MODELS(detail::steps_carrying_communicator<thread_ranks::communicator_type>);
 BLINK_MODELS(!communicator<thread_ranks>);  // a communicator is not yet one of its ranks
 
 /// Threads, or processes that share memory, joined by connections as slow as a schedule's links.
