@@ -26,6 +26,7 @@ enum class collective : std::uint8_t {
   barrier,       ///< holds every rank until all have entered; signals, no data
 };
 
+/// The names of the collectives, in the order of `collective`.
 inline constexpr std::array<std::string_view, 11> collective_names{
     "broadcast", "reduce",     "all_reduce",   "all_gather", "reduce_scatter", "gather",
     "scatter",   "all_to_all", "send_to_next", "permute",    "barrier"};

@@ -173,9 +173,9 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     detail::growth_order const order{large || attempt % 2 == 0, attempt % 4 != 0};
     if (!detail::grow(forest, arcs, edges_by_tail, order, options.max_work, random)) {
       if (attempt > 0) break;
-      throw overflow_error(
-          "pack_arborescences: the trees exceed the limit of work, expected fewer than " +
-          std::to_string(forest.trees.size()) + " trees");
+      throw overflow_error("pack_arborescences: growing at least " +
+                           std::to_string(forest.trees.size()) +
+                           " trees takes more than max_work, expected at most that");
     }
     auto& trees = forest.trees;
     int const hopeless = attempt == 0 ? 0 : std::get<2>(best_score);

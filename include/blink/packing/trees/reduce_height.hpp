@@ -74,9 +74,8 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
         more = true;
       }
     }
-    expects(
-        packed.edges.size() + 1 == n && std::ranges::count(tree.depth, -1) == 0,
-        "reduce_height: a tree does not span the graph, expected an arborescence from the root");
+    expects(packed.edges.size() + 1 == n && std::ranges::count(tree.depth, -1) == 0,
+            "reduce_height: a tree is not an arborescence, expected one from the root");
   }
   auto const lowest = detail::eccentricity(arcs, room, root);
   std::mt19937_64 random(options.seed);

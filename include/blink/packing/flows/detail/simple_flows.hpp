@@ -118,7 +118,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   }
   consider(prices);
   if (!best)
-    throw overflow_error("concurrent flows: capacities times pairs exceed 61 bits, expected less");
+    throw overflow_error("concurrent_flow: capacities times pairs exceed 61 bits, expected less");
   return *best;
 }
 
