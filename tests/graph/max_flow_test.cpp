@@ -5,7 +5,6 @@
 #endif
 
 #include <blink/graph/max_flow.hpp>
-#include <blink/graph/rooted_connectivity.hpp>
 
 #include "support/random_graphs.hpp"
 #include <boost/graph/adjacency_list.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exact packings of arborescences with their optimum: complete plans of broadcast and all-gather.
-#include <blink/graph/rooted_connectivity.hpp>
+#include <blink/graph/max_flow.hpp>
 #include <blink/packing/trees/all_gather_rate.hpp>
 #include <blink/packing/trees/arborescence_packing.hpp>
 

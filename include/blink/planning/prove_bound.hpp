@@ -4,7 +4,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
-#include <blink/graph/rooted_connectivity.hpp>
+#include <blink/graph/max_flow.hpp>
 #include <blink/packing/trees/all_gather_rate.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/plan.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <blink/graph/rooted_connectivity.hpp>
+#include <blink/graph/max_flow.hpp>
 #include <blink/packing/trees/arborescence_packing.hpp>
 #include <blink/packing/trees/detail/arborescence_growth.hpp>
 

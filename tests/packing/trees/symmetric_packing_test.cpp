@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/packing/trees/all_gather_rate.hpp>
+#include <blink/packing/trees/spanning_tree_packing.hpp>
 #include <blink/packing/trees/symmetric_packing.hpp>
-#include <blink/packing/trees/tight_partition.hpp>
 #include <blink/topology/machines.hpp>
 
 #include "support/random_machines.hpp"

@@ -5,7 +5,7 @@
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/packing/trees/all_gather_rate.hpp>
-#include <blink/packing/trees/tight_partition.hpp>
+#include <blink/packing/trees/spanning_tree_packing.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>

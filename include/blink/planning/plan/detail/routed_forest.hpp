@@ -6,7 +6,7 @@
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
 #include <blink/graph/concepts.hpp>
-#include <blink/graph/rooted_connectivity.hpp>
+#include <blink/graph/max_flow.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/detail/route.hpp>
 #include <blink/planning/plan/plan.hpp>
