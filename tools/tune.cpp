@@ -103,7 +103,8 @@ void tune_all(Comm& comm, std::vector<collective> const& kinds, tune_options con
   search.calls = options.calls;
   std::vector<tuning_table> tables;
   for (auto const kind : kinds) {
-    auto found = tune(comm, kind, default_algorithms(kind, comm.rank_count(), options.root), search);
+    auto found =
+        tune(comm, kind, default_algorithms(kind, comm.rank_count(), options.root), search);
     if (comm.rank() == 0) print(found, comm.rank_count(), joined);
     tables.push_back(std::move(found.table));
   }

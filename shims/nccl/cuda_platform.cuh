@@ -3,8 +3,8 @@
 
 // The platform of GPUs.
 
+#include <blink/transports/cuda/ranks/cuda_devices.cuh>
 #include <blink/transports/cuda/runtime/device_runtime.hpp>
-#include <blink/transports/cuda/world/cuda_devices.cuh>
 
 #include "abi.hpp"
 #include "errors.hpp"

@@ -6,9 +6,9 @@
 
 #include <blink/running/walk/choose_protocol.hpp>
 #include <blink/running/walk/packet_walk.hpp>
+#include <blink/transports/cuda/ranks/device_ranks.hpp>
 #include <blink/transports/cuda/runtime/device_runtime.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_ranks.hpp>
 
 #include "abi.hpp"
 

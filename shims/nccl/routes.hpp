@@ -8,7 +8,7 @@
 #include <blink/running/call/schedule_source.hpp>
 #include <blink/schedule/default_tuning.hpp>
 #include <blink/schedule/tuning_table.hpp>
-#include <blink/transports/cuda/world/protocol_schedules.hpp>
+#include <blink/transports/cuda/ranks/protocol_schedules.hpp>
 
 #include "errors.hpp"
 #include "platform.hpp"

@@ -19,9 +19,9 @@ namespace barrier_test { namespace {
 
 template <class Ranks>
 class barrier : public testing::Test {};
-using worlds =
+using rank_owners =
     testing::Types<blink::thread_ranks, blink::basic_thread_ranks<blink::slot_transport>>;
-TYPED_TEST_SUITE(barrier, worlds);
+TYPED_TEST_SUITE(barrier, rank_owners);
 
 // Plain writes before it are read after it: ThreadSanitizer sees whether that is so.
 TYPED_TEST(barrier, nobody_passes_before_all_have_come) {

@@ -30,9 +30,9 @@ using blink_test::collective_case;
 
 template <class Ranks>
 class call_queue : public testing::Test {};
-using worlds =
+using rank_owners =
     testing::Types<blink::thread_ranks, blink::basic_thread_ranks<blink::slot_transport>>;
-TYPED_TEST_SUITE(call_queue, worlds);
+TYPED_TEST_SUITE(call_queue, rank_owners);
 
 struct random_call {
   collective_case what;

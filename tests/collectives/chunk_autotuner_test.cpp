@@ -9,7 +9,7 @@
 #include <random>
 
 // Rooms may be compiled as one source.
-namespace chunk_feedback_test { namespace {
+namespace chunk_autotuner_test { namespace {
 
 using namespace blink;
 
@@ -54,7 +54,7 @@ int settle(chunk_autotuner& feedback, pipeline const& p, double noise, std::mt19
   return reports;
 }
 
-TEST(chunk_feedback, converges_on_random_pipelines) {
+TEST(chunk_autotuner, converges_on_random_pipelines) {
   chunk_autotuner_options const limits;
   double const increases = std::log2(static_cast<double>(limits.largest_bytes) /
                                      static_cast<double>(limits.first_bytes));
@@ -75,7 +75,7 @@ TEST(chunk_feedback, converges_on_random_pipelines) {
   }
 }
 
-TEST(chunk_feedback, stays_while_nothing_changes_and_searches_again_when_it_does) {
+TEST(chunk_autotuner, stays_while_nothing_changes_and_searches_again_when_it_does) {
   std::mt19937 random(7);
   pipeline p;
   chunk_autotuner feedback;
@@ -97,7 +97,7 @@ TEST(chunk_feedback, stays_while_nothing_changes_and_searches_again_when_it_does
   EXPECT_GE(p.throughput(static_cast<double>(feedback.bytes())), 0.9 * best_throughput(p, {}));
 }
 
-TEST(chunk_feedback, stays_within_its_limits) {
+TEST(chunk_autotuner, stays_within_its_limits) {
   std::mt19937 random(1);
   chunk_autotuner_options options;
   options.first_bytes = options.smallest_bytes = options.largest_bytes = 4096;
@@ -109,7 +109,7 @@ TEST(chunk_feedback, stays_within_its_limits) {
   EXPECT_GE(dead.bytes(), chunk_autotuner_options{}.smallest_bytes);
 }
 
-TEST(chunk_feedback, refuses_nonsense) {
+TEST(chunk_autotuner, refuses_nonsense) {
   chunk_autotuner feedback;
   EXPECT_THROW(feedback.report(-1), precondition_error);
   EXPECT_THROW(feedback.report(std::numeric_limits<double>::quiet_NaN()), precondition_error);
@@ -145,4 +145,4 @@ TEST(best_chunk_bytes, is_the_optimum_of_the_pipeline) {
   EXPECT_EQ(best_chunk_bytes(0, 1e9, 5000, 3), 1);
 }
 
-}}  // namespace chunk_feedback_test
+}}  // namespace chunk_autotuner_test

@@ -400,7 +400,7 @@ TYPED_TEST(faults, another_state_of_a_reducer_is_reported_by_all) {
   });
 }
 
-TYPED_TEST(faults, a_world_that_failed_refuses) {
+TYPED_TEST(faults, ranks_that_failed_refuse) {
   typename TestFixture::ranks_type threads(2, this->options(milliseconds(10)));
   auto const star = blink::star_schedule(2);
   auto const first = this->errors(threads, [&](auto& comm) {

@@ -89,7 +89,7 @@ std::string run_types(Ranks& threads, blink::schedule const& source, collective_
 }
 
 /// So many communicators, three calls in each, as often as the environment asks for.
-int worlds_for(int of_every_day) {
+int communicators_for(int of_every_day) {
   char const* const text = std::getenv("BLINK_CASES");
   return text == nullptr ? of_every_day : std::max(1, of_every_day * std::atoi(text) / 810);
 }
@@ -97,7 +97,7 @@ int worlds_for(int of_every_day) {
 template <class Ranks>
 void run_random_cases(std::uint64_t first_seed, int of_every_day, int most_ranks,
                       std::uint32_t team_size) {
-  int const cases = worlds_for(of_every_day);
+  int const cases = communicators_for(of_every_day);
   for (std::uint64_t seed = first_seed; seed < first_seed + static_cast<std::uint64_t>(cases);
        ++seed) {
     SCOPED_TRACE(seed);

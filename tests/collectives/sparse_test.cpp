@@ -53,9 +53,9 @@ TEST(block_mask, finds_every_block_that_holds_something) {
 
 template <class Ranks>
 class sparse : public testing::Test {};
-using worlds =
+using rank_owners =
     testing::Types<blink::thread_ranks, blink::basic_thread_ranks<blink::slot_transport>>;
-TYPED_TEST_SUITE(sparse, worlds);
+TYPED_TEST_SUITE(sparse, rank_owners);
 
 // log(1 + …): makes something of zeros, so that nothing may be left out.
 struct counting_sum {

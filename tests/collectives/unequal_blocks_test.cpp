@@ -67,9 +67,9 @@ class unequal_blocks : public testing::Test {
     return "no refusal";
   }
 };
-using worlds =
+using rank_owners =
     testing::Types<blink::thread_ranks, blink::basic_thread_ranks<blink::slot_transport>>;
-TYPED_TEST_SUITE(unequal_blocks, worlds);
+TYPED_TEST_SUITE(unequal_blocks, rank_owners);
 
 constexpr int untouched = -77;
 

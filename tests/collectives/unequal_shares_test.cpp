@@ -55,9 +55,9 @@ std::string run_types(Ranks& threads, blink::schedule const& source, unequal_cas
 }
 
 template <class Ranks>
-void run_random_cases(std::uint64_t first_seed, std::uint64_t worlds, int most_ranks,
+void run_random_cases(std::uint64_t first_seed, std::uint64_t rank_owners, int most_ranks,
                       std::uint32_t team_size = 1) {
-  for (std::uint64_t seed = first_seed; seed < first_seed + worlds; ++seed) {
+  for (std::uint64_t seed = first_seed; seed < first_seed + rank_owners; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
     int const ranks = 1 + blink_test::below(random, most_ranks);

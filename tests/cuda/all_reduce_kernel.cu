@@ -15,7 +15,7 @@
 #include <cstdio>
 #include <vector>
 
-namespace world_test {
+namespace thread_ranks_test {
 
 using gpu_test::check;
 using gpu_test::managed;
@@ -109,8 +109,8 @@ int main_with_gpu() {
   return wrong == 0 ? 0 : 1;
 }
 
-}  // namespace world_test
+}  // namespace thread_ranks_test
 
 int main() {
-  return gpu_test::run_on_gpu(world_test::main_with_gpu);
+  return gpu_test::run_on_gpu(thread_ranks_test::main_with_gpu);
 }

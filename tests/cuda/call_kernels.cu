@@ -12,8 +12,8 @@
 #include <blink/transports/cuda/kernels/device_call.hpp>
 #include <blink/transports/cuda/p2p/piece_call.hpp>
 #include <blink/transports/cuda/p2p/piece_lists.hpp>
+#include <blink/transports/cuda/ranks/cuda_devices.cuh>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/cuda_devices.cuh>
 
 #include <cuda/functional>
 #include <cuda/std/functional>

@@ -5,7 +5,7 @@
 
 #include <blink/core/collective.hpp>
 #include <blink/transports/cuda/calls/device_options.hpp>
-#include <blink/transports/cuda/world/protocol_schedules.hpp>
+#include <blink/transports/cuda/ranks/protocol_schedules.hpp>
 
 #include "collective_case.hpp"
 #include "device_case.hpp"

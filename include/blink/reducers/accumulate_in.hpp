@@ -14,7 +14,7 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// `operation` on numbers that are combined as `Accumulator`, whatever the buffers hold.
+/// `operation` on numbers that are combined as `Accumulator`, for any type of the buffers.
 template <class Accumulator, class Operation>
 struct widened {
   static constexpr bool is_commutative = blink::is_commutative<Operation>;
@@ -45,7 +45,7 @@ struct widened {
   Operation operation;
 };
 
-/// The same with partial results rounded to `Wire` on links.
+/// `widened` with partial results rounded to `Wire` on links.
 template <class Accumulator, class Wire, class Operation>
 struct widened_when_sent : widened<Accumulator, Operation> {
   using typename widened<Accumulator, Operation>::total_type;
@@ -60,19 +60,20 @@ struct widened_when_sent : widened<Accumulator, Operation> {
 
 }  // namespace detail
 
-/// Combines numbers in a wider type: `accumulate_in<float>(sum{})` on buffers of `bfloat16` adds
-/// `float`s, which also cross links, and rounds once, at the root. A leaf sends its elements as
-/// they are.
+/// Combines numbers in a wider type.
 ///
-/// Error: that of `operation` in `Accumulator`, and one rounding to the buffers' type.
+/// `accumulate_in<float>(sum{})` on buffers of `bfloat16` adds `float`s. Partial results also cross
+/// links as `float`, and the root rounds once. A leaf sends its elements unchanged.
+///
+/// Error:  that of `operation` in `Accumulator`, and one rounding to the buffers' type.
 template <class Accumulator, class Operation>
   requires reducer_for<Operation, Accumulator>
 [[nodiscard]] BLINK_HOST_DEVICE constexpr auto accumulate_in(Operation const& operation) {
   return detail::widened<Accumulator, Operation>{operation};
 }
 
-/// The same with partial results rounded to `Wire` on links: half the bytes for one rounding for
-/// each inner rank between a leaf and the root.
+/// Combines numbers in a wider type and rounds partial results to `Wire` on links. That halves the
+/// bytes, and costs one rounding for each inner rank between a leaf and the root.
 template <class Accumulator, class Wire, class Operation>
   requires(reducer_for<Operation, Accumulator> &&
            std::is_constructible_v<Wire, accumulator_t<Operation, Accumulator>>)
@@ -83,7 +84,7 @@ template <class Accumulator, class Wire, class Operation>
 static_assert(reducer_for<decltype(accumulate_in<float>(sum{})), bfloat16>);
 static_assert(sizeof(sent_t<decltype(accumulate_in<float, bfloat16>(avg{})), bfloat16>) == 2);
 static_assert(reducer_for<decltype(accumulate_in<std::int64_t>(sum{})), std::int8_t>);
-static_assert(!reducer_for<sum, bfloat16>, "16 bits are for storage; say what to add in");
-static_assert(reducer_for<max, float8_e5m2>, "the largest needs no arithmetic");
+static_assert(!reducer_for<sum, bfloat16>, "16 bits are for storage; name the type to add in");
+static_assert(reducer_for<max, float8_e5m2>, "a maximum needs no arithmetic");
 
 }}  // namespace blink::BLINK_ABI

@@ -12,8 +12,9 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// What to compute in: integers wrap around like unsigned ones instead of being undefined, and
-/// narrow ones become as wide as `unsigned`, because their own products would become (signed) int.
+/// The type to compute in. Integers wrap around like unsigned ones, because signed overflow is
+/// undefined. Narrow ones become as wide as `unsigned`, because their products would become signed
+/// int.
 template <class T, bool Wraps = std::is_integral_v<T> && !std::is_same_v<T, bool>>
 struct arithmetic {
   using type = T;
@@ -96,9 +97,11 @@ struct avg {
   }
 };
 
-/// factor * a + factor * b + …: each element is multiplied before anything is added, by whichever rank has
-/// it then. So the factor is the same on all ranks, which calls compare. Integers take integral
-/// factors only, and wrap around.
+/// factor * a + factor * b + ….
+///
+/// Each element is multiplied before it is added, by the rank that holds it at that time. The
+/// factor must therefore be equal on all ranks, which calls check. Integers take integral factors
+/// only, and wrap around.
 template <class Factor>
 struct scaled_sum {
   static constexpr bool is_commutative = true;

@@ -10,7 +10,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The bits that both have.
+/// Bitwise and of two integers.
 struct bit_and {
   static constexpr bool is_commutative = true;
   template <class T>
@@ -22,7 +22,7 @@ struct bit_and {
   }
 };
 
-/// The bits that one of both has.
+/// Bitwise or of two integers.
 struct bit_or {
   static constexpr bool is_commutative = true;
   template <class T>
@@ -34,7 +34,7 @@ struct bit_or {
   }
 };
 
-/// The bits that exactly one of both has.
+/// Bitwise exclusive or of two integers.
 struct bit_xor {
   static constexpr bool is_commutative = true;
   template <class T>

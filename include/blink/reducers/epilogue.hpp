@@ -10,25 +10,28 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A reducer with a last step of each rank's own, in the same pass over the data: `with_epilogue`.
+/// A reducer with an epilogue in the same pass over the data, made by `with_epilogue`.
 template <class Reducer, class Epilogue>
 struct fused_reducer : Reducer {
   static_assert(std::is_class_v<Reducer> && !std::is_final_v<Reducer>,
-                "blink: an epilogue is added to function objects; wrap pointers in a lambda");
+                "blink: an epilogue needs a reducer of class type; wrap pointers in a lambda");
   Epilogue epilogue;
 };
 
-/// Adds an epilogue: after each chunk of results on each rank that gets them,
-/// `epilogue(group, results, index, count)` is called by all threads of the group together, while the
-/// chunk is still in the caches. Normalising, quantising, a step of an optimiser: instead of another
-/// kernel that would read everything again. What comes before the sum is the reducer's `lift`.
+/// Adds an epilogue to a reducer.
+///
+/// Each rank that gets results calls `epilogue(group, results, index, count)` after each chunk. All
+/// threads of the group call it together, while the chunk is still in the caches. It replaces
+/// another kernel that would read the results again: normalising, quantising, a step of an
+/// optimiser. A step before the sum belongs into the reducer's `lift`.
 ///
 /// Semantics beyond the syntax:
-/// - results: elements `index` to `index + count` of this rank's output, all written. Chunks come in
-///   any order, each element is in one of them.
-/// - The threads share the work by `group.thread_rank()` and `group.size()`, and may `group.sync()`.
-/// - It may write elsewhere, and change `results` where no peer reads them: on transports that hand
-///   copies on, not where ranks read each other's outputs (`reaching_transport`).
+/// - `results` are the elements `index` to `index + count` of this rank's output, all written.
+///   Chunks come in any order. Each element is in exactly one of them.
+/// - The threads share the work by `group.thread_rank()` and `group.size()`, and may call
+///   `group.sync()`.
+/// - It may write elsewhere. It may change `results` only on transports that send copies, not where
+///   ranks read each other's outputs (`reaching_transport`).
 /// - Rows of R elements stay whole if the schedule has one tree and chunks of a multiple of R
 ///   elements (`fixed_chunks`) that fit into a slot.
 template <class Reducer, class Epilogue>
@@ -39,7 +42,7 @@ template <class Reducer, class Epilogue>
 
 namespace detail {
 
-/// Has this reducer an epilogue for some elements and groups?
+/// A reducer that has an epilogue, for any elements and groups.
 template <class R>
 concept carries_epilogue = requires(R const& reduce) { reduce.epilogue; };
 

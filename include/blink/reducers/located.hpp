@@ -9,7 +9,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A value and where it is: what the reducers below choose among.
+/// A value and its index: the elements of `min_location` and `max_location`.
 template <class Value, class Index = std::int64_t>
 struct located {
   Value value{};
@@ -18,12 +18,12 @@ struct located {
   friend bool operator==(located const&, located const&) = default;
 };
 
-/// Which of two equal values is taken.
+/// The choice between two equal values.
 enum class tie : std::uint8_t { lowest_index, highest_index };
 
 namespace detail {
 
-/// Does not equal itself: a NaN.
+/// True if `value` is NaN: it does not equal itself.
 template <class Value>
 [[nodiscard]] BLINK_HOST_DEVICE constexpr bool is_unordered(Value const& value) {
   if constexpr (requires { value != value; }) {
@@ -33,8 +33,8 @@ template <class Value>
   }
 }
 
-/// Takes the better of two; `is_better(a, b)` is a strict order of values. NaN is better than any
-/// number, so that the place of one is found; among NaNs the tie rule decides.
+/// The better of two values, by the strict order `is_better(a, b)`. NaN is better than any number,
+/// so that its index is found. Among NaNs the tie rule decides.
 template <class Value, class Index, class Better>
 [[nodiscard]] BLINK_HOST_DEVICE constexpr located<Value, Index> better_of(
     located<Value, Index> const& a, located<Value, Index> const& b, tie rule,
@@ -52,7 +52,7 @@ template <class Value, class Index, class Better>
 
 }  // namespace detail
 
-/// The smallest value and where it is (MPI's MINLOC with the default rule). A NaN counts as smaller
+/// The smallest value and its index (MPI's MINLOC with the default rule). A NaN counts as smaller
 /// than any number. The bits do not depend on the order.
 template <tie Rule = tie::lowest_index>
 struct min_location {
@@ -65,7 +65,7 @@ struct min_location {
   }
 };
 
-/// The largest value and where it is (MPI's MAXLOC with the default rule). A NaN counts as larger
+/// The largest value and its index (MPI's MAXLOC with the default rule). A NaN counts as larger
 /// than any number. The bits do not depend on the order.
 template <tie Rule = tie::lowest_index>
 struct max_location {
@@ -80,6 +80,6 @@ struct max_location {
 
 static_assert(combines_elements<min_location<>, located<float>>);
 static_assert(reducer_for<max_location<tie::highest_index>, located<int, int>>);
-static_assert(!reducer_for<min_location<>, float>, "a place is found among located values");
+static_assert(!reducer_for<min_location<>, float>, "elements need an index: use `located`");
 
 }}  // namespace blink::BLINK_ABI

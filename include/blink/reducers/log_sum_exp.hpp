@@ -9,15 +9,15 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A sum of exponentials: scale * exp(largest), 1 <= scale unless there was none.
+/// A sum of exponentials, scale * exp(largest). `scale` is at least 1, or 0 for an empty sum.
 template <class T>
 struct scaled_exponential {
   T largest{};
   T scale{};
 };
 
-/// log(exp(x_1) + … + exp(x_n)) without overflow: how probabilities in logarithms are added, and
-/// partial soft-maxima merged.
+/// log(exp(x_1) + … + exp(x_n)) without overflow. It adds probabilities given as logarithms, and
+/// merges partial soft-maxima.
 ///
 /// Source: M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax", 2018.
 /// Error:  a few ulp of max(1, |result|) for each of the n - 1 combinations.
@@ -33,8 +33,8 @@ struct log_sum_exp {
   template <class T>
   BLINK_HOST_DEVICE scaled_exponential<T> operator()(scaled_exponential<T> const& a,
                                                      scaled_exponential<T> const& b) const {
-    if (a.largest == b.largest) return {a.largest, a.scale + b.scale};  // also infinities
-    bool const a_is_larger = !(a.largest < b.largest);                  // NaN stays: exp makes it
+    if (a.largest == b.largest) return {a.largest, a.scale + b.scale};  // holds for infinities also
+    bool const a_is_larger = !(a.largest < b.largest);                  // exp propagates NaN
     auto const& more = a_is_larger ? a : b;
     auto const& less = a_is_larger ? b : a;
     return {more.largest, more.scale + less.scale * exponential(less.largest - more.largest)};
@@ -60,6 +60,6 @@ struct log_sum_exp {
 };
 
 static_assert(reducer_for<log_sum_exp, float> && reducer_for<log_sum_exp, double>);
-static_assert(!reducer_for<log_sum_exp, int>, "logarithms of integers are no integers");
+static_assert(!reducer_for<log_sum_exp, int>, "logarithms of integers are not integers");
 
 }}  // namespace blink::BLINK_ABI

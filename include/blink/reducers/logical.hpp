@@ -10,12 +10,12 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// Types of which each value is true or false.
+/// Integral types; 0 is false and any other value is true.
 template <class T>
 concept truth = std::is_integral_v<T>;
 
-/// What the three share: the result is 1 or 0, whatever number stood for true, also where nothing
-/// was combined.
+/// The common `finish` of the three logical reducers. The result is 1 or 0, for any representation
+/// of true, also where only one rank has an input.
 struct truth_reducer {
   static constexpr bool is_commutative = true;
   template <truth T>
@@ -26,7 +26,7 @@ struct truth_reducer {
 
 }  // namespace detail
 
-/// Are all true? 1 or 0.
+/// 1 if all elements are true, else 0.
 struct logical_and : detail::truth_reducer {
   template <detail::truth T>
   BLINK_HOST_DEVICE constexpr T operator()(T a, T b) const {
@@ -34,7 +34,7 @@ struct logical_and : detail::truth_reducer {
   }
 };
 
-/// Is one true? 1 or 0.
+/// 1 if at least one element is true, else 0.
 struct logical_or : detail::truth_reducer {
   template <detail::truth T>
   BLINK_HOST_DEVICE constexpr T operator()(T a, T b) const {
@@ -42,7 +42,7 @@ struct logical_or : detail::truth_reducer {
   }
 };
 
-/// Is an odd number of them true? 1 or 0.
+/// 1 if an odd number of elements are true, else 0.
 struct logical_xor : detail::truth_reducer {
   template <detail::truth T>
   BLINK_HOST_DEVICE constexpr T operator()(T a, T b) const {
@@ -51,6 +51,6 @@ struct logical_xor : detail::truth_reducer {
 };
 
 static_assert(reducer_for<logical_or, bool>);
-static_assert(!reducer_for<logical_and, float>, "a rounded number is neither true nor false");
+static_assert(!reducer_for<logical_and, float>, "floating-point numbers are no truth values");
 
 }}  // namespace blink::BLINK_ABI

@@ -9,29 +9,29 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// How many numbers there were, their mean, and the sum of the squared distances from it.
+/// The count of numbers, their mean, and the sum of their squared distances from the mean.
 template <class T>
 struct moments {
   T count{};
   T mean{};
   T squares{};
 
-  /// Of one number.
+  /// The moments of one number.
   [[nodiscard]] BLINK_HOST_DEVICE static constexpr moments of(T value) {
     return {T{1}, value, T{0}};
   }
-  /// One number more (Welford's step).
+  /// Adds one number (Welford's step).
   BLINK_HOST_DEVICE constexpr void add(T value) {
     count += T{1};
     T const distance = value - mean;
     mean += distance / count;
     squares += distance * (value - mean);
   }
-  /// Of all numbers as a whole; 0 without numbers.
+  /// The variance of the numbers as a whole population; 0 without numbers.
   [[nodiscard]] BLINK_HOST_DEVICE constexpr T variance() const {
     return count == T{0} ? T{0} : squares / count;
   }
-  /// Estimated for what the numbers were drawn from; 0 below two numbers.
+  /// The unbiased estimate of the variance from a sample; 0 below two numbers.
   [[nodiscard]] BLINK_HOST_DEVICE constexpr T sample_variance() const {
     return count <= T{1} ? T{0} : squares / (count - T{1});
   }
@@ -39,11 +39,11 @@ struct moments {
 
 /// Merges moments of disjoint sets of numbers, as if all had been added to one.
 ///
-/// Source: B. Welford, "Note on an algorithm for calculating corrected sums of squares and products",
-///         Technometrics 4, 1962; T. Chan, G. Golub and R. LeVeque, "Updating formulae and a
-///         pairwise algorithm for computing sample variances", COMPSTAT 1982.
-/// Error:  relative, of the order of ulp * (condition of the numbers) for each merge: no
-///         cancellation of squares, however far the mean is from 0.
+/// Source: B. Welford, "Note on an algorithm for calculating corrected sums of squares and
+///         products", Technometrics 4, 1962; T. Chan, G. Golub and R. LeVeque, "Updating formulae and
+///         a pairwise algorithm for computing sample variances", COMPSTAT 1982.
+/// Error:  relative, of the order of ulp * (condition of the numbers) for each merge. Squares do
+///         not cancel, even with a mean far from 0.
 struct merge_moments {
   static constexpr bool is_commutative = true;
   template <class T>
@@ -61,7 +61,7 @@ struct merge_moments {
 
 namespace detail {
 
-/// Accumulates an element of each rank as moments: no overflow of the sum.
+/// Accumulates one element of each rank as moments, so that the sum cannot overflow.
 struct moments_of_ranks : merge_moments {
   template <class T>
     requires std::is_floating_point_v<T>
@@ -80,7 +80,7 @@ struct mean_of_ranks : detail::moments_of_ranks {
   }
 };
 
-/// The variance of an element over the ranks, of all ranks as a whole.
+/// The variance of an element over the ranks, as a whole population.
 struct variance_of_ranks : detail::moments_of_ranks {
   template <class T>
   BLINK_HOST_DEVICE constexpr T finish(moments<T> const& total, int) const {
@@ -90,6 +90,6 @@ struct variance_of_ranks : detail::moments_of_ranks {
 
 static_assert(combines_elements<merge_moments, moments<double>>);
 static_assert(reducer_for<variance_of_ranks, float> && !combines_elements<mean_of_ranks, float>);
-static_assert(!reducer_for<variance_of_ranks, int>, "variances of integers are no integers");
+static_assert(!reducer_for<variance_of_ranks, int>, "variances of integers are not integers");
 
 }}  // namespace blink::BLINK_ABI

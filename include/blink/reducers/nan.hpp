@@ -22,7 +22,7 @@ template <class T>
 
 enum class extreme { smaller, larger };
 
-/// One of two numbers, -0 being smaller than +0.
+/// The larger or the smaller of two numbers, where -0 < +0.
 template <extreme Which, class T>
 [[nodiscard]] BLINK_HOST_DEVICE constexpr T extreme_of(T a, T b) {
   constexpr bool is_larger = Which == extreme::larger;
@@ -31,14 +31,14 @@ template <extreme Which, class T>
   return a == b ? of_equal : of_other;
 }
 
-/// One NaN for all, so that the bits do not depend on which one came first.
+/// One fixed NaN, so that the bits do not depend on which NaN came first.
 template <class T>
 [[nodiscard]] BLINK_HOST_DEVICE constexpr T any_nan() {
   return static_cast<T>(__builtin_nanf(""));
 }
 
-// The two rules of IEEE 754-2019, section 9.6, for NaN. Unlike `min` and `max` they give the same
-// bits in every order, whatever is NaN and whichever zero is negative.
+// The two rules of IEEE 754-2019, section 9.6, for NaN. Unlike `min` and `max`, they give the same
+// bits in every order, also with NaN and zeros of both signs.
 
 template <extreme Which>
 struct extreme_unless_nan {
@@ -75,6 +75,6 @@ struct minimum_number : detail::extreme_number<detail::extreme::smaller> {};
 struct maximum_number : detail::extreme_number<detail::extreme::larger> {};
 
 static_assert(combines_elements<minimum, float> && combines_elements<maximum_number, double>);
-static_assert(!reducer_for<minimum, int>, "integers have no NaN: `min` and `max` are for them");
+static_assert(!reducer_for<minimum, int>, "integers have no NaN: use `min` and `max`");
 
 }}  // namespace blink::BLINK_ABI

@@ -9,25 +9,25 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Floats that share a scale when they are quantised: the element of such a collective. A buffer of
-/// N * count floats is a buffer of `count` blocks.
+/// Floats that share a scale when they are quantised: the element of a quantised collective. A
+/// buffer of N * count floats is a buffer of `count` blocks.
 template <std::size_t N>
 struct float_block {
   float values[N];
 };
 
-/// The same as whole numbers from -127 to 127 and the scale that they are multiplied by. A block
-/// with an infinity or a NaN becomes NaN as a whole; one with numbers below 2^-119 only becomes 0.
+/// A `float_block` as whole numbers from -127 to 127 and a common scale. A block with an infinity
+/// or a NaN becomes NaN as a whole. A block whose numbers are all below 2^-119 becomes 0.
 template <std::size_t N>
 struct int8_block {
   float scale;
   std::int8_t values[N];
 
   int8_block() = default;
-  /// Error: at most half a scale for each number, that is max |x| / 254.
+  /// Error: at most half a scale for each number, which is max |x| / 254.
   BLINK_HOST_DEVICE explicit constexpr int8_block(float_block<N> const& block) : scale(0) {
     float largest = 0;
-    float poison = 0;  // NaN if one number is none
+    float poison = 0;  // NaN if one number is not finite
     for (std::size_t k = 0; k < N; ++k) {
       float const size = block.values[k] < 0 ? -block.values[k] : block.values[k];
       largest = largest < size ? size : largest;
@@ -47,8 +47,8 @@ struct int8_block {
   }
 };
 
-/// The sum of blocks, added as floats and quantised on links. Buffers hold `float_block`s, or
-/// `int8_block`s, which also makes the way back from the root four times shorter.
+/// The sum of blocks, added as floats and quantised on links. Buffers hold `float_block`s or
+/// `int8_block`s. The latter also quarter the bytes on the way from the root.
 ///
 /// Error: for each link between a leaf and the root, half a scale of the partial sum that crosses
 ///        it. Where ranks read each other's buffers, leaves are not quantised.
@@ -83,6 +83,6 @@ struct quantised_sum {
 static_assert(reducer_for<quantised_sum, float_block<32>>);
 static_assert(reducer_for<quantised_sum, int8_block<32>>);
 static_assert(sizeof(sent_t<quantised_sum, float_block<32>>) == 36);
-static_assert(!reducer_for<quantised_sum, float>, "a number alone has no scale to share");
+static_assert(!reducer_for<quantised_sum, float>, "a single number has no scale to share");
 
 }}  // namespace blink::BLINK_ABI

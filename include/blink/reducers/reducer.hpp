@@ -11,11 +11,12 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Which element a step of a reducer works on, for the few whose result depends on it: random
-/// rounding, places.
+/// The element that a step of a reducer works on. Only reducers whose result depends on it ask for
+/// it: random rounding, locations.
 struct element_place {
-  std::uint64_t index = 0;  ///< in the reduced buffer; reduce-scatter: in the one of all blocks
-  int rank = 0;             ///< `lift`: whose element it is; `send`, `finish`: who does the step
+  std::uint64_t index = 0;  ///< in the reduced buffer; reduce-scatter: in the buffer of all blocks
+  int rank = 0;             ///< `lift`: the element's rank; `send`, `finish`: the rank that runs
+                            ///< the step
 };
 
 namespace detail {
@@ -46,7 +47,7 @@ concept finishes =
     finishes_with_place<R, A> ||
     requires(R const reduce, A const total, int rank_count) { reduce.finish(total, rank_count); };
 
-/// What an element of a buffer becomes before it is combined.
+/// An element as it is combined: the result of the reducer's `lift`, if any.
 template <class R, class T>
 [[nodiscard]] BLINK_HOST_DEVICE constexpr auto lift(R const& reduce, T const& value,
                                                     element_place const& place) {
@@ -59,7 +60,7 @@ template <class R, class T>
   }
 }
 
-/// What a partial result becomes before it crosses a connection.
+/// A partial result as it crosses a connection: the result of the reducer's `send`, if any.
 template <class R, class A>
 [[nodiscard]] BLINK_HOST_DEVICE constexpr auto send(R const& reduce, A const& total,
                                                     element_place const& place) {
@@ -72,7 +73,7 @@ template <class R, class A>
   }
 }
 
-/// What the root makes of the total.
+/// The final result at the root: the result of the reducer's `finish`, if any.
 template <class R, class A>
 [[nodiscard]] BLINK_HOST_DEVICE constexpr auto finish(R const& reduce, A const& total,
                                                       int rank_count, element_place const& place) {
@@ -85,25 +86,25 @@ template <class R, class A>
   }
 }
 
-/// As `std::declval`, which clang does not let device code name.
+/// `std::declval` for device code, where clang does not allow the original.
 template <class T>
 BLINK_HOST_DEVICE T const& some() noexcept;
 
 }  // namespace detail
 
-/// What a reducer holds while it combines elements of type `T`: what its `lift` returns.
+/// The type in which a reducer combines elements of type `T`: the result of its `lift`.
 template <class R, class T>
 using accumulator_t = std::remove_cvref_t<decltype(detail::lift(
     detail::some<R>(), detail::some<T>(), element_place{}))>;
 
-/// What partial results are while they cross a wire: what the reducer's `send` returns.
+/// The type of partial results on a connection: the result of the reducer's `send`.
 template <class R, class T>
 using sent_t = std::remove_cvref_t<decltype(detail::send(
     detail::some<R>(), detail::some<accumulator_t<R, T>>(), element_place{}))>;
 
 namespace detail {
 
-/// Back from a connection.
+/// A partial result as it arrives from a connection: the result of the reducer's `recv`, if any.
 template <class T, class R>
 [[nodiscard]] BLINK_HOST_DEVICE constexpr auto receive(R const& reduce, sent_t<R, T> const& sent) {
   if constexpr (has_send<R, accumulator_t<R, T>>) {
@@ -133,63 +134,69 @@ concept ends_as_an_element =
 
 }  // namespace detail
 
-/// A binary operation that collectives apply to the elements `T` of buffers; any callable will do,
+/// A binary operation that collectives apply to the elements `T` of buffers. Any callable will do,
 /// in host code also a lambda.
 ///
-/// Three types may differ: what a buffer holds (`T`), what is combined (the accumulator), and what
-/// partial results are while they cross a link. The optional members that lead from one to the
-/// other, each with or without an `element_place` as last argument:
+/// Three types may differ: the buffer's element (`T`), the accumulator, and the sent type, in which
+/// partial results cross a link. Optional members convert between them, each with or without an
+/// `element_place` as last argument:
 ///
-///     lift(T) -> accumulator             each element once, before it is combined
+///     lift(T) -> accumulator               each element once, before it is combined
 ///     operator()(accumulator, accumulator) -> accumulator
-///     send(accumulator) -> connection          before a partial result crosses a link;
-///     recv(connection) -> accumulator          and after (without a place)
-///     finish(accumulator, rank_count) -> T       at the root, once for each element
+///     send(accumulator) -> sent            before a partial result crosses a link
+///     recv(sent) -> accumulator            after it crossed a link (without a place)
+///     finish(accumulator, rank_count) -> T at the root, once for each element
 ///
-/// What `finish` returns, or without it the accumulator, may also be what `T` converts from
-/// explicitly. Without `lift` the accumulator is `T`; without `send` the accumulator itself crosses links. A
-/// leaf of a tree has one element and nothing combined: it hands on the element if that is not
-/// larger than the wire's type, to be lifted at the other end, and `send(lift(…))` otherwise, or always if
-/// the reducer says `static constexpr bool lift_at_source = true`: its `lift` knows of its own rank alone.
+/// `finish` may return any type from which `T` is made explicitly. The same holds for the
+/// accumulator if there is no `finish`. Without `lift` the accumulator is `T`. Without `send` the
+/// accumulator itself crosses links.
+///
+/// A leaf of a tree has one element and nothing combined. It sends the element itself if that is
+/// not larger than the sent type, and the receiver lifts it. Otherwise it sends `send(lift(…))`. It
+/// always does so if the reducer has `static constexpr bool lift_at_source = true`, because such a
+/// `lift` works for its own rank only.
 ///
 /// Semantics beyond the syntax: associative up to rounding, no side effects; the three types are
-/// copied as bytes. It is taken to be commutative unless it says `static constexpr bool
-/// is_commutative = false`; then the operands keep the order of the ranks, and schedules that
-/// cannot keep it are refused (`reduces_in_order`).
+/// copied as bytes. A reducer is commutative unless it has `static constexpr bool is_commutative =
+/// false`. Then the operands keep the order of the ranks, and schedules that cannot keep it are
+/// refused (`reduces_in_order`).
 template <class R, class T>
 concept reducer_for =
     std::copy_constructible<R> && detail::combines<R, T> && detail::restores_what_it_sends<R, T> &&
     detail::ends_as_an_element<R, T> && std::is_trivially_copyable_v<accumulator_t<R, T>> &&
     std::is_trivially_copyable_v<sent_t<R, T>>;
 
-/// A reducer that has a last step, applied once to each element at the root, such as the division
+/// A reducer with a last step, applied once to each element at the root. An example is the division
 /// of an average.
 template <class R, class T>
 concept has_finish = reducer_for<R, T> && detail::finishes<R, accumulator_t<R, T>>;
 
-/// A reducer that combines elements as they are: what most are, and the path without conversions.
+/// A reducer that combines elements without conversions, as most do.
 template <class R, class T>
 concept combines_elements = reducer_for<R, T> && !detail::lifts<R, T> && !detail::has_send<R, T>;
 
-/// Whether the operands of a reducer may change places.
+/// True if the operands of a reducer may change places.
 template <class R>
 inline constexpr bool is_commutative = true;
 template <class R>
   requires requires { std::bool_constant<R::is_commutative>{}; }
 inline constexpr bool is_commutative<R> = R::is_commutative;
 
-/// Whether elements are lifted before they cross a connection, by the process of their rank: only that one
-/// knows what `lift` needs. Refused over links by which ranks read each other's buffers; in a communicator of
-/// devices that does, one process has all ranks, and its reducer knows all.
+/// True if elements are lifted before they cross a connection, by the process of their rank. Only
+/// that process has the state that `lift` needs.
+///
+/// Refused on connections by which ranks read each other's buffers. Device ranks are exempt,
+/// because one process has all ranks and its reducer has the state of all.
 template <class R>
 inline constexpr bool lift_at_source = false;
 template <class R>
   requires requires { std::bool_constant<R::lift_at_source>{}; }
 inline constexpr bool lift_at_source<R> = R::lift_at_source;
 
-/// A reducer may say what of its state is the same on all ranks, in 64 bits: a factor, a seed. Calls of ranks
-/// that do not agree about it fail as those with other reducers do. What may differ, such as an address, is
-/// left out; without this nothing of the state is compared.
+/// A reducer that names the state that must be equal on all ranks, in 64 bits: a factor, a seed.
+///
+/// Calls of ranks with different values fail, as those with different reducers do. State that may
+/// differ, such as an address, is left out. Without this member no state is compared.
 template <class R>
 concept has_common_state = requires(R const reduce) {
   { reduce.common_state() } -> std::same_as<std::uint64_t>;
@@ -197,7 +204,7 @@ concept has_common_state = requires(R const reduce) {
 
 namespace detail {
 
-/// Equal for equal numbers: their bits.
+/// The bits of a number: equal for equal numbers.
 template <class Value>
   requires(sizeof(Value) <= sizeof(std::uint64_t) &&
            (std::is_arithmetic_v<Value> || std::has_unique_object_representations_v<Value>))
@@ -213,7 +220,7 @@ template <class Value>
 struct element_sizes {
   std::size_t value = 1;
   std::size_t connection = 1;
-  bool lift_at_source = false;  ///< do connections carry no elements that were not lifted?
+  bool lift_at_source = false;  ///< true if connections carry only lifted elements
 
   [[nodiscard]] BLINK_HOST_DEVICE constexpr std::size_t largest() const {
     return value < connection ? connection : value;
@@ -230,7 +237,7 @@ template <class R, class T>
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Stands where a collective does not reduce.
+/// The reducer of collectives that do not reduce.
 struct no_reducer {
   template <class T>
   BLINK_HOST_DEVICE T const& operator()(T const& a, T const&) const {

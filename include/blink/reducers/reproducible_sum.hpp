@@ -9,20 +9,22 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A sum of numbers that does not depend on their order: the binary digits of all numbers are cut
-/// at the same places, every 40 digits, and the pieces, whole numbers, are added for each place.
-/// Only the `Bins` highest places that any number reaches are kept.
+/// A sum of numbers that does not depend on their order.
 ///
-/// Error: below n 2^(-40 (Bins - 1)) max |x| for n numbers before the one rounding in `value`;
-///        none if all numbers end within the places that are kept.
-/// Pre:   at most 2^23 numbers.
+/// The binary digits of all numbers are cut at the same places, 40 digits apart. The pieces are
+/// whole numbers, which are added for each place. Only the `Bins` highest places that any number
+/// reaches are kept.
+///
+/// Error:  below n 2^(-40 (Bins - 1)) max |x| for n numbers before the one rounding in `value`;
+///         none if all numbers end within the places that are kept.
+/// Pre:    at most 2^23 numbers.
 ///
 /// Source: the idea of fixed bins: J. Demmel and H. D. Nguyen, "Parallel reproducible summation",
 ///         IEEE Trans. Computers 64, 2015; here the bins hold integers.
 template <class T, int Bins = sizeof(T) <= 4 ? 2 : 3>
 struct binned {
   static_assert(std::is_floating_point_v<T> && sizeof(T) <= 8,
-                "blink: sums in bins are of float and double");
+                "blink: sums in bins are for float and double");
   static_assert(Bins >= 2 && (sizeof(T) <= 4 || Bins >= 3), "blink: one number must fit");
 
   std::int64_t digits[std::size_t{Bins}]{};  ///< by place, the highest first
@@ -67,7 +69,7 @@ struct binned {
     BLINK_UNROLL
     for (int k = 0; k < Bins; ++k) {
       BLINK_UNROLL
-      for (int from = 0; from <= k; ++from) {  // no index that is computed: it stays in registers
+      for (int from = 0; from <= k; ++from) {  // constant indices, so that it stays in registers
         if (from + distance == k) result.digits[k] += lower.digits[from];
       }
     }
@@ -90,7 +92,7 @@ struct binned {
     __extension__ typedef unsigned __int128 wide;
     wide significand = static_cast<wide>(carried.digits[0]);
     std::int32_t exponent = place_bits * top;
-    bool is_more = false;  // are there digits below those of `significand`?
+    bool is_more = false;  // true if there are digits below those of `significand`
     BLINK_UNROLL
     for (int k = 1; k < Bins; ++k) {
       if (significand >> (127 - place_bits) == 0) {
@@ -137,7 +139,7 @@ struct binned {
     return 64 - __builtin_clzll(bits);
 #endif
   }
-  // Pieces from 0 to 2^40 but for the highest.
+  // All pieces but the highest are from 0 to 2^40.
   BLINK_HOST_DEVICE constexpr void carry() {
     BLINK_UNROLL
     for (int k = Bins - 1; k > 0; --k) {
@@ -151,7 +153,7 @@ struct binned {
     if (is_nan) return static_cast<T>(__builtin_nanf(""));
     return static_cast<T>(special == 1U ? infinity : -infinity);
   }
-  // number * 2^exponent, in steps that a double can name.
+  // number * 2^exponent, in steps that a double can represent.
   BLINK_HOST_DEVICE static constexpr double scaled(double number, std::int32_t exponent) {
     while (exponent != 0) {
       std::int32_t const step = exponent > 1000 ? 1000 : (exponent < -1000 ? -1000 : exponent);
@@ -162,9 +164,9 @@ struct binned {
   }
 };
 
-/// Merges sums that ranks have begun by themselves: `binned<double>` buffers, to which each rank
-/// has added any share of the numbers. The bits depend on the numbers alone: not on the order, not
-/// on who has which, not on how many ranks there are.
+/// Merges sums that the ranks have begun in `binned<double>` buffers, to which each rank has added
+/// its numbers. The bits depend on the numbers alone. They do not depend on the order, on the
+/// number of ranks, or on the rank that holds a number.
 struct merge_binned {
   static constexpr bool is_commutative = true;
   template <class T, int Bins>
@@ -174,12 +176,12 @@ struct merge_binned {
   }
 };
 
-/// The sum of floating-point numbers with bits that do not depend on the order, so not on the
-/// schedule, the counts or the numbering of ranks.
+/// The sum of floating-point numbers. Its bits do not depend on the order: not on the schedule, the
+/// counts or the numbering of ranks.
 ///
-/// Error:  see `binned`: as a rule below an ulp.
-/// Moves:  24 bytes for each `float`, 32 for each `double` between inner ranks; elements from
-///         leaves and to everyone.
+/// Error:  see `binned`; usually below an ulp.
+/// Moves:  24 bytes for each `float`, 32 for each `double` between inner ranks; plain elements from
+///         leaves and to all ranks.
 struct reproducible_sum {
   static constexpr bool is_commutative = true;
   template <class T>
@@ -200,6 +202,6 @@ struct reproducible_sum {
 static_assert(reducer_for<reproducible_sum, float> && reducer_for<reproducible_sum, double>);
 static_assert(sizeof(binned<float>) == 24 && sizeof(binned<double>) == 32);
 static_assert(combines_elements<merge_binned, binned<double>>);
-static_assert(!reducer_for<reproducible_sum, int>, "integers are reproducible: `sum` is for them");
+static_assert(!reducer_for<reproducible_sum, int>, "integer sums are reproducible: use `sum`");
 
 }}  // namespace blink::BLINK_ABI

@@ -8,12 +8,13 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A floating-point number of 8 or 16 bits, for storage: it turns into `float`, which loses
-/// nothing, and is made from `float` explicitly, which rounds to the nearest, ties to even. It has
-/// no arithmetic of its own, so that nobody rounds at each step without saying so.
+/// A floating-point number of 8 or 16 bits, for storage.
 ///
-/// With infinity the codes are those of IEEE 754; without, the largest code is NaN, all others are
-/// numbers, and what is too large becomes NaN (OCP 8-bit floating point, E4M3).
+/// It converts to `float` without loss. It is made from `float` explicitly, rounded to the nearest,
+/// ties to even. It has no arithmetic of its own, so that no rounding at each step is implicit.
+///
+/// With infinity the codes are those of IEEE 754. Without, the largest code is NaN, all others are
+/// numbers, and values that are too large become NaN (OCP 8-bit floating point, E4M3).
 ///
 /// Source: IEEE 754-2019, section 3.4; "OCP 8-bit Floating Point Specification (OFP8)", 1.0, 2023.
 template <int ExponentBits, int MantissaBits, bool HasInfinity = true>
@@ -26,9 +27,10 @@ class small_float {
   small_float() = default;
   BLINK_HOST_DEVICE explicit constexpr small_float(float value) : code_(nearest(value)) {}
 
-  /// Rounds up with the probability that keeps the mean, by 32 random bits.
+  /// Rounds up or down at random so that the mean is kept, by 32 random bits.
   ///
-  /// Error: the mean of many is off by at most 2^-8 of the smallest number, for numbers below it.
+  /// Error:  the mean of many results is off by at most 2^-8 of the smallest number, for values
+  /// below it.
   [[nodiscard]] BLINK_HOST_DEVICE static constexpr small_float at_random(float value,
                                                                          std::uint32_t random) {
     auto const bits = __builtin_bit_cast(std::uint32_t, value);
@@ -83,18 +85,18 @@ class small_float {
   BLINK_HOST_DEVICE static constexpr float from_bits(std::uint32_t bits) {
     return __builtin_bit_cast(float, bits);
   }
-  // The smallest number above 0, 2^(1 - bias - MantissaBits).
+  // The smallest positive number, 2^(1 - bias - MantissaBits).
   BLINK_HOST_DEVICE static constexpr float smallest() {
     return from_bits((128U - bias - static_cast<std::uint32_t>(MantissaBits)) << 23);
   }
 
-  // Codes that are too large mean infinity, or NaN where there is none.
+  // Codes that are too large become infinity, or NaN in formats without infinity.
   BLINK_HOST_DEVICE static constexpr small_float with_sign(std::uint32_t bits, std::uint32_t code) {
     std::uint32_t const sign = bits >> 31 << (ExponentBits + MantissaBits);
     return from_code(static_cast<code_type>(sign | (code < first_special ? code : first_special)));
   }
 
-  // Without branches, for vectors.
+  // Rounds to the nearest code. It has no branches, so that it can be vectorised.
   BLINK_HOST_DEVICE static constexpr code_type nearest(float value) {
     auto const bits = __builtin_bit_cast(std::uint32_t, value);
     std::uint32_t const magnitude = bits & 0x7fffffffU;
@@ -104,8 +106,7 @@ class small_float {
     std::uint32_t code = ((magnitude + below_half + even) >> dropped) -
                          ((127U - bias) << MantissaBits);  // a carry goes to the exponent
     if constexpr (ExponentBits < 8) {
-      // Where digits are lost at the other end: an addition that leaves multiples of the smallest
-      // number as the last digits of the sum rounds them.
+      // Subnormal results. Adding a number whose last digit is the smallest number rounds them.
       constexpr std::uint32_t aligned = (151U - bias - static_cast<std::uint32_t>(MantissaBits))
                                         << 23;
       auto const sum = __builtin_bit_cast(std::uint32_t, from_bits(magnitude) + from_bits(aligned));

@@ -11,7 +11,7 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// 32 random bits for an element, a rank and a seed; the same for the same.
+/// 32 pseudo-random bits, determined by an element, a rank and a seed.
 ///
 /// Source: G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number generators",
 ///         OOPSLA 2014 (the mixing function).
@@ -30,7 +30,7 @@ namespace detail {
 }  // namespace detail
 
 /// The sum of floats that cross links as `Storage`, rounded up or down at random so that the mean
-/// is kept. Equal seeds give equal bits; use another for each call.
+/// is kept. Equal seeds give equal bits. Use another seed for each call.
 ///
 /// Error: at most an ulp of `Storage` for each link between a leaf and the root, 0 in the mean.
 ///        Where ranks read each other's buffers, leaves are not rounded.
@@ -46,9 +46,11 @@ struct stochastic_sent_sum {
   BLINK_HOST_DEVICE constexpr float recv(Storage sent) const { return sent; }
 };
 
-/// The sum of `Storage` numbers in `float`, also on links, rounded at random at the root, so that
-/// the mean is kept where sums are added again and again, as in training. Equal seeds give equal
-/// bits; use another for each call, the same on all ranks, which calls compare.
+/// The sum of `Storage` numbers in `float`, also on links, rounded at random at the root. The mean
+/// is kept when sums are added repeatedly, as in training.
+///
+/// Equal seeds give equal bits. Use another seed for each call, equal on all ranks, which calls
+/// check.
 ///
 /// Error: that of the sum in `float`, and less than an ulp of `Storage`, 0 in the mean.
 template <class Storage>
@@ -59,7 +61,7 @@ struct stochastic_storage_sum {
   [[nodiscard]] std::uint64_t common_state() const { return seed; }
   BLINK_HOST_DEVICE constexpr float lift(Storage value) const { return value; }
   BLINK_HOST_DEVICE constexpr float operator()(float a, float b) const { return a + b; }
-  /// The rank is left out: the same rounding whichever rank is the root.
+  /// Rounds independently of the rank, so that any root gives the same bits.
   BLINK_HOST_DEVICE constexpr Storage finish(float total, int, element_place const& place) const {
     return Storage::at_random(total, detail::random_bits(seed, {place.index, -1}));
   }

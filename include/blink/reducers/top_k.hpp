@@ -10,8 +10,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The k largest values so far and where they are: the larger first, of equal values the lower
-/// index first. Entries beyond `size` mean nothing.
+/// The k largest values so far, with their indices. Larger values come first; among equal values
+/// the lower index comes first. Entries from `size` on are unspecified.
 template <class Value, std::size_t K, class Index = std::int64_t>
 struct largest_values {
   static_assert(K > 0, "blink: at least one value is kept");
@@ -25,7 +25,7 @@ struct largest_values {
            detail::better_of(a, b, tie::lowest_index, larger).index == a.index;
   }
 
-  /// Puts an entry in its place if it is among the k largest.
+  /// Inserts an entry if it is among the k largest.
   BLINK_HOST_DEVICE constexpr void add(located<Value, Index> const& entry) {
     std::size_t at = size;
     while (at > 0 && goes_before(entry, entries[at - 1])) --at;
@@ -36,7 +36,8 @@ struct largest_values {
   }
 };
 
-/// Merges lists of k largest values. The bits do not depend on the order if no place occurs twice.
+/// Merges lists of the k largest values. The bits do not depend on the order if indices are
+/// distinct.
 ///
 /// Time: O(k) for each combination; short lists on devices O(k^2) moves between registers.
 struct merge_largest {
@@ -48,7 +49,7 @@ struct merge_largest {
     using list = largest_values<Value, K, Index>;
     list result;
 #if BLINK_DEVICE_PASS
-    if constexpr (K <= 16) {  // no index that is computed: lists stay in registers
+    if constexpr (K <= 16) {  // constant indices, so that lists stay in registers
       list left = a;
       list right = b;
       BLINK_UNROLL
@@ -82,6 +83,6 @@ struct merge_largest {
 };
 
 static_assert(combines_elements<merge_largest, largest_values<float, 8>>);
-static_assert(!reducer_for<merge_largest, float>, "lists are merged, not numbers");
+static_assert(!reducer_for<merge_largest, float>, "merges lists, not numbers");
 
 }}  // namespace blink::BLINK_ABI

@@ -7,10 +7,10 @@
 #include <blink/transports/cuda/calls/device_collectives.hpp>
 #include <blink/transports/cuda/calls/device_options.hpp>
 #include <blink/transports/cuda/p2p/device_exchange.hpp>
+#include <blink/transports/cuda/ranks/cuda_devices.cuh>
+#include <blink/transports/cuda/ranks/device_blocks.hpp>
+#include <blink/transports/cuda/ranks/device_ranks.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/cuda_devices.cuh>
-#include <blink/transports/cuda/world/device_blocks.hpp>
-#include <blink/transports/cuda/world/device_ranks.hpp>
 #include <blink/transports/host/host_rendezvous.hpp>
 
 namespace blink { inline namespace BLINK_ABI {

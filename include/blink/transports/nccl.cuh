@@ -4,8 +4,8 @@
 #include <blink/core/config.hpp>
 #include <blink/transports/cuda/calls/device_collectives.hpp>
 #include <blink/transports/cuda/p2p/device_exchange.hpp>
-#include <blink/transports/cuda/world/cuda_devices.cuh>
-#include <blink/transports/cuda/world/device_blocks.hpp>
+#include <blink/transports/cuda/ranks/cuda_devices.cuh>
+#include <blink/transports/cuda/ranks/device_blocks.hpp>
 #include <blink/transports/nccl/nccl_calls.hpp>
 #include <blink/transports/nccl/nccl_options.hpp>
 #include <blink/transports/nccl/nccl_ranks.hpp>

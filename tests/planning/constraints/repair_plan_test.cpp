@@ -157,7 +157,7 @@ TEST(repair_plan, random_ranks_lost_and_added) {
 }
 
 /// A plan that lost some rate to switches with an egress excess may lose some again.
-TEST(repair_plan, of_a_plan_without_surplus) {
+TEST(repair_plan, of_a_plan_without_egress_excess) {
   topology machine;
   machine.name = "fan";
   for (int i = 0; i < 3; ++i) machine.nodes.push_back({i, node_kind::rank, ""});

@@ -17,7 +17,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace without_surplus_test { namespace {
+namespace without_egress_excess_test { namespace {
 
 using namespace blink;
 
@@ -52,7 +52,7 @@ rational best_rate(topology machine, collective kind, int root) {
   return kind == collective::all_gather ? rate * static_cast<std::int64_t>(ranks.size()) : rate;
 }
 
-TEST(without_surplus, is_the_best_forwarding_plan) {
+TEST(without_egress_excess, is_the_best_forwarding_plan) {
   int refused = 0;
   for (unsigned seed = 0; seed < 160; ++seed) {
     auto machine = unbalanced_machine(seed, 3 + seed % 3, 1 + seed % 4, 6 + seed % 4);
@@ -78,7 +78,7 @@ TEST(without_surplus, is_the_best_forwarding_plan) {
   EXPECT_GE(refused, 30);
 }
 
-TEST(without_surplus, the_search_comes_near) {
+TEST(without_egress_excess, the_search_comes_near) {
   int cases = 0, best = 0;
   rational least(1);
   for (unsigned seed = 0; seed < 160; ++seed) {
@@ -102,7 +102,7 @@ TEST(without_surplus, the_search_comes_near) {
   EXPECT_GE(least, rational(1, 2));
 }
 
-TEST(without_surplus, balances_every_switch_and_keeps_the_rest) {
+TEST(without_egress_excess, balances_every_switch_and_keeps_the_rest) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     auto const machine = unbalanced_machine(seed, 4, 3, 8);
@@ -152,7 +152,7 @@ topology wide_switch() {
 
 /// Every unit for rank i comes from the switch, 4 in all, or from the one before it, 1 each: trees
 /// of the rate r take at least 3 r - 3 from the switch.
-TEST(without_surplus, a_known_loss) {
+TEST(without_egress_excess, a_known_loss) {
   auto const machine = wide_switch();
   plan_request request{collective::broadcast, 0, "exact"};
   try {
@@ -171,7 +171,7 @@ TEST(without_surplus, a_known_loss) {
   EXPECT_EQ(check_plan(machine, p).fault.value_or(""), "");
 }
 
-TEST(without_surplus, reduce_names_the_switch_as_it_is) {
+TEST(without_egress_excess, reduce_names_the_switch_as_it_is) {
   auto const machine = detail::reversed(wide_switch());
   try {
     (void)make_plan(machine, {collective::reduce, 0, "exact"});
@@ -185,7 +185,7 @@ TEST(without_surplus, reduce_names_the_switch_as_it_is) {
 }
 
 /// Two switches that could pass much to and fro, with little coming in.
-TEST(without_surplus, circles_of_switches) {
+TEST(without_egress_excess, circles_of_switches) {
   topology machine;
   machine.name = "circle";
   for (int i = 0; i < 3; ++i) machine.nodes.push_back({i, node_kind::rank, ""});
@@ -205,4 +205,4 @@ TEST(without_surplus, circles_of_switches) {
   EXPECT_EQ(check_plan(machine, p).fault.value_or(""), "");
 }
 
-}}  // namespace without_surplus_test
+}}  // namespace without_egress_excess_test

@@ -16,7 +16,7 @@
 
 namespace {
 
-TEST(slot_turns, parts_hold_the_message_and_are_whole_lines) {
+TEST(slot_rotation, parts_hold_the_message_and_are_whole_lines) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 20000; ++round) {
     std::size_t const slot = 128 * (1 + random() % 4096);
@@ -35,7 +35,7 @@ TEST(slot_turns, parts_hold_the_message_and_are_whole_lines) {
   EXPECT_EQ(blink::slot_subdivision_of(1 << 18, 0), 11U);
 }
 
-TEST(slot_turns, few_wires_have_more_slots) {
+TEST(slot_rotation, few_connections_have_more_slots) {
   std::size_t const slot = std::size_t{1} << 18;
   EXPECT_EQ(blink::default_window(blink::star_schedule(2), slot), 4U);     // 2 in: 1 MiB each
   EXPECT_EQ(blink::default_window(blink::flat_schedule(2, 0), slot), 8U);  // 1 in
@@ -46,7 +46,7 @@ TEST(slot_turns, few_wires_have_more_slots) {
 }
 
 // The messages that may be in flight at a time have places of their own, whatever the parts they take.
-TEST(slot_turns, messages_in_flight_do_not_meet) {
+TEST(slot_rotation, messages_in_flight_do_not_meet) {
   using ranks_type = blink::basic_thread_ranks<blink::slot_transport>;
   std::mt19937_64 random(2);
   for (int round = 0; round < 200; ++round) {

@@ -50,7 +50,7 @@ store_mode settled(store_mode_tuner& search, store_mode guess = store_mode::plai
   }
 }
 
-TEST(write_search, takes_the_fastest_after_some_trials) {
+TEST(store_mode_tuner, takes_the_fastest_after_some_trials) {
   for (auto const guess : {store_mode::plain, store_mode::pairs, store_mode::streams}) {
     for (std::size_t best = 0; best < 3; ++best) {
       machine here{{500, 500, 500}, {}};
@@ -67,7 +67,7 @@ TEST(write_search, takes_the_fastest_after_some_trials) {
   }
 }
 
-TEST(write_search, tries_what_a_transport_offers_and_nothing_else) {
+TEST(store_mode_tuner, tries_what_a_transport_offers_and_nothing_else) {
   constexpr store_modes of_slots{{store_mode::plain, store_mode::slots, store_mode::streams}, 3};
   constexpr store_modes of_messages{{store_mode::plain, store_mode::streams}, 2};
   std::array<std::uint64_t, 4> const cost{300, 1, 200, 100};  // in the order of the enumerators
@@ -89,7 +89,7 @@ TEST(write_search, tries_what_a_transport_offers_and_nothing_else) {
   }
 }
 
-TEST(write_search, interruptions_during_the_trials_do_not_count) {
+TEST(store_mode_tuner, interruptions_during_the_trials_do_not_count) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     std::mt19937_64 random(seed);
     machine here{{100, 150, 300}, {}};
@@ -106,7 +106,7 @@ TEST(write_search, interruptions_during_the_trials_do_not_count) {
   }
 }
 
-TEST(write_search, tries_the_others_now_and_then) {
+TEST(store_mode_tuner, tries_the_others_now_and_then) {
   machine here{{100, 150, 120}, {}};
   store_mode_tuner search;
   for (std::uint32_t call = 0; call < 20 * period; ++call) here.call(search);
@@ -115,7 +115,7 @@ TEST(write_search, tries_the_others_now_and_then) {
   EXPECT_GE(here.calls[2], 7);
 }
 
-TEST(write_search, follows_a_machine_that_changes) {
+TEST(store_mode_tuner, follows_a_machine_that_changes) {
   std::mt19937 random(1);
   store_mode_tuner search;
   machine here;
@@ -129,7 +129,7 @@ TEST(write_search, follows_a_machine_that_changes) {
   }
 }
 
-TEST(write_search, a_way_that_gets_slow_is_left_soon) {
+TEST(store_mode_tuner, a_way_that_gets_slow_is_left_soon) {
   machine here{{100, 150, 300}, {}};
   store_mode_tuner search;
   for (std::uint32_t call = 0; call < first_calls; ++call) here.call(search);
@@ -139,7 +139,7 @@ TEST(write_search, a_way_that_gets_slow_is_left_soon) {
             store_mode::pairs);
 }
 
-TEST(write_search, one_interruption_does_not_count) {
+TEST(store_mode_tuner, one_interruption_does_not_count) {
   machine here{{100, 150, 300}, {}};
   store_mode_tuner search;
   for (std::uint32_t call = 0; call < first_calls; ++call) here.call(search);
@@ -149,7 +149,7 @@ TEST(write_search, one_interruption_does_not_count) {
 }
 
 // Others share the caches: what counts is the quickest of some calls, of the best way as of those that were tried.
-TEST(write_search, stays_with_the_best_where_times_vary) {
+TEST(store_mode_tuner, stays_with_the_best_where_times_vary) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 20; ++round) {
     store_mode_tuner search;
@@ -163,7 +163,7 @@ TEST(write_search, stays_with_the_best_where_times_vary) {
   }
 }
 
-TEST(write_search, quick_calls_are_timed_now_and_then) {
+TEST(store_mode_tuner, quick_calls_are_timed_now_and_then) {
   constexpr std::size_t quick = store_mode_tuner::quick_bytes - 1;
   std::array<std::uint64_t, 3> cost{300, 100, 200};
   store_mode_tuner search;
@@ -190,7 +190,7 @@ TEST(write_search, quick_calls_are_timed_now_and_then) {
 }
 
 // Ranks that share memory know what a call took all of them when they have entered the next one.
-TEST(write_search, times_may_come_a_call_later) {
+TEST(store_mode_tuner, times_may_come_a_call_later) {
   for (std::size_t best = 0; best < 3; ++best) {
     std::array<std::uint64_t, 3> cost{500, 500, 500};
     cost[best] = 100;
@@ -210,12 +210,12 @@ TEST(write_search, times_may_come_a_call_later) {
   }
 }
 
-TEST(write_search, what_is_empty_is_not_measured) {
+TEST(store_mode_tuner, what_is_empty_is_not_measured) {
   store_mode_tuner search;
   EXPECT_FALSE(search.next(collective::reduce, 0, ways, store_mode::plain).is_timed);
 }
 
-TEST(write_search, short_messages_are_tried_until_they_have_filled_much_of_the_slots) {
+TEST(store_mode_tuner, short_messages_are_tried_until_they_have_filled_much_of_the_slots) {
   EXPECT_EQ(store_mode_tuner::tries_of(std::size_t{1} << 16), 16U);
   EXPECT_EQ(store_mode_tuner::tries_of((std::size_t{1} << 17) - 1), 16U);
   EXPECT_EQ(store_mode_tuner::tries_of(8), 32U);
@@ -223,7 +223,7 @@ TEST(write_search, short_messages_are_tried_until_they_have_filled_much_of_the_s
   EXPECT_EQ(store_mode_tuner::tries_of(store_mode_tuner::uncached_bytes), 2U);
 }
 
-TEST(write_search, the_first_calls_do_not_count) {
+TEST(store_mode_tuner, the_first_calls_do_not_count) {
   machine here{{100, 150, 300}, {}};
   store_mode_tuner search;
   for (std::uint32_t call = 0; call < first_calls; ++call) {
@@ -234,7 +234,7 @@ TEST(write_search, the_first_calls_do_not_count) {
 }
 
 // The way past the caches is interrupted once; the slower another one is the less often it is tried again.
-TEST(write_search, tries_what_no_cache_holds_twice_and_then_now_and_then) {
+TEST(store_mode_tuner, tries_what_no_cache_holds_twice_and_then_now_and_then) {
   for (std::size_t const huge : {store_mode_tuner::uncached_bytes, std::size_t{1} << 28}) {
     std::uint32_t const huge_period = store_mode_tuner::period_of(huge);
     std::array<std::uint64_t, 3> cost{580, 120, 100};
@@ -268,7 +268,7 @@ TEST(write_search, tries_what_no_cache_holds_twice_and_then_now_and_then) {
   }
 }
 
-TEST(write_search, kinds_and_sizes_are_apart) {
+TEST(store_mode_tuner, kinds_and_sizes_are_apart) {
   store_mode_tuner search;
   machine here{{100, 150, 300}, {}};
   machine there{{300, 150, 100}, {}};
@@ -284,7 +284,7 @@ TEST(write_search, kinds_and_sizes_are_apart) {
             store_mode::pairs);
 }
 
-TEST(write_search, what_no_cache_holds_stays_as_guessed_if_the_transport_says_so) {
+TEST(store_mode_tuner, what_no_cache_holds_stays_as_guessed_if_the_transport_says_so) {
   auto limited = ways;
   limited.measured_below = size;
   for (auto const guess : {store_mode::plain, store_mode::streams}) {
@@ -301,7 +301,7 @@ TEST(write_search, what_no_cache_holds_stays_as_guessed_if_the_transport_says_so
   EXPECT_EQ(store_modes_over<blink::slot_transport>.measured_below, SIZE_MAX);
 }
 
-TEST(write_search, who_writes_nothing_stays_as_guessed) {
+TEST(store_mode_tuner, who_writes_nothing_stays_as_guessed) {
   for (auto const guess : {store_mode::plain, store_mode::streams}) {
     store_mode_tuner search;
     for (std::uint32_t call = 0; call < 2 * period; ++call) {

@@ -6,7 +6,7 @@
 #include <blink/schedule/default_tuning.hpp>
 #include <blink/schedule/tuning_file.hpp>
 #include <blink/schedule/tuning_table.hpp>
-#include <blink/transports/cuda/world/protocol_schedules.hpp>
+#include <blink/transports/cuda/ranks/protocol_schedules.hpp>
 
 #include "forked_program.hpp"
 #include "random_call.hpp"

@@ -189,7 +189,7 @@ TEST(copy_ranks, tasks_stand_behind_those_that_feed_them) {
   }
 }
 
-TEST(copy_ranks, what_a_held_stream_may_use_outlives_the_world) {
+TEST(copy_ranks, what_a_held_stream_may_use_outlives_the_ranks) {
   emulated_devices machine({.devices = 2});
   auto options = options_of({0, 1, 1});
   options.deadline = std::chrono::milliseconds(300);

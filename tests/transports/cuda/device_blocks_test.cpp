@@ -7,10 +7,10 @@
 #include <blink/running/walk/choose_protocol.hpp>
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/cuda/copy/copy_ranks.hpp>
+#include <blink/transports/cuda/ranks/device_blocks.hpp>
+#include <blink/transports/cuda/ranks/device_ranks.hpp>
+#include <blink/transports/cuda/ranks/protocol_schedules.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_blocks.hpp>
-#include <blink/transports/cuda/world/device_ranks.hpp>
-#include <blink/transports/cuda/world/protocol_schedules.hpp>
 
 #include "support/device_case.hpp"
 #include "support/device_process.hpp"

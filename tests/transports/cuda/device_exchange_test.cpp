@@ -5,8 +5,8 @@
 #include <blink/collectives/exchange.hpp>
 #include <blink/schedule/flow_schedules.hpp>
 #include <blink/transports/cuda/p2p/device_exchange.hpp>
+#include <blink/transports/cuda/ranks/device_ranks.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_ranks.hpp>
 
 #include "support/device_case.hpp"
 #include "support/device_process.hpp"

@@ -7,8 +7,8 @@
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/transports/cuda/calls/call_order_check.hpp>
 #include <blink/transports/cuda/calls/device_collectives.hpp>
+#include <blink/transports/cuda/ranks/device_ranks.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_ranks.hpp>
 #include <blink/transports/host/call_clock.hpp>
 #include <blink/transports/host/communicator_bootstrap.hpp>
 #include <blink/transports/host/host_processes.hpp>
@@ -53,24 +53,24 @@ struct part {
     for (auto const& own : devices) {
       auto options = blink_test::options_in_vectors(own);
       options.deadline = std::chrono::seconds(20);
-      worlds.push_back(std::make_unique<ranks>(machine, options, bootstrap));
-      (void)worlds.back()->prepare(blink::ring_schedule(worlds.back()->rank_count()));
+      rank_owners.push_back(std::make_unique<ranks>(machine, options, bootstrap));
+      (void)rank_owners.back()->prepare(blink::ring_schedule(rank_owners.back()->rank_count()));
     }
   }
 
   /// A call of a communicator, in separate streams.
   void start(std::size_t which, std::size_t count = 40) {
-    auto& all = *worlds[which];
+    auto& all = *rank_owners[which];
     cases.emplace_back(case_of(blink::collective::all_reduce, count, which + 1),
                        blink::ring_schedule(all.rank_count()), all.first_rank(), all.ranks_here());
     std::vector<int> streams;
     for (std::size_t k = 0; k < all.devices().size(); ++k) streams.push_back(machine.make_stream());
     cases.back().enqueue(all, blink::sum{}, streams);
-    last.resize(worlds.size());
+    last.resize(rank_owners.size());
     last[which] = streams;
   }
   /// Waits for the last call of a communicator.
-  void wait(std::size_t which) { worlds[which]->wait(last[which]); }
+  void wait(std::size_t which) { rank_owners[which]->wait(last[which]); }
   [[nodiscard]] std::string wrong() {
     std::string all;
     for (auto& each : cases) all += each.wrong(blink::sum{});
@@ -80,7 +80,7 @@ struct part {
   emulated_devices machine{{.devices = 4, .shares_memory = true}};
   blink::process_communicator communicator;
   blink::communicator_bootstrap<blink::process_communicator> bootstrap;
-  std::vector<std::unique_ptr<ranks>> worlds;
+  std::vector<std::unique_ptr<ranks>> rank_owners;
   std::vector<std::vector<int>> last;
   std::deque<device_case<int>> cases;
 };
@@ -109,7 +109,7 @@ TEST(device_orders, another_order_is_named_on_all_and_the_other_communicator_goe
         if (why[which] == "no error") why[which] = error_of([&] { mine.wait(which); });
       }
       for (std::size_t which = 0; which < 2; ++which) {
-        if (why[which] != "no error") mine.worlds[which]->recover();
+        if (why[which] != "no error") mine.rank_owners[which]->recover();
       }
       mine.cases.clear();
       for (std::size_t const which : {0U, 1U, 1U, 0U}) mine.start(which);
@@ -142,7 +142,7 @@ TEST(device_orders, the_same_order_is_none_of_these) {
           }
           for (; apart > 0; --apart) mine.start(3);
           for (std::size_t which = 0; which < 4; ++which)
-            mine.worlds[which]->wait(mine.last[which]);
+            mine.rank_owners[which]->wait(mine.last[which]);
           return mine.wrong();
         });
     for (auto const& text : texts) EXPECT_EQ(text, "") << seed;
@@ -157,20 +157,20 @@ TEST(device_orders, communicators_that_come_go_or_begin_anew_are_not_compared_wi
     mine.wait(0);
     mine.wait(1);
     mine.start(2);
-    mine.worlds[2]->wait(mine.last[2]);
+    mine.rank_owners[2]->wait(mine.last[2]);
     // The second communicator fails. The first one continues before and after the second recovers,
     // at another position in each process.
-    if (process == 1) mine.worlds[1]->abort();
-    while (!mine.worlds[1]->has_failed()) std::this_thread::yield();
+    if (process == 1) mine.rank_owners[1]->abort();
+    while (!mine.rank_owners[1]->has_failed()) std::this_thread::yield();
     if (process == 0) mine.start(0);
-    mine.worlds[1]->recover();
+    mine.rank_owners[1]->recover();
     if (process == 1) mine.start(0);
     mine.start(1);
     mine.wait(0);
     mine.wait(1);
     // The third one ends before the first one continues in one process, and after it in the other.
     if (process == 0) mine.start(0);
-    mine.worlds.pop_back();
+    mine.rank_owners.pop_back();
     if (process == 1) mine.start(0);
     mine.start(1);
     mine.wait(0);
@@ -188,7 +188,7 @@ TEST(device_orders, captured_calls_have_no_place_in_it) {
     auto const stream = mine.machine.make_stream();
     auto const capture = [&] {
       mine.machine.begin_capture({stream});
-      now.enqueue(*mine.worlds[1], blink::sum{}, {stream});
+      now.enqueue(*mine.rank_owners[1], blink::sum{}, {stream});
       return mine.machine.end_capture({stream});
     };
     std::uint64_t graph = 0;
@@ -197,7 +197,7 @@ TEST(device_orders, captured_calls_have_no_place_in_it) {
     if (process == 1) graph = capture();
     mine.wait(0);
     mine.machine.replay(graph);
-    mine.worlds[1]->wait({stream});
+    mine.rank_owners[1]->wait({stream});
     return now.wrong(blink::sum{}) + mine.wrong();
   });
   for (auto const& text : texts) EXPECT_EQ(text, "");

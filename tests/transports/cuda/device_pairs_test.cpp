@@ -5,8 +5,8 @@
 #include <blink/transports/cuda/p2p/device_pairs.hpp>
 #include <blink/transports/cuda/p2p/pair_layout.hpp>
 #include <blink/transports/cuda/p2p/piece_call.hpp>
+#include <blink/transports/cuda/ranks/device_ranks.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_ranks.hpp>
 #include <blink/transports/host/communicator_bootstrap.hpp>
 #include <blink/transports/host/processes.hpp>
 

@@ -13,8 +13,8 @@
 #include <blink/topology/machines.hpp>
 #include <blink/topology/subset.hpp>
 #include <blink/transports/cuda/calls/device_collectives.hpp>
+#include <blink/transports/cuda/ranks/device_ranks.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_ranks.hpp>
 
 #include "support/collective_case.hpp"
 #include "support/device_case.hpp"

@@ -8,9 +8,9 @@
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/schedule/flow_schedules.hpp>
 #include <blink/transports/cuda/calls/device_collectives.hpp>
+#include <blink/transports/cuda/ranks/device_ranks.hpp>
+#include <blink/transports/cuda/ranks/protocol_schedules.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_ranks.hpp>
-#include <blink/transports/cuda/world/protocol_schedules.hpp>
 #include <blink/transports/host/communicator_bootstrap.hpp>
 #include <blink/transports/host/launcher_bootstrap.hpp>
 #include <blink/transports/host/processes.hpp>

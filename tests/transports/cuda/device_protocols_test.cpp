@@ -11,9 +11,9 @@
 #include <blink/schedule/flow_schedules.hpp>
 #include <blink/transports/cuda/calls/device_collectives.hpp>
 #include <blink/transports/cuda/p2p/device_exchange.hpp>
+#include <blink/transports/cuda/ranks/device_ranks.hpp>
+#include <blink/transports/cuda/ranks/protocol_schedules.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_ranks.hpp>
-#include <blink/transports/cuda/world/protocol_schedules.hpp>
 
 #include "support/collective_case.hpp"
 #include "support/device_case.hpp"
@@ -293,7 +293,7 @@ std::string begun_anew(packet_thread_ranks& all, device_case<int>& now,
 }
 
 // Also in a barrier, which has no elements: it waits for all ranks.
-TEST(device_packets_faults, who_never_begins_is_named_and_the_world_begins_anew) {
+TEST(device_packets_faults, who_never_begins_is_named_and_the_ranks_begin_again) {
   for (std::uint32_t const threads : {1U, 3U}) {
     auto const kind = threads == 1 ? collective::all_reduce : collective::barrier;
     SCOPED_TRACE(testing::Message() << to_text(kind) << ", threads " << threads);

@@ -9,8 +9,8 @@
 #include <blink/schedule/flow_schedules.hpp>
 #include <blink/schedule/tuning_table.hpp>
 #include <blink/transports/cuda/calls/device_collectives.hpp>
+#include <blink/transports/cuda/ranks/device_ranks.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_ranks.hpp>
 
 #include "support/collective_case.hpp"
 #include "support/device_case.hpp"
@@ -171,7 +171,7 @@ struct held_ranks {
   std::vector<emulated_devices::stream> on{machine.make_stream(), machine.make_stream()};
 };
 
-TEST(device_ranks, who_never_begins_is_named_and_the_world_begins_anew) {
+TEST(device_ranks, who_never_begins_is_named_and_the_ranks_begin_again) {
   held_ranks held({0, 0, 1});
   held.machine.synchronize(0, held.on[0]);
   EXPECT_TRUE(held.all.has_failed());
@@ -220,7 +220,7 @@ TEST(device_ranks, a_wait_for_a_captured_stream_is_refused) {
   all.wait({a});
 }
 
-TEST(device_ranks, what_a_held_stream_may_use_outlives_the_world) {
+TEST(device_ranks, what_a_held_stream_may_use_outlives_the_ranks) {
   emulated_devices machine({.devices = 2});
   auto options = options_in_vectors({0, 1, 1});
   options.deadline = std::chrono::milliseconds(300);

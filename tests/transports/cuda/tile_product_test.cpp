@@ -5,8 +5,8 @@
 
 #include <blink/running/walk/choose_protocol.hpp>
 #include <blink/schedule/default_schedules.hpp>
+#include <blink/transports/cuda/ranks/device_ranks.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_ranks.hpp>
 
 #include "support/device_case.hpp"
 #include "support/emulated_devices.hpp"

@@ -135,17 +135,17 @@ TEST_F(injected_faults, are_named_by_all_others_who_then_go_on) {
   constexpr int at_once = 3;  // most of their time is waiting
   for (int first = 0; first < number; first += at_once) {
     std::vector<injection> faults;
-    std::vector<std::unique_ptr<forked_ranks>> worlds;
+    std::vector<std::unique_ptr<forked_ranks>> rank_owners;
     for (int seed = first; seed < std::min(number, first + at_once); ++seed) {
       auto const& fault = faults.emplace_back(static_cast<std::uint64_t>(seed));
-      auto& all =
-          *worlds.emplace_back(std::make_unique<forked_ranks>(fault.ranks, std::size_t{1} << 26));
+      auto& all = *rank_owners.emplace_back(
+          std::make_unique<forked_ranks>(fault.ranks, std::size_t{1} << 26));
       all.start([&](int rank) {
         return seed / harms % 2 == 0 ? run_rank<slot_thread_ranks>(all.path(), rank, fault)
                                      : run_rank<direct_thread_ranks>(all.path(), rank, fault);
       });
     }
-    for (std::size_t k = 0; k < faults.size(); ++k) happened += check(faults[k], *worlds[k]);
+    for (std::size_t k = 0; k < faults.size(); ++k) happened += check(faults[k], *rank_owners[k]);
   }
   EXPECT_GT(happened, number / 2);
   print_table();

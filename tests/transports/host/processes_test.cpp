@@ -114,9 +114,9 @@ std::string run_seeded(Ranks& comm, std::uint64_t seed, Reducer const& reducer) 
 
 template <class Ranks>
 class processes : public testing::Test {};
-using worlds = testing::Types<blink::process_communicator, blink::direct_process_communicator,
-                              blink::shaped_process_communicator>;
-TYPED_TEST_SUITE(processes, worlds);
+using rank_owners = testing::Types<blink::process_communicator, blink::direct_process_communicator,
+                                   blink::shaped_process_communicator>;
+TYPED_TEST_SUITE(processes, rank_owners);
 
 TYPED_TEST(processes, random_cases_are_exact) {
   for (int const ranks : {1, 2, 3, 5}) {
@@ -497,7 +497,7 @@ TEST(process_communicator, ranks_are_taken_once) {
 }
 
 // Closing a file has the system release all locks that the process has in it.
-TEST(process_communicator, what_else_opens_its_memory_leaves_a_world_alive) {
+TEST(process_communicator, what_else_opens_its_memory_leaves_a_communicator_alive) {
   using seconds = std::chrono::duration<double>;
   for (bool const is_refused : {false, true}) {
     forked_ranks all(3);

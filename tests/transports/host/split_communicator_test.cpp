@@ -83,8 +83,8 @@ TEST(split, threads_refuse_what_the_whole_has_prepared) {
 
 template <class Ranks>
 class split_processes : public testing::Test {};
-using worlds = testing::Types<blink::process_communicator, blink::direct_process_communicator>;
-TYPED_TEST_SUITE(split_processes, worlds);
+using rank_owners = testing::Types<blink::process_communicator, blink::direct_process_communicator>;
+TYPED_TEST_SUITE(split_processes, rank_owners);
 
 TYPED_TEST(split_processes, parts_are_numbered_by_key_and_run_side_by_side) {
   for (int const ranks : {1, 2, 3, 5}) {

@@ -41,7 +41,7 @@ std::atomic<std::size_t> allocations = 0;
 }
 
 // Rooms may be compiled as one source.
-namespace world_test { namespace {
+namespace thread_ranks_test { namespace {
 
 using blink_test::collective_case;
 
@@ -281,4 +281,4 @@ TEST(pipeline_chunk, is_the_best_of_the_formula) {
   EXPECT_EQ(blink::pipeline_chunk_bytes(777, 1, a, b), 777U);
 }
 
-}}  // namespace world_test
+}}  // namespace thread_ranks_test

@@ -6,8 +6,8 @@
 #include <blink/running/walk/choose_protocol.hpp>
 #include <blink/schedule/flow_schedules.hpp>
 #include <blink/transports/cuda/calls/device_collectives.hpp>
+#include <blink/transports/cuda/ranks/device_ranks.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
-#include <blink/transports/cuda/world/device_ranks.hpp>
 #include <blink/transports/mpi/bootstrap.hpp>
 #include <blink/transports/mpi/mpi_communicator.hpp>
 

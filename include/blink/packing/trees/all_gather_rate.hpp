@@ -17,7 +17,7 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// The largest rate at which every rank can send to all other ranks at once, and the cut that
 /// limits it.
-struct equal_root_rate_result {
+struct all_gather_rate_result {
   rational rate_per_root;  ///< for a root of weight 1, in the unit of the capacities
   std::vector<bool> cut;   ///< by vertex: true on a side that holds a rank and misses a rank
   int rounds = 0;          ///< number of cuts that were considered
@@ -42,7 +42,7 @@ struct equal_root_rate_result {
 /// Throws:  precondition_error if a precondition does not hold; overflow_error if capacities times
 ///          weights do not fit in 62 bits.
 template <directed_edge_list Graph, edge_weights<Graph> Capacities>
-[[nodiscard]] equal_root_rate_result all_gather_rate(Graph const& graph,
+[[nodiscard]] all_gather_rate_result all_gather_rate(Graph const& graph,
                                                      Capacities const& capacities,
                                                      std::vector<int> const& ranks,
                                                      std::vector<std::int64_t> weights = {}) {
@@ -105,7 +105,7 @@ template <directed_edge_list Graph, edge_weights<Graph> Capacities>
     poorest = i;
     smallest = ratio;
   }
-  equal_root_rate_result result{smallest, std::vector<bool>(n, true), 1};
+  all_gather_rate_result result{smallest, std::vector<bool>(n, true), 1};
   result.cut[static_cast<std::size_t>(ranks[*poorest])] = false;
 
   for (bool shorter = true; shorter && result.rate_per_root > rational(0);) {

@@ -39,7 +39,7 @@ namespace detail {
 /// Post:    passes `check_plan`; rate = N * optimum. Nothing if no symmetries were found, or not all
 ///          that is needed.
 [[nodiscard]] inline std::optional<std::vector<tree>> plan_rotated_all_gather(
-    topology const& machine, equal_root_rate_result const& optimum) {
+    topology const& machine, all_gather_rate_result const& optimum) {
   auto const ranks = detail::ranks_by_server(machine);
   std::vector<std::int64_t> capacity;
   for (auto const& l : machine.links) capacity.push_back(l.capacity);

@@ -62,11 +62,11 @@ class basic_thread_ranks {
 
   /// Throws: precondition_error if rank_count < 1 or an option is out of range.
   explicit basic_thread_ranks(int rank_count, communicator_options const& options = {})
-      : state_((expects(rank_count >= 1, "world: rank_count >= 1"), rank_count)),
+      : state_((expects(rank_count >= 1, "thread_ranks: rank_count >= 1"), rank_count)),
         options_(spinning_no_longer_than_fits(options, rank_count)) {
     validate(options);
     expects(options.team_size == 1 || detail::shared_group<Group>,
-            "world: team_size > 1 needs a group of several threads");
+            "thread_ranks: team_size > 1 needs a group of several threads");
   }
 
   [[nodiscard]] int rank_count() const { return state_.rank_count(); }
@@ -90,7 +90,7 @@ class basic_thread_ranks {
         detail::counted<prepared_schedule>::make(source, layout, options_.costs));
   }
 
-  /// Runs `function(communicator_type)` in one thread for each rank and returns when all have returned.
+  /// Runs `function(communicator)` in one thread for each rank and returns when all have returned.
   ///
   /// Throws: what a rank's function threw: the first that is not a `collective_error` in the order
   ///         of the ranks (other ranks then only suffered from it), else the first;
@@ -151,7 +151,7 @@ class basic_thread_ranks {
    public:
     explicit running(std::atomic<bool>& runs) : runs_(runs) {
       expects(!runs.exchange(true, std::memory_order_acquire),
-              "world: its ranks run already, in another run() that has not ended");
+              "thread_ranks: its ranks run already, in another run() that has not ended");
     }
     running(running const&) = delete;
     running& operator=(running const&) = delete;

@@ -18,7 +18,7 @@
 #include <vector>
 
 // Rooms may be compiled as one source.
-namespace host_processes_meet_test { namespace {
+namespace host_rendezvous_test { namespace {
 
 using blink::host_processes;
 using blink_test::call_of;
@@ -28,7 +28,7 @@ blink::call_description named(char const* name) {
   return {{.kind = ~std::uint64_t{0}, .types = 7}, name};
 }
 
-TEST(host_processes_meet, equal_calls_agree) {
+TEST(host_rendezvous, equal_calls_agree) {
   auto const texts =
       with_host_processes(3, std::chrono::seconds(20), [](host_processes& all, int process) {
         std::mt19937_64 random(static_cast<std::uint64_t>(process));
@@ -44,7 +44,7 @@ TEST(host_processes_meet, equal_calls_agree) {
 }
 
 // Unlike `enter` alone: there nobody but who comes later knows at once.
-TEST(host_processes_meet, a_difference_is_found_by_all) {
+TEST(host_rendezvous, a_difference_is_found_by_all) {
   auto const texts =
       with_host_processes(3, std::chrono::seconds(20), [](host_processes& all, int process) {
         (void)all.enter(call_of(1));
@@ -70,7 +70,7 @@ std::string why_not_met(host_processes& all) {
   }
 }
 
-TEST(host_processes_meet, who_does_not_come_is_named) {
+TEST(host_rendezvous, who_does_not_come_is_named) {
   auto const texts =
       with_host_processes(3, std::chrono::milliseconds(500), [](host_processes& all, int process) {
         if (process == 1) {
@@ -86,7 +86,7 @@ TEST(host_processes_meet, who_does_not_come_is_named) {
   }
 }
 
-TEST(host_processes_meet, who_dies_is_named_and_a_failure_ends_it) {
+TEST(host_rendezvous, who_dies_is_named_and_a_failure_ends_it) {
   auto const texts =
       with_host_processes(3, std::chrono::seconds(100), [](host_processes& all, int process) {
         if (process == 1) (void)raise(SIGKILL);
@@ -97,4 +97,4 @@ TEST(host_processes_meet, who_dies_is_named_and_a_failure_ends_it) {
   }
 }
 
-}}  // namespace host_processes_meet_test
+}}  // namespace host_rendezvous_test

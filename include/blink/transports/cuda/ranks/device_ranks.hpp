@@ -27,13 +27,13 @@
 #include <blink/transports/cuda/p2p/device_pairs.hpp>
 #include <blink/transports/cuda/p2p/pair_layout.hpp>
 #include <blink/transports/cuda/p2p/piece_lists.hpp>
+#include <blink/transports/cuda/ranks/device_report.hpp>
+#include <blink/transports/cuda/ranks/protocol_schedules.hpp>
+#include <blink/transports/cuda/ranks/user_kernels.hpp>
 #include <blink/transports/cuda/runtime/copy_pieces.hpp>
 #include <blink/transports/cuda/runtime/device_runtime.hpp>
 #include <blink/transports/cuda/runtime/peer_memory.hpp>
 #include <blink/transports/cuda/runtime/stream_ends.hpp>
-#include <blink/transports/cuda/world/device_report.hpp>
-#include <blink/transports/cuda/world/protocol_schedules.hpp>
-#include <blink/transports/cuda/world/user_kernels.hpp>
 #include <blink/transports/host/host_processes.hpp>
 #include <blink/transports/host/host_rendezvous.hpp>
 

@@ -10,8 +10,8 @@
 #include <blink/transports/cuda/channels/channel_launch.hpp>
 #include <blink/transports/cuda/channels/channel_layout.hpp>
 #include <blink/transports/cuda/channels/device_channels.hpp>
+#include <blink/transports/cuda/ranks/device_report.hpp>
 #include <blink/transports/cuda/runtime/device_runtime.hpp>
-#include <blink/transports/cuda/world/device_report.hpp>
 #include <blink/transports/host/host_processes.hpp>
 
 #include <algorithm>
