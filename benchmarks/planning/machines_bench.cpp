@@ -4,7 +4,7 @@
 //
 //   machines_bench                    the rows, by Google Benchmark
 //   machines_bench --report FILE      and all as one JSON, with fitted exponents and memory
-//   machines_bench --table FILE       the tables of docs/planner_table.md from that JSON
+//   machines_bench --table FILE       the tables of docs/results/planner_table.md from that JSON
 #include <blink/planning/make_plan.hpp>
 
 #include "planning/all_reduce_gain.hpp"

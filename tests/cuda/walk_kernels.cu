@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels whose machine code is inspected (`inspect_kernel.cmake`). docs/kernel_table.md lists
+// The kernels whose machine code is inspected (`inspect_kernel.cmake`). docs/results/kernel_table.md lists
 // their size and compile time. One kernel carries every collective that reduces, along every
 // schedule; a second one carries all that only copy.
 
