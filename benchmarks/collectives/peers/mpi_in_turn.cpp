@@ -61,7 +61,7 @@ void compare(blink::mpi_communicator& comm, operation what, bool in_place, std::
   call.input = input.data();
   call.output = output.data();
   auto& prepared = comm.prepare(
-      blink::default_algorithms(blink_bench::kind_of(what), comm.rank_count()).front().prepared);
+      blink::default_algorithms(blink_bench::kind_of(what), comm.rank_count()).front().source);
   blink_bench::library_peer library(MPI_COMM_WORLD);
   call_times of_library, ours;
   std::int64_t round = 0;
