@@ -97,12 +97,23 @@ template <class = when_used>
       from(0, rank_count > few ? "binomial" : "flat");
       break;
     case collective::reduce:
-      from(0, rank_count > few ? "binomial" : "flat");
-      if (over.reaches || over.shares_memory) from(64 * kib, "shared");
+      if (!over.reaches && !over.shares_memory) {
+        from(0, rank_count > few ? "binomial" : "flat");
+        break;
+      }
+      from(0, rank_count > few ? "binomial" : "shared");
+      if (rank_count > few) from(64 * kib, "shared");
+      if (rank_count == 2) {  // the root combines faster than it fetches, until caches are full
+        from(1024 * kib, "flat");
+        from(8192 * kib, "shared");
+      }
       break;
     case collective::all_reduce:
       from(0, "star");
-      if (over.reaches) from(1024 * kib, "star", 48 * kib);
+      if (over.reaches) {  // chunks that stay in a core's cache until the peers have read them
+        from(512 * kib, "star", 48 * kib);
+        from(8192 * kib, "star");
+      }
       break;
     default:
       result.ranges.push_back({0, 0, 0});
