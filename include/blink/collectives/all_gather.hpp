@@ -16,24 +16,25 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Collects a block of `count` elements of each rank; every rank ends with all of them.
+/// Collects a segment of `count` elements of each rank. Every rank ends with all segments.
 ///
 /// trees:  a prepared schedule, a schedule, or algorithms by size; see `schedule_source`
-/// input:  this rank's block (count)
-/// output: all blocks in the order of the ranks (ranks * count); `input` may be this rank's block
-///         in it, and must not overlap it otherwise
-/// Moves:  each block over the edges of the trees rooted at its rank, away from the root.
-/// Throws: precondition_error if `schedule` does not carry it; collective_error, on every rank, if a
-///         rank does not come or does not go on before the deadline, or calls something else.
+/// input:  this rank's segment (count)
+/// output: all segments in the order of the ranks (ranks * count); `input` may be this rank's
+///         segment in it, and must not overlap it otherwise
+/// Moves:  each segment over the edges of the trees rooted at its rank, away from the root.
+/// Throws: precondition_error if the schedule does not carry an all-gather; collective_error, on
+///         every rank, if a rank does not enter the call, makes no progress until the deadline, or
+///         calls something else.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T>
 void all_gather(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count) {
   detail::run_collective<Chunks>(comm, std::forward<Source>(trees), collective::all_gather, input,
                                  output, count, detail::no_reducer{});
 }
 
-/// The same on containers: the output has one segment of the size of the input for each rank.
+/// The same on containers. The output has one segment of the input's size for each rank.
 ///
-/// Throws: as above; precondition_error with both sizes if they do not fit.
+/// Throws: as above; precondition_error with both sizes if the sizes do not match.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source,
           element_buffer In, element_buffer Out>
 void all_gather(Comm& comm, Source&& trees, In&& input, Out&& output) {
@@ -45,9 +46,10 @@ void all_gather(Comm& comm, Source&& trees, In&& input, Out&& output) {
   all_gather<Chunks>(comm, std::forward<Source>(trees), in.data, out.data, in.size);
 }
 
-/// The same along the schedule that the communicator's tuning names for this size.
+/// The same along the schedule that the communicator's tuning selects for this size.
 ///
-/// Throws: as above; input_error if BLINK_TUNING names a file that cannot be read or does not suit.
+/// Throws: as above; input_error if the file that BLINK_TUNING names cannot be read or does not fit
+///         this communicator.
 template <detail::tuned_communicator Comm, class T>
 void all_gather(Comm& comm, T const* input, T* output, std::size_t count) {
   all_gather(comm, detail::tuned_source<Comm>{comm}, input, output, count);

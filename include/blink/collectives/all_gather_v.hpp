@@ -20,7 +20,8 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// All-gather and reduce-scatter with blocks of any sizes, equal on all ranks. It stays where it is.
+/// An all-gather or reduce-scatter with segments of any sizes, equal on all ranks. It is not
+/// movable.
 template <chunking Chunks, communicator Comm, class T, class Reducer>
 class unequal_call {
  public:
@@ -64,17 +65,20 @@ void run_unequal_blocks(Comm& comm, Source&& trees, collective kind, T const* in
 
 }  // namespace detail
 
-/// Collects a block of each rank, of any size; every rank ends with all of them.
+/// Collects a segment of any size of each rank. Every rank ends with all segments.
 ///
-/// trees:  a prepared schedule, a schedule, or algorithms by size; see `schedule_source`. Blocks in proportion to
-///         `schedule::shares` load links as was planned; any others are right as well.
-/// input:  this rank's block
-/// blocks: by rank, where its block lies in the output; the same on all ranks, none over another
-/// output: all blocks; `input` may be this rank's block in it, and must not overlap it otherwise
-/// Moves:  each block over the edges of the trees rooted at its rank, away from the root.
-/// Throws: precondition_error if `schedule` does not carry an all-gather, or for blocks or buffers that
-///         are wrong; collective_error, on every rank, if a rank does not come or does not go on
-///         before the deadline, or calls something else, such as other blocks.
+/// trees:  a prepared schedule, a schedule, or algorithms by size; see `schedule_source`. Segments
+///         in proportion to `schedule::shares` load the links as planned; all other sizes are also
+///         correct.
+/// input:  this rank's segment
+/// blocks: by rank, the place of its segment in the output; the same on all ranks, without overlaps
+/// output: all segments; `input` may be this rank's segment in it, and must not overlap it
+///         otherwise
+/// Moves:  each segment over the edges of the trees rooted at its rank, away from the root.
+/// Throws: precondition_error if the schedule does not carry an all-gather, or for wrong blocks or
+///         buffers; collective_error, on every rank, if a rank does not enter the call, makes no
+///         progress until the deadline, or calls something else. Other blocks count as another
+///         call.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T>
 void all_gather_v(Comm& comm, Source&& trees, T const* input, T* output,
                   std::vector<block> const& blocks) {
@@ -82,14 +86,14 @@ void all_gather_v(Comm& comm, Source&& trees, T const* input, T* output,
                                      input, output, blocks, detail::no_reducer{});
 }
 
-/// Reduces blocks of any sizes, one for each rank; each rank ends with its own block.
+/// Reduces segments of any sizes, one for each rank. Each rank ends with its own segment.
 ///
-/// trees:  as of `all_gather_v`
-/// input:  this rank's contribution to all blocks
-/// blocks: by rank, where its block lies in the input; the same on all ranks, none over another
-/// output: the result of this rank's block; may be that block of `input`, and must not overlap it
-///         otherwise
-/// Order:  as with `reduce_scatter`.
+/// trees:  as for `all_gather_v`
+/// input:  this rank's contribution to all segments
+/// blocks: by rank, the place of its segment in the input; the same on all ranks, without overlaps
+/// output: the result of this rank's segment; may be that segment of `input`, and must not overlap
+///         it otherwise
+/// Order:  as for `reduce_scatter`.
 /// Throws: as `all_gather_v`.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T,
           class Reducer>

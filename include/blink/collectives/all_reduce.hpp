@@ -18,17 +18,20 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Reduces `count` elements of all ranks element by element; every rank ends with the result.
+/// Reduces `count` elements of all ranks element by element. Every rank ends with the result.
 ///
 /// trees:  a prepared schedule, a schedule, or algorithms by size; see `schedule_source`
 /// input:  this rank's contribution (count)
 /// output: the result (count); may be `input`, and must not overlap it otherwise
-/// Moves:  each tree's part over each of its edges once in each direction.
-/// Time:   (chunks + height up + height down - 1) chunk transfers for each tree, all at once.
-/// Order:  along each tree children by rising rank, the own element at its place among them, so
-///         equal schedules and inputs give equal bits. The part of a tree: see `split.hpp`.
-/// Throws: precondition_error if `schedule` does not carry it; collective_error, on every rank, if a
-///         rank does not come or does not go on before the deadline, or calls something else.
+/// Moves:  each tree's part of the buffer once in each direction over each of its edges.
+/// Time:   (chunks + height up + height down - 1) chunk transfers for each tree; all trees run at
+///         once.
+/// Order:  at each node of a tree, children by rising rank, with the rank's own element at its
+///         place among them. So equal schedules and inputs give equal bits. The part of a tree is
+///         that of `proportional_split.hpp`.
+/// Throws: precondition_error if the schedule does not carry an all-reduce; collective_error, on
+///         every rank, if a rank does not enter the call, makes no progress until the deadline, or
+///         calls something else.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T,
           class Reducer>
 void all_reduce(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count,
@@ -37,9 +40,9 @@ void all_reduce(Comm& comm, Source&& trees, T const* input, T* output, std::size
                                  output, count, reducer);
 }
 
-/// The same on containers: input and output have equal sizes and may be the same.
+/// The same on containers. Input and output have equal sizes and may be the same container.
 ///
-/// Throws: as above; precondition_error with both sizes if they do not fit.
+/// Throws: as above; precondition_error with both sizes if the sizes do not match.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source,
           element_buffer In, element_buffer Out, detail::maybe_reducer Reducer = sum>
 void all_reduce(Comm& comm, Source&& trees, In&& input, Out&& output, Reducer const& reducer = {}) {
@@ -50,9 +53,10 @@ void all_reduce(Comm& comm, Source&& trees, In&& input, Out&& output, Reducer co
   all_reduce<Chunks>(comm, std::forward<Source>(trees), in.data, out.data, in.size, reducer);
 }
 
-/// The same along the schedule that the communicator's tuning names for this size.
+/// The same along the schedule that the communicator's tuning selects for this size.
 ///
-/// Throws: as above; input_error if BLINK_TUNING names a file that cannot be read or does not suit.
+/// Throws: as above; input_error if the file that BLINK_TUNING names cannot be read or does not fit
+///         this communicator.
 template <detail::tuned_communicator Comm, class T, detail::maybe_reducer Reducer = sum>
 void all_reduce(Comm& comm, T const* input, T* output, std::size_t count,
                 Reducer const& reducer = {}) {

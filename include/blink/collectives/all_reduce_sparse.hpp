@@ -28,13 +28,14 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What a sparse all-reduce did.
+/// The result of a sparse all-reduce.
 struct sparse_report {
-  std::size_t elements = 0;  ///< that were reduced: those of blocks that some rank has
-  bool was_dense = false;    ///< the whole buffer was
+  std::size_t elements = 0;  ///< elements that were reduced: those of blocks that some rank has
+  bool was_dense = false;    ///< true if the whole buffer was reduced
 };
 
-/// Share of the buffer from which on a sparse all-reduce takes it as a whole: packing costs two copies.
+/// Share of the buffer from which on a sparse all-reduce reduces all of it, because packing costs
+/// two copies.
 inline constexpr double default_pays_below = 0.25;
 
 namespace detail {
@@ -44,7 +45,8 @@ template <class T>
   return std::bit_cast<T>(std::array<std::byte, sizeof(T)>{});
 }
 
-/// Do zeros of all ranks come to zero, so that blocks that all have zero need no call?
+/// True if zeros of all ranks reduce to zero, so that blocks that are zero on all ranks can be left
+/// out.
 template <class T, class Reducer>
 [[nodiscard]] bool keeps_zero(Reducer const& reduce, int rank_count) {
   if constexpr (!may_move_elements<Reducer, T>) {
@@ -62,7 +64,7 @@ template <class T, class Reducer>
   }
 }
 
-/// A sparse all-reduce. It stays where it is, and so do the data, the mask and the report.
+/// A sparse all-reduce. It is not movable; the data, the mask and the report outlive it.
 template <chunking Chunks, communicator Comm, class T, class Reducer>
 class sparse_call final : public staged_call {
  public:
@@ -78,11 +80,11 @@ class sparse_call final : public staged_call {
         pays_below_(pays_below),
         reported_(reported) {
     expects(comm.group().size() == 1,
-            "all_reduce_sparse: the session's group must be a lone thread");
+            "all_reduce_sparse: the communicator's group has several threads, expected one");
     prepared.expect_carries(collective::all_reduce);
     if (mask.count() > 0 && data == nullptr) {
       throw precondition_error("all_reduce_sparse on rank " + std::to_string(comm.rank()) +
-                               ": the data is null");
+                               ": the data is null, expected elements");
     }
     expect_reachable(comm, data, mask.count() * sizeof(T), "all_reduce_sparse", "the data");
     expect_runs(prepared, sizes_of<Reducer, T>(), is_commutative<Reducer>, comm.rank_count(),
@@ -98,11 +100,12 @@ class sparse_call final : public staged_call {
     return more;
   }
 
-  // Two words more of each rank say what its mask is of: where they differ, all ranks see who differs.
+  // Two more words of each rank hold the length of its buffer and of its blocks. Where ranks
+  // differ, all ranks find out which.
   [[nodiscard]] any_call& agree() {
     expects(mask_.count() == count_ && mask_.block_elements() == block_elements_,
-            "all_reduce_sparse: the mask is of another buffer, or of other blocks, than when the "
-            "call was made");
+            "all_reduce_sparse: the mask is of another buffer, or has other blocks, than when the "
+            "call was made, expected the same mask");
     auto const& words = mask_.words();
     std::size_t const sizes = 2 * static_cast<std::size_t>(me_.rank_count());
     bits_ = memory<std::uint64_t>(words.size() + sizes);
@@ -128,7 +131,7 @@ class sparse_call final : public staged_call {
     }
   }
 
-  // Null where nothing is left to do.
+  // Returns null if nothing is left to do.
   [[nodiscard]] any_call* reduce() {
     auto& words = mask_.words();
     std::copy_n(bits_, words.size(), words.begin());
@@ -177,7 +180,7 @@ class sparse_call final : public staged_call {
   Reducer reduce_;
   double pays_below_;
   sparse_report report_;
-  sparse_report* reported_;  // null: nobody is
+  sparse_report* reported_;  // null: the caller wants no report
   std::uint64_t* bits_ = nullptr;
   T* packed_ = nullptr;
   std::optional<call_of<collective_call<scheduled_chunks, Comm, std::uint64_t, bit_or>>> agreeing_;
@@ -186,24 +189,29 @@ class sparse_call final : public staged_call {
 
 }  // namespace detail
 
-/// Reduces a buffer that is zero but for some blocks, in place: the ranks agree which blocks any of
-/// them has, and only those are sent. The result is that of `all_reduce`.
+/// Reduces in place a buffer that is zero except for some blocks.
 ///
-/// trees: a prepared schedule or a schedule
-/// data: this rank's contribution on entry, the result on return (count of `mask`)
-/// mask: on entry the blocks of this rank that may hold something, the others being zero; on return
-///       those of the result. Length of the buffer and of its blocks are equal on all ranks.
-/// pays_below: share of the buffer from which on it is reduced as a whole; packing costs two copies
-/// Moves:  the mask, a bit for each block, as an all-reduce; then the blocks, packed, as another.
-/// Time:   proportional to the blocks that any rank has, beside the mask. The whole buffer where they
-///         are too many, or where the reducer makes something of zeros or looks at places.
+/// The ranks agree on the blocks that any rank has. Only those are sent. The result is that of
+/// `all_reduce`.
+///
+/// trees:  a prepared schedule or a schedule
+/// data:   this rank's contribution on entry, the result on return (count of `mask`)
+/// mask:   on entry this rank's blocks that may be nonzero, all other blocks being zero; on return
+///         the blocks of the result. The lengths of the buffer and of its blocks are equal on all
+///         ranks.
+/// pays_below: share of the buffer from which on all of it is reduced, because packing costs two
+///             copies
+/// Moves:  the mask, a bit for each block, as an all-reduce; then the packed blocks as another.
+/// Time:   proportional to the blocks that any rank has, besides the mask; proportional to the
+///         buffer if the blocks are too many, if the reducer turns zeros into something else, or if
+///         it reads places.
 /// Needs:  memory for the packed blocks.
-/// Order:  as of `all_reduce`; an element may belong to another tree than in the whole buffer, so sums that
-///         are rounded can differ from it in the last bits, unless trees keep the order of the ranks
+/// Order:  as for `all_reduce`. An element may belong to another tree than in the whole buffer. So
+///         rounded sums can differ in the last bits, unless the trees keep the order of the ranks,
 ///         as stars do.
-/// Source: agreeing on the blocks first as in J. Fei et al., "Efficient sparse collective
-///         communication and its application to accelerate distributed deep learning", SIGCOMM 2021.
-/// Throws: as `all_reduce`; other lengths on other ranks are reported by all.
+/// Source: agreement on the blocks as in J. Fei et al., "Efficient sparse collective communication
+///         and its application to accelerate distributed deep learning", SIGCOMM 2021.
+/// Throws: as `all_reduce`; precondition_error on all ranks if their lengths differ.
 template <chunking Chunks = scheduled_chunks, communicator Comm, single_schedule Source, class T,
           class Reducer>
 sparse_report all_reduce_sparse(Comm& comm, Source&& trees, T* data, block_mask& mask,
@@ -216,9 +224,9 @@ sparse_report all_reduce_sparse(Comm& comm, Source&& trees, T* data, block_mask&
   return report;
 }
 
-/// The same, looking for the blocks first: one pass over the data.
+/// The same, with the mask made by one pass over the data.
 ///
-/// block_elements: length of a block; the mask has a bit for each
+/// block_elements: length of a block; the mask has a bit for each block
 template <chunking Chunks = scheduled_chunks, communicator Comm, single_schedule Source, class T,
           class Reducer>
 sparse_report all_reduce_sparse(Comm& comm, Source&& trees, T* data, std::size_t count,
@@ -226,7 +234,7 @@ sparse_report all_reduce_sparse(Comm& comm, Source&& trees, T* data, std::size_t
                                 double pays_below = default_pays_below) {
   if (count > 0 && data == nullptr) {
     throw precondition_error("all_reduce_sparse on rank " + std::to_string(comm.rank()) +
-                             ": the data is null");
+                             ": the data is null, expected elements");
   }
   auto mask = block_mask::of(static_cast<T const*>(data), count, block_elements);
   return all_reduce_sparse<Chunks>(comm, std::forward<Source>(trees), data, mask, reduce,

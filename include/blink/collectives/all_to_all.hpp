@@ -15,26 +15,26 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Hands each rank a block of `count` elements of each other: a transposition of blocks.
+/// Sends each rank a segment of `count` elements of each rank: a transposition of segments.
 ///
 /// trees:  a prepared schedule, a schedule, or algorithms by size; see `schedule_source`
-/// input:  a block for each rank, in the order of the ranks (ranks * count)
-/// output: a block of each rank, in the order of the ranks (ranks * count); may be `input`, and must
-///         not overlap it otherwise
-/// Moves:  each block over the trees from its sender to its receiver.
-/// Needs:  in place, a copy of the input.
-/// Throws: precondition_error if `schedule` does not carry it, or for buffers that are null or overlap;
-///         collective_error, on every rank, if a rank does not come or does not go on before the
-///         deadline, or calls something else.
+/// input:  a segment for each rank, in the order of the ranks (ranks * count)
+/// output: a segment of each rank, in the order of the ranks (ranks * count); may be `input`, and
+///         must not overlap it otherwise
+/// Moves:  each segment over the trees from its sender to its receiver.
+/// Needs:  in place, memory for a copy of the input.
+/// Throws: precondition_error if the schedule does not carry an all-to-all, or for buffers that are
+///         null or overlap; collective_error, on every rank, if a rank does not enter the call,
+///         makes no progress until the deadline, or calls something else.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T>
 void all_to_all(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count) {
   detail::run_collective<Chunks>(comm, std::forward<Source>(trees), collective::all_to_all, input,
                                  output, count, detail::no_reducer{});
 }
 
-/// The same on containers: both have one segment for each rank.
+/// The same on containers. Both have one segment for each rank.
 ///
-/// Throws: as above; precondition_error with both sizes if they do not fit.
+/// Throws: as above; precondition_error with both sizes if the sizes do not match.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source,
           element_buffer In, element_buffer Out>
 void all_to_all(Comm& comm, Source&& trees, In&& input, Out&& output) {
@@ -47,9 +47,10 @@ void all_to_all(Comm& comm, Source&& trees, In&& input, Out&& output) {
   all_to_all<Chunks>(comm, std::forward<Source>(trees), in.data, out.data, in.size / ranks);
 }
 
-/// The same along the schedule that the communicator's tuning names for this size.
+/// The same along the schedule that the communicator's tuning selects for this size.
 ///
-/// Throws: as above; input_error if BLINK_TUNING names a file that cannot be read or does not suit.
+/// Throws: as above; input_error if the file that BLINK_TUNING names cannot be read or does not fit
+///         this communicator.
 template <detail::tuned_communicator Comm, class T>
 void all_to_all(Comm& comm, T const* input, T* output, std::size_t count) {
   all_to_all(comm, detail::tuned_source<Comm>{comm}, input, output, count);

@@ -23,7 +23,7 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// All-to-all with a size for each pair of ranks. It stays where it is.
+/// An all-to-all with a size for each pair of ranks. It is not movable.
 template <chunking Chunks, communicator Comm, class T>
 class all_to_all_v_call final : public flow_call<Chunks, Comm, T> {
  public:
@@ -36,7 +36,7 @@ class all_to_all_v_call final : public flow_call<Chunks, Comm, T> {
         copy_(prepared.copy_of(comm.rank())) {}
 
  private:
-  // Before ranks agree about anything.
+  // The rank's sizes, checked before the ranks agree on anything.
   [[nodiscard]] static flow_sizes checked(Comm& comm, prepared_schedule& prepared, T const* input,
                                           std::vector<block> const& sends, T* output,
                                           std::vector<block> const& receives) {
@@ -69,20 +69,22 @@ class all_to_all_v_call final : public flow_call<Chunks, Comm, T> {
 
 }  // namespace detail
 
-/// Hands each rank a block of each other; every pair of ranks has a size of its own.
+/// Sends each rank a segment of each rank, with a size of its own for every pair of ranks.
 ///
-/// input:    blocks for the ranks
-/// sends:    by rank, where the block for it lies in `input`; blocks may lie over each other
-/// output:   blocks of the ranks; may be `input` if `sends` and `receives` are equal, and must not
-///           overlap it otherwise
-/// receives: by rank, where its block comes to lie in `output`; none over another
-/// Moves:    each block over the trees from its sender to its receiver; before that, sizes: ranks on
-///           the way need them, and both ends are compared.
-/// Needs:    in place, a copy of the input.
-/// Throws:   precondition_error if `schedule` does not carry an all-to-all, the session's group is not a
-///           lone thread, for blocks or buffers that are wrong, and on all ranks if a rank sends
-///           another count than the other expects; collective_error, on every rank, if a rank does
-///           not come or does not go on before the deadline, or calls something else.
+/// trees:    carries an all-to-all
+/// input:    segments for the ranks
+/// sends:    by rank, the place of its segment in `input`; segments may overlap
+/// output:   segments of the ranks; may be `input` if `sends` and `receives` are equal, and must
+///           not overlap it otherwise
+/// receives: by rank, the place of its segment in `output`; without overlaps
+/// Moves:    first all sizes, because forwarding ranks need them and both ends are compared; then
+///           each segment over the trees from its sender to its receiver.
+/// Needs:    in place, memory for a copy of the input.
+/// Throws:   precondition_error if the schedule does not carry an all-to-all, if the communicator's
+///           group has several threads, or for wrong blocks or buffers; precondition_error on all
+///           ranks if a sender's count is not its receiver's; collective_error, on every rank, if a
+///           rank does not enter the call, makes no progress until the deadline, or calls something
+///           else.
 template <chunking Chunks = scheduled_chunks, communicator Comm, class T>
 void all_to_all_v(Comm& comm, prepared_schedule& prepared, T const* input,
                   std::vector<block> const& sends, T* output, std::vector<block> const& receives) {
@@ -90,7 +92,7 @@ void all_to_all_v(Comm& comm, prepared_schedule& prepared, T const* input,
   detail::run_to_end(comm, collective::all_to_all, call);
 }
 
-/// The same along a schedule that is looked up, or prepared, first.
+/// The same along a schedule that is prepared first, unless the communicator already has it.
 template <chunking Chunks = scheduled_chunks, communicator Comm, class T>
 void all_to_all_v(Comm& comm, schedule const& source, T const* input,
                   std::vector<block> const& sends, T* output, std::vector<block> const& receives) {

@@ -15,12 +15,14 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Returns when all ranks have come: signals go up the schedule's trees and down again, or all see
-/// each other enter where small inputs are shown (`communicator_options::eager_payload`).
+/// Returns when all ranks have entered.
+///
+/// Signals go up the schedule's trees and down again. With an eager payload
+/// (`communicator_options::eager_payload`) each rank only checks that all ranks entered.
 ///
 /// trees:  a prepared schedule, a schedule, or algorithms by size; see `schedule_source`
-/// Throws: precondition_error if `schedule` does not carry it; collective_error, on every rank, if a
-///         rank does not come before the deadline, or calls something else.
+/// Throws: precondition_error if the schedule does not carry a barrier; collective_error, on every
+///         rank, if a rank does not enter before the deadline or calls something else.
 template <communicator Comm, schedule_source Source>
 void barrier(Comm& comm, Source&& trees) {
   detail::run_collective<scheduled_chunks>(comm, std::forward<Source>(trees), collective::barrier,
@@ -30,8 +32,8 @@ void barrier(Comm& comm, Source&& trees) {
 
 namespace detail {
 
-/// A communicator whose ranks share a number that they can raise together. Others keep a prepared schedule for barriers,
-/// `barrier_plan()`.
+/// A communicator whose ranks share a counter that all ranks increase. Other communicators keep a
+/// prepared schedule for barriers, `barrier_plan()`.
 template <class S>
 concept counting_communicator = communicator<S> && requires(S& comm) {
   { comm.wait_for_all() } -> std::same_as<status>;
@@ -39,8 +41,10 @@ concept counting_communicator = communicator<S> && requires(S& comm) {
 
 }  // namespace detail
 
-/// Returns when all ranks have come, without a schedule: with one shared number where ranks have
-/// one, else along the schedule that their communicators keep for it (`barrier_plan`).
+/// Returns when all ranks have entered, without a schedule of the caller's.
+///
+/// Ranks with a shared counter use it. Others use the schedule that their communicator keeps for
+/// barriers (`barrier_plan`).
 ///
 /// Throws: as above.
 template <communicator Comm>

@@ -12,20 +12,21 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Which blocks of a buffer hold anything: blocks of equal length, a bit for each; the last block may
-/// be shorter.
+/// The blocks of a buffer that hold anything but zeros: blocks of equal length, a bit for each. The
+/// last block may be shorter.
 class block_mask {
  public:
-  /// No blocks yet. Pre: block_elements >= 1.
+  /// A mask without blocks. Pre: block_elements >= 1.
   block_mask(std::size_t count, std::size_t block_elements)
       : count_(count), block_elements_(block_elements) {
-    expects(block_elements >= 1, "block_mask: block_elements >= 1");
+    expects(block_elements >= 1, "block_mask: block_elements is 0, expected at least 1");
     words_.resize((block_count() + 63) / 64, 0);
   }
 
-  /// Those that have a byte other than 0. Negative zeros of floating point are such.
+  /// Returns the blocks that have a byte other than 0. Negative zeros of floating point count as
+  /// such.
   ///
-  /// Time: one pass over the data, less where blocks hold something.
+  /// Time: one pass over the data, less where blocks are nonzero.
   template <class T>
   [[nodiscard]] static block_mask of(T const* data, std::size_t count, std::size_t block_elements) {
     block_mask result(count, block_elements);
@@ -53,7 +54,7 @@ class block_mask {
   [[nodiscard]] bool test(std::size_t block) const {
     return (words_[block / 64] >> block % 64 & 1) != 0;
   }
-  /// A bit for each block, 64 to a word, the first the lowest.
+  /// A bit for each block, 64 to a word, the first block in the lowest bit.
   [[nodiscard]] std::vector<std::uint64_t>& words() { return words_; }
 
   /// Calls `visit(block)` for each block of the mask, in order.
@@ -76,7 +77,7 @@ class block_mask {
 
  private:
   static bool is_not_zero(std::byte const* data, std::size_t bytes) {
-    constexpr std::size_t step = 256;  // looked at together, so that compilers use vectors
+    constexpr std::size_t step = 256;  // checked together, so that compilers vectorise
     std::size_t at = 0;
     for (; at + step <= bytes; at += step) {
       std::uint64_t words[step / 8];

@@ -30,29 +30,32 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Who moves the data of calls that are started and not yet waited for.
+/// The thread that moves the data of calls that are started and not yet waited for.
 enum class progress : std::uint8_t {
-  in_waits,  ///< the caller, whenever it starts, tests or waits: costs nothing, overlaps as much as
+  in_waits,  ///< the caller, when it starts, tests or waits: costs nothing, overlaps only as far as
              ///< the caller tests
-  thread,    ///< a thread of its own: overlaps with all that the caller computes, takes a core
+  thread,    ///< a thread of the queue: overlaps with all that the caller computes, takes a core
 };
 
-/// A call that a queue carries out: it is started, and tested or waited for; then it may be started
-/// again, with what its buffers hold by then.
+/// A call of a queue. It is started, then tested or waited for. Then it may be started again, with
+/// the new contents of its buffers.
 class queued_call {
  public:
   queued_call() = default;
 
-  /// Throws: precondition_error if it is under way already.
-  void start() { list_->start(call_); }
-  /// Has it ended? Moves data on if the queue has no thread. Tested in a loop, a call gives up when a peer
-  /// has died or left, and when nothing has moved for the deadline. What the caller computes between two
-  /// tests counts little: of each such while at most a sixteenth of the deadline. If the queue has a thread and it has
-  /// not ended the call, the caller yields its core.
+  /// Starts the call.
   ///
-  /// Throws: what the call would have thrown, each time; precondition_error if it was never started.
+  /// Throws: precondition_error if it is already under way.
+  void start() { list_->start(call_); }
+  /// True if the call has ended. Moves its data if the queue has no thread.
+  ///
+  /// Tested in a loop, a call fails when a peer has died or left, or when nothing has moved for the
+  /// deadline. Computation between two tests counts little: at most a sixteenth of the deadline
+  /// each time. If the queue has a thread that has not ended the call, the caller yields its core.
+  ///
+  /// Throws: what the call throws, at each test; precondition_error if it was never started.
   [[nodiscard]] bool test() { return list_->test(*call_); }
-  /// Returns when the call has ended; calls that were started before it end first.
+  /// Returns when the call has ended. Calls that were started before it end first.
   ///
   /// Throws: as `test`.
   void wait() { list_->wait(*call_); }
@@ -69,22 +72,25 @@ class queued_call {
 
 /// Collectives of one rank that run while the rank does something else.
 ///
-/// All ranks start the same calls in the same order, as with blocking calls; when they test and
-/// wait, and in which order, is each rank's own affair. Buffers belong to a call from its start to
-/// its end. No blocking call of the communicator may run until all started ones have ended, nor one of
-/// another queue: it is refused. The queue is used by one thread, in a communicator whose group is a lone
-/// thread; the communicator and the schedules outlive it. At its end it waits for the calls that are
-/// under way; what became of them can still be asked afterwards, and none be started.
+/// All ranks start the same calls in the same order, as with blocking calls. Each rank may test and
+/// wait at any time and in any order. Buffers belong to a call from its start to its end. Blocking
+/// calls of the communicator, and calls of another queue, are refused until all started calls have
+/// ended.
 ///
-/// Deadlines count while something waits: in `wait`, from test to test (see `queued_call::test`), or all
-/// the time with a thread of its own.
+/// One thread uses the queue, in a communicator whose group is a single thread. The communicator
+/// and the schedules outlive it. The destructor waits for calls under way. Their results can still
+/// be asked for afterwards, but no call can be started.
+///
+/// Deadlines run while something waits: in `wait`, from test to test (see `queued_call::test`), or
+/// always if the queue has a thread.
 template <communicator Comm>
 class call_queue {
  public:
-  /// Throws: precondition_error for a thread of its own, if the communicator does not take calls of any
-  ///         thread (MPI without MPI_THREAD_MULTIPLE).
+  /// Throws: precondition_error if the queue has a thread and the communicator takes calls of one
+  ///         thread only (MPI without MPI_THREAD_MULTIPLE).
   explicit call_queue(Comm& comm, progress how = progress::in_waits) : me_(&comm) {
-    expects(comm.group().size() == 1, "call_queue: the session's group must be a lone thread");
+    expects(comm.group().size() == 1,
+            "call_queue: the communicator's group has several threads, expected one");
     if constexpr (thread_bound_communicator<Comm>) {
       if (how == progress::thread) comm.expect_any_thread();
     }
@@ -94,12 +100,13 @@ class call_queue {
   call_queue& operator=(call_queue const&) = delete;
   ~call_queue() { list_->close(); }
 
-  /// Prepares a call without starting it: what can be checked and planned is, once.
+  /// Prepares a call without starting it. It is checked and planned once, here.
   ///
-  /// kind, input, output, count, reduce: as with the function of that name; a barrier takes null
-  ///         buffers and no elements, collectives that do not reduce take no reducer
-  /// Throws: precondition_error as that function; over MPI, if the queue has a thread of its own and the plan
-  ///         is not prepared.
+  /// kind, input, output, count, reduce: as for the function of that name; a barrier takes null
+  ///                                     buffers and no elements; collectives that do not reduce
+  ///                                     take no reducer
+  /// Throws: precondition_error as that function; over MPI, also if the queue has a thread and the
+  ///         schedule is not prepared.
   template <chunking Chunks = scheduled_chunks, schedule_source Source, class T,
             class Reducer = detail::no_reducer>
   [[nodiscard]] queued_call make(collective kind, Source&& trees, T const* input, T* output,
@@ -114,7 +121,8 @@ class call_queue {
         reduce);
   }
 
-  /// The same with a block of any size for each rank, as `all_gather_v` and `reduce_scatter_v` take them.
+  /// The same with a segment of any size for each rank, as for `all_gather_v` and
+  /// `reduce_scatter_v`.
   ///
   /// kind: all_gather or reduce_scatter
   template <chunking Chunks = scheduled_chunks, schedule_source Source, class T,
@@ -122,16 +130,20 @@ class call_queue {
   [[nodiscard]] queued_call make(collective kind, Source&& trees, T const* input, T* output,
                                  std::vector<block> const& blocks, Reducer const& reduce = {}) {
     expects(kind == collective::all_gather || kind == collective::reduce_scatter,
-            "call_queue: blocks of unequal sizes are gathered or reduced and scattered");
+            "call_queue: blocks of unequal sizes with another collective, expected all_gather or "
+            "reduce_scatter");
     expect_reducer<Reducer>(kind);
     expect_may_prepare<Source>();
     return list<detail::call_of<detail::unequal_call<Chunks, Comm, T, Reducer>>>(
         *me_, std::forward<Source>(trees), kind, input, output, blocks, reduce);
   }
 
-  /// `all_to_all_v`, `exchange`, `grouped` and `all_reduce_sparse`, as the functions of those names.
-  /// Plans are prepared schedules or schedules. Sizes are agreed about at each start. A mask and a report (null: none is
-  /// wanted) outlive their call, and tell afterwards what was reduced; lists and blocks need not.
+  /// Calls of `all_to_all_v`, `exchange`, `grouped` and `all_reduce_sparse`, as by the functions of
+  /// those names.
+  ///
+  /// trees: a prepared schedule or a schedule. The ranks agree on sizes at each start. A mask and a
+  ///        report outlive their call, and show afterwards what was reduced. A null report is not
+  ///        written. Lists and blocks need not outlive this function.
   template <chunking Chunks = scheduled_chunks, single_schedule Source, class T>
   [[nodiscard]] queued_call make_all_to_all_v(Source&& trees, T const* input,
                                               std::vector<block> const& sends, T* output,
@@ -176,7 +188,7 @@ class call_queue {
                                   std::vector<block> const& blocks, Reducer const& reduce = {}) {
     return start(make<Chunks>(kind, std::forward<Source>(trees), input, output, blocks, reduce));
   }
-  /// Starts one that is prepared.
+  /// Starts a prepared call.
   [[nodiscard]] static queued_call start(queued_call call) {
     call.start();
     return call;
@@ -188,15 +200,17 @@ class call_queue {
     static_assert(std::is_copy_constructible_v<Reducer>);
     expects(has_reduce_phase(kind) == !std::is_same_v<Reducer, detail::no_reducer> ||
                 kind == collective::barrier,
-            "call_queue: a reducer where nothing is reduced, or none where something is");
+            "call_queue: a collective that reduces and no reducer, or the reverse, expected both "
+            "or neither");
   }
-  // The list's thread may be using the communicator, which takes one thread at a time.
+  // The queue's thread may be using the communicator, which takes one thread at a time.
   template <class Source>
   void expect_may_prepare() const {
     if constexpr (thread_bound_communicator<Comm> &&
                   std::same_as<std::remove_cvref_t<Source>, schedule>) {
       expects(!list_->has_thread(),
-              "call_queue: a queue with a thread of its own takes prepared schedules over MPI");
+              "call_queue: a schedule for a queue with a thread over MPI, expected a prepared "
+              "schedule");
     }
   }
   template <single_schedule Source>

@@ -22,14 +22,17 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What is written of calls, and where to. Files are appended to, a line at a time; `%p` in a name is
-/// the number of the process, `%h` the name of the host and `%%` a percent sign.
+/// The records of calls to be written, and their files.
+///
+/// Records are appended to files, one line at a time. In a file name `%p` is the process id, `%h`
+/// the name of the host and `%%` a percent sign.
 struct record_options {
   enum class level : std::uint8_t { none, warn, info };
-  level debug = level::none;  ///< warn: calls that failed; info: all, a line for people
+  level debug = level::none;  ///< warn: failed calls; info: all calls; one readable line each
   std::string debug_file{};   ///< empty: standard error
   std::string record_file{};  ///< a JSON object for each call; empty: none
-  /// Events for chrome://tracing and Perfetto, which do not ask for the `]` at the end; empty: none.
+  /// Events for chrome://tracing and Perfetto, which accept a file without the final `]`; empty:
+  /// none.
   std::string trace_file{};
 
   [[nodiscard]] bool writes_nothing() const {
@@ -39,10 +42,10 @@ struct record_options {
 
 namespace detail {
 
-/// The name of a file, of this process.
+/// Returns the file name of this process for a pattern.
 ///
-/// what:   who says so, for the error
-/// Throws: input_error if it has a `%` that stands for nothing: processes would share a file.
+/// what:   the option or variable that holds the pattern, for the error
+/// Throws: input_error for a `%` before any other letter, because processes would share a file.
 [[nodiscard]] inline std::string record_file_name(std::string const& pattern, char const* what) {
   std::string name;
   for (std::size_t at = 0; at < pattern.size(); ++at) {
@@ -69,10 +72,13 @@ namespace detail {
 
 }  // namespace detail
 
-/// BLINK_DEBUG (none, warn or info), BLINK_DEBUG_FILE, BLINK_RECORD_FILE, BLINK_TRACE_FILE. Who names a file
-/// wants something in it: with BLINK_DEBUG_FILE alone the level is info.
+/// Reads BLINK_DEBUG (none, warn or info), BLINK_DEBUG_FILE, BLINK_RECORD_FILE and
+/// BLINK_TRACE_FILE.
 ///
-/// Throws: input_error if a value is not one of these, or a file name is empty or has an unknown `%`.
+/// With BLINK_DEBUG_FILE alone the level is info.
+///
+/// Throws: input_error if a value is not one of these, or a file name is empty or has an unknown
+///         `%`.
 [[nodiscard]] inline record_options read_record_environment() {
   record_options result;
   char const* const debug = std::getenv("BLINK_DEBUG");
@@ -105,14 +111,14 @@ struct stall_sum {
   std::uint64_t calls = 0;
   std::uint64_t failures = 0;
   double seconds = 0;
-  double for_peers = 0;   ///< seconds that ranks waited for others to come
-  double to_receive = 0;  ///< for data
-  double to_send = 0;     ///< for room
-  double moving = 0;      ///< combined and copied
+  double for_peers = 0;   ///< seconds that ranks waited for peers to enter
+  double to_receive = 0;  ///< seconds that they waited for data
+  double to_send = 0;     ///< seconds that they waited for credit
+  double moving = 0;      ///< seconds that they combined and copied
   std::uint64_t sent_bytes = 0;
 };
 
-/// An observer that writes down what it is reported and sums up what ranks waited for.
+/// An observer that writes down calls and sums up what ranks waited for.
 class call_records final : public call_observer {
  public:
   /// Throws: input_error if a file cannot be opened, or its name has an unknown `%`.
@@ -121,7 +127,8 @@ class call_records final : public call_observer {
         debug_(open(options.debug_file)),
         record_(open(options.record_file)),
         trace_(open(options.trace_file)) {
-    if (trace_) std::fputs("[\n", trace_.get());  // readers do not ask for the bracket at the end
+    // readers accept a file without the closing bracket
+    if (trace_) std::fputs("[\n", trace_.get());
   }
 
   call_records(call_records const&) = delete;
@@ -141,13 +148,13 @@ class call_records final : public call_observer {
     if (trace_) write(trace_.get(), trace(event) + ",\n");
   }
 
-  /// By collective.
+  /// The sums of a collective.
   [[nodiscard]] stall_sum sum_of(collective kind) const {
     std::lock_guard const lock(mutex_);
     return sums_[static_cast<std::size_t>(kind)];
   }
 
-  /// A table of what ranks waited for, in the order of the collectives' names.
+  /// Returns a table of what ranks waited for, in the order of the collectives' names.
   [[nodiscard]] std::string stall_report() const {
     std::lock_guard const lock(mutex_);
     std::string result =
@@ -168,13 +175,13 @@ class call_records final : public call_observer {
     return result;
   }
 
-  /// One call as a JSON object without line breaks. Times in microseconds.
+  /// Returns one call as a JSON object without line breaks. Times are in microseconds.
   [[nodiscard]] static std::string json(call_event const& event) {
     return "{" + facts(event) + ",\"begin_us\":" + microseconds(event.begin) +
            ",\"us\":" + microseconds(event.nanoseconds()) + "}";
   }
 
-  /// One call as a complete event of the trace event format: rank as thread.
+  /// Returns one call as a complete event of the trace event format, with the rank as its thread.
   [[nodiscard]] static std::string trace(call_event const& event) {
     return "{\"name\":\"" + std::string(to_text(event.kind)) +
            "\",\"ph\":\"X\",\"pid\":" + std::to_string(getpid()) +
@@ -195,7 +202,7 @@ class call_records final : public call_observer {
     if (!result) throw input_error(name + ": cannot be opened for writing");
     return result;
   }
-  // At once, so that what was done is known if the process does not live to its end.
+  // Flushes each record, so that it is kept if the process ends early.
   static void write(std::FILE* to, std::string const& text) {
     std::fputs(text.c_str(), to);
     std::fflush(to);
@@ -221,7 +228,8 @@ class call_records final : public call_observer {
                   static_cast<unsigned long long>(nanoseconds % 1000));
     return text.data();
   }
-  // Compilers' names of types hold neither quotes of strings nor backslashes, but who knows.
+  // Names of types from compilers hold no quotes or backslashes so far; they are escaped all the
+  // same.
   static std::string quoted_text(std::string_view text) {
     std::string result = "\"";
     for (char const letter : text) {
@@ -264,8 +272,10 @@ class call_records final : public call_observer {
   std::array<stall_sum, collective_names.size()> sums_{};
 };
 
-/// Writes down the calls of this process as the environment asks for, from the first call of this
-/// function to the end of the process; nothing if it asks for nothing. Again: does nothing.
+/// Writes down the calls of this process as the environment asks, from the first call of this
+/// function to the end of the process.
+///
+/// Does nothing if the environment asks for nothing, or from the second call on.
 ///
 /// Throws: input_error if a variable is wrong or a file cannot be opened.
 inline void record_calls_as_environment_says() {

@@ -9,54 +9,56 @@
 #include <cstddef>
 #include <vector>
 
-// Chunk sizes from a formula or from measurements. Stands alone: nothing else of the library.
+// Chunk sizes from a formula or from measurements. This header needs no other part of the library.
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The chunk size with which a pipeline over a tree ends first.
+/// Returns the chunk size with which a pipeline over a tree ends first.
 ///
-/// A part of S bytes in chunks of c takes (S / c + h - 1) (a + c / b) over a tree of height h; the
-/// derivative vanishes at c = sqrt(a b S / (h - 1)).
+/// A part of S bytes in chunks of c bytes takes (S / c + h - 1) (a + c / b) seconds over a tree of
+/// height h. The derivative vanishes at c = sqrt(a b S / (h - 1)).
 ///
-/// step_seconds:     a, what a chunk costs on an edge whatever its size.
-/// bytes_per_second: b, of an edge.
-/// part_bytes:       S, what this tree carries.
-/// height:           h; for an all-reduce twice the height of the tree.
+/// step_seconds:     a, the time that a chunk of any size costs on an edge
+/// bytes_per_second: b, of an edge
+/// part_bytes:       S, the bytes that this tree carries
+/// height:           h; for an all-reduce twice the height of the tree
 /// Returns: at most `part_bytes`, all of it for a height of one; at least 1.
 /// Pre:     no argument is negative, `bytes_per_second` is positive.
 [[nodiscard]] inline double best_chunk_bytes(double step_seconds, double bytes_per_second,
                                              double part_bytes, int height) {
   expects(step_seconds >= 0 && bytes_per_second > 0 && part_bytes >= 0 && height >= 0,
-          "best_chunk_bytes: negative argument");
+          "best_chunk_bytes: an argument is out of range, expected a positive rate and no negative "
+          "argument");
   double const most = std::max(1.0, part_bytes);
   if (height <= 1) return most;
   return std::clamp(std::sqrt(step_seconds * bytes_per_second * part_bytes / (height - 1)), 1.0,
                     most);
 }
 
-/// What `chunk_autotuner` may do.
+/// Limits and steps of `chunk_autotuner`.
 struct chunk_autotuner_options {
-  std::size_t first_bytes = 16 << 10;  ///< to begin with
+  std::size_t first_bytes = 16 << 10;  ///< the first size that is tried
   std::size_t smallest_bytes = 1 << 10;
   std::size_t largest_bytes = 16 << 20;
   std::size_t granule_bytes = 256;  ///< sizes are multiples of it
-  double growth = 2;                ///< factor of an increase, over 1
+  double growth = 2;                ///< factor of an increase; more than 1
   int decreases = 16;               ///< additive steps from a size that was too large down to 0
   int samples = 3;                  ///< measurements of one size; their median counts
-  double tolerance = 0.02;  ///< a throughput that is less by this fraction is not worse: noise
+  double tolerance = 0.02;  ///< a throughput that is lower by at most this fraction counts as
+                            ///< equal, because of noise
   double relapse = 0.25;  ///< after settling: search again if the throughput falls by this fraction
 };
 
-/// Finds the chunk size with the highest throughput while the program runs: multiplicative increase,
-/// additive decrease.
+/// Finds the chunk size with the highest throughput while the program runs, by multiplicative
+/// increase and additive decrease.
 ///
-/// Use: run an iteration with `bytes()`, `report` its throughput, again and again. While larger
-/// chunks are faster the size grows by a factor; once they are slower it shrinks in equal steps while
-/// that helps; then the best size stays, until the throughput falls for good (another job shares the
-/// links), which starts the search again.
+/// Use: run an iteration with `bytes()`, then `report` its throughput, again and again. While
+///      larger chunks are faster, the size grows by a factor. Once they are slower, it shrinks in
+///      equal steps while that helps. Then the best size stays. A lasting fall of throughput, for
+///      example when another job shares the links, starts the search again.
 ///
-/// Throughput over chunk size is taken to have one peak: small chunks pay for their steps, large ones
-/// for filling the pipeline.
+/// The throughput is assumed to have one peak over the chunk size: small chunks pay for their
+/// steps, large ones for filling the pipeline.
 ///
 /// Source: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020,
 ///         section 4.2.1.
@@ -72,21 +74,24 @@ class chunk_autotuner {
                 options.growth > 1 && options.decreases > 0 && options.samples > 0 &&
                 options.tolerance >= 0 && options.tolerance < 1 && options.relapse > 0 &&
                 options.relapse <= 1,
-            "chunk_autotuner: options out of range");
+            "chunk_autotuner: an option is out of range, expected values as "
+            "chunk_autotuner_options says");
     begin(options.first_bytes);
   }
 
   /// The chunk size for the next iteration.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
-  /// Is the search over?
+  /// True once the search is over.
   [[nodiscard]] bool settled() const { return phase_ == phase::settled; }
 
-  /// Takes the throughput that an iteration with `bytes()` had, in any unit.
+  /// Takes the throughput of an iteration with `bytes()`, in any unit.
+  ///
   /// Pre: it is finite and not negative.
   void report(double throughput) {
-    expects(std::isfinite(throughput) && throughput >= 0,
-            "chunk_autotuner: throughput must be finite and not negative");
+    expects(
+        std::isfinite(throughput) && throughput >= 0,
+        "chunk_autotuner: a throughput is infinite, negative or not a number, expected at least 0");
     samples_.push_back(throughput);
     if (static_cast<int>(samples_.size()) < options_.samples) return;
     auto const middle = samples_.begin() + static_cast<std::ptrdiff_t>(samples_.size() / 2);
@@ -121,7 +126,7 @@ class chunk_autotuner {
       bytes_ = larger;
       return;
     }
-    // Too large, or as large as allowed. The peak lies within two factors below.
+    // Too large, or at the limit. The peak lies within two factors below.
     phase_ = phase::decrease;
     step_ = static_cast<double>(bytes_) / options_.decreases;
     lowest_ = static_cast<double>(best_bytes_) / options_.growth;

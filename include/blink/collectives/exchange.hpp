@@ -30,9 +30,11 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What one rank sends to others and receives from them, all at once: in whatever order it is
-/// listed, nothing waits for anything else in the list. The k-th piece that a rank sends another is
-/// the k-th that the other receives from it, of the same type; pieces may be of several.
+/// The pieces that one rank sends to peers and receives from them, all at once.
+///
+/// No piece waits for another piece of the list, in whatever order they are listed. The k-th piece
+/// that a rank sends to a peer is the k-th that the peer receives from it, with the same type. A
+/// list may hold pieces of several types.
 class transfers {
  public:
   template <class T>
@@ -52,7 +54,7 @@ class transfers {
     int peer;
     void* data;
     std::size_t bytes;
-    std::uint64_t type;  ///< of its elements, as ranks compare it
+    std::uint64_t type;  ///< of its elements; ranks compare it
   };
   [[nodiscard]] std::vector<piece> const& sends() const { return sends_; }
   [[nodiscard]] std::vector<piece> const& receives() const { return receives_; }
@@ -61,11 +63,11 @@ class transfers {
   template <class T>
   static std::size_t bytes_of(std::size_t count) {
     static_assert(std::is_trivially_copyable_v<T>,
-                  "blink: elements of transfers are trivially copyable types");
+                  "transfers: expected elements of a trivially copyable type");
     if (count > std::numeric_limits<std::size_t>::max() / 2 / sizeof(T)) {
       throw precondition_error("transfers: count " + std::to_string(count) + " times " +
                                std::to_string(sizeof(T)) +
-                               " bytes is more than an address can name");
+                               " bytes overflows an address, expected less");
     }
     return count * sizeof(T);
   }
@@ -79,8 +81,10 @@ class transfers {
 
 namespace detail {
 
-/// Throws: precondition_error if a piece is null or of no rank, or one that is written overlaps
-///         another.
+/// Checks the pieces of a rank.
+///
+/// Throws: precondition_error if a piece is null or names no rank, or a piece that is written
+///         overlaps another.
 inline void check_transfers(std::string const& name, transfers const& list, int rank_count) {
   std::vector<memory_range> ranges;
   for (bool const is_written : {false, true}) {
@@ -88,21 +92,24 @@ inline void check_transfers(std::string const& name, transfers const& list, int 
       auto const verb = is_written ? ": receives from rank " : ": sends to rank ";
       if (piece.peer < 0 || piece.peer >= rank_count) {
         throw precondition_error(name + verb + std::to_string(piece.peer) + " of " +
-                                 std::to_string(rank_count) + " ranks");
+                                 std::to_string(rank_count) + " ranks, expected a rank of them");
       }
       if (piece.bytes == 0) continue;
       if (piece.data == nullptr) {
-        throw precondition_error(name + verb + std::to_string(piece.peer) + ", a piece is null");
+        throw precondition_error(name + verb + std::to_string(piece.peer) +
+                                 ", a piece is null, expected elements");
       }
       ranges.emplace_back(piece.data, piece.bytes, is_written);
     }
   }
   if (overlap_where_written(std::move(ranges))) {
-    throw precondition_error(name + ": a piece that is received overlaps another piece");
+    throw precondition_error(name +
+                             ": a received piece overlaps another piece, expected separate pieces");
   }
 }
 
-/// The pieces of a rank as one block for each peer. Several for one peer pass through `memory`.
+/// The pieces of a rank as one segment for each peer. Several pieces for one peer are copied
+/// through `memory`.
 class joined_pieces {
  public:
   joined_pieces(std::vector<transfers::piece> pieces, int rank_count, memory_source const& memory)
@@ -137,7 +144,7 @@ class joined_pieces {
       auto const peer = static_cast<std::size_t>(piece.peer);
       if (piece.bytes > 0 && !is_joined_[peer]) at_[peer] = static_cast<std::byte*>(piece.data);
     }
-    // Blocks are reported from the lowest address.
+    // Segments count from the lowest address.
     for (auto* const at : at_) {
       if (at != nullptr && (base == nullptr || at < base)) base = at;
     }
@@ -148,7 +155,7 @@ class joined_pieces {
     }
   }
 
-  /// Between the pieces and their common place.
+  /// Copies the pieces into their joined memory, or back.
   void copy(bool to_pieces) const {
     auto next = at_;
     for (auto const& piece : pieces_) {
@@ -174,7 +181,7 @@ class joined_pieces {
   scratch memory_;
 };
 
-/// An exchange. It stays where it is.
+/// An exchange. It is not movable.
 template <communicator Comm>
 class exchange_call final : public flow_call<scheduled_chunks, Comm, std::byte> {
  public:
@@ -199,7 +206,7 @@ class exchange_call final : public flow_call<scheduled_chunks, Comm, std::byte> 
     auto const reached = [&](std::vector<transfers::piece> pieces, char const* which) {
       for (auto& piece : pieces) {
         expect_reachable(comm, piece.data, piece.bytes, "exchange", which);
-        piece.data = shared_place(comm, piece.data);  // peers count from the first of them
+        piece.data = shared_place(comm, piece.data);  // peers count from the first address
       }
       return pieces;
     };
@@ -220,24 +227,26 @@ class exchange_call final : public flow_call<scheduled_chunks, Comm, std::byte> 
 
 }  // namespace detail
 
-/// Sends and receives what all ranks have listed, all at once: no order of sends and receives can
-/// block. Every rank of the communicator calls it, also one that has nothing to send or receive; the
-/// ranks of a `split` are a communicator of their own.
+/// Sends and receives the pieces that all ranks have listed, all at once.
+///
+/// No order of sends and receives can block. Every rank of the communicator calls it, even with
+/// nothing to send or receive. The ranks of a `split` are a communicator of their own.
 ///
 /// trees:  carries an all-to-all
-/// Moves:  each piece over the trees from its sender to its receiver; before that, sizes. A single
-///         piece for a peer is not copied elsewhere first, several are.
-/// Throws: precondition_error if `schedule` does not carry an all-to-all, the session's group is not a
-///         lone thread, for pieces that are null, overlap or name no rank, and on all ranks if what
-///         a rank sends is not what the other receives; collective_error, on every rank, if a rank
-///         does not come or does not go on before the deadline, or calls something else.
+/// Moves:  first sizes, then each piece over the trees from its sender to its receiver. A single
+///         piece for a peer is sent without a copy, several are copied together first.
+/// Throws: precondition_error if the schedule does not carry an all-to-all or if the communicator's
+///         group has several threads; precondition_error for pieces that are null, overlap or name
+///         no rank; precondition_error on all ranks if the pieces of a sender are not those of its
+///         receiver; collective_error, on every rank, if a rank does not enter the call, makes no
+///         progress until the deadline, or calls something else.
 template <communicator Comm>
 void exchange(Comm& comm, prepared_schedule& prepared, transfers const& list) {
   detail::exchange_call<Comm> call(comm, prepared, list);
   detail::run_to_end(comm, collective::all_to_all, call);
 }
 
-/// The same along a schedule that is looked up, or prepared, first.
+/// The same along a schedule that is prepared first, unless the communicator already has it.
 template <communicator Comm>
 void exchange(Comm& comm, schedule const& source, transfers const& list) {
   exchange(comm, comm.prepare(source), list);

@@ -15,26 +15,28 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Collects a block of `count` elements of each rank at one of them, the end of the schedule's flows.
+/// Collects a segment of `count` elements of each rank at the root, the rank where the schedule's
+/// trees end.
 ///
 /// trees:  a prepared schedule, a schedule, or algorithms by size; see `schedule_source`
-/// input:  this rank's block (count)
-/// output: at the root all blocks in the order of the ranks (ranks * count); `input` may be this
-///         rank's block in it, and must not overlap it otherwise. Not touched elsewhere; may be null
-///         there.
-/// Moves:  each block over the trees from its rank.
-/// Throws: precondition_error if `schedule` does not carry it, or for buffers that are null or overlap;
-///         collective_error, on every rank, if a rank does not come or does not go on before the
-///         deadline, or calls something else.
+/// input:  this rank's segment (count)
+/// output: at the root all segments in the order of the ranks (ranks * count); `input` may be this
+///         rank's segment in it, and must not overlap it otherwise. Not written at other ranks, and
+///         may be null there.
+/// Moves:  each segment over the trees from its rank.
+/// Throws: precondition_error if the schedule does not carry a gather, or for buffers that are null
+///         or overlap; collective_error, on every rank, if a rank does not enter the call, makes no
+///         progress until the deadline, or calls something else.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T>
 void gather(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count) {
   detail::run_collective<Chunks>(comm, std::forward<Source>(trees), collective::gather, input,
                                  output, count, detail::no_reducer{});
 }
 
-/// The same on containers: the output has one segment for each rank at the root, and may be empty elsewhere.
+/// The same on containers. At the root the output has one segment for each rank; at other ranks it
+/// may be empty.
 ///
-/// Throws: as above; precondition_error with both sizes if they do not fit.
+/// Throws: as above; precondition_error with both sizes if the sizes do not match.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source,
           element_buffer In, element_buffer Out>
 void gather(Comm& comm, Source&& trees, In&& input, Out&& output) {
@@ -46,10 +48,11 @@ void gather(Comm& comm, Source&& trees, In&& input, Out&& output) {
   gather<Chunks>(comm, std::forward<Source>(trees), in.data, out.data, in.size);
 }
 
-/// The same along the schedule that the communicator's tuning names for this size.
+/// The same along the schedule that the communicator's tuning selects for this size.
 ///
 /// root:   the rank that gets all segments
-/// Throws: as above; input_error if BLINK_TUNING names a file that cannot be read or does not suit.
+/// Throws: as above; input_error if the file that BLINK_TUNING names cannot be read or does not fit
+///         this communicator.
 template <detail::tuned_communicator Comm, class T>
 void gather(Comm& comm, T const* input, T* output, std::size_t count, int root) {
   gather(comm, detail::tuned_source<Comm>{comm, root}, input, output, count);

@@ -26,7 +26,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// One of several buffers that are collected, reduced or spread together.
+/// One of several buffers of a grouped call.
 template <class T>
 struct buffer_part {
   T const* input = nullptr;
@@ -39,7 +39,7 @@ inline constexpr std::size_t default_pack_below = std::size_t{1} << 17;
 
 namespace detail {
 
-/// The same collective of several buffers. It stays where it is.
+/// The same collective of several buffers. It is not movable.
 template <chunking Chunks, communicator Comm, class T, class Reducer>
 class grouped_call final : public staged_call {
  public:
@@ -51,8 +51,10 @@ class grouped_call final : public staged_call {
         kind_(kind),
         reduce_(reduce),
         use_(use_of(prepared.tables().tasks(comm.rank(), kind))) {
-    expects(comm.group().size() == 1, "grouped: the session's group must be a lone thread");
-    expects(kind != collective::barrier, "grouped: a barrier has no buffers");
+    expects(comm.group().size() == 1,
+            "grouped: the communicator's group has several threads, expected one");
+    expects(kind != collective::barrier,
+            "grouped: a barrier has no buffers, expected another collective");
     prepared.expect_carries(kind);
     buffer_part<T> const* largest = nullptr;
     std::vector<memory_range> ranges;
@@ -70,11 +72,11 @@ class grouped_call final : public staged_call {
       (bytes < pack_below && may_move_elements<Reducer, T> ? packed_ : alone_).push_back(part);
     }
     if (overlap_where_written(std::move(ranges))) {
-      throw precondition_error("grouped " + std::string(to_text(kind)) + " on rank " +
-                               std::to_string(comm.rank()) +
-                               ": the output of a part overlaps another part");
+      throw precondition_error(
+          "grouped " + std::string(to_text(kind)) + " on rank " + std::to_string(comm.rank()) +
+          ": the output of a part overlaps another part, expected separate parts");
     }
-    if (largest != nullptr) {  // what concerns the schedule and the reducer
+    if (largest != nullptr) {  // checks the schedule and the reducer
       one_call(comm, prepared, kind, largest->input, largest->output, call_size{largest->count},
                reduce);
     }
@@ -141,7 +143,8 @@ class grouped_call final : public staged_call {
     }
   }
 
-  // As a whole; ranks have to agree about each part, of which others may have as many elements in another order.
+  // The total size of all parts. The hash covers each part's count, because ranks must agree on the
+  // order of the parts.
   [[nodiscard]] static call_size size_of_all(std::vector<buffer_part<T>> const& parts) {
     call_size result;
     hash counts;
@@ -168,26 +171,27 @@ class grouped_call final : public staged_call {
   Reducer reduce_;
   buffer_use use_;
   std::vector<buffer_part<T>> packed_, alone_;
-  call_size together_;  // of what is packed
+  call_size together_;  // of the packed parts
   T const* packed_output_ = nullptr;
   std::optional<call_of<one_call>> present_;
 };
 
 }  // namespace detail
 
-/// The same collective of several buffers, as if they were one: small ones are copied together and
-/// cross in one call, so that they cost its start once. Larger ones are called one by one.
+/// The same collective of several buffers, as if they were one.
+///
+/// Small buffers are packed and sent in one call, so that they pay its start-up once. Larger ones
+/// are called one by one.
 ///
 /// kind:       any but a barrier
-/// parts:      the same counts on all ranks; each as with the function of that name, and what one writes
-///             no other has
+/// parts:      the same counts on all ranks; each as for the function of that name; no output
+///             overlaps another part
 /// pack_below: bytes of a part's input and output together from which on it is called alone; the
 ///             same on all ranks
-/// Needs:      memory for the parts that are packed.
-/// Order:      as of one call with the packed parts one behind the other. Reducers that look at the
-///             place of an element, or ask for `order_promise::shape`, are not packed.
-/// Throws:     as the function of that name; for a part that this rank has wrong, before anything
-///             moves.
+/// Needs:      memory for the packed parts.
+/// Order:      as of one call with the packed parts one behind the other. Parts are not packed if
+///             the reducer reads places of elements, or asks for `order_promise::shape`.
+/// Throws:     as the function of that name; for a wrong part of this rank, before anything moves.
 template <chunking Chunks = scheduled_chunks, communicator Comm, class T,
           class Reducer = detail::no_reducer>
 void grouped(Comm& comm, prepared_schedule& prepared, collective kind,
@@ -198,7 +202,7 @@ void grouped(Comm& comm, prepared_schedule& prepared, collective kind,
   detail::run_to_end(comm, kind, call);
 }
 
-/// The same along a schedule that is looked up, or prepared, first.
+/// The same along a schedule that is prepared first, unless the communicator already has it.
 template <chunking Chunks = scheduled_chunks, communicator Comm, class T,
           class Reducer = detail::no_reducer>
 void grouped(Comm& comm, schedule const& source, collective kind,

@@ -18,22 +18,26 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Makes of a schedule what its calls need, and keeps it: a rank's communicator, a communicator of devices.
+/// A communicator, or device ranks, that prepares a schedule for its calls and keeps it.
 template <class Comm, class Prepared>
 concept prepares =
     std::same_as<decltype(std::declval<Comm&>().prepare(std::declval<schedule const&>())),
                  Prepared&>;
 
-/// Tables whose schedules are prepared: what a rank's collectives take as their plan, so that every
-/// call goes the way that is best for its size. All ranks use equal tables.
+/// Tuning tables with prepared schedules, from which each collective takes the best schedule for
+/// its size.
 ///
-/// Prepared: what `prepare` makes of a schedule; see `prepared_tuning`, and `device_tuning`
+/// All ranks use equal tables.
+///
+/// Prepared: the result of `prepare` for a schedule; see `prepared_tuning` and `device_tuning`
 template <class Prepared>
 class basic_prepared_tuning {
  public:
-  /// me:     a rank's communicator, or a communicator of devices
+  /// Prepares all schedules of the tables.
+  ///
+  /// me:     a rank's communicator, or device ranks
   /// tables: at most one for each collective
-  /// Throws: precondition_error if a table is not sound, is for another number of ranks, or is the
+  /// Throws: precondition_error if a table is not valid, is for another number of ranks, or is the
   ///         second for its collective; what `prepare` throws.
   template <prepares<Prepared> Comm>
   basic_prepared_tuning(Comm& comm, std::vector<tuning_table> tables) : tables_(std::move(tables)) {
@@ -54,7 +58,7 @@ class basic_prepared_tuning {
   basic_prepared_tuning(Comm& comm, tuning_table table)
       : basic_prepared_tuning(comm, std::vector<tuning_table>{std::move(table)}) {}
 
-  /// See `schedule_chooser`.
+  /// Returns the schedule and chunk size for a collective and a size; see `schedule_chooser`.
   ///
   /// Throws: precondition_error if there is no table for this collective.
   [[nodiscard]] chosen_from<Prepared> choose(collective kind, std::size_t bytes) const {
@@ -70,7 +74,7 @@ class basic_prepared_tuning {
 
  private:
   std::vector<tuning_table> tables_;
-  std::array<std::size_t, collective_names.size()> position_of_{};  // one more; 0: none
+  std::array<std::size_t, collective_names.size()> position_of_{};  // plus one; 0: no table
   std::vector<std::vector<Prepared*>> plans_;                       // by table and algorithm
 };
 using prepared_tuning = basic_prepared_tuning<prepared_schedule>;

@@ -17,18 +17,18 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Reduces `count` elements of all ranks element by element; the root of the trees ends with the
+/// Reduces `count` elements of all ranks element by element. The root of the trees ends with the
 /// result.
 ///
 /// trees:  a prepared schedule, a schedule, or algorithms by size; see `schedule_source`
 /// input:  this rank's contribution (count)
 /// output: at the root the result (count); may be `input`, and must not overlap it otherwise. Not
-///         touched elsewhere; may be null there.
-/// Moves:  each tree's part over each of its edges once, towards the root.
-/// Order:  along each tree children by rising rank, the own element at its place among them, so
-///         equal schedules and inputs give equal bits. The part of a tree: see `split.hpp`.
-/// Throws: precondition_error if `schedule` does not carry it; collective_error, on every rank, if a
-///         rank does not come or does not go on before the deadline, or calls something else.
+///         written at other ranks, and may be null there.
+/// Moves:  each tree's part of the buffer once over each of its edges, towards the root.
+/// Order:  as for `all_reduce`: equal schedules and inputs give equal bits.
+/// Throws: precondition_error if the schedule does not carry a reduce; collective_error, on every
+///         rank, if a rank does not enter the call, makes no progress until the deadline, or calls
+///         something else.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T,
           class Reducer>
 void reduce(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count,
@@ -37,9 +37,9 @@ void reduce(Comm& comm, Source&& trees, T const* input, T* output, std::size_t c
                                  output, count, reducer);
 }
 
-/// The same on containers of equal sizes; at other ranks than the root the output may be empty.
+/// The same on containers of equal sizes. At other ranks than the root the output may be empty.
 ///
-/// Throws: as above; precondition_error with both sizes if they do not fit.
+/// Throws: as above; precondition_error with both sizes if the sizes do not match.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source,
           element_buffer In, element_buffer Out, detail::maybe_reducer Reducer>
 void reduce(Comm& comm, Source&& trees, In&& input, Out&& output, Reducer const& reducer) {
@@ -50,10 +50,11 @@ void reduce(Comm& comm, Source&& trees, In&& input, Out&& output, Reducer const&
   reduce<Chunks>(comm, std::forward<Source>(trees), in.data, out.data, in.size, reducer);
 }
 
-/// The same along the schedule that the communicator's tuning names for this size.
+/// The same along the schedule that the communicator's tuning selects for this size.
 ///
 /// root:   the rank that gets the result
-/// Throws: as above; input_error if BLINK_TUNING names a file that cannot be read or does not suit.
+/// Throws: as above; input_error if the file that BLINK_TUNING names cannot be read or does not fit
+///         this communicator.
 template <detail::tuned_communicator Comm, class T, detail::maybe_reducer Reducer = sum>
 void reduce(Comm& comm, T const* input, T* output, std::size_t count, int root,
             Reducer const& reducer = {}) {
@@ -68,7 +69,7 @@ void reduce(Comm& comm, In&& input, Out&& output, int root, Reducer const& reduc
   }
   reduce(comm, detail::tuned_source<Comm>{comm, root}, input, output, reducer);
 }
-/// The same in place: at the root `data` becomes the result; at other ranks it stays as it is.
+/// The same in place. At the root `data` becomes the result; at other ranks it does not change.
 template <detail::tuned_communicator Comm, element_buffer Data, detail::maybe_reducer Reducer = sum>
 void reduce(Comm& comm, Data&& data, int root, Reducer const& reducer = {}) {
   auto const own = detail::elements_of(data);

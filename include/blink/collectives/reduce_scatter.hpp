@@ -17,17 +17,17 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Reduces blocks of `count` elements, one for each rank; each rank ends with its own block.
+/// Reduces segments of `count` elements, one for each rank. Each rank ends with its own segment.
 ///
 /// trees:  a prepared schedule, a schedule, or algorithms by size; see `schedule_source`
-/// input:  this rank's contribution to all blocks, in the order of the ranks (ranks * count)
-/// output: the result of this rank's block (count); may be `input + rank * count`, and must not
+/// input:  this rank's contribution to all segments, in the order of the ranks (ranks * count)
+/// output: the result of this rank's segment (count); may be `input + rank * count`, and must not
 ///         overlap `input` otherwise
-/// Moves:  each block over the edges of the trees rooted at its rank, towards the root.
-/// Order:  along each tree children by rising rank, the own element at its place among them, so
-///         equal schedules and inputs give equal bits. The part of a tree: see `split.hpp`.
-/// Throws: precondition_error if `schedule` does not carry it; collective_error, on every rank, if a
-///         rank does not come or does not go on before the deadline, or calls something else.
+/// Moves:  each segment over the edges of the trees rooted at its rank, towards the root.
+/// Order:  as for `all_reduce`: equal schedules and inputs give equal bits.
+/// Throws: precondition_error if the schedule does not carry a reduce-scatter; collective_error, on
+///         every rank, if a rank does not enter the call, makes no progress until the deadline, or
+///         calls something else.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T,
           class Reducer>
 void reduce_scatter(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count,
@@ -36,9 +36,9 @@ void reduce_scatter(Comm& comm, Source&& trees, T const* input, T* output, std::
                                  input, output, count, reducer);
 }
 
-/// The same on containers: the input has one segment for each rank, the output is one segment.
+/// The same on containers. The input has one segment for each rank, the output is one segment.
 ///
-/// Throws: as above; precondition_error with both sizes if they do not fit.
+/// Throws: as above; precondition_error with both sizes if the sizes do not match.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source,
           element_buffer In, element_buffer Out, detail::maybe_reducer Reducer = sum>
 void reduce_scatter(Comm& comm, Source&& trees, In&& input, Out&& output,
@@ -51,9 +51,10 @@ void reduce_scatter(Comm& comm, Source&& trees, In&& input, Out&& output,
   reduce_scatter<Chunks>(comm, std::forward<Source>(trees), in.data, out.data, out.size, reducer);
 }
 
-/// The same along the schedule that the communicator's tuning names for this size.
+/// The same along the schedule that the communicator's tuning selects for this size.
 ///
-/// Throws: as above; input_error if BLINK_TUNING names a file that cannot be read or does not suit.
+/// Throws: as above; input_error if the file that BLINK_TUNING names cannot be read or does not fit
+///         this communicator.
 template <detail::tuned_communicator Comm, class T, detail::maybe_reducer Reducer = sum>
 void reduce_scatter(Comm& comm, T const* input, T* output, std::size_t count,
                     Reducer const& reducer = {}) {

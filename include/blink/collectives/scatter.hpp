@@ -15,26 +15,28 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Hands each rank a block of `count` elements of one rank, the root of the schedule's flows.
+/// Sends each rank its segment of `count` elements of the root, the rank where the schedule's trees
+/// begin.
 ///
 /// trees:  a prepared schedule, a schedule, or algorithms by size; see `schedule_source`
-/// input:  at the root all blocks in the order of the ranks (ranks * count); not touched elsewhere,
-///         may be null there
-/// output: this rank's block (count); at the root may be `input + rank * count`, and must not
+/// input:  at the root all segments in the order of the ranks (ranks * count); not read at other
+///         ranks, and may be null there
+/// output: this rank's segment (count); at the root may be `input + rank * count`, and must not
 ///         overlap `input` otherwise
-/// Moves:  each block over the trees to its rank.
-/// Throws: precondition_error if `schedule` does not carry it, or for buffers that are null or overlap;
-///         collective_error, on every rank, if a rank does not come or does not go on before the
-///         deadline, or calls something else.
+/// Moves:  each segment over the trees to its rank.
+/// Throws: precondition_error if the schedule does not carry a scatter, or for buffers that are
+///         null or overlap; collective_error, on every rank, if a rank does not enter the call,
+///         makes no progress until the deadline, or calls something else.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source, class T>
 void scatter(Comm& comm, Source&& trees, T const* input, T* output, std::size_t count) {
   detail::run_collective<Chunks>(comm, std::forward<Source>(trees), collective::scatter, input,
                                  output, count, detail::no_reducer{});
 }
 
-/// The same on containers: the input has one segment for each rank at the root, and may be empty elsewhere.
+/// The same on containers. At the root the input has one segment for each rank; at other ranks it
+/// may be empty.
 ///
-/// Throws: as above; precondition_error with both sizes if they do not fit.
+/// Throws: as above; precondition_error with both sizes if the sizes do not match.
 template <chunking Chunks = scheduled_chunks, communicator Comm, schedule_source Source,
           element_buffer In, element_buffer Out>
 void scatter(Comm& comm, Source&& trees, In&& input, Out&& output) {
@@ -46,10 +48,11 @@ void scatter(Comm& comm, Source&& trees, In&& input, Out&& output) {
   scatter<Chunks>(comm, std::forward<Source>(trees), in.data, out.data, out.size);
 }
 
-/// The same along the schedule that the communicator's tuning names for this size.
+/// The same along the schedule that the communicator's tuning selects for this size.
 ///
-/// root:   the rank whose input is dealt out
-/// Throws: as above; input_error if BLINK_TUNING names a file that cannot be read or does not suit.
+/// root:   the rank whose input is distributed
+/// Throws: as above; input_error if the file that BLINK_TUNING names cannot be read or does not fit
+///         this communicator.
 template <detail::tuned_communicator Comm, class T>
 void scatter(Comm& comm, T const* input, T* output, std::size_t count, int root) {
   scatter(comm, detail::tuned_source<Comm>{comm, root}, input, output, count);

@@ -21,58 +21,64 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// How `tune` searches. Equal on all ranks.
+/// Options of `tune`'s search. Equal on all ranks.
 struct tuning_options {
   std::size_t first_bytes = 8;  ///< of the whole buffer
   std::size_t last_bytes = std::size_t{32} << 20;
   double growth = 4;  ///< from one size to the next
   int calls = 15;     ///< for each algorithm and size; their lower quartile counts
-  /// For each algorithm and size: no further turn of three calls begins after it.
+  /// Time limit for each algorithm and size: no further turn of three calls begins after it.
   double seconds = 0.1;
-  double margin = 0.05;  ///< another algorithm must be faster by so much to be taken
-  std::size_t chunks_from_bytes = 1 << 18;  ///< from this size on chunk sizes are searched, too
+  double margin = 0.05;  ///< an algorithm replaces another only if it is faster by this fraction
+  std::size_t chunks_from_bytes = 1 << 18;  ///< chunk sizes are also searched from this size on
   chunk_autotuner_options chunks{};
 };
 
-/// What one algorithm took for one size.
+/// The measurement of one algorithm at one size.
 struct tuning_sample {
   std::size_t bytes = 0;
   std::size_t algorithm = 0;
-  std::size_t chunk_bytes = 0;  ///< 0: as the schedule says
-  double seconds = 0;           ///< lower quartile; of a call on the rank where it took longest
+  std::size_t chunk_bytes = 0;  ///< 0: the chunk size of the schedule
+  double seconds = 0;           ///< lower quartile, in seconds, of a call on its slowest rank
 };
 
-/// The table, and what was measured for it.
+/// The tuning table, and the measurements that it was made of.
 struct tuning_result {
   tuning_table table;
   std::vector<tuning_sample> samples;
 };
 
-/// Measures algorithms at growing sizes and says which is the fastest from which size on: a short search,
-/// for a program's start or for a file (`tuning_file.hpp`). All ranks call it together.
+/// Measures algorithms at growing sizes and returns which one is the fastest from which size on.
 ///
-/// Algorithms are measured in turn, some calls each, from a barrier on. Sums of floats, or floats that move; inputs are
-/// rewritten before every call and outputs read after it, since data that lies in the right cache already would flatter
-/// whoever reads or writes it. Between two sizes the change is in the geometric middle. An algorithm that took twice the
-/// time of the best at two sizes in a row is not tried at larger ones if it was losing. Chunk sizes of the best algorithm
-/// are searched by `chunk_autotuner` where messages are large.
+/// It is a short search, for a program's start or for a file (`tuning_file.hpp`). All ranks call it
+/// together.
 ///
-/// kind:    any but a barrier
-/// methods: the first is taken where nothing else is faster by the margin
-/// Time:    for each algorithm and size at most about `seconds`, or three calls; seven times that to
-///          search chunks.  Memory: buffers of the largest size.
-/// Post:    the same table on all ranks.
-/// Throws:  precondition_error for an algorithm that does not carry `kind`, or for options out of range;
-///          what calls throw.
+/// Algorithms are measured in turn, some calls each, from a barrier on, with sums of floats or
+/// moves of floats. Inputs are rewritten before every call and outputs read after it. Otherwise
+/// data that is already in the right cache would favour its reader or writer. Between two sizes the
+/// change is at the geometric mean. An algorithm that loses and took twice the best time at two
+/// sizes in a row is not measured at larger ones. If messages are large, `chunk_autotuner` searches
+/// chunk sizes of the best algorithm.
+///
+/// kind:       any but a barrier
+/// algorithms: the first one is taken where no other is faster by the margin
+/// Time:       for each algorithm and size at most about `seconds`, or three calls; seven times
+///             that to search chunk sizes.
+/// Memory:     buffers of the largest size.
+/// Post:       the same table on all ranks.
+/// Throws:     precondition_error for an algorithm that does not carry `kind`, or for options out
+///             of range; what calls throw.
 template <communicator Comm>
 [[nodiscard]] tuning_result tune(Comm& comm, collective kind, std::vector<algorithm> algorithms,
                                  tuning_options const& options = {}) {
-  expects(kind != collective::barrier, "tune: a barrier has one size");
-  expects(comm.group().size() == 1, "tune: the session's group must be a lone thread");
+  expects(kind != collective::barrier, "tune: a barrier has one size, expected another collective");
+  expects(comm.group().size() == 1,
+          "tune: the communicator's group has several threads, expected one");
   expects(options.first_bytes >= 1 && options.first_bytes <= options.last_bytes &&
               options.growth > 1 && options.calls >= 1 && options.seconds >= 0 &&
               options.margin >= 0 && options.margin < 1,
-          "tuning_options: 1 <= first_bytes <= last_bytes, growth > 1, calls >= 1, "
+          "tuning_options: a value is out of range, expected 1 <= first_bytes <= last_bytes, "
+          "growth > 1, calls >= 1, "
           "seconds >= 0, 0 <= margin < 1");
   tuning_result result;
   result.table.collective = kind;
@@ -83,7 +89,7 @@ template <communicator Comm>
   for (auto const& each : result.table.algorithms) plans.push_back(&comm.prepare(each.source));
 
   constexpr double too_slow = 2;      // times the best
-  constexpr double chunk_search = 5;  // times a method's measurement
+  constexpr double chunk_search = 5;  // times an algorithm's measurement
   std::vector<int> slow_in_a_row(plans.size(), 0);
   std::size_t before = 0;
   for (auto bytes = static_cast<double>(options.first_bytes);
@@ -109,7 +115,7 @@ template <communicator Comm>
       auto& slow = slow_in_a_row[sample.algorithm];
       slow = sample.seconds > too_slow * best.seconds ? slow + 1 : 0;
     }
-    // What was best for smaller sizes stays unless another is clearly better.
+    // The best algorithm for smaller sizes stays unless another is clearly better.
     auto const& last = result.table.ranges.back();
     auto chosen = best;
     for (auto const& sample : here) {
@@ -141,8 +147,11 @@ template <communicator Comm>
   return result;
 }
 
-/// Measures the algorithms of `default_algorithms` for every collective that `kinds` names, and returns the tables, for
-/// `use_tuning` or a file (`write_tuning_file`). `comm.tune()` takes them at once. All ranks call it together.
+/// Measures the algorithms of `default_algorithms` for every collective of `kinds`, and returns the
+/// tables.
+///
+/// The tables are for `use_tuning` or for a file (`write_tuning_file`). `comm.tune()` also puts
+/// them to use. All ranks call it together.
 ///
 /// root:   of broadcast, reduce, gather and scatter
 /// Time:   as `tune`, for each collective.
@@ -157,8 +166,7 @@ template <communicator Comm>
   std::vector<tuning_table> result;
   for (auto const kind : kinds) {
     auto algorithms = default_algorithms(kind, comm.rank_count(), root);
-    auto& table =
-        result.emplace_back(tune(comm, kind, std::move(algorithms), options).table);
+    auto& table = result.emplace_back(tune(comm, kind, std::move(algorithms), options).table);
     table.transport = detail::name_of_transport<typename Comm::transport_type>();
   }
   return result;

@@ -531,7 +531,7 @@ TEST(mpi_preconditions, of_communicators) {
   bool const is_wrong = world_rank() == 1;  // alone: the others must not wait for it
   options.slot_bytes = is_wrong ? 0 : 1024;
   EXPECT_ERROR(blink::mpi_communicator(MPI_COMM_WORLD, options),
-               is_wrong ? "slot_bytes >= 1" : "out of range on rank 1");
+               is_wrong ? "slot_bytes is 0" : "out of range on rank 1");
   options.slot_bytes = 1024;
   options.team_size = is_wrong ? 2 : 1;
   EXPECT_ERROR(blink::mpi_communicator(MPI_COMM_WORLD, options),

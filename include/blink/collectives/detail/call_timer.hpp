@@ -36,10 +36,11 @@ class call_timer {
         output_(communicator_buffer<float>(comm, blocks(has_output_blocks(kind)) * count_)),
         longest_(communicator_buffer<double>(comm, 2)) {}
 
-  /// Seconds of a call, from a barrier on, with inputs that were just written and outputs whose last contents were
-  /// read, as programs do: it matters who has them in its cache. The same number on all ranks.
+  /// Returns the seconds of a call, the same number on all ranks.
   ///
-  /// Without the barrier an algorithm would be charged for what it does to the writing of the next inputs.
+  /// Each call starts from a barrier. Inputs are written just before it and outputs read after it,
+  /// as in programs, because the time depends on whose cache holds them. Without the barrier an
+  /// algorithm would pay for its effect on the writing of the next inputs.
   [[nodiscard]] double seconds(prepared_schedule& prepared, std::size_t chunk_bytes) {
     using clock = std::chrono::steady_clock;
     constexpr std::size_t most_calls = 16;
@@ -67,19 +68,21 @@ class call_timer {
     return longest_.data()[0];
   }
 
-  /// Seconds that all measuring took so far, the same number on all ranks.
+  /// Seconds that all measurements took so far, the same number on all ranks.
   [[nodiscard]] double spent() const { return spent_; }
 
-  /// What is measured.
+  /// A schedule and chunk size to measure.
   struct candidate {
     prepared_schedule* prepared = nullptr;
     std::size_t chunk_bytes = 0;
   };
-  /// The lower quartile of `calls` of each, in turns of a few calls, so that a machine that is slow for a while is so
-  /// for all; of three calls, the least of them, if they take more than `limit` seconds for each. The first call of a
-  /// turn does not count: it finds the caches as others left them.
+  /// Returns the lower quartile of `calls` calls of each candidate.
   ///
-  /// Not the median: among the first calls are those that try how to write (`store_mode_tuner`).
+  /// Candidates are measured in turns of a few calls, so that a machine that is slow for a while
+  /// slows all of them. If three calls of each take more than `limit` seconds, the least of them
+  /// counts. The first call of a turn does not count, because it finds the caches as other
+  /// candidates left them. The median is not used, because the first calls try store modes
+  /// (`store_mode_tuner`).
   [[nodiscard]] std::vector<double> quartiles(std::vector<candidate> const& of, int calls,
                                               double limit) {
     constexpr int turn = 3;

@@ -19,7 +19,7 @@ struct memory_range {
       : begin(reinterpret_cast<std::uintptr_t>(first)), end(begin + bytes), is_written(writes) {}
 };
 
-/// Does one that is written overlap another one?
+/// True if a range that is written overlaps another one.
 ///
 /// Time: O(n log n); O(n) if they are in order.
 [[nodiscard]] inline bool overlap_where_written(std::vector<memory_range> ranges) {

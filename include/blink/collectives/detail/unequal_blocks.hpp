@@ -17,13 +17,16 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// A block for each rank, of any size, as an all-gather or a reduce-scatter takes it.
+/// A segment of any size for each rank, for an all-gather or a reduce-scatter.
 class unequal_blocks {
  public:
+  /// Takes the segments of all ranks.
+  ///
   /// name:   of the call, for messages
-  /// unit:   elements that move for each of the caller's: more than one if elements move as bytes
-  /// Throws: precondition_error unless there is one for each rank, none over another, and addresses can name
-  ///         all of `element_bytes` each.
+  /// unit:   elements that move for each element of the caller; more than one if elements move as
+  ///         bytes
+  /// Throws: precondition_error unless each rank has a segment, none overlaps another, and an
+  ///         address can hold the size of all in elements of `element_bytes` each.
   unequal_blocks(std::string const& name, collective kind, std::vector<block> const& blocks,
                  int rank_count, std::size_t element_bytes, std::size_t unit = 1)
       : gathers_(kind == collective::all_gather), element_bytes_(element_bytes), unit_(unit) {
@@ -41,10 +44,10 @@ class unequal_blocks {
   }
 
   [[nodiscard]] std::size_t count_of(int rank) const { return own(rank).count / unit_; }
-  /// Of all blocks together.
+  /// Of all segments together.
   [[nodiscard]] std::size_t bytes() const { return bytes_of(size_.count); }
 
-  /// Of the buffers of a rank, from their addresses on. Without any they are not looked at.
+  /// Bytes of a rank's buffers, from their addresses on; 0 if the buffer is not used.
   [[nodiscard]] std::size_t input_bytes(int rank) const {
     return gathers_ ? bytes_of(own(rank).count) : all_bytes_;
   }
@@ -52,8 +55,10 @@ class unequal_blocks {
     return gathers_ ? all_bytes_ : bytes_of(own(rank).count);
   }
 
-  /// Throws: precondition_error if a buffer that the rank needs is null, or they overlap in another way than
-  ///         that the rank's block is in its place.
+  /// Checks the buffers of a rank.
+  ///
+  /// Throws: precondition_error if a buffer that the rank needs is null, or if they overlap and the
+  ///         rank's segment is not at its place.
   void check_buffers(std::string const& name, int rank, void const* input, void* output) const {
     expect_buffer(name, "input", input, input_bytes(rank));
     expect_buffer(name, "output", output, output_bytes(rank));
@@ -64,7 +69,7 @@ class unequal_blocks {
     expect_apart(name, input, input_bytes(rank), output, output_bytes(rank));
   }
 
-  /// Of a call. Pre: this stays where it is until the call has ended.
+  /// The size of a call. Pre: this object does not move until the call has ended.
   [[nodiscard]] call_size size(std::size_t chunk_bytes) const {
     auto result = size_;
     result.chunk_bytes = chunk_bytes;

@@ -24,19 +24,19 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// What one rank sends and receives, by rank.
+/// The segments that one rank sends and receives, by rank.
 struct flow_sizes {
   std::vector<block> sends;
   std::vector<block> receives;
-  /// What else both ends must agree about, by rank; empty: nothing.
+  /// Further values on which both ends must agree, by rank; empty: none.
   std::vector<std::uint64_t> sent_as;
   std::vector<std::uint64_t> received_as;
 };
 
-/// Tells every rank what all send and receive, so that ranks on the way know what passes, and
-/// compares both ends. It stays where it is.
+/// Sends every rank the sizes of all ranks, so that forwarding ranks know what passes, and compares
+/// both ends. It is not movable.
 ///
-/// Moves: 5 numbers of 8 bytes for each pair, from each rank to each other.
+/// Moves: 5 numbers of 8 bytes for each pair, from each rank to each other rank.
 template <communicator Comm>
 class flow_agreement {
  public:
@@ -51,7 +51,8 @@ class flow_agreement {
         call_(comm, prepared, collective::all_to_all, rows_, all_, call_size{ranks_},
               no_reducer{}) {
     expects(comm.group().size() == 1,
-            "blocks for each pair of ranks: the session's group must be a lone thread");
+            "blocks for each pair of ranks: the communicator's group has several threads, expected "
+            "one");
     for (std::size_t peer = 0; peer < ranks_; ++peer) {
       receive_begins_.push_back(own.receives[peer].begin);
       for (std::size_t row = 0; row < ranks_; ++row) {
@@ -66,12 +67,13 @@ class flow_agreement {
 
   [[nodiscard]] any_call& call() { return call_; }
 
-  /// By sender and receiver, sender * ranks + receiver: where the block begins at the sender and, of
-  /// blocks to this rank, here.
+  /// Returns the segments by sender and receiver, at sender * ranks + receiver.
+  ///
+  /// Each has its begin at the sender and, if this rank is the receiver, its begin here.
   ///
   /// Pre:    the call has ended.
-  /// Throws: precondition_error, on all ranks alike, if what a rank sends is not what the other
-  ///         receives; the next call may follow.
+  /// Throws: precondition_error, on all ranks alike, if the sizes of a sender are not those of its
+  ///         receiver; the next call may follow.
   [[nodiscard]] std::vector<block_range> blocks(int rank) const {
     std::vector<block_range> result(ranks_ * ranks_);
     for (std::size_t from = 0; from < ranks_; ++from) {
@@ -88,8 +90,7 @@ class flow_agreement {
         }
         if (sent.sent_as != received.received_as) {
           throw precondition_error(
-              pair() +
-              "other pieces than it expects, or of other types, of the same size together");
+              pair() + "other pieces of the same total size, expected equal pieces and types");
         }
         result[from * ranks_ + to] = {static_cast<std::size_t>(sent.send_begin), 0,
                                       static_cast<std::size_t>(sent.send_count)};
@@ -109,13 +110,13 @@ class flow_agreement {
   std::string_view name_;
   std::size_t ranks_;
   scratch memory_;
-  numbers* rows_;  // the own one for each rank
+  numbers* rows_;  // the own row, once for each rank
   numbers* all_;   // a row of each rank
   std::vector<std::size_t> receive_begins_;
   call_of<collective_call<scheduled_chunks, Comm, numbers, no_reducer>> call_;
 };
 
-/// A call that moves a block between each pair of ranks, when they have agreed about sizes.
+/// A call that moves a segment between each pair of ranks, after they have agreed on sizes.
 template <chunking Chunks, communicator Comm, class T>
 class flow_call : public staged_call {
  public:
@@ -123,9 +124,9 @@ class flow_call : public staged_call {
       : me_(comm), plan_(prepared), agreement_(comm, prepared, name, own) {}
 
  private:
-  /// What is about to move, and where to.
+  /// The buffers that are about to be sent and received.
   [[nodiscard]] virtual call_buffers<T> buffers() = 0;
-  /// It has moved.
+  /// Called after the data has moved.
   virtual void end() {}
 
   [[nodiscard]] any_call* next(std::size_t ended) final {

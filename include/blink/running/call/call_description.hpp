@@ -14,31 +14,33 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What all ranks must agree about before data moves, in numbers that mean the same in every process: schedules and
-/// types go by their hashes.
+/// The numbers by which ranks compare a call before data moves. They mean the same in every
+/// process: schedules and types are given by their hashes.
 struct call_parameters {
   std::uint64_t kind = 0;           ///< of `collective`
   std::uint64_t schedule_hash = 0;  ///< `prepared_schedule::hash`
   std::uint64_t count = 0;
   std::uint64_t element_bytes = 0;
-  std::uint64_t types = 0;   ///< of the names of element, reducer and chunking
-  std::uint64_t blocks = 0;  ///< of the sizes of unequal blocks, or of the parts of a group
-  std::uint64_t state = 0;   ///< that the reducer says ranks have in common
-  std::int64_t root = -1;    ///< that the schedule has for this collective; -1: none
+  std::uint64_t types = 0;   ///< hash of the names of element, reducer and chunking
+  std::uint64_t blocks = 0;  ///< hash of the sizes of unequal segments, or of the parts of a group
+  std::uint64_t state = 0;   ///< hash of the state of the reducer that is equal on all ranks
+  std::int64_t root = -1;    ///< of the schedule for this collective; -1: none
 
-  /// Calls agree if and only if these are equal.
+  /// The call id. Equal parameters give equal ids; different ones give different ids but for
+  /// collisions of 64 bits. The root is not part of it.
   [[nodiscard]] std::uint64_t hash() const {
-    // A sum of products with odd numbers, none of which waits for another: every call takes one.
+    // A sum of products with odd numbers, which do not wait for each other: every call computes
+    // one.
     return kind * 0x9e3779b97f4a7c15u + schedule_hash * 0xbf58476d1ce4e5b9u +
            count * 0x94d049bb133111ebu + element_bytes * 0xd6e8feb86659fd93u +
            types * 0xa0761d6478bd642fu + blocks * 0xe7037ed1a0b428dbu + state * 0x8ebc6af09c88c6e3u;
   }
 };
 
-/// The same with names, for messages. Plain bytes.
+/// The parameters with names, for messages. Plain bytes.
 struct call_description : call_parameters {
   using name_text = std::array<char, 152>;
-  name_text type_names{};  ///< how they begin; 0 behind the last one
+  name_text type_names{};  ///< the first characters of the names; 0 behind the last one
 
   call_description() = default;
   call_description(call_parameters const& parameters, name_text const& names)
@@ -52,9 +54,9 @@ struct call_description : call_parameters {
     return result;
   }
 
-  /// What differs from what `peer` calls, in words.
+  /// Returns in words what differs from the call of `peer`.
   ///
-  /// who: what calls: "rank" or "process"
+  /// who: the callers, "rank" or "process"
   template <class = when_used>
   [[nodiscard]] BLINK_COLD std::string difference(call_description const& other, int peer,
                                                   std::string_view who = "rank") const {
@@ -86,7 +88,7 @@ struct call_description : call_parameters {
     return text_of({"another schedule, or other options of the communicator, than ", name});
   }
 
-  /// The collective's name. Other kinds of calls, of whoever compares them, have theirs in `type_names`.
+  /// The name of the collective. Calls of other kinds have their name in `type_names`.
   template <class = when_used>
   [[nodiscard]] BLINK_COLD std::string operation() const {
     if (kind < collective_names.size()) return std::string(to_text(static_cast<collective>(kind)));
@@ -94,7 +96,7 @@ struct call_description : call_parameters {
     return own.empty() ? detail::text_of({"operation ", kind}) : own;
   }
 
-  /// "all_reduce, count 7, float, blink::sum".
+  /// Returns the call in words, as "all_reduce, count 7, float, blink::sum".
   template <class = when_used>
   [[nodiscard]] BLINK_COLD std::string in_words() const {
     return detail::text_of({operation(), ", count ", count, ", ", names()});
@@ -102,25 +104,24 @@ struct call_description : call_parameters {
 
  private:
   template <class = when_used>
-  [[nodiscard]] BLINK_COLD std::string names()
-      const {  // comes from another process: may lack its end
+  [[nodiscard]] BLINK_COLD std::string names() const {  // text of another process may lack its end
     std::string_view const all(type_names.data(), type_names.size());
     return std::string(all.substr(0, all.find('\0')));
   }
 };
 static_assert(std::is_trivially_copyable_v<call_description>);
 
-/// What a rank says when it enters a call.
+/// The call that a rank enters.
 struct call_record {
   call_parameters parameters;
-  void const* input = nullptr;  ///< of meaning in the process of the rank
+  void const* input = nullptr;  ///< valid in the process of the rank
   void* output = nullptr;
   bool may_be_eager =
-      false;  ///< may ranks see the whole inputs of others? see `eager_communicator`
+      false;  ///< true if ranks may read whole inputs of peers; see `eager_communicator`
   call_description::name_text const* type_names = nullptr;  ///< null: none
 
   [[nodiscard]] collective kind() const { return static_cast<collective>(parameters.kind); }
-  /// To be kept, or reported others: calls that are repeated need it once.
+  /// Returns the description to keep or to send to peers. Repeated calls need it once.
   [[nodiscard]] call_description call_id() const {
     return {parameters, type_names != nullptr ? *type_names : call_description::name_text{}};
   }

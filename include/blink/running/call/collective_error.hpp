@@ -12,9 +12,11 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A collective could not end: a rank did not come or did not go on before the deadline, or it
-/// called something else. Results and inputs that are written in place are unspecified, and the
-/// communicator that it happened in refuses further calls. -1: not known, or of no meaning.
+/// A collective that could not end.
+///
+/// A rank did not enter or made no progress until the deadline, or it called something else.
+/// Results, and inputs that are written in place, are unspecified. The communicator refuses further
+/// calls. -1 means unknown or without meaning.
 struct collective_error : error {
   collective_error(std::string const& text, int its_rank, int its_peer, int its_tree,
                    long long its_chunk, bool they_disagree = false)
@@ -25,15 +27,17 @@ struct collective_error : error {
         chunk(its_chunk),
         disagrees(they_disagree) {}
 
-  int rank;         ///< who found out
-  int peer;         ///< whom it waited for or disagreed with
-  int tree;         ///< in which tree of the schedule
-  long long chunk;  ///< for which chunk
-  bool disagrees;   ///< has somebody compared calls that do not fit together, instead of waiting?
+  int rank;         ///< the rank that found the failure
+  int peer;         ///< the rank that it waited for or disagreed with
+  int tree;         ///< the tree of the schedule
+  long long chunk;  ///< the chunk
+  bool disagrees;   ///< true if ranks entered calls that differ; false if a rank waited too long
 };
 
-/// A failure as plain bytes in memory that processes share: written once by the rank that found it, and read by the others
-/// when they are reported that it is complete, which is not said here. Texts that are too long are cut.
+/// A failure as plain bytes in memory that processes share.
+///
+/// The rank that found it writes it once. Peers read it after they learn, by other means, that it
+/// is complete. Long texts are cut.
 struct failure_note {
   std::int32_t rank, peer, tree;
   long long chunk;
@@ -56,14 +60,14 @@ struct failure_note {
   }
 };
 
-/// What is known of the other ranks beside what they say themselves. Threads of one process live
-/// and die together; processes do not.
+/// Information about peers that they do not send themselves. Threads of one process end together;
+/// processes do not.
 class failure_detector {
  public:
-  /// Has the rank come to its end without saying so? Asked by ranks that have waited for a while.
+  /// True if the rank has ended without leaving. Asked by ranks that have waited for a while.
   [[nodiscard]] virtual bool is_dead(int rank) const = 0;
 
-  /// What else is known, such as "process 4711, stopped by a signal"; may be empty.
+  /// Returns what else is known, such as "process 4711, stopped by a signal"; may be empty.
   [[nodiscard]] virtual std::string describe(int rank) const = 0;
 
  protected:

@@ -40,32 +40,35 @@ template <class = when_used>
 
 }  // namespace detail
 
-/// One rank's side of a communicator: what its collectives are called with, whether the ranks are
-/// threads, processes or the ranks of another library.
+/// One rank's handle to a group of ranks, which are threads, processes or the ranks of another
+/// library. Every collective takes one.
 ///
-/// Semantics beyond the syntax, in the order in which a call uses them:
-/// - `prepare(schedule)` allocates what calls along a schedule need; the same schedule again gives the
-///   same object. Ranks may come to it at different times, it does not wait for them.
-/// - `active_queue()` names whoever carries out calls that were started (`call_queue`), until all of them
-///   have ended; null: nobody. Others may not call meanwhile.
+/// Semantics beyond the syntax, in the order in which a call uses the members:
+/// - `prepare(schedule)` allocates what calls along a schedule need. The same schedule gives the
+///   same object again. It does not wait for peers.
+/// - `active_queue()` is the queue that carries out started calls (`call_queue`), until all of them
+///   have ended; null means none. No other call may run meanwhile.
 /// - `expect_idle(kind)` throws precondition_error if the rank is inside a call.
-/// - `owner()` stands for the communicator or communicator whose prepared schedules it takes (`connection_layout::owner`).
-/// - `enter(prepared, record)` begins the next call and tells the others; `transport()` is the handle to
-///   the peers for it, for all threads of the group once the leader has returned. Where ranks
-///   disagree in `record.parameters` the call fails on all of them. Anything but `ok`: it has failed
-///   already.
-/// - `waits()` is how the leader waits during this call; bounded, and it ends when a peer fails.
-/// - `meet(wait)` returns when everyone is known to call the same, and the next call may begin.
-/// - `rest()` says that the rank, inside a call, touches no buffers until `go_on()`, after which it looks
-///   whether the call has failed: nobody who gives up waits for it.
-/// - `leave()` ends the call: it was successful.
-/// - `fail(where)` makes the present call fail on all ranks, with a text that says who does not
-///   come or go on; `fail(why)`, with a text that says why this rank gives up. Of several
+/// - `owner()` identifies the communicator whose prepared schedules it takes
+///   (`connection_layout::owner`).
+/// - `enter(prepared, record)` begins the next call and announces it to the peers. Once the leader
+///   has returned, `transport()` is the handle to the peers for all threads of the group. If ranks
+///   disagree in `record.parameters` the call fails on all of them. A result other than `ok` means
+///   that it has failed already.
+/// - `waits()` is the leader's wait policy in this call. Waits are bounded, and they end when a
+///   peer fails.
+/// - `match(wait)` returns when all ranks are known to call the same, so that the next call may
+///   begin.
+/// - `suspend()` states that the rank, inside a call, touches no buffers until `resume()`. So no
+///   failing peer waits for it. After `resume()` it checks whether the call has failed.
+/// - `exit_call()` ends a call that succeeded.
+/// - `fail(where)` makes the present call fail on all ranks, with a text that names the peer that
+///   is late. `fail(why)` fails it with a text that states why this rank gives up. Of several
 ///   failures one is reported.
-/// - `exit_failed_call()` ends the call once no peer touches this rank's buffers any more;
-///   `failure()` is why.
-/// - It may have `steps()`, the table of what calls do whatever their types (`detail::call_steps`), so that they are
-///   compiled where it is made and not in each unit that calls.
+/// - `exit_failed_call()` ends the call once no peer touches this rank's buffers any more.
+///   `failure()` is the cause.
+/// - It may have `steps()`, the part of calls that does not depend on types (`detail::call_steps`).
+///   That part is then compiled where the communicator is made, and not in each unit that calls.
 /// - Only the leader of the group calls `enter`, `waits` … `exit_failed_call`. After a failure
 ///   every call fails.
 template <class S>
@@ -94,9 +97,9 @@ concept communicator =
       { comm.failure() } -> std::same_as<collective_error>;
     };
 
-/// A communicator that has an allocator, since its peers may reach only what that returns:
+/// A communicator with an allocator, because its peers may reach only memory from it:
 /// - `allocate<T>(count)` is an array of zeros that peers reach.
-/// - `is_reachable(buffer, bytes)` is false if peers should reach them and do not.
+/// - `is_reachable(buffer, bytes)` is false if peers need to reach the buffer and cannot.
 template <class S>
 concept allocating_communicator =
     communicator<S> && requires(S& comm, void const* buffer, std::size_t bytes) {
@@ -115,7 +118,9 @@ template <class = when_used>
                "shared_memory_resource, or in registered_memory"}));
 }
 
-/// Throws: precondition_error if peers should reach a buffer of so many bytes and do not. Null is nobody's.
+/// Checks a buffer of a call. Null is always accepted.
+///
+/// Throws: precondition_error if peers need to reach the buffer and cannot.
 template <communicator Comm>
 void expect_reachable(Comm& comm, void const* buffer, std::size_t bytes, std::string_view call,
                       std::string_view which) {
@@ -125,7 +130,8 @@ void expect_reachable(Comm& comm, void const* buffer, std::size_t bytes, std::st
   }
 }
 
-/// The same bytes where distances are those that peers see, too: a rank may have shared memory at several places.
+/// Returns the address of the same bytes that has the distances that peers see. A rank may map
+/// shared memory at several addresses.
 template <communicator Comm>
 [[nodiscard]] void* shared_place(Comm& comm, void* data) {
   if constexpr (requires {
@@ -139,17 +145,18 @@ template <communicator Comm>
 
 }  // namespace detail
 
-/// A communicator that not every thread may use: `expect_any_thread()` throws precondition_error if only
-/// the one that made it may.
+/// A communicator that only some threads may use: `expect_any_thread()` throws precondition_error
+/// if only the thread that made it may.
 template <class S>
 concept thread_bound_communicator = communicator<S> && requires(S& comm) {
   { comm.expect_any_thread() } -> std::same_as<void>;
 };
 
-/// Some ranks of a communicator that go on as a communicator of their own, and as which of them this one does.
+/// Some ranks of a communicator that become a communicator of their own, and the new number of this
+/// rank.
 struct rank_selection {
-  std::vector<int> members;  ///< by new rank, the rank in the communicator they come from
-  int rank = 0;              ///< this one's new rank
+  std::vector<int> members;  ///< by new rank, the rank in the original communicator
+  int rank = 0;              ///< this rank's new number
 
   [[nodiscard]] bool is_first() const { return rank == 0 && !members.empty(); }
 };

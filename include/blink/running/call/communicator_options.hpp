@@ -17,54 +17,60 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// How long a rank that cannot go on spins, yields and sleeps.
+/// Limits for a rank that cannot make progress: it spins, then yields, then sleeps.
 struct wait_options {
-  nanoseconds deadline{30'000'000'000};  ///< without any progress
+  nanoseconds deadline{30'000'000'000};  ///< the longest time without any progress
   int spins = 200;    ///< rounds over the tasks before it yields; few if ranks share cores
   int yields = 1000;  ///< rounds with a yield before it sleeps
-  /// The longest nap: what happens wakes a rank up, but for rare accidents.
+  /// The longest sleep. Events wake a rank earlier, except in rare races.
   nanoseconds sleep{500'000};
 };
 
-/// Nanoseconds after which a rank that waits looks again whether it waits in vain.
+/// Nanoseconds after which a waiting rank checks again whether its wait can still succeed.
 [[nodiscard]] inline std::uint64_t longest_sleep(wait_options const& options) {
   auto const sleep = static_cast<std::uint64_t>(options.sleep.count());
   auto const part = static_cast<std::uint64_t>(options.deadline.count()) / 16 + 1;
   return sleep < part ? sleep : part;
 }
 
-/// Bytes of its input that a rank can show.
+/// The eager limit of one rank: the most bytes of its input that travel with the call.
 inline constexpr std::size_t largest_eager_bytes = 2048;
 
-/// How a communicator runs its calls. Equal on all its ranks.
+/// Options of a communicator. Equal on all its ranks.
 struct communicator_options {
   wait_options waits{};
-  std::uint32_t window = 0;  ///< slots of a wire: chunks in flight; 0: 2, or `default_window`
-  std::size_t slot_bytes = 1 << 18;  ///< the largest chunk; elements that are larger are refused
-  pipeline_costs costs{};            ///< for choosing chunks that the schedule leaves open
-  /// Outputs from this size on bypass caches, unless measuring says otherwise.
+  std::uint32_t window = 0;          ///< slots of a connection, the most chunks in flight; 0: 2, or
+                                     ///< `default_window`
+  std::size_t slot_bytes = 1 << 18;  ///< the largest chunk; larger elements are refused
+  pipeline_costs costs{};            ///< for the chunk sizes that the schedule leaves open
+  /// Outputs from this size on bypass caches, unless a measurement chooses otherwise.
   std::size_t streaming_bytes = std::size_t{1} << 23;
-  /// Each rank measures, while it runs, which way to write outputs from this size on is the fastest (`store_mode_tuner`), up to
-  /// 64 MiB where it does not copy them out of slots of shared memory; the largest std::size_t: `streaming_bytes` decides. A team of threads
-  /// does not measure.
+  /// Outputs from this size on are written in the fastest measured store mode (`store_mode_tuner`).
+  ///
+  /// Each rank measures while it runs, up to 64 MiB unless it copies outputs out of slots of shared
+  /// memory. With the largest std::size_t, `streaming_bytes` decides. A team of threads does not
+  /// measure.
   std::size_t measured_bytes = std::size_t{1} << 12;
-  /// Inputs that have up to so many bytes together, each at most `largest_eager_bytes`, are shown to
-  /// all ranks when a call is entered; no tree is walked then. 0: everything takes the trees.
+  /// Eager limit: inputs of up to this size together, each at most `largest_eager_bytes`, travel
+  /// with the call, and no tree is walked. 0: all inputs use the trees.
   std::size_t eager_payload = 8192;
-  std::uint32_t team_size = 1;  ///< threads for each rank; more than 1 for `team_group` only
+  std::uint32_t team_size = 1;  ///< threads for each rank; more than 1 only for `team_group`
 };
 
 /// Throws: precondition_error if an option is out of range.
 template <class = when_used>
 void validate(communicator_options const& options) {
-  expects(options.slot_bytes >= 1, "communicator_options: slot_bytes >= 1");
-  expects(options.team_size >= 1, "communicator_options: team_size >= 1");
-  expects(options.waits.deadline.count() > 0, "communicator_options: deadline > 0");
-  expects(options.waits.spins >= 0, "communicator_options: spins >= 0");
-  expects(options.waits.yields >= 0, "communicator_options: yields >= 0");
+  expects(options.slot_bytes >= 1, "communicator_options: slot_bytes is 0, expected at least 1");
+  expects(options.team_size >= 1, "communicator_options: team_size is 0, expected at least 1");
+  expects(options.waits.deadline.count() > 0,
+          "communicator_options: the deadline is not positive, expected more than 0");
+  expects(options.waits.spins >= 0, "communicator_options: spins is negative, expected at least 0");
+  expects(options.waits.yields >= 0,
+          "communicator_options: yields is negative, expected at least 0");
 }
 
-/// Ranks that share cores must hardly spin: somebody else has the work.
+/// Returns options with few spins if ranks share cores, because spinning keeps the core from a rank
+/// with work.
 [[nodiscard]] inline communicator_options spinning_no_longer_than_fits(communicator_options options,
                                                                        int rank_count) {
   auto const threads = static_cast<unsigned>(rank_count) * options.team_size;
@@ -74,7 +80,7 @@ void validate(communicator_options const& options) {
   return options;
 }
 
-/// How the connections of a schedule between ranks of such a communicator are laid out.
+/// Returns the layout of a schedule's connections between ranks of such a communicator.
 ///
 /// Pre: `validate(schedule)` passed.
 template <transport Transport>
@@ -96,7 +102,7 @@ template <class = when_used>
 void expect_ranks(schedule const& source, int rank_count) {
   if (source.rank_count == rank_count) return;
   throw precondition_error(detail::text_of(
-      {"schedule: for ", source.rank_count, " ranks, the communicator has ", rank_count}));
+      {"schedule: for ", source.rank_count, " ranks, expected the communicator's ", rank_count}));
 }
 
 }}  // namespace blink::BLINK_ABI

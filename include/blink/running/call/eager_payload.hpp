@@ -11,31 +11,33 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What a rank shows of its input when it announces a call (`detail::eager_communicator`).
+/// The part of its input that a rank sends when it announces a call (`detail::eager_communicator`).
 struct eager_payload {
-  void const* data = nullptr;  ///< null: this rank has nothing to show
+  void const* data = nullptr;  ///< null: this rank has no payload
   std::size_t count = 0;       ///< for each rank; the same on all
-  bool has_blocks = false;     ///< one for each rank, in their order; else all see the same
+  bool has_blocks = false;     ///< true: one segment for each rank, in their order; false: the same
+                               ///< elements for all
   int to = -1;                 ///< only to this rank; -1: to all
 
   [[nodiscard]] void const* for_rank(int rank) const {
     std::size_t const before = has_blocks ? count * static_cast<std::size_t>(rank) : 0;
     return static_cast<std::byte const*>(data) + before;
   }
-  /// For all ranks together.
+  /// Elements for all ranks together.
   [[nodiscard]] std::size_t whole(int rank_count) const {
     return has_blocks ? count * static_cast<std::size_t>(rank_count) : count;
   }
 };
 
-/// May ranks show what they have in this call, as far as there is room for it? If not it goes over the connections
-/// whatever its size.
+/// True if ranks may send eager payloads in this call. Otherwise inputs of every size use the
+/// connections.
 [[nodiscard]] inline bool can_be_eager(call_record const& record) {
   auto const kind = record.kind();
   return record.may_be_eager && kind != collective::send_to_next && kind != collective::permute;
 }
 
-/// What `rank` shows then. The same on all ranks, but for `data`. Pre: `can_be_eager`.
+/// Returns the eager payload of `rank`, the same on all ranks except for `data`. Pre:
+/// `can_be_eager`.
 [[nodiscard]] inline eager_payload payload_of(prepared_schedule const& prepared,
                                               call_record const& record, int rank) {
   auto const kind = record.kind();

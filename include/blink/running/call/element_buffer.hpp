@@ -13,10 +13,12 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Opens a container to collectives. Specialise it for a container of your own with
-/// `static T* data(C&)`, the first of its elements, which lie one behind the other, and `static std::size_t size(C const&)`,
-/// their number. Containers with `data()`, `size()` and contiguous iterators, and arrays, are open already;
-/// `blink/buffers/eigen.hpp` and `blink/buffers/thrust.cuh` open others.
+/// Opens a container to collectives.
+///
+/// Specialise it for another container with `static T* data(C&)`, the first of its contiguous
+/// elements, and `static std::size_t size(C const&)`, their number. Arrays, and containers with
+/// `data()`, `size()` and contiguous iterators, work already. `blink/buffers/eigen.hpp` and
+/// `blink/buffers/thrust.cuh` open others.
 template <class C>
 struct buffer_access {};
 
@@ -37,7 +39,7 @@ struct buffer_access<T[Count]> {
   [[nodiscard]] static std::size_t size(T const (&)[Count]) { return Count; }
 };
 
-/// A container whose elements lie one behind the other, such as std::vector, std::span, std::array or an array.
+/// A container with contiguous elements, such as std::vector, std::span, std::array or an array.
 template <class R>
 concept element_buffer = requires(std::remove_reference_t<R>& container) {
   requires std::is_pointer_v<decltype(buffer_access<std::remove_reference_t<R>>::data(container))>;
@@ -49,11 +51,11 @@ static_assert(element_buffer<int[3]> && !element_buffer<int*>);
 
 namespace detail {
 
-/// Tells a reducer from the other arguments of a call: it is neither a count nor a container.
+/// An argument that may be a reducer: neither a count nor a container.
 template <class R>
 concept maybe_reducer = !std::is_arithmetic_v<R> && !element_buffer<R>;
 
-/// The elements of a buffer: where they lie, and how many.
+/// The elements of a buffer: their address and number.
 template <class T>
 struct elements {
   T* data = nullptr;
@@ -75,7 +77,8 @@ template <element_buffer R>
 template <class R>
 using element_of = std::remove_cvref_t<decltype(*elements_of(std::declval<R&>()).data)>;
 
-/// The sentences of calls with containers that cannot be: each is a compile error of its own.
+/// Rejects containers that a call cannot take. Each mistake is a compile error with a text of its
+/// own.
 template <class In, class Out>
 constexpr void expect_elements_alike() {
   static_assert(std::same_as<element_of<In>, element_of<Out>>,

@@ -14,38 +14,39 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Along which schedule a call goes, and in which chunks.
+/// The schedule and chunk size of a call.
 ///
-/// Prepared: what a communicator makes of a schedule
+/// Prepared: what a communicator prepares from a schedule
 template <class Prepared>
 struct chosen_from {
   Prepared* prepared = nullptr;
-  std::size_t chunk_bytes = 0;  ///< 0: as the schedule says
+  std::size_t chunk_bytes = 0;  ///< 0: the chunk size of the schedule
 };
 using chosen_schedule = chosen_from<prepared_schedule>;
 
-/// Something that looks at a call and says along which schedule it goes, such as `prepared_tuning`.
+/// A chooser of schedules by collective and size, such as `prepared_tuning`.
 ///
-/// Semantics beyond the syntax: `bytes` is of the whole buffer, all ranks' blocks together where the
-/// collective has blocks. Equal arguments give equal schedules on all ranks.
+/// Semantics beyond the syntax: `bytes` is the size of the whole buffer, the segments of all ranks
+/// together if the collective has segments. Equal arguments give equal schedules on all ranks.
 template <class S>
 concept schedule_chooser = requires(S& choice, collective kind, std::size_t bytes) {
   { choice.choose(kind, bytes) } -> std::same_as<chosen_schedule>;
 };
 
-/// A prepared schedule; or a schedule, which is looked up or prepared first. What calls take whose
-/// sizes differ from rank to rank, so that ranks might choose differently.
+/// A prepared schedule, or a schedule, which is prepared first unless the communicator has it
+/// already. Calls whose sizes differ from rank to rank take these, because ranks might choose
+/// differently.
 template <class S>
 concept single_schedule =
     std::same_as<S, prepared_schedule&> || std::same_as<std::remove_cvref_t<S>, schedule>;
 
-/// What other collectives take as their plan: one of these, or a chooser.
+/// A source of the schedule of a collective: a single schedule or a chooser.
 template <class S>
 concept schedule_source = single_schedule<S> || schedule_chooser<std::remove_reference_t<S>>;
 
 namespace detail {
 
-/// The prepared schedule of a call along `schedule`. Throws: as `prepare`.
+/// Returns the prepared schedule of a call. Throws: as `prepare`.
 template <communicator Comm, single_schedule Source>
 [[nodiscard]] prepared_schedule& prepared_from(Comm& comm, Source&& trees) {
   if constexpr (std::same_as<Source, prepared_schedule&>) {

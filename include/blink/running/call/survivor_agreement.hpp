@@ -15,19 +15,20 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What ranks say of who goes on after a failure, see `survivor_agreement`.
+/// A message's kind in the agreement on the ranks that remain, see `survivor_agreement`.
 enum class survivor_word : std::int64_t { asks, proposes, accepts, refuses, withdraws, decides };
 struct survivor_note {
   survivor_word word = survivor_word::asks;
   int from = -1;
-  std::int64_t attempt = 0;    ///< of who proposes; who answers says which one
+  std::int64_t attempt = 0;    ///< the proposer's count; answers repeat it
   std::vector<int> members{};  ///< of a proposal or a decision, by rising rank
 };
 
-/// How ranks that share no memory hear each other after a failure.
+/// Messages between ranks without shared memory after a failure.
 ///
-/// Semantics beyond the syntax: what one rank says to another one comes in that order or not at all; `next_word` has
-/// each word once; `is_gone` is true of ranks that say nothing more, once all that they have said is there to be heard.
+/// Semantics beyond the syntax: messages from one rank to another arrive in order or not at all.
+/// `next_word` returns each message once. `is_gone` is true for a rank that sends nothing more,
+/// once all that it sent has been received.
 template <class W>
 concept survivor_words = requires(W& words, int peer, survivor_note const& said) {
   { words.rank() } -> std::same_as<int>;
@@ -38,20 +39,27 @@ concept survivor_words = requires(W& words, int peer, survivor_note const& said)
 };
 BLINK_MODELS(!survivor_words<int>);
 
-/// How ranks agree who goes on after a failure, by words alone: some may never answer.
+/// Agreement on the ranks that remain after a failure, by messages alone. Some ranks may never
+/// answer.
 ///
-/// Every rank that goes on asks all others, and waits until all of them ask too or have left, at most for
-/// the deadline. Then the lowest rank that asks proposes those that do; each of them accepts one proposal at a
-/// time; when all have accepted it the proposer decides and tells everyone. A proposal that is refused, since
-/// somebody has accepted another one, or not answered for three quarters of a deadline, is withdrawn, which frees who has accepted it, and
-/// made anew; who proposes and hears a lower rank do so withdraws and accepts. So no rank is in two groups, whoever is late, stopped or
-/// dies in between, and two that propose at the same moment agree. Who hangs before it proposes is replaced; who hangs after
-/// that, having reported some or none what is decided, is waited for in vain: then there is no group. A rank that gives up while a decision
-/// is on its way to it may be in a group that goes on without it.
+/// Every remaining rank asks all other ranks, and waits until all of them also ask or have left, at
+/// most for the deadline. Then the lowest asking rank proposes the ranks that ask. Each rank
+/// accepts one proposal at a time. When all members have accepted, the proposer decides and
+/// notifies all ranks.
 ///
-/// Use: `begin`, then `advance` until it is true, then `group`; once for ranks that fail, as what they have accepted counts for ever. Time is
-/// what callers say it is.
-/// Moves: some words from each rank to each other.
+/// The proposer withdraws a proposal that a rank refuses because it accepted another one, or that
+/// is unanswered for three quarters of a deadline. That frees the ranks that accepted it, and the
+/// proposer tries again. A proposer that receives the proposal of a lower rank withdraws and
+/// accepts it.
+///
+/// So no rank is in two groups, even if ranks are late, are stopped or die. Two simultaneous
+/// proposers agree. A proposer that hangs before it proposes is replaced. If it hangs later, after
+/// it has notified some ranks or none, there is no group. A rank that gives up while a decision is
+/// on its way may be in a group that continues without it.
+///
+/// Use: `begin`, then `advance` until it is true, then `group`. Use it once for a set of failed
+///      ranks, because acceptances are never forgotten. The caller supplies the time.
+/// Moves: some messages from each rank to each other rank.
 template <survivor_words Words>
 class survivor_agreement {
  public:
@@ -73,7 +81,8 @@ class survivor_agreement {
     say_to_all({survivor_word::asks, words_.rank()});
   }
 
-  /// Hears what was said since, and goes on. Returns: has it ended? It has three deadlines after it began.
+  /// Receives all messages, and advances. Returns true once the agreement has ended, at most three
+  /// deadlines after its begin.
   [[nodiscard]] bool advance(nanoseconds now) {
     while (auto const word = words_.next_word()) hear(*word, now);
     if (stance_ == stance::free && was_left_out_) stance_ = stance::ended;
@@ -84,21 +93,24 @@ class survivor_agreement {
     return stance_ == stance::ended;
   }
 
-  /// The ranks that go on, by rising rank: the same on each of them. Pre: it has ended.
-  /// Throws: collective_error if the others went on without this rank, or did not agree in time.
+  /// The ranks that remain, by rising rank, the same on each of them. Pre: it has ended.
+  ///
+  /// Throws: collective_error if the other ranks continued without this rank, or did not agree in
+  ///         time.
   [[nodiscard]] std::vector<int> group() const {
     if (!group_.empty()) return group_;
     throw collective_error(
         "rank " + std::to_string(words_.rank()) + ", shrink: " +
-            (was_left_out_ ? "the others went on without this rank, it came too late"
-                           : "the ranks that are left did not agree in time"),
+            (was_left_out_
+                 ? "the others went on without this rank, it came too late, expected it in time"
+                 : "the ranks that remain did not agree in time, expected an agreement"),
         words_.rank(), -1, -1, -1);
   }
 
  private:
   enum class stance : std::uint8_t { free, proposes, accepts, ended };
 
-  // --- what others say ---
+  // --- messages of other ranks ---
 
   void hear(survivor_note const& word, nanoseconds now) {
     auto const from = static_cast<std::size_t>(word.from);
@@ -125,11 +137,11 @@ class survivor_agreement {
       case survivor_word::decides: {
         auto const& members = word.members;
         if (std::find(members.begin(), members.end(), words_.rank()) != members.end()) {
-          group_ = members;  // that it has accepted
+          group_ = members;  // the proposal that it has accepted
           stance_ = stance::ended;
           return;
         }
-        // Who proposes or has accepted another group may be in that one yet.
+        // A rank that proposes, or that has accepted another group, may still be in that group.
         was_left_out_ = true;
         for (int const member : members) asks_[static_cast<std::size_t>(member)] = false;
         return;
@@ -148,7 +160,7 @@ class survivor_agreement {
                                words_.rank(), proposal.attempt});
   }
 
-  // --- what this rank does ---
+  // --- actions of this rank ---
 
   void give_up(nanoseconds now) {
     if (stance_ == stance::proposes) withdraw(now);
@@ -158,14 +170,15 @@ class survivor_agreement {
     stance_ = stance::ended;
   }
 
-  // While it is free: it proposes if it is its turn.
+  // While the rank is free: it proposes when it is its turn.
   void mind_proposers(nanoseconds now) {
     if (now < free_from_) return;
     if (!all_have_spoken() && now < begun_ + longest_) return;
     for (int peer = 0; peer < words_.rank(); ++peer) {
       auto const at = static_cast<std::size_t>(peer);
       if (!is_left(peer)) continue;
-      // It proposes once it has waited for a deadline, or soon after a lower one has not, unless it was stopped meanwhile.
+      // A lower rank proposes after one deadline, or soon after a still lower rank did not, unless
+      // it was stopped meanwhile.
       if (now < heard_at_[at] + longest_ + longest_ / 2 || now < next_turn_ends_) return;
       asks_[at] = false;
       next_turn_ends_ = now + longest_ / 2;
@@ -183,9 +196,9 @@ class survivor_agreement {
     accepts_.assign(accepts_.size(), false);
     accepts_[static_cast<std::size_t>(words_.rank())] = true;
     say_to_members({survivor_word::proposes, words_.rank(), attempt_, members_});
-    if (all_accept()) decide();  // it is alone
+    if (all_accept()) decide();  // the rank is alone
   }
-  // Who has left is no member; nor is who does not answer.
+  // Ranks that left, or do not answer, are no members.
   void mind_members(nanoseconds now) {
     bool const is_late = now >= proposed_at_ + longest_ * 3 / 4;
     bool all_are_left = true;
@@ -199,7 +212,7 @@ class survivor_agreement {
   void withdraw(nanoseconds now) {
     say_to_members({survivor_word::withdraws, words_.rank(), attempt_});
     be_free(now);
-    // Longer each time: what others have said may be on its way.
+    // Longer each time, because messages of other ranks may be on their way.
     constexpr std::int64_t most_doublings = 8;
     nanoseconds const pause =
         std::chrono::milliseconds(1) * (std::int64_t{1} << std::min(attempt_, most_doublings));
@@ -242,19 +255,19 @@ class survivor_agreement {
 
   Words& words_;
   nanoseconds longest_;
-  std::vector<bool> asks_;             // by rank; not any more: who was left out
+  std::vector<bool> asks_;             // by rank; false for ranks that were left out
   std::vector<bool> accepts_;          // by rank: this rank's present proposal
-  std::vector<nanoseconds> heard_at_;  // by rank: its last word
+  std::vector<nanoseconds> heard_at_;  // by rank: time of its last message
   nanoseconds begun_{};
-  nanoseconds free_from_{};       // it does not propose before
-  nanoseconds next_turn_ends_{};  // of who is to propose in place of one that did not
+  nanoseconds free_from_{};       // no proposal before
+  nanoseconds next_turn_ends_{};  // of the rank that proposes in place of a silent one
   nanoseconds proposed_at_{};     // the present proposal
-  std::vector<int> members_;      // of it
+  std::vector<int> members_;      // of the present proposal
   std::int64_t attempt_ = 0;
-  int accepted_ = -1;  // whose proposal this rank has accepted
+  int accepted_ = -1;  // the proposer that this rank has accepted
   std::int64_t accepted_attempt_ = 0;
   stance stance_ = stance::free;
-  bool was_left_out_ = false;  // of a group that went on
+  bool was_left_out_ = false;  // of a group that continued
   std::vector<int> group_;     // empty: none
 };
 

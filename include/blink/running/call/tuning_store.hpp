@@ -24,7 +24,7 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// The name by which tuning tables know a transport; empty where it has none.
+/// The name of a transport in tuning tables; empty if it has none.
 template <class Transport>
 [[nodiscard]] constexpr std::string_view name_of_transport() {
   if constexpr (requires { std::string_view(Transport::name); }) {
@@ -34,9 +34,11 @@ template <class Transport>
   }
 }
 
-/// The tables of the files that BLINK_TUNING names, with `:` between them; none if it is not set.
+/// Returns the tables of the files that BLINK_TUNING names, separated by `:`; none if it is not
+/// set.
 ///
-/// Throws: input_error if a file cannot be read, or if no source of the program includes the reader.
+/// Throws: input_error if a file cannot be read, or if no source of the program includes the
+///         reader.
 template <class = when_used>
 [[nodiscard]] BLINK_COLD std::vector<tuning_table> tables_of_environment() {
   std::vector<tuning_table> result;
@@ -62,7 +64,8 @@ template <class = when_used>
   return result;
 }
 
-/// One collective from one root: the ranges of its table, and its schedules as far as calls have needed them.
+/// One collective from one root: the ranges of its table, and the schedules that calls have needed
+/// so far.
 struct tuned_collective {
   tuning_range const* ranges = nullptr;
   std::size_t range_count = 0;
@@ -77,16 +80,18 @@ struct tuned_collective {
   }
 };
 
-/// The tables of one communicator. The first call of a collective takes the table that the program gave (`use`), else
-/// one of BLINK_TUNING, else the default of its transport.
+/// The tuning tables of one communicator.
 ///
-/// A template, so that it is instantiated only where communicators are made.
+/// The first call of a collective takes the table that the program gave (`use`), else one of
+/// BLINK_TUNING, else the default of its transport. A template, so that it is instantiated only
+/// where communicators are made.
 template <class = when_used>
 class tuning_tables {
  public:
-  /// The table for a collective from a root.
+  /// Returns the table for a collective from a root.
   ///
-  /// is_part: the communicator is of some ranks of another, whose number of ranks no file knows
+  /// is_part: the communicator has some ranks of another one, so that no file knows its number of
+  ///          ranks
   template <communicator Comm>
   [[nodiscard]] tuned_collective& tuned(Comm& comm, collective kind, int root, bool is_part) {
     for (auto const& known : made_) {
@@ -118,7 +123,7 @@ class tuning_tables {
     for (auto const& known : made_) {
       if (&known->view == &view) return known->table.algorithms[algorithm].source;
     }
-    throw error("tuning: a table of another communicator");
+    throw error("tuning: the table is of another communicator, expected one of this one");
   }
 
   /// See `with_tuning::use_tuning`.
@@ -188,7 +193,7 @@ class tuning_tables {
   bool is_given_ = false;
 };
 
-/// The tuning of one communicator: which schedule calls without one go along.
+/// The tuning of one communicator: the schedules of calls that name none.
 class tuning_store {
  public:
   /// The schedule of a call; none if `make` has to prepare it first.
@@ -201,8 +206,8 @@ class tuning_store {
 
   /// Prepares the schedule of a call.
   ///
-  /// Throws: precondition_error if `root` is no rank, or for a permutation, which has no default; input_error for
-  ///         BLINK_TUNING; what `prepare` throws.
+  /// Throws: precondition_error if `root` is no rank, or for a permutation, which has no default;
+  ///         input_error if the tables of BLINK_TUNING are wrong; what `prepare` throws.
   template <communicator Comm>
   [[nodiscard]] BLINK_COLD chosen_schedule make(Comm& comm, collective kind, std::size_t bytes,
                                                 int root) {
@@ -218,10 +223,11 @@ class tuning_store {
     tables<>().use(comm, std::move(given));
     latest_ = {};
   }
-  /// For a communicator of some ranks of another: tables of BLINK_TUNING for other numbers of ranks are no error.
+  /// Accepts tables of BLINK_TUNING for other numbers of ranks, for a communicator of some ranks of
+  /// another one.
   void allow_other_rank_counts() { is_part_ = true; }
 
-  /// The tables that calls have used so far, defaults among them.
+  /// The tables that calls have used so far, including defaults.
   template <class = when_used>
   [[nodiscard]] std::vector<tuning_table> used() {
     return tables<>().used();
@@ -255,23 +261,27 @@ concept tuned_communicator = communicator<S> && requires(S& comm) {
 template <class Comm>
 class with_tuning {
  public:
-  /// Takes these tables from the next call on: what `tune` measured, or `read_tuning_file` read. Collectives and roots
-  /// without a table keep their default. All ranks give equal tables.
+  /// Uses these tables from the next call on. They come from `tune` or `read_tuning_file`.
   ///
-  /// Throws: precondition_error if a table is not sound, or is for another number of ranks or another transport.
+  /// Collectives and roots without a table keep their default. All ranks give equal tables.
+  ///
+  /// Throws: precondition_error if a table is not valid, or is for another number of ranks or
+  ///         another transport.
   template <class = when_used>
   void use_tuning(std::vector<tuning_table> tables) {
     tuning_.use(static_cast<Comm&>(*this), std::move(tables));
   }
-  /// Measures algorithms, takes the tables from then on, and returns them. All ranks call it together.
-  /// Needs `blink/collectives/tune.hpp`, which says what `options` there are.
+  /// Measures algorithms, uses the tables from then on, and returns them. All ranks call it
+  /// together.
+  ///
+  /// Needs `blink/collectives/tune.hpp`, which documents the `options`.
   template <class... Options>
   std::vector<tuning_table> tune(Options const&... options) {
     auto tables = tune_all(static_cast<Comm&>(*this), options...);
     tuning_.use(static_cast<Comm&>(*this), tables);
     return tables;
   }
-  /// Internal: what calls without a schedule look at.
+  /// Internal: the tuning of calls without a schedule.
   [[nodiscard]] detail::tuning_store& tuning() { return tuning_; }
 
  private:

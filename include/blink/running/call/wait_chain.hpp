@@ -11,26 +11,26 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Who waits for whom, from one rank on.
+/// Ranks that wait for each other in a row, starting at one rank.
 struct waiting_way {
   std::vector<int> ranks;  ///< each waits for the next one
-  bool has_end = false;    ///< does the last one wait for nobody, as far as is known?
-  std::string text;  ///< "rank 1 to send it, which waits for rank 2, tree 0, chunk 3 to take it"
+  bool has_end = false;    ///< true if the last one waits for no rank, as far as is known
+  std::string text;  ///< as "rank 1 to send it, which waits for rank 2, tree 0, chunk 3 to take it"
 };
 
-/// ", tree 0, chunk 3 of 8"; empty if no task is blocked.
+/// Returns ", tree 0, chunk 3 of 8"; empty if no task is blocked.
 template <class = when_used>
 [[nodiscard]] std::string place_of(stall const& where) {
   if (where.peer < 0) return {};
   return detail::text_of({", tree ", where.tree, ", chunk ", where.chunk, " of ", where.chunks});
 }
 
-/// Follows who waits for whom.
+/// Follows the ranks that wait for each other.
 ///
-/// where:   of the rank that begins
-/// first:   whom that one waits for
+/// where:   stall of the first rank
+/// first:   the rank that it waits for
 /// name:    the text for a rank
-/// waiting: where a rank stands (`reported_stall`), if it waits and says so
+/// waiting: the stall of a rank (`reported_stall`), if it waits and has published it
 template <class Name, class Waiting>
 [[nodiscard]] BLINK_COLD waiting_way wait_chain(stall const& where, int rank, int first,
                                                 Name const& name, Waiting const& waiting) {

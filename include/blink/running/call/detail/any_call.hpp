@@ -8,7 +8,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// A call of one rank, whatever its types and stages: it can begin anew when it has ended.
+/// A call of one rank with any types and stages. It can begin again after it has ended.
 class any_call {
  public:
   any_call() = default;
@@ -17,11 +17,11 @@ class any_call {
   virtual ~any_call() = default;
 
   virtual void begin() = 0;                  ///< enters
-  [[nodiscard]] virtual bool advance() = 0;  ///< without waiting; has it ended?
+  [[nodiscard]] virtual bool advance() = 0;  ///< without waiting; true once the call has ended
   virtual void complete() = 0;               ///< waits for the end
 };
 
-/// One that is known by its type.
+/// A call of a known type.
 template <class Call>
 class call_of final : public any_call {
  public:
@@ -35,7 +35,7 @@ class call_of final : public any_call {
   Call one_;
 };
 
-/// One of several stages, each a call: when one has ended the next begins at once.
+/// A call of several stages, each a call. When one has ended the next begins at once.
 class staged_call : public any_call {
  public:
   void begin() final {
@@ -57,7 +57,7 @@ class staged_call : public any_call {
   }
 
  private:
-  /// What comes when so many stages have ended; null: nothing, the call has ended.
+  /// The call that follows after `ended` stages; null if the whole call has ended.
   [[nodiscard]] virtual any_call* next(std::size_t ended) = 0;
 
   void begin_next() {

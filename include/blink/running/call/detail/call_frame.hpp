@@ -23,7 +23,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// For calls that go on now and then: gives up at once where it would have to wait.
+/// Wait policy of started calls: gives up as soon as it would have to wait.
 struct non_blocking {
   [[nodiscard]] status on_progress() const { return status::ok; }
   [[nodiscard]] status on_idle() const { return status::timed_out; }
@@ -31,10 +31,10 @@ struct non_blocking {
 };
 static_assert(wait_policy<non_blocking>);
 
-/// Why a rank can do nothing.
+/// Cause of a stall.
 enum class stall_cause : std::uint8_t { peers, receive, send };
 
-/// Keeps the account of one call for the observer, if there is one.
+/// The times of one call for the observer, if there is one.
 class observed_call {
  public:
   observed_call() {}
@@ -63,9 +63,9 @@ class observed_call {
                                       : event_.waited_to_send) += time;
   }
 
-  /// Without trees: from everyone to everyone, or from or to the root alone.
+  /// Counts the bytes of eager payloads: from all ranks to all ranks, or only from or to the root.
   ///
-  /// is_root: does this rank send to all, or receive from all? For collectives that have a root
+  /// is_root: for collectives with a root, true if this rank sends to all or receives from all
   void count_eager(bool is_root) {
     if (!is_on()) return;
     event_.is_sent_with_call = true;
@@ -102,22 +102,22 @@ class observed_call {
  private:
   call_observer* observer_ = nullptr;
   union {
-    call_event event_;  // if there is an observer
+    call_event event_;  // only with an observer
   };
   std::uint64_t idle_since_ = 0;  // 0: not idle
   stall_cause cause_ = stall_cause::peers;
 };
 
-/// For how long a call has been tested again and again while nothing of it moved.
+/// The time for which a call has been tested in a loop while nothing of it moved.
 ///
-/// The time from one such test to the next counts, but each time at most a sixteenth of the deadline: who
-/// computes for longer between two tests has not waited. So a call that does not move is given up after so
-/// many tests or more, however far they are apart, and never at the first one after a long computation.
+/// The time between two tests counts, but at most a sixteenth of the deadline each time, because a
+/// caller that computes does not wait. So a stalled call is given up after that many tests or more,
+/// however far they are apart. It is never given up at the first test after a long computation.
 class idle_tests {
  public:
   void on_progress() { *this = {}; }
-  /// Nothing moved; `time` is in nanoseconds. Returns whether it is time to look why, which costs more
-  /// than a test and is done as often as by ranks that wait.
+  /// Counts a test without progress at `time`, in nanoseconds. Returns true if it is time to look
+  /// for the cause, which costs more than a test. Waiting ranks look as often.
   [[nodiscard]] bool on_idle(std::uint64_t time, wait_options const& limits) {
     if (last_ == 0) last_ = looked_ = time;
     std::uint64_t const most = static_cast<std::uint64_t>(limits.deadline.count()) / 16 + 1;
@@ -132,13 +132,13 @@ class idle_tests {
   [[nodiscard]] bool has_looked() const { return has_looked_; }
 
  private:
-  std::uint64_t last_ = 0;  // 0: none since something moved
+  std::uint64_t last_ = 0;  // 0: none since the last progress
   std::uint64_t looked_ = 0;
   std::uint64_t waited_ = 0;
   bool has_looked_ = false;
 };
 
-/// One rank's call, as far as it does not depend on types of elements and reducers. It stays where it is.
+/// One rank's call, without the types of elements and reducers. It is not movable.
 template <class Comm>
 struct call_frame {
   Comm& comm;
@@ -158,13 +158,13 @@ struct call_frame {
   observed_call observed{};  ///< by the leader
   idle_tests idle{};
   bool needs_copy = false;
-  bool is_walking = false;  ///< is there anything to move, or to wait for?
+  bool is_walking = false;  ///< true if there is data to move or to wait for
   bool is_resting = false;
-  bool shows = false;  ///< have all ranks seen all inputs?
+  bool shows = false;  ///< true if all inputs travelled with the call
 
   [[nodiscard]] bool leads() const { return comm.group().thread_rank() == 0; }
 
-  /// Tasks that this call needs: none where all ranks have seen all inputs.
+  /// Tasks that this call needs; none if all inputs travelled with the call.
   [[nodiscard]] std::size_t task_count() const { return shows ? 0 : tasks.count; }
 
   template <class T>
@@ -174,8 +174,8 @@ struct call_frame {
   }
 };
 
-/// Does `work`; what a reducer throws in it ends the call of all, and goes on to the caller once no peer touches its
-/// buffers any more.
+/// Runs `work`. An exception of a reducer in it ends the call on all ranks, and reaches the caller
+/// once no peer touches its buffers any more.
 template <class Comm, class Work>
 auto guarded(call_frame<Comm>& call, void (*give_up)(call_frame<Comm>&), Work const& work) {
   try {
@@ -189,38 +189,44 @@ auto guarded(call_frame<Comm>& call, void (*give_up)(call_frame<Comm>&), Work co
 template <class Comm>
 class call_wait;
 
-/// What all calls of a communicator do, whatever their types: through this table it is compiled where its ranks are made
-/// (`steps_of_calls`), and not in each unit that calls something, which compiles what touches elements.
+/// The part of all calls of a communicator that does not depend on types.
 ///
-/// In this order: `check`; `begin`; while it is tested, `resume`, and `suspend` where nothing more moves or
-/// `match_now` where all has; to its end, `resume` if it rests, and `match`; then `end`, unless `give_up` has come.
+/// Through this table it is compiled where ranks are made (`steps_of_calls`). Each calling unit
+/// compiles only the code that touches elements.
+///
+/// Order: `check`, then `begin`. While the caller tests: `resume`, then `suspend` if nothing more
+///        moves, or `match_now` if all has moved. To wait for the end: `resume` if suspended, then
+///        `match`. Then `end`, unless `give_up` was called.
 template <class Comm>
 struct call_steps {
   using frame = call_frame<Comm>;
 
-  /// Throws: precondition_error for what this rank can know to be wrong.
+  /// Throws: precondition_error for mistakes that this rank can find alone.
   void (*check)(frame&);
   /// Enters the call. Throws: collective_error if it has failed.
   void (*begin)(frame&);
-  /// The caller is back. Throws: collective_error if it has failed meanwhile.
+  /// The caller is back. Throws: collective_error if the call has failed meanwhile.
   void (*resume)(frame&, bool waits);
-  /// Until the caller is back. Throws: collective_error if that is in vain.
+  /// Suspends the call until the caller is back. Throws: collective_error if the call cannot end.
   void (*suspend)(frame&, bool has_moved);
-  /// Is everyone known to call the same? If not it rests.
+  /// True if all ranks are known to call the same. Otherwise suspends the call.
   bool (*match_now)(frame&, bool has_moved);
-  /// The same, waiting for it after a walk that ended with `walked`; fails the call where that is in vain.
+  /// The same, but waits, after a walk that ended with `walked`. Fails the call if the wait cannot
+  /// succeed.
   status (*match)(frame&, call_wait<Comm>&, status walked);
-  /// Throws: collective_error, why the call of all has failed, unless `result` is `ok`.
+  /// Throws: collective_error with the cause of the failure, unless `result` is `ok`.
   void (*end)(frame&, status result);
-  /// Fails the call of all and ends it, because of the exception that is being handled.
+  /// Fails the call on all ranks and ends it, because of the exception that is being handled.
   void (*give_up)(frame&);
-  /// For the account of what a rank waits for.
+  /// Records a stall for the observer.
   void (*stands)(frame&);
-  /// Throws: precondition_error unless nothing else runs that this rank has started, or is inside.
+  /// Throws: precondition_error if this rank is inside a call, or has started calls that have not
+  ///         ended.
   void (*expect_free)(Comm&, collective);
-  /// Throws: collective_error, why the call of all ranks has failed.
+  /// Throws: collective_error with the cause of the failure.
   void (*throw_failure)(Comm&, collective);
-  /// Prepares the schedule that the communicator's tuning names for a call; see `tuning_store::make`.
+  /// Prepares the schedule that the communicator's tuning selects for a call; see
+  /// `tuning_store::make`.
   chosen_schedule (*choose)(Comm&, collective, std::size_t bytes, int root);
 };
 
@@ -230,7 +236,7 @@ concept steps_carrying_communicator = communicator<S> && requires(S const& comm)
   { comm.steps() } -> std::same_as<call_steps<S> const&>;
 };
 
-/// How the leader of a group waits in a call, with the account of what it waits for.
+/// The wait policy of a group's leader in a call. It also records the stalls.
 template <class Comm>
 class call_wait {
  public:

@@ -18,21 +18,21 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// A call on a list, and what became of it.
+/// A call of a list, and its result.
 struct listed_call {
   explicit listed_call(std::unique_ptr<any_call> call) : what(std::move(call)) {}
 
   std::unique_ptr<any_call> what;
   enum class state : std::uint8_t { idle, started, begun, ended };
   std::atomic<state> now = state::idle;  ///< written under the list's lock
-  std::exception_ptr failure;            ///< why it ended, if not well; written before `ended`
+  std::exception_ptr failure;            ///< the failure, if any; written before `ended`
 };
 
-/// Carries calls out in the order in which they are started, the first before the next: by whoever
-/// tests or waits, or by a thread of its own. It holds the communicator while there are any.
+/// Carries out calls in the order of their start, one after the other. The caller's tests and waits
+/// run them, or a thread of the list. The list holds the communicator while it has calls.
 class call_list {
  public:
-  /// holder: the session's; it lives until `close`
+  /// active_queue: the communicator's; it lives until `close`
   call_list(bool has_thread, std::atomic<void const*>& active_queue)
       : has_thread_(has_thread), active_queue_(active_queue) {
     if (has_thread_) thread_ = std::jthread([this](std::stop_token const& stop) { serve(stop); });
@@ -41,12 +41,12 @@ class call_list {
   call_list& operator=(call_list const&) = delete;
   ~call_list() { close(); }
 
-  /// Waits for all calls, since peers use the buffers; then nothing of the communicator is used any more,
-  /// and no call can be started.
+  /// Waits for all calls, because peers use the buffers. Afterwards the communicator is not used
+  /// any more, and no call can be started.
   void close() {
     if (std::exchange(is_closed_, true)) return;
     if (has_thread_) {
-      {  // with the lock, or it would come between the thread's last look and its sleep
+      {  // without the lock it could come between the thread's last check and its sleep
         std::lock_guard const lock(mutex_);
         thread_.request_stop();
       }
@@ -55,7 +55,7 @@ class call_list {
     } else {
       while (!calls_.empty()) complete_first();
     }
-    for (auto const& made : made_) {  // they have memory of the session's
+    for (auto const& made : made_) {  // they use memory of the communicator
       if (auto const call = made.lock()) call->what.reset();
     }
   }
@@ -71,28 +71,31 @@ class call_list {
     return call;
   }
 
-  /// Throws: precondition_error if the call is under way, the list is closed, or another one holds
+  /// Starts a call.
+  ///
+  /// Throws: precondition_error if the call is under way, the list is closed, or another list holds
   ///         the communicator.
   void start(std::shared_ptr<listed_call> const& call) {
     auto const present = call->now.load(std::memory_order_acquire);
     expects(present == listed_call::state::idle || present == listed_call::state::ended,
-            "call_queue: the call is started already and has not ended");
-    expects(!is_closed_, "call_queue: the call's queue has ended");
+            "call_queue: the call is started already and has not ended, expected its end first");
+    expects(!is_closed_, "call_queue: the call's queue has ended, expected a live queue");
     std::lock_guard const lock(mutex_);
     void const* nobody = nullptr;
     expects(!calls_.empty() || active_queue_.compare_exchange_strong(nobody, this),
-            "call_queue: calls of another queue of the communicator have not ended");
+            "call_queue: calls of another queue of the communicator have not ended, expected their "
+            "end first");
     call->failure = nullptr;
     call->now.store(listed_call::state::started, std::memory_order_release);
     calls_.push_back(call);
     if (has_thread_) {
       changed_.notify_all();
     } else {
-      (void)advance_all();  // data moves while the caller computes, as far as peers have come
+      (void)advance_all();  // data moves while the caller computes, as far as peers have entered
     }
   }
 
-  /// Has it ended? Throws why, if it did not end well.
+  /// True if the call has ended. Throws: its failure.
   [[nodiscard]] bool test(listed_call& call) {
     expect_started(call);
     if (!has_thread_) {
@@ -100,7 +103,8 @@ class call_list {
       (void)advance_all();
     }
     if (call.now.load(std::memory_order_acquire) != listed_call::state::ended) {
-      // Who tests in a loop has the core that the list's own thread may need: that one yields, too, while it waits.
+      // A caller that tests in a loop yields the core that the list's thread may need. That thread
+      // also yields while it waits.
       if (has_thread_) std::this_thread::yield();
       return false;
     }
@@ -123,13 +127,13 @@ class call_list {
  private:
   static void expect_started(listed_call const& call) {
     expects(call.now.load(std::memory_order_acquire) != listed_call::state::idle,
-            "call_queue: the call has not been started");
+            "call_queue: the call has not been started, expected start() first");
   }
   static void report(listed_call& call) {
     if (call.failure) std::rethrow_exception(call.failure);
   }
 
-  // Runs a step of the first call; a step that throws ends it.
+  // Runs a step of the first call. A step that throws ends it.
   template <class Step>
   bool step_first(Step const& step) {
     auto& call = *calls_.front();
@@ -152,7 +156,7 @@ class call_list {
     if (calls_.empty()) active_queue_.store(nullptr, std::memory_order_release);
     first->now.store(listed_call::state::ended, std::memory_order_release);
   }
-  // As far as it goes without waiting.
+  // Advances calls as far as possible without waiting.
   bool advance_all() {
     while (!calls_.empty()) {
       if (!step_first([](any_call& call) { return call.advance(); })) return false;
@@ -168,7 +172,7 @@ class call_list {
     pop_first();
   }
 
-  // The list's own thread. Only it touches the communicator and the first call, so that it may wait
+  // The list's thread. Only it touches the communicator and the first call, so that it may wait
   // without the lock.
   void serve(std::stop_token const& stop) {
     std::unique_lock lock(mutex_);

@@ -25,23 +25,24 @@
 #include <type_traits>
 #include <typeinfo>
 
-// What a call is, on hosts and devices: its types, its size, what all ranks have to agree about, and
-// whether it can run along a schedule.
+// The types and sizes of a call on hosts and devices, and the values on which ranks must agree.
+// Checks whether a call can run along a schedule.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Names its arguments, for comparing what ranks called and for telling it.
+/// Returns the names of its arguments, for comparing calls and for messages.
 template <class... Types>
 [[nodiscard]] constexpr std::string_view names_of() {
   std::string_view const text = __PRETTY_FUNCTION__;
   auto const first = text.find("Types");
-  auto const last = text.find_first_of(";]", first);  // gcc goes on with "; std::string_view = …"
+  auto const last = text.find_first_of(";]", first);  // gcc continues with "; std::string_view = …"
   return text.substr(first, last == std::string_view::npos ? last : last - first);
 }
 
-/// Equal for equal types, in all processes whose programs the same compiler made. By the names that
-/// typeid knows, too: g++ gives all lambdas of a function that take and return the same one name
-/// above. Not without RTTI.
+/// Returns a hash that is equal for equal types in all processes that the same compiler built.
+///
+/// It also covers the names of typeid, because g++ gives equal names above to all lambdas of a
+/// function with equal signatures. Without RTTI it does not.
 template <class... Types>
 [[nodiscard]] std::uint64_t hash_of_types() {
   static std::uint64_t const result = [] {
@@ -59,11 +60,11 @@ template <class... Types>
   return result;
 }
 
-/// The element types that cross links: bytes are all that is needed to copy them.
+/// Types of elements that cross links: their bytes can be copied.
 template <class T>
 inline constexpr bool is_element = std::is_trivially_copyable_v<T> && !std::is_const_v<T>;
 
-/// What a rank with these tasks does with its buffers.
+/// Returns the use of the buffers by a rank with these tasks.
 [[nodiscard]] inline buffer_use use_of(task_list const& tasks) {
   buffer_use result;
   for (std::size_t k = 0; k < tasks.count; ++k) {
@@ -73,26 +74,26 @@ inline constexpr bool is_element = std::is_trivially_copyable_v<T> && !std::is_c
   return result;
 }
 
-/// Do ranks send other data from the place where they receive, if the output is in the input's place?
+/// True if ranks send data from where they receive when the output is in the input's place.
 [[nodiscard]] constexpr bool sends_and_receives(collective kind) {
   return kind == collective::all_to_all || kind == collective::send_to_next ||
          kind == collective::permute;
 }
 
-/// Of how many elements a call is.
+/// The size of a call.
 struct call_size {
-  std::size_t count = 0;  ///< of the whole buffer, or of one block where the collective has blocks
-  std::size_t chunk_bytes = 0;  ///< instead of what the schedule says; 0: that
-  /// By `block_number`, if blocks are not equal: then `count` is that of all together, and the caller
+  std::size_t count = 0;  ///< of the whole buffer, or of one segment if the collective has segments
+  std::size_t chunk_bytes = 0;  ///< in place of the schedule's; 0: the schedule's
+  /// By `block_number`, for unequal segments: then `count` is that of all together, and the caller
   /// has checked the buffers.
   block_range const* blocks = nullptr;
-  std::uint64_t hash = 0;  ///< of other sizes that ranks must agree about, as in `blocks`
+  std::uint64_t hash = 0;  ///< of other sizes on which ranks must agree, as in `blocks`
 };
 
-/// What the types of a call come to for all of it but the moving of elements.
+/// The properties of a call's types, for the code that does not move elements.
 struct call_types {
   std::string_view names;  ///< of element, reducer, chunking and further policies
-  call_description::name_text names_begin{};  ///< as signatures have them
+  call_description::name_text names_begin{};  ///< as in call descriptions
   std::uint64_t (*hash)() = nullptr;
   element_sizes sizes;
   std::size_t accumulator_bytes = 0;
@@ -104,7 +105,7 @@ struct call_types {
   chunk_cutter cut = nullptr;
 };
 
-/// Of a call with these types. Policies: others than how it is cut
+/// The properties of these types. Policies: further ones besides the chunking.
 template <class T, class Reducer, chunking Chunks, class... Policies>
 inline constexpr call_types types_of_call{
     names_of<T, Reducer, Chunks, Policies...>(),
@@ -119,27 +120,27 @@ inline constexpr call_types types_of_call{
     alignof(T),
     &cut_by<Chunks>};
 
-/// May ranks show each other their inputs instead of moving them along trees?
+/// True if calls of these types may use eager payloads instead of trees.
 [[nodiscard]] constexpr bool is_eager(call_types const& types) {
   return types.order != order_promise::shape && types.alignment <= 32 &&
-         !types.has_epilogue &&  // those see chunks
+         !types.has_epilogue &&  // epilogues see chunks
          !types.lift_at_source;
 }
 
-/// What in a reducer ranks have to agree about.
+/// Returns the state of a reducer on which ranks must agree.
 template <class Reducer>
 [[nodiscard]] std::uint64_t common_state_of([[maybe_unused]] Reducer const& reduce) {
   if constexpr (has_common_state<Reducer>) return reduce.common_state();
   return 0;
 }
 
-/// What all ranks have to agree about in a call along `schedule`.
+/// Returns the parameters of a call on which all ranks must agree.
 [[nodiscard]] inline call_parameters parameters_of(prepared_schedule const& prepared,
                                                    collective kind, call_size const& size,
                                                    call_types const& types,
                                                    std::uint64_t common_state) {
   return {.kind = static_cast<std::uint64_t>(kind),
-          // Ranks with other chunks do not fit together either.
+          // Ranks with different chunks do not match either.
           .schedule_hash = prepared.hash() + size.chunk_bytes,
           .count = size.count,
           .element_bytes = types.sizes.value,
@@ -148,7 +149,7 @@ template <class Reducer>
           .state = common_state,
           .root = has_root(kind) ? root_of(prepared.source(), kind) : -1};
 }
-/// The same with names.
+/// Returns the parameters with names.
 [[nodiscard]] inline call_description description_of_call(prepared_schedule const& prepared,
                                                           collective kind, call_size const& size,
                                                           call_types const& types,
@@ -158,14 +159,15 @@ template <class Reducer>
 
 /// Throws: precondition_error if calls with such a reducer cannot run along the schedule.
 ///
-/// options: the name of those that say how large slots are
+/// options: the name of the options that hold the size of slots
 template <class = when_used>
 void expect_runs(prepared_schedule const& prepared, element_sizes const& sizes, bool is_commutative,
                  int rank_count, char const* options) {
   expects(prepared.source().rank_count == rank_count,
-          "schedule: prepared for another number of ranks");
+          "schedule: prepared for another number of ranks, expected the communicator's");
   expects(is_commutative || prepared.keeps_order(),
-          "a reducer that is not commutative needs a schedule that keeps the order of the ranks");
+          "schedule: the reducer is not commutative, expected a schedule that keeps the order of "
+          "the ranks");
   std::size_t const slot_bytes = prepared.tables().layout().slot_bytes;
   if (sizes.largest() > slot_bytes) {
     throw precondition_error(text_of(

@@ -13,24 +13,24 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// What a rank does with its buffers in a collective.
+/// Use of a rank's buffers in a collective.
 struct buffer_use {
   bool reads = false;   ///< the input
   bool writes = false;  ///< the output
 };
 
-/// How the two buffers of a rank lie to each other.
+/// Position of a rank's two buffers relative to each other.
 enum class buffer_overlap : std::uint8_t {
   none,
-  in_place,  ///< this rank's block in the input is this rank's block in the output
+  in_place,  ///< this rank's segment in the input is this rank's segment in the output
 };
 
-/// Checks the buffers of one rank before it enters a call; ranks are equal in what is common, so
-/// only this rank's mistake is found here.
+/// Checks the buffers of one rank before it enters a call. It finds only mistakes of this rank;
+/// ranks compare the rest.
 ///
-/// count:  elements of the whole buffer, or of one block where the collective has blocks
-/// Throws: precondition_error if a buffer that the rank needs is null, has more bytes than an address can
-///         name, or overlaps the other one in another way than in place.
+/// count:  elements of the whole buffer, or of one segment if the collective has segments
+/// Throws: precondition_error if a buffer that the rank needs is null or has more bytes than an
+///         address can name; precondition_error if the buffers overlap and are not in place.
 template <class = when_used>
 [[nodiscard]] buffer_overlap check_buffers(collective kind, buffer_use use, int rank,
                                            int rank_count, void const* input, void* output,

@@ -23,10 +23,10 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// One call on host threads: agree, cut, walk, and turn failure into an exception. It can begin anew
-/// when it has ended. What does not depend on types is in `call_steps`.
+/// One call on host threads: agree, cut, walk, and report a failure as an exception. It can begin
+/// again after it has ended. The part without types is in `call_steps`.
 ///
-/// Pre: buffers and what is referred to outlive it; all threads of the group do the same.
+/// Pre: buffers and all arguments by reference outlive it; all threads of the group do the same.
 template <chunking Chunks, communicator Comm, class T, class Reducer>
 class collective_call {
   static_assert(is_element<T>, "blink: elements of collectives are trivially copyable types");
@@ -41,14 +41,15 @@ class collective_call {
                 "blink: reducers are copied; accumulators and what is sent are copied as bytes");
   static_assert(is_commutative<Reducer> || order_of<Reducer> != order_promise::any,
                 "blink: a reducer that is not commutative cannot combine in order of arrival");
-  static_assert(!lift_at_source<Reducer> || !Comm::transport_type::reaches,
-                "blink: a reducer that lifts at home needs links over which ranks send; here they "
-                "read the buffers of others");
+  static_assert(
+      !lift_at_source<Reducer> || !Comm::transport_type::reaches,
+      "blink: a reducer that lifts at the source needs links over which ranks send; here they "
+      "read the buffers of peers");
   static_assert(alignof(T) <= 128, "blink: elements need an alignment of at most 128 bytes");
 
  public:
-  /// Throws: precondition_error for what this rank can know to be wrong; nobody else is concerned
-  ///         then.
+  /// Throws: precondition_error for mistakes that this rank can find alone. Peers do not notice the
+  ///         attempt.
   collective_call(Comm& comm, prepared_schedule& prepared, collective kind, T const* input,
                   T* output, call_size const& size, Reducer const& reduce)
       : steps_(steps_of(comm)),
@@ -62,10 +63,12 @@ class collective_call {
   /// Enters the call.
   void begin() { steps_.begin(frame_); }
 
-  /// Goes on as far as it can without waiting; has the call ended? Tested again and again while nothing
-  /// moves, it gives up as `complete` does: when a peer is lost, or at the deadline as `idle_tests` counts.
+  /// Advances as far as possible without waiting. Returns true once the call has ended.
   ///
-  /// Pre: it has begun and not ended; the group is a lone thread.
+  /// In a loop without progress it gives up as `complete` does: when a peer is lost, or at the
+  /// deadline as counted by `idle_tests`.
+  ///
+  /// Pre: it has begun and not ended; the group has one thread.
   [[nodiscard]] bool advance() {
     steps_.resume(frame_, false);
     non_blocking wait;
@@ -127,10 +130,10 @@ class collective_call {
   Reducer reduce_;
 };
 
-/// A whole call that the caller waits for.
+/// Runs a whole call while the caller waits.
 ///
-/// Throws: precondition_error, before the call is touched, while another one has not ended; what the
-///         call throws.
+/// Throws: precondition_error, before the call is touched, while another one has not ended; what
+///         the call throws.
 template <communicator Comm, class Call>
 void run_to_end(Comm& comm, collective kind, Call& call) {
   if (comm.group().thread_rank() == 0) steps_of(comm).expect_free(comm, kind);
@@ -138,9 +141,9 @@ void run_to_end(Comm& comm, collective kind, Call& call) {
   call.complete();
 }
 
-/// A whole call, from its beginning to its end.
+/// Runs a whole call, from its begin to its end.
 ///
-/// count: elements of the whole buffer, or of one block where the collective has blocks
+/// count: elements of the whole buffer, or of one segment if the collective has segments
 template <chunking Chunks, communicator Comm, schedule_source Source, class T, class Reducer>
 void run_collective(Comm& comm, Source&& trees, collective kind, T const* input, T* output,
                     std::size_t count, Reducer const& reduce) {

@@ -10,7 +10,8 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Memory that begins where pages do: measured there, times do not depend on where the heap begins a buffer within a line.
+/// An allocator of whole pages. Measured times then do not depend on where the heap places a buffer
+/// within a cache line.
 template <class T>
 struct page_allocator {
   using value_type = T;
@@ -26,8 +27,8 @@ struct page_allocator {
   friend bool operator==(page_allocator const&, page_allocator const&) { return true; }
 };
 
-/// An array that calls of a communicator may take: from the communicator where peers reach only what it
-/// allocates, else from the heap. Elements are zeros.
+/// Returns an array that calls of a communicator may take. It comes from the communicator if peers
+/// reach only what that allocates, else from the heap. Elements are zeros.
 template <class T, communicator Comm>
 [[nodiscard]] auto communicator_buffer(Comm& comm, std::size_t count) {
   if constexpr (allocating_communicator<Comm>) {

@@ -15,21 +15,21 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// A communicator whose ranks say what is in small inputs when they enter a call, so that nothing else
-/// needs to be sent.
+/// A communicator whose ranks send small inputs when they enter a call, so that nothing else is
+/// sent.
 ///
 /// Semantics beyond the syntax: `is_eager()` is asked after `enter` and gives the same answer on
-/// all ranks. Then, when `meet` has returned `ok` and until `leave`, `eager_input(peer)` is what
-/// `peer` contributes to this rank's output.
+/// all ranks. If it is true, `eager_input(peer)` is the contribution of `peer` to this rank's
+/// output, from the time when `match` has returned `ok` until `exit_call`.
 template <class S>
 concept eager_communicator = communicator<S> && requires(S const& comm, int peer) {
   { comm.is_eager() } -> std::same_as<bool>;
   { comm.eager_input(peer) } -> std::same_as<void const*>;
 };
 
-/// What a rank contributes to this rank's output.
+/// Returns the contribution of a rank to this rank's output.
 ///
-/// own_bytes: of the own block, where inputs have a block for each rank, else 0
+/// own_bytes: bytes of the own segment if inputs have a segment for each rank, else 0
 template <eager_communicator Comm>
 [[nodiscard]] void const* eager_contribution(Comm const& comm, int rank, void const* input,
                                              std::size_t own_bytes) {
@@ -37,10 +37,10 @@ template <eager_communicator Comm>
   return static_cast<std::byte const*>(input) + own_bytes * static_cast<std::size_t>(rank);
 }
 
-/// Puts what all ranks have shown into this rank's output, in collectives that do not combine; nothing in
-/// those that do.
+/// Copies the eager payloads of all ranks to this rank's output, in collectives that do not
+/// combine. Does nothing in collectives that combine.
 ///
-/// count: elements of the whole buffer, or of one block where the collective has blocks
+/// count: elements of the whole buffer, or of one segment if the collective has segments
 /// root:  of the schedule, for collectives that have one
 template <eager_communicator Comm>
 void copy_eager_inputs(Comm const& comm, collective kind, int root, void const* input, void* output,
@@ -59,9 +59,10 @@ void copy_eager_inputs(Comm const& comm, collective kind, int root, void const* 
   }
 }
 
-/// Computes this rank's output from what all ranks have shown, in one step, in collectives that combine.
+/// Computes this rank's output from the eager payloads of all ranks, in one step, in collectives
+/// that combine.
 ///
-/// count: elements of the whole buffer, or of one block where the collective has blocks
+/// count: elements of the whole buffer, or of one segment if the collective has segments
 /// root:  of the schedule, for collectives that have one
 /// Order: of the ranks, which gives the bits that a star gives.
 template <eager_communicator Comm, class T, class Reducer>
@@ -80,7 +81,7 @@ void combine_eager_inputs(Comm const& comm, collective kind, int root, T const* 
   };
   auto const ranks = static_cast<std::uint32_t>(comm.rank_count());
   if constexpr (combines_elements<Reducer, T> && !finishes<Reducer, A> && std::is_scalar_v<T>) {
-    if (ranks == 2) {  // in the output at once, be it the input, too
+    if (ranks == 2) {  // directly into the output, even if it is also the input
       combine_sources<T>(source, ranks, 0, count, own_begin, output, reduce);
       return;
     }

@@ -48,12 +48,12 @@ struct steps_of_communicator {
     auto const& size = call.size;
     auto const* const owner = call.prepared.tables().layout().owner;
     expects(owner == nullptr || owner == comm.owner(),
-            "schedule: prepared by another communicator");
+            "schedule: prepared by another communicator, expected one of this communicator");
     if (size.blocks != nullptr) {
       call.needs_copy = check_all(call);
       return;
     }
-    static thread_local known_call known;  // a rank's calls may be made by a thread of a queue, too
+    static thread_local known_call known;  // the thread of a queue may also make a rank's calls
     checked_call const now{call.prepared.hash(), comm.rank(), comm.rank_count(), call.kind,
                            size.count,           call.input,  call.output,       &call.types};
     if (known.call != now) known = {now, check_all(call)};
@@ -84,7 +84,7 @@ struct steps_of_communicator {
       });
       result = comm.enter(call.prepared, record);
       if constexpr (eager_communicator<Comm>) call.shows = comm.is_eager();
-      guarded(call, &give_up, [&] {  // memory may be short
+      guarded(call, &give_up, [&] {  // allocation may fail
         for (std::size_t k = 0; k < call.task_count(); ++k) {
           set_task(call, call.tasks.first[k], result);
         }
@@ -199,12 +199,12 @@ struct steps_of_communicator {
     if constexpr (tuned_communicator<Comm>) {
       return comm.tuning().make(comm, kind, bytes, root);
     } else {
-      return {};  // calls without a schedule ask for a tuned communicator
+      return {};  // calls without a schedule need a tuned communicator
     }
   }
 
  private:
-  /// Returns: does the call need a copy of its input?
+  /// Returns true if the call needs a copy of its input.
   [[nodiscard]] static bool check_all(frame& call) {
     auto const& size = call.size;
     int const ranks = call.comm.rank_count();
@@ -221,7 +221,8 @@ struct steps_of_communicator {
     return overlap == buffer_overlap::in_place && keeps_input;
   }
 
-  // In every call: what was registered before may not be any more. Callers with unequal blocks have checked.
+  // Checked in every call, because memory may not be registered any more. Callers with unequal
+  // segments have checked it.
   static void expect_reached(frame const& call) {
     if constexpr (allocating_communicator<Comm>) {
       auto const use = use_of(call.tasks);
@@ -253,7 +254,7 @@ struct steps_of_communicator {
     return call.size.blocks[block_number(source, source.trees[here.tree], call.kind)];
   }
 
-  // To tasks that may combine some arrivals before others.
+  // Gives memory for sums to tasks that may combine some arrivals before others.
   static void give_memory_for_sums(frame& call) {
     auto const has_sums = [](tree_task const& here) {
       return here.in_count > 1 && here.in_count <= early_sums::most_arrivals;
@@ -298,7 +299,7 @@ struct steps_of_communicator {
     }
   }
 
-  // Who shares memory learns from the next call what this one took the others.
+  // Publishes this call's times; ranks with shared memory read them in the next call.
   static void report_times(frame& call) {
     auto& comm = call.comm;
     timed_store_mode mine;
@@ -315,7 +316,7 @@ struct steps_of_communicator {
     }
   }
 
-  // What is sent lies where others write: they get it from a copy.
+  // Copies the input, because peers write where it lies. They are sent the copy.
   static void copy_input(frame& call) {
     std::size_t const bytes = input_bytes(call);
     auto& copy = call.prepared.copy_of(call.comm.rank());
@@ -354,7 +355,8 @@ inline constexpr call_steps<Comm> steps_of_calls{
     &steps_of_communicator<Comm>::stands,        &steps_of_communicator<Comm>::expect_free,
     &steps_of_communicator<Comm>::throw_failure, &steps_of_communicator<Comm>::choose};
 
-/// The steps of a session's calls, from where they are compiled: here, if it does not say.
+/// The steps of a communicator's calls, from where they are compiled: here, unless the communicator
+/// names them.
 template <communicator Comm>
 [[nodiscard]] call_steps<Comm> const& steps_of(Comm const& comm) {
   if constexpr (steps_carrying_communicator<Comm>) {
@@ -364,7 +366,7 @@ template <communicator Comm>
   }
 }
 
-/// The schedule that the communicator's tuning names, as a source: what calls without a schedule go along.
+/// The schedule that the communicator's tuning selects, as the source of calls without a schedule.
 template <tuned_communicator Comm>
 struct tuned_source {
   Comm& comm;
