@@ -9,33 +9,35 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What one end tells the other of up to two wires: one that it sends on and one that it receives from.
+/// The counters that one end publishes for up to two connections: one on which it sends and one on
+/// which it receives.
 struct alignas(128) reported_counters {
   counter posted = 0;    ///< messages that are complete; written by the sender
-  counter consumed = 0;  ///< messages that are done with; written by the receiver
+  counter consumed = 0;  ///< messages that are consumed; written by the receiver
 };
 
-/// How far a connection has come, in memory that both ends reach: what one of them writes has lines of its own. The connection of the
-/// other direction may use the rest of them. All 0 at first.
+/// The counters of a connection, in memory that both ends reach. Each writer has cache lines of its
+/// own. The connection of the other direction may use the other counters. All 0 at first.
 struct connection_counters {
   reported_counters of_sender;
   reported_counters of_receiver;
 };
 
-/// A physical link on the way of a wire's messages.
+/// A physical link on the route of a connection's messages.
 struct route_link {
   int link = 0;                     ///< by number in the schedule
-  double nanoseconds_per_byte = 0;  ///< what it takes for a message
+  double nanoseconds_per_byte = 0;  ///< time that a message occupies it
   std::uint64_t* free_at =
-      nullptr;  ///< when it has carried what it was handed so far, by all connections
+      nullptr;  ///< the time when it has carried all messages so far, of all connections
 };
 
 /// One direction of one tree edge, as one process sees it.
 struct shared_connection {
-  counter* posted = nullptr;  ///< see `reported_counters`; null where they are not reached
+  counter* posted = nullptr;  ///< see `reported_counters`; null if they are not reachable
   counter* consumed = nullptr;
-  std::byte* slots = nullptr;    ///< `window` slots; none if data goes another way
-  std::uint64_t* due = nullptr;  ///< by slot: when the message arrives; shaped connections only
+  std::byte* slots = nullptr;    ///< `window` slots; none if data does not use slots
+  std::uint64_t* due = nullptr;  ///< by slot: the time when the message arrives; shaped connections
+                                 ///< only
   route_link const* route = nullptr;  ///< physical links that it uses
   std::uint32_t route_length = 0;
   std::uint32_t window = 0;
@@ -43,9 +45,10 @@ struct shared_connection {
   int sender = -1;  ///< -1: there is no such edge
   int receiver = -1;
 
-  /// Points to counters of the connection itself, or, if it `is_reverse`, of the connection of the other direction, which uses the
-  /// other half of them.
-  /// counters: null where they are not reached
+  /// Sets the counters: those of the connection itself or, if it `is_reverse`, those of the
+  /// connection of the other direction, which uses the other half of them.
+  ///
+  /// counters: null if they are not reachable
   void use(connection_counters* counters, bool is_reverse = false) {
     bool const are_there = counters != nullptr;
     posted =

@@ -24,7 +24,7 @@ struct task_list {
   std::size_t count = 0;
 };
 
-/// How connections are laid out.
+/// The layout of connections.
 struct connection_layout {
   bool reaches = false;        ///< peers' buffers are read and written directly
   bool shares_memory = false;  ///< slots lie where ranks on other cores read (`slot_rotation.hpp`)
@@ -37,24 +37,26 @@ struct connection_layout {
   void* ranks_share =
       nullptr;  ///< memory that processes share; see `connection_tables::shared_bytes`
   void* times_share = nullptr;  ///< memory that they share for times alone; see `time_bytes`
-  void const* owner = nullptr;  ///< whose calls go over them; null: anybody's
+  void const* owner = nullptr;  ///< the communicator whose calls use them; null: any
 };
 
-/// All connections, endpoints and tasks that a schedule needs: allocated once, then used by any number of
+/// All connections, endpoints and tasks that a schedule needs, allocated once for any number of
 /// calls.
 ///
-/// Memory: edges * window * slot_bytes, and a few lines for each edge; where peers reach each
-/// other only inner reduce edges have slots. Tables for one rank that shares no memory have slots
-/// for that rank's connections only.
+/// Memory: edges * window * slot_bytes, and a few cache lines for each edge. Where peers reach each
+///         other only inner reduce edges have slots. Tables for one rank that shares no memory have
+///         slots for that rank's connections only.
 class connection_tables {
  public:
-  /// Time: O(T V). Pre: `validate(schedule)` passed; layout.window >= 1; `ranks_share` and `times_share`, if
-  /// not null, have `shared_bytes(schedule, layout)` and `time_bytes(schedule, layout)` bytes, all 0 before the
-  /// first rank came.
+  /// Time: O(T V).
+  /// Pre:  `validate(schedule)` passed; layout.window >= 1; `ranks_share` and `times_share`, if not
+  ///       null, have `shared_bytes(schedule, layout)` and `time_bytes(schedule, layout)` bytes,
+  ///       all 0 before the first rank uses them.
   template <class = when_used>
   connection_tables(schedule const& source, connection_layout const& layout);
 
-  /// What the ranks share: counters, slots, times. The rest belongs to each process.
+  /// Bytes of the memory that the ranks share: counters, slots, times. The rest belongs to each
+  /// process.
   template <class = when_used>
   [[nodiscard]] static std::size_t shared_bytes(schedule const& source, connection_layout layout) {
     layout.only_rank = -1;
@@ -62,7 +64,8 @@ class connection_tables {
                  nullptr);
   }
 
-  /// Bytes of what they share of times: when messages of shaped connections arrive, until when links are busy.
+  /// Bytes of the times that they share: when messages of shaped connections arrive, and until when
+  /// links are busy.
   template <class = when_used>
   [[nodiscard]] static std::size_t time_bytes(schedule const& source,
                                               connection_layout const& layout) {
@@ -74,7 +77,7 @@ class connection_tables {
   [[nodiscard]] std::uint32_t connection_count() const { return connection_count_; }
   [[nodiscard]] connection_layout const& layout() const { return layout_; }
 
-  /// The tasks that `rank` walks in a collective of this kind; one task of a phase for each tree,
+  /// The tasks that `rank` walks in a collective of this kind: one task of a phase for each tree,
   /// ordered by tree.
   [[nodiscard]] task_list tasks(int rank, collective kind) const {
     auto const& of_rank = ranks_[static_cast<std::size_t>(rank)];
@@ -120,12 +123,12 @@ class connection_tables {
     return layout_.only_rank < 0 || rank == layout_.only_rank;
   }
 
-  // Consecutive ends of one rank.
+  // Consecutive endpoints of one rank.
   struct span_of_ends {
     std::size_t first = 0;
     std::uint32_t count = 0;
   };
-  // What one rank has of one tree; ranks that a tree leaves out have nothing of it.
+  // The endpoints of one rank in one tree; none for ranks that the tree leaves out.
   struct tree_ends {
     std::uint32_t tree = 0;
     span_of_ends reduce_in, reduce_out, broadcast_in, broadcast_out;
@@ -169,13 +172,13 @@ class connection_tables {
 template <class>
 connection_tables::connection_tables(schedule const& source, connection_layout const& layout)
     : layout_(with_whole_lines(layout)), ranks_(static_cast<std::size_t>(source.rank_count)) {
-  expects(layout.window >= 1, "connection_layout: window >= 1");
+  expects(layout.window >= 1, "connection_layout: window is 0, expected at least 1");
   make_connections(source);
   make_ends(source);
   make_tasks(source);
 }
 
-/// Deals `memory` out to the connections and returns how much there must be. Nothing is dealt out if
+/// Distributes `memory` to the connections and returns the bytes that it must have. Only counts if
 /// `memory`, `connections` and `link_free_at` are null.
 template <class>
 std::size_t connection_tables::share(schedule const& source,
@@ -196,11 +199,11 @@ std::size_t connection_tables::share(schedule const& source,
     return std::exchange(next_time, next_time + whole_lines(bytes));
   };
   auto* const free_at = deal_times(source.link_bytes_per_second.size());
-  // Also where there are no connections, as for one rank: the links of the schedule are there.
+  // The links of the schedule exist even without connections, as for one rank.
   if (link_free_at != nullptr) *link_free_at = reinterpret_cast<std::uint64_t*>(free_at);
   bool const all = layout.only_rank < 0 || layout.ranks_share != nullptr;
-  // Both connections of an edge have their counters in the same lines: one fetch tells what the other end has done on both.
-  // By child: its last reduce connection.
+  // Both connections of an edge have their counters in the same lines, so that one fetch shows the
+  // other end's progress on both. Indexed by child: its last reduce connection.
   struct reduce_connection {
     connection_place const* place = nullptr;
     connection_counters* counters = nullptr;
@@ -233,7 +236,7 @@ std::size_t connection_tables::share(schedule const& source,
   return used;
 }
 
-/// Sets to 0 what is read before it is written; slots are not.
+/// Sets to 0 what is read before it is written. Slots are not.
 template <class>
 void connection_tables::begin_at_zero(schedule const& source) {
   if (layout_.times_share == nullptr) {
@@ -299,7 +302,7 @@ void connection_tables::make_ends(schedule const& source) {
     if (has_tables(source.trees[tree].root)) (void)of_tree(source.trees[tree].root);
     std::size_t last = first;
     while (last < places_.size() && places_[last].tree == tree) ++last;
-    // One kind of end after the other, so that those of a rank are consecutive.
+    // One kind of endpoint after the other, so that those of a rank are consecutive.
     auto const add = [&](bool is_reduce, bool sends, span_of_ends tree_ends::* where) {
       for (std::size_t number = first; number < last; ++number) {
         auto const& place = places_[number];
@@ -360,7 +363,7 @@ void connection_tables::make_tasks(schedule const& source) {
           here.out_count = out.count;
           tasks.push_back(here);
         };
-        // What is combined for another rank goes there.
+        // Sums for another rank are sent to it.
         bool const leaves = spreads || !from.receivers.empty();
         if (rank == from.root) {
           add_task(reduces, reduces ? at.reduce_in : span_of_ends{},

@@ -10,8 +10,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Where a transport's own memory comes from: the heap unless said otherwise, memory that processes
-/// share, or memory that a GPU reaches.
+/// The source of a transport's own memory: by default the heap, else memory that processes share,
+/// or memory that a GPU reaches.
 struct memory_source {
   void* owner = nullptr;  ///< passed to both functions; outlives all blocks
   void* (*allocate)(void* owner, std::size_t bytes) = from_heap;  ///< aligned to 128; may throw
@@ -20,7 +20,7 @@ struct memory_source {
  private:
   static constexpr std::size_t line = 128;
   static constexpr std::align_val_t alignment{line};
-  // Whole lines: what lies behind may be another rank's.
+  // Whole lines, because another rank's memory may follow.
   static void* from_heap(void*, std::size_t bytes) {
     return ::operator new((bytes + line - 1) / line * line, alignment);
   }
@@ -29,7 +29,7 @@ struct memory_source {
   }
 };
 
-/// Memory of a source, given back at the end.
+/// Memory of a source, released at the end.
 class memory_block {
  public:
   memory_block() = default;
@@ -60,8 +60,8 @@ class memory_block {
 
 namespace detail {
 
-/// Touches each page of memory that nobody uses yet, so that the system maps it now: the first calls do not wait for it,
-/// and no way of writing that meets new pages is taken for slow.
+/// Touches each page of unused memory, so that the system maps it now. The first calls do not wait
+/// for it then, and no store mode that meets new pages is taken for slow.
 ///
 /// Time: one page fault for 4 KiB at most.
 inline void map_now(std::byte* memory, std::size_t bytes) {
@@ -77,17 +77,19 @@ inline void map_now(std::byte* memory, std::size_t bytes) {
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Memory that grows when asked and stays: a rank's own, for calls that need a place beside the
-/// caller's buffers.
+/// Memory that grows on demand and stays: a rank's own, for calls that need more than the caller's
+/// buffers.
 class scratch {
  public:
   explicit scratch(memory_source const& source = {}) : source_(source) {}
 
-  /// At least this much, aligned for every element; what it held before is lost if it grows.
+  /// Returns at least this much memory, aligned for every element. Its contents are lost if it
+  /// grows.
   std::byte* at_least(std::size_t bytes) {
     if (bytes > block_.size()) {
-      block_ = {};                               // before there is another one
-      block_ = {source_, std::bit_ceil(bytes)};  // so that what one releases fits others
+      block_ = {};  // released before the next one is allocated
+      // powers of two, so that released blocks fit other requests
+      block_ = {source_, std::bit_ceil(bytes)};
     }
     return block_.data();
   }

@@ -8,15 +8,15 @@
 #include <cstddef>
 #include <cstdint>
 
-// When messages arrive over connections that are as slow as the physical links they stand for: one rule for
-// threads, processes and kernels, which differ in their clocks.
+// Arrival times of messages over connections that are as slow as the physical links they represent.
+// One rule for threads, processes and kernels, which differ in their clocks.
 
 namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// Hands a link a message `now` that takes so many nanoseconds. Returns when the link is done with it:
-/// messages that are handed over at once, whoever does so, follow each other.
+/// Occupies a link with a message at `now` for `nanoseconds`. Returns the time when the link is
+/// done with it. Simultaneous messages of all senders follow each other.
 BLINK_HOST_DEVICE inline std::uint64_t occupy(std::uint64_t& free_at, std::uint64_t now,
                                               std::uint64_t nanoseconds) {
   counter_reference const word(free_at);
@@ -30,18 +30,21 @@ BLINK_HOST_DEVICE inline std::uint64_t occupy(std::uint64_t& free_at, std::uint6
 
 }  // namespace detail
 
-/// Stamps a message with the time of its arrival. It occupies every link of its route for bytes / rate,
-/// in whole nanoseconds, rounded up so that no link is faster than it is; one after the other with all
-/// other messages over that link, whichever tree they belong to. It arrives when the last of its links is
-/// done, and the latency later. Edges without a route take nothing but the latency.
+/// Stamps a message with the time of its arrival.
 ///
-/// now, latency: in nanoseconds of the clock that the receiver looks at, too
+/// It occupies every link of its route for bytes / rate, in whole nanoseconds, rounded up so that
+/// no link is faster than it is. Messages of all trees over a link follow each other. The message
+/// arrives when the last of its links is done, plus the latency. Edges without a route take only
+/// the latency.
+///
+/// now, latency: in nanoseconds of the clock that the receiver also reads
 /// Time: O(links of the route).
 /// Pre:  the connection is shaped; called by the sender before it posts the message.
 BLINK_HOST_DEVICE inline void stamp_message(shared_connection const& connection,
                                             std::uint64_t message, std::size_t bytes,
                                             std::uint64_t now, std::uint64_t latency) {
-  constexpr double longest = 0x1p56;  // two years: longer than who waits, and sums of it fit
+  // two years: longer than any wait, and sums of it do not overflow
+  constexpr double longest = 0x1p56;
   std::uint64_t arrival = now;
   for (std::uint32_t hop = 0; hop < connection.route_length; ++hop) {
     route_link const& over = connection.route[hop];
@@ -54,7 +57,8 @@ BLINK_HOST_DEVICE inline void stamp_message(shared_connection const& connection,
   connection.due[message % connection.window] = arrival + latency;
 }
 
-/// Has the time of its arrival come? Pre: the message has been posted and not been taken.
+/// True if the time of its arrival has come. Pre: the message has been posted and not been
+/// consumed.
 [[nodiscard]] BLINK_HOST_DEVICE inline bool is_due(shared_connection const& connection,
                                                    std::uint64_t message, std::uint64_t now) {
   return now >= connection.due[message % connection.window];

@@ -28,7 +28,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What carried how much: one direction of one tree edge, since the schedule was prepared.
+/// The traffic of one direction of one tree edge since the schedule was prepared.
 struct edge_report {
   int tree = 0;
   bool is_reduce = false;  ///< towards the root
@@ -36,11 +36,12 @@ struct edge_report {
   int to = 0;
   std::uint64_t bytes = 0;
   std::uint64_t chunks = 0;     ///< messages
-  double sender_seconds = 0;    ///< how long the sender could not go on because of it
-  double receiver_seconds = 0;  ///< how long the receiver could not go on because of it
+  double sender_seconds = 0;    ///< time in which it blocked the sender
+  double receiver_seconds = 0;  ///< time in which it blocked the receiver
 };
 
-/// The same in every process for equal schedules, layouts and costs, and for no others.
+/// Returns a hash that is the same in every process for equal schedules, layouts and costs.
+/// Different ones collide only by chance.
 template <class = when_used>
 [[nodiscard]] std::uint64_t hash(schedule const& source, connection_layout const& layout,
                                  pipeline_costs const& costs) {
@@ -72,11 +73,12 @@ template <class = when_used>
   return all.value();
 }
 
-/// A schedule with everything allocated that its calls need. Made by a communicator, shared by its ranks.
+/// A schedule with everything allocated that its calls need. A communicator makes it, and its ranks
+/// share it.
 class prepared_schedule {
  public:
-  /// memory: where calls take what they need beside the caller's buffers
-  /// Throws: precondition_error if `schedule` is not a schedule (`validate`).
+  /// memory: where calls allocate what they need besides the caller's buffers
+  /// Throws: precondition_error if `schedule` is not valid (`validate`).
   template <class = when_used>
   prepared_schedule(schedule source, connection_layout const& layout, pipeline_costs const& costs,
                     memory_source const& memory = {})
@@ -100,10 +102,10 @@ class prepared_schedule {
   [[nodiscard]] schedule const& source() const { return plan_; }
   [[nodiscard]] connection_tables const& tables() const { return tables_; }
 
-  /// Equal on ranks whose connections fit together and whose chunks agree.
+  /// Equal on ranks whose connections match and whose chunks agree.
   [[nodiscard]] std::uint64_t hash() const { return hash_; }
 
-  /// Do reducers that are not commutative get their operands in the order of the ranks?
+  /// True if reducers that are not commutative get their operands in the order of the ranks.
   [[nodiscard]] bool keeps_order() const { return in_order_; }
 
   /// Throws: precondition_error if the schedule does not carry this collective.
@@ -112,7 +114,7 @@ class prepared_schedule {
     if (!refusal.empty()) throw precondition_error(refusal);
   }
 
-  /// All that it carries.
+  /// All collectives that it carries.
   template <class = when_used>
   [[nodiscard]] std::vector<collective> carries() const {
     std::vector<collective> result;
@@ -122,9 +124,10 @@ class prepared_schedule {
     return result;
   }
 
-  /// Throws: precondition_error if a block has elements and its rank, one with the share 0, roots no tree.
+  /// Throws: precondition_error if a segment has elements although its rank has the share 0 and
+  ///         roots no tree.
   ///
-  /// count_of: elements of the block of a rank
+  /// count_of: elements of the segment of a rank
   template <class CountOf>
   void expect_carries_blocks(collective kind, CountOf const& count_of) const {
     if (!blink::has_equal_roots(plan_, kind)) return;
@@ -136,42 +139,42 @@ class prepared_schedule {
     }
   }
 
-  /// Where the block that a lane's tree carries a part of begins, in elements, if all are of `count`.
+  /// The segment of a task's tree, in elements, if all segments have `count` elements.
   [[nodiscard]] block_range equal_block(tree_task const& here, collective kind,
                                         std::size_t count) const {
     auto const at = block_position_of(plan_.trees[here.tree], kind);
     return {at.input * count, at.output * count, count};
   }
 
-  /// For what a rank sends, where its output is in its input's place.
+  /// Memory for a copy of the input, if a rank's output is in its input's place.
   [[nodiscard]] detail::scratch& copy_of(int rank) {
     return copies_[static_cast<std::size_t>(rank)];
   }
 
-  /// Where a call finds memory that its peers reach.
+  /// The source of memory for a call that its peers reach.
   [[nodiscard]] memory_source const& call_memory() const { return memory_; }
 
-  /// For small buffers that a rank packs together, or for the blocks that are not zero.
+  /// Memory for small buffers that a rank packs together, or for blocks that are not zero.
   [[nodiscard]] detail::scratch& packed_at(int rank) {
     return packed_[static_cast<std::size_t>(rank)];
   }
 
-  /// For what a rank combines before all has arrived.
+  /// Memory for sums that a rank makes before all has arrived.
   [[nodiscard]] detail::scratch& sums_of(int rank) { return sums_[static_cast<std::size_t>(rank)]; }
 
-  /// How a rank writes large results.
+  /// The store mode tuner of a rank, for large results.
   [[nodiscard]] detail::store_mode_tuner& writing_of(int rank) {
     return writing_[static_cast<std::size_t>(rank)];
   }
 
-  /// Sets the fields of `here` that depend on the call: which elements, in which chunks, and how
-  /// they pass. All ranks of a tree compute the same for it.
+  /// Sets the fields of `here` that depend on the call: its elements, chunks and transfer modes.
+  /// All ranks of a tree compute the same values.
   ///
-  /// block: of which the tree carries a part
+  /// block: the segment of which the tree carries a part
   /// sizes: of elements, and of partial results on connections (`sizes_of`)
   /// order: with `shape` the chunks are the tree's shares of the periods
   /// cut:   the chunking policy (`cut_by`)
-  /// chunk_bytes: instead of what the schedule says; 0: that
+  /// chunk_bytes: in place of the schedule's; 0: the schedule's
   /// Time:  O(connections of the task).
   template <class = when_used>
   void set_call(tree_task& here, collective kind, block_range const& block,
@@ -185,8 +188,8 @@ class prepared_schedule {
     }
   }
 
-  /// What each edge carried so far; with tables for one rank only that rank's edges, each with one
-  /// side's time. Pre: no call is running.
+  /// Traffic of each edge so far. Tables for one rank have only that rank's edges, with the times
+  /// of one side. Pre: no call is running.
   template <class = when_used>
   [[nodiscard]] std::vector<edge_report> edges() const {
     std::vector<edge_report> result;
@@ -211,7 +214,7 @@ class prepared_schedule {
     return result;
   }
 
-  /// Bytes that each physical link carried so far; with tables for one rank only what that rank
+  /// Bytes that each physical link carried so far. Tables for one rank count only what that rank
   /// sent. Pre: no call is running.
   template <class = when_used>
   [[nodiscard]] std::vector<std::uint64_t> link_bytes() const {
@@ -229,7 +232,7 @@ class prepared_schedule {
     return result;
   }
 
-  /// From the end of sending to the arrival. For shaped transports.
+  /// Time from the end of sending to the arrival, for shaped transports.
   [[nodiscard]] std::uint64_t latency_nanoseconds() const {
     return static_cast<std::uint64_t>(costs_.latency_seconds * 1e9);
   }

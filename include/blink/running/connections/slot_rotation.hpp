@@ -11,16 +11,16 @@
 #include <cstddef>
 #include <cstdint>
 
-// Where messages lie in slots that cores share. A core that overwrites what another one has read lately waits for that
-// one's cache; what both have dropped from their second-level caches since then is overwritten faster. So messages go round
-// through all the memory of a wire's slots, however short they are, and there is enough of it.
+// The places of messages in slots that cores share.
 //
-// Measured on two cores of an AMD EPYC that share a third-level cache (`scripts/bench_peers --only processes`, before and
-// with this): broadcast of 64 KiB 8.1 and 4.4 us, of 512 KiB 50 and 29; reduce 8.2 and 3.8, 30 and 20.
+// A core that overwrites data which another core has just read waits for that core's cache. Data
+// that both have dropped from their second-level caches since then is overwritten faster. So
+// messages of any length rotate through all the memory of a connection's slots, and there is enough
+// of it.
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Parts of slots begin where pairs of cache lines do, which cores fetch together.
+/// Alignment of parts of slots: pairs of cache lines, which cores fetch together.
 inline constexpr std::size_t slot_line = 128;
 
 /// Bytes of one of the 2^subdivisions parts of a slot: whole lines.
@@ -29,7 +29,8 @@ inline constexpr std::size_t slot_line = 128;
   return (slot_bytes >> slot_subdivision) / slot_line * slot_line;
 }
 
-/// How often a slot can be halved so that a part of it still holds a message of so many bytes.
+/// The number of times that a slot can be halved so that a part still holds a message of
+/// `message_bytes`.
 [[nodiscard]] constexpr std::uint8_t slot_subdivision_of(std::size_t slot_bytes,
                                                          std::size_t message_bytes) {
   auto const slot = std::bit_width(slot_bytes);  // at least 2^(slot - 1) bytes
@@ -37,8 +38,8 @@ inline constexpr std::size_t slot_line = 128;
   return slot <= message ? std::uint8_t{0} : static_cast<std::uint8_t>(slot - 1 - message);
 }
 
-/// Has the messages of a task whose call fields are set take the parts of their slots in turn. Both ends of a connection come
-/// to the same.
+/// Lets the messages of a task, whose call fields are set, use the parts of their slots in turn.
+/// Both ends of a connection get the same result.
 ///
 /// Time: O(connections of the task).
 inline void take_slots_in_turn(tree_task& here, std::size_t slot_bytes,
@@ -50,8 +51,10 @@ inline void take_slots_in_turn(tree_task& here, std::size_t slot_bytes,
     here.out[k].slot_subdivision = slot_subdivision;
 }
 
-/// Slots for each connection of a schedule all of whose connections have them: so many that those from which a rank reads hold 2 MiB
-/// together, but 2 at least, for one to be written while the other is read, and 8 at most.
+/// Slots for each connection of a schedule all of whose connections have slots.
+///
+/// The slots that a rank reads from hold 2 MiB together. There are at least 2 for each connection,
+/// so that one is written while the other is read, and at most 8.
 ///
 /// Time: O(T V). Pre: slot_bytes >= 1.
 template <class = when_used>

@@ -20,16 +20,16 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A block of a buffer: where it begins in the input of who sends it and in the output of who gets
-/// it, in elements.
+/// A segment of a buffer: its begin in the sender's input and in the receiver's output, in
+/// elements.
 struct block_range {
   std::size_t input_begin = 0;
   std::size_t output_begin = 0;
   std::size_t count = 0;
 };
 
-/// Which part of a buffer each tree of a schedule carries, and in which chunks: its share among the
-/// trees that carry parts of the same block, and the pipeline that its edges are.
+/// The part of a buffer that each tree of a schedule carries, and its chunks. They follow from its
+/// share among the trees of the same segment, and from the pipeline of its edges.
 class tree_parts {
  public:
   /// carries: the collectives that the schedule carries (`validate_for`)
@@ -52,8 +52,7 @@ class tree_parts {
     for (auto const kind : carries) measure_pipelines(source, kind, layout, costs);
   }
 
-  /// Sets which elements a task carries in a call, and in which chunks; see
-  /// `prepared_schedule::set_call`.
+  /// Sets the elements and chunks of a task in a call; see `prepared_schedule::set_call`.
   template <class = when_used>
   void set(tree_task& here, collective kind, block_range const& block, element_sizes const& sizes,
            order_promise order, chunk_cutter cut, std::size_t chunk_bytes) const {
@@ -67,11 +66,11 @@ class tree_parts {
     here.chunks = (here.count + here.chunk - 1) / here.chunk;
   }
 
-  /// Of a tree, among those that carry parts of the same block.
+  /// The share of a tree among those that carry parts of the same segment.
   [[nodiscard]] tree_share const& share_of(std::size_t tree, collective kind) const {
     return share_of(trees_[tree], kind);
   }
-  /// The chunk that the schedule asks for, or else the one with which the tree as a pipeline is done soonest.
+  /// The chunk size of the schedule, or else the one with which the tree as a pipeline ends first.
   [[nodiscard]] std::size_t scheduled_bytes(std::size_t tree, collective kind,
                                             std::size_t part_bytes) const {
     if (trees_[tree].chunk_bytes != 0) return trees_[tree].chunk_bytes;
@@ -90,7 +89,7 @@ class tree_parts {
     tree_share of_root;    // among the trees with the same root
     tree_share of_flow;    // among the trees with the same root and receiver
     std::array<tree_pipeline, collective_names.size()> pipelines;
-    std::size_t chunk_bytes = 0;  // that the schedule asks for
+    std::size_t chunk_bytes = 0;  // as the schedule fixes it
   };
 
   [[nodiscard]] tree_share const& share_of(tree_numbers const& tree, collective kind) const {
@@ -98,13 +97,13 @@ class tree_parts {
     return is_one_shot_ || has_equal_roots(kind) ? tree.of_root : tree.of_buffer;
   }
 
-  /// One part of the buffer in chunks. Returns where it begins.
+  /// Sets one part of the buffer in chunks. Returns its begin.
   template <class = when_used>
   std::size_t set_chunks(tree_task& here, tree_share const& share, collective kind,
                          std::size_t count, element_sizes const& sizes, chunk_cutter cut,
                          std::size_t chunk_bytes) const {
     std::size_t const begin = take_part(here, share, count, sizes);
-    // Chunks are as large as they are on the connections that carry the larger of both.
+    // Chunk sizes are those on the connections that carry the larger of both sizes.
     std::size_t const element_bytes = sizes.largest();
     std::size_t const scheduled =
         chunk_bytes != 0 ? chunk_bytes
@@ -113,7 +112,7 @@ class tree_parts {
     return begin;
   }
 
-  // The shares of all trees in the blocks that they carry parts of, for one way to number blocks.
+  // Computes the shares of all trees in their segments, for one numbering of segments.
   template <class = when_used>
   void measure_shares(schedule const& source, collective kind, tree_share tree_numbers::* share) {
     struct block_weights {
@@ -136,7 +135,7 @@ class tree_parts {
     }
   }
 
-  // How the trees are as pipelines in a collective that the schedule carries.
+  // Computes the pipelines of the trees in a collective that the schedule carries.
   template <class = when_used>
   void measure_pipelines(schedule const& source, collective kind, connection_layout const& layout,
                          pipeline_costs const& costs) {
@@ -150,9 +149,10 @@ class tree_parts {
       if (has_reduce_phase(kind)) steps += tree_height(tree.reduce_parent);
       bool const spreads = has_broadcast_phase(source, tree, kind);
       if (spreads) steps += tree_height(tree.broadcast_parent);
-      // With reach the root combines and spreads in one step.
+      // If peers reach each other, the root combines and spreads in one step.
       if (layout.reaches && has_reduce_phase(kind) && spreads) --steps;
-      // Into slots and out of them, which two cores do at a time. Where links are shaped, they are what takes time.
+      // Two cores copy at a time, into slots and out of them. Shaped links take longer than the
+      // copies.
       if (layout.shares_memory && !layout.reaches && !layout.is_shaped) ++steps;
       pipeline.steps = steps < 1 ? 1 : steps;
       auto const& share = share_of(trees_[index], kind);
@@ -166,7 +166,7 @@ class tree_parts {
   std::vector<tree_numbers> trees_;
   bool is_one_shot_;
   slot_room room_;
-  double chunk_seconds_;  // of each chunk in each step, beside its bytes
+  double chunk_seconds_;  // of each chunk in each step, besides its bytes
 };
 
 }}  // namespace blink::BLINK_ABI

@@ -16,18 +16,20 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What a step of each protocol costs on a machine, for choosing between them.
+/// Costs of a step of each protocol on a machine, for the choice between them.
 struct protocol_costs {
-  double chunk_seconds = 4e-6;     ///< data, then a flag behind it: on the way to a peer GPU
+  double chunk_seconds = 4e-6;     ///< data, then a flag behind it, to a peer GPU
   double packet_seconds = 6e-7;    ///< data and flag in one word
   double bytes_per_second = 2e10;  ///< over one edge
 };
 
-/// The protocols as a value: what a choice comes to.
+/// The protocols as values: the result of a choice.
 enum class protocol_choice : std::uint8_t { whole_chunks, small_packets };
 
-/// How long a message of `bytes` takes over `steps` edges one after the other. Packets are twice the
-/// bytes; chunks are cut no further, as for messages for which this is a question.
+/// Returns the seconds that a message of `bytes` takes over `steps` edges, one after the other.
+///
+/// Packets are twice the bytes. Chunks are not cut further, as is usual for messages so small that
+/// a choice is needed.
 [[nodiscard]] inline double predicted_seconds(protocol_choice protocol, int steps,
                                               std::size_t bytes, protocol_costs const& costs) {
   bool const packets = protocol == protocol_choice::small_packets;
@@ -35,15 +37,16 @@ enum class protocol_choice : std::uint8_t { whole_chunks, small_packets };
   return steps * ((packets ? costs.packet_seconds : costs.chunk_seconds) + on_edge);
 }
 
-/// Chooses a protocol for a message of so many bytes over so many edges one after the other.
+/// A function that chooses a protocol for a message of `bytes` over `steps` edges, one after the
+/// other.
 ///
-/// Semantics beyond the syntax: the same in all processes for equal arguments.
+/// Semantics beyond the syntax: the result is the same in all processes for equal arguments.
 template <class C>
 concept protocol_chooser = requires(C const choose, int steps, std::size_t bytes) {
   { choose(steps, bytes) } -> std::same_as<protocol_choice>;
 };
 
-/// The same protocol for all calls: fixed when the program is compiled.
+/// The same protocol for all calls, fixed at compile time.
 template <connection_protocol Protocol>
 struct fixed_protocol {
   [[nodiscard]] protocol_choice operator()(int, std::size_t) const {
@@ -52,7 +55,7 @@ struct fixed_protocol {
   }
 };
 
-/// The protocol that is done sooner by the cost model.
+/// The faster protocol by the cost model.
 struct modelled_protocol {
   protocol_costs costs{};
   [[nodiscard]] protocol_choice operator()(int steps, std::size_t bytes) const {
@@ -68,13 +71,14 @@ struct modelled_protocol {
 static_assert(protocol_chooser<modelled_protocol>);
 static_assert(protocol_chooser<fixed_protocol<whole_chunks>> && !protocol_chooser<whole_chunks>);
 
-/// May it come to this protocol? What is fixed does not need the other's kernels and memory.
+/// True if the choice may be this protocol. A fixed choice does not need the other's kernels and
+/// memory.
 template <protocol_chooser Choose, connection_protocol Protocol>
 inline constexpr bool may_choose = true;
 template <connection_protocol Fixed, connection_protocol Protocol>
 inline constexpr bool may_choose<fixed_protocol<Fixed>, Protocol> = std::is_same_v<Fixed, Protocol>;
 
-/// One that knows the costs, if it asks for them.
+/// Returns a chooser with these costs, if it takes costs.
 template <protocol_chooser Choose>
 [[nodiscard]] Choose chooser_with(protocol_costs const& costs) {
   if constexpr (requires { Choose{costs}; }) {
@@ -100,10 +104,10 @@ template <protocol_chooser Choose>
   return steps;
 }
 
-/// How a call along `schedule` should go. All ranks choose the same for equal arguments.
+/// Returns the protocol for a call along a schedule. All ranks choose the same for equal arguments.
 ///
 /// bytes:  of the whole buffer
-/// choose: `fixed_protocol` or `modelled_protocol`, or what calls the same way
+/// choose: `fixed_protocol`, `modelled_protocol`, or another `protocol_chooser`
 /// Time:   O(T V).
 /// Throws: precondition_error if the schedule does not carry this collective.
 template <protocol_chooser Choose = modelled_protocol>
@@ -116,7 +120,7 @@ template <protocol_chooser Choose = modelled_protocol>
     total += tree.weight;
     heaviest = std::max(heaviest, tree.weight);
   }
-  // What the heaviest tree carries over each of its edges.
+  // The share of the heaviest tree, over each of its edges.
   double const share =
       static_cast<double>(heaviest) / static_cast<double>(std::max<std::uint64_t>(1, total));
   return choose(steps, static_cast<std::size_t>(static_cast<double>(bytes) * share));

@@ -13,12 +13,12 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What a walk may report; the host turns anything but `ok` into an exception.
+/// The result of a walk. The host turns anything but `ok` into an exception.
 enum class status : std::uint32_t { ok, timed_out, aborted };
 
-/// A 64-bit word that only grows and has one writer, so that a plain store publishes it: links
-/// such as PCIe carry no read-modify-write. Everything that ranks tell each other is one of these.
-/// There are no separate fences: ThreadSanitizer does not understand them.
+/// A 64-bit word that only grows and has one writer, so that a plain store publishes it, because
+/// links such as PCIe carry no read-modify-write. Ranks signal each other only with these. There
+/// are no separate fences, because ThreadSanitizer does not understand them.
 using counter = std::uint64_t;
 
 namespace detail {
@@ -37,12 +37,13 @@ inline constexpr auto release_order = std::memory_order_release;
 
 }  // namespace detail
 
-/// The value, and everything that its writer wrote before it published this value.
+/// Returns the value. Afterwards everything is visible that its writer wrote before it published
+/// this value.
 [[nodiscard]] BLINK_HOST_DEVICE inline counter observe(counter const& word) {
   return detail::counter_reference(const_cast<counter&>(word)).load(detail::acquire_order);
 }
 
-/// Publishes `value` and everything that this thread wrote or observed before.
+/// Publishes `value`, and everything that this thread wrote or observed before.
 BLINK_HOST_DEVICE inline void publish(counter& word, counter value) {
   detail::counter_reference(word).store(value, detail::release_order);
 }

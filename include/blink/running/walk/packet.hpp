@@ -10,24 +10,24 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Four bytes of data and a flag that says which message they belong to, in one word that arrives
-/// as a whole: nobody has to tell the receiver, and no barrier comes before or after it.
+/// Four bytes of data and a flag that identifies their message, in one word that arrives as a
+/// whole. So the receiver needs no further signal, and there is no barrier before or after it.
 ///
 /// Source: the low-latency protocol of NCCL; Z. Hu et al., "Demystifying NCCL", 2025, section III.
 using packet = counter;
 
-/// Packets for small messages: how many of them, and which flags they bear.
+/// Packets for small messages: their number and their flags.
 namespace packets_of {
 
-/// Messages after which a slot is filled as a whole, so that no flag is left in it from when the
-/// 32 bits of flags went round the last time.
+/// Messages after which a slot is filled as a whole, so that it holds no flag of the last cycle of
+/// the 32-bit flags.
 inline constexpr std::uint64_t messages_between_fills = std::uint64_t{1} << 30;
 
-/// The most slots that a connection of packets may have: so many messages in a row are filled.
+/// The most slots that a connection of packets may have. As many messages in a row are filled.
 inline constexpr std::uint64_t most_window = 64;
 
-/// The first time is after `messages_between_fills`: until then what is left in a slot is older than
-/// all flags, or 0.
+/// True if this message fills its slot. The first is `messages_between_fills`, because until then
+/// the contents of a slot are older than all flags, or 0.
 [[nodiscard]] BLINK_HOST_DEVICE constexpr bool fills_slot(std::uint64_t message) {
   return message >= messages_between_fills && message % messages_between_fills < most_window;
 }
@@ -36,24 +36,24 @@ inline constexpr std::uint64_t most_window = 64;
   return static_cast<std::uint32_t>(message + 1);  // slots are 0 at first
 }
 
-/// Elements that are sent and received together: the fewest of these sizes that fill packets.
+/// Elements that are sent and received together: the smallest number whose sizes fill packets.
 [[nodiscard]] BLINK_HOST_DEVICE constexpr std::size_t unit_elements(element_sizes const& sizes) {
   std::size_t const odd = sizes.value | sizes.connection;
   return odd % 4 == 0 ? 1 : (odd % 2 == 0 ? 2 : 4);
 }
 
-/// The largest chunk whose packets fit into a slot, in bytes of the larger of both sizes. 0: not even
-/// one unit fits.
+/// The largest chunk whose packets fit into a slot, in bytes of the larger of both sizes. 0: no
+/// unit fits.
 [[nodiscard]] BLINK_HOST_DEVICE constexpr std::size_t most_chunk_bytes(std::size_t slot_bytes,
                                                                        element_sizes const& sizes) {
   std::size_t const unit = unit_elements(sizes) * sizes.largest();
   return slot_bytes / sizeof(packet) * 4 / unit * unit;
 }
 
-/// The largest unit, in bytes: a thread has one of each size in its registers.
+/// The largest unit, in bytes. A thread holds one of each size in its registers.
 inline constexpr std::size_t most_unit_bytes = 64;
 
-/// Do packets carry elements and partial results of these sizes?
+/// True if packets carry elements and partial results of these sizes.
 [[nodiscard]] BLINK_HOST_DEVICE constexpr bool carries(element_sizes const& sizes) {
   return unit_elements(sizes) * sizes.largest() <= most_unit_bytes;
 }
@@ -62,11 +62,12 @@ inline constexpr std::size_t most_unit_bytes = 64;
 
 namespace detail {
 
-/// A word whose data and flag say all there is to say: nothing else is published with it.
+/// Loads a packet. Its data and flag are complete, and nothing else is published with it.
 ///
-/// One dependency remains. In place, a block writes over what another one of its rank has read and
-/// sent, when the result comes back. A device keeps that order, as the read is in what was sent; C++
-/// has no name for it but release and acquire, which hosts take.
+/// One dependency remains. In place, when the result comes back, a block overwrites data that
+/// another block of its rank has read and sent. A device keeps that order, because the data that
+/// was sent depends on the read. C++ has no name for it except release and acquire, which hosts
+/// use.
 [[nodiscard]] BLINK_HOST_DEVICE inline packet load_packet(packet const& from) {
 #if BLINK_DEVICE_PASS
   return counter_reference(const_cast<packet&>(from)).load(relaxed_order);

@@ -21,20 +21,20 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// The units of a chunk that one thread handles, one after the other; see `move_row.hpp`. What is
+/// The units of a chunk that one thread handles, one after the other; see `move_row.hpp`. Data
 /// received after a wait was given up is 0.
 template <std::size_t N, class Wait>
 struct packet_row {
   static constexpr std::size_t elements = N;
   static constexpr std::size_t flight = 1;
-  static constexpr int spins_between_looks = 64;  ///< at the clock and whether others gave up
+  static constexpr int spins_between_looks = 64;  ///< at the clock and at failures of peers
 
   std::size_t unit;
   std::size_t count;  ///< elements of the chunk; the last unit may have fewer than N
   Wait* wait;
   status result = status::ok;
 
-  // No index and no length that is computed: on a device tiles stay in registers.
+  // No index and no computed length: on a device tiles stay in registers.
   template <class E>
   BLINK_HOST_DEVICE void load(tile<E, N> (&to)[1], void const* from) const {
     each([&](std::size_t, std::size_t i, std::size_t element) {
@@ -59,7 +59,7 @@ struct packet_row {
   }
   template <class E>
   BLINK_HOST_DEVICE void send(void* to, tile<E, N> const (&from)[1], std::uint64_t message) const {
-    if (result != status::ok) return;  // whoever got it would take it for data
+    if (result != status::ok) return;  // the receiver would take it for data
     constexpr std::size_t words = N * sizeof(E) / 4;
     auto* const packets = static_cast<packet*>(to) + unit * words;
     std::uint32_t data[words] = {};
@@ -94,7 +94,7 @@ struct packet_row {
   }
 };
 
-/// The leader waits until all connections that the lane's next chunk leaves on have room.
+/// The leader waits until all connections that the task's next chunk leaves on have credit.
 template <transport Transport, wait_policy Wait>
 BLINK_HOST_DEVICE status await_room(Transport const transport, tree_task& here, Wait& wait) {
   for (;;) {
@@ -109,7 +109,7 @@ BLINK_HOST_DEVICE status await_room(Transport const transport, tree_task& here, 
   }
 }
 
-/// The connection on which a part of the lane's next chunk is missing, or nothing.
+/// Returns the connection on which a part of the task's next chunk is missing, or null.
 template <transport Transport>
 [[nodiscard]] BLINK_HOST_DEVICE endpoint* missing_packets(Transport const transport,
                                                           tree_task const& here, std::size_t units,
@@ -127,7 +127,7 @@ template <transport Transport>
   return nullptr;
 }
 
-/// Tells the peers which slots are free again.
+/// Publishes to the peers which slots are free again.
 template <transport Transport>
 BLINK_HOST_DEVICE void hand_over_packets(Transport const transport, tree_task& here,
                                          element_sizes const& sizes) {
@@ -142,7 +142,7 @@ BLINK_HOST_DEVICE void hand_over_packets(Transport const transport, tree_task& h
   ++here.done;
 }
 
-/// Fills what the chunk left of its slots, if it is time for that.
+/// Fills the rest of the chunk's slots, if this message fills slots.
 template <thread_group Group, transport Transport>
 BLINK_HOST_DEVICE void fill_slots(Group const group, Transport const transport,
                                   tree_task const& here, std::size_t units,
@@ -162,16 +162,20 @@ BLINK_HOST_DEVICE void fill_slots(Group const group, Transport const transport,
 
 }  // namespace detail
 
-/// Walks one lane whose connections carry packets: each thread sends its elements as soon as it has them
-/// and receives them by looking at their flags, without a barrier before or after. For messages so
-/// small that latency is all that counts: the connections carry twice the bytes.
+/// Walks one task whose connections carry packets.
 ///
-/// Time:   one write and one read of a word for each step, if it is a single chunk.
-/// Pre:    as for `walk`, and: all connections of the lane pass by slots (`transfer_mode::slots`), which were 0
-///         before their first message and carry packets ever since (`connection_layout::has_packets`);
-///         `packets_of::carries` these sizes; the groups of a rank's other lanes walk at the same time.
-/// Post:   as for `walk`. If a thread gives up a wait all return why, and `blocked_on` is the connection that
-///         it waited for; only where there was no room the leader alone knows, others return `aborted`.
+/// Each thread sends its elements as soon as it has them, and receives them by their flags, without
+/// a barrier before or after. It is for messages so small that only latency counts, because the
+/// connections carry twice the bytes.
+///
+/// Time:   one write and one read of a word for each step, for a single chunk.
+/// Pre:    as for `walk`, and: all connections of the task use slots (`transfer_mode::slots`),
+///         which were 0 before their first message and have carried packets ever since
+///         (`connection_layout::has_packets`); `packets_of::carries` these sizes; the groups of a
+///         rank's other tasks walk at the same time.
+/// Post:   as for `walk`. If a thread gives up a wait, all threads return its cause, and
+///         `blocked_on` is the connection that it waited for. Without credit only the leader knows
+///         the cause, and the other threads return `aborted`.
 template <voting_group Group, transport Transport, wait_policy Wait, class T,
           reducer_for<T> Reducer>
 BLINK_HOST_DEVICE status walk_packets(Group const group, Transport const transport, tree_task& here,
@@ -185,7 +189,7 @@ BLINK_HOST_DEVICE status walk_packets(Group const group, Transport const transpo
     if (leads) result = detail::await_room(transport, here, wait);
     if (!group.from_leader(result == status::ok)) return leads ? result : status::aborted;
     std::size_t const count = chunk_count(here, here.done);
-    // A message without elements, of a barrier, is a unit that means nothing.
+    // A message without elements, of a barrier, is one unit without meaning.
     std::size_t const units = count == 0 ? 1 : (count + n - 1) / n;
     constexpr element_sizes unit{n * sizes.value, n * sizes.connection};
     detail::packet_row<n, Wait> row{0, count, &wait};
@@ -194,7 +198,7 @@ BLINK_HOST_DEVICE status walk_packets(Group const group, Transport const transpo
       detail::move_row(transport, here, buffers, row, reduce, stays);
     }
     detail::fill_slots(group, transport, here, units, unit);
-    // From here on all have read what the slots held.
+    // From here on all threads have read the slots.
     if (group.any(row.result != status::ok)) {
       if (leads) here.blocked_on = detail::missing_packets(transport, here, units, unit);
       return group.any(row.result == status::timed_out) ? status::timed_out : status::aborted;
@@ -207,8 +211,8 @@ BLINK_HOST_DEVICE status walk_packets(Group const group, Transport const transpo
   return status::ok;
 }
 
-/// Connections carry chunks, which counters announce: for all sizes. Where peers reach each other's
-/// buffers most connections carry nothing but the announcements.
+/// Connections carry chunks of all sizes, which counters announce. Where peers reach each other's
+/// buffers most connections carry only the announcements.
 struct whole_chunks {
   template <class Group, class Transport, class Wait, class T, class Reducer>
   BLINK_HOST_DEVICE static status walk_tasks(Group const group, Transport const transport,
@@ -219,11 +223,13 @@ struct whole_chunks {
   }
 };
 
-/// Connections carry packets: for messages of up to some kilobytes (`walk_packets`). A connection does so over
-/// its whole life, so a schedule that runs both ways has two sets of tables.
+/// Connections carry packets, for messages of up to some kilobytes (`walk_packets`).
 ///
-/// Pre: several lanes of one group are in the same order on all ranks, and what each has to send fits
-///      into its window: they are walked one after the other.
+/// A connection does so for its whole life, so a schedule that uses both protocols has two sets of
+/// tables.
+///
+/// Pre: the tasks of one group have the same order on all ranks. The data that each sends fits into
+///      its window, because they are walked one after the other.
 struct small_packets {
   template <class Group, class Transport, class Wait, class T, class Reducer>
   BLINK_HOST_DEVICE static status walk_tasks(Group const group, Transport const transport,
@@ -238,7 +244,7 @@ struct small_packets {
   }
 };
 
-/// How connections carry data: an empty type, because it selects a kernel.
+/// The protocol of connections: an empty type, because it selects a kernel.
 template <class P>
 concept connection_protocol = std::is_same_v<P, whole_chunks> || std::is_same_v<P, small_packets>;
 

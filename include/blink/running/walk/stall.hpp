@@ -10,24 +10,26 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Where a rank stands that cannot go on.
+/// The place where a rank cannot advance.
 struct stall {
   collective kind = collective::broadcast;
-  int peer = -1;       ///< whom it waits for; -1: no task is blocked
-  bool sends = false;  ///< would it send to the peer, or receive?
+  int peer = -1;       ///< the rank that it waits for; -1: no task is blocked
+  bool sends = false;  ///< true if it would send to the peer, false if it would receive
   int tree = -1;
   long long chunk = -1;
   std::uint64_t chunks = 0;  ///< of that task
 };
 
-/// Where a rank stands, if it says so.
+/// The stall of a rank, if it has published one.
 struct reported_stall {
   bool is_reported = false;
   stall where{};
 };
 
-/// The blocked task of the lowest tree, or nothing. Where all ranks answer so, whoever follows from one to the next
-/// whom it waits for never comes to a higher tree, so not round in a circle either.
+/// Returns the blocked task of the lowest tree, or null.
+///
+/// If all ranks choose so, the chain of ranks that wait for each other never reaches a higher tree,
+/// and so has no cycle.
 [[nodiscard]] inline tree_task const* find_blocked(tree_task const* tasks, std::size_t task_count) {
   tree_task const* result = nullptr;
   for (std::size_t k = 0; k < task_count; ++k) {
@@ -38,7 +40,7 @@ struct reported_stall {
   return result;
 }
 
-/// Where a rank stands with its tasks.
+/// Returns the stall of a rank with these tasks.
 [[nodiscard]] inline stall find_stall(collective kind, tree_task const* tasks,
                                       std::size_t task_count) {
   stall result;

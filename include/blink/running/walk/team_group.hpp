@@ -16,11 +16,12 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What the threads of one team share. It outlives every `team_group` that refers to it.
+/// The shared state of the threads of one team. It outlives every `team_group` that refers to it.
 ///
-/// Its barriers are those of POSIX: those of libstdc++ share words with others whose addresses are alike, which
-/// ThreadSanitizer takes for an order between teams. They are two, in turn: it takes a thread that wakes up late from
-/// a barrier to come after all that others did before they came to the same barrier again, and would miss races.
+/// Its barriers are those of POSIX. Those of libstdc++ share words with other barriers by address,
+/// which ThreadSanitizer takes for an order between teams. Two barriers alternate. With a single
+/// one, ThreadSanitizer would order a late thread after all that other threads did before their
+/// next barrier. It would miss races.
 class team {
  public:
   /// Pre:    size > 0.
@@ -53,11 +54,11 @@ class team {
   std::atomic<bool> any_said_ = false;
 };
 
-/// Several host threads that stand for a CUDA block, so that ThreadSanitizer sees the barriers
-/// that a block needs: with one thread a missing barrier goes unnoticed.
+/// Several host threads that represent a CUDA block, so that ThreadSanitizer sees the barriers that
+/// a block needs. With one thread a missing barrier is not noticed.
 class team_group {
  public:
-  using shared_type = team;  ///< what a communicator makes for each rank
+  using shared_type = team;  ///< made by a communicator for each rank
 
   /// Pre: each thread of `shared` passes another `thread_rank` below the team's size.
   team_group(team& shared, std::uint32_t thread_rank) : team_(&shared), rank_(thread_rank) {}
@@ -69,7 +70,7 @@ class team_group {
     if (rank_ == 0) team_->said_ = said;
     sync();
     bool const heard = team_->said_;
-    sync();  // nobody overwrites it before everybody read it
+    sync();  // no thread overwrites it before all threads have read it
     return heard;
   }
   [[nodiscard]] bool any(bool said) const {

@@ -10,10 +10,10 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// The threads that execute one call together: a CUDA block, or one host thread.
 ///
-/// Semantics beyond the syntax: `thread_rank()` is below `size()` and different for each thread;
-/// thread 0 is the leader. `sync` and `from_leader` are called by all threads together and are
-/// barriers: what a thread wrote before is visible to the others afterwards. `from_leader` returns
-/// to everyone what the leader passed.
+/// Semantics beyond the syntax: `thread_rank()` is below `size()` and different for each thread.
+/// Thread 0 is the leader. All threads call `sync` and `from_leader` together. Both are barriers:
+/// writes of a thread before them are visible to the other threads afterwards. `from_leader`
+/// returns the leader's argument to all threads.
 template <class G>
 concept thread_group = requires(G const group, bool said) {
   { group.thread_rank() } -> std::same_as<std::uint32_t>;
@@ -22,26 +22,28 @@ concept thread_group = requires(G const group, bool said) {
   { group.from_leader(said) } -> std::same_as<bool>;
 };
 
-/// A group whose threads can also ask whether any of them says yes.
+/// A group whose threads can also ask whether any of them passes true.
 ///
-/// Semantics beyond the syntax: `any` is called by all threads together, is a barrier, and returns
-/// to everyone whether one passed true.
+/// Semantics beyond the syntax: all threads call `any` together. It is a barrier, and returns to
+/// all threads whether one passed true.
 template <class G>
 concept voting_group = thread_group<G> && requires(G const group, bool said) {
   { group.any(said) } -> std::same_as<bool>;
 };
 
-/// One of the groups that the threads of a block are divided into, each with a barrier of its own: `warps<4>`.
+/// One of the groups that the threads of a block are divided into, each with a barrier of its own:
+/// `warps<4>`.
 ///
-/// Semantics beyond the syntax: `index()` is below `count()`, and different for each group of the block.
+/// Semantics beyond the syntax: `index()` is below `count()`, and different for each group of the
+/// block.
 template <class G>
 concept block_part = thread_group<G> && requires(G const group) {
   { group.index() } -> std::same_as<std::uint32_t>;
   { group.count() } -> std::same_as<std::uint32_t>;
 };
 
-/// A group of host threads that moves data as a device does, 16 bytes for each access: what kernels are
-/// tested by where there is no GPU.
+/// A group of host threads that moves data as a device does, 16 bytes for each access. Kernels are
+/// tested with it where there is no GPU.
 template <class G>
 concept device_like_group = thread_group<G> && G::moves_as_device;
 

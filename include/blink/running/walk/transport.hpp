@@ -10,21 +10,23 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// One rank's handle to its peers, passed to a kernel by value. A *connection* is one direction between
-/// two ranks; messages on it are numbered 0, 1, 2, … over its whole life.
+/// One rank's handle to its peers, passed to a kernel by value.
+///
+/// Messages on a connection are numbered 0, 1, 2, … over its whole life.
 ///
 /// Semantics beyond the syntax:
-/// - `has_credit(connection, m)`: the sender may write message m into `outbox(connection, m)`: a window of slots
-///   of `slot_bytes()` bytes, the one of message m - window being free again.
-/// - `post(connection, m, bytes)`: message m and all before it are complete; what the sender's thread
-///   wrote before is visible to the receiver once `has_arrived(connection, m)` returned true. `bytes`
-///   belong to message m. Only the sender calls it, with growing m.
-/// - `consume(connection, m)`: the receiver has finished with message m and all before it; afterwards
-///   `consumed(connection, m)` becomes true at the sender.
+/// - `has_credit(connection, m)`: the sender may write message m into `outbox(connection, m)`. The
+///   outbox is a window of slots of `slot_bytes()` bytes. There is credit once the slot of message
+///   m - window is free again.
+/// - `post(connection, m, bytes)`: message m and all before it are complete. Earlier writes of the
+///   sender's thread are visible to the receiver once `has_arrived(connection, m)` returned true.
+///   `bytes` belong to message m. Only the sender calls it, with growing m.
+/// - `consume(connection, m)`: the receiver has finished with message m and all before it.
+///   Afterwards `consumed(connection, m)` becomes true at the sender.
 /// - `is_present(peer)`: the peer runs the same call. Nothing is read from or written to a peer
 ///   that is not present.
-/// - None of them waits. `is_aborted` says that nobody need wait any longer.
-/// - One thread of a group calls these; `inbox` and `outbox` are for all threads.
+/// - None of them waits. `is_aborted` is true when no rank need wait any longer.
+/// - One thread of a group calls these. All threads use `inbox` and `outbox`.
 template <class L>
 concept transport = std::is_trivially_copyable_v<L> &&
                     requires(L const transport, int peer, std::uint32_t connection,
@@ -46,7 +48,8 @@ concept transport = std::is_trivially_copyable_v<L> &&
 /// A transport whose ranks load from and store to each other's buffers, so that data need not pass
 /// through slots: threads of one process, GPUs with peer access.
 ///
-/// Semantics beyond the syntax: the buffers that a present peer passed to the call.
+/// Semantics beyond the syntax: `input_of` and `output_of` are the buffers that a present peer
+/// passed to the call.
 template <class L>
 concept reaching_transport = transport<L> && requires(L const transport, int peer) {
   { transport.input_of(peer) } -> std::same_as<void const*>;
@@ -54,19 +57,24 @@ concept reaching_transport = transport<L> && requires(L const transport, int pee
 };
 static_assert(!transport<int>);
 
-// What a transport may say of itself besides, as a static member of that name; else it is not so.
+// Further properties of a transport: static members of these names. Without the member the property
+// is false.
 
-/// Do connections lie in memory that ranks on other cores use where it is, as `connection_tables` lays them out? Then what is
-/// written there may go past the caches, and what one end of a tree's edge tells the other comes as one cache line.
-/// Messages take parts of their slots in turn: `outbox` and `inbox` have a third parameter, `endpoint::slot_subdivision`.
+/// True if connections lie in memory that ranks on other cores use in place, in the layout of
+/// `connection_tables`.
+///
+/// Then writes may bypass the caches, and the counters of both directions of an edge share one
+/// cache line. Messages use the parts of their slots in turn. `outbox` and `inbox` have a third
+/// parameter, `endpoint::slot_subdivision`.
 template <transport L>
 inline constexpr bool shares_memory = requires { requires L::shares_memory; };
 
-/// Does all that is sent in such memory go through slots, copied in by one core and out by another?
+/// True if all data in such memory goes through slots, copied in by one core and out by another.
 template <transport L>
 inline constexpr bool passes_by_slots = shares_memory<L> && !reaching_transport<L>;
 
-/// Is the input of a rank ready as soon as it is present? Then nobody posts it to those who read it themselves.
+/// True if the input of a rank is ready as soon as the rank is present. Then it is not posted to
+/// peers that read it themselves.
 template <transport L>
 inline constexpr bool presence_offers_input = requires { requires L::presence_offers_input; };
 

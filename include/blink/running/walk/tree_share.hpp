@@ -12,26 +12,26 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A tree's share of a block, among the trees that carry parts of it.
+/// A tree's share of a segment, among the trees that carry parts of it.
 struct tree_share {
-  std::uint64_t before = 0;  ///< sum of the weights of the trees listed before
+  std::uint64_t before = 0;  ///< sum of the weights of earlier trees
   std::uint64_t weight = 0;
   std::uint64_t total = 0;
   std::uint64_t heaviest = 0;  ///< largest weight among them, at least 1
 };
 
-/// What a slot of a connection holds.
+/// The room of a slot of a connection.
 struct slot_room {
   std::size_t slot_bytes = 0;
   bool has_packets = false;
 
-  /// Of data.
+  /// Bytes of data in a slot.
   [[nodiscard]] BLINK_HOST_DEVICE constexpr std::size_t bytes(element_sizes const& sizes) const {
     return has_packets ? packets_of::most_chunk_bytes(slot_bytes, sizes) : slot_bytes;
   }
 };
 
-/// Gives a task its tree's part of a block of `count` elements. Returns where it begins.
+/// Assigns a task its tree's part of a segment of `count` elements. Returns the begin of the part.
 ///
 /// Pre: that of `part_begin`.
 BLINK_HOST_DEVICE constexpr std::size_t take_part(tree_task& here, tree_share const& share,
@@ -45,13 +45,14 @@ BLINK_HOST_DEVICE constexpr std::size_t take_part(tree_task& here, tree_share co
 BLINK_HOST_DEVICE constexpr void cut_part(tree_task& here, slot_room const& room,
                                           element_sizes const& sizes, std::size_t asked) {
   std::size_t const most = room.bytes(sizes) / sizes.largest();
-  // Packets are passed on one by one: smaller chunks gain nothing.
+  // Packets are passed on one by one, so smaller chunks gain nothing.
   std::size_t const wanted = room.has_packets || most < asked ? most : asked;
   here.chunk = wanted < 1 ? 1 : wanted;
   here.stride = here.chunk;
 }
 
-/// Gives a task its tree's share of each period of `count` elements, each as a chunk. Returns where the first begins.
+/// Assigns a task its tree's share of each period of `count` elements, each as a chunk. Returns the
+/// begin of the first.
 ///
 /// Pre: that of `period_of` and `part_begin`.
 BLINK_HOST_DEVICE constexpr std::size_t take_periods(tree_task& here, tree_share const& share,

@@ -9,53 +9,58 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// How the data of a connection gets from one rank to the other.
+/// The path of a connection's data from one rank to the other.
 enum class transfer_mode : std::uint8_t {
-  slots,        ///< the sender writes into the wire's slots, the receiver reads from them
+  slots,        ///< the sender writes into the connection's slots, the receiver reads from them
   from_input,   ///< this end: the transport sends from the sender's input (`zero_copy_transport`)
   from_output,  ///< this end: the transport sends from the sender's output
-  into_output,  ///< this end: the transport writes what arrives into the receiver's output
+  into_output,  ///< this end: the transport writes arrivals into the receiver's output
   pull_input,   ///< the receiver reads from the sender's input; all messages are posted at once
   pull_output,  ///< the receiver reads from the sender's output
   push,         ///< the sender writes into the receiver's output
 };
 
-/// One end of a connection, as the rank at this end sees it; kept from call to call.
+/// One end of a connection, as its rank sees it; kept from call to call.
 struct endpoint {
   std::uint32_t connection = 0;  ///< number of the connection
   std::int32_t peer = 0;         ///< the rank at the other end
-  bool sends = false;            ///< is this the sending end?
+  bool sends = false;            ///< true for the sending end
   bool sender_is_source =
-      false;  ///< a reduce connection from a leaf or a broadcast connection from the root
-  bool sender_keeps = false;    ///< a broadcast wire: the sender has the data in its output, too
-  bool receiver_keeps = false;  ///< a broadcast wire: the receiver gets the data into its output
+      false;  ///< true for a reduce connection from a leaf or a broadcast connection from the root
+  bool sender_keeps = false;    ///< a broadcast connection: the sender also has the data in its
+                                ///< output
+  bool receiver_keeps = false;  ///< a broadcast connection: the receiver gets the data into its
+                                ///< output
   transfer_mode way = transfer_mode::slots;  ///< of the present call
-  bool is_partial = false;  ///< carries what the reducer sends, not elements, in this call
+  bool is_partial = false;  ///< true if it carries partial results of the reducer in this call, not
+                            ///< elements
   std::uint8_t slot_subdivision =
       0;                     ///< of slots that ranks share, in this call (`slot_rotation.hpp`)
   std::uint64_t first = 0;   ///< number of the first message of the present call
   std::uint64_t bytes = 0;   ///< that passed here so far
-  std::uint64_t waited = 0;  ///< clock ticks during which a task could not go on because of it
+  std::uint64_t waited = 0;  ///< clock ticks during which it blocked a task
 };
 
-/// What a rank has combined of a chunk of which not all has arrived (`order_promise::any`).
+/// The sums of a chunk of which some arrivals are missing (`order_promise::any`).
 struct early_sums {
   static constexpr std::uint32_t most_arrivals = 64;
 
   std::byte* sums = nullptr;   ///< accumulators of a chunk; null: nothing is combined early
   std::uint64_t combined = 0;  ///< the arrivals in them, by bits, after the own input
-  std::uint64_t next = 0;      ///< the arrivals that are to be added now
+  std::uint64_t next = 0;      ///< the arrivals to be added now
 };
 
-/// One rank's work for one phase of one tree: for each chunk, combine the own input and what
-/// arrives on `in`, and hand the result to the own output and to `out`.
+/// One rank's work for one phase of one tree.
 ///
-/// The chunks of a tree lie `stride` elements apart in the buffers: one after the other where a
-/// tree has one part of the buffer, further apart where it has a part of each period.
+/// For each chunk it combines the own input and the arrivals on `in`, and writes the result to the
+/// own output and to `out`.
 ///
-/// Every step of every tree is such a task. A leaf that reduces has no `in`; an inner rank has its
-/// children in `in` and its parent in `out`; the root of an all-reduce has its reduce children in
-/// `in` and its broadcast children in `out`; and so on.
+/// The chunks of a tree lie `stride` elements apart in the buffers. They are adjacent if a tree has
+/// one part of the buffer, and further apart if it has a part of each period.
+///
+/// Every step of every tree is such a task. A leaf that reduces has no `in`. An inner rank has its
+/// children in `in` and its parent in `out`. The root of an all-reduce has its reduce children in
+/// `in` and its broadcast children in `out`.
 struct tree_task {
   std::uint32_t tree = 0;
   bool is_reduce = false;  ///< towards the root (the root's only task counts as such)
@@ -78,35 +83,35 @@ struct tree_task {
   std::uint64_t chunks = 0;      ///< number of chunks
   std::uint64_t done = 0;        ///< chunks that need no more work here
   early_sums early{};
-  bool is_finished = false;  ///< also: nobody reads from this rank's buffers any more
+  bool is_finished = false;  ///< also: no peer reads from this rank's buffers any more
   endpoint* blocked_on = nullptr;
   std::uint64_t blocked_since = 0;
 };
 
-/// How a rank of a host writes results. They are the same, bit by bit.
+/// The way in which a rank of a host writes results. Results are the same bit by bit.
 enum class store_mode : std::uint8_t {
   plain,    ///< some elements to one output, then to the next
-  pairs,    ///< as plain, but a sum of two to the own output and that of a peer in one pass
+  pairs,    ///< as plain, but a sum of two to the own output and to that of a peer in one pass
   streams,  ///< outputs past the caches
   slots,    ///< slots past the caches, outputs as plain
 };
 
-/// The buffers of a call and what all tasks of a rank share.
+/// The buffers of a call, and the state that all tasks of a rank share.
 template <class T>
 struct call_buffers {
   T const* input = nullptr;
   T* output = nullptr;
   store_mode writes = store_mode::plain;
-  bool keeps_own = false;           ///< does the own output go through the caches in any case?
-  std::uint64_t* moving = nullptr;  ///< gets the nanoseconds that moving chunks takes added
+  bool keeps_own = false;           ///< true if the own output goes through the caches in any case
+  std::uint64_t* moving = nullptr;  ///< the nanoseconds of moving chunks are added to it
 };
 
-/// Has the arrival on connection `k` of the chunk that `here` works on been combined already?
+/// True if the arrival on connection `k` of the present chunk of `here` has been combined already.
 [[nodiscard]] BLINK_HOST_DEVICE inline bool is_combined(tree_task const& here, std::uint32_t k) {
   return here.early.combined != 0 && (here.early.combined >> k & 1) != 0;
 }
 
-/// From the begin of the tree's part to the chunk that `here` works on, in elements of a buffer.
+/// Elements from the begin of the tree's part to the present chunk of `here`.
 [[nodiscard]] BLINK_HOST_DEVICE inline std::size_t chunk_offset(tree_task const& here) {
   return static_cast<std::size_t>(here.done) * here.stride;
 }
@@ -120,11 +125,11 @@ struct call_buffers {
 
 namespace detail {
 
-/// How data passes a connection. Both ends come to the same answer.
+/// Returns the transfer mode of a connection. Both ends get the same result.
 ///
-/// reaches:  are peers' buffers read and written directly?
-/// leads_up: is the connection of the phase towards the root?
-/// reduces:  does the call have that phase, so that roots send results and not their inputs?
+/// reaches:  true if peers' buffers are read and written directly
+/// leads_up: true if the connection is of the phase towards the root
+/// reduces:  true if the call has that phase, so that roots send results and not their inputs
 [[nodiscard]] BLINK_HOST_DEVICE constexpr transfer_mode transfer_mode_of(endpoint const& end,
                                                                          bool reaches,
                                                                          bool leads_up,
@@ -140,7 +145,8 @@ namespace detail {
 BLINK_HOST_DEVICE constexpr void set_transfer_mode(endpoint& end, bool reaches, bool leads_up,
                                                    bool reduces, element_sizes const& sizes) {
   end.way = transfer_mode_of(end, reaches, leads_up, reduces);
-  // Leaves hand on elements as they are, unless what reducers send is smaller, or nobody else lifts them.
+  // Leaves send elements as they are, unless the reducer's messages are smaller, or no other rank
+  // lifts them.
   bool const is_element =
       end.sender_is_source && sizes.value <= sizes.connection && !sizes.lift_at_source;
   end.is_partial = leads_up && end.way == transfer_mode::slots && !is_element;
@@ -148,7 +154,8 @@ BLINK_HOST_DEVICE constexpr void set_transfer_mode(endpoint& end, bool reaches, 
 
 }  // namespace detail
 
-/// Sets how data passes the connections of a task in a call, and as what.
+/// Sets the transfer modes of a task's connections in a call, and whether they carry partial
+/// results.
 ///
 /// sizes: of elements, and of partial results on connections (`sizes_of`)
 /// Time:  O(connections of the task).

@@ -17,11 +17,11 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What the leader of a group does while no task can go on.
+/// The leader's actions while no task can advance.
 ///
-/// Semantics beyond the syntax: `on_progress` and `on_idle` are called after each round over
-/// the tasks; they may let time pass and return something else than `ok` when the walk is to end.
-/// `now` is a clock in ticks of any length.
+/// Semantics beyond the syntax: `on_progress` or `on_idle` is called after each round over the
+/// tasks. They may let time pass, and return something else than `ok` to end the walk. `now` is a
+/// clock in ticks of any length.
 template <class P>
 concept wait_policy = requires(P wait) {
   { wait.on_progress() } -> std::same_as<status>;
@@ -29,9 +29,11 @@ concept wait_policy = requires(P wait) {
   { wait.now() } -> std::same_as<std::uint64_t>;
 };
 
-/// One that also watches over calls that are tested, not waited for: `on_idle_tests(nanoseconds)` lets
-/// no time pass and is asked now and then while nothing moves, with the time for which the call has been
-/// tested so; anything but `ok` says that it is to end. `go_on` comes when something has moved again.
+/// A wait policy that also watches over calls that are tested, not waited for.
+///
+/// `on_idle_tests(nanoseconds)` lets no time pass. It is called now and then while nothing moves,
+/// with the time for which the call has been tested so. Any result but `ok` ends the call. `resume`
+/// is called when something has moved again.
 template <class P>
 concept tested_wait_policy = wait_policy<P> && requires(P wait, std::uint64_t nanoseconds) {
   { wait.on_idle_tests(nanoseconds) } -> std::same_as<status>;
@@ -40,7 +42,7 @@ concept tested_wait_policy = wait_policy<P> && requires(P wait, std::uint64_t na
 
 namespace detail {
 
-/// Does the transport send from the caller's buffer over this connection?
+/// True if the transport sends from the caller's buffer over this connection.
 template <transport Transport>
 [[nodiscard]] BLINK_HOST_DEVICE bool sends_from_buffer([[maybe_unused]] endpoint const& end) {
   if constexpr (zero_copy_transport<Transport>) {
@@ -49,14 +51,14 @@ template <transport Transport>
   return false;
 }
 
-/// Does the receiver give back each message of this connection by itself?
+/// True if the receiver consumes each message of this connection separately.
 template <transport Transport>
 [[nodiscard]] BLINK_HOST_DEVICE bool takes_each(endpoint const& end) {
   return end.way == transfer_mode::slots ||
          (zero_copy_transport<Transport> && end.way == transfer_mode::into_output);
 }
 
-/// The endpoint that keeps `here` from its next step, or nothing.
+/// Returns the endpoint that blocks the next step of `here`, or null.
 BLINK_EITHER_SIDE
 template <transport Transport>
 BLINK_HOST_DEVICE endpoint* obstacle(Transport const transport, tree_task const& here) {
@@ -76,7 +78,8 @@ BLINK_HOST_DEVICE endpoint* obstacle(Transport const transport, tree_task const&
       }
     }
   } else if (here.chunks > 0) {
-    // Peers may still read from our buffers, which belong to the caller again after the return.
+    // Peers may still read from this rank's buffers, which belong to the caller again after the
+    // return.
     for (std::uint32_t k = 0; k < here.out_count; ++k) {
       endpoint& end = here.out[k];
       bool const pulls =
@@ -91,7 +94,7 @@ BLINK_HOST_DEVICE endpoint* obstacle(Transport const transport, tree_task const&
   return nullptr;
 }
 
-/// Gives back the slots of what was combined early.
+/// Consumes the slots of arrivals that were combined early.
 template <transport Transport>
 void count_early(Transport const transport, tree_task& here) {
   for (std::uint32_t k = 0; k < here.in_count; ++k) {
@@ -103,7 +106,7 @@ void count_early(Transport const transport, tree_task& here) {
   here.early.combined |= here.early.next;
 }
 
-/// Tells receivers that the chunk at hand, of so many elements, is complete.
+/// Posts the present chunk, of `count` elements, to the receivers.
 BLINK_EITHER_SIDE
 template <transport Transport>
 BLINK_HOST_DEVICE void post_chunk(Transport const transport, tree_task& here, std::uint64_t count,
@@ -117,7 +120,7 @@ BLINK_HOST_DEVICE void post_chunk(Transport const transport, tree_task& here, st
   }
 }
 
-/// Tells senders that it has been read.
+/// Marks the chunk as consumed for the senders.
 BLINK_EITHER_SIDE
 template <transport Transport>
 BLINK_HOST_DEVICE void take_chunk(Transport const transport, tree_task& here, std::uint64_t count,
@@ -132,13 +135,14 @@ BLINK_HOST_DEVICE void take_chunk(Transport const transport, tree_task& here, st
   }
 }
 
-/// Tells the peers about the chunk that was just moved.
+/// Publishes the chunk that was just moved to the peers.
 BLINK_EITHER_SIDE
 template <transport Transport>
 BLINK_HOST_DEVICE void hand_over(Transport const transport, tree_task& here,
                                  element_sizes const& sizes) {
   std::uint64_t const count = chunk_count(here, here.done);
-  // Peers wait for what is posted; where it comes in one line with what was taken, who sees the one has the other.
+  // Peers wait for posted messages. If both counters share a cache line, a peer that sees the one
+  // also has the other.
   if constexpr (shares_memory<Transport>) take_chunk(transport, here, count, sizes);
   post_chunk(transport, here, count, sizes);
   if constexpr (!shares_memory<Transport>) take_chunk(transport, here, count, sizes);
@@ -146,8 +150,10 @@ BLINK_HOST_DEVICE void hand_over(Transport const transport, tree_task& here,
   ++here.done;
 }
 
-/// Posts all that there is room for of what leaves from a buffer without this rank's doing, and says whether there
-/// was any. For libraries that move data while they are asked for something else: peers would wait meanwhile.
+/// Posts all messages with credit that leave from a buffer without work of this rank. Returns true
+/// if there was any.
+///
+/// For libraries that move data only during their own calls, because peers would wait otherwise.
 template <zero_copy_transport Transport>
 bool post_ahead(Transport const transport, tree_task& here, element_sizes const& sizes) {
   if (here.in_count > 0 || here.writes_output || here.done == here.chunks) return false;
@@ -162,7 +168,7 @@ bool post_ahead(Transport const transport, tree_task& here, element_sizes const&
 
 }  // namespace detail
 
-/// Prepares a task whose call fields are set: offers inputs that peers read themselves, and skips
+/// Prepares a task whose call fields are set. Offers inputs that peers read themselves, and skips
 /// chunks that need no work on this side.
 BLINK_EITHER_SIDE
 template <transport Transport>
@@ -190,21 +196,21 @@ BLINK_HOST_DEVICE void open_task(Transport const transport, tree_task& here,
   if (!works) here.done = here.chunks;
 }
 
-/// Ends a lane: the next call's messages follow those of this one.
+/// Ends a task: the next call's messages follow those of this one.
 BLINK_HOST_DEVICE inline void close_task(tree_task& here) {
   for (std::uint32_t k = 0; k < here.in_count; ++k) here.in[k].first += here.chunks;
   for (std::uint32_t k = 0; k < here.out_count; ++k) here.out[k].first += here.chunks;
 }
 
-/// What one round over the tasks came to.
+/// The result of one round over the tasks.
 struct walk_round_result {
-  bool moved = false;    ///< was there a chunk to move?
-  bool is_open = false;  ///< is a task not finished? Known to the leader of the group.
+  bool moved = false;    ///< true if a chunk was moved
+  bool is_open = false;  ///< true if a task is not finished; known to the leader of the group
 };
 
-/// One round over the tasks of one rank: one ready chunk of each is moved; nothing is waited for.
+/// One round over the tasks of one rank. One ready chunk of each is moved, without waiting.
 ///
-/// clock: its `now` counts the ticks that tasks cannot go on
+/// clock: its `now` counts the ticks in which tasks cannot advance
 BLINK_EITHER_SIDE
 template <thread_group Group, transport Transport, class Clock, class T, reducer_for<T> Reducer>
 BLINK_HOST_DEVICE walk_round_result walk_round(Group const group, Transport const transport,
@@ -222,7 +228,7 @@ BLINK_HOST_DEVICE walk_round_result walk_round(Group const group, Transport cons
   for (std::size_t index = 0; index < task_count; ++index) {
     tree_task& here = tasks[index];
     bool ready = false;
-    bool waits = false;  // for a second time for the same
+    bool waits = false;  // for the second time for the same endpoint
     if (leads && !here.is_finished) {
       endpoint* const blocked_on = detail::obstacle(transport, here);
       waits = blocked_on != nullptr && blocked_on == here.blocked_on;
@@ -254,26 +260,30 @@ BLINK_HOST_DEVICE walk_round_result walk_round(Group const group, Transport cons
     if (leads) detail::hand_over(transport, here, sizes_of<Reducer, T>());
     result.moved = true;
     if constexpr (zero_copy_transport<Transport>) {
-      // Peers wait for what this task makes of further chunks, while what comes on others may take the library long.
+      // Peers wait for this task's further chunks, while the library may need long for data of
+      // other tasks.
       if (group.from_leader(here.out_count > 0 && here.done < here.chunks)) --index;
     }
   }
   return result;
 }
 
-/// Walks the tasks of one rank until all are finished: round and round, one ready chunk at a time,
-/// never waiting for a single one. A block of a kernel has one task, a host thread all of its
-/// rank's. This one function runs every collective on every transport.
+/// Walks the tasks of one rank until all are finished.
+///
+/// It goes round over the tasks, one ready chunk at a time, and never waits for a single task. A
+/// block of a kernel has one task, a host thread all tasks of its rank. This one function runs
+/// every collective on every transport.
 ///
 /// Source: event-driven pipelines as in X. Luo et al., "ADAPT: an event-based adaptive collective
 ///         communication framework", HPDC 2018.
 /// Time:   each chunk is touched once; a round looks at every connection of every unfinished task.
 /// Pre:    all threads of `group` call together with equal arguments; tasks are opened; no two
-///         tasks of the call need each other's progress within one rank (reduce and broadcast of
-///         an inner rank are two tasks).
+///         tasks of the call need each other's progress within one rank (reduce and broadcast of an
+///         inner rank are two tasks).
 /// Post:   if `ok`: outputs hold the results and no peer reads or writes this rank's buffers.
-/// Order:  the connections of `in` as listed, by rising rank, and the own input at its place among them:
-///         equal schedules and inputs give equal bits. With `order_promise::any` as they come.
+/// Order:  the connections of `in` as listed, by rising rank, and the own input at its place among
+///         them. So equal schedules and inputs give equal bits. With `order_promise::any` in the
+///         order of arrival.
 BLINK_EITHER_SIDE
 template <thread_group Group, transport Transport, wait_policy Wait, class T,
           reducer_for<T> Reducer>

@@ -9,16 +9,19 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// `Count` consecutive warps of the calling CUDA block, with a barrier of their own: several lanes
-/// share one block. The block is one-dimensional, of whole groups, of several warps at most 15: a block has
-/// 16 barriers, and the first is that of `__syncthreads`. A warp by itself needs none.
+/// `Count` consecutive warps of the calling CUDA block, with a barrier of their own, so that
+/// several tasks share one block.
+///
+/// The block is one-dimensional and consists of whole groups. There are at most 15 groups of
+/// several warps, because a block has 16 barriers and `__syncthreads` uses the first. A group of
+/// one warp needs none.
 template <std::uint32_t Count>
 struct warps {
   static_assert(Count >= 1 && Count <= 32, "blink: a block has 1 to 32 warps");
   static constexpr std::uint32_t threads = Count * 32;
   static constexpr std::uint32_t most_groups = Count == 1 ? 32 : 15;  ///< of a block
 
-  /// Which of the block's groups this is.
+  /// The index of this group in its block.
   [[nodiscard]] BLINK_HOST_DEVICE std::uint32_t index() const {
 #if BLINK_DEVICE_PASS
     return threadIdx.x / threads;
@@ -26,7 +29,7 @@ struct warps {
     return 0;
 #endif
   }
-  /// How many groups the block has.
+  /// The number of groups of the block.
   [[nodiscard]] BLINK_HOST_DEVICE std::uint32_t count() const {
 #if BLINK_DEVICE_PASS
     return blockDim.x / threads;
@@ -60,7 +63,7 @@ struct warps {
 #if BLINK_DEVICE_PASS
     if constexpr (Count == 1) {
       bool const anybody = __any_sync(0xffffffffU, said);
-      __syncwarp();  // orders memory, too
+      __syncwarp();  // also orders memory
       return anybody;
     } else {
       std::uint32_t result = 0;
@@ -79,9 +82,10 @@ struct warps {
 };
 static_assert(voting_group<warps<4>> && block_part<warps<4>>);
 
-/// The calling thread's part of a block, for kernels that are written for any kind of block: `part_of<4>(group)`.
+/// The calling thread's part of a block, for kernels that are written for any kind of block:
+/// `part_of<4>(group)`.
 ///
-/// Pre: the block is of whole groups; of more than one warp each, of at most 15.
+/// Pre: the block consists of whole groups, of at most 15 if they have more than one warp.
 template <std::uint32_t Count>
 [[nodiscard]] BLINK_HOST_DEVICE constexpr warps<Count> part_of(thread_block const&) {
   return {};

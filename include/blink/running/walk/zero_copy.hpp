@@ -11,14 +11,14 @@
 #include <cstdint>
 #include <utility>
 
-// Messages that leave from the buffers of the caller and arrive in them, without a copy in a slot: for
-// transports that move memory by themselves, such as an MPI library.
+// Messages that leave from the caller's buffers and arrive in them, without a copy in a slot. For
+// transports that move memory themselves, such as an MPI library.
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The chunks that a task has of a buffer.
+/// The chunks that a task has in a buffer.
 struct chunk_run {
-  std::byte* first = nullptr;  ///< null: no buffer, slots; what follows is reported all the same
+  std::byte* first = nullptr;  ///< null: no buffer, slots; the other fields hold all the same
   std::size_t stride = 0;      ///< bytes from the begin of a chunk to that of the next
   std::size_t chunk = 0;       ///< bytes of each but the last
   std::size_t bytes = 0;       ///< of all
@@ -32,17 +32,20 @@ struct chunk_run {
   }
 };
 
-/// A transport to which buffers can be lent for a call.
+/// A transport that can use the buffers of a call.
 ///
 /// Semantics beyond the syntax:
-/// - `send_in_place(connection, run, lands)`: the sender's messages of this call lie in `run`, which does not change
-///   between `post` and `has_left`; a run without a buffer: in slots. `lands`: at the other end somebody calls
-///   `receive_in_place`.
-/// - `receive_in_place(connection, run, is_input)`: messages of this call arrive in `run`, where `inbox` finds them; a run
-///   without a buffer: in slots, which the sender cannot know.
-///   `is_input`: what this rank sends along the same tree lies there, too; each chunk is received once that has left.
-/// - `has_left(connection, m)`: message m and all before it are read from the sender's buffer no more.
-/// - All ranks lend for messages of at least `zero_copy_threshold()` bytes and for no others.
+/// - `send_in_place(connection, run, lands)`: the sender's messages of this call lie in `run`,
+///   which does not change between `post` and `has_left`. A run without a buffer means slots.
+///   `lands`: the receiver calls `receive_in_place`.
+/// - `receive_in_place(connection, run, is_input)`: messages of this call arrive in `run`, where
+///   `inbox` finds them. A run without a buffer means slots; the sender cannot know it. `is_input`:
+///   this rank's own messages along the same tree also lie there, so each chunk is received only
+///   after it has left.
+/// - `has_left(connection, m)`: message m and all before it are not read from the sender's buffer
+///   any more.
+/// - All ranks use buffers for messages of at least `zero_copy_threshold()` bytes and for no
+///   others.
 template <class L>
 concept zero_copy_transport =
     transport<L> && requires(L const transport, std::uint32_t connection, std::uint64_t message,
@@ -53,13 +56,15 @@ concept zero_copy_transport =
       { transport.has_left(connection, message) } -> std::same_as<bool>;
     };
 
-/// Lends the buffers of a call to the connections of a task whose call fields are set, where a chunk lies in one as it
-/// is sent, or is to lie there as it arrives. Elements that a root combines arrive where their sum is to be, which is
-/// memory less that passes its caches: over Open MPI all-reduces of 4 MiB take 0.68 to 0.74 times as long as the library's
-/// own so and 0.85 to 0.95 times in place, where they need slots (`mpi_in_turn_openmpi`, and with `in_place`).
+/// Gives the connections of a task, whose call fields are set, the buffers of a call. It does so
+/// for chunks that are sent from a buffer, or arrive in one, as they are.
 ///
-/// reduces:         does the call combine?
-/// changes_results: are results changed on this rank, so that they are not what it hands on?
+/// Elements that a root combines arrive at the place of their sum, so that less memory passes
+/// through its caches. In place this is not possible, and they need slots.
+///
+/// reduces:         true if the call combines
+/// changes_results: true if results are changed on this rank, so that they differ from what it
+///                  sends
 /// buffers:         as bytes, of elements of `element_bytes`
 /// Time:            O(connections of the task).
 template <zero_copy_transport Transport>
@@ -71,7 +76,7 @@ void use_buffers_in_place(Transport const transport, tree_task& here, bool reduc
     return;
   }
   auto const run_of = [&](std::byte const* buffer, std::size_t begin, endpoint const& end) {
-    // Outputs are written and inputs are not; which of both it is says the transfer mode.
+    // Outputs are written and inputs are not; the transfer mode shows which.
     auto* const first = const_cast<std::byte*>(buffer + begin * element_bytes);
     return chunk_run{first, here.stride * element_bytes, here.chunk * element_bytes,
                      here.count * element_bytes, end.first};
@@ -80,11 +85,12 @@ void use_buffers_in_place(Transport const transport, tree_task& here, bool reduc
   auto const output = [&](auto const& end) {
     return run_of(buffers.output, here.output_begin, end);
   };
-  // Both ends know it; whether a root has room for elements does it alone, as only its own buffers may be one place.
+  // Both ends know this. Only the root knows whether it has room for elements, because only its own
+  // buffers may be one place.
   auto const lands = [](endpoint const& end, bool is_reduce) {
     return is_reduce ? !end.is_partial : end.receiver_keeps;
   };
-  // Where there is an own input.
+  // For tasks with an own input.
   auto const is_one_place = [&] {
     return buffers.input + here.input_begin * element_bytes ==
            buffers.output + here.output_begin * element_bytes;

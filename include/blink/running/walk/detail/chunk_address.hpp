@@ -11,7 +11,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// What a source consists of.
+/// The contents of a source.
 enum class source_kind : std::uint8_t {
   elements,
   partials,  ///< partial results as they cross connections
@@ -22,12 +22,12 @@ enum class source_kind : std::uint8_t {
 struct chunk_source {
   void const* data = nullptr;
   source_kind kind = source_kind::elements;
-  std::int32_t rank = 0;    ///< where it comes from
-  bool is_arrival = false;  ///< it arrives, as message
+  std::int32_t rank = 0;    ///< the rank that it comes from
+  bool is_arrival = false;  ///< true if it arrives as a message
   std::uint64_t message = 0;
 };
 
-/// Where the receiver reads the chunk that `here` works on.
+/// The address where the receiver reads the present chunk of `here`.
 BLINK_EITHER_SIDE
 template <class T, transport Transport>
 [[nodiscard]] BLINK_HOST_DEVICE void const* arriving(Transport const transport,
@@ -41,7 +41,7 @@ template <class T, transport Transport>
       return static_cast<T const*>(transport.output_of(end.peer)) + here.output_begin +
              chunk_offset(here);
     }
-    if (end.way == transfer_mode::push) {  // it is in the own output already
+    if (end.way == transfer_mode::push) {  // it is already in the own output
       return static_cast<T const*>(transport.output_of(transport.rank())) + here.output_begin +
              chunk_offset(here);
     }
@@ -52,7 +52,7 @@ template <class T, transport Transport>
   return transport.inbox(end.connection, end.first + here.done);
 }
 
-/// Where the sender writes the chunk that `here` works on.
+/// The address where the sender writes the present chunk of `here`.
 BLINK_EITHER_SIDE
 template <class T, transport Transport>
 [[nodiscard]] BLINK_HOST_DEVICE void* leaving(Transport const transport, tree_task const& here,
@@ -69,23 +69,23 @@ template <class T, transport Transport>
   return transport.outbox(end.connection, end.first + here.done);
 }
 
-/// Does the sender write anything for this connection?
+/// True if the sender writes data for this connection.
 [[nodiscard]] BLINK_HOST_DEVICE inline bool writes(endpoint const& end) {
   return end.way == transfer_mode::slots || end.way == transfer_mode::push;
 }
 
-/// Is there anything to write to the own output?
+/// True if the task writes to the own output.
 [[nodiscard]] BLINK_HOST_DEVICE inline bool writes_output(tree_task const& here) {
   if (!here.writes_output || here.in_count != 1) return here.writes_output;
   return here.in[0].way != transfer_mode::push && here.in[0].way != transfer_mode::into_output;
 }
 
-/// Does this task hand on a partial result instead of elements?
+/// True if this task sends a partial result instead of elements.
 [[nodiscard]] BLINK_HOST_DEVICE inline bool sends_partial(tree_task const& here) {
   return here.out_count > 0 && here.out[0].is_partial;
 }
 
-/// The own part of the chunk that `here` works on.
+/// The own part of the present chunk of `here`.
 BLINK_EITHER_SIDE
 template <class T, transport Transport>
 [[nodiscard]] BLINK_HOST_DEVICE chunk_source input_of_chunk(Transport const transport,
@@ -95,7 +95,7 @@ template <class T, transport Transport>
           transport.rank(), false, 0};
 }
 
-/// What arrives on connection `k` of the chunk that `here` works on.
+/// The arrival on connection `k` of the present chunk of `here`.
 template <class T, transport Transport>
 [[nodiscard]] BLINK_HOST_DEVICE chunk_source arrival_of_chunk(Transport const transport,
                                                               tree_task const& here,
@@ -106,8 +106,8 @@ template <class T, transport Transport>
           end.first + here.done};
 }
 
-/// Source `k` of the chunk that `here` works on: what arrives, and among it the own input at its
-/// place in the order of the ranks.
+/// Source `k` of the present chunk of `here`: the arrivals, with the own input at its place in the
+/// order of the ranks.
 template <class T, transport Transport>
 [[nodiscard]] BLINK_HOST_DEVICE chunk_source source_of_chunk(Transport const transport,
                                                              tree_task const& here,
@@ -118,20 +118,21 @@ template <class T, transport Transport>
                              here.reads_input && k > here.input_position ? k - 1 : k);
 }
 
-/// Index in the reduced buffer of the first element of the chunk that `here` works on.
+/// Index in the reduced buffer of the first element of the present chunk of `here`.
 [[nodiscard]] BLINK_HOST_DEVICE inline std::uint64_t chunk_index(tree_task const& here) {
   return here.input_begin + chunk_offset(here);
 }
 
-/// `N` consecutive elements that one thread holds. They come to life when they are loaded or `set`.
+/// `N` consecutive elements that one thread holds. Their lifetime begins when they are loaded or
+/// `set`.
 template <class E, std::size_t N>
 union tile {
   static constexpr std::size_t bytes = N * sizeof(E);
   E values[N];
-  BLINK_HOST_DEVICE tile() {}  // NOLINT: nothing is alive yet
+  BLINK_HOST_DEVICE tile() {}  // NOLINT: no element is alive yet
 };
 
-/// result = a new `E`, also where elements can be constructed only.
+/// Makes `result` a new `E`, also if elements can only be constructed.
 template <class E, class Value>
 BLINK_HOST_DEVICE void set(E& result, Value const& value) {
   ::new (static_cast<void*>(&result)) E(static_cast<E>(value));

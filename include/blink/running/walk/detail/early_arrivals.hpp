@@ -10,13 +10,13 @@
 #include <bit>
 #include <cstdint>
 
-// Order `any`: while a rank waits for some of the arrivals of a chunk it combines the others, in the
-// order in which they came, and hands back the slots that they lie in. What is left for the last
-// arrival is one combination.
+// Order `any`: while a rank waits for some arrivals of a chunk, it combines the others in the order
+// of arrival, and frees their slots. Only one combination is left for the last arrival.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Does a rank combine before all has arrived? On a GPU it does not: a block has no memory for sums.
+/// True if a rank combines before all has arrived. On a GPU it does not, because a block has no
+/// memory for sums.
 #if BLINK_DEVICE_PASS
 template <class Reducer>
 inline constexpr bool combines_on_arrival = false;
@@ -25,7 +25,7 @@ template <class Reducer>
 inline constexpr bool combines_on_arrival = order_of<Reducer> == order_promise::any;
 #endif
 
-/// Can the chunk that `here` works on be read from this connection?
+/// True if the present chunk of `here` can be read from this connection.
 BLINK_EITHER_SIDE
 template <transport Transport>
 [[nodiscard]] BLINK_HOST_DEVICE bool has_arrived_at(Transport const transport,
@@ -35,8 +35,8 @@ template <transport Transport>
   return transport.has_arrived(end.connection, end.first + here.done);
 }
 
-/// The arrivals, by their bits, that can be combined while another one is awaited; 0: none, or
-/// nothing is awaited any more.
+/// The arrivals, as bits, that can be combined while another one is awaited. 0: none, or nothing is
+/// awaited any more.
 template <transport Transport>
 [[nodiscard]] std::uint64_t combinable_arrivals(Transport const transport, tree_task const& here) {
   if (here.early.sums == nullptr || here.done == here.chunks) return 0;
@@ -55,8 +55,8 @@ template <transport Transport>
   return awaited == 0 ? 0 : arrivals;
 }
 
-/// How many sources the next combination has: the sums so far or the own input, and the arrivals of
-/// `bits`.
+/// The number of sources of the next combination: the sums so far or the own input, and the
+/// arrivals of `bits`.
 [[nodiscard]] inline std::uint32_t early_source_count(tree_task const& here, std::uint64_t bits) {
   bool const has_first = here.early.combined != 0 || here.reads_input;
   return static_cast<std::uint32_t>(std::popcount(bits)) + (has_first ? 1 : 0);

@@ -16,7 +16,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-/// The same as of the system's last tick, some milliseconds ago: without asking the hardware.
+/// The same at the system's last tick, some milliseconds ago, without reading the hardware.
 [[nodiscard]] inline std::uint64_t coarse_nanoseconds() {
 #if defined(CLOCK_MONOTONIC_COARSE)
   return host_nanoseconds(CLOCK_MONOTONIC_COARSE);
@@ -25,7 +25,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 #endif
 }
 
-/// Adds the nanoseconds for which it lives to a sum, if there is one.
+/// Adds the nanoseconds of its lifetime to a sum, if there is one.
 class time_span {
  public:
   explicit time_span(std::uint64_t* sum)

@@ -19,7 +19,8 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// After the lane's next chunk was moved, by all threads of the group: its epilogue, if it has one.
+/// Runs the epilogue, if there is one, after the task's next chunk was moved. All threads of the
+/// group call it.
 template <class Group, class T, class Reducer>
 BLINK_HOST_DEVICE void run_epilogue(Group const group, tree_task const& here,
                                     call_buffers<T> const& buffers, Reducer const& reduce) {
@@ -33,9 +34,10 @@ BLINK_HOST_DEVICE void run_epilogue(Group const group, tree_task const& here,
   }
 }
 
-/// The lane's next chunk: own input and arrivals, combined in that order, to output and peers; and
-/// the epilogue of the results.
-/// The one step of the walk that knows how a machine likes to touch memory.
+/// Moves the task's next chunk: combines own input and arrivals in that order, writes the result to
+/// output and peers, and runs the epilogue on it.
+///
+/// The one step of the walk that depends on how a machine accesses memory.
 template <thread_group Group, transport Transport, class T, reducer_for<T> Reducer>
 BLINK_HOST_DEVICE void move_chunk(Group const group, Transport const transport,
                                   tree_task const& here, call_buffers<T> const& buffers,
@@ -53,7 +55,7 @@ BLINK_HOST_DEVICE void move_chunk(Group const group, Transport const transport,
   run_epilogue(group, here, buffers, reduce);
 }
 
-/// Adds the arrivals `here.early.next` to the sums of the chunk that waits for others; not on devices
+/// Adds the arrivals `here.early.next` to the sums of a chunk with missing arrivals; not on devices
 /// (`combines_on_arrival`).
 template <thread_group Group, transport Transport, class T, reducer_for<T> Reducer>
 BLINK_HOST_DEVICE void combine_early([[maybe_unused]] Group const group,

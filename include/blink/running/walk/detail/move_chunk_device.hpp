@@ -16,7 +16,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// What one thread loads and stores at once.
+/// The unit that one thread loads and stores at once.
 struct pack {
   static constexpr std::size_t bytes = 16;
   std::uint32_t words[4];
@@ -27,8 +27,8 @@ struct pack {
 }
 
 #if BLINK_DEVICE_PASS
-// Explicitly global: pointers out of tables would otherwise be generic. Never the read-only path
-// (ld.global.nc), which may return what a peer has overwritten during this kernel.
+// Explicitly global, because pointers out of tables would be generic otherwise. Never the read-only
+// path (ld.global.nc), which may return data that a peer has overwritten during this kernel.
 __device__ inline pack load_pack(void const* from) {
   pack p;
   asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -43,7 +43,7 @@ __device__ inline void store_pack(void* to, pack const& p) {
                : "memory");
 }
 #else
-// An address that a device would not take ends emulated kernels, too.
+// An address that a device would not accept also ends emulated kernels.
 inline pack load_pack(void const* from) {
   if (!is_pack_aligned(from)) std::abort();
   pack p;
@@ -59,8 +59,10 @@ inline void store_pack(void* to, pack const& p) {
 /// Bytes of elements or accumulators that one thread holds in registers for one tile.
 inline constexpr std::size_t most_tile_bytes = 128;
 
-/// How many elements of `value` bytes make whole packs, also as partial results of `partial` bytes
-/// on connections, while their accumulators fit into registers; 0: no number does.
+/// Returns the number of elements of a tile.
+///
+/// Elements of `value` bytes make whole packs, and so do their partial results of `partial` bytes.
+/// Their accumulators fit into registers. 0: no number does.
 [[nodiscard]] BLINK_HOST_DEVICE constexpr std::size_t elements_of_tile(std::size_t value,
                                                                        std::size_t partial,
                                                                        std::size_t accumulator) {
@@ -70,8 +72,7 @@ inline constexpr std::size_t most_tile_bytes = 128;
   return fits ? n : 0;
 }
 
-/// The tiles of a chunk `at`, `at + stride`, …, those below `end`: as whole packs, or
-/// element by element.
+/// The tiles `at`, `at + stride`, … of a chunk, below `end`, as whole packs or element by element.
 template <std::size_t N, std::size_t Flight, bool Packed>
 struct tile_row {
   static constexpr std::size_t elements = N;     ///< of each tile
@@ -124,7 +125,7 @@ struct tile_row {
       }
     }
   }
-  // Whole chunks are announced: what is on a connection is memory like any other.
+  // Whole chunks are announced, so a connection is memory like any other.
   template <class E>
   BLINK_HOST_DEVICE void receive(tile<E, N> (&to)[Flight], void const* from, std::uint64_t) const {
     load(to, from);
@@ -144,7 +145,7 @@ struct tile_row {
   }
 };
 
-/// Are all addresses of the lane's next chunk those of packs?
+/// True if all addresses of the task's next chunk are aligned for packs.
 template <class T, transport Transport>
 BLINK_HOST_DEVICE bool has_pack_addresses(Transport const transport, tree_task const& here,
                                           call_buffers<T> const& buffers) {
@@ -164,8 +165,8 @@ BLINK_HOST_DEVICE bool has_pack_addresses(Transport const transport, tree_task c
   return aligned;
 }
 
-/// The lane's next chunk, by all threads of the group: 16 bytes at a time where types and all
-/// addresses allow it, element by element otherwise and at the end.
+/// Moves the task's next chunk with all threads of the group: 16 bytes at a time if types and
+/// addresses allow it, else, and at the end, element by element.
 BLINK_EITHER_SIDE
 template <thread_group Group, transport Transport, class T, reducer_for<T> Reducer>
 BLINK_HOST_DEVICE void move_chunk_on_device(Group const group, Transport const transport,
@@ -175,7 +176,7 @@ BLINK_HOST_DEVICE void move_chunk_on_device(Group const group, Transport const t
   std::size_t const count = chunk_count(here, here.done);
   std::size_t done = 0;
   bool const stays = chunk_stays(transport, here, buffers);
-  // Outside of the lambda, in which nvcc would warn of it where hosts' groups run.
+  // Outside of the lambda, where nvcc would warn about it for groups of hosts.
   std::uint32_t const thread = group.thread_rank(), threads = group.size();
   auto const move = [&](auto row) {
     BLINK_ROLLED

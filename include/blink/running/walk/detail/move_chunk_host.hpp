@@ -20,11 +20,11 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Bytes that are combined at a time: together with its sources it fits into a first-level cache.
+/// Bytes that are combined at a time. Together with the sources they fit into a first-level cache.
 inline constexpr std::size_t block_bytes = 2048;
 
-/// The same where outputs get the result past the caches and it is no `streamed_sum`: little, as memory is read for the next
-/// block while the stores of this one are on their way. With 4096 an all-reduce of 32 MiB among two threads took 1.13 times as long.
+/// The same for outputs past the caches that are no `streamed_sum`. Blocks are small, so that
+/// memory is read for the next block while the stores of this one are in flight.
 inline constexpr std::size_t streamed_block_bytes = 512;
 
 /// Elements that are combined at a time, by the largest of the types involved.
@@ -33,17 +33,18 @@ inline constexpr std::size_t block_elements =
     block_bytes / (sizeof(T) < sizeof(A) ? sizeof(A) : sizeof(T)) +
     (block_bytes < sizeof(T) || block_bytes < sizeof(A) ? 1 : 0);
 
-/// Memory for the elements of a block, which come to life when they are written.
+/// Memory for the elements of a block. Their lifetime begins when they are written.
 template <class T, std::size_t Count>
 struct block_storage {
   alignas(T) alignas(64) std::byte bytes[Count * sizeof(T)];
   [[nodiscard]] T* elements() { return reinterpret_cast<T*>(bytes); }
 };
 
-/// result[i] = make(i), made in place: g++ does not vectorise copies of classes. `make` must not
-/// refer to the result while it makes it. Copies of it go to `more`.
+/// Writes result[i] = make(i), constructed in place, because g++ does not vectorise copies of
+/// classes.
 ///
-/// In runs of a length that compilers know: that, and independent iterations, let g++ vectorise at
+/// `make` must not refer to the result while it makes it. Copies of the result go to `more`. Runs
+/// have a length that the compiler knows, and iterations are independent, so that g++ vectorises at
 /// -O2.
 template <class T, class Make, class... More>
 void fill(T* result, std::size_t count, Make const& make, More*... more) {
@@ -60,7 +61,7 @@ void fill(T* result, std::size_t count, Make const& make, More*... more) {
   each(first, count - first);
 }
 
-/// Calls `use(read)` where `read(i)` is what element `first + i` of a source adds to the total.
+/// Calls `use(read)`, where `read(i)` is the contribution of element `first + i` of a source.
 template <class T, class Reducer, class Use>
 void read_source(chunk_source const& source, std::size_t first, std::uint64_t index,
                  Reducer const& reduce, Use const& use) {
@@ -80,7 +81,7 @@ void read_source(chunk_source const& source, std::size_t first, std::uint64_t in
   }
 }
 
-/// total[i] = what `source(k)` hold for element `first + i`, combined in the order of k.
+/// Combines element `first + i` of all sources, in their order, into total[i].
 template <class T, class Source, class A, class Reducer>
 void combine_sources(Source const& source, std::uint32_t sources, std::size_t first,
                      std::size_t count, std::uint64_t index, A* total, Reducer const& reduce) {
@@ -108,7 +109,7 @@ void combine_sources(Source const& source, std::uint32_t sources, std::size_t fi
   }
 }
 
-/// Is the own output written past the caches? Who reads it from there should find it in them.
+/// True if the own output is written past the caches. It is not if this rank's peers read it soon.
 template <class T>
 [[nodiscard]] bool streams_output(tree_task const& here, call_buffers<T> const& buffers) {
   bool const streams = buffers.writes == store_mode::streams && !buffers.keeps_own;
@@ -117,15 +118,15 @@ template <class T>
   return way != transfer_mode::pull_output && way != transfer_mode::from_output;
 }
 
-/// Is the message of a chunk written past the caches?
+/// True if the message of a chunk is written past the caches.
 template <class T>
 [[nodiscard]] bool streams_message(endpoint const& out, call_buffers<T> const& buffers) {
   return (buffers.writes == store_mode::streams && out.way == transfer_mode::push) ||
          (buffers.writes == store_mode::slots && out.way == transfer_mode::slots);
 }
 
-/// Calls `use(place, streams)` for each place where the chunk at hand belongs, the own output first; streams: is it
-/// written past the caches?
+/// Calls `use(place, streams)` for each destination of the present chunk, the own output first.
+/// `streams` is true if it is written past the caches.
 template <class T, transport Transport, class Use>
 void for_each_place(Transport const transport, tree_task const& here,
                     call_buffers<T> const& buffers, Use const& use) {
@@ -139,7 +140,7 @@ void for_each_place(Transport const transport, tree_task const& here,
   }
 }
 
-/// streams: past the caches?
+/// streams: true to copy past the caches
 template <transport Transport>
 void copy_bytes(std::byte* to, std::byte const* from, std::size_t bytes, bool streams) {
   if (streams) {
@@ -151,7 +152,7 @@ void copy_bytes(std::byte* to, std::byte const* from, std::size_t bytes, bool st
   }
 }
 
-/// Writes elements of a chunk everywhere where they belong.
+/// Writes elements of a chunk to all their destinations.
 template <class T, transport Transport>
 void scatter_piece(Transport const transport, tree_task const& here, call_buffers<T> const& buffers,
                    std::size_t first, std::size_t count, T const* result) {
@@ -163,8 +164,11 @@ void scatter_piece(Transport const transport, tree_task const& here, call_buffer
   });
 }
 
-/// Where the sum of a chunk is made if that may be in the own output or, without one, where it goes to the only peer; else null.
-/// A source may lie there, too: it has to be read before, which is so with two of plain numbers alone.
+/// The address where the sum of a chunk is made: in the own output or, without one, at its only
+/// peer; else null.
+///
+/// A source may also lie there. Then it has to be read before it is overwritten, which holds only
+/// for sums of two plain numbers.
 template <class T, transport Transport>
 [[nodiscard]] T* place_for_sum(Transport const transport, tree_task const& here,
                                call_buffers<T> const& buffers, std::uint32_t sources) {
@@ -185,7 +189,8 @@ template <class T, transport Transport>
   return is_source && !may_be_source ? nullptr : to;
 }
 
-/// The output of a peer that gets a chunk's sum of two numbers in the same pass as the own one; else null.
+/// The output of a peer that gets a chunk's sum of two numbers in the same pass as the own one;
+/// else null.
 template <class T, transport Transport>
 [[nodiscard]] T* twin_of_sum(Transport const transport, tree_task const& here,
                              call_buffers<T> const& buffers) {
@@ -195,7 +200,8 @@ template <class T, transport Transport>
   return static_cast<T*>(leaving<T>(transport, here, here.out[0]));
 }
 
-/// A chunk's sum that goes past the caches to the outputs of peers, and to the own one if nobody reads that soon.
+/// A chunk's sum that goes past the caches to the outputs of peers, and to the own one unless it is
+/// read soon.
 template <class T, transport Transport, class Source>
 [[nodiscard]] streamed_sum<T> streamed_sum_of(Transport const transport, tree_task const& here,
                                               call_buffers<T> const& buffers, Source const& source,
@@ -211,7 +217,8 @@ template <class T, transport Transport, class Source>
   return result;
 }
 
-/// Elements that the first place past the caches has of a line before it begins; 0 if no place is.
+/// Elements by which the first destination past the caches begins after the start of its cache
+/// line; 0 if there is no such destination.
 template <class T, transport Transport>
 [[nodiscard]] std::size_t begun_line(Transport const transport, tree_task const& here,
                                      call_buffers<T> const& buffers) {
@@ -222,7 +229,7 @@ template <class T, transport Transport>
   return reinterpret_cast<std::uintptr_t>(first) % streamed_line / sizeof(T);
 }
 
-/// Adds the arrivals `here.early.next` to the sums of the chunk that waits for others.
+/// Adds the arrivals `here.early.next` to the sums of a chunk with missing arrivals.
 template <thread_group Group, transport Transport, class T, reducer_for<T> Reducer>
 void combine_early_on_host(Group const group, Transport const transport, tree_task const& here,
                            call_buffers<T> const& buffers, Reducer const& reduce) {
@@ -243,8 +250,8 @@ void combine_early_on_host(Group const group, Transport const transport, tree_ta
   }
 }
 
-/// The lane's next chunk: own input and arrivals, combined in the order of the ranks, to output and
-/// peers. The threads of the group share the blocks of the chunk.
+/// Moves the task's next chunk: combines own input and arrivals in the order of the ranks, and
+/// writes to output and peers. The threads of the group share the blocks of the chunk.
 template <thread_group Group, transport Transport, class T, reducer_for<T> Reducer>
 void move_chunk_on_host(Group const group, Transport const transport, tree_task const& here,
                         call_buffers<T> const& buffers, Reducer const& reduce) {
@@ -291,7 +298,8 @@ void move_chunk_on_host(Group const group, Transport const transport, tree_task 
   constexpr std::size_t streamed = (most * streamed_block_bytes + block_bytes - 1) / block_bytes;
   bool const is_whole = is_one_pass && group.size() == 1;
   std::size_t const block = is_whole ? count : streams ? streamed : most;
-  // Blocks end where lines do: a line that is written in two parts goes through the caches.
+  // Blocks end where cache lines do, because a line that is written in two parts goes through the
+  // caches.
   std::size_t const begun = is_whole || !streams ? 0 : begun_line(transport, here, buffers) % block;
   for (std::size_t at = group.thread_rank() * block; at < begun + count;
        at += group.size() * block) {

@@ -10,8 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
-// A *row* is what one thread handles at once of a chunk: `flight` tiles of `elements` each. It knows
-// how they are loaded, stored, sent and received:
+// A *row* is the part of a chunk that one thread handles at once: `flight` tiles of `elements`
+// each. It can load, store, send and receive them:
 //
 //     load<E>(tiles, from)                   from a buffer
 //     store<E>(to, tiles)                    to a buffer
@@ -21,9 +21,9 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Writes elements everywhere where the lane's next chunk belongs.
+/// Writes elements to all destinations of the task's next chunk.
 ///
-/// stays: it is in the own output already, where peers may be reading it
+/// stays: true if it is already in the own output, where peers may be reading it
 template <class T, transport Transport, class Row>
 BLINK_HOST_DEVICE void scatter_row(Transport const transport, tree_task const& here,
                                    call_buffers<T> const& buffers, Row& row,
@@ -51,7 +51,7 @@ BLINK_HOST_DEVICE void take_source(chunk_source const& source, Row& row,
   }
 }
 
-/// Combines one of the sources into the totals; the first source is what they begin with.
+/// Combines one source into the totals, which begin with the first source.
 template <class T, class Row, class A, class Reducer>
 BLINK_HOST_DEVICE void add_source(chunk_source const& source, bool is_first, Row& row,
                                   std::uint64_t index, tile<A, Row::elements> (&total)[Row::flight],
@@ -83,7 +83,8 @@ BLINK_HOST_DEVICE void add_source(chunk_source const& source, bool is_first, Row
   });
 }
 
-/// Does the lane's next chunk only pass on what lies in the own output already, where peers may be reading it?
+/// True if the task's next chunk only passes on data that is already in the own output, where peers
+/// may be reading it.
 template <class T, transport Transport>
 [[nodiscard]] BLINK_HOST_DEVICE bool chunk_stays(Transport const transport, tree_task const& here,
                                                  call_buffers<T> const& buffers) {
@@ -93,13 +94,13 @@ template <class T, transport Transport>
              buffers.output + here.output_begin + chunk_offset(here);
 }
 
-/// A row of the lane's next chunk: own input and arrivals, combined in that order, to output and
-/// peers.
+/// Moves a row of the task's next chunk: combines own input and arrivals in that order, and writes
+/// to output and peers.
 ///
 /// stays: `chunk_stays`
 ///
-/// Addresses are computed anew for each source instead of being kept in an array: an array that is
-/// indexed at run time would live in a device's local memory.
+/// Addresses are computed again for each source. An array of them, indexed at run time, would live
+/// in a device's local memory.
 ///
 /// Pre: the task has a source: it reads its input, or something arrives.
 BLINK_EITHER_SIDE
@@ -126,7 +127,7 @@ BLINK_HOST_DEVICE void move_row(Transport const transport, tree_task const& here
     add_source<T>(source_of_chunk<T>(transport, here, buffers, k), k == 0, row, index, total,
                   reduce);
   }
-  // Outside of the lambdas, in which nvcc would warn of it where hosts' links run.
+  // Outside of the lambdas, where nvcc would warn about it for links of hosts.
   [[maybe_unused]] int const rank = transport.rank();
   [[maybe_unused]] auto const place = [&](std::size_t element) {
     return element_place{index + element, rank};

@@ -9,10 +9,10 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Bytes that go past the caches together.
+/// Bytes that bypass the caches together.
 inline constexpr std::size_t streamed_line = 64;
 
-/// One line, which begins where lines do.
+/// Writes one line, aligned to lines.
 inline void stream_line(std::byte* to, std::byte const* from) {
 #if BLINK_HAS_STREAMING_STORES
   using word [[gnu::vector_size(16)]] = long long;
@@ -26,8 +26,8 @@ inline void stream_line(std::byte* to, std::byte const* from) {
 #endif
 }
 
-/// Copies past the caches, for data that nobody reads soon: saves reading the lines that are
-/// overwritten. `finish_streaming` must follow before anybody is reported.
+/// Copies past the caches, for data that is not read soon. That saves reading the lines that are
+/// overwritten. `finish_streaming` must follow before the data is announced.
 inline void stream_copy(std::byte* to, std::byte const* from, std::size_t bytes) {
 #if BLINK_HAS_STREAMING_STORES
   std::size_t const misfit = reinterpret_cast<std::uintptr_t>(to) % streamed_line;
@@ -52,14 +52,16 @@ inline void finish_streaming() {
 #endif
 }
 
-/// Shorter copies are the C library's. Longer ones it makes with the one instruction that x86-64 has for copying. That is
-/// slow where no core's own cache has the lines that are overwritten, as in slots that are taken in turn, and quick in outputs of peers:
-/// with this copy a broadcast of 512 KiB among direct processes took 18 us instead of 13 (`peers_processes`), so they keep that one.
+/// Shorter copies use the C library.
+///
+/// For longer ones the library uses the one copy instruction of x86-64. It is slow if no core's own
+/// cache has the overwritten lines, as in slots that are used in turn. It is fast in outputs of
+/// peers, so those copies keep it.
 inline constexpr std::size_t copied_by_library = 1024;
 
 inline constexpr std::size_t copied_line = 64;
 
-/// Into slots of memory that cores share, and out of them.
+/// Copies into slots of memory that cores share, and out of them.
 inline void copy_by_slots(std::byte* to, std::byte const* from, std::size_t bytes) {
 #if BLINK_HAS_STREAMING_STORES
   using word [[gnu::vector_size(16)]] = long long;
@@ -70,7 +72,7 @@ inline void copy_by_slots(std::byte* to, std::byte const* from, std::size_t byte
   };
   auto const copy_line = [&](std::size_t at) {
     word a = word_at(at), b = word_at(at + 16), c = word_at(at + 32), d = word_at(at + 48);
-    __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d));  // else it becomes the library's copy
+    __asm__("" : "+x"(a), "+x"(b), "+x"(c), "+x"(d));  // otherwise it becomes the library's copy
     std::memcpy(to + at, &a, sizeof a);
     std::memcpy(to + at + 16, &b, sizeof b);
     std::memcpy(to + at + 32, &c, sizeof c);
@@ -81,7 +83,8 @@ inline void copy_by_slots(std::byte* to, std::byte const* from, std::size_t byte
     copy_line(bytes - copied_line);
     return;
   }
-  __asm__("" : "+r"(bytes));  // else g++ sees that it is short, and uses that instruction itself
+  // otherwise g++ sees that it is short, and uses that instruction itself
+  __asm__("" : "+r"(bytes));
 #endif
   std::memcpy(to, from, bytes);
 }

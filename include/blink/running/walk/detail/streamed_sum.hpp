@@ -11,25 +11,25 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// What a sum is made of and where it goes, for sums that are written past the caches as they are made, to all places or
-/// to some: up to `most` sources, up to `most` places.
+/// The sources and destinations of a sum that is written past the caches as it is made, to all
+/// destinations or to some. Up to `most` sources and `most` destinations.
 ///
-/// Time: each source is read once, each place written once.
-/// Why in one pass, a line at a time: by way of a block of 512 bytes an all-reduce of 32 MiB among two threads of an
-/// AMD EPYC took 1.15 times as long (`peers_threads`, in turn, 2026-11-25).
-/// Why what peers wrote is fetched ahead: without, 8 KiB took 2.6 us instead of 1.6 between cores that share no cache,
-/// 64 KiB 5.0 instead of 4.2 (the same, by `star_schedule` alone).
+/// It works in one pass, a cache line at a time, because a pass through a small block takes longer
+/// for large sums. Lines that peers wrote are prefetched, because cores without a common cache wait
+/// for them otherwise.
+///
+/// Time: each source is read once, each destination written once.
 template <class T>
 class streamed_sum {
  public:
   static constexpr std::uint32_t most = 8;
-  /// Elements that fill whole lines?
+  /// True if elements fill whole lines.
   static constexpr bool suits = sizeof(T) <= streamed_line && streamed_line % sizeof(T) == 0;
 
-  /// Parts of so many bytes lie in memory, not in the cache of who wrote them.
+  /// Parts of at least this size lie in memory, not in the cache of their writer.
   static constexpr std::size_t uncached_bytes = std::size_t{1} << 20;
 
-  /// fetches: is it fetched ahead? Where a cache of another core holds it.
+  /// fetches: true to prefetch it, for a source that the cache of another core holds
   void add_source(void const* first, bool fetches) {
     if (sources_ < most) {
       sources_at_[sources_] = static_cast<T const*>(first);
@@ -37,7 +37,7 @@ class streamed_sum {
     }
     ++sources_;
   }
-  /// streams: is it written past the caches?
+  /// streams: true to write it past the caches
   void add_place(T* first, bool streams) {
     if (places_ < most) {
       places_at_[places_] = first;
@@ -50,16 +50,17 @@ class streamed_sum {
     auto const of_first = reinterpret_cast<std::uintptr_t>(streamed_at_);
     fits_ = fits_ && at % sizeof(T) == 0 && (at - of_first) % streamed_line == 0;
   }
-  /// Can it be made so? There are several sources, not too many, a place past the caches, and all such places begin
-  /// alike in their lines; others may begin anywhere.
+  /// True if the sum can be made. There are several sources, not too many, and a destination past
+  /// the caches. All such destinations begin at the same offset in their lines; others may begin
+  /// anywhere.
   [[nodiscard]] bool fits() const {
     return fits_ && streamed_at_ != nullptr && sources_ >= 2 && sources_ <= most && places_ <= most;
   }
 
-  /// Elements from `first` on; `finish_streaming` must follow before anybody is reported. A function of its own, whatever it is
-  /// called from: inlined it took 1.1 to 1.2 times as long in some callers (all-reduce of 64 KiB, cores near each other).
+  /// Makes the elements from `first` on. `finish_streaming` must follow before the data is
+  /// announced. It is not inlined, because that makes it slower in some callers.
   ///
-  /// Pre:   fits(); a place may be a source, but not elsewhere overlap one.
+  /// Pre:   fits(); a destination may be a source, but must not overlap one otherwise.
   /// Order: of the sources, as they were added
   template <class Reducer>
   [[gnu::noinline]] void make(std::size_t first, std::size_t count, Reducer const& reduce) const {
@@ -79,7 +80,8 @@ class streamed_sum {
  private:
   static constexpr std::size_t lines_ahead = 16;
 
-  // What other cores have written and caches hold: a core by itself looks fewer lines ahead, and begins anew at each page.
+  // Prefetches lines that other cores have written and their caches hold. The hardware looks fewer
+  // lines ahead, and starts again at each page.
   void fetch(std::size_t i) const {
     for (std::uint32_t k = 0; k < fetched_count_; ++k) __builtin_prefetch(fetched_[k] + i);
   }
@@ -87,20 +89,21 @@ class streamed_sum {
     return reinterpret_cast<std::uintptr_t>(streamed_at_ + i) % streamed_line == 0;
   }
 
-  // Whole lines. Numbers of sources and places that compilers know make it few instructions for each, so that a core has
-  // more lines on their way: all-reduce of 32 MiB between far cores 2.25 ms instead of 2.47 (`scripts/bench_peers`).
+  // Whole lines. With numbers of sources and destinations that the compiler knows, each line takes
+  // few instructions, so that a core has more lines in flight.
   template <std::uint32_t Sources, std::uint32_t Places, class Reducer>
   void make_lines(std::size_t begin, std::size_t end, Reducer const& reduce) const {
     constexpr std::size_t in_line = streamed_line / sizeof(T);
     constexpr std::size_t ahead = lines_ahead * in_line;
-    streamed_sum const here = *this;  // no store reaches it: it need not be read again after each
+    // a copy that no store reaches, so that it is not read again after each store
+    streamed_sum const here = *this;
     for (std::size_t k = begin; k < end && k < begin + ahead; k += in_line) here.fetch(k);
     for (std::size_t i = begin; i < end; i += in_line) {
       if (i + ahead < end) here.fetch(i + ahead);
       here.template make_some<in_line, Sources, Places>(i, reduce);
     }
   }
-  // Of so many sources to so many places; 0: as many as there are.
+  // Of so many sources to so many destinations; 0: as many as there are.
   template <std::size_t Count, std::uint32_t Sources = 0, std::uint32_t Places = 0, class Reducer>
   void make_some(std::size_t at, Reducer const& reduce) const {
     std::uint32_t const sources = Sources == 0 ? sources_ : Sources;
@@ -137,7 +140,7 @@ class streamed_sum {
   T const* fetched_[most] = {};
   T* places_at_[most] = {};
   bool streams_to_[most] = {};
-  T* streamed_at_ = nullptr;  ///< the first place past the caches; null: there is none
+  T* streamed_at_ = nullptr;  ///< the first destination past the caches; null: there is none
   std::uint32_t sources_ = 0;
   std::uint32_t fetched_count_ = 0;
   std::uint32_t places_ = 0;
