@@ -9,7 +9,6 @@
 int main() {
   constexpr int ranks = 4;
   blink::thread_ranks threads(ranks);
-  auto& ways = threads.prepare(blink::all_to_all_schedule(ranks));
   threads.run([&](auto& comm) {
     int const next = (comm.rank() + 1) % ranks;
     int const previous = (comm.rank() + ranks - 1) % ranks;
@@ -22,7 +21,7 @@ int main() {
     list.receive(previous, theirs.data(), theirs.size());
     list.send(previous, &note, 1);  // of another type, the other way
     list.receive(next, &heard, 1);
-    blink::exchange(comm, ways, list);
+    blink::exchange(comm, list);
     if (comm.rank() == 0) std::printf("rank 0 has %g from 3 and %d from 1\n", theirs[50], heard);
   });
 }

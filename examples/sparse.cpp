@@ -11,7 +11,6 @@ int main() {
   constexpr std::size_t count = 1 << 20;
   constexpr std::size_t row = 256;  // a row of an embedding table, say
   blink::thread_ranks threads(ranks);
-  auto& trees = threads.prepare(blink::star_schedule(ranks));
   threads.run([&](auto& comm) {
     std::vector<float> gradient(count, 0.0F);
     blink::block_mask rows(count, row);
@@ -19,7 +18,7 @@ int main() {
       rows.set(touched);
       for (std::size_t k = 0; k < row; ++k) gradient[touched * row + k] = 1.0F;
     }
-    auto const report = blink::all_reduce_sparse(comm, trees, gradient.data(), rows, blink::sum{});
+    auto const report = blink::all_reduce_sparse(comm, gradient.data(), rows);
     if (comm.rank() == 0) {
       std::printf("%zu of %zu elements were reduced; row 17 holds %g, row 401 %g\n",
                   report.elements, count, double{gradient[17 * row]}, double{gradient[401 * row]});

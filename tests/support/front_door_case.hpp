@@ -2,6 +2,10 @@
 #pragma once
 
 #include <blink/collectives.hpp>
+#include <blink/collectives/all_gather_v.hpp>
+#include <blink/collectives/all_to_all_v.hpp>
+#include <blink/collectives/exchange.hpp>
+#include <blink/schedule/block.hpp>
 
 #include <array>
 #include <cstddef>
@@ -90,6 +94,28 @@ std::string calls_without_a_schedule(Comm& comm, std::size_t count) {
   expect(all(segments,
              [&](std::size_t k, int x) { return x == value(k / count, rank * count + k % count); }),
          "all_to_all");
+  // Segments of different sizes: rank r has r + 1 elements.
+  std::vector<std::size_t> sizes(ranks);
+  std::iota(sizes.begin(), sizes.end(), std::size_t{1});
+  auto const blocks = blink::consecutive_blocks(sizes);
+  std::vector<int> const own(sizes[rank], comm.rank());
+  std::vector<int> joined(blocks.back().begin + blocks.back().count, -1);
+  blink::all_gather_v(comm, own.data(), joined.data(), blocks);
+  expect(joined.back() == root && joined.front() == 0, "all_gather_v");
+  std::vector<int> shares(sizes[rank], -1);
+  blink::reduce_scatter_v(comm, joined.data(), shares.data(), blocks);
+  expect(shares[0] == comm.rank() * comm.rank_count(), "reduce_scatter_v");
+  std::vector<int> dealt(ranks * sizes[rank], -1);
+  blink::all_to_all_v(comm, joined.data(), blocks, dealt.data(),
+                      blink::consecutive_blocks(std::vector<std::size_t>(ranks, sizes[rank])));
+  expect(dealt.back() == comm.rank(), "all_to_all_v");
+  blink::transfers list;
+  int const mine = comm.rank();
+  int theirs = -1;
+  list.send((comm.rank() + 1) % comm.rank_count(), &mine, 1);
+  list.receive((comm.rank() + comm.rank_count() - 1) % comm.rank_count(), &theirs, 1);
+  blink::exchange(comm, list);
+  expect((theirs + 1) % comm.rank_count() == comm.rank(), "exchange");
   blink::barrier(comm);
   return wrong;
 }

@@ -4,10 +4,14 @@
 #include <blink/collectives/detail/unequal_blocks.hpp>
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
+#include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
+#include <blink/running/call/detail/steps_of_calls.hpp>
+#include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
+#include <blink/running/call/tuning_store.hpp>
 #include <blink/schedule/block.hpp>
 #include <blink/schedule/chunking.hpp>
 
@@ -101,6 +105,19 @@ void reduce_scatter_v(Comm& comm, Source&& trees, T const* input, T* output,
                       std::vector<block> const& blocks, Reducer const& reduce) {
   detail::run_unequal_blocks<Chunks>(comm, std::forward<Source>(trees), collective::reduce_scatter,
                                      input, output, blocks, reduce);
+}
+
+/// Both along the schedule that the communicator's tuning names for the size of all segments.
+///
+/// Throws: as above; input_error if BLINK_TUNING names a file that cannot be read or does not suit.
+template <detail::tuned_communicator Comm, class T>
+void all_gather_v(Comm& comm, T const* input, T* output, std::vector<block> const& blocks) {
+  all_gather_v(comm, detail::tuned_source<Comm>{comm}, input, output, blocks);
+}
+template <detail::tuned_communicator Comm, class T, detail::maybe_reducer Reducer = sum>
+void reduce_scatter_v(Comm& comm, T const* input, T* output, std::vector<block> const& blocks,
+                      Reducer const& reduce = {}) {
+  reduce_scatter_v(comm, detail::tuned_source<Comm>{comm}, input, output, blocks, reduce);
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -5,6 +5,7 @@
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
+#include <blink/reducers/arithmetic.hpp>
 #include <blink/reducers/bitwise.hpp>
 #include <blink/reducers/order.hpp>
 #include <blink/reducers/reducer.hpp>
@@ -12,7 +13,10 @@
 #include <blink/running/call/detail/any_call.hpp>
 #include <blink/running/call/detail/call_types.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
+#include <blink/running/call/detail/steps_of_calls.hpp>
+#include <blink/running/call/element_buffer.hpp>
 #include <blink/running/call/schedule_source.hpp>
+#include <blink/running/call/tuning_store.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/schedule/chunking.hpp>
 
@@ -239,6 +243,21 @@ sparse_report all_reduce_sparse(Comm& comm, Source&& trees, T* data, std::size_t
   auto mask = block_mask::of(static_cast<T const*>(data), count, block_elements);
   return all_reduce_sparse<Chunks>(comm, std::forward<Source>(trees), data, mask, reduce,
                                    pays_below);
+}
+
+/// Both along the schedule that the communicator's tuning names for the whole buffer.
+template <detail::tuned_communicator Comm, class T, detail::maybe_reducer Reducer = sum>
+sparse_report all_reduce_sparse(Comm& comm, T* data, block_mask& mask, Reducer const& reduce = {}) {
+  auto const chosen =
+      detail::tuned_source<Comm>{comm}.choose(collective::all_reduce, mask.count() * sizeof(T));
+  return all_reduce_sparse(comm, *chosen.prepared, data, mask, reduce);
+}
+template <detail::tuned_communicator Comm, class T, detail::maybe_reducer Reducer = sum>
+sparse_report all_reduce_sparse(Comm& comm, T* data, std::size_t count, std::size_t block_elements,
+                                Reducer const& reduce = {}) {
+  auto const chosen =
+      detail::tuned_source<Comm>{comm}.choose(collective::all_reduce, count * sizeof(T));
+  return all_reduce_sparse(comm, *chosen.prepared, data, count, block_elements, reduce);
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -7,6 +7,8 @@
 #include <blink/running/call/communicator.hpp>
 #include <blink/running/call/detail/check_buffers.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
+#include <blink/running/call/detail/steps_of_calls.hpp>
+#include <blink/running/call/tuning_store.hpp>
 #include <blink/running/connections/memory_source.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/walk/tree_task.hpp>
@@ -97,6 +99,15 @@ template <chunking Chunks = scheduled_chunks, communicator Comm, class T>
 void all_to_all_v(Comm& comm, schedule const& source, T const* input,
                   std::vector<block> const& sends, T* output, std::vector<block> const& receives) {
   all_to_all_v<Chunks>(comm, comm.prepare(source), input, sends, output, receives);
+}
+
+/// The same along the schedule that the communicator's tuning names for small messages, because only
+/// the ends of a message know its size.
+template <detail::tuned_communicator Comm, class T>
+void all_to_all_v(Comm& comm, T const* input, std::vector<block> const& sends, T* output,
+                  std::vector<block> const& receives) {
+  auto const chosen = detail::tuned_source<Comm>{comm}.choose(collective::all_to_all, 0);
+  all_to_all_v(comm, *chosen.prepared, input, sends, output, receives);
 }
 
 }}  // namespace blink::BLINK_ABI

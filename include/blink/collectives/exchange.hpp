@@ -11,6 +11,8 @@
 #include <blink/running/call/detail/call_types.hpp>
 #include <blink/running/call/detail/check_buffers.hpp>
 #include <blink/running/call/detail/collective_call.hpp>
+#include <blink/running/call/detail/steps_of_calls.hpp>
+#include <blink/running/call/tuning_store.hpp>
 #include <blink/running/connections/memory_source.hpp>
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/running/walk/tree_task.hpp>
@@ -250,6 +252,14 @@ void exchange(Comm& comm, prepared_schedule& prepared, transfers const& list) {
 template <communicator Comm>
 void exchange(Comm& comm, schedule const& source, transfers const& list) {
   exchange(comm, comm.prepare(source), list);
+}
+
+/// The same along the schedule that the communicator's tuning names for small messages of an
+/// all-to-all, because only the ends of a message know its size.
+template <detail::tuned_communicator Comm>
+void exchange(Comm& comm, transfers const& list) {
+  auto const chosen = detail::tuned_source<Comm>{comm}.choose(collective::all_to_all, 0);
+  exchange(comm, *chosen.prepared, list);
 }
 
 }}  // namespace blink::BLINK_ABI
