@@ -12,17 +12,20 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Ways to do a collective that need no plan, for `tune` to choose from where every pair of ranks is
-/// joined equally well, as in one memory. The first is a good one for large buffers.
+/// Returns algorithms for a collective that need no plan, for `tune` to choose from. They suit
+/// machines where every pair of ranks is joined equally well, as in one memory. The first one suits
+/// large buffers.
 ///
 /// root:   of a broadcast, reduce, gather or scatter
-/// Throws: precondition_error if `root` is no rank, or for a permute, whose flows only the caller
-///         knows.
+/// Throws: precondition_error if `root` is no rank, or for a permute, whose receivers only the
+///         caller knows.
 template <class = when_used>
 [[nodiscard]] std::vector<algorithm> default_algorithms(collective kind, int rank_count,
                                                         int root = 0) {
-  expects(0 <= root && root < rank_count, "default_algorithms: 0 <= root < rank_count");
-  expects(kind != collective::permute, "default_algorithms: a permute has flows of its own");
+  expects(0 <= root && root < rank_count,
+          "default_algorithms: the root is no rank, expected 0 <= root < rank_count");
+  expects(kind != collective::permute,
+          "default_algorithms: a permute has receivers of its own, expected another collective");
   switch (kind) {
     case collective::broadcast:
     case collective::reduce: {
@@ -56,8 +59,8 @@ template <class = when_used>
   }
 }
 
-/// The one of `default_algorithms` to take where nothing was measured: the first, or a binomial tree where a
-/// root would serve more than seven others.
+/// Returns the one of `default_algorithms` to use without measurements: the first, or a binomial
+/// tree if a root would serve more than seven peers.
 ///
 /// Throws: as `default_algorithms`.
 template <class = when_used>
@@ -68,14 +71,15 @@ template <class = when_used>
   return algorithms[is_rooted && rank_count > few ? 1 : 0].source;
 }
 
-/// How ranks reach each other, as far as it decides which algorithm is the fastest.
+/// The properties of a transport that decide which algorithm is the fastest.
 struct transport_traits {
   bool reaches = false;        ///< ranks read and write each other's buffers
   bool shares_memory = false;  ///< slots lie in memory that both ranks of a connection reach
 };
 
-/// The table of a communicator whose program measured nothing: good for every size where every pair of ranks is joined
-/// equally well. Inputs up to the eager limit do not use it, because they travel with the call.
+/// Returns the table of a communicator whose program measured nothing. It suits every size if every
+/// pair of ranks is joined equally well. Inputs up to the eager limit do not use it, because they
+/// travel with the call.
 ///
 /// root:   of a broadcast, reduce, gather or scatter
 /// Throws: as `default_algorithms`.

@@ -13,15 +13,17 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A rank asks who is left, and waits until every other rank asks too, is dead or has left, or
-/// until `longest` has passed since a rank in an earlier call moved; ranks that did not ask until then
-/// are out. The calls that this rank does not enter any more end for all.
+/// Agrees with the other ranks on those that remain after a failure.
 ///
-/// Returns: who goes on, by rising rank: the same on all ranks; a rank that came too late is not
-///          among them.
+/// The rank asks, and waits until every other rank also asks, is dead or has left. It waits at most
+/// until `longest` has passed since a rank in an earlier call moved. Ranks that did not ask until
+/// then are left out. Calls that this rank does not enter any more end for all ranks.
 ///
-/// Whoever has waited enough writes down who is left and then tries to be the first to have done
-/// so; all follow the first. So ranks may die here at any moment.
+/// A rank that has waited enough writes down the remaining ranks, and then tries to be the first
+/// that did so. All ranks follow the first. So ranks may die here at any moment.
+///
+/// Returns: the remaining ranks, by rising rank, the same on all ranks; without this rank if it
+///          came too late.
 template <class>
 std::vector<int> agree_on_survivors(shared_state& state, int rank, nanoseconds longest) {
   state.fail(
@@ -33,7 +35,7 @@ std::vector<int> agree_on_survivors(shared_state& state, int rank, nanoseconds l
   auto const is_settled = [&](int peer) {
     return state.at(peer).asks.load() != 0 || state.is_gone(peer) || state.is_dead(peer);
   };
-  // Those who are still in an earlier call end it first: as long as they move, nobody is late.
+  // Ranks that are still in an earlier call end it first. As long as they move, no rank is late.
   auto const moves = [&] {
     std::uint64_t sum = 0;
     for (int peer = 0; peer < state.rank_count(); ++peer) {

@@ -8,24 +8,27 @@
 
 #include <cstdint>
 
-// Ranks of which one calls a barrier and another one a collective: calls are compared as they are entered, but barriers
-// leave no record.
+// A pair of ranks of which one calls a barrier and the other a collective. Calls are compared as
+// they are entered, but barriers leave no record.
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Has `caller` entered a call that `in_barrier` has not, and this come to a barrier that `caller` has
-/// not? Then they call different things: where all call the same in the same order, of two ranks the one
-/// that has entered more calls has come to no fewer barriers, late as the other may be.
+/// True if `caller` has entered a call that `in_barrier` has not, and `in_barrier` a barrier that
+/// `caller` has not.
 ///
-/// What each is ahead in is read first. So a rank that goes on meanwhile does no harm: whoever sees its
-/// new count also sees what it did before.
+/// Then they call different things. If all ranks call the same in the same order, the rank that has
+/// entered more calls has also entered at least as many barriers. That holds however late the other
+/// one is.
+///
+/// The counts that are ahead are read first. A rank that advances meanwhile does no harm, because a
+/// reader of its new count also sees its earlier steps.
 [[nodiscard]] inline bool can_never_meet(shared_state const& state, int caller, int in_barrier) {
   std::uint64_t const calls = state.calls_of(caller);
   std::uint64_t const barriers = state.barriers_of(in_barrier);
   return state.calls_of(in_barrier) < calls && state.barriers_of(caller) < barriers;
 }
 
-/// Two ranks of which that is so, of which this rank is one.
+/// Two ranks that can never meet, of which this rank is one.
 struct barrier_mismatch {
   int caller = -1;  ///< -1: there are none
   int in_barrier = -1;
@@ -33,7 +36,7 @@ struct barrier_mismatch {
   [[nodiscard]] bool is_there() const { return caller >= 0; }
 };
 
-/// Is there such a pair with this rank, which waits?
+/// Returns such a pair with this rank, which waits, if there is one.
 [[nodiscard]] inline barrier_mismatch find_mismatch(shared_state const& state, int rank) {
   for (int peer = 0; peer < state.rank_count(); ++peer) {
     if (can_never_meet(state, peer, rank)) return {peer, rank};
@@ -42,7 +45,7 @@ struct barrier_mismatch {
   return {};
 }
 
-/// What this rank says then.
+/// Returns the failure of this rank in that case.
 template <class = when_used>
 [[nodiscard]] BLINK_COLD collective_error describe_mismatch(shared_state const& state, int rank,
                                                             barrier_mismatch const& pair) {

@@ -30,7 +30,8 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// A group of several threads names what they share; a lone thread shares nothing.
+/// A group of several threads. It names the type of their shared state. A single thread shares
+/// nothing.
 template <class Group>
 concept shared_group = requires { typename Group::shared_type; };
 
@@ -47,14 +48,15 @@ struct shared_by<Group> {
 
 }  // namespace detail
 
-/// One rank's place in a world: what its collectives are called with. Lives in the rank's thread.
+/// One rank's communicator among ranks that are threads. Lives in the rank's thread.
 template <transport Transport, thread_group Group>
 class thread_communicator;
 
 /// Ranks that are threads of this process, joined by `Transport`.
 ///
-/// A communicator owns the connections. It can run any number of functions, one after the other; after a
-/// `collective_error` it refuses, because its ranks no longer agree about what was said.
+/// The object owns the connections. It can run any number of functions, one after the other. After
+/// a `collective_error` it refuses further runs, because its ranks no longer agree on the messages
+/// so far.
 template <transport Transport, thread_group Group = lone_thread>
 class basic_thread_ranks {
  public:
@@ -62,21 +64,23 @@ class basic_thread_ranks {
 
   /// Throws: precondition_error if rank_count < 1 or an option is out of range.
   explicit basic_thread_ranks(int rank_count, communicator_options const& options = {})
-      : state_((expects(rank_count >= 1, "thread_ranks: rank_count >= 1"), rank_count)),
+      : state_((expects(rank_count >= 1,
+                        "thread_ranks: the number of ranks is not positive, expected at least 1"),
+                rank_count)),
         options_(spinning_no_longer_than_fits(options, rank_count)) {
     validate(options);
     expects(options.team_size == 1 || detail::shared_group<Group>,
-            "thread_ranks: team_size > 1 needs a group of several threads");
+            "thread_ranks: team_size is more than 1, expected 1 for groups of one thread");
   }
 
   [[nodiscard]] int rank_count() const { return state_.rank_count(); }
   [[nodiscard]] communicator_options const& options() const { return options_; }
 
-  /// Allocates what calls along `schedule` need; the same schedule again returns the same object.
+  /// Allocates what calls along a schedule need. The same schedule returns the same object again.
   /// Safe from all ranks at once.
   ///
   /// Time:   O(T V) and the allocation; O(size of the schedules prepared before) if known.
-  /// Throws: precondition_error if it is not a schedule, or for another number of ranks.
+  /// Throws: precondition_error if the schedule is not valid, or is for another number of ranks.
   prepared_schedule& prepare(schedule const& source) {
     expect_ranks(source, rank_count());
     detail::host_mutex::hold const held(mutex_);
@@ -92,9 +96,9 @@ class basic_thread_ranks {
 
   /// Runs `function(communicator)` in one thread for each rank and returns when all have returned.
   ///
-  /// Throws: what a rank's function threw: the first that is not a `collective_error` in the order
-  ///         of the ranks (other ranks then only suffered from it), else the first;
-  ///         precondition_error while the ranks of this communicator run already.
+  /// Throws: the first exception in the order of the ranks that is not a `collective_error`,
+  ///         because other ranks only suffer from it; else the first exception; precondition_error
+  ///         while the ranks run already.
   template <std::invocable<communicator_type&> Function>
   void run(Function const& function) {
     running const alone(runs_);
@@ -121,7 +125,7 @@ class basic_thread_ranks {
     rethrow(thrown);
   }
 
-  /// Internal: the communicator of some of the ranks; the same members again give the same communicator.
+  /// Internal: the ranks of a part. The same members return the same object again.
   [[nodiscard]] detail::counted<basic_thread_ranks> part(std::vector<int> const& members) {
     detail::host_mutex::hold const held(mutex_);
     for (auto& known : parts_) {
@@ -132,7 +136,7 @@ class basic_thread_ranks {
     parts_.push_back({members, shared_ranks});
     return shared_ranks;
   }
-  /// Internal: what contexts refer to.
+  /// Internal: the shared state of the ranks.
   [[nodiscard]] shared_state& state() { return state_; }
 
  private:
@@ -146,12 +150,13 @@ class basic_thread_ranks {
     }
   }
 
-  /// One `run` at a time: what ranks share is of one set of threads.
+  /// One `run` at a time, because the shared state is that of one set of threads.
   class running {
    public:
     explicit running(std::atomic<bool>& runs) : runs_(runs) {
       expects(!runs.exchange(true, std::memory_order_acquire),
-              "thread_ranks: its ranks run already, in another run() that has not ended");
+              "thread_ranks: its ranks run already, in another run() that has not ended, expected "
+              "its end first");
     }
     running(running const&) = delete;
     running& operator=(running const&) = delete;
@@ -218,7 +223,7 @@ class thread_communicator : public shared_memory_communicator<Transport, Group>,
                                                      std::move(own)),
         shared_(&owner) {}
 
-  /// The communicator of a part, for its ranks to take a share in; see `split`.
+  /// The thread ranks of a part, which its ranks share; see `split`.
   class part_offer {
    public:
     part_offer(thread_communicator& whole, rank_selection const& part) {
@@ -242,9 +247,11 @@ class thread_communicator : public shared_memory_communicator<Transport, Group>,
   /// See `basic_thread_ranks::prepare`.
   prepared_schedule& prepare(schedule const& source) const { return shared_->prepare(source); }
 
-  /// After a failure: the communicator of the ranks that are left, in their order, with calls and schedules
-  /// of its own. Every rank that goes on calls it; it waits for those that do not for as long as
-  /// the deadline, and not at all for those that left.
+  /// Returns the communicator of the ranks that remain after a failure, in their order, with calls
+  /// and schedules of its own.
+  ///
+  /// Every remaining rank calls it. It waits for the others as long as the deadline, except for
+  /// ranks that left.
   ///
   /// Throws: collective_error if the others went on without this rank, because it came too late.
   [[nodiscard]] thread_communicator shrink()
@@ -255,7 +262,7 @@ class thread_communicator : public shared_memory_communicator<Transport, Group>,
   }
 
  private:
-  // A rank of a communicator that its ranks share: the communicator goes with the last of them.
+  // A rank's share of the thread ranks of a part, which the last of its ranks destroys.
   struct presence {
     presence(detail::counted<shared_ranks> shared, int its_rank)
         : of(std::move(shared)), rank(its_rank) {}

@@ -11,23 +11,27 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// How many calls of other communicators a process had made when it made a call: a vector clock. Two
-/// processes have made the calls of two communicators in the same order if and only if, at each of
-/// them, both had made as many of the other one.
+/// The number of calls of other communicators that a process had made when it made a call: a vector
+/// clock.
 ///
-/// Source: C. Fidge, "Timestamps in message-passing systems that preserve the partial ordering", 1988;
-///         F. Mattern, "Virtual time and global states of distributed systems", 1989.
+/// Two processes compare their counts at each call. Their calls of two communicators have the same
+/// order if and only if the counts of the other communicator are equal.
+///
+/// Source: C. Fidge, "Timestamps in message-passing systems that preserve the partial ordering",
+///         1988; F. Mattern, "Virtual time and global states of distributed systems", 1989.
 struct call_clock {
-  /// More are left out: a difference with them is not found.
+  /// The most communicators that are compared. Differences with further ones are not found.
   static constexpr std::size_t most = 32;
 
   struct mark {
-    std::uint64_t communicator = 0;  ///< a number that all its processes know it by
+    std::uint64_t communicator = 0;  ///< a number that is the same in all its processes
     std::uint64_t calls = 0;
-    std::uint32_t ordinal = 0;  ///< which of its process's communicators it is, counted from 1
+    std::uint32_t ordinal = 0;  ///< its number among the communicators of its process, counted from
+                                ///< 1
   };
 
-  std::uint64_t own = 0;  ///< calls of its own communicator, with this one; 0: it is not compared
+  std::uint64_t own = 0;  ///< calls of its own communicator, including this one; 0: it is not
+                          ///< compared
   std::uint32_t count = 0;
   std::array<mark, most> marks{};
 
@@ -35,7 +39,7 @@ struct call_clock {
     if (count < most) marks[count++] = one;
   }
 
-  /// What is known of that communicator; null: nothing.
+  /// The mark of that communicator; null: none.
   [[nodiscard]] mark const* find(std::uint64_t communicator) const {
     auto const end = marks.begin() + count;
     auto const found = std::find_if(
@@ -43,10 +47,10 @@ struct call_clock {
     return found == end ? nullptr : &*found;
   }
 
-  /// Where this process's order is not that of another one, in words: for the same call of a communicator.
-  /// Empty: among the communicators that both have, all is in order.
+  /// Returns in words where this process's order differs from that of another one, for the same
+  /// call of a communicator. Empty if the order of all common communicators is the same.
   ///
-  /// name, other: how the processes are called
+  /// name, other: the names of the processes
   [[nodiscard]] std::string difference(call_clock const& theirs, std::string const& name,
                                        std::string const& other) const {
     for (std::uint32_t k = 0; k < count; ++k) {
@@ -58,8 +62,8 @@ struct call_clock {
     }
     return "";
   }
-  /// The same of a process that has not made this call, but one of another communicator: its `mark` is what this
-  /// process had made of that when it made its own.
+  /// The same for a process that has not made this call, but one of another communicator. Its
+  /// `mark` is the number of those calls when this process made its own call.
   [[nodiscard]] static std::string overtaken(mark const& at, std::string const& other) {
     return other + " has made more than " + std::to_string(at.calls) + of_another(at) +
            ", which were made here before this one: " + expected;

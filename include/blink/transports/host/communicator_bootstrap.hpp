@@ -10,8 +10,10 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The processes that are the ranks of a session: `process_communicator`, started by `blink run`, or
-/// `mpi_communicator`. `communicator_bootstrap all(comm);`
+/// The processes that are the ranks of a communicator, as a bootstrap: `communicator_bootstrap
+/// all(comm);`
+///
+/// The communicator is a `process_communicator`, started by `blink run`, or an `mpi_communicator`.
 template <communicator Comm>
 class communicator_bootstrap {
  public:
@@ -20,7 +22,7 @@ class communicator_bootstrap {
 
   [[nodiscard]] int process() const { return me_.rank(); }
   [[nodiscard]] int process_count() const { return me_.rank_count(); }
-  /// Throws: collective_error if a process does not come before the session's deadline.
+  /// Throws: collective_error if a process does not arrive before the communicator's deadline.
   void all_gather(void const* own, void* all, std::size_t bytes) {
     blink::all_gather(me_, star_schedule(me_.rank_count()), static_cast<std::byte const*>(own),
                       static_cast<std::byte*>(all), bytes);

@@ -17,15 +17,15 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What a rank says that gave up waiting: who is the cause, as far as can be known, and who waits
-/// for whom on the way there.
+/// Returns the failure of a rank that gave up waiting: the cause as far as it is known, and the
+/// ranks that wait for each other up to it.
 ///
-/// The cause is, in this order: a rank that calls a barrier instead, or the other way round; one that died
-/// or has left; one that is between two calls; one that does not move, found by following who waits for
-/// whom, also in calls before this one.
+/// The cause is, in this order: a rank that calls a barrier instead, or the other way round; a rank
+/// that died or left; a rank between two calls; a rank that does not move. The last is found along
+/// the ranks that wait for each other, also in earlier calls.
 ///
 /// call:  the number of the call
-/// waits: for how long it has waited, and whom it has not heard meanwhile
+/// waits: the time that it has waited, and the peers without a heartbeat meanwhile
 template <class = when_used>
 [[nodiscard]] BLINK_COLD collective_error describe_stall(stall const& where, int rank,
                                                          shared_state const& state,
@@ -42,7 +42,7 @@ template <class = when_used>
     return text_of({"rank ", peer, " (", more, ")"});
   };
   auto const waited = text_of({" (waited ", static_cast<double>(waits.nanoseconds) * 1e-9, " s)"});
-  // Has the rank not said for long that it waits?
+  // True if the rank has sent no heartbeat for long.
   auto const silent = [&](int peer) {
     return waits.has_listened &&
            waits.heartbeats[static_cast<std::size_t>(peer)] == state.heartbeats(peer);
@@ -69,7 +69,7 @@ template <class = when_used>
     if (!state.is_inside(peer)) {
       return error(peer, {name(peer), " has not entered call ", call, waited});
     }
-    if (culprit < 0) culprit = peer;  // held up in a call before: who holds it up?
+    if (culprit < 0) culprit = peer;  // blocked in an earlier call: find the cause
   }
   auto const way = wait_chain(where, rank, culprit, name, [&](int peer) {
     return silent(peer) ? reported_stall{} : state.waiting(peer);

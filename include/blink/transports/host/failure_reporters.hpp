@@ -12,18 +12,20 @@ namespace blink { inline namespace BLINK_ABI {
 class shared_state;
 struct wait_record;
 
-/// How a rank makes its call fail on all ranks that share memory with it, with a text that says why: what there is to say
-/// is a third as much code as a call. Through this table it is compiled where ranks are made (`reported_failures`), and not in each unit
-/// that calls something.
+/// Functions by which a rank fails its call on all ranks that share memory with it, with a text
+/// that states the cause.
+///
+/// Building the text takes much code. Through this table it is compiled where ranks are made
+/// (`reported_failures`), and not in each unit that calls.
 struct failure_tellers {
-  /// It gives up waiting.
+  /// The rank gives up waiting.
   void (*stalled)(shared_state&, int rank, stall const& where, std::uint64_t call,
                   wait_record const& waits);
   /// `peer` has called something else.
   void (*unlike)(shared_state&, int rank, int peer, std::uint64_t call);
-  /// `peer` does not come to this barrier.
+  /// `peer` does not enter this barrier.
   void (*missing)(shared_state&, int rank, int peer, std::uint64_t round);
-  /// For a reason of its own.
+  /// For a cause of the rank's own.
   void (*gave_up)(shared_state&, int rank, std::string const& why);
 };
 

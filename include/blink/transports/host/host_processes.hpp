@@ -27,24 +27,28 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Processes of one host that work together while their data goes another way, such as from GPU to
-/// GPU: they agree, compare their calls, and tell each other of failures, through memory of the host.
-/// Whoever dies, leaves or does not come is named; nothing is waited for longer than the deadline.
+/// Processes of one host that work together while their data uses other links, such as those
+/// between GPUs.
+///
+/// They agree, compare their calls and report failures through memory of the host. A process that
+/// dies, leaves or does not arrive is named. No wait is longer than the deadline.
 ///
 /// All processes call `gather`, `agree` and `clear_failure` in the same order. One thread of each
 /// process uses it.
 class host_processes {
  public:
-  static constexpr std::uint64_t most_ahead = 256;  ///< calls of the slowest process
+  static constexpr std::uint64_t most_ahead = 256;  ///< calls before the slowest process
 
-  /// Throws: precondition_error if the processes are not of one host (or container), on all of them;
-  ///         input_error, resource_error; what the bootstrap throws.
+  /// Throws: precondition_error, on all of them, if the processes are not of one host (or
+  ///         container); input_error, resource_error; what the bootstrap throws.
   template <process_bootstrap Bootstrap>
   host_processes(Bootstrap& all, std::chrono::nanoseconds deadline)
       : process_(all.process()), count_(all.process_count()), deadline_(deadline) {
-    expects(deadline.count() > 0, "host_processes: deadline > 0");
+    expects(deadline.count() > 0,
+            "host_processes: the deadline is not positive, expected more than 0");
     expects(count_ >= 1 && process_ >= 0 && process_ < count_,
-            "host_processes: the bootstrap has processes from 0 to process_count() - 1");
+            "host_processes: the bootstrap's process is out of range, expected 0 to "
+            "process_count() - 1");
     number_ = detail::host_rendezvous(all, segment_, [&] {
       std::size_t const bytes = sizeof(board) * static_cast<std::size_t>(count_);
       boards_ = static_cast<board*>(segment_->find_or_make(1, bytes));
@@ -57,17 +61,18 @@ class host_processes {
 
   [[nodiscard]] int process() const { return process_; }
   [[nodiscard]] int count() const { return count_; }
-  /// The same in all of them, and no other's: of these processes together, until they `clear_failure`.
+  /// A number that is the same in all of them, and unique to these processes until they
+  /// `clear_failure`.
   [[nodiscard]] std::uint64_t number() const { return number_; }
   [[nodiscard]] std::chrono::nanoseconds deadline() const { return deadline_; }
-  /// From now on this process waits no longer than that.
+  /// Limits the deadline of this process from now on.
   void shorten_deadline(std::chrono::nanoseconds to) { deadline_ = std::min(deadline_, to); }
 
-  /// What each process gives, by process. All wait until all have given theirs.
+  /// Returns the value of each process, by process. All processes wait until all have given theirs.
   ///
-  /// step:   what it is for: the same everywhere
-  /// Throws: collective_error, now and whenever it is called again, if a process has died, has left,
-  ///         or does not come before the deadline; precondition_error if one is at another step.
+  /// step:   the purpose, the same in all processes
+  /// Throws: collective_error, now and in every later call, if a process has died, has left, or
+  ///         does not arrive before the deadline; precondition_error if one is at another step.
   template <class T>
   [[nodiscard]] std::vector<T> gather(std::string const& step, T const& own) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= mailbox::most_bytes);
@@ -78,9 +83,9 @@ class host_processes {
     return result;
   }
 
-  /// Does `work` in every process, and returns when it is done in all.
+  /// Runs `work` in every process, and returns when it is done in all.
   ///
-  /// Throws: what `work` throws; precondition_error with the other's text if it fails elsewhere;
+  /// Throws: what `work` throws; precondition_error with the peer's text if it fails elsewhere;
   ///         what `gather` throws.
   template <class Work>
   void agree(std::string const& step, Work const& work) {
@@ -109,9 +114,11 @@ class host_processes {
 
   // --- calls ---
 
-  /// Says what this process calls next, and compares it with what others have said that they call at
-  /// its turn: whoever comes later finds out. Waits only for a process that is `most_ahead` calls
-  /// behind. Returns what differs; empty: nothing that is known.
+  /// Announces this process's next call, and compares it with the calls of peers at the same
+  /// position. The later process finds a difference.
+  ///
+  /// Waits only for a process that is `most_ahead` calls behind. Returns the difference; empty if
+  /// none is known.
   ///
   /// clock: calls before it that are expected in the same order
   [[nodiscard]] std::string enter(call_description const& call, call_clock const& clock = {}) {
@@ -136,12 +143,16 @@ class host_processes {
     }
     return "";
   }
-  /// Waits until all have entered the call that this process entered last, and compares it with what
-  /// they have said: all processes that meet find the same. Returns what differs; empty: nothing, or
-  /// somebody has reported of a failure meanwhile.
+  /// Waits until all processes have entered the call that this process entered last, and compares
+  /// it with theirs.
   ///
-  /// explain: returns what else is known of why somebody does not come, for the error; empty: nothing
-  /// Throws:  collective_error if a process has died, has left, or does not come before the deadline.
+  /// All processes find the same. Returns the difference; empty if there is none or a process has
+  /// reported a failure meanwhile.
+  ///
+  /// explain: returns what else is known of why a process does not arrive, for the error; empty:
+  ///          nothing
+  /// Throws:  collective_error if a process has died, has left, or does not arrive before the
+  ///          deadline.
   /// Pre:     this process has entered a call.
   template <class Explain>
   [[nodiscard]] std::string match(Explain const& explain) {
@@ -175,16 +186,16 @@ class host_processes {
     calls.store(calls.load(std::memory_order_relaxed) + 1);
   }
   [[nodiscard]] std::uint64_t calls(int process) const { return at(process).calls.load(); }
-  /// What a process said with its call of this number, counted from 0.
+  /// The clock of a process's call of this number, counted from 0.
   ///
-  /// Pre: it has entered it, and this one has not entered the next one.
+  /// Pre: that process has entered it, and this one has not entered the next one.
   [[nodiscard]] call_clock const& clock_of(int process, std::uint64_t number) const {
     return at(process).clocks[number % description_slots];
   }
 
   // --- failures ---
 
-  /// All calls fail from now on; the first failure is the one that is reported.
+  /// Fails all calls from now on. The first failure is the one that is reported.
   void fail(collective_error const& failure) {
     auto& mine = at(process_);
     if (has_failed() || mine.has_note.load() != 0) return;
@@ -199,7 +210,7 @@ class host_processes {
     return at(static_cast<int>(at(0).first_failure.load()) - 1).note.read();
   }
 
-  /// What a process knows of a failure, for the others to read.
+  /// Publishes what a process knows of a failure, for its peers.
   template <class T>
   void report(T const& what) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= most_report_bytes);
@@ -215,10 +226,11 @@ class host_processes {
     return result;
   }
 
-  /// Forgets the failure and what was called. All processes do it.
+  /// Forgets the failure and the calls. All processes call it.
   ///
-  /// settle: returns when no call of this process runs; before half of the deadline is over, since others wait
-  /// Throws: on all processes if `settle` throws, and nothing changes; what `agree` throws.
+  /// settle: returns when no call of this process runs, within half of the deadline, because peers
+  ///         wait
+  /// Throws: on all processes if `settle` throws, and then nothing changes; what `agree` throws.
   template <class Settle, class Work>
   void clear_failure(Settle const& settle, Work const& restart) {
     agree("recover: the end of all calls", settle);
@@ -233,23 +245,23 @@ class host_processes {
     });
   }
 
-  /// Memory of a caller's own that all processes have: for plain words that change by single atomic steps, as a
-  /// process may be killed at any instruction. All 0 at first.
+  /// Returns memory of a caller that all processes share, all 0 at first. It is for plain words
+  /// that change by single atomic steps, because a process may be killed at any instruction.
   ///
-  /// number: all who ask with the same one get the same memory
-  /// Pre:    all ask for the same number of bytes, once each.
+  /// number: equal numbers give the same memory
+  /// Pre:    all processes ask for the same number of bytes, once each.
   /// Throws: resource_error
   [[nodiscard]] void* common_memory(std::uint64_t number, std::size_t bytes) {
     return segment_->find_or_make(first_free_key + number, bytes);
   }
 
-  // --- who is there ---
+  // --- presence ---
 
-  /// "process 1 (process 4711, stopped)"
+  /// Returns a name such as "process 1 (process 4711, stopped)".
   [[nodiscard]] std::string name(int process) const {
     return "process " + std::to_string(process) + " (" + segment_->describe(process) + ")";
   }
-  /// Why nothing is to be expected of a process any more: "has died"; empty: it may be there.
+  /// Returns why a process is lost, such as "has died"; empty if it may be alive.
   [[nodiscard]] std::string loss_of(int process) const {
     if (process == process_) return "";
     if (at(process).is_gone.load() != 0) return "has left";
@@ -259,14 +271,15 @@ class host_processes {
  private:
   static constexpr std::size_t most_report_bytes = 8192;
   static constexpr std::uint64_t first_free_key = 3;  // before it: boards and messages
-  // One more than may be ahead: what a process compares with is not overwritten meanwhile.
+  // One more than a process may be ahead, so that compared entries are not overwritten.
   static constexpr std::uint64_t description_slots = most_ahead + 1;
 
   struct verdict {
     bool has_failed = false;
     std::array<char, 512> text{};
   };
-  /// What one process writes and all read; all 0 at first. The first failure is on the first board.
+  /// Words that one process writes and all read, all 0 at first. The first failure is on the first
+  /// board.
   struct alignas(128) board {
     std::atomic<std::uint64_t> calls;  // that it has made
     std::atomic<std::uint32_t> is_gone;
@@ -279,21 +292,21 @@ class host_processes {
   };
 
   [[nodiscard]] board& at(int process) const { return boards_[process]; }
-  // Waits until a process has made so many calls, or somebody has reported of a failure. Returns why it will
-  // not, as `loss_of` says, if it will not; empty: the deadline is over.
+  // Waits until a process has made `so_many` calls, or a process has reported a failure. Returns
+  // nothing then. Otherwise returns why it will not, as `loss_of`; empty if the deadline is over.
   [[nodiscard]] std::optional<std::string> await_calls(
       int peer, std::uint64_t so_many, std::chrono::steady_clock::time_point end) const {
     auto const is_over = [&] { return calls(peer) >= so_many || has_failed(); };
     while (!is_over()) {
       std::string const lost = loss_of(peer);
       bool const is_late = std::chrono::steady_clock::now() > end;
-      if (is_over()) break;  // it came, and was lost then
+      if (is_over()) break;  // it arrived, and was lost afterwards
       if (!lost.empty() || is_late) return lost;
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
     return std::nullopt;
   }
-  // Empty if a process calls the same as this one, or has not come so far.
+  // Empty if a process calls the same as this one, or has not entered the call so far.
   [[nodiscard]] std::string difference_from(int peer, std::uint64_t number) const {
     if (peer == process_ || at(peer).calls.load() <= number) return "";
     std::uint64_t const slot = number % description_slots;
@@ -321,7 +334,7 @@ class host_processes {
   std::optional<mailbox> messages_;
 };
 
-/// `agree` among processes if there are several; else just `work`.
+/// Runs `agree` among processes if there are several; else only `work`.
 template <class Work>
 void agree(host_processes* processes, std::string const& step, Work const& work) {
   if (processes == nullptr) {

@@ -23,8 +23,9 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Equal in processes of one start of one host that see each other under the same process numbers:
-/// those may share memory. Different in containers with process numbers of their own (Linux).
+/// Returns an id that is equal in processes of one boot of one host that see each other under the
+/// same process numbers. Those may share memory. It differs in containers with process numbers of
+/// their own (Linux).
 [[nodiscard]] inline std::uint64_t host_id() {
   detail::hash all;
   std::array<char, 64> text{};
@@ -37,11 +38,11 @@ namespace blink { inline namespace BLINK_ABI {
   return all.value();
 }
 
-/// How processes that want to share memory find each other: all that they need beforehand.
+/// The processes that want to share memory, and a way to exchange bytes before they do.
 ///
-/// Semantics beyond the syntax: processes have numbers from 0; `all_gather` is called by all of them
-/// with equal `bytes`, and `all` holds what each has given, in order. It throws if somebody does not
-/// come: nobody waits for ever.
+/// Semantics beyond the syntax: processes have numbers from 0. All processes call `all_gather` with
+/// equal `bytes`, and `all` holds the bytes of each, in order. It throws if a process does not
+/// arrive, so that no wait is without end.
 template <class B>
 concept process_bootstrap = requires(B& group, void const* own, void* all, std::size_t bytes) {
   { group.process() } -> std::same_as<int>;
@@ -54,16 +55,16 @@ static_assert(!process_bootstrap<int>);
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// What processes tell each other before they share memory.
+/// The message that processes exchange before they share memory.
 struct host_introduction {
   std::uint64_t host = 0;
   std::int64_t process = 0;         ///< its number in the system
-  std::uint64_t time = 0;           ///< in nanoseconds, when it came
+  std::uint64_t time = 0;           ///< of its arrival, in nanoseconds
   std::array<char, 64> path{};      ///< of the segment
   std::array<char, 256> failure{};  ///< empty: none
 };
 
-/// Throws: resource_error with what it says in the failure of any of them.
+/// Exchanges introductions. Throws: resource_error with the text of the failure of any process.
 template <process_bootstrap Bootstrap>
 [[nodiscard]] std::vector<host_introduction> introduce(Bootstrap& all,
                                                        host_introduction const& mine) {
@@ -95,13 +96,15 @@ inline void expect_one_host(std::vector<host_introduction> const& all) {
   }
 }
 
-/// Processes of one host find each other and share memory: the first makes a segment, the others open it, each
-/// claims its place and then does `make`, which takes what it needs from the segment.
+/// Lets processes of one host find each other and share memory. The first process makes a segment,
+/// the others open it. Each claims its place and then runs `make`, which takes what it needs from
+/// the segment.
 ///
-/// segment: gets it
-/// Returns: a number that is the same on all of them, and no other's on this host
-/// Throws:  on all processes, whichever finds it: precondition_error if they are not of one host (or container),
-///          resource_error with the text of what `make` throws or of why there is no segment; what the bootstrap throws.
+/// segment: receives the segment
+/// Returns: a number that is the same on all of them, and unique on this host
+/// Throws:  on all processes: precondition_error if they are not of one host (or container);
+///          resource_error with the text of what `make` throws or of why there is no segment; what
+///          the bootstrap throws.
 template <process_bootstrap Bootstrap, class Make>
 [[nodiscard]] std::uint64_t host_rendezvous(Bootstrap& all, std::optional<shared_segment>& segment,
                                             Make const& make) {
@@ -118,7 +121,7 @@ template <process_bootstrap Bootstrap, class Make>
   };
   if (process == 0) {
     attempt([&] {
-      // An upper limit: what is not used takes up nothing.
+      // An upper limit. Memory that is not used is not taken.
       std::size_t const bytes =
           (std::size_t{1} << 26) * (64 + static_cast<std::size_t>(all.process_count()));
       segment.emplace(shared_segment::create(all.process_count(), bytes));
@@ -135,7 +138,7 @@ template <process_bootstrap Bootstrap, class Make>
     make();
   });
   (void)introduce(all, mine);
-  hash number;  // no other one of this host has it
+  hash number;  // unique on this host
   number.add(first[0].time);
   number.add(static_cast<std::uint64_t>(first[0].process));
   return number.value();

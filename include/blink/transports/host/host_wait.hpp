@@ -20,8 +20,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// How to wait for what comes over links of this type: over shaped ones it comes with time, which wakes
-/// nobody.
+/// Returns the wait options for transports of this type. Over shaped links data arrives by time
+/// alone, which wakes no rank.
 template <class Transport>
 [[nodiscard]] wait_options waits_over(wait_options options) {
   if constexpr (Transport::is_shaped) {
@@ -31,16 +31,16 @@ template <class Transport>
   return options;
 }
 
-/// What a rank remembers while it waits, for telling who is the cause.
+/// State of a rank's wait, to find its cause later.
 struct wait_record {
-  std::vector<std::uint64_t> heartbeats;  ///< by rank: what it heard half a deadline ago
-  bool has_listened = false;              ///< are there any?
-  std::uint64_t nanoseconds = 0;          ///< for how long it has waited
+  std::vector<std::uint64_t> heartbeats;  ///< by rank: heartbeats half a deadline ago
+  bool has_listened = false;              ///< true if they were read
+  std::uint64_t nanoseconds = 0;          ///< the time that it has waited
 };
 
 class host_wait;
 
-/// What a host thread waits in: one rank's present call.
+/// The context of a host thread's waits: one rank's present call.
 struct wait_context {
   shared_state* state = nullptr;
   wait_record* memory = nullptr;  ///< private to the rank
@@ -48,12 +48,13 @@ struct wait_context {
   int rank = 0;
   collective kind = collective::broadcast;
   task_list tasks{};
-  /// `host_wait::wait_long`, from where it is compiled: where ranks are made, and not in each unit that calls.
+  /// `host_wait::wait_long`, from where it is compiled: where ranks are made, and not in each unit
+  /// that calls.
   status (*wait_long)(host_wait&) = nullptr;
 };
 
-/// Waits of a host thread: spin, then yield, then sleep until something happens, until the deadline
-/// or until another rank fails or is found dead.
+/// Wait policy of a host thread: spin, then yield, then sleep until an event, the deadline, or a
+/// peer's failure or death.
 class host_wait {
  public:
   host_wait(wait_options const& options, wait_context const& place)
@@ -67,7 +68,7 @@ class host_wait {
   [[nodiscard]] status on_progress() {
     if (idle_ > options_.spins) resume();
     idle_ = 0;
-    return status::ok;  // what can end does, also when a later call has failed
+    return status::ok;  // a call that can end does end, even if a later call has failed
   }
 
   [[nodiscard]] status on_idle() {
@@ -90,7 +91,7 @@ class host_wait {
       detail::yield_core();
       return status::ok;
     }
-    if (long_idle > 1) --comm.idle_;  // stays here, and not where the waiting began
+    if (long_idle > 1) --comm.idle_;  // stays here, and does not return to the begin of the wait
     return comm.sleep(time);
   }
 
@@ -100,7 +101,7 @@ class host_wait {
     say_that_it_waits();
     return look(nanoseconds);
   }
-  /// What the rank has said and heard while it waited no longer holds.
+  /// Ends the wait: what the rank published and read during it no longer holds.
   void resume() {
     if (is_down_) place_.state->end_sleep(place_.rank);
     is_down_ = false;
@@ -110,7 +111,7 @@ class host_wait {
 
   [[nodiscard]] static std::uint64_t now() { return detail::host_nanoseconds(); }
 
-  /// A hint to the core that this is a spin.
+  /// Hints to the core that this is a spin.
   static void pause() {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -122,10 +123,10 @@ class host_wait {
     return static_cast<std::uint64_t>(options_.deadline.count());
   }
 
-  // On a busy machine a single yield may last as long as the turn of another program.
+  // On a busy machine a single yield may last as long as the time slice of another program.
   static constexpr std::uint64_t longest_yielding = 1'000'000;  // nanoseconds
 
-  // Every other time it only says that it will sleep, and looks at its tasks again.
+  // Every other time it only announces that it will sleep, and looks at its tasks again.
   template <class = when_used>
   [[nodiscard]] status sleep(std::uint64_t time) {
     auto& state = *place_.state;
@@ -147,7 +148,7 @@ class host_wait {
     place_.state->set_waiting(place_.rank,
                               find_stall(place_.kind, place_.tasks.first, place_.tasks.count));
   }
-  // Is this in vain, after so many nanoseconds?
+  // Checks whether the wait can still succeed, after `waited` nanoseconds.
   template <class = when_used>
   [[nodiscard]] status look(std::uint64_t waited) {
     auto& state = *place_.state;

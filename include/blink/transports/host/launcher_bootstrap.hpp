@@ -14,13 +14,13 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The processes that `blink run -n 2 -- program` has started, for programs that have no
-/// `process_communicator` beside; with one, take `communicator_bootstrap`.
+/// The processes that `blink run -n 2 -- program` has started, as a bootstrap for programs without
+/// a `process_communicator`. Programs with one use `communicator_bootstrap`.
 class launcher_bootstrap {
  public:
   /// Throws: input_error if the program was not started by `blink run`.
   launcher_bootstrap() : launcher_bootstrap(read_process_environment()) {}
-  /// As process `process` of those that share the memory at `path`.
+  /// Joins as process `process` of those that share the memory at `path`.
   launcher_bootstrap(std::string const& path, int process, std::chrono::nanoseconds deadline)
       : segment_(shared_segment::open(path)),
         process_(process),
@@ -32,7 +32,7 @@ class launcher_bootstrap {
 
   [[nodiscard]] int process() const { return process_; }
   [[nodiscard]] int process_count() const { return segment_.rank_count(); }
-  /// Throws: collective_error if a process has died or does not come before the deadline.
+  /// Throws: collective_error if a process has died or does not arrive before the deadline.
   void all_gather(void const* own, void* all, std::size_t bytes) {
     messages_.gather(
         "bootstrap", own, all, bytes, deadline_,

@@ -16,13 +16,13 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Memory in which processes give each other messages, round by round. Processes may die at any moment;
-/// nobody waits for longer than the deadline.
+/// Memory in which processes exchange messages, round by round. Processes may die at any moment. No
+/// wait is longer than the deadline.
 class mailbox {
  public:
   static constexpr std::size_t most_bytes = 8192;  ///< of a message
 
-  /// Bytes that it takes.
+  /// Bytes of its memory.
   [[nodiscard]] static constexpr std::size_t bytes(int processes) {
     return sizeof(compartment) * static_cast<std::size_t>(processes);
   }
@@ -30,22 +30,22 @@ class mailbox {
   mailbox(void* memory, int process, int count)
       : servers_(static_cast<compartment*>(memory)), process_(process), count_(count) {}
 
-  /// Gives a message, and returns in `all` what each process has given, by process.
+  /// Sends a message, and returns in `all` the messages of all processes, by process.
   ///
-  /// step:    what it is for: the same everywhere
-  /// loss_of: (process) -> why nothing is to be expected of it any more; empty: it may come
+  /// step:    the purpose, the same in all processes
+  /// loss_of: (process) -> why the process is lost; empty: it may still arrive
   /// name:    (process) -> its name for errors
-  /// Throws:  collective_error, now and whenever it is called again, if a process is lost or does
-  ///          not come before the deadline; precondition_error if one is at another step.
-  /// Pre:     bytes <= most_bytes, the same everywhere.
+  /// Throws:  collective_error, now and in every later call, if a process is lost or does not
+  ///          arrive before the deadline; precondition_error if one is at another step.
+  /// Pre:     bytes <= most_bytes, the same in all processes.
   template <class Loss, class Name>
   void gather(std::string const& step, void const* own, void* all, std::size_t bytes,
               std::chrono::nanoseconds deadline, Loss const& loss_of, Name const& name) {
-    expects(bytes <= most_bytes, "mailbox: a message of at most 8192 bytes");
+    expects(bytes <= most_bytes, "mailbox: the message is too large, expected at most 8192 bytes");
     if (!broken_.empty()) throw collective_error(broken_, process_, -1, -1, -1);
     auto& mine = servers_[process_];
     std::uint64_t const round = mine.rounds.load(std::memory_order_relaxed) + 1;
-    // That of two rounds ago everyone has read: they have given one since.
+    // All processes have read the message of two rounds ago, because they have sent one since.
     auto& sent = mine.messages[round % 2];
     std::memcpy(sent.bytes.data(), own, bytes);
     sent.step = {};
@@ -57,7 +57,7 @@ class mailbox {
       while (!has_arrived_at()) {
         std::string const lost = loss_of(peer);
         bool const is_late = std::chrono::steady_clock::now() > end;
-        if (has_arrived_at()) break;  // and was lost then
+        if (has_arrived_at()) break;  // and was lost afterwards
         if (lost.empty() && !is_late) {
           std::this_thread::sleep_for(std::chrono::microseconds(50));
           continue;
@@ -92,7 +92,7 @@ class mailbox {
   compartment* servers_;
   int process_;
   int count_;
-  std::string broken_;  // why no more messages are given
+  std::string broken_;  // why no more messages are exchanged
 };
 
 }}  // namespace blink::BLINK_ABI

@@ -14,7 +14,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What a process learns from its environment about the communicator that it belongs to.
+/// The communicator that a process belongs to, as its environment describes it.
 struct process_environment {
   int rank = 0;           ///< BLINK_RANK
   int rank_count = 0;     ///< BLINK_RANK_COUNT
@@ -23,7 +23,7 @@ struct process_environment {
       deadline{};  ///< BLINK_DEADLINE, in seconds; may be missing
 };
 
-/// Seconds of the longest deadline that a process takes from its environment: 30 years.
+/// Seconds of the longest deadline that a process accepts from its environment: 30 years.
 inline constexpr double longest_deadline_seconds = 1e9;
 
 namespace detail {
@@ -51,7 +51,7 @@ namespace detail {
   return number;
 }
 
-/// BLINK_DEADLINE, in seconds; may be missing.
+/// Returns BLINK_DEADLINE, in seconds; may be missing.
 ///
 /// Throws: input_error if it is no positive number, or above `longest_deadline_seconds`.
 [[nodiscard]] inline std::optional<std::chrono::nanoseconds> environment_deadline() {
@@ -68,7 +68,9 @@ namespace detail {
 
 }  // namespace detail
 
-/// Throws: input_error that names the variable, what it holds and what was expected.
+/// Reads the environment of a rank.
+///
+/// Throws: input_error that names the variable, its value and what was expected.
 [[nodiscard]] inline process_environment read_process_environment() {
   constexpr int most_ranks = 1 << 14;
   process_environment result;

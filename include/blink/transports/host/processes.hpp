@@ -34,8 +34,9 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Elements in memory that the processes of a communicator share, so that peers reach them directly; all
-/// bytes 0 at first. Belongs to one process, which reuses the memory when the array goes.
+/// Elements in memory that the processes of a communicator share, so that peers reach them
+/// directly. All bytes are 0 at first. They belong to one process, which uses the memory again
+/// after the array is destroyed.
 template <class T>
 class shared_array {
   static_assert(std::is_trivially_copyable_v<T>, "blink: processes share bytes, not objects");
@@ -78,7 +79,7 @@ class shared_array {
 
 namespace detail {
 
-/// What a process of a communicator owns; it stays where it is when the communicator is moved.
+/// The parts of a process's communicator that stay in place when the communicator is moved.
 class process_parts final : public failure_detector {
  public:
   /// Joins all ranks of a segment.
@@ -94,7 +95,7 @@ class process_parts final : public failure_detector {
     state.set_failure_detector(this);
     state.set_addresses(segment->begin(), segment->addresses());
   }
-  /// Goes on with some ranks of `from` in the same memory.
+  /// Joins some ranks of `from` in the same memory.
   process_parts(process_parts const& from, rank_selection const& part)
       : segment(from.segment),
         memory(from.memory),
@@ -106,7 +107,7 @@ class process_parts final : public failure_detector {
             memory->find_or_make(key, shared_state::bytes(static_cast<int>(part.members.size())))) {
     join(from, part);
   }
-  /// Goes on with some ranks of `from` in memory of their own.
+  /// Joins some ranks of `from` in memory of their own.
   process_parts(process_parts const& from, rank_selection const& part, std::string const& path)
       : segment(from.segment),
         memory(std::make_shared<shared_segment>(shared_segment::open(path))),
@@ -126,8 +127,8 @@ class process_parts final : public failure_detector {
     return segment->describe(members[static_cast<std::size_t>(peer)]);
   }
 
-  std::shared_ptr<shared_segment> segment;  // buffers and signs of life
-  std::shared_ptr<shared_segment> memory;   // of this world: its state and its connections
+  std::shared_ptr<shared_segment> segment;  // buffers and the failure detector
+  std::shared_ptr<shared_segment> memory;   // of this communicator: its state and its connections
   communicator_options options;
   int rank;
   std::uint64_t key = 0;     // of this communicator in its memory
@@ -153,14 +154,15 @@ class process_parts final : public failure_detector {
 
 }  // namespace detail
 
-/// One rank of a communicator whose ranks are processes of one machine: what its collectives are called
-/// with. `blink run -n 4 -- program` starts four of them.
+/// One rank's communicator among ranks that are processes of one machine. `blink run -n 4 --
+/// program` starts four of them.
 ///
-/// Data crosses in slots of shared memory. A rank that dies is found dead within milliseconds by
-/// those who wait for it; whatever happens, the memory is gone with the last process.
+/// Data crosses in slots of shared memory. Waiting ranks detect the death of a rank within
+/// milliseconds. The memory is freed with the last process in any case.
 ///
-/// Link: how bytes pass: `slot_transport`, whatever the buffers; `direct_transport`, without a copy on the way,
-///       if all buffers lie in shared memory (`allocate`, `registered_memory`); `shaped_transport` for links as slow as the schedule says.
+/// Link: the transport. `slot_transport` takes any buffers. `direct_transport` avoids copies if all
+///       buffers lie in shared memory (`allocate`, `registered_memory`). `shaped_transport` is as
+///       slow as the links of the schedule.
 template <transport Transport = slot_transport>
 class basic_process_communicator : public shared_memory_communicator<Transport, lone_thread>,
                                    public with_tuning<basic_process_communicator<Transport>> {
@@ -177,25 +179,27 @@ class basic_process_communicator : public shared_memory_communicator<Transport, 
                              communicator_options const& options = {})
       : basic_process_communicator(std::make_unique<detail::process_parts>(path, rank, options)) {}
 
-  /// An array that peers reach directly.
+  /// Returns an array that peers reach directly.
   ///
   /// Throws: resource_error if the shared memory is full.
   template <class T>
   [[nodiscard]] shared_array<T> allocate(std::size_t count) {
     return {parts_->segment, member(), count};
   }
-  /// Where arrays lie, and this process's number there; for `shared_memory_resource` and `registered_memory`.
+  /// The memory of arrays, and this process's number there, for `shared_memory_resource` and
+  /// `registered_memory`.
   [[nodiscard]] std::shared_ptr<shared_segment> const& segment() const { return parts_->segment; }
   [[nodiscard]] int member() const {
     return parts_->members[static_cast<std::size_t>(this->rank())];
   }
 
-  /// Is it in shared memory, if peers should reach it?
+  /// True unless peers need to reach the buffer and it is not in shared memory.
   [[nodiscard]] bool is_reachable(void const* buffer, std::size_t bytes) const {
     return !Transport::reaches || parts_->segment->contains(buffer, bytes);
   }
 
-  /// Where registered memory lies among the arrays of this process; other addresses as they are.
+  /// The address of registered memory in the shared memory of this process; other addresses
+  /// unchanged.
   [[nodiscard]] void* shared_place(void* data) const {
     if constexpr (!Transport::reaches) return data;
     auto const home = parts_->segment->addresses().home_of(reinterpret_cast<std::uintptr_t>(data));
@@ -207,10 +211,10 @@ class basic_process_communicator : public shared_memory_communicator<Transport, 
     return *steps_;
   }
 
-  /// Allocates what calls along `schedule` need; the same schedule again returns the same object.
+  /// Allocates what calls along a schedule need. The same schedule returns the same object again.
   ///
   /// Time:   O(T V) and the allocation; O(size of the schedules prepared before) if known.
-  /// Throws: precondition_error if it is not a schedule, or for another number of ranks;
+  /// Throws: precondition_error if the schedule is not valid, or is for another number of ranks;
   ///         resource_error if the shared memory is full.
   prepared_schedule& prepare(schedule const& source) {
     expect_ranks(source, this->rank_count());
@@ -230,9 +234,11 @@ class basic_process_communicator : public shared_memory_communicator<Transport, 
         std::make_unique<prepared_schedule>(source, layout, parts_->options.costs, call_memory()));
   }
 
-  /// After a failure: the communicator of the ranks that are left, in their order, with calls and schedules
-  /// of its own. Every rank that goes on calls it; it waits for those that do not for as long as
-  /// the deadline, and not at all for those that died or left.
+  /// Returns the communicator of the ranks that remain after a failure, in their order, with calls
+  /// and schedules of its own.
+  ///
+  /// Every remaining rank calls it. It waits for the others as long as the deadline, except for
+  /// ranks that died or left.
   ///
   /// Throws: collective_error if the others went on without this rank, because it came too late.
   [[nodiscard]] basic_process_communicator shrink() {
@@ -268,7 +274,8 @@ class basic_process_communicator : public shared_memory_communicator<Transport, 
   }
 
  private:
-  /// What calls need beside the caller's buffers lies where peers reach it, if they do.
+  /// The source of memory that calls need besides the caller's buffers. Peers reach it if they
+  /// reach buffers.
   [[nodiscard]] memory_source call_memory() const {
     if constexpr (!Transport::reaches) return {};
     using parts = detail::process_parts;
@@ -309,11 +316,11 @@ using process_communicator = basic_process_communicator<>;
 static_assert(communicator<process_communicator>);
 static_assert(detail::steps_carrying_communicator<process_communicator>);
 
-/// The same for buffers in shared memory: as quick as threads.
+/// The same for buffers in shared memory: as fast as threads.
 using direct_process_communicator = basic_process_communicator<direct_transport>;
 static_assert(communicator<direct_process_communicator>);
 
-/// The same over links with the rates that its schedules name.
+/// The same over links with the rates of its schedules.
 using shaped_process_communicator = basic_process_communicator<shaped_transport>;
 static_assert(communicator<shaped_process_communicator>);
 

@@ -19,7 +19,7 @@
 #include <string>
 #include <type_traits>
 
-// What the system says of the addresses of this process (Linux: /proc/self/maps).
+// The address map of this process as the system reports it (Linux: /proc/self/maps).
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
@@ -27,14 +27,16 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 struct mapping {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
-  char rights[5] = {};       ///< such as "rw-p", p: of this process alone
+  char rights[5] = {};       ///< such as "rw-p"; p: private to this process
   std::uint64_t offset = 0;  ///< in the file
   std::uint64_t file = 0;    ///< its number; 0: none
 };
 
-/// Calls `use(mapping)` for each that has some of these addresses, in rising order, until it is false.
+/// Calls `use(mapping)` for each mapping with some of these addresses, in rising order, until it
+/// returns false.
 ///
-/// Returns: did it reach all of them, without a gap? Also false where the system does not tell.
+/// Returns: true if the mappings cover all of them without a gap and `use` was always true; false
+///          also where the system has no such map.
 template <class Use>
 [[nodiscard]] bool for_each_mapping(std::uintptr_t begin, std::uintptr_t end, Use const& use) {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> const file(std::fopen("/proc/self/maps", "r"),
@@ -57,7 +59,7 @@ template <class Use>
   return begin >= end;
 }
 
-/// Has the stack of this thread some of these addresses?
+/// True if some of these addresses are on the stack of this thread.
 [[nodiscard]] inline bool is_of_stack(std::uintptr_t begin, std::uintptr_t end) {
   pthread_attr_t known;
   if (pthread_getattr_np(pthread_self(), &known) != 0) return false;
@@ -73,29 +75,32 @@ template <class Use>
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Makes memory that a program has already, from whatever allocator, reachable for peers, so that a
-/// `direct_process_communicator` takes it as it is:
+/// Makes existing memory of a program, from any allocator, reachable for peers, so that a
+/// `direct_process_communicator` accepts it:
 ///
 ///     std::vector<float> gradients(count);
-///     blink::registered_memory const registered(me, gradients.data(), gradients.size());
+///     blink::registered_memory const registered(comm, gradients.data(), gradients.size());
 ///
-/// The pages that the elements lie in move into the memory that the processes share, and stay at their addresses. They
-/// move back at the end.
+/// The pages of the elements move into the memory that the processes share, and stay at their
+/// addresses. The destructor moves them back.
 ///
-/// Pre:  while it begins and while it ends no call of this rank runs, and no other thread writes to these pages, which hold
-///       what lies beside the elements, too. In between the memory is written and read as always, but not freed or resized,
-///       and calls that are started again and again end before this does.
-/// Not:  a child that is forked in between has these pages in common with its parent, with what the allocator keeps
-///       in them: it should do nothing but start another program. What has pinned pages before (`cudaHostRegister`,
-///       network adapters) keeps the old ones; `mlock` and `madvise` are to be called again.
-/// Time: O(bytes), twice: they are copied there and back.  Memory: up to an eighth more, which is used again.
+/// Pre:  during construction and destruction no call of this rank runs. No other thread writes to
+///       these pages then, which also hold the memory beside the elements. In between the memory is
+///       read and written as always, but not freed or resized. Calls that are started repeatedly
+///       end before the destructor.
+/// Not:  a child that is forked in between shares these pages with its parent, including the
+///       allocator's data in them. It should only start another program. Page pins from before
+///       (`cudaHostRegister`, network adapters) keep the old pages. `mlock` and `madvise` have to
+///       be called again.
+/// Time: O(bytes), twice: they are copied there and back.
+/// Memory: up to an eighth more, which is used again.
 class registered_memory {
  public:
-  /// me: a communicator whose ranks are processes of one host
+  /// comm: a communicator whose ranks are processes of one host
   ///
-  /// Throws: precondition_error for memory that cannot move (of a file, of this thread's stack, shared, not to be
-  ///         written, to be executed, or registered already); resource_error if the shared memory is used up or the system
-  ///         refuses.
+  /// Throws: precondition_error for memory that cannot move: of a file, of this thread's stack,
+  ///         shared, not writable, executable, or registered already; resource_error if the shared
+  ///         memory is used up or the system refuses.
   template <class Ranks, class T>
   registered_memory(Ranks const& comm, T* data, std::size_t count)
       : segment_(comm.segment()), member_(comm.member()) {
@@ -112,20 +117,21 @@ class registered_memory {
  private:
   using address = std::uintptr_t;
 
-  /// So many bytes or up to an eighth more: blocks are used again for others of the same size.
+  /// Returns `bytes` or up to an eighth more, so that blocks are used again for others of the same
+  /// size.
   [[nodiscard]] static std::size_t reused_size(std::size_t bytes, std::size_t page) {
     std::size_t const step = std::bit_floor(bytes) / 8 < page ? page : std::bit_floor(bytes) / 8;
     return (bytes + step - 1) / step * step;
   }
 
-  /// What lies beside the elements, too, of which checkers of addresses and of threads may think that nobody should read
-  /// it: some of it has been freed.
+  /// Copies pages, including the memory beside the elements. Some of that has been freed, so
+  /// address and thread sanitizers would report the reads.
   __attribute__((no_sanitize("address"), no_sanitize("thread"))) static void copy_pages(
       std::byte* to, std::byte const* from, std::size_t bytes) {
     for (std::size_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
       *reinterpret_cast<std::uint64_t*>(to + at) =
           *reinterpret_cast<std::uint64_t const*>(from + at);
-      __asm__ volatile("" ::: "memory");  // else it becomes a call of memcpy, which they watch
+      __asm__ volatile("" ::: "memory");  // otherwise it becomes a call of memcpy, which they check
     }
   }
 
@@ -167,7 +173,7 @@ class registered_memory {
     auto* const there = reinterpret_cast<std::byte*>(home);
     try {
       segment_->addresses().add({begin, end, home});
-      // From here on nobody allocates: the pages may hold what the allocator notes down.
+      // No allocation from here on, because the pages may hold the allocator's data.
       copy_pages(there, reinterpret_cast<std::byte const*>(begin), end - begin);
       segment_->map_again(reinterpret_cast<void*>(begin), there, end - begin);
     } catch (...) {
@@ -180,7 +186,8 @@ class registered_memory {
     home_ = home;
   }
 
-  // If the pages are still those that were moved: else somebody has freed some, and may have others there.
+  // Moves the pages back if they are still those that were moved. Otherwise the program has freed
+  // some, and other data may be there.
   void move_back() {
     segment_->addresses().remove(begin_);
     auto const file = segment_->file_number();
@@ -190,7 +197,8 @@ class registered_memory {
           // Modulo 2^64: pages may be a part of a mapping, and the other way round.
           return one.file == file && one.offset - one.begin == offset - begin_;
         });
-    // Or nobody can tell: they stay as they are, the shared memory is not used again.
+    // If they differ, or this is unknown, they stay as they are, and the shared memory is not used
+    // again.
     if (!is_ours) return;
     auto* const to = reinterpret_cast<void*>(begin_);
     void* const own =
@@ -208,7 +216,7 @@ class registered_memory {
   int member_;
   address begin_ = 0;  // of the pages
   std::size_t bytes_ = 0;
-  address home_ = 0;  // of the same in the shared memory
+  address home_ = 0;  // of the same pages in the shared memory
   void* taken_ = nullptr;
   std::size_t bytes_taken_ = 0;
 };

@@ -51,7 +51,8 @@ BLINK_COLD void report_given_up(shared_state& state, int rank, std::string const
 
 }  // namespace detail
 
-/// See `failure_tellers`. Of whatever type whoever uses it depends on: so it is made when that is known.
+/// See `failure_tellers`. A template over its user, so that it is instantiated only where that type
+/// is known.
 template <class User>
 inline constexpr failure_tellers reported_failures{
     &detail::report_stalled<User>, &detail::report_unlike<User>, &detail::report_missing<User>,

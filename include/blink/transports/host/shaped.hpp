@@ -11,17 +11,18 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Connections that are as slow as the physical links they stand for, so that a machine can be tried on another
-/// one.
+/// Connections that are as slow as the physical links they represent, so that a machine can be
+/// tried on another one.
 ///
-/// The sender stamps each message with the time of its arrival (`stamp_message` has the rule) and goes
-/// on; the receiver waits for that time. Both are on one host, whose clock they look at.
+/// The sender stamps each message with the time of its arrival (`stamp_message`) and continues. The
+/// receiver waits for that time. Both are on one host and read its clock.
 ///
-/// Link: hands on copies, and has `connection_at(connection)`, whose memory for times both ends share, and
-///       `latency_nanoseconds()`
+/// Link: passes on copies, and has `connection_at(connection)`, whose memory for times both ends
+///       share, and `latency_nanoseconds()`
 template <transport Transport>
 class shaped : public Transport {
-  static_assert(!reaching_transport<Transport>, "blink: what peers read directly is not delayed");
+  static_assert(!reaching_transport<Transport>,
+                "blink: peers read these buffers directly, expected a transport that copies");
 
  public:
   static constexpr char const* name = "shaped links";

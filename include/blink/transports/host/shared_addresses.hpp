@@ -9,7 +9,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Addresses of a process at which it has some pages of shared memory a second time, see `registered_memory`.
+/// Addresses at which a process maps pages of shared memory a second time, see `registered_memory`.
 class shared_addresses {
  public:
   /// The bytes from `begin` to `end` are those from `home` on in the memory that all ranks share.
@@ -21,7 +21,7 @@ class shared_addresses {
 
   [[nodiscard]] bool is_empty() const { return ranges_.empty(); }
 
-  /// Where in the shared memory an address is; itself if it is none of these.
+  /// Returns the address in the shared memory; the address itself if it is in no range.
   ///
   /// Time: O(ranges)
   [[nodiscard]] std::uintptr_t home_of(std::uintptr_t address) const {
@@ -30,7 +30,7 @@ class shared_addresses {
     }
     return address;
   }
-  /// Does one range have all of these bytes?
+  /// True if one range has all of these bytes.
   [[nodiscard]] bool contains(std::uintptr_t begin, std::size_t bytes) const {
     for (auto const& one : ranges_) {
       if (begin >= one.begin && begin < one.end) return bytes <= one.end - begin;

@@ -36,14 +36,15 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What ranks that share memory, threads or processes, have in common as sessions: all but where a
-/// schedule is prepared.
+/// The common part of communicators whose ranks share memory, threads or processes: all but the
+/// preparation of schedules.
 template <transport Transport, thread_group Group>
 class shared_memory_communicator {
  public:
   using transport_type = Transport;
 
-  /// What the threads of one rank share; on lines of its own, as it is written in every call.
+  /// The state that the threads of one rank share. It has cache lines of its own, because every
+  /// call writes it.
   struct alignas(128) rank_part {
     explicit rank_part(int ranks)
         : seen(memory_source{}, static_cast<std::size_t>(ranks) * sizeof(std::uint64_t)) {
@@ -61,7 +62,7 @@ class shared_memory_communicator {
     std::uint64_t call = 0;
     collective kind = collective::broadcast;
     task_list tasks{};
-    bool shows = false;  // what is in its input
+    bool shows = false;  // its eager payload
     eager_payload eager;
     std::atomic<void const*> active_queue = nullptr;
     detail::timed_store_mode last_timed{};
@@ -101,7 +102,7 @@ class shared_memory_communicator {
   /// See `detail::eager_communicator`.
   [[nodiscard]] bool is_eager() const { return own_->shows; }
   [[nodiscard]] void const* eager_input(int peer) const {
-    auto const& eager = own_->eager;  // the same of all ranks
+    auto const& eager = own_->eager;  // the same on all ranks
     std::size_t const own_block = eager.count * static_cast<std::size_t>(rank_);
     return state_->eager_data_of(peer, own_->call, eager.whole(rank_count())) +
            (eager.has_blocks ? own_block : 0);
@@ -111,7 +112,7 @@ class shared_memory_communicator {
             {state_, &own_->waits, own_->call, rank_, own_->kind, own_->tasks, own_->wait_long}};
   }
 
-  /// Everyone has to come: records are reused afterwards.
+  /// All ranks have to enter, because entries are used again afterwards.
   template <wait_policy Wait>
   [[nodiscard]] status match(Wait& wait) {
     for (int peer = 0; peer < rank_count(); ++peer) {
@@ -139,7 +140,7 @@ class shared_memory_communicator {
     return longest;
   }
 
-  /// A barrier: every rank raises one number and waits until all have.
+  /// A barrier: every rank increases one counter and waits until all have.
   ///
   /// Time: two passes of one cache line between two cores.
   [[nodiscard]] status wait_for_all() {
@@ -160,7 +161,7 @@ class shared_memory_communicator {
         own_->report->missing(*state_, rank_, missing, round);
         result = status::timed_out;
       }
-      if (result != status::ok) {  // a barrier to which all have come has ended well
+      if (result != status::ok) {  // a barrier that all ranks have entered succeeds
         return state_->all_arrived(round) ? status::ok : result;
       }
     }
@@ -181,7 +182,7 @@ class shared_memory_communicator {
   [[nodiscard]] collective_error failure() const { return state_->failure(); }
 
  protected:
-  /// Who goes on.
+  /// The remaining ranks after a failure.
   ///
   /// Throws: collective_error if this rank is not among them.
   [[nodiscard]] rank_selection agree_on_survivors() {
@@ -203,10 +204,11 @@ class shared_memory_communicator {
   }
 
   static constexpr int quick_looks = 200;  // before it waits in the way that shares cores
-  // For ranks that are lost: the system is asked.
+  // Between two searches for lost ranks, which ask the system.
   static constexpr unsigned turns_between_searches = 64;
 
-  // Who keeps a barrier from its end: for ever, or for too long if `result` says so. -1: nobody yet.
+  // Returns a rank that keeps a barrier from its end: a lost one or, if `result` is not `ok`, a
+  // late one. -1: none yet.
   [[nodiscard]] int first_missing(std::uint64_t round, status result) const {
     for (int peer = 0; peer < rank_count(); ++peer) {
       if (state_->has_arrived_at(peer, round)) continue;

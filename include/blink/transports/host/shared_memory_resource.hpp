@@ -13,20 +13,20 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Memory that the processes of a communicator share, for containers: their elements are where peers reach them, so that a
-/// `direct_process_communicator` takes them as they are.
+/// Memory that the processes of a communicator share, for containers, so that a
+/// `direct_process_communicator` accepts their elements:
 ///
-///     shared_memory_resource memory(me);
+///     shared_memory_resource memory(comm);
 ///     std::pmr::vector<float> gradients(count, &memory);
 ///
-/// Each block takes whole pages (4 KiB) and is used again for one of as many pages; for small ones put a pool of the standard
-/// library in between: `std::pmr::unsynchronized_pool_resource pool(&memory)`. Any thread of the process may use it. It
-/// may outlive the communicator.
+/// Each block takes whole pages (4 KiB) and is used again for one of as many pages. For small
+/// blocks put a pool of the standard library in between: `std::pmr::unsynchronized_pool_resource
+/// pool(&memory)`. Any thread of the process may use it. It may outlive the communicator.
 ///
 /// Throws: resource_error from `allocate` if the memory is used up.
 class shared_memory_resource : public std::pmr::memory_resource {
  public:
-  /// me: a communicator whose ranks are processes of one host
+  /// comm: a communicator whose ranks are processes of one host
   template <class Ranks>
   explicit shared_memory_resource(Ranks const& comm)
       : segment_(comm.segment()), member_(comm.member()) {}

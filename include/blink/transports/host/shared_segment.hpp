@@ -30,27 +30,29 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Memory that the processes of one communicator share, and the signs of their lives.
+/// Memory that the processes of one communicator share, and their failure detector.
 ///
-/// It is a file in memory without a name (Linux: memfd), found through the file table of the process
-/// that made it: it goes when the last process goes that has it mapped, however these end, and no
-/// limit on the size of `/dev/shm` applies. Each rank holds a lock on one byte of the file, which
-/// the system releases when the process ends; no rank needs to be asked, and process numbers
-/// that are used again do no harm.
+/// It is a memory file without a name (Linux: memfd), found through the file table of the process
+/// that made it. It is freed with the last process that maps it, however processes end, and the
+/// size of `/dev/shm` is no limit. Each rank holds a lock on one byte of the file, which the system
+/// releases when the process ends. So no rank needs to be asked, and process numbers that are used
+/// again do no harm.
 ///
-/// Everything in it is found by offsets, begins as 0 and changes by single atomic steps: a process
-/// may be killed at any instruction.
+/// Everything in it is found by offsets, begins as 0 and changes by single atomic steps, because a
+/// process may be killed at any instruction.
 class shared_segment final : public failure_detector {
  public:
-  /// Makes memory for a communicator, of which no rank has come yet. It takes up what is used of it.
+  /// Makes memory for a communicator without ranks so far. Only used parts take memory.
   ///
-  /// Throws: precondition_error if `rank_count < 1` or `bytes` is too few to begin with;
+  /// Throws: precondition_error if `rank_count < 1` or `bytes` is too small for the state;
   ///         resource_error if the system has no such memory.
   [[nodiscard]] static shared_segment create(int rank_count, std::size_t bytes = default_bytes()) {
-    expects(rank_count >= 1, "shared_segment: rank_count >= 1");
+    expects(rank_count >= 1,
+            "shared_segment: the number of ranks is not positive, expected at least 1");
     std::size_t const first = first_block(rank_count);
     bytes = bytes / page * page;
-    expects(bytes >= first + page, "shared_segment: too few bytes for the state of the ranks");
+    expects(bytes >= first + page,
+            "shared_segment: too few bytes for the state of the ranks, expected more");
     int const file = memfd_create("blink", MFD_CLOEXEC);
     if (file < 0) refuse("shared memory", "memfd_create");
     shared_segment result(file);
@@ -69,14 +71,14 @@ class shared_segment final : public failure_detector {
 
   /// Maps memory that another process made.
   ///
-  /// path:   what `path()` says there
+  /// path:   the result of `path()` in that process
   /// Throws: input_error if there is no such file or it is none of this version of blink.
   [[nodiscard]] static shared_segment open(std::string const& path) {
     auto const name = "shared memory '" + path + "' (BLINK_SEGMENT where a launcher made it)";
     int const file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (file < 0) {
       throw input_error(name + ": cannot be opened: " + std::strerror(errno) +
-                        "; does the process live that made it?");
+                        ", expected a running process that made it");
     }
     shared_segment result(file);
     struct stat known{};
@@ -102,11 +104,11 @@ class shared_segment final : public failure_detector {
     if (file_ < 0) return;
     auto& claims = detail::file_claims::of_process();
     for (int const rank : claimed_) claims.release(file_, rank);
-    claims.close(file_);  // another one of this process may be a rank in the same memory
+    claims.close(file_);  // another segment of this process may be a rank in the same memory
   }
 
-  /// Under which name other processes of the same user open it, as long as the process lives that
-  /// asks: to be asked before a fork.
+  /// Returns the name under which other processes of the same user open it, as long as this process
+  /// lives. Call it before a fork.
   [[nodiscard]] std::string path() const {
     return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file_);
   }
@@ -118,7 +120,7 @@ class shared_segment final : public failure_detector {
     return {rank_count(), memory_ + state_offset(rank_count())};
   }
 
-  /// This process is rank `rank` from now on, until the segment is destroyed.
+  /// Makes this process rank `rank`, until the segment is destroyed.
   ///
   /// Throws: input_error if there is no such rank or a process is, or was, this rank.
   void claim(int rank) {
@@ -143,9 +145,9 @@ class shared_segment final : public failure_detector {
     claimed_.push_back(rank);
   }
 
-  /// Memory that all who ask with the same key share; all 0 for who comes first.
+  /// Returns memory that all callers with the same key share; all 0 for the first one.
   ///
-  /// Pre:    everyone asks for as many bytes.
+  /// Pre:    all callers ask for as many bytes.
   /// Throws: resource_error if the memory is used up.
   [[nodiscard]] void* find_or_make(std::uint64_t key, std::size_t bytes) {
     auto& head = at<segment_head>(0);
@@ -158,7 +160,7 @@ class shared_segment final : public failure_detector {
       if (!fits || own > bytes_ || whole > bytes_ - own) {
         if (fits) head.used.fetch_sub(whole);
         first = head.first_block.load();
-        found = find(key, first, 0);  // by who came with it meanwhile
+        found = find(key, first, 0);  // of another caller meanwhile
         if (found != 0) return memory_at(found, bytes);
         throw resource_error("shared memory full: " + std::to_string(whole) +
                              " bytes more are needed, " + std::to_string(own) + " of " +
@@ -168,7 +170,8 @@ class shared_segment final : public failure_detector {
       at<block_head>(own).key = key;
       at<block_head>(own).bytes = bytes;
       std::uint64_t searched = 0;
-      while (found == 0) {  // may have come meanwhile: then ours is lost, unless it is the last
+      // another caller may have made it meanwhile: then this block is lost, unless it is the last
+      while (found == 0) {
         found = find(key, first, searched);
         if (found != 0) {
           std::uint64_t end = own + whole;
@@ -182,7 +185,7 @@ class shared_segment final : public failure_detector {
     return memory_at(found, bytes);
   }
 
-  /// Memory of this process's own, for arrays that others reach; not 0 if it was released before.
+  /// Allocates memory of this process that peers reach. It is not 0 if it was released before.
   ///
   /// Pre:    bytes <= PTRDIFF_MAX
   /// Throws: resource_error if the memory is used up.
@@ -211,7 +214,7 @@ class shared_segment final : public failure_detector {
     std::lock_guard const lock(own_memory_);
     released_.push_back({memory, whole_pages(bytes)});
   }
-  /// Are all of these bytes where others reach them? Pre: bytes > 0.
+  /// True if peers reach all of these bytes. Pre: bytes > 0.
   [[nodiscard]] bool contains(void const* memory, std::size_t bytes) const {
     auto const* const at = static_cast<std::byte const*>(memory);
     if (at < memory_ || at >= memory_ + bytes_) {
@@ -221,9 +224,9 @@ class shared_segment final : public failure_detector {
   }
   [[nodiscard]] void* begin() const { return memory_; }
 
-  /// Where this process has pages of this memory a second time.
+  /// The addresses at which this process maps pages of this memory a second time.
   [[nodiscard]] shared_addresses& addresses() { return addresses_; }
-  /// Maps the pages from `home` on at `to`, in place of what is there.
+  /// Maps the pages from `home` on also at `to`, in place of what is there.
   ///
   /// Throws: resource_error if the system refuses.
   void map_again(void* to, void const* home, std::size_t bytes) const {
@@ -232,7 +235,7 @@ class shared_segment final : public failure_detector {
                            file_, offset);
     if (got == MAP_FAILED) refuse("memory at addresses that a buffer has", "mmap");
   }
-  /// Of the file, as the system names it.
+  /// The number of the file, as the system names it.
   [[nodiscard]] std::uint64_t file_number() const {
     struct stat known{};
     return fstat(file_, &known) == 0 ? known.st_ino : 0;
@@ -257,7 +260,7 @@ class shared_segment final : public failure_detector {
     return "process " + number;
   }
 
-  /// Half of the machine's memory: an upper limit, nothing that is taken.
+  /// Half of the machine's memory: an upper limit that is not taken.
   [[nodiscard]] static std::size_t default_bytes() {
     return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) / 2 *
            static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -265,7 +268,7 @@ class shared_segment final : public failure_detector {
 
  private:
   static constexpr std::size_t page = 4096;
-  static constexpr std::size_t block_begin = 128;  // of a block's bytes behind its head
+  static constexpr std::size_t block_begin = 128;  // offset of a block's bytes behind its head
 
   struct alignas(128) segment_head {
     std::uint64_t version;
@@ -308,7 +311,8 @@ class shared_segment final : public failure_detector {
     memory_ = static_cast<std::byte*>(memory);
     bytes_ = bytes;
   }
-  // Has the system provide the bytes now: memory that is missing later is a signal, not an error.
+  // Makes the system provide the bytes now, because memory that is missing later is a signal, not
+  // an error.
   void back(std::size_t offset, std::size_t bytes) {
     int failure = 0;
     do {
@@ -317,9 +321,10 @@ class shared_segment final : public failure_detector {
     errno = failure;
     if (failure != 0) refuse(std::to_string(bytes) + " bytes of shared memory", "posix_fallocate");
   }
-  // Of a block.
+  // The bytes of a block.
   [[nodiscard]] void* memory_at(std::uint64_t block, std::size_t bytes) {
-    expects(at<block_head>(block).bytes == bytes, "shared_segment: one key, two sizes");
+    expects(at<block_head>(block).bytes == bytes,
+            "shared_segment: one key with two sizes, expected one size");
     back(block, block_begin + bytes);
     return memory_ + block + block_begin;
   }

@@ -32,52 +32,54 @@ template <class = when_used>
 [[nodiscard]] std::vector<int> agree_on_survivors(shared_state& state, int rank,
                                                   nanoseconds longest);
 
-/// What ranks that share memory know of each other: who has entered which call with what, and
-/// whether something went wrong. It lives in memory that may belong to several processes: no
-/// pointers to it, no locks that a dead rank could keep; all bytes 0 is how it begins.
+/// State of ranks that share memory: the calls that each has entered, with their parameters, and
+/// failures.
+///
+/// Its memory may belong to several processes. So it holds no pointers into itself, and no locks
+/// that a dead rank could keep. It begins with all bytes 0.
 class shared_state {
  public:
-  /// Bytes that the state of so many ranks takes.
+  /// Bytes of the state of `rank_count` ranks.
   [[nodiscard]] static constexpr std::size_t bytes(int rank_count) {
     auto const ranks = static_cast<std::size_t>(rank_count);
     return sizeof(head) + ranks * sizeof(rank_state) + ranks * words(rank_count) * 8;
   }
 
-  /// For ranks of this process.
+  /// State for ranks of this process.
   ///
   /// Throws: precondition_error beyond 65536 ranks.
   template <class = when_used>
   explicit shared_state(int rank_count)
       : rank_count_(rank_count), own_(memory_source{}, bytes(rank_count)) {
-    expects(rank_count <= 1 << rank_bits, "shared_state: at most 65536 ranks");
+    expects(rank_count <= 1 << rank_bits, "shared_state: too many ranks, expected at most 65536");
     std::memset(own_.data(), 0, own_.size());
     place(own_.data());
   }
-  /// For ranks that share `memory`, which outlives this object.
+  /// State for ranks that share `memory`, which outlives this object.
   ///
-  /// Pre: `bytes(rank_count)` bytes aligned to 128, all 0 before the first rank came.
+  /// Pre: `bytes(rank_count)` bytes aligned to 128, all 0 before the first rank uses them.
   shared_state(int rank_count, void* memory) : rank_count_(rank_count) { place(memory); }
 
   [[nodiscard]] int rank_count() const { return rank_count_; }
 
   using entry = detail::call_entry;
 
-  /// Where the memory that all ranks share begins in this process, and where it has pages of it a second time; without this
-  /// all ranks have the same addresses.
+  /// Sets the begin in this process of the memory that all ranks share, and the addresses at which
+  /// it is mapped a second time. Without this all ranks have the same addresses.
   void set_addresses(void* base, shared_addresses const& more) {
     base_ = reinterpret_cast<std::uintptr_t>(base);
     more_ = &more;
   }
 
-  /// Rank `rank` enters its next call; returns the number of the call, from 1.
+  /// Enters the next call of `rank`. Returns the number of the call, from 1.
   ///
-  /// shown:    what all may read of its input, at most `largest_eager_bytes`
-  /// salt:     of the signature: options that have to be equal
-  /// touches:  will it read or write buffers of others? Then `is_aborted` is to be asked between this and that, see
-  ///           `exit_failed_call`.
+  /// eager:    the part of its input that all ranks may read, at most `largest_eager_bytes`
+  /// salt:     added to the call id: options that have to be equal
+  /// touches:  true if the rank will read or write buffers of peers. Then it checks `is_aborted`
+  ///           before it does, see `exit_failed_call`.
   ///
-  /// An entry is overwritten two calls later. By then everyone has read it: a call ends only when
-  /// all ranks have entered it, so everyone has ended the one before.
+  /// An entry is overwritten two calls later. By then all ranks have read it, because a call ends
+  /// only when all ranks have entered it, and so have ended the one before.
   std::uint64_t enter(int rank, call_record const& record, eager_payload const& eager = {},
                       std::uint64_t salt = 0, bool touches = true) {
     auto& board = at(rank);
@@ -90,10 +92,10 @@ class shared_state {
     board.waits_for.store(0, std::memory_order_relaxed);
     if (touches) {
       resume(rank);
-    } else {  // without waiting until all that was written before has gone from this core
+    } else {  // without waiting until all earlier writes have left this core
       board.is_inside.store(at_work, std::memory_order_release);
     }
-    // One after the other: a peer that looks in between takes the line away.
+    // One write after the other, because a peer that reads in between takes the cache line away.
     own.call_id = call_id;
     own.input = shared_address_of(record.input);
     own.output = shared_address_of(record.output);
@@ -106,22 +108,22 @@ class shared_state {
     return call;
   }
   void exit_call(int rank) { at(rank).is_inside.store(outside, std::memory_order_release); }
-  /// Inside its call, the rank does something else: it touches nobody's buffers until it goes on, and
-  /// looks for a failure then.
+  /// Suspends the call of a rank: it touches no buffers of peers until it resumes, and checks for a
+  /// failure then.
   void suspend(int rank) { at(rank).is_inside.store(resting, std::memory_order_release); }
-  /// Before `is_aborted` is read, see `exit_failed_call`.
+  /// Called before `is_aborted` is read, see `exit_failed_call`.
   void resume(int rank) { at(rank).is_inside.store(at_work); }
 
   [[nodiscard]] bool has_entered(int rank, std::uint64_t call) const {
     return observe(at(rank).entries[call % 2].call) >= call;
   }
-  /// Has the rank done all that others need of it in this call?
+  /// True if the rank has done all that its peers need of it in this call.
   [[nodiscard]] bool has_ended(int rank, std::uint64_t call) const {
     std::uint64_t const entered = calls_of(rank);
     return entered > call || (entered == call && !is_inside(rank));
   }
   [[nodiscard]] bool is_inside(int rank) const { return at(rank).is_inside.load() != outside; }
-  /// Does another rank call what this one does? Pre: both have entered the call.
+  /// True if the peer calls the same as this rank. Pre: both have entered the call.
   [[nodiscard]] bool call_the_same(int rank, int peer, std::uint64_t call) const {
     return called(peer, call).call_id == at(rank).hashes[call % 2];
   }
@@ -129,41 +131,44 @@ class shared_state {
   [[nodiscard]] entry const& called(int rank, std::uint64_t call) const {
     return at(rank).entries[call % 2];
   }
-  /// The buffers of a rank, at the addresses that they have here.
+  /// The buffers of a rank, at their addresses in this process.
   [[nodiscard]] void const* input_of(int rank, std::uint64_t call) const {
     return reinterpret_cast<void const*>(called(rank, call).input + base_);
   }
   [[nodiscard]] void* output_of(int rank, std::uint64_t call) const {
     return reinterpret_cast<void*>(called(rank, call).output + base_);
   }
-  /// Where the rank shows so many bytes of its input in this call: in its entry if they fit, else beside it.
+  /// The place of a rank's eager payload of `bytes` in this call: in its entry if it fits, else
+  /// beside it.
   [[nodiscard]] std::byte* eager_data_of(int rank, std::uint64_t call, std::size_t bytes) const {
     auto& board = at(rank);
     auto& in_entry = board.entries[call % 2].eager;
     return bytes <= in_entry.size() ? in_entry.data() : board.eager[call % 2].data();
   }
-  /// What the rank called, in full, for messages.
+  /// The description of a rank's call, for messages.
   [[nodiscard]] call_description const& call_id(int rank, std::uint64_t call) const {
     return at(rank).call_ids[call % 2];
   }
 
-  /// Has the present call of a rank failed, or the next one if it is outside? A failure of a later
-  /// call does not concern it: who has come to that has done its part of this one, which can end.
+  /// True if the present call of a rank has failed, or the next one if it is outside a call. A
+  /// failure of a later call does not concern it, because a rank in that call has done its part of
+  /// this one.
   [[nodiscard]] bool is_aborted(int rank) const {
     std::uint64_t const failed = head_->failure.load();
     return failed != 0 && call_of(failed) <= present_call(rank);
   }
 
-  /// Fails the present call of a rank, or the next one if it is outside, and all later ones, for all
-  /// ranks; the first failure of the earliest call is the one that is reported.
+  /// Fails the present call of a rank, or the next one if it is outside a call, and all later ones,
+  /// on all ranks. The first failure of the earliest call is the one that is reported.
   ///
-  /// rank: who says so; its note is complete before it counts, so a rank that dies here does no harm
+  /// rank: the rank that reports the failure. Its text is complete before it counts, so that a rank
+  ///       that dies here does no harm.
   template <class = when_used>
   void fail(int rank, collective_error const& failure) {
     std::uint64_t const call = present_call(rank);
     std::uint64_t before = head_->failure.load();
     auto const counts = [&] { return before == 0 || call < call_of(before); };
-    // A rank comes to no earlier call later: one note is enough.
+    // A rank never enters an earlier call later, so one report is enough.
     if (!counts() || at(rank).has_reported.exchange(1) != 0) return;
     at(rank).failure.write(failure);
     std::uint64_t const own = call << rank_bits | static_cast<std::uint64_t>(rank);
@@ -178,10 +183,11 @@ class shared_state {
     return at(static_cast<int>(reported % (std::uint64_t{1} << rank_bits))).failure.read();
   }
 
-  /// Returns when no rank touches the buffers of another any more: whoever is inside the failed call
-  /// sees the failure after the chunk at hand and comes here too, or when it goes on; whoever is inside
-  /// an earlier one ends it. For ranks that hang it waits `longest`: buffers of the failed call are
-  /// theirs until they go on.
+  /// Returns when no rank touches the buffers of another one any more.
+  ///
+  /// A rank inside the failed call notices the failure after its present chunk or when it resumes,
+  /// and also comes here. A rank inside an earlier call ends it. For ranks that hang it waits
+  /// `longest`; afterwards they may still use the buffers of the failed call when they continue.
   template <class Pause>
   void exit_failed_call(int rank, nanoseconds longest, Pause const& pause) {
     exit_call(rank);
@@ -194,7 +200,7 @@ class shared_state {
     }
   }
 
-  /// The rank has left for good: it enters no further call.
+  /// Marks a rank as having left: it enters no further call.
   void set_gone(int rank, bool is_gone) {
     at(rank).is_gone.store(is_gone ? 1 : 0, std::memory_order_release);
     wake_all();
@@ -203,7 +209,7 @@ class shared_state {
     return at(rank).is_gone.load(std::memory_order_acquire) != 0;
   }
 
-  /// Can this call no longer end, because somebody who is needed has left or died?
+  /// True if this call cannot end, because a rank that it needs has left or died.
   [[nodiscard]] bool is_hopeless(std::uint64_t call) const {
     for (int rank = 0; rank < rank_count(); ++rank) {
       if ((is_gone(rank) || is_dead(rank)) && !has_ended(rank, call)) return true;
@@ -220,7 +226,7 @@ class shared_state {
 
   // --- barriers without a schedule ---
 
-  /// The rank has come to its next barrier; returns its number, from 1.
+  /// Enters the next barrier of a rank. Returns its number, from 1.
   std::uint64_t come(int rank) {
     auto& board = at(rank);
     std::uint64_t const round = board.barriers.load(std::memory_order_relaxed) + 1;
@@ -229,7 +235,7 @@ class shared_state {
     wake_all();
     return round;
   }
-  /// Have all ranks come to this one? What they wrote before is visible then.
+  /// True if all ranks have entered this barrier. Their earlier writes are visible then.
   [[nodiscard]] bool all_arrived(std::uint64_t round) const {
     return head_->arrivals.load(std::memory_order_acquire) >=
            round * static_cast<std::uint64_t>(rank_count_);
@@ -238,7 +244,7 @@ class shared_state {
     return at(rank).barriers.load(std::memory_order_relaxed) >= round;
   }
 
-  /// How often a rank has entered a call, and come to a barrier.
+  /// The number of calls, and of barriers, that a rank has entered.
   [[nodiscard]] std::uint64_t calls_of(int rank) const {
     auto const& entries = at(rank).entries;
     std::uint64_t const even = observe(entries[0].call);
@@ -249,9 +255,9 @@ class shared_state {
     return at(rank).barriers.load(std::memory_order_acquire);
   }
 
-  // --- who waits for whom ---
+  // --- stalls ---
 
-  /// Says for whom a rank waits, and that it is alive: again and again while it waits.
+  /// Publishes the stall of a rank and a heartbeat; called repeatedly while it waits.
   void set_waiting(int rank, stall const& where) {
     auto& board = at(rank);
     board.waits_for.store(encode_stall(where), std::memory_order_relaxed);
@@ -259,23 +265,23 @@ class shared_state {
   }
   void set_working(int rank) { at(rank).waits_for.store(0, std::memory_order_relaxed); }
 
-  /// For whom a rank says that it waits; `peer` is -1 if it does not wait for a single one. See `encode_stall`
-  /// for what is kept.
+  /// The published stall of a rank; `peer` is -1 if it does not wait for a single peer.
+  /// `encode_stall` documents what is kept.
   [[nodiscard]] reported_stall waiting(int rank) const {
     return decode_stall(at(rank).waits_for.load(std::memory_order_relaxed));
   }
-  /// Grows as long as the rank waits.
+  /// A counter that grows as long as the rank waits.
   [[nodiscard]] std::uint64_t heartbeats(int rank) const {
     return at(rank).heartbeats.load(std::memory_order_relaxed);
   }
 
-  /// What moving chunks takes a rank; its peers read it.
+  /// The times of moving chunks of a rank, for its peers.
   [[nodiscard]] detail::published_times& moved(int rank) const { return at(rank).moved; }
 
   // --- sleep ---
 
-  /// A rank is about to sleep; it looks once more whether it must and then calls `nap` with the
-  /// ticket. What comes in between wakes it up.
+  /// Announces that a rank is about to sleep. It checks once more whether it must, and then calls
+  /// `sleep` with the ticket. Events in between wake it up.
   [[nodiscard]] std::uint32_t prepare_sleep(int rank) {
     auto& board = at(rank);
     std::uint32_t const ticket = board.doorbell.load();
@@ -290,9 +296,11 @@ class shared_state {
     at(rank).is_asleep.store(0);
     head_->sleepers.fetch_sub(1);
   }
-  /// Wakes a rank for which there is something new. The look at the sleepers may overtake the store
-  /// that is the news: then the rank sleeps on to the end of its nap, which is short. The
-  /// fence that would exclude it costs every message more than such naps cost.
+  /// Wakes a rank after an event for it.
+  ///
+  /// The read of the sleepers may overtake the store of the event. Then the rank sleeps until the
+  /// end of its sleep, which is short. A fence that excludes this costs every message more than
+  /// such sleeps cost.
   void ring(int rank) {
     if (head_->sleepers.load(std::memory_order_relaxed) == 0) return;
     auto& board = at(rank);

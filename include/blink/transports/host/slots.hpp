@@ -16,8 +16,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Ranks of one process that hand each other copies through slots: a model for processes and
-/// machines that do not reach each other's memory.
+/// A transport between ranks that share memory and pass copies through slots. It also models
+/// processes and machines that do not reach each other's memory.
 class slot_transport {
  public:
   static constexpr char const* name = "slots";  ///< in tuning tables
@@ -42,7 +42,8 @@ class slot_transport {
   [[nodiscard]] bool has_credit(std::uint32_t connection, std::uint64_t message) const {
     return message < observe(*connections_[connection].consumed) + connections_[connection].window;
   }
-  /// halvings: messages take the 2^subdivisions parts of a slot in turn, see `slot_rotation.hpp`
+  /// slot_subdivision: messages use the 2^subdivision parts of a slot in turn, see
+  ///                   `slot_rotation.hpp`
   [[nodiscard]] std::byte* outbox(std::uint32_t connection, std::uint64_t message,
                                   std::uint32_t slot_subdivision = 0) const {
     auto const& at = connections_[connection];
@@ -79,7 +80,7 @@ class slot_transport {
   }
 
  private:
-  // Once for each peer and call: also compares what the two called.
+  // Called once for each peer and call. It also compares the calls of the two ranks.
   [[nodiscard]] bool finds_present(int peer) const {
     auto& state = *parts_.state;
     if (!state.has_entered(peer, parts_.call)) return false;
@@ -96,8 +97,8 @@ class slot_transport {
 };
 BLINK_MODELS(transport<slot_transport> && !reaching_transport<slot_transport>);
 
-/// Ranks that read and write each other's buffers: nothing is copied on the way. Threads of one
-/// process, or processes whose buffers lie in the memory that they share.
+/// A transport between ranks that read and write each other's buffers, without a copy in between:
+/// threads of one process, or processes whose buffers lie in the memory that they share.
 class direct_transport : public slot_transport {
  public:
   static constexpr char const* name = "direct memory";

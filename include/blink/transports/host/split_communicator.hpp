@@ -22,11 +22,12 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A communicator of which some ranks can go on as a communicator of their own.
+/// A communicator some of whose ranks can form a communicator of their own.
 ///
-/// Semantics beyond the syntax: all ranks together make a `part_offer(comm, selection)` each; what joins
-/// no part selects nobody. The `handle()` of the first of a part, copied to the others of it, is good as
-/// long as its offer lives; each constructs `S(comm, offer, handle, selection)` with it.
+/// Semantics beyond the syntax: all ranks together make a `part_offer(comm, selection)` each, with
+/// an empty selection for a rank that joins no part. The `handle()` of the first rank of a part is
+/// copied to its other ranks, and is valid as long as that offer lives. Each rank constructs
+/// `S(comm, offer, handle, selection)` with it.
 template <class S>
 concept splittable_communicator =
     communicator<S> && std::constructible_from<typename S::part_offer, S&, rank_selection const&> &&
@@ -36,8 +37,8 @@ concept splittable_communicator =
                                        rank_selection const&>;
     };
 
-/// One rank's communicator with some ranks of a larger world: they are numbered anew, and schedules are
-/// prepared for their number.
+/// One rank's communicator with some ranks of a larger communicator. The ranks have new numbers,
+/// and schedules are prepared for their number.
 template <splittable_communicator Comm>
 class part_of : public Comm {
  public:
@@ -54,7 +55,8 @@ class part_of : public Comm {
 
 namespace detail {
 
-/// The type of communicator that was split first: a part of a part has the type of a part, however often that goes on.
+/// The type of the communicator that was split first. A part of a part has the type of a part, at
+/// any depth.
 template <class Comm>
 struct communicator_split_first {
   using type = Comm;
@@ -64,7 +66,7 @@ struct communicator_split_first<part_of<Comm>> {
   using type = Comm;
 };
 
-/// A value of every rank, by rank.
+/// Returns a value of every rank, by rank.
 template <class T, communicator Comm>
 [[nodiscard]] std::vector<T> gather_from_all(Comm& comm, T const& own) {
   auto const ranks = static_cast<std::size_t>(comm.rank_count());
@@ -75,7 +77,8 @@ template <class T, communicator Comm>
   return {all.data(), all.data() + ranks};
 }
 
-/// Those of this rank's colour, by rising key and among equal keys by rank; nobody if it is negative.
+/// Returns the ranks of this rank's colour, by rising key and among equal keys by rank; none if the
+/// colour is negative.
 template <communicator Comm>
 [[nodiscard]] rank_selection agree_on_part(Comm& comm, int colour, int key) {
   struct wish {
@@ -98,16 +101,18 @@ template <communicator Comm>
 
 }  // namespace detail
 
-/// What a communicator is split into.
+/// The type of a part of a communicator.
 template <splittable_communicator Comm>
 using part_of_communicator = part_of<typename detail::communicator_split_first<Comm>::type>;
 
-/// Splits the ranks of a world: those of one colour become a communicator of their own, numbered by rising
-/// key and among equal keys by rank. All ranks call it together. A negative colour joins nothing.
+/// Splits the ranks of a communicator. Those of one colour become a communicator of their own,
+/// numbered by rising key and among equal keys by rank.
 ///
-/// Parts can be split again, and so on. Calls of the parts do not disturb each other or those of the whole. A
-/// failure in one part does not end the others; a rank whose part goes out of scope counts as having left it.
-/// Memory of a part goes with the last of its ranks.
+/// All ranks call it together. A rank with a negative colour joins no part.
+///
+/// Parts can be split again. Calls of the parts do not disturb each other or those of the whole. A
+/// failure in one part does not end the others. A rank whose part is destroyed counts as having
+/// left it. The memory of a part is freed with the last of its ranks.
 ///
 /// Time:   three all-gathers of some bytes, and what the transport needs for a communicator.
 /// Throws: collective_error as every call; resource_error, on all ranks, if one gets no part. With
@@ -120,7 +125,7 @@ template <splittable_communicator Comm>
   auto const attempt = [&](auto const& step) {
     try {
       step();
-    } catch (...) {  // the others must learn of it before this rank leaves
+    } catch (...) {  // the other ranks must learn of it before this rank leaves
       problem = std::current_exception();
     }
   };
@@ -137,13 +142,14 @@ template <splittable_communicator Comm>
     auto const& consumed = offers[static_cast<std::size_t>(part.members.front())];
     if (consumed.is_good) attempt([&] { result.emplace(comm, *offer, consumed.content, part); });
   }
-  // Nobody needs the offers any more, and all know whether all have what they wanted.
+  // The offers are not needed any more, and all ranks know whether all have what they wanted.
   bool const is_good = offer && joins == result.has_value();
   auto const have = detail::gather_from_all(comm, static_cast<char>(is_good));
   if (problem) std::rethrow_exception(problem);
   for (std::size_t rank = 0; rank < have.size(); ++rank) {
     if (have[rank] != 0) continue;
-    throw resource_error("split: rank " + std::to_string(rank) + " could not join its part");
+    throw resource_error("split: rank " + std::to_string(rank) +
+                         " could not join its part, expected all ranks to join theirs");
   }
   return result;
 }

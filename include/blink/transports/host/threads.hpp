@@ -10,20 +10,22 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Threads share all their memory.
+/// The transport of threads, which share all their memory.
 using threads_link = direct_transport;
 
-/// A communicator whose ranks are threads: `thread_ranks threads(4); threads.run([&](auto& comm) { … });`
+/// The owner of ranks that are threads: `thread_ranks threads(4); threads.run([&](auto& comm) { …
+/// });`
 using thread_ranks = basic_thread_ranks<threads_link>;
 BLINK_MODELS(communicator<thread_ranks::communicator_type>);
 BLINK_MODELS(detail::steps_carrying_communicator<thread_ranks::communicator_type>);
-BLINK_MODELS(!communicator<thread_ranks>);  // a communicator is not yet one of its ranks
+// the owner is no communicator; its ranks have communicators
+BLINK_MODELS(!communicator<thread_ranks>);
 
-/// Threads, or processes that share memory, joined by connections as slow as a schedule's links.
+/// The transport of threads, or of processes that share memory, as slow as a schedule's links.
 using shaped_transport = shaped<slot_transport>;
 BLINK_MODELS(transport<shaped_transport> && !reaching_transport<shaped_transport>);
 
-/// A communicator whose ranks are threads and whose links have the rates that its schedules name.
+/// The owner of ranks that are threads, with links that have the rates of its schedules.
 using shaped_thread_ranks = basic_thread_ranks<shaped_transport>;
 
 }}  // namespace blink::BLINK_ABI

@@ -10,7 +10,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What a link is made of: one rank's view of one call.
+/// The parts of a transport: one rank's view of one call.
 struct transport_parts {
   shared_state* state = nullptr;
   prepared_schedule* prepared = nullptr;

@@ -44,13 +44,14 @@
 #include <utility>
 #include <vector>
 
-// Needs an MPI library, of version 3 or newer; nothing else of the project includes this header.
+// Needs an MPI library of version 3 or newer. No other header of the project includes this one.
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// How communicators run their calls if nobody says otherwise. A large message of an MPI library begins with a question
-/// and an answer, and within a host it is copied by the receiver alone, which gains nothing from a pipeline: large
-/// chunks, most of which need no slot.
+/// Default options of communicators over MPI: large chunks, most of which need no slot.
+///
+/// A large message of an MPI library begins with a handshake. Within a host only the receiver
+/// copies it, so a pipeline gains nothing.
 [[nodiscard]] inline communicator_options mpi_options() {
   communicator_options result;
   result.slot_bytes = std::size_t{4} << 20;
@@ -58,7 +59,7 @@ namespace blink { inline namespace BLINK_ABI {
   return result;
 }
 
-/// Where a communicator keeps when messages arrive: nowhere, but over links of `mpi/shaped.hpp`.
+/// The arrival times of a communicator's messages: none, except over links of `mpi/shaped.hpp`.
 template <class Transport>
 class mpi_times {
  public:
@@ -68,12 +69,12 @@ class mpi_times {
   }
 };
 
-/// This process as a rank of an MPI communicator: `mpi_communicator me(MPI_COMM_WORLD);
-/// all_reduce(me, plan, input, output, count, sum{});`
+/// This process as a rank of an MPI communicator: `mpi_communicator comm(MPI_COMM_WORLD);
+/// all_reduce(comm, trees, input, output, count, sum{});`
 ///
-/// Several communicators may exist side by side, also over one communicator. Only the thread that made
-/// one uses it, or with MPI_THREAD_MULTIPLE one thread at a time. All ranks prepare the same
-/// schedules in the same order; a call along a schedule that is new prepares it.
+/// Several of them may exist side by side, also over one MPI communicator. Only the thread that
+/// made one uses it, or with MPI_THREAD_MULTIPLE one thread at a time. All ranks prepare the same
+/// schedules in the same order. A call along a new schedule prepares it.
 ///
 /// Link: `mpi_transport`, or `shaped_mpi_transport` (`mpi/shaped.hpp`)
 template <transport Transport>
@@ -81,16 +82,18 @@ class basic_mpi_communicator : public with_tuning<basic_mpi_communicator<Transpo
  public:
   using transport_type = Transport;
 
-  /// Collective over `of_user`, of which it makes two duplicates: one for what is announced.
+  /// Collective over `of_user`, of which it makes two duplicates. One is for announcements of
+  /// calls.
   ///
-  /// eager_limit: small inputs go to every other rank at once when a call is announced: one message
-  ///             for each instead of two along a tree. Up to so many bytes with two ranks; with n
-  ///             of at most eight divided by n - 1, so that a rank sends no more in all; and less than
-  ///             trees carry without slots
-  /// zero_copy_threshold: messages of at least so many bytes leave from the buffers of calls and arrive in them,
-  ///             without a copy in a slot
-  /// Throws: precondition_error if MPI does not run or this communicator cannot carry it; on all ranks
-  ///         if an option is out of range on one, or not the same everywhere; error if the library refuses.
+  /// eager_limit: largest input that is sent to every other rank when a call is announced. That
+  ///              takes one message for each rank instead of two along a tree. The limit holds for
+  ///              two ranks. With n ranks, at most eight, it is divided by n - 1, so that a rank
+  ///              sends no more in all. It is also less than what trees carry without slots.
+  /// zero_copy_threshold: messages of at least so many bytes leave from the buffers of calls and
+  ///                      arrive in them, without a copy in a slot
+  /// Throws: precondition_error if MPI does not run or this communicator cannot carry it;
+  ///         precondition_error on all ranks if an option is out of range on one, or differs
+  ///         between ranks; error if the library refuses.
   explicit basic_mpi_communicator(MPI_Comm of_user,
                                   communicator_options const& options = mpi_options(),
                                   std::size_t eager_limit = std::size_t{512} << 10,
@@ -102,8 +105,8 @@ class basic_mpi_communicator : public with_tuning<basic_mpi_communicator<Transpo
   }
   basic_mpi_communicator(basic_mpi_communicator&&) noexcept = default;
   basic_mpi_communicator& operator=(basic_mpi_communicator&&) = delete;
-  /// Waits until all ranks have come here, at most as long as the deadline. Communicators end in the same
-  /// order on all ranks, or after `try_end`, and before MPI_Finalize.
+  /// Waits until all ranks have come here, at most as long as the deadline. Communicators end in
+  /// the same order on all ranks, or after `try_end`, and before MPI_Finalize.
   ~basic_mpi_communicator() {
     if (!state_) return;  // it was moved
     auto const end =
@@ -130,10 +133,10 @@ class basic_mpi_communicator : public with_tuning<basic_mpi_communicator<Transpo
   /// See `detail::call_steps`.
   [[nodiscard]] detail::call_steps<basic_mpi_communicator> const& steps() const { return *steps_; }
 
-  /// Allocates what calls along `schedule` need; the same schedule again returns the same object.
+  /// Allocates what calls along a schedule need. The same schedule returns the same object again.
   ///
-  /// Throws: precondition_error if it is not a schedule, or for another number of ranks, if MPI is
-  ///         finalised, or if the library has no more tags.
+  /// Throws: precondition_error if the schedule is not valid, is for another number of ranks, if
+  ///         MPI is finalised, or if the library has no more tags.
   prepared_schedule& prepare(schedule const& source) {
     mpi_channel::expect_not_finalised();
     expect_ranks(source, rank_count());
@@ -157,7 +160,7 @@ class basic_mpi_communicator : public with_tuning<basic_mpi_communicator<Transpo
     return prepared_.emplace_back(std::move(fresh))->prepared;
   }
 
-  /// Of barriers without a schedule: a binomial tree.
+  /// The schedule of barriers that name none: a binomial tree.
   [[nodiscard]] prepared_schedule& barrier_plan() {
     if (barrier_plan_ == nullptr) barrier_plan_ = &prepare(binomial_schedule(rank_count(), 0));
     return *barrier_plan_;
@@ -172,7 +175,7 @@ class basic_mpi_communicator : public with_tuning<basic_mpi_communicator<Transpo
       detail::refuse_second_call(rank(), kind, *present);
     }
   }
-  /// Throws: precondition_error if MPI is finalised, or takes calls from another thread alone.
+  /// Throws: precondition_error if MPI is finalised, or takes calls from another thread only.
   [[nodiscard]] status enter(prepared_schedule& prepared, call_record const& record) {
     if (end_of_mpi::has_arrived_at()) mpi_channel::expect_not_finalised();
     if (only_thread_ != std::thread::id() && only_thread_ != std::this_thread::get_id()) {
@@ -183,13 +186,14 @@ class basic_mpi_communicator : public with_tuning<basic_mpi_communicator<Transpo
     auto& notices = state_->notices;
     if (notices.is_aborted()) return status::aborted;
     auto const kind = record.kind();
-    constexpr int most_ranks = 8;  // that hear of every call
+    constexpr int most_ranks = 8;  // that are notified of every call
     std::size_t const most = state_->eager_limit_of(kind);
     bool const goes_by_trees = Transport::is_shaped || rank_count() > most_ranks;
     bool const can = !goes_by_trees && can_be_eager(record) && most > 0;
     auto const eager = can ? payload_of(prepared, record, rank()) : eager_payload{};
     is_eager_ = can && eager.count <= most;
-    // Whom the others have given up neither ends the call alone nor lends them what they will not read.
+    // A rank that its peers have given up neither ends the call alone nor sends from buffers that
+    // no peer will read.
     if (notices.comes_late(options_.waits.deadline)) {
       notices.look_long();
     } else if (!is_eager_) {
@@ -211,7 +215,8 @@ class basic_mpi_communicator : public with_tuning<basic_mpi_communicator<Transpo
     return {waits_over<Transport>(options_.waits), state_->notices};
   }
 
-  /// Everyone who was reported of the call has to come: they may not be more than one call behind.
+  /// All ranks that were notified of the call have to enter it, because they may be at most one
+  /// call behind.
   template <wait_policy Wait>
   [[nodiscard]] status match(Wait& wait) {
     for (int const peer : current_->connections.neighbours()) {
@@ -219,18 +224,19 @@ class basic_mpi_communicator : public with_tuning<basic_mpi_communicator<Transpo
         if (auto const result = wait.on_idle(); result != status::ok) return result;
       }
     }
-    // Who had waited for this rank in vain has said so before it took back what it lent: what was read since is nothing.
+    // A peer that gave up waiting for this rank has announced that before it took its buffers back.
+    // Data that was read since is invalid.
     if (!is_eager_) state_->notices.look();
     if (state_->notices.has_failed(state_->notices.call())) return status::aborted;
     return wait.on_progress();
   }
-  void suspend() {}  // a failure takes lent buffers back before it ends the call
+  void suspend() {}  // a failure takes buffers back before it ends the call
   void resume() {}
   void exit_call() { state_->notices.exit_call(); }
   void fail(stall const& where) {
     state_->notices.fail(describe_stall(where, state_->notices, options_.waits.deadline));
   }
-  /// Ends the present or the next call on all ranks; nothing where MPI runs no more.
+  /// Ends the present or the next call on all ranks; does nothing after MPI has ended.
   void fail(std::string const& why) {
     if (!mpi_channel::runs()) return;
     state_->notices.fail(
@@ -239,7 +245,7 @@ class basic_mpi_communicator : public with_tuning<basic_mpi_communicator<Transpo
   void exit_failed_call() {
     state_->notices.exit_call();
     if (is_eager_ || current_ == nullptr) return;
-    // Ranks that live answer sooner; the others of this call wait for this one in `shrink`.
+    // Ranks that live answer sooner. The others of this call wait for this one in `shrink`.
     auto const end =
         std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.waits.deadline) / 4;
     while (state_->channel.is_intact() && !current_->connections.take_buffers_back() &&
@@ -249,7 +255,7 @@ class basic_mpi_communicator : public with_tuning<basic_mpi_communicator<Transpo
   }
   [[nodiscard]] collective_error failure() const { return state_->notices.failure(); }
 
-  /// This rank's channel to the others of its part; see `split`.
+  /// This rank's channel to the other ranks of its part; see `split`.
   struct part_offer {
     part_offer(basic_mpi_communicator const& whole, rank_selection const& part)
         : channel(whole.state_->channel, part) {}
@@ -261,34 +267,42 @@ class basic_mpi_communicator : public with_tuning<basic_mpi_communicator<Transpo
                          rank_selection const&)
       : basic_mpi_communicator(whole, std::move(own.channel)) {}
 
-  /// After a failure: a communicator of the ranks that are left, in their order, with calls and schedules
-  /// of its own. Every rank that goes on calls it; it waits for those that do not for as long as the
-  /// deadline, and not at all for those whose communicator has ended.
+  /// Returns the communicator of the ranks that remain after a failure, in their order, with calls
+  /// and schedules of its own.
   ///
-  /// A rank that stops between the agreement and the end of this call holds up the others in the library.
-  /// The communicator that failed waits at its end for ranks that hang, for as long as the deadline.
+  /// Every remaining rank calls it. It waits for the others as long as the deadline, except for
+  /// ranks whose communicator has ended.
   ///
-  /// Throws: collective_error if the others went on without this rank, because it came too late, or did
-  ///         not agree in time; precondition_error if MPI is finalised, or for a second time, whatever came of the
-  ///         first: others may count on what this rank has agreed to; error if the library refuses.
+  /// A rank that stops between the agreement and the end of this call holds up the others in the
+  /// library. The communicator that failed waits at its end for ranks that hang, as long as the
+  /// deadline.
+  ///
+  /// Throws: collective_error if the others went on without this rank, because it came too late, or
+  ///         did not agree in time; precondition_error if MPI is finalised; precondition_error for
+  ///         a second call whatever the first one did, because peers may rely on this rank's first
+  ///         agreement; error if the library refuses.
   [[nodiscard]] basic_mpi_communicator shrink() {
     mpi_channel::expect_not_finalised();
-    expects(!std::exchange(has_shrunk_, true), "mpi_communicator: one shrink() of a communicator");
+    expects(!std::exchange(has_shrunk_, true),
+            "mpi_communicator: a second shrink(), expected one for each communicator");
     auto const left = agree_on_survivors(state_->notices, options_.waits.deadline);
     return basic_mpi_communicator(*this, mpi_channel::among(state_->channel, left));
   }
 
-  /// Says that this rank enters no further call. Returns whether the destructor need not wait any
-  /// more, because all ranks have said so and have what this one sent, or because the library fails.
-  /// To be called again and again, for communicators that may end in another order on other ranks.
+  /// Announces that this rank enters no further call. Returns true if the destructor need not wait
+  /// any more.
+  ///
+  /// That holds when all ranks have announced it and have received what this one sent, or when the
+  /// library fails. Call it repeatedly, for communicators that may end in another order on other
+  /// ranks.
   [[nodiscard]] bool try_end() {
     if (!mpi_channel::runs()) return true;
     if (!is_leaving_) state_->notices.say_goodbye();
     is_leaving_ = true;
     bool is_over = state_->notices.all_are_gone();
     for (auto& known : prepared_) is_over = known->connections.is_quiet() && is_over;
-    // What nobody waits for is thrown away: its sender cannot end before, and the library may give
-    // the number of this communicator to another one.
+    // Messages that no receiver waits for are thrown away. Their sender cannot end before, and the
+    // library may give the number of this communicator to another one.
     std::vector<std::byte> waste;
     while (state_->channel.throw_away(mpi_notices::note_tag, waste)) {
     }
@@ -360,7 +374,8 @@ class basic_mpi_communicator : public with_tuning<basic_mpi_communicator<Transpo
     return count;
   }
 
-  /// Leaves everything as it is, for ever: the library may still write into it.
+  /// Leaves everything as it is until the process ends, because the library may still write into
+  /// it.
   void abandon() {
     for (auto& known : prepared_) static_cast<void>(known.release());
     static_cast<void>(state_.release());

@@ -10,7 +10,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// A variable that is 0 or 1.
+/// Returns the value of a variable that is 0 or 1.
 ///
 /// Throws: input_error for a value that is neither.
 [[nodiscard]] inline bool environment_flag(char const* name, bool unless_set) {

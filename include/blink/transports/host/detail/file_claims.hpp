@@ -16,20 +16,20 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// The bytes of files that this process has locked, and the descriptors that it may not close yet.
 ///
-/// When a process closes a descriptor of a file, the system releases all its locks in that file, those that
-/// it took by other descriptors, too. So a descriptor that is given up stays open for as long as the
-/// process has a byte of its file. (Locks that belong to descriptors, F_OFD_SETLK, have no such trap, but a
-/// rank that forks would share them with its child, and seem to live for as long as that.)
+/// When a process closes a descriptor of a file, the system releases all its locks in that file,
+/// also those from other descriptors. So a descriptor stays open as long as the process has locked
+/// a byte of its file. Locks that belong to descriptors (F_OFD_SETLK) have no such trap. But a rank
+/// that forks would share them with its child, and seem to live as long as the child.
 class file_claims {
  public:
-  /// All of this process.
+  /// The claims of this process.
   [[nodiscard]] static file_claims& of_process() {
     static auto& all =
-        *new file_claims;  // never destroyed: communicators may be, after whatever else is
+        *new file_claims;  // never destroyed, because communicators may be destroyed later
     return all;
   }
 
-  /// Locks a byte. Returns 0, or why not: EAGAIN if somebody has it, this process included.
+  /// Locks a byte. Returns 0, or the error: EAGAIN if a process has it, including this one.
   [[nodiscard]] int claim(int file, off_t byte) {
     std::lock_guard const lock(access_);
     struct stat known{};
@@ -43,7 +43,8 @@ class file_claims {
     at->bytes.push_back(byte);
     return 0;
   }
-  /// Unlocks a byte, and closes what waits for that. Pre: this process, or the one that forked it, has locked it.
+  /// Unlocks a byte, and closes descriptors that wait for that. Pre: this process, or its parent
+  /// before a fork, has locked it.
   void release(int file, off_t byte) {
     std::lock_guard const lock(access_);
     static_cast<void>(set(file, byte, F_UNLCK));

@@ -15,8 +15,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// For whom a rank waits, as one word, so that others read it whole: never 0. Peer and tree are kept to 15
-/// bits, the chunk to 32.
+/// Encodes a stall as one word, so that peers read it whole; never 0. Peer and tree have 15 bits,
+/// the chunk 32.
 [[nodiscard]] inline std::uint64_t encode_stall(stall const& where) {
   auto const bits = [](long long number, int count) {  // -1 as 0
     return static_cast<std::uint64_t>(number + 1) & ((std::uint64_t{1} << count) - 1);
@@ -24,7 +24,7 @@ namespace blink { inline namespace BLINK_ABI {
   return std::uint64_t{1} << 63 | (where.sends ? std::uint64_t{1} << 62 : 0) |
          bits(where.peer, 15) << 47 | bits(where.tree, 15) << 32 | bits(where.chunk, 32);
 }
-/// Nothing is reported by 0. Of the kind and the number of chunks nothing is kept.
+/// Decodes a stall. 0 means none. The kind and the number of chunks are lost.
 [[nodiscard]] inline reported_stall decode_stall(std::uint64_t word) {
   if (word == 0) return {};
   auto const number = [&](int shift, int count) {
@@ -42,17 +42,18 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// What moving chunks took one rank, for its peers to read in the call after it: of the last calls with an even and
-/// with an odd number. All bytes 0 at first.
+/// The times of moving chunks of one rank, which its peers read in the next call: of the last calls
+/// with an even and with an odd number. All bytes 0 at first.
 struct published_times {
   std::array<std::atomic<std::uint64_t>, 2> of_calls;
 
-  /// By the rank, in its call of that number.
+  /// Publishes a time; called by the rank in its call of that number.
   void report(std::uint64_t call, std::uint64_t nanoseconds) {
     std::uint64_t const reported = nanoseconds < most ? nanoseconds : most;
     of_calls[call % 2].store(reported << call_bits | call % calls, std::memory_order_release);
   }
-  /// Nanoseconds; 0 if the rank has reported nothing of that call.
+  /// Nanoseconds; 0 if the rank has published nothing for that call.
+  ///
   /// Pre: the rank has not entered the call two later.
   [[nodiscard]] std::uint64_t of(std::uint64_t call) const {
     std::uint64_t const reported = of_calls[call % 2].load(std::memory_order_acquire);
@@ -67,39 +68,43 @@ struct published_times {
 
 }}}  // namespace blink::BLINK_ABI::detail
 
-// How the memory of a `shared_state` is laid out: plain bytes that may belong to several processes, all 0 at first.
+// The layout of the memory of a `shared_state`: plain bytes that may belong to several processes,
+// all 0 at first.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// What peers read of a call that a rank has entered, in one cache line: whoever sees that the rank has come has the
-/// rest, too, and a small call costs one transfer between two cores. Addresses are counted from the begin of the memory
-/// that all ranks share (`shared_state::set_addresses`).
+/// The part of a call that peers read, in one cache line.
+///
+/// A peer that sees the call's number also has the rest, so that a small call costs one transfer
+/// between two cores. Addresses count from the begin of the memory that all ranks share
+/// (`shared_state::set_addresses`).
 struct alignas(64) call_entry {
-  counter call = 0;           ///< its number; published when the rest is written
+  counter call = 0;           ///< its number; published after the rest is written
   std::uint64_t call_id = 0;  ///< hash
   std::uintptr_t input = 0;
   std::uintptr_t output = 0;
-  std::array<std::byte, 32> eager{};  ///< what the rank shows, if it is no more than this
+  std::array<std::byte, 32> eager{};  ///< the eager payload, if it is no longer than this
 };
 static_assert(sizeof(call_entry) == 64);
 
-/// What one rank writes. What belongs to a call has two places, for calls with even and odd numbers.
+/// The words that one rank writes. Those of a call have two places, for calls with even and odd
+/// numbers.
 struct alignas(128) rank_state {
-  // What the others read in every call …
+  // Peers read this in every call …
   std::array<call_entry, 2> entries;
   std::array<std::array<std::byte, largest_eager_bytes>, 2>
-      eager;                           // what does not fit into the entry
-  alignas(128) published_times moved;  // … in the call after one that was timed …
-  // … and what only its owner touches while all goes well: if it loaded an entry of its own, which others may be fetching,
-  // 8 bytes would take 0.18 us instead of 0.14 (`peers_threads`, all_reduce, two cores near each other).
+      eager;                           // eager payloads that do not fit into the entry
+  alignas(128) published_times moved;  // … this in the call after a timed one …
+  // … and the rest rarely, so that it stays in the owner's cache. The owner does not load its own
+  // entries, because peers may be fetching those cache lines.
   alignas(128) std::atomic<std::uint32_t> is_inside;  // a `shared_state::place_in_call`
   std::atomic<std::uint32_t> is_gone;
-  std::atomic<std::uint32_t> doorbell;  // changes whenever a sleeper is to wake up
+  std::atomic<std::uint32_t> doorbell;  // changes when a sleeping rank has to wake up
   std::atomic<std::uint32_t> is_asleep;
-  std::atomic<std::uint32_t> asks;       // who is left?
-  std::atomic<std::uint64_t> waits_for;  // a packed stall; 0: none
+  std::atomic<std::uint32_t> asks;       // asks for the remaining ranks
+  std::atomic<std::uint64_t> waits_for;  // an encoded stall; 0: none
   std::atomic<std::uint64_t> heartbeats;
-  std::atomic<std::uint64_t> barriers;  // that it has come to
+  std::atomic<std::uint64_t> barriers;  // that it has entered
   std::uint64_t calls;                  // that it has entered
   std::array<std::uint64_t, 2> hashes;
   std::array<call_description, 2> call_ids;
@@ -107,11 +112,12 @@ struct alignas(128) rank_state {
   failure_note failure;
 };
 
-/// What all ranks write.
+/// The words that all ranks write.
 struct alignas(128) common_state_of_ranks {
-  std::atomic<std::uint64_t> failure;  // number of the call, and the rank that says so; 0: none
+  std::atomic<std::uint64_t> failure;  // number of the call, and the rank that reports it; 0: none
   std::atomic<std::uint32_t> sleepers;
-  std::atomic<std::uint32_t> decided_by;             // whose proposal of who is left counts, plus 1
+  // the rank whose proposal of the remaining ranks counts, plus 1
+  std::atomic<std::uint32_t> decided_by;
   alignas(128) std::atomic<std::uint64_t> arrivals;  // at barriers, of all ranks
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
