@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Four ranks as threads sum their buffers. The running side alone: no planner, no dependencies.
+// Four ranks, as threads, sum their buffers. It needs no planner and no dependencies.
 #include <blink/collectives.hpp>
 
 #include <cstdio>
@@ -11,7 +11,7 @@ int main() {
   blink::thread_ranks threads(ranks);
   threads.run([&](auto& comm) {
     std::vector<float> data(count, static_cast<float>(comm.rank() + 1));
-    blink::all_reduce(comm, data);  // in place, the sum, the fastest way for this size
+    blink::all_reduce(comm, data);  // in place, the sum, with the fastest algorithm for this size
     if (comm.rank() == 0) std::printf("1 + 2 + 3 + 4 = %g\n", static_cast<double>(data[count / 2]));
   });
 }

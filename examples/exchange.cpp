@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Send and receive in any order: a ring in which everybody sends first, and nobody blocks.
+// Send and receive in any order: a ring in which every rank sends first and no rank blocks.
 #include <blink/collectives.hpp>
 #include <blink/collectives/exchange.hpp>
 
@@ -19,7 +19,7 @@ int main() {
     blink::transfers list;
     list.send(next, mine.data(), mine.size());
     list.receive(previous, theirs.data(), theirs.size());
-    list.send(previous, &note, 1);  // of another type, the other way
+    list.send(previous, &note, 1);  // another type, in the other direction
     list.receive(next, &heard, 1);
     blink::exchange(comm, list);
     if (comm.rank() == 0) std::printf("rank 0 has %g from 3 and %d from 1\n", theirs[50], heard);

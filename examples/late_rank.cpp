@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nothing waits for ever: rank 2 never comes, and the error says so.
+// No wait is without end: rank 2 never enters the call, and the error names it.
 #include <blink/collectives.hpp>
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rank 2 leaves; the others are reported, go on without it, and end with the right sum.
+// Rank 2 leaves. The other ranks get an error, continue without it, and end with the right sum.
 #include <blink/collectives.hpp>
 
 #include <cstdio>

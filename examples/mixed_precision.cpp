@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients in 16 bits, added in 32: one rounding at the end instead of one at every rank.
+// Gradients in 16 bits, added in 32 bits: one rounding at the end instead of one at every rank.
 #include <blink/collectives.hpp>
 #include <blink/reducers/accumulate_in.hpp>
 
@@ -8,10 +8,10 @@
 
 int main() {
   constexpr int ranks = 8;
-  auto const trees = blink::chain_schedule(ranks, 0);  // the longest way to the root
+  auto const trees = blink::chain_schedule(ranks, 0);  // the longest path to the root
   blink::thread_ranks threads(ranks);
   threads.run([&](auto& comm) {
-    // The rank that is farthest from the root has 256: a bfloat16 has no digit left for 256 + 1.
+    // The rank farthest from the root has 256. A bfloat16 has no digit left for 256 + 1.
     float const value = comm.rank() == ranks - 1 ? 256.0F : 1.0F;
     std::vector<blink::bfloat16> gradients(1000, blink::bfloat16(value));
     auto careless = gradients;

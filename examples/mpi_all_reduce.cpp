@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An MPI program whose sums blink computes: mpicxx -std=c++20 -O2 -Iinclude mpi_all_reduce.cpp -pthread
+// An MPI program whose sums blink computes.
+//     mpicxx -std=c++20 -O2 -Iinclude mpi_all_reduce.cpp -pthread
 #include <blink/mpi.hpp>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Start a sum, compute something else meanwhile, wait: a thread of its own moves the data.
+// Start a sum, compute something else, wait: a thread of the queue moves the data.
 #include <blink/collectives.hpp>
 #include <blink/collectives/call_queue.hpp>
 
@@ -13,7 +13,7 @@ int main() {
     std::vector<float> const gradient(1 << 20, static_cast<float>(comm.rank() + 1));
     std::vector<float> sum(gradient.size());
     blink::call_queue queue(comm, blink::progress::thread);
-    // Checked and planned once, started as often as you like.
+    // Checked and planned once, started any number of times.
     auto all_reduce = queue.make(blink::collective::all_reduce, trees, gradient.data(), sum.data(),
                                  sum.size(), blink::sum{});
     double pi = 0;

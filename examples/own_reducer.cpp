@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any trivially copyable type and any callable: where is the largest value?
+// A reducer of any callable and any trivially copyable type: the largest value and its rank.
 #include <blink/collectives.hpp>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Impose trees of your own: a chain for two thirds of the data, a star for the rest.
+// Trees of the caller's: a chain for two thirds of the data, a star for the rest.
 #include <blink/collectives.hpp>
 
 #include <cstdio>

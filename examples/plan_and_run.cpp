@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a machine description to a collective that ran: read, allocate, plan, check, run.
+// From a machine description to a finished collective: read, allocate, plan, check, run.
 #include <blink/collectives.hpp>
 #include <blink/planning.hpp>
 

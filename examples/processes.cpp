@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that are processes: start it with `blink run -n 4 -- example_processes`. Without a launcher
-// it says what is missing.
+// Ranks that are processes. Start it with `blink run -n 4 -- example_processes`. Without a launcher
+// it prints what is missing.
 #include <blink/collectives.hpp>
 #include <blink/transports/host/processes.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A gradient of which few blocks hold anything: ranks agree which, and reduce only those.
+// A gradient with few nonzero blocks: ranks agree on them, and reduce only those.
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_reduce_sparse.hpp>
 
@@ -9,7 +9,7 @@
 int main() {
   constexpr int ranks = 2;
   constexpr std::size_t count = 1 << 20;
-  constexpr std::size_t row = 256;  // a row of an embedding table, say
+  constexpr std::size_t row = 256;  // such as a row of an embedding table
   blink::thread_ranks threads(ranks);
   threads.run([&](auto& comm) {
     std::vector<float> gradient(count, 0.0F);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows and columns of a grid of ranks: each is a communicator of its own, with a plan of its own.
+// Rows and columns of a grid of ranks: each is a communicator of its own, with a schedule of its
+// own.
 #include <blink/collectives.hpp>
 #include <blink/transports/host/split_communicator.hpp>
 

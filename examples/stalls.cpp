@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What do ranks wait for? One of them comes late; the others are reported so in numbers.
+// Times that ranks wait for each other: one of them comes late, and the report shows it.
 #include <blink/collectives.hpp>
 #include <blink/collectives/call_records.hpp>
 
@@ -10,7 +10,7 @@
 
 int main() {
   blink::call_records
-      records;  // options name files: a line or a JSON object a call, Chrome's trace
+      records;  // options name files: a line or JSON object for each call, or Chrome's trace
   blink::observe_calls(&records);
   blink::thread_ranks threads(3);
   auto& trees = threads.prepare(blink::star_schedule(3));

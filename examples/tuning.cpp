@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small buffers go another way than large ones: measured once, kept in a file, used by calls.
+// Different algorithms for small and large buffers: measured once, kept in a file, used by calls.
 #include <blink/collectives.hpp>
 #include <blink/collectives/prepared_tuning.hpp>
 #include <blink/collectives/tune.hpp>

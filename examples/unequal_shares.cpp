@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that contribute unequal parts: planned for these shares, and run with blocks in proportion.
+// Ranks that contribute unequal parts: planned for these shares, and run with proportional
+// segments.
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_gather_v.hpp>
 #include <blink/planning.hpp>
@@ -9,7 +10,7 @@
 #include <vector>
 
 int main() {
-  // Rank 0 has half of the data, rank 3 has none: a part of a model that is not cut evenly.
+  // Rank 0 has half of the data and rank 3 has none, as with a model that is not cut evenly.
   auto const machine = blink::only_links(
       blink::subset(blink::read_machine("data/dgx1v.xml"), {0, 1, 2, 3}), blink::link_kind::nvlink);
   auto const plan =

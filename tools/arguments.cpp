@@ -17,7 +17,7 @@
 namespace blink::tools {
 
 std::vector<int> read_ids(std::string const& option, std::string const& text) {
-  constexpr int most = 100000;  // ids beyond it are typing errors
+  constexpr int most = 100000;  // larger ids are typing errors
   std::vector<int> result;
   std::istringstream parts(text);
   auto const fail = [&](std::string const& part) {
@@ -69,7 +69,7 @@ size_range read_sizes(std::string const& option, std::string const& text) {
   result.last =
       colon == std::string::npos ? result.first : read_bytes(option, text.substr(colon + 1));
   if (result.first < 1 || result.first > result.last) {
-    throw input_error(option + " " + text + ": expected the smaller size first, from 1 byte on");
+    throw input_error(option + " " + text + ": expected the smaller size first, at least 1 byte");
   }
   return result;
 }
@@ -98,7 +98,7 @@ collective read_collective(std::string const& text) {
 std::optional<int> read_root(std::string const& text) {
   if (text == "best") return std::nullopt;
   auto const ids = read_ids("--root", text);
-  if (ids.size() != 1) throw input_error("--root: expected one id or best");
+  if (ids.size() != 1) throw input_error("--root: several ids, expected one id or best");
   return ids.front();
 }
 

@@ -12,54 +12,58 @@
 #include <string>
 #include <vector>
 
-// What the subcommands share: reading arguments, and saying numbers in words.
+// Common code of the subcommands: parsing arguments, and formatting numbers.
 
 namespace blink::tools {
 
-/// "0,1,4-6" as 0 1 4 5 6. Throws input_error naming the option and the part that is no number.
+/// Parses ids such as "0,1,4-6". Throws input_error with the option and the part that is no number.
 [[nodiscard]] std::vector<int> read_ids(std::string const& option, std::string const& text);
 
-/// "64", "4K", "16M", "1G" in bytes. Throws input_error naming the option.
+/// Parses a size such as "64", "4K", "16M" or "1G" in bytes. Throws input_error with the option.
 [[nodiscard]] std::size_t read_bytes(std::string const& option, std::string const& text);
 
-/// Sizes that a table has a row for: "8:1G" is 8, 16, 32 ... 1G; "1M" is one size.
+/// The sizes of a table's rows: "8:1G" is 8, 16, 32 ... 1G; "1M" is one size.
 struct size_range {
   std::size_t first = 0;
   std::size_t last = 0;
-  [[nodiscard]] std::vector<std::size_t> sizes() const;  ///< doubling; `last` too
+  [[nodiscard]] std::vector<std::size_t> sizes() const;  ///< doubling; also `last`
 };
 
-/// Throws: input_error naming the option, unless 1 <= first <= last.
+/// Parses a range of sizes. Throws: input_error with the option, unless 1 <= first <= last.
 [[nodiscard]] size_range read_sizes(std::string const& option, std::string const& text);
 
-/// The text of an option as a collective, with "-" and "_" alike. Throws input_error listing all.
+/// Parses a collective, with "-" and "_" alike. Throws input_error with all names.
 [[nodiscard]] collective read_collective(std::string const& text);
 
-/// The text of --root: an id, or nothing for "best". Throws input_error.
+/// Parses --root: an id, or nothing for "best". Throws input_error.
 [[nodiscard]] std::optional<int> read_root(std::string const& text);
 
-/// The machine that a command works on: MACHINE cut down to --ranks and --links.
+/// The machine that a command works on: MACHINE reduced to --ranks and --links.
 struct allocation {
-  topology machine;   ///< the ranks asked for, and the links that may be used
-  std::string links;  ///< the one kind of link used; empty: all
+  topology machine;   ///< the requested ranks, and the links that may be used
+  std::string links;  ///< the only kind of link that is used; empty: all
 };
 
-/// machine: a built-in name or a file. ranks: empty for all. links: a kind, "all", or "auto": the
-/// fastest kind that joins all ranks by itself. Throws input_error.
+/// Reads a machine and reduces it to ranks and links.
+///
+/// machine: a built-in name or a file
+/// ranks:   empty for all
+/// links:   a kind, "all", or "auto": the fastest kind that joins all ranks by itself
+/// Throws:  input_error.
 [[nodiscard]] allocation read_part(std::string const& machine, std::string const& ranks,
                                    std::string const& links);
 
-/// The same for who plans: throws input_error also if some ranks have no path between them.
+/// The same for planning: throws input_error also if some ranks have no path between them.
 [[nodiscard]] allocation read_allocation(std::string const& machine, std::string const& ranks,
                                          std::string const& links);
 
-/// "62.5 GB/s (125/2)"; the fraction only where the decimal is not exact.
+/// Returns text such as "62.5 GB/s (125/2)", with the fraction only if the decimal is not exact.
 [[nodiscard]] std::string in_words(rational const& value, std::string const& unit);
 
-/// "0 1 2 3".
+/// Returns text such as "0 1 2 3".
 [[nodiscard]] std::string in_words(std::vector<int> const& ids);
 
-/// One line that says what the certificate is.
+/// Returns one line that describes the certificate.
 [[nodiscard]] std::string in_words(certificate const& proof);
 
 }  // namespace blink::tools

@@ -34,7 +34,7 @@ using clock = std::chrono::steady_clock;
 
 constexpr std::array forwarded{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-/// A file that is closed again.
+/// A file that is closed at its end of life.
 class owned_file {
  public:
   owned_file() = default;
@@ -67,7 +67,7 @@ pipe_ends make_pipe() {
   return {owned_file(ends[0]), owned_file(ends[1])};
 }
 
-/// What a rank writes, line by line, so that the lines of ranks do not mix.
+/// The output of a rank, written line by line, so that the lines of ranks do not mix.
 class labelled_output {
  public:
   labelled_output(owned_file from, std::FILE* to, std::string label)
@@ -178,7 +178,7 @@ class launcher {
       if (cores && sched_setaffinity(0, sizeof *cores, &*cores) != 0) fail(failure.write.number());
       become(rank, parent, failure.write.number(), outputs);
     }
-    setpgid(process, process);  // here and there: whoever comes first
+    setpgid(process, process);  // here and in the child, whichever runs first
     ranks_.push_back({process, 0});
     failure.write.close();
     int reason = 0;
@@ -197,7 +197,7 @@ class launcher {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
     setpgid(0, 0);
-    // Input is for rank 0; a terminal would stop readers that are in the background.
+    // Input is for rank 0. A terminal would stop readers in the background.
     if (rank > 0 || isatty(STDIN_FILENO) != 0) {
       int const nothing = ::open("/dev/null", O_RDONLY);
       dup2(nothing, STDIN_FILENO);
@@ -223,7 +223,7 @@ class launcher {
     execvp(arguments[0], arguments.data());
     fail(failure);
   }
-  // In the new process: tells the launcher why.
+  // In the new process: reports the cause to the launcher.
   [[noreturn]] static void fail(int failure) {
     int const reason = errno;
     [[maybe_unused]] auto const written = ::write(failure, &reason, sizeof reason);
@@ -234,7 +234,7 @@ class launcher {
     return static_cast<int>(std::count_if(ranks_.begin(), ranks_.end(),
                                           [](auto const& rank) { return rank.process > 0; }));
   }
-  // What ranks leave to others (a daemon that keeps their output open) is not waited for.
+  // Output that ranks leave to other processes (a daemon that keeps it open) is not waited for.
   [[nodiscard]] bool has_output() const {
     return std::any_of(outputs_.begin(), outputs_.end(),
                        [](auto const& output) { return output.is_open(); }) &&
@@ -279,7 +279,7 @@ class launcher {
       one.process = -1;
       last_end_ = clock::now();
       if (one.status == 0) continue;
-      ::kill(-process, SIGKILL);  // what it may have started
+      ::kill(-process, SIGKILL);  // processes that it may have started
       bool const is_first = result_ == 0;
       if (is_first) result_ = exit_status(one.status);
       if (!is_first && !request_.keeps_going) continue;  // a consequence
@@ -298,7 +298,7 @@ class launcher {
   void stop_late_ones() {
     if (next_signal_ == 0 || clock::now() < stop_at_) return;
     send(next_signal_);
-    if (next_signal_ == SIGTERM) send(SIGCONT);  // who is stopped could not take it
+    if (next_signal_ == SIGTERM) send(SIGCONT);  // a stopped process could not take it
     next_signal_ = SIGKILL;
     stop_at_ = clock::now() + request_.grace;
   }
@@ -316,7 +316,7 @@ class launcher {
   std::vector<rank_process> ranks_;
   std::vector<labelled_output> outputs_;
   int result_ = 0;
-  int next_signal_ = 0;  // what the remaining ranks get at `stop_at_`; 0: nothing
+  int next_signal_ = 0;  // the next signal of the remaining ranks, at `stop_at_`; 0: none
   clock::time_point stop_at_;
   clock::time_point last_end_;
 };
@@ -326,7 +326,7 @@ class launcher {
 cpu_set_t share_of_cores(int rank, int rank_count) {
   cpu_set_t all;
   if (sched_getaffinity(0, sizeof all, &all) != 0) {
-    throw resource_error(std::string("--bind: the system does not tell this process's cores: ") +
+    throw resource_error(std::string("--bind: the system does not report this process's cores: ") +
                          std::strerror(errno));
   }
   std::vector<std::size_t> cores;

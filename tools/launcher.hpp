@@ -9,37 +9,40 @@
 #include <string>
 #include <vector>
 
-// Starts the processes of a communicator on this machine and looks after them.
+// Starts the processes of a communicator on this machine and watches them.
 
 namespace blink::tools {
 
-/// What to start, and how.
+/// The program to start, and its options.
 struct launch_request {
   std::vector<std::string> program;  ///< with its arguments; looked up in PATH
   int rank_count = 1;
   std::size_t memory_bytes = 0;            ///< limit of the shared memory; 0: half of the machine's
   std::optional<double> deadline_seconds;  ///< of each wait, for all ranks
   bool labels = true;                      ///< put "[rank] " before each line of output
-  bool keeps_going = false;                ///< let the others go on when a rank fails
+  bool keeps_going = false;                ///< let the other ranks continue when a rank fails
   bool binds = false;                      ///< each rank to its share of the cores
-  std::chrono::milliseconds grace = std::chrono::seconds(1);  ///< before the rest is stopped
+  std::chrono::milliseconds grace = std::chrono::seconds(1);  ///< before the remaining ranks are
+                                                              ///< stopped
 };
 
 /// Starts one process for each rank, passes signals on to them and waits until all have ended.
 ///
-/// When a rank ends with another status than 0, or by a signal, the others have `grace` to end by
-/// themselves (they are reported who is missing), then they get SIGTERM and, as long again, SIGKILL.
-/// They also get SIGKILL when the launcher itself dies.
+/// When a rank fails (a status other than 0, or a signal), the other ranks have `grace` to end by
+/// themselves, because their errors name the missing rank. Then they get SIGTERM and, after as long
+/// again, SIGKILL. They also get SIGKILL when the launcher itself dies.
 ///
-/// Returns: the status of the first rank that failed, or 128 plus the number of its signal; 0 if none.
-/// Throws:  input_error if the program cannot be run, resource_error if the system has no memory or
+/// Returns: the status of the first rank that failed, or 128 plus the number of its signal; 0 if
+///          none.
+/// Throws:  input_error if the program cannot be run; resource_error if the system has no memory or
 ///          no processes left.
 [[nodiscard]] int launch(launch_request const& request);
 
-/// The share that a rank has of the cores that this process may use, in the order of their numbers: several where there
-/// are enough for all ranks, else one, which as few as possible share.
+/// Returns a rank's share of the cores that this process may use, in the order of their numbers. It
+/// is several cores if there are enough for all ranks, else one that as few ranks as possible
+/// share.
 ///
-/// Throws: resource_error if the system does not tell them.
+/// Throws: resource_error if the system does not report them.
 [[nodiscard]] cpu_set_t share_of_cores(int rank, int rank_count);
 
 }  // namespace blink::tools

@@ -14,11 +14,11 @@ namespace {
 constexpr char const* about =
     "blink plans collectives from a machine's real interconnect, and runs them.\n"
     "\n"
-    "  blink topo dgx1v                              what a machine looks like\n"
+    "  blink topo dgx1v                              a machine, its ranks and links\n"
     "  blink plan dgx1v --ranks 0,1,2,3,4,5          trees, rate, proven bound\n"
     "  blink plan dgx1v --out plan.json              the same as a plan file\n"
     "  blink plan dgx1v --sizes 8:1G                 the fastest planner for each size\n"
-    "  blink check dgx1v plan.json                   is a plan sound?\n"
+    "  blink check dgx1v plan.json                   the check of a plan\n"
     "  blink simulate dgx1v --sizes 8:1G             its time on the machine, link by link\n"
     "  blink perf -g 4                               all-reduce on this machine\n"
     "  blink run -n 4 -- PROGRAM                     a program in four processes\n"
@@ -32,7 +32,8 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "blink " BLINK_VERSION_TEXT);
   app.require_subcommand(1);
   app.failure_message([](CLI::App const*, CLI::Error const& failure) {
-    return std::string("blink: ") + failure.what() + "\nRun with --help for what is expected.\n";
+    return std::string("blink: ") + failure.what() +
+           "\nRun with --help for the expected arguments.\n";
   });
   blink::tools::add_topo_command(app);
   blink::tools::add_plan_command(app);

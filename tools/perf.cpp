@@ -62,7 +62,7 @@ struct perf_options {
   bool in_place = false;
 };
 
-/// What is measured side by side.
+/// A table that is measured, beside others.
 struct contender {
   std::string name;
   tuning_table algorithms;
@@ -90,7 +90,7 @@ contender contend(topology const& machine, plan const& planned, perf_options con
   auto plan = make_schedule(machine, planned);
   if (plan.trees.empty()) {
     throw input_error(std::string(to_text(planned.collective)) +
-                      ": one rank has nothing to send, expected two at least");
+                      ": one rank has nothing to send, expected at least two");
   }
   for (auto& rate : plan.link_bytes_per_second) rate *= scale;
   validate(plan);
@@ -101,7 +101,7 @@ contender contend(topology const& machine, plan const& planned, perf_options con
   return result;
 }
 
-/// Plans for a machine, by each planner that was asked for, or from a file.
+/// Returns the plans for a machine by each requested planner, or from a file.
 std::vector<contender> plan_contenders(perf_options const& options, collective kind) {
   auto const place = read_allocation(options.machine, options.ranks, options.links);
   std::vector<contender> result;
@@ -126,7 +126,7 @@ std::vector<contender> plan_contenders(perf_options const& options, collective k
     request.planner = name;
     auto const planned = checked_plan(place.machine, place.links, request);
     if (!request.root && !planned.trees.empty() && has_one_root(kind)) {
-      auto const& first = planned.trees.front();  // the others take the same
+      auto const& first = planned.trees.front();  // the other planners use the same
       request.root = kind == collective::gather ? first.members.back() : first.root;
     }
     result.push_back(contend(place.machine, planned, options));
@@ -134,7 +134,7 @@ std::vector<contender> plan_contenders(perf_options const& options, collective k
   return result;
 }
 
-/// The table for a collective in a file.
+/// Returns the table for a collective in a file.
 contender stored_contender(std::string const& file, collective kind) {
   std::string found;
   for (auto& table : read_tuning_file(file)) {
@@ -164,7 +164,7 @@ contender memory_contender(perf_options const& options, collective kind) {
     }
     return {"direct", only_algorithm(kind, "direct", permute_schedule(to))};
   }
-  // As calls without a schedule: a table of BLINK_TUNING, else the default of threads.
+  // As for calls without a schedule: a table of BLINK_TUNING, else the default of threads.
   for (auto& table : detail::tables_of_environment()) {
     auto const& source = table.algorithms.front().source;
     bool const is_from_root = !has_root(kind) || root_of(source, kind) == root;
@@ -175,9 +175,11 @@ contender memory_contender(perf_options const& options, collective kind) {
   return {"default", default_tuning(kind, ranks, root, {true, true})};
 }
 
-/// Shaped links: chunks cost scheduling on a machine with fewer cores than ranks, and a rank that
-/// has nothing to do must leave the cores to the others. It sleeps at once: who yields instead
-/// comes after everything else that runs on the machine.
+/// Options for shaped links.
+///
+/// Chunks cost scheduling on a machine with fewer cores than ranks. An idle rank must leave the
+/// cores to the others. It sleeps at once, because a rank that yields runs after all else on the
+/// machine.
 communicator_options shaped_options() {
   communicator_options result;
   result.costs.chunk_seconds = 1e-4;
@@ -242,17 +244,17 @@ void run_perf(perf_options const& options) {
     for (auto const& [given, name] :
          {std::pair{!options.plan.empty(), "--plan"}, std::pair{!options.ranks.empty(), "--ranks"},
           std::pair{is_shaped, "--shaped"}}) {
-      if (given) throw input_error(std::string(name) + ": expected a MACHINE beside it");
+      if (given) throw input_error(std::string(name) + ": found no MACHINE, expected one");
     }
   } else if (options.rank_count > 0) {
-    throw input_error("-g: the ranks of a MACHINE are given by --ranks");
+    throw input_error("-g: found with a MACHINE, expected --ranks");
   }
   auto begin = read_bytes("-b", options.begin.empty() ? (is_shaped ? "1M" : "1K") : options.begin);
   auto end = read_bytes("-e", options.end.empty() ? (is_shaped ? "16M" : "64M") : options.end);
   if (begin == 0) throw input_error("-b " + options.begin + ": expected at least 1 byte");
   if (begin > end)
     throw input_error("-b " + options.begin + ": expected at most -e " + options.end);
-  if (kind == collective::barrier) begin = end = 1;  // there is one size, nothing
+  if (kind == collective::barrier) begin = end = 1;  // there is one size, 0 bytes
   std::vector<contender> contenders;
   if (options.machine.empty()) {
     contenders.push_back(memory_contender(options, kind));
@@ -361,7 +363,8 @@ void run_perf(perf_options const& options) {
   if (!options.json.empty()) {
     std::ofstream file(options.json);
     file << nlohmann::json{{"blink_perf", 1}, {"unit", "GB/s"}, {"rows", rows}}.dump(2) << "\n";
-    if (!file.flush()) throw input_error(options.json + ": cannot be written");
+    if (!file.flush())
+      throw input_error(options.json + ": cannot be written, expected a writable file");
   }
   if (wrong > 0) {
     std::fprintf(stderr, "blink: %llu wrong elements\n", static_cast<unsigned long long>(wrong));
@@ -407,16 +410,16 @@ void add_perf_command(CLI::App& app) {
                    "shape the links: their rates times this, such as 0.0005; slow enough for\n"
                    "all ranks to share the cores of this machine")
       ->check(positive_number());
-  command->add_option("-b,--begin", options->begin, "least size in bytes, such as 8 or 4K");
-  command->add_option("-e,--end", options->end, "greatest size");
-  command->add_option("-f,--factor", options->factor, "from size to size")
+  command->add_option("-b,--begin", options->begin, "smallest size in bytes, such as 8 or 4K");
+  command->add_option("-e,--end", options->end, "largest size");
+  command->add_option("-f,--factor", options->factor, "factor from size to size")
       ->check(CLI::Range(2, 1024))
       ->capture_default_str();
   command
       ->add_option("-n,--iterations", options->iterations,
-                   "calls that count, for each size; default 20, shaped 5")
+                   "measured calls for each size; default 20, shaped 5")
       ->check(CLI::Range(1, 1000000));
-  command->add_option("-w,--warm-up", options->warm_up, "calls before them")
+  command->add_option("-w,--warm-up", options->warm_up, "calls before the measured ones")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
   command->add_option("-d,--type", options->type, "int8, uint8, int32, int64, float or double")
@@ -426,7 +429,7 @@ void add_perf_command(CLI::App& app) {
       ->check(CLI::IsMember(perf_ops))
       ->capture_default_str();
   command->add_flag("--in-place", options->in_place, "also with the output in the input's place");
-  command->add_option("--json", options->json, "write the rows here");
+  command->add_option("--json", options->json, "write the rows to this file");
   command->callback([options] { run_perf(*options); });
 }
 

@@ -23,7 +23,7 @@
 
 namespace blink::tools {
 
-/// All ranks pass together; for the time between two calls.
+/// A barrier of threads, for the time between two calls.
 class meeting_point {
  public:
   explicit meeting_point(int threads) : threads_(static_cast<std::uint64_t>(threads)) {}
@@ -48,7 +48,8 @@ T perf_input(int rank, std::size_t index, int iteration) {
   return static_cast<T>(1 + (mixed >> 62));
 }
 
-/// A rank's blocks in a call: of `count` elements each, or in proportion to the shares of the schedule.
+/// The segments of ranks in a call: of `count` elements each, or in proportion to the shares of the
+/// schedule.
 inline std::vector<block> perf_blocks(perf_request const& request, std::size_t elements,
                                       std::size_t count) {
   auto const& source = request.algorithms.algorithms[0].source;
@@ -57,7 +58,7 @@ inline std::vector<block> perf_blocks(perf_request const& request, std::size_t e
       std::vector<std::size_t>(static_cast<std::size_t>(source.rank_count), count));
 }
 
-/// One rank's memory: `input` and `output` may be parts of each other.
+/// One rank's memory. `input` and `output` may be parts of each other.
 template <class T>
 struct perf_buffers {
   perf_buffers(perf_request const& request, std::vector<block> const& blocks, int rank) {
@@ -79,8 +80,7 @@ struct perf_buffers {
   T* output = nullptr;
 };
 
-/// The rank whose data a rank gets, of a reduction and where it gets from all any; -1: it gets
-/// nothing.
+/// Returns the rank whose data a rank gets; any rank if it gets data of all. -1: it gets nothing.
 inline int source_of(schedule const& source, collective kind, int rank) {
   auto const& first = source.trees[0];
   if (kind == collective::gather) return rank == flow_end(first) ? rank : -1;
@@ -92,7 +92,7 @@ inline int source_of(schedule const& source, collective kind, int rank) {
   return -1;
 }
 
-/// Counts the elements of a rank's result that a serial loop finds different.
+/// Counts the elements of a rank's result that differ from a serial loop.
 template <class T, class Reducer>
 std::uint64_t count_wrong(perf_request const& request, perf_buffers<T> const& mine,
                           std::vector<block> const& blocks, int rank, int iteration,
@@ -104,7 +104,7 @@ std::uint64_t count_wrong(perf_request const& request, perf_buffers<T> const& mi
   auto const ranks = static_cast<int>(blocks.size());
   std::size_t const own_block =
       has_input_blocks(kind) ? blocks[static_cast<std::size_t>(rank)].begin : 0;
-  std::size_t from = 0;  // whose block of the output an element is in
+  std::size_t from = 0;  // the rank whose segment of the output an element is in
   std::uint64_t wrong = 0;
   for (std::size_t k = 0; k < mine.output_count; ++k) {
     T expected{};
@@ -177,8 +177,8 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
   auto const rounds = static_cast<std::size_t>(request.iterations);
   Ranks all_threads(ranks, request.options);
   meeting_point meeting(ranks);
-  // By iteration and rank: from the last to enter to the last to leave, so that the way out of the
-  // meeting does not count.
+  // By iteration and rank: from the last rank that enters to the last that leaves, so that leaving
+  // the barrier does not count.
   struct visit {
     clock::time_point enters, leaves;
   };
@@ -190,7 +190,8 @@ perf_result measure_in(perf_request const& request, Reducer const& reducer) {
     int const rank = comm.rank();
     if (request.binds) {
       auto const cores = share_of_cores(rank, ranks);
-      ::sched_setaffinity(0, sizeof cores, &cores);  // else the rank runs where the system puts it
+      // otherwise the rank runs where the system puts it
+      ::sched_setaffinity(0, sizeof cores, &cores);
     }
     perf_buffers<T> mine(request, blocks, rank);
     for (int iteration = -request.warm_up; iteration < request.iterations; ++iteration) {

@@ -47,7 +47,7 @@ void add_run_command(CLI::App& app) {
       "run",
       "Start a program in several processes of this machine that are the ranks of one "
       "communicator:\n"
-      "blink run -n 4 -- PROGRAM ARGUMENTS. In the program, `blink::process_communicator me;` "
+      "blink run -n 4 -- PROGRAM ARGUMENTS. In the program, `blink::process_communicator comm;` "
       "joins.\n"
       "Ends with the status of the first rank that fails; the others are stopped then.");
   command->add_option("-n,--ranks", options->rank_count, "number of processes")
@@ -60,7 +60,7 @@ void add_run_command(CLI::App& app) {
   command->add_flag("--no-labels", options->no_labels,
                     "do not put the rank before each line of output");
   command->add_flag("--keep-going", options->keep_going,
-                    "let the other ranks go on when one fails, for programs that shrink");
+                    "let the other ranks continue when one fails, for programs that shrink");
   command->add_flag(
       "--bind", options->bind,
       "bind each rank to its share of the cores, so that the system does not move it");

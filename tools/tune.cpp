@@ -82,10 +82,11 @@ std::vector<collective> read_collectives(std::string const& text) {
     auto const kind = read_collective(text.substr(begin, end - begin));
     if (kind == collective::barrier || kind == collective::permute) {
       throw input_error("--collective " + std::string(to_text(kind)) +
-                        ": there is one way to do it");
+                        ": it has one algorithm, expected a collective with several");
     }
     if (std::find(result.begin(), result.end(), kind) != result.end()) {
-      throw input_error("--collective " + std::string(to_text(kind)) + ": named twice");
+      throw input_error("--collective " + std::string(to_text(kind)) +
+                        ": found twice, expected once");
     }
     result.push_back(kind);
     if (end == std::string::npos) return result;
@@ -93,7 +94,7 @@ std::vector<collective> read_collectives(std::string const& text) {
   }
 }
 
-/// On every rank; the first shows and keeps what was found.
+/// Called on every rank; the first one prints and keeps the result.
 template <communicator Comm>
 void tune_all(Comm& comm, std::vector<collective> const& kinds, tune_options const& options,
               char const* joined) {
@@ -111,7 +112,8 @@ void tune_all(Comm& comm, std::vector<collective> const& kinds, tune_options con
   if (comm.rank() != 0 || options.out.empty()) return;
   std::ofstream file(options.out);
   file << write_tuning(tables);
-  if (!file.flush()) throw input_error(options.out + ": cannot be written");
+  if (!file.flush())
+    throw input_error(options.out + ": cannot be written, expected a writable file");
 }
 
 void run_tune(tune_options const& options) {
@@ -123,7 +125,7 @@ void run_tune(tune_options const& options) {
   }
   bool const is_launched = std::getenv("BLINK_RANK") != nullptr;
   if (is_launched && options.rank_count > 0) {
-    throw input_error("-g: `blink run` says how many ranks there are");
+    throw input_error("-g: found under `blink run`, expected the ranks that it started");
   }
   int const threads = options.rank_count > 0
                           ? options.rank_count
@@ -148,10 +150,10 @@ void add_tune_command(CLI::App& app) {
   auto options = std::make_shared<tune_options>();
   auto* command = app.add_subcommand(
       "tune",
-      "Measure the ways to do a collective among threads of this machine, or among processes "
+      "Measure the algorithms of a collective among threads of this machine, or among processes "
       "under\n"
-      "`blink run`, and say which is the fastest from which size on. The table that is written is\n"
-      "for `read_tuning_file` and `blink perf --tuning`.");
+      "`blink run`, and print the fastest one for each size. The written table is for\n"
+      "`read_tuning_file` and `blink perf --tuning`.");
   command
       ->add_option("--collective,-c", options->collectives,
                    "one or several, such as all_reduce,broadcast")
@@ -161,12 +163,15 @@ void add_tune_command(CLI::App& app) {
   command->add_option("--root", options->root, "of a broadcast, reduce, gather or scatter")
       ->check(CLI::Range(0, 255))
       ->capture_default_str();
-  command->add_option("-b,--begin", options->begin, "least size in bytes")->capture_default_str();
-  command->add_option("-e,--end", options->end, "greatest size")->capture_default_str();
-  command->add_option("-n,--calls", options->calls, "for each way and size; their median counts")
+  command->add_option("-b,--begin", options->begin, "smallest size in bytes")
+      ->capture_default_str();
+  command->add_option("-e,--end", options->end, "largest size")->capture_default_str();
+  command
+      ->add_option("-n,--calls", options->calls,
+                   "calls for each algorithm and size; their lower quartile counts")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  command->add_option("--out,-o", options->out, "write the tables here");
+  command->add_option("--out,-o", options->out, "write the tables to this file");
   command->callback([options] { run_tune(*options); });
 }
 

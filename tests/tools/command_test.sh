@@ -154,7 +154,7 @@ ok "fastest methods run" "tuning .* 0 " "$blink" perf -g 16 -b 8 -e 128K -f 64 -
 refused "methods of another collective" "expected some of gather" "$blink" perf -g 2 -c gather --tuning "$work/methods.json"
 refused "methods for other ranks" "algorithms for 2 ranks, expected 3" "$blink" perf -g 3 --tuning "$work/methods.json"
 refused "methods that are a plan" "blink_tuning: missing" "$blink" perf -g 2 --tuning p.json
-refused "tuning a barrier" "there is one way to do it" "$blink" tune -c barrier
+refused "tuning a barrier" "it has one algorithm, expected a collective with several" "$blink" tune -c barrier
 refused "tuning for no size" "expected at least 1 byte" "$blink" tune -b 0
 refused "permutation without destinations" "found .., expected ids" "$blink" perf -c permute -g 2
 
