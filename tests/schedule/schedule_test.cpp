@@ -101,8 +101,8 @@ TEST(schedule, damage_to_receivers_is_named) {
   EXPECT_EQ(refusal_of({-1, 0, 0, 2}, {1, 3}), "");
   names(refusal_of({-1, 2, 0, -1}, {1, 1}), "rank 1 twice");
   names(refusal_of({-1, 2, 0, -1}, {4}), "rank 4 of 4");
-  names(refusal_of({-1, 2, 0, -1}, {3}), "no way leads to rank 3");
-  names(refusal_of({-1, 2, 0, -1}, {2}), "rank 1 is the end of a way and keeps nothing");
+  names(refusal_of({-1, 2, 0, -1}, {3}), "no path leads to rank 3");
+  names(refusal_of({-1, 2, 0, -1}, {2}), "rank 1 is a leaf and keeps nothing");
   names(refusal_of({-1, 2, -1, -1}, {1}), "ends before the root");
   names(refusal_of({-1, 2, 1, -1}, {1}), "cycle");
   names(refusal([](auto& p) {
