@@ -109,7 +109,7 @@ TEST(schedule, damage_to_receivers_is_named) {
           p.trees[1].broadcast_parent.clear();
           p.trees[1].receivers = {2};
         }),
-        "tree 1, receivers: no phase leads to them from the root");
+        "tree 1, receivers: no phase leads from the root to the receivers");
 }
 
 TEST(schedule, a_reduce_ends_at_one_rank_wherever_trees_combine) {
