@@ -178,7 +178,7 @@ contender memory_contender(perf_options const& options, collective kind) {
 /// Options for shaped links.
 ///
 /// Chunks cost scheduling on a machine with fewer cores than ranks. An idle rank must leave the
-/// cores to the others. It sleeps at once, because a rank that yields runs after all else on the
+/// cores to other ranks. It sleeps at once, because a rank that yields runs after all else on the
 /// machine.
 communicator_options shaped_options() {
   communicator_options result;

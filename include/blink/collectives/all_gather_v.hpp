@@ -107,9 +107,10 @@ void reduce_scatter_v(Comm& comm, Source&& trees, T const* input, T* output,
                                      input, output, blocks, reduce);
 }
 
-/// Both along the schedule that the communicator's tuning names for the size of all segments.
+/// Both along the schedule that the communicator's tuning selects for the size of all segments.
 ///
-/// Throws: as above; input_error if BLINK_TUNING names a file that cannot be read or does not suit.
+/// Throws: as above; input_error if the file that BLINK_TUNING names cannot be read or does not fit
+///         this communicator.
 template <detail::tuned_communicator Comm, class T>
 void all_gather_v(Comm& comm, T const* input, T* output, std::vector<block> const& blocks) {
   all_gather_v(comm, detail::tuned_source<Comm>{comm}, input, output, blocks);

@@ -245,7 +245,7 @@ sparse_report all_reduce_sparse(Comm& comm, Source&& trees, T* data, std::size_t
                                    pays_below);
 }
 
-/// Both along the schedule that the communicator's tuning names for the whole buffer.
+/// Both along the schedule that the communicator's tuning selects for the whole buffer.
 template <detail::tuned_communicator Comm, class T, detail::maybe_reducer Reducer = sum>
 sparse_report all_reduce_sparse(Comm& comm, T* data, block_mask& mask, Reducer const& reduce = {}) {
   auto const chosen =

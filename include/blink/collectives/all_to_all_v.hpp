@@ -101,8 +101,8 @@ void all_to_all_v(Comm& comm, schedule const& source, T const* input,
   all_to_all_v<Chunks>(comm, comm.prepare(source), input, sends, output, receives);
 }
 
-/// The same along the schedule that the communicator's tuning names for small messages, because only
-/// the ends of a message know its size.
+/// The same along the schedule that the communicator's tuning selects for small messages, because
+/// only the ends of a message know its size.
 template <detail::tuned_communicator Comm, class T>
 void all_to_all_v(Comm& comm, T const* input, std::vector<block> const& sends, T* output,
                   std::vector<block> const& receives) {

@@ -40,17 +40,21 @@ class block_mask {
   }
 
   [[nodiscard]] std::size_t count() const { return count_; }  ///< elements of the buffer
-  [[nodiscard]] std::size_t block_elements() const { return block_elements_; }
+  [[nodiscard]] std::size_t block_elements() const { return block_elements_; }  ///< of a block
   [[nodiscard]] std::size_t block_count() const {
     return count_ / block_elements_ + (count_ % block_elements_ == 0 ? 0 : 1);
   }
+  /// Element where a block begins.
   [[nodiscard]] std::size_t begin(std::size_t block) const { return block * block_elements_; }
+  /// Elements of a block.
   [[nodiscard]] std::size_t length(std::size_t block) const {
     std::size_t const rest = count_ - begin(block);
     return rest < block_elements_ ? rest : block_elements_;
   }
 
+  /// Adds a block to the mask. Pre: block < block_count().
   void set(std::size_t block) { words_[block / 64] |= std::uint64_t{1} << block % 64; }
+  /// True if the block is in the mask. Pre: block < block_count().
   [[nodiscard]] bool test(std::size_t block) const {
     return (words_[block / 64] >> block % 64 & 1) != 0;
   }

@@ -39,10 +39,16 @@ namespace blink { inline namespace BLINK_ABI {
 /// list may hold pieces of several types.
 class transfers {
  public:
+  /// Lists `count` elements that go to `peer`.
+  ///
+  /// Throws: precondition_error if their bytes overflow an address.
   template <class T>
   void send(int peer, T const* data, std::size_t count) {
     sends_.push_back({peer, const_cast<T*>(data), bytes_of<T>(count), type_of<T>()});
   }
+  /// Lists `count` elements that come from `peer`.
+  ///
+  /// Throws: precondition_error if their bytes overflow an address.
   template <class T>
   void receive(int peer, T* data, std::size_t count) {
     receives_.push_back({peer, data, bytes_of<T>(count), type_of<T>()});
@@ -52,6 +58,7 @@ class transfers {
     receives_.clear();
   }
 
+  /// One piece of the list.
   struct piece {
     int peer;
     void* data;
@@ -254,8 +261,8 @@ void exchange(Comm& comm, schedule const& source, transfers const& list) {
   exchange(comm, comm.prepare(source), list);
 }
 
-/// The same along the schedule that the communicator's tuning names for small messages of an
-/// all-to-all, because only the ends of a message know its size.
+/// The same along the schedule that the communicator's tuning selects for small messages of an
+/// all-to-all. Only the ends of a message know its size.
 template <detail::tuned_communicator Comm>
 void exchange(Comm& comm, transfers const& list) {
   auto const chosen = detail::tuned_source<Comm>{comm}.choose(collective::all_to_all, 0);

@@ -200,7 +200,7 @@ TEST(survivor_agreement, who_comes_as_others_propose_is_in_or_too_late) {
     for (std::size_t rank = 0; rank + 1 < ranks.size(); ++rank) {
       in_groups += ranks[rank].group ? 1U : 0U;
       if (ranks[rank].group) continue;
-      EXPECT_SAYS(ranks[rank].problem, "the others went on without this rank, it came too late");
+      EXPECT_SAYS(ranks[rank].problem, "the other ranks continued without this rank");
     }
     (in_groups == ranks.size() - 1 ? both : late) += 1;
     EXPECT_GE(in_groups, ranks.size() - 2) << seed;
@@ -241,7 +241,7 @@ TEST(survivor_agreement, a_proposer_that_hangs_is_replaced) {
       EXPECT_EQ(ranks[static_cast<std::size_t>(rank)].group, expected) << seed;
     }
     if (seed % 2 != 0) {
-      EXPECT_SAYS(ranks[0].problem, "the others went on without this rank, it came too late");
+      EXPECT_SAYS(ranks[0].problem, "the other ranks continued without this rank");
     }
   }
 }

@@ -275,7 +275,7 @@ TEST(shrink, a_rank_that_comes_too_late_is_left_out) {
   EXPECT_EQ(ends[0].text.find("1 rank, after: rank 0"), 0U) << ends[0].text;
   EXPECT_NE(ends[0].text.find(") has left without entering call 2"), std::string::npos)
       << ends[0].text;
-  EXPECT_NE(ends[1].text.find("went on without this rank"), std::string::npos) << ends[1].text;
+  EXPECT_NE(ends[1].text.find("continued without this rank"), std::string::npos) << ends[1].text;
   EXPECT_EQ(ends[2].text, "2 ranks, left");
 }
 

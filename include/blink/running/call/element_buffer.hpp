@@ -18,7 +18,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// Specialise it for another container with `static T* data(C&)`, the first of its contiguous
 /// elements, and `static std::size_t size(C const&)`, their number. Arrays, and containers with
 /// `data()`, `size()` and contiguous iterators, work already. `blink/buffers/eigen.hpp` and
-/// `blink/buffers/thrust.cuh` open others.
+/// `blink/buffers/thrust.cuh` open further containers.
 template <class C>
 struct buffer_access {};
 

@@ -17,6 +17,7 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// A message's kind in the agreement on the ranks that remain, see `survivor_agreement`.
 enum class survivor_word : std::int64_t { asks, proposes, accepts, refuses, withdraws, decides };
+/// A message of the agreement.
 struct survivor_note {
   survivor_word word = survivor_word::asks;
   int from = -1;
@@ -73,6 +74,7 @@ class survivor_agreement {
         accepts_(asks_.size()),
         heard_at_(asks_.size()) {}
 
+  /// Asks all other ranks.
   void begin(nanoseconds now) {
     begun_ = now;
     auto const rank = static_cast<std::size_t>(words_.rank());
@@ -102,7 +104,7 @@ class survivor_agreement {
     throw collective_error(
         "rank " + std::to_string(words_.rank()) + ", shrink: " +
             (was_left_out_
-                 ? "the others went on without this rank, it came too late, expected it in time"
+                 ? "the other ranks continued without this rank, expected it before the deadline"
                  : "the ranks that remain did not agree in time, expected an agreement"),
         words_.rank(), -1, -1, -1);
   }

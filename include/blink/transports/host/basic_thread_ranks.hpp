@@ -250,10 +250,11 @@ class thread_communicator : public shared_memory_communicator<Transport, Group>,
   /// Returns the communicator of the ranks that remain after a failure, in their order, with calls
   /// and schedules of its own.
   ///
-  /// Every remaining rank calls it. It waits for the others as long as the deadline, except for
+  /// Every remaining rank calls it. It waits for late ranks as long as the deadline, except for
   /// ranks that left.
   ///
-  /// Throws: collective_error if the others went on without this rank, because it came too late.
+  /// Throws: collective_error if the other ranks continued without this rank, because it came too
+  ///         late.
   [[nodiscard]] thread_communicator shrink()
     requires std::same_as<Group, lone_thread>
   {

@@ -237,10 +237,11 @@ class basic_process_communicator : public shared_memory_communicator<Transport, 
   /// Returns the communicator of the ranks that remain after a failure, in their order, with calls
   /// and schedules of its own.
   ///
-  /// Every remaining rank calls it. It waits for the others as long as the deadline, except for
+  /// Every remaining rank calls it. It waits for late ranks as long as the deadline, except for
   /// ranks that died or left.
   ///
-  /// Throws: collective_error if the others went on without this rank, because it came too late.
+  /// Throws: collective_error if the other ranks continued without this rank, because it came too
+  ///         late.
   [[nodiscard]] basic_process_communicator shrink() {
     basic_process_communicator result(
         std::make_unique<detail::process_parts>(*parts_, this->agree_on_survivors()));

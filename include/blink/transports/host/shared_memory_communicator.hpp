@@ -191,10 +191,10 @@ class shared_memory_communicator {
       if (member == rank_) return result;
       ++result.rank;
     }
-    throw collective_error(
-        detail::text_of(
-            {"rank ", rank_, ", shrink: the others went on without this rank, it came too late"}),
-        rank_, -1, -1, -1);
+    throw collective_error(detail::text_of({"rank ", rank_,
+                                            ", shrink: the other ranks continued without this "
+                                            "rank, expected it before the deadline"}),
+                           rank_, -1, -1, -1);
   }
 
  private:

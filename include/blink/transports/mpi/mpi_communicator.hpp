@@ -245,7 +245,7 @@ class basic_mpi_communicator : public with_tuning<basic_mpi_communicator<Transpo
   void exit_failed_call() {
     state_->notices.exit_call();
     if (is_eager_ || current_ == nullptr) return;
-    // Ranks that live answer sooner. The others of this call wait for this one in `shrink`.
+    // Ranks that live answer sooner. The other ranks of this call wait for this one in `shrink`.
     auto const end =
         std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.waits.deadline) / 4;
     while (state_->channel.is_intact() && !current_->connections.take_buffers_back() &&
@@ -270,17 +270,17 @@ class basic_mpi_communicator : public with_tuning<basic_mpi_communicator<Transpo
   /// Returns the communicator of the ranks that remain after a failure, in their order, with calls
   /// and schedules of its own.
   ///
-  /// Every remaining rank calls it. It waits for the others as long as the deadline, except for
+  /// Every remaining rank calls it. It waits for late ranks as long as the deadline, except for
   /// ranks whose communicator has ended.
   ///
-  /// A rank that stops between the agreement and the end of this call holds up the others in the
-  /// library. The communicator that failed waits at its end for ranks that hang, as long as the
+  /// A rank that stops between the agreement and the end of this call holds up the other ranks in
+  /// the library. The communicator that failed waits at its end for ranks that hang, as long as the
   /// deadline.
   ///
-  /// Throws: collective_error if the others went on without this rank, because it came too late, or
-  ///         did not agree in time; precondition_error if MPI is finalised; precondition_error for
-  ///         a second call whatever the first one did, because peers may rely on this rank's first
-  ///         agreement; error if the library refuses.
+  /// Throws: collective_error if the other ranks continued without this rank, because it came too
+  ///         late, or did not agree in time; precondition_error if MPI is finalised;
+  ///         precondition_error for a second call whatever the first one did, because peers may
+  ///         rely on this rank's first agreement; error if the library refuses.
   [[nodiscard]] basic_mpi_communicator shrink() {
     mpi_channel::expect_not_finalised();
     expects(!std::exchange(has_shrunk_, true),

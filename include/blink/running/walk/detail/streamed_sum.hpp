@@ -51,8 +51,8 @@ class streamed_sum {
     fits_ = fits_ && at % sizeof(T) == 0 && (at - of_first) % streamed_line == 0;
   }
   /// True if the sum can be made. There are several sources, not too many, and a destination past
-  /// the caches. All such destinations begin at the same offset in their lines; others may begin
-  /// anywhere.
+  /// the caches. All such destinations begin at the same offset in their lines; other destinations
+  /// may begin anywhere.
   [[nodiscard]] bool fits() const {
     return fits_ && streamed_at_ != nullptr && sources_ >= 2 && sources_ <= most && places_ <= most;
   }
