@@ -226,7 +226,7 @@ TEST(copy_ranks, bad_calls_are_refused) {
                "rank 0 has count 10, rank 1 has 9");
   buffers[1].count = 10;
   EXPECT_ERROR(blink::all_reduce(all, blink::star_schedule(3), buffers, blink::sum{}),
-               "for 3 ranks, the communicator has 2");
+               "for 3 ranks, expected the communicator's 2");
   emulated_devices large({.devices = 1});
   all_ranks many(large, options_of(std::vector<int>(50, 0)));
   EXPECT_ERROR((void)many.prepare(blink::flat_schedule(50, 0)), "children in tree 0");

@@ -556,7 +556,7 @@ TEST(nccl_ranks, bad_calls_are_refused_before_anything_is_sent) {
     EXPECT_ERROR(blink::all_reduce(all, blink::star_schedule(3), buffers, blink::sum{}),
                  "rank 0 has count 10, rank 2 has 9");
     EXPECT_ERROR(blink::all_reduce(all, blink::star_schedule(2), buffers, blink::sum{}),
-                 "for 2 ranks, the communicator has 3");
+                 "for 2 ranks, expected the communicator's 3");
     buffers[2].count = 10;
     EXPECT_ERROR(blink::all_reduce(all, blink::star_schedule(3), buffers, blink::sum{}, {0, 0}),
                  "2 streams, expected one for each of 3 devices");

@@ -90,7 +90,8 @@ class flow_agreement {
         }
         if (sent.sent_as != received.received_as) {
           throw precondition_error(
-              pair() + "other pieces of the same total size, expected equal pieces and types");
+              pair() +
+              "other pieces, or of other types, of the same total size, expected equal lists");
         }
         result[from * ranks_ + to] = {static_cast<std::size_t>(sent.send_begin), 0,
                                       static_cast<std::size_t>(sent.send_count)};
