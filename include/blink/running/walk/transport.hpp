@@ -12,7 +12,8 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// One rank's handle to its peers, passed to a kernel by value.
 ///
-/// Messages on a connection are numbered 0, 1, 2, … over its whole life.
+/// A connection is one direction between two ranks. Its messages are numbered 0, 1, 2, … over its
+/// whole life.
 ///
 /// Semantics beyond the syntax:
 /// - `has_credit(connection, m)`: the sender may write message m into `outbox(connection, m)`. The
