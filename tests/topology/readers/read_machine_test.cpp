@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 
 // Rooms may be compiled as one source.
@@ -52,7 +53,47 @@ TEST(read_machine, unknown_names_get_the_nearest_one_and_the_list) {
   }
   auto const far = fault_of("a supercomputer");
   EXPECT_EQ(far.find("did you mean"), std::string::npos) << far;
-  EXPECT_NE(far.find(".json"), std::string::npos) << far;
+  EXPECT_NE(far.find("Expected a file, or one of host"), std::string::npos) << far;
+}
+
+/// A file with this text as long as this lives.
+class file_with {
+ public:
+  file_with(std::string const& name, std::string const& text) : path_(::testing::TempDir() + name) {
+    std::ofstream(path_, std::ios::binary) << text;
+  }
+  file_with(file_with const&) = delete;
+  file_with& operator=(file_with const&) = delete;
+  ~file_with() { std::filesystem::remove(path_); }
+  [[nodiscard]] std::string const& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+TEST(read_machine, files_are_known_by_their_beginning_not_by_their_name) {
+  auto const json = write_json(read_machine("torus:3x3"));
+  for (auto const* name : {"misleading.xml", "no_ending", "machine.txt"}) {
+    file_with const file(name, "\xef\xbb\xbf \n" + json);
+    EXPECT_EQ(read_machine(file.path()).rank_positions().size(), 9U) << "after a mark of UTF-8";
+    file_with const plain(name, "\n\n" + json);
+    EXPECT_EQ(read_machine(plain.path()).rank_positions().size(), 9U) << name;
+  }
+  std::ifstream stream(BLINK_DATA_DIR "/dgx1v.xml");
+  std::string const xml((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  file_with const file("misleading.json", xml);
+  EXPECT_EQ(read_machine(file.path()).rank_positions().size(), 8U);
+}
+
+TEST(read_machine, files_of_no_format_are_quoted) {
+  std::string const expected =
+      ", expected a JSON object with \"nodes\" and \"links\" or an NCCL or RCCL topology in XML";
+  file_with const empty("empty.json", "");
+  EXPECT_EQ(fault_of(empty.path()), empty.path() + ": the file is empty" + expected);
+  file_with const junk("junk.xml", std::string("\0\1PK\3 binary", 11));
+  EXPECT_EQ(fault_of(junk.path()), junk.path() + ": the file begins with '??PK? binar'" + expected);
+  auto const folder = fault_of(::testing::TempDir());
+  EXPECT_NE(folder.find("expected a machine description"), std::string::npos) << folder;
 }
 
 TEST(read_machine, names_that_go_on_and_on_are_refused) {

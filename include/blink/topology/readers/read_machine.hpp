@@ -15,7 +15,9 @@
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <fstream>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -24,15 +26,58 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A machine by built-in name ("dgx1v", "dgx_a100:2", "torus:4x4"), or from a file: JSON if the
-/// name ends in .json, an NCCL or RCCL system topology if it ends in .xml. "host" is the computer
-/// that runs this program, with a measured copy rate or, as "host:12.5", with this one in GB/s; "gpus"
-/// are its NVIDIA GPUs as the driver knows them (`read_driver`).
-/// "+copying" after any of them makes its switches copy and reduce, "+copying=nvlink" those with links
-/// of one kind, "+copying=8,9" those with these ids (`with_copying_switches`).
+/// A format of machine files. Its text is recognised by its beginning, whatever the file is called.
+struct machine_format {
+  std::string_view name;                        ///< for errors
+  bool (*accepts)(std::string_view beginning);  ///< gets the text from its first printing character
+  topology (*read)(std::string_view text, std::string const& file);  ///< throws input_error
+};
+
+/// The formats that `read_machine` reads, in the order in which they are tried. A new reader is one
+/// line here.
+inline constexpr std::array<machine_format, 2> machine_formats{{
+    {"a JSON object with \"nodes\" and \"links\"",
+     [](std::string_view beginning) { return beginning.starts_with('{'); },
+     [](std::string_view text, std::string const& file) { return read_json(text, file); }},
+    {"an NCCL or RCCL topology in XML",
+     [](std::string_view beginning) { return beginning.starts_with('<'); },
+     [](std::string_view text, std::string const& file) { return read_nccl_xml(text, file); }},
+}};
+
+/// Reads a file of one of `formats`: `machine_formats`, or a table of one's own.
 ///
-/// Throws: input_error; for an unknown name it lists what is known and suggests the nearest. With "gpus" what
-///         `read_driver` throws.
+/// Throws: input_error; for a file of no format it quotes the beginning.
+template <std::size_t Count>
+[[nodiscard]] topology read_machine_file(std::string const& path,
+                                         std::array<machine_format, Count> const& formats) {
+  auto const text = detail::file_text(path, "a machine description", input_limits{}.bytes);
+  std::string_view beginning = text;
+  if (beginning.starts_with("\xef\xbb\xbf")) beginning.remove_prefix(3);  // a mark of UTF-8
+  auto const first = beginning.find_first_not_of(" \t\r\n");
+  beginning.remove_prefix(std::min(first, beginning.size()));
+  std::string expected;
+  for (auto const& format : formats) {
+    if (format.accepts(beginning)) return format.read(text, path);
+    expected += (expected.empty() ? "" : " or ") + std::string(format.name);
+  }
+  throw input_error(path + ": " +
+                    (beginning.empty()
+                         ? "the file is empty"
+                         : "the file begins with " + detail::in_quotes(beginning, 20)) +
+                    ", expected " + expected);
+}
+
+/// Returns a machine by its built-in name ("dgx1v", "dgx_a100:2", "torus:4x4"), or from a file of
+/// one of `machine_formats`.
+///
+/// - "host" is the computer that runs this program, with a measured copy rate; "host:12.5" has this
+///   rate in GB/s.
+/// - "gpus" are its NVIDIA GPUs as the driver knows them (`read_driver`).
+/// - "+copying" after any of them makes its switches copy and reduce, "+copying=nvlink" those with
+///   links of one kind, "+copying=8,9" those with these ids (`with_copying_switches`).
+///
+/// Throws: input_error; for an unknown name it lists the known ones and suggests the nearest; for a
+///         file of no known format it quotes the beginning. With "gpus" what `read_driver` throws.
 [[nodiscard]] topology read_machine(std::string const& name_or_path);
 
 namespace detail {
@@ -65,6 +110,12 @@ inline built_in_machine const* nearest_machine(std::string_view name, std::size_
   return nearest;
 }
 
+/// True if a name that is no built-in machine can only be meant as a file.
+[[nodiscard]] inline bool is_path(std::string_view name) {
+  return name.ends_with(".json") || name.ends_with(".xml") ||
+         name.find('/') != std::string_view::npos || std::ifstream(std::string(name)).is_open();
+}
+
 [[noreturn]] inline void fail_unknown_machine(std::string_view asked) {
   constexpr std::size_t typing_errors = 3;
   std::string known;
@@ -74,8 +125,7 @@ inline built_in_machine const* nearest_machine(std::string_view name, std::size_
   auto const* nearest = nearest_machine(asked.substr(0, asked.find(':')), typing_errors);
   throw input_error("unknown machine " + in_quotes(asked) +
                     (nearest == nullptr ? "" : ", did you mean " + usage(*nearest) + "?") +
-                    " Expected a file that ends in .json or .xml, or one of host[:GB/s], gpus, " +
-                    known);
+                    " Expected a file, or one of host[:GB/s], gpus, " + known);
 }
 
 }  // namespace detail
@@ -105,9 +155,8 @@ inline topology read_machine(std::string const& name_or_path) {
     }
     return this_machine(options);
   }
-  if (asked.ends_with(".json")) return read_json_file(name_or_path);
-  if (asked.ends_with(".xml")) return read_nccl_xml_file(name_or_path);
   if (auto machine = make_built_in_machine(asked)) return *std::move(machine);
+  if (detail::is_path(asked)) return read_machine_file(name_or_path, machine_formats);
   detail::fail_unknown_machine(asked);
 }
 
