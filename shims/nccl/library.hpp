@@ -4,7 +4,6 @@
 // The state of the process: the lock, the live communicators, and those that are being made.
 
 #include <blink/transports/cuda/calls/device_options.hpp>
-#include <blink/transports/host/detail/environment_flag.hpp>
 #include <blink/transports/host/process_environment.hpp>
 
 #include "abi.hpp"

@@ -6,7 +6,6 @@
 
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/schedule/default_tuning.hpp>
-#include <blink/transports/host/detail/environment_flag.hpp>
 #include <blink/transports/host/host_rendezvous.hpp>
 #include <blink/transports/host/process_environment.hpp>
 #include <blink/transports/mpi/mpi_communicator.hpp>

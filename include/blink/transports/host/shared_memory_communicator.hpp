@@ -20,7 +20,6 @@
 #include <blink/running/walk/thread_group.hpp>
 #include <blink/running/walk/transport.hpp>
 #include <blink/transports/host/agree_on_survivors.hpp>
-#include <blink/transports/host/failure_reporters.hpp>
 #include <blink/transports/host/host_wait.hpp>
 #include <blink/transports/host/reported_failures.hpp>
 #include <blink/transports/host/shared_state.hpp>

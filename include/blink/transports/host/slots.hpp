@@ -7,7 +7,6 @@
 #include <blink/running/connections/slot_rotation.hpp>
 #include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/transport.hpp>
-#include <blink/transports/host/failure_reporters.hpp>
 #include <blink/transports/host/shared_state.hpp>
 #include <blink/transports/host/transport_parts.hpp>
 
