@@ -146,7 +146,7 @@ void write_outputs(topology const& machine, plan const& p, plan_arguments const&
   if (!options.sizes.algorithms.empty()) {
     auto plan = make_schedule(machine, p, options.sizes.cost.rate_of_unit(machine));
     write_tuning_file(options.sizes.algorithms,
-                      only_algorithm(p.collective, p.planner, std::move(plan)));
+                      {only_algorithm(p.collective, p.planner, std::move(plan))});
     std::printf("\ntuning table written to %s\n", options.sizes.algorithms.c_str());
   }
   export_plan(machine, p, options.exports);

@@ -28,12 +28,6 @@ double cost_options::rate_of_unit(topology const& machine) const {
   return unit_rate > 0 ? unit_rate * 1e9 : bytes_per_second(machine.unit);
 }
 
-void write_tuning_file(std::string const& file, tuning_table const& table) {
-  std::ofstream stream(file);
-  stream << write_tuning({table});
-  if (!stream.flush()) throw input_error(file + ": cannot be written");
-}
-
 void add_cost_options(CLI::App& command, cost_options& options) {
   command
       .add_option("--step-us", options.step_microseconds,
@@ -123,9 +117,9 @@ void show_sizes(topology const& machine, std::string const& links, plan_request 
   }
   if (!options.algorithms.empty()) {
     write_tuning_file(options.algorithms,
-                      choose_tuning(machine, candidates, options.cost.rate_of_unit(machine),
-                                    static_cast<std::int64_t>(range.first),
-                                    static_cast<std::int64_t>(range.last)));
+                      {choose_tuning(machine, candidates, options.cost.rate_of_unit(machine),
+                                     static_cast<std::int64_t>(range.first),
+                                     static_cast<std::int64_t>(range.last))});
   }
   nlohmann::json refused = nlohmann::json::array();
   for (auto const& [planner, reason] : candidates.refused) {

@@ -35,9 +35,6 @@ struct size_options {
 };
 void add_size_options(CLI::App& command, size_options& options);
 
-/// Throws: input_error if the file cannot be written.
-void write_tuning_file(std::string const& file, tuning_table const& table);
-
 /// Prints the fastest planner for each size and the sizes where it changes.
 void show_sizes(topology const& machine, std::string const& links, plan_request const& request,
                 size_options const& options);

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,7 +22,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The version of the format that `write_tuning` writes; `docs/algorithms.md` describes it.
+/// The version of the format that `write_tuning` writes; `docs/tuning.md` describes it.
 inline constexpr int tuning_format = 1;
 
 namespace detail {
@@ -139,6 +140,15 @@ class tuning_reader : public json_fields {
         "}";
   }
   return text + "]\n}\n";
+}
+
+/// Writes tables to a file.
+///
+/// Throws: input_error if the file cannot be written.
+inline void write_tuning_file(std::string const& file, std::vector<tuning_table> const& tables) {
+  std::ofstream stream(file);
+  stream << write_tuning(tables);
+  if (!stream.flush()) throw input_error(file + ": cannot be written, expected a writable path");
 }
 
 /// Reads tables. Keys that it does not know are ignored.
