@@ -3,6 +3,7 @@
 #include <blink/planning/check/check_plan.hpp>
 #include <blink/planning/plan/make_schedule.hpp>
 #include <blink/planning/plan/plan_file.hpp>
+#include <blink/schedule/tuning_file.hpp>
 
 #include "arguments.hpp"
 #include "checked_plan.hpp"

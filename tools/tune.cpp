@@ -19,6 +19,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -43,7 +44,7 @@ std::string in_words(tuning_range const& range, tuning_table const& table) {
 
 void print(tuning_result const& found, int ranks, char const* joined) {
   auto const& table = found.table;
-  std::printf("# blink tune: %s, %d ranks as %s, median microseconds\n",
+  std::printf("# blink tune: %s, %d ranks as %s, lower quartile of microseconds\n",
               std::string(to_text(table.collective)).c_str(), ranks, joined);
   std::printf("# %10s", "bytes");
   for (auto const& algorithm : table.algorithms) std::printf(" %10s", algorithm.name.c_str());
@@ -106,14 +107,13 @@ void tune_all(Comm& comm, std::vector<collective> const& kinds, tune_options con
   for (auto const kind : kinds) {
     auto found =
         tune(comm, kind, default_algorithms(kind, comm.rank_count(), options.root), search);
+    found.table.transport =
+        detail::name_of_transport<typename std::remove_cvref_t<decltype(comm)>::transport_type>();
     if (comm.rank() == 0) print(found, comm.rank_count(), joined);
     tables.push_back(std::move(found.table));
   }
   if (comm.rank() != 0 || options.out.empty()) return;
-  std::ofstream file(options.out);
-  file << write_tuning(tables);
-  if (!file.flush())
-    throw input_error(options.out + ": cannot be written, expected a writable file");
+  write_tuning_file(options.out, tables);
 }
 
 void run_tune(tune_options const& options) {
