@@ -18,38 +18,40 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// One way to do a collective, and what it costs.
+/// One plan for a collective, with its cost.
 struct plan_candidate {
   blink::plan plan;
   plan_cost cost;
-  /// The plan is a reduce-scatter whose trees carry the whole buffer each, which makes an all-reduce
-  /// of it; see `schedule::is_one_shot`.
+  /// True if the plan is a reduce-scatter whose trees each carry the whole buffer, which makes it
+  /// an all-reduce; see `schedule::is_one_shot`.
   bool is_one_shot = false;
 };
 
-/// Its planner, and whether it is one-shot.
+/// The name of its planner, and whether it is one-shot.
 [[nodiscard]] inline std::string name_of(plan_candidate const& candidate) {
   return candidate.plan.planner + (candidate.is_one_shot ? " one-shot" : "");
 }
 
-/// Seconds that it needs for a buffer of `bytes`. Time: as `predict`.
+/// The predicted seconds for a buffer of `bytes`. Time: as `predict`.
 [[nodiscard]] inline double seconds_for(plan_candidate const& candidate, double bytes) {
   auto const buffers = candidate.is_one_shot ? static_cast<double>(candidate.plan.ranks.size()) : 1;
   return predict(candidate.cost, bytes * buffers).seconds;
 }
 
-/// Every planner's answer, or why there is none.
+/// The plans of all planners, and the reasons of those that have none.
 struct plan_candidates {
   std::vector<plan_candidate> plans;
   std::vector<std::pair<std::string, std::string>> refused;  ///< planner, reason
 };
 
-/// The plans of all planners for one request; its own planner is not looked at. A broadcast or
-/// reduce without a root takes the root of the first planner that has one for all of them.
+/// The plans of all planners for one request; `request.planner` is ignored.
+///
+/// Without a root, a broadcast or reduce takes the root that the first planner with a plan chooses,
+/// for all planners.
 ///
 /// Post:   every plan passes `check_plan`.
-/// Throws: planning_error if no planner has a plan; what `cost_of` and, but for planning_error,
-///         `make_plan` throw.
+/// Throws: planning_error if no planner has a plan; what `cost_of` throws; what `make_plan` throws,
+///         except planning_error.
 [[nodiscard]] inline plan_candidates all_plans(topology const& machine, plan_request request,
                                                cost_parameters const& parameters = {}) {
   plan_candidates result;
@@ -76,13 +78,14 @@ struct plan_candidates {
   return result;
 }
 
-/// The candidate that is fastest for a size, and how fast.
+/// The fastest candidate for a size, and its time.
 struct plan_choice {
   std::size_t candidate = 0;  ///< position in `plan_candidates::plans`; the first of equals
   double seconds = 0;
 };
 
-/// Time: `predict` for each candidate.
+/// The candidate that is predicted to be the fastest for a buffer of `bytes`. Time: `predict` for
+/// each candidate.
 [[nodiscard]] inline plan_choice fastest(plan_candidates const& candidates, double bytes) {
   plan_choice best;
   for (std::size_t i = 0; i < candidates.plans.size(); ++i) {
@@ -92,17 +95,17 @@ struct plan_choice {
   return best;
 }
 
-/// From `bytes` on, `candidate` is the fastest.
+/// A size in bytes from which on `candidate` is the fastest.
 struct plan_crossover {
   std::int64_t bytes = 0;
   std::size_t candidate = 0;
 };
 
-/// The sizes between `first` and `last` at which the fastest candidate changes; the entry at `first`
-/// names the one to begin with.
+/// The sizes between `first` and `last`, in bytes, at which the fastest candidate changes.
 ///
-/// Looks at sizes that grow by an eighth; where the fastest differs from the size before, bisection
-/// finds the byte. A candidate that leads only between two such sizes may be missed.
+/// The entry at `first` names the candidate to begin with. The search visits sizes that grow by an
+/// eighth. Where the fastest candidate differs from that of the size before, bisection finds the
+/// byte. A candidate that is the fastest only between two visited sizes may be missed.
 ///
 /// Time: O(log(last / first) * 64) predictions of each candidate.
 /// Pre:  1 <= first <= last.
@@ -113,7 +116,7 @@ struct plan_crossover {
     return fastest(candidates, static_cast<double>(bytes)).candidate;
   };
   std::vector<plan_crossover> result{{first, winner(first)}};
-  // Changes in (low, high], the winners at both ends being different.
+  // Appends the changes in (low, high]; the fastest candidates at both ends differ.
   auto const split = [&](auto const& self, std::int64_t low, std::size_t at_low, std::int64_t high,
                          std::size_t at_high) -> void {
     if (at_low == at_high) return;
@@ -137,7 +140,7 @@ struct plan_crossover {
   return result;
 }
 
-/// The plan that is predicted to be fastest for a buffer of `bytes`, among those of all planners.
+/// The plan of all planners that is predicted to be the fastest for a buffer of `bytes`.
 /// Throws: as `all_plans`.
 [[nodiscard]] inline plan choose_plan(topology const& machine, plan_request const& request,
                                       double bytes, cost_parameters const& parameters = {}) {

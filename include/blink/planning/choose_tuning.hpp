@@ -18,7 +18,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// The plans of all planners, and for an all-reduce their one-shot forms: the trees of a
+/// The plans of all planners. For an all-reduce, also their one-shot forms: the trees of a
 /// reduce-scatter, each with the whole buffer.
 ///
 /// Throws: as `all_plans`.
@@ -40,12 +40,15 @@ namespace blink { inline namespace BLINK_ABI {
   return result;
 }
 
-/// The candidates that the cost model predicts to be the fastest, and from which sizes on.
+/// The candidates that the cost model predicts to be the fastest, with the sizes from which each is
+/// used.
 ///
 /// bytes_per_unit: rate of one capacity unit, bytes per second
-/// first, last:    sizes of the whole buffer; the table goes on below and above
-/// Time:   as `crossovers`, and `make_schedule` for each that is taken.
-/// Throws: as `make_schedule`, so planning_error if the best plan cannot be run because switches copy.
+/// first, last:    sizes of the whole buffer in bytes; the first and last entries also hold below
+///                 and above
+/// Time:   as `crossovers`, and `make_schedule` for each algorithm of the table.
+/// Throws: as `make_schedule`, including planning_error if the best plan cannot run because
+///         switches copy.
 [[nodiscard]] inline tuning_table choose_tuning(topology const& machine,
                                                 plan_candidates const& candidates,
                                                 double bytes_per_unit, std::int64_t first,
@@ -69,11 +72,11 @@ namespace blink { inline namespace BLINK_ABI {
   return result;
 }
 
-/// The methods for a request by the cost model: a table to begin with, before `tune` measures.
+/// The algorithms for a request by the cost model: a table to begin with, before `tune` measures.
 ///
 /// Time:   every planner once or twice, and as above.
-/// Throws: as `all_algorithms`, `make_schedule` and, for a machine whose unit has no known rate,
-///         input_error.
+/// Throws: as `all_algorithms` and `make_schedule`; input_error if the machine's unit has no known
+///         rate.
 [[nodiscard]] inline tuning_table choose_tuning(topology const& machine,
                                                 plan_request const& request,
                                                 cost_parameters const& parameters = {},

@@ -38,7 +38,7 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// Optimal on any machine, by the method that suits it.
+/// Returns an optimal plan on any machine, by the algorithm that suits it.
 [[nodiscard]] inline plan plan_exact(topology const& machine, plan_request const& request) {
   if (request.collective == collective::barrier) return plan_barrier(machine);
   if (request.collective == collective::gather || request.collective == collective::scatter) {
@@ -53,7 +53,8 @@ namespace detail {
   if (all_reduce && (!direct || machine.rank_positions().size() > many_ranks)) {
     if (auto two_phases = plan_two_phases(machine)) return std::move(*two_phases);
   }
-  // Both are exact; for more ranks one takes less time, for fewer the other finds fewer trees.
+  // Both planners are exact. The first takes less time for many ranks, the second finds fewer trees
+  // for few ranks.
   constexpr std::size_t few_ranks = 8;
   if (all_reduce && (!direct || machine.rank_positions().size() > few_ranks)) {
     return plan_joint(machine, request);
@@ -69,13 +70,13 @@ namespace detail {
 
 }  // namespace detail
 
-/// What the planner exact plans.
+/// The collectives that the planner `exact` plans.
 inline constexpr collective_set exact_collectives{
     collective::broadcast,      collective::reduce,  collective::all_reduce, collective::all_gather,
     collective::reduce_scatter, collective::gather,  collective::scatter,    collective::all_to_all,
     collective::send_to_next,   collective::permute, collective::barrier};
 
-/// All planners, in the order in which to list them. To add one, add a line.
+/// All planners, in the order in which they are listed. To add a planner, add a line.
 inline constexpr std::array planners{
     planner{"exact", "optimal, on any machine", detail::plan_exact, exact_collectives, true},
     planner{"approximate", "near the optimum, with a stated gap: large uneven machines",
@@ -107,7 +108,7 @@ inline constexpr std::array planners{
             shared_root_collectives},
 };
 
-/// Their names.
+/// The names of `planners`, in the same order.
 inline constexpr auto planner_names = [] {
   std::array<std::string_view, planners.size()> names;
   for (std::size_t i = 0; i < names.size(); ++i) names[i] = planners[i].name;
@@ -115,7 +116,7 @@ inline constexpr auto planner_names = [] {
 }();
 
 /// The planner of this name.
-/// Throws: input_error that lists the names for any other text.
+/// Throws: input_error that lists the names, for any other text.
 [[nodiscard]] inline planner const& planner_named(std::string_view name) {
   std::string known;
   for (auto const& each : planners) {
@@ -127,12 +128,11 @@ inline constexpr auto planner_names = [] {
 
 /// Plans a collective over all ranks of a machine, by the planner of the request.
 ///
-/// machine: the allocation: take `subset` first, and `only_links` to leave links unused.
-/// Post:    passes `check_plan`; `bound` and `proof` are the machine's, whatever the planner, so
-/// that
-///          rate / bound says how good the plan is.
+/// machine: the allocation: call `subset` first, and `only_links` to leave links unused.
+/// Post:    passes `check_plan`; `bound` and `proof` belong to the machine and do not depend on the
+///          planner, so rate / bound is the quality of the plan.
 /// Throws:  input_error for an unknown planner, a root that is not a rank, or an invalid machine;
-///          planning_error if the planner finds no plan, with the reason.
+///          planning_error with the reason if the planner finds no plan.
 [[nodiscard]] inline plan make_plan(topology const& machine, plan_request const& request) {
   validate(machine);
   if (request.root) {

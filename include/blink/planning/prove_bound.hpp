@@ -20,21 +20,23 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A rate that no plan exceeds, and the proof.
+/// A rate that no plan exceeds, and its certificate.
 struct proven_bound {
   rational bound;
   certificate proof;
 };
 
-/// Bounds the rate of a collective on a machine, switches included.
+/// Bounds the rate of a collective on a machine, including its switches.
 ///
-/// Exact for broadcast, reduce, all-gather and reduce-scatter on any machine (smallest cuts; switches
-/// that copy may keep more from reaching them), and for all-reduce, unless that takes too long or needs
-/// more than 61 bits: then the bound is above what can be reached. All-reduce on machines with more
-/// than 2,000 links gets the smallest cut between any two ranks, which no plan exceeds but maybe none
-/// reaches.
+/// Broadcast, reduce, all_gather and reduce_scatter: the bound is exact on any machine, by smallest
+/// cuts. Plans may stay below it where switches copy.
+///
+/// All_reduce: the bound is exact unless that takes too long or needs more than 61 bits. Otherwise
+///             it is above what plans can reach. Machines with many links get the smallest cut
+///             between any two ranks. No plan exceeds it, but possibly no plan reaches it.
 ///
 /// root:   node id, for broadcast and reduce.
+/// Pre:    the collective is neither point-to-point nor a barrier.
 /// Source: Edmonds 1973 (broadcast); Zhao et al., "ForestColl", 2024 (all-gather with switches).
 /// Time:   O(N) maximum flows for N ranks, and a few times that for all-gather.
 /// Throws: planning_error if the ranks are not connected.
@@ -93,8 +95,8 @@ struct proven_bound {
     auto const cut = rooted_connectivity(machine, capacity, machine.position_of(root), ranks);
     return {machine.in_units(cut.value), ids_where(cut.source_side)};
   }
-  // All-reduce: everyone's data crosses every cut, either way round. From one rank to all others
-  // and back, all cuts between ranks are seen.
+  // All-reduce: the data of all ranks crosses every cut in both directions. Flows from one rank to
+  // all other ranks and back cover all cuts between ranks.
   auto const out = rooted_connectivity(machine, capacity, ranks.front(), ranks);
   auto const back = rooted_connectivity(detail::reversed(machine), capacity, ranks.front(), ranks);
   if (out.value <= back.value) return {machine.in_units(out.value), ids_where(out.source_side)};

@@ -73,11 +73,11 @@ TEST(check_copying, names_the_fault_of_each_broken_tree) {
       {"receives twice", [](tree& t) { t.broadcast.push_back(hop(1, 3)); }},
       {"has nothing to send",
        [](tree& t) { t.reduce = {{1, 0, {1, 3, 0}}, {2, 0, {2, 3, 0}}, hop(3, 0)}; }},
-      {"sends to nobody", [](tree& t) { t.reduce = {hop(1, 3), hop(2, 3)}; }},
-      {"receives from nobody", [](tree& t) { t.broadcast = {hop(3, 1), hop(3, 2)}; }},
+      {"sends to no node", [](tree& t) { t.reduce = {hop(1, 3), hop(2, 3)}; }},
+      {"receives from no node", [](tree& t) { t.broadcast = {hop(3, 1), hop(3, 2)}; }},
       {" edges, expected ", [](tree& t) { t.broadcast = {hop(0, 3), hop(3, 1)}; }},
       {"not a rank of the plan", [](tree& t) { t.root = 3; }},
-      {"waits for ever",
+      {"waits without end",
        [](tree& t) { t.reduce = {hop(1, 3), {3, 2, {3, 2}}, {2, 1, {2, 3, 1}}}; }},
   };
   for (auto const& [expected, apply] : mutations) {

@@ -146,7 +146,7 @@ class program_blocks {
                                                       : -1;
     auto const& other = (*this)[waits_for(b)];
     program_fault fault({b.rank, b.index, static_cast<int>(b.step), chunk},
-                        "waits for ever for " + wait_in_words(b) + "; iteration " +
+                        "waits without end for " + wait_in_words(b) + "; iteration " +
                             std::to_string(b.iteration) + ", rank " + std::to_string(other.rank) +
                             " block " + std::to_string(other.index) + " is at step " +
                             std::to_string(other.step));

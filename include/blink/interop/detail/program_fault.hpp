@@ -40,7 +40,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 /// A fault that a checker of step programs found, and where.
 struct program_fault : error {
   program_place at;
-  bool is_stuck = false;  ///< somebody waits for ever
+  bool is_stuck = false;  ///< a block waits without end
   program_fault(program_place const& place, std::string const& what)
       : error((in_words(place).empty() ? "" : in_words(place) + ": ") + what), at(place) {}
   /// The same with more words.

@@ -16,7 +16,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What a checker found: the first fault in words, or the facts that it recomputed.
+/// The result of a check: the first fault in words, or the values computed from the plan.
 struct check_report {
   std::optional<std::string> fault;  ///< nothing if the plan is sound
   rational rate;                     ///< recomputed from the weights
@@ -25,20 +25,24 @@ struct check_report {
   explicit operator bool() const { return !fault.has_value(); }
 };
 
-/// Checks a plan against a machine, from nothing but their definitions. Shares no code with any
-/// planner, so that neither can hide the other's mistake.
+/// Checks a plan against a machine from their definitions alone.
 ///
-/// Checked: the ranks exist; every path runs over links of the machine, through switches and member
-/// ranks; each phase of each tree spans all ranks, or its members, without a cycle; run chunk by chunk with a
-/// bounded window, every contribution arrives exactly once where it is wanted and nobody waits for
-/// ever
-/// (`window` chunks in flight on an edge); loads stay within capacities; rate and root shares are
-/// what they claim; the certificate is valid, yields the stated bound, and rate <= bound.
+/// It shares no code with any planner, so that neither can hide the other's mistake. It checks that
+/// - the ranks exist;
+/// - every path runs over links of the machine, through switches and member ranks;
+/// - each phase of each tree spans all ranks, or its members, without a cycle;
+/// - in a run chunk by chunk, every contribution arrives exactly once at each rank that needs it,
+///   and no rank waits without end;
+/// - loads stay within capacities;
+/// - rate and root shares are as stated;
+/// - the certificate is valid and yields the stated bound, and rate <= bound.
 ///
 /// machine: the whole machine or the allocation. Only the plan's ranks, the switches, and links of
-/// the
-///          kind `plan.links` (all if empty) count.
-/// Time: O(trees * ranks * (path length + ranks)), plus O(ranks^2 * nodes * links) for prices.
+///          the kind `plan.links` count; all links if it is empty.
+/// window:  chunks in flight on an edge in that run
+/// Pre:     window > 0.
+/// Post:    any fault of the plan is in the report; it does not throw for one.
+/// Time:    O(trees * ranks * (path length + ranks)), plus O(ranks^2 * nodes * links) for prices.
 [[nodiscard]] inline check_report check_plan(topology const& machine, plan const& plan,
                                              int window = 2) {
   check_report report;

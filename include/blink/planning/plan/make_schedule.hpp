@@ -26,8 +26,11 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// A tree that spans the ranks of a plan over links that it may use: from the root to each rank over as few
-/// links as can be, the lowest node ids among those. Nothing if some rank is not reached.
+/// A tree that spans the ranks of a plan over links that it may use; nothing if it does not reach
+/// some rank.
+///
+/// The tree has the fewest links from the root to each rank, and the lowest node ids among equal
+/// routes.
 ///
 /// towards_root: links are taken in the other direction, and the edges lead to the root
 /// Time:         O((nodes + links) log nodes).
@@ -65,8 +68,9 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Bytes per second that a capacity unit stands for: "GB/s" and "GiB/s".
-/// Throws: input_error for any other unit ("links"): its user must say what a link carries.
+/// Bytes per second of a capacity unit: "GB/s" or "GiB/s".
+/// Throws: input_error for any other unit, such as "links": the caller must then give the rate of a
+///         link.
 [[nodiscard]] inline double bytes_per_second(std::string_view unit) {
   if (unit == "GB/s") return 1e9;
   if (unit == "GiB/s") return 1024.0 * 1024.0 * 1024.0;
@@ -76,8 +80,10 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// Plans say nothing of what does not move: a rank's own block in a gather, a scatter or an
-/// all-to-all, a rank of a permutation that names itself, and everything where there is one rank.
+/// Adds the blocks that stay on their rank, which plans leave out.
+///
+/// These are a rank's own block in a gather, a scatter or an all-to-all. A rank of a permutation
+/// that names itself also keeps its block. With a single rank, everything stays.
 inline void add_what_stays(schedule& result, plan const& plan) {
   auto const kind = plan.collective;
   auto const ranks = static_cast<int>(plan.ranks.size());
@@ -97,8 +103,10 @@ inline void add_what_stays(schedule& result, plan const& plan) {
   }
 }
 
-/// The trees of a plan, and one for each rank whose share is 0, so that calls in which it has a block
-/// can be made. Plans have none for it, and where no way leads from it (or to it) there is none.
+/// The trees of a plan, and one tree for each rank whose share is 0.
+///
+/// Plans have no tree for such a rank, but calls in which it has a block need one. Where no route
+/// leads from it (or to it), there is none.
 [[nodiscard]] inline std::vector<tree> trees_for_all_roots(topology const& machine,
                                                            plan const& plan) {
   auto result = plan.trees;
@@ -109,7 +117,7 @@ inline void add_what_stays(schedule& result, plan const& plan) {
     if (plan.shares[i] != 0) continue;
     auto edges = shortest_tree(view, plan.ranks[i], reduces);
     if (!edges) continue;
-    // The only tree of its root carries the whole block: any weight will do.
+    // The only tree of its root carries the whole block, so any weight will do.
     auto& added = result.emplace_back(tree{plan.ranks[i], plan.trees.front().weight, {}, {}});
     (reduces ? added.reduce : added.broadcast) = *std::move(edges);
   }
@@ -118,16 +126,20 @@ inline void add_what_stays(schedule& result, plan const& plan) {
 
 }  // namespace detail
 
-/// A plan as the tables that the running side walks: ranks numbered 0 … N-1 in the order of
-/// `plan.ranks`, parents by rank, integer weights in the same proportion, and the physical links
-/// behind each edge. Unequal shares are those of the schedule; see `trees_for_all_roots`.
+/// A plan as a schedule that ranks can run.
 ///
-/// machine:         where the plan's links are (the plan must have passed `check_plan`)
-/// bytes_per_unit:  rate of one capacity unit, bytes per second
+/// Ranks are numbered 0 … N-1 in the order of `plan.ranks`. Parents are by rank. Weights are
+/// integers in the plan's proportion. Each edge has its physical links. The schedule has the plan's
+/// unequal shares; see `trees_for_all_roots`.
+///
+/// machine:        where the plan's links are
+/// bytes_per_unit: rate of one capacity unit, bytes per second
+/// Pre:    the plan passes `check_plan` on the machine.
 /// Throws: overflow_error if the weights have no common denominator within 64 bits; planning_error
-/// if
-///         the plan names a rank or link that is not in the machine.
-/// Time:   O(tree edges * path length * log links), and a search of the machine for each rank with the share 0.
+///         if the plan names a rank or link that is not in the machine, or a switch copies or
+///         reduces.
+/// Time:   O(tree edges * path length * log links), and a search of the machine for each rank with
+///         the share 0.
 [[nodiscard]] inline schedule make_schedule(topology const& machine, plan const& plan,
                                             double bytes_per_unit) {
   auto const trees = detail::trees_for_all_roots(machine, plan);
@@ -204,7 +216,8 @@ inline void add_what_stays(schedule& result, plan const& plan) {
   return result;
 }
 
-/// The same, with the rate that the machine's unit names. Throws: input_error for unit "links".
+/// The schedule with the rate of the machine's unit. Throws: as above; input_error for unit
+/// "links".
 [[nodiscard]] inline schedule make_schedule(topology const& machine, plan const& plan) {
   return make_schedule(machine, plan, bytes_per_second(machine.unit));
 }

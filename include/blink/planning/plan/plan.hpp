@@ -15,8 +15,10 @@
 namespace blink { inline namespace BLINK_ABI {
 
 /// One edge of a tree: data goes from rank `from` to rank `to` over the links between `path`'s
-/// nodes. A switch that copies or reduces may be an end, too: a node of the tree that contributes
-/// nothing.
+///                     nodes.
+///
+/// A switch that copies or reduces may also be an end. It is then a node of the tree that
+/// contributes nothing.
 struct tree_edge {
   int from = 0;           ///< node id
   int to = 0;             ///< node id
@@ -24,12 +26,12 @@ struct tree_edge {
   friend bool operator==(tree_edge const&, tree_edge const&) = default;
 };
 
-/// A root, a weight, and up to two trees: one towards the root and one away from it.
+/// A root, a weight, and up to two phases: edges towards the root and edges away from it.
 ///
-/// A tree spans all ranks of the plan, or serves the ranks in `members` only. Other ranks may be on
-/// the way: such a rank is an end of two tree edges or more, forwards what is not its own and keeps
-/// nothing. Switches are inside paths. Gather, scatter, all-to-all and permutations are made of the
-/// smallest trees: a path from the root, which sends, to the one other member.
+/// A tree spans all ranks of the plan, or serves only the ranks in `members`. Other ranks may be on
+/// the way. Such a rank is an end of two tree edges or more; it forwards data and keeps nothing.
+/// Switches are inside paths. Trees of gather, scatter, all-to-all and permutations are paths, from
+/// the root, which sends, to the one other member.
 struct tree {
   int root = 0;                      ///< node id
   rational weight;                   ///< rate, in the plan's unit
@@ -39,38 +41,43 @@ struct tree {
   friend bool operator==(tree const&, tree const&) = default;
 };
 
-/// A set of nodes, the side that data leaves; the capacity of the links out of it limits the rate.
+/// A set of nodes, by node id, which data leaves. The capacity of the links out of it limits the
+/// rate.
 ///
 /// broadcast:      holds the root, misses a rank; rate <= capacity.
 /// reduce:         holds a rank, misses the root; rate <= capacity.
 /// all_gather:     misses a rank; rate <= N * capacity / (ranks in it), N ranks in all.
 /// reduce_scatter: holds a rank; rate <= N * capacity / (ranks outside it).
-/// With unequal shares, ranks count with their shares in the last two.
-/// flows:          separates a sender inside from its receiver outside; rate <= f * capacity / (such
-///                 pairs), f being N for gather, scatter and all-to-all, 1 for permutations.
-/// Node ids.
+/// point-to-point: separates a sender inside from its receiver outside; rate <= f * capacity /
+/// (such pairs), f being N for gather, scatter and all-to-all, 1 for permutations.
+///
+/// With unequal shares, ranks count with their shares in all_gather and reduce_scatter.
 struct cut_certificate {
   std::vector<int> nodes;
 };
 
-/// all_reduce on direct full-duplex links: rate <= capacity (of one direction) between different
-/// parts / (number of parts - 1) (Tutte 1961, Nash-Williams 1961). Node ids.
+/// A partition of the ranks, by node id, that bounds an all_reduce on direct full-duplex links.
+///
+/// rate <= capacity (of one direction) between different parts / (number of parts - 1).
+/// Source: Tutte 1961, Nash-Williams 1961.
 struct partition_certificate {
   std::vector<std::vector<int>> parts;
 };
 
-/// The price of one link, by node ids; parallel links share it.
+/// The price of one link, by node ids. Parallel links share it.
 struct link_price {
   int from = 0;
   int to = 0;
   rational price;
 };
 
-/// all_reduce: prices under which every pair of an in-tree and an out-tree with the same root, over
-/// any of the switches that reduce or copy, costs at least 1, so rate <= sum of price * capacity (LP duality).
-/// flows: prices under which the cheapest ways of all pairs of a sender and its receiver cost at
-/// least 1 together, so rate <= f * sum of price * capacity, f as for cuts.
-/// Links that are not named cost 0.
+/// Prices of links, which bound the rate by LP duality. Links that are not named cost 0.
+///
+/// all_reduce:     every pair of an in-tree and an out-tree with the same root costs at least 1;
+///                 trees may include switches that reduce or copy. Then rate <= sum of price *
+///                 capacity.
+/// point-to-point: the cheapest routes of all pairs of a sender and its receiver cost at least 1
+/// together. Then rate <= f * sum of price * capacity, f as for cuts.
 struct price_certificate {
   std::vector<link_price> prices;
 };
@@ -81,15 +88,15 @@ struct no_certificate {};
 using certificate =
     std::variant<no_certificate, cut_certificate, partition_certificate, price_certificate>;
 
-/// What a planner returns, a plan file holds and a checker reads: which trees carry which share,
-/// how fast that is, and why it cannot be faster.
+/// Weighted trees for a collective on a machine, with their rate, a bound of the rate and its
+/// certificate.
 ///
 /// All node numbers are ids of the machine. The buffer is split over the trees in proportion to
 /// their weights. A single rank has no trees and the rate 0.
 ///
-/// What the rate counts, with x the weight of all trees of one pair of a sender and its receiver:
-/// gather, scatter:       N x, the root's whole buffer; its own share, which stays, included
-/// all_to_all:            N x, a rank's whole buffer; its own block, which stays, included
+/// The rate counts, with x the weight of all trees of one pair of a sender and its receiver:
+/// gather, scatter:       N x, the root's whole buffer, including its own share, which stays
+/// all_to_all:            N x, a rank's whole buffer, including its own block, which stays
 /// send_to_next, permute: x, a rank's buffer
 /// barrier:               0; its one tree has the weight 0, it carries signals only
 /// all others:            the sum of the weights
@@ -105,15 +112,15 @@ struct plan {
   std::vector<tree> trees;
   std::vector<int> forwarding_ranks = {};  ///< node ids of the machine's ranks that only forward
   std::vector<std::pair<int, int>> forbidden_links = {};  ///< (from, to) node ids; not there
-  /// By position in `ranks`: the part of the gathered (or scattered) buffer that the rank roots, in
-  /// proportion. Empty: equal parts.
+  /// By position in `ranks`: the rank's part of the gathered (or scattered) buffer, in proportion.
+  /// Empty: equal parts.
   std::vector<std::int64_t> shares = {};
   std::vector<int> destinations =
       {};  ///< permute: node id by position in `ranks`, each at most once;
            ///< a rank that names itself sends nothing
 };
 
-/// Number of edges on the longest path from a leaf to the root (`towards_root`) or back.
+/// The number of edges on the longest path from a leaf to the root (`towards_root`) or back.
 /// Time: O(V^2) for a tree of V ranks.
 [[nodiscard]] inline int height(std::vector<tree_edge> const& edges, int root, bool towards_root) {
   std::vector<int> layer{root};

@@ -15,7 +15,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What became of the trees of one plan in another. Trees are named by their positions.
+/// The trees of one plan compared with those of another. Trees are named by their positions.
 struct plan_difference {
   rational rate_before, rate_after;
   std::vector<std::pair<std::size_t, std::size_t>> kept;        ///< the same edges and weight
@@ -30,7 +30,7 @@ struct plan_difference {
 
 namespace detail {
 
-/// The edges of a tree in an order of their own: (towards the root?, path).
+/// The edges of a tree as a set: (towards the root?, path).
 [[nodiscard]] inline std::set<std::pair<bool, std::vector<int>>> edge_set(tree const& t) {
   std::set<std::pair<bool, std::vector<int>>> result;
   for (auto const& e : t.reduce) result.emplace(true, e.path);
@@ -63,7 +63,8 @@ template <class T>
 
 /// Compares two plans for the same collective tree by tree.
 ///
-/// Time: O(T^2 V log V) for T trees of V edges where many trees have changed; O(T V log V) else.
+/// Time: O(T^2 V log V) for T trees of V edges where many trees have changed; O(T V log V)
+///       otherwise.
 [[nodiscard]] inline plan_difference difference(plan const& before, plan const& after) {
   plan_difference result;
   result.rate_before = before.rate;

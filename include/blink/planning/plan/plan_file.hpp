@@ -76,7 +76,7 @@ inline constexpr int plan_file_format = 1;
 
 namespace detail {
 
-/// Reads what is in plan files.
+/// A reader of plan files.
 class plan_reader : public json_fields {
  public:
   using json_fields::json_fields;
@@ -138,8 +138,7 @@ class plan_reader : public json_fields {
 
 }  // namespace detail
 
-/// Reads a plan. Keys that it does not know are ignored; `check_plan` says whether the plan is
-/// sound.
+/// Reads a plan. Unknown keys are ignored, and the plan is not checked: call `check_plan` for that.
 ///
 /// file: the name to show in errors.
 /// Throws: input_error with the line (malformed text) or the field, and what was expected.
@@ -190,7 +189,7 @@ class plan_reader : public json_fields {
   return read_plan(detail::file_text(file, "a plan file"), file);
 }
 
-/// Writes a plan to a file. Throws: input_error if that is not possible.
+/// Writes a plan to a file. Throws: input_error if the file cannot be written.
 inline void write_plan_file(plan const& plan, std::string const& file) {
   std::ofstream stream(file, std::ios::binary);
   stream << write_plan(plan) << std::flush;

@@ -17,7 +17,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What a plan is wanted for.
+/// A collective to plan, with its root, its planner and further options.
 struct plan_request {
   blink::collective collective = collective::all_reduce;
   std::optional<int> root;        ///< node id, for broadcast, reduce, gather and scatter; nothing:
@@ -32,7 +32,7 @@ struct plan_request {
               ///< `without_egress_excess`; if not: unbalanced_switch
 };
 
-/// Some of the collectives.
+/// A set of collectives.
 class collective_set {
  public:
   constexpr collective_set(std::initializer_list<collective> members) {
@@ -51,7 +51,7 @@ inline constexpr collective_set spanning_collectives{collective::broadcast, coll
                                                      collective::all_reduce, collective::all_gather,
                                                      collective::reduce_scatter};
 
-/// Throws: planning_error naming what the planner plans, if the request is for something else.
+/// Throws: planning_error that names the planner's collectives, if the request is for another one.
 inline void require_planned(std::string_view planner, collective_set const& collectives,
                             plan_request const& request) {
   if (collectives.contains(request.collective)) return;
@@ -64,17 +64,17 @@ inline void require_planned(std::string_view planner, collective_set const& coll
                        std::string(to_text(request.collective)));
 }
 
-/// Those without equal shares for all roots.
+/// The collectives that do not need equal shares for all roots.
 inline constexpr collective_set free_root_collectives{collective::broadcast, collective::reduce,
                                                       collective::all_reduce};
 
-/// A way to plan, as the table in `make_plan.hpp` lists it.
+/// A planner, as the table in `make_plan.hpp` lists it.
 struct planner {
   std::string_view name;
   std::string_view about;  ///< one line for people
   plan (*make)(topology const&, plan_request const&);
   collective_set collectives;  ///< those that it plans on some machine
-  /// Does `make` fill in bound and proof? Otherwise `make_plan` adds the machine's own.
+  /// True if `make` fills in bound and proof. Otherwise `make_plan` adds the machine's own.
   bool proves = false;
 };
 

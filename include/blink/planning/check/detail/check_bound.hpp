@@ -18,7 +18,8 @@
 #include <utility>
 #include <vector>
 
-// What check_plan knows about certificates: each is recomputed from its definition.
+// The part of check_plan that checks certificates. Each bound is computed again from its
+// definition.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
@@ -89,8 +90,8 @@ inline rational bound_of_partition(plan_view const& view, plan const& plan,
   if (part.size() != view.ranks.size() || partition.parts.size() < 2) {
     throw plan_fault("certificate: the partition must cover all ranks with two parts or more");
   }
-  // Each direction of a pair counts: in-trees and out-trees together use (parts - 1) links into and
-  // out of the parts twice, so half of the directed capacity bounds the rate.
+  // Both directions of a pair count: in-trees and out-trees together use (parts - 1) links into the
+  // parts and as many out of them, so half of the directed capacity bounds the rate.
   rational crossing;
   for (auto const& [ends, c] : view.capacity) {
     if (part.at(ends.first) != part.at(ends.second)) crossing += c;
@@ -98,8 +99,10 @@ inline rational bound_of_partition(plan_view const& view, plan const& plan,
   return crossing / 2 / static_cast<std::int64_t>(partition.parts.size() - 1);
 }
 
-/// Cost of a cheapest spanning out-tree from `root` in a complete graph given by costs (nothing: no
-/// edge), by contracting cycles (Edmonds 1967), on plain matrices.
+/// The cost of a cheapest spanning out-tree from `root` in a complete graph.
+///
+/// cost: by (from, to); nothing where there is no edge
+/// Source: J. Edmonds, "Optimum branchings", 1967: cycles are contracted, on plain matrices.
 inline std::optional<rational> cheapest_out_tree(
     std::vector<std::vector<std::optional<rational>>> cost, std::size_t root) {
   rational total;
@@ -121,7 +124,7 @@ inline std::optional<rational> cheapest_out_tree(
         if (u != v && cost[u][v]) *cost[u][v] -= *best;
       }
     }
-    // A cycle of chosen edges is contracted into one vertex; without one the choice is a tree.
+    // A cycle of chosen edges becomes one vertex; without a cycle, the chosen edges are the tree.
     std::vector<std::size_t> cycle;
     std::vector<int> seen(n, -1);
     seen[root] = static_cast<int>(n);
@@ -155,8 +158,10 @@ inline std::optional<rational> cheapest_out_tree(
   }
 }
 
-/// By position in `ranks`: cost of a cheapest out-tree from there that spans all ranks and any of the
-/// `optional` nodes, over routes (`inward`: in-tree).
+/// The cost of a cheapest out-tree from each rank, by position in `ranks`.
+///
+/// The tree spans all ranks and any of the `optional` nodes, over routes. With `inward` it is an
+/// in-tree.
 inline std::vector<std::optional<rational>> cheapest_spanning_trees(
     std::vector<std::vector<std::optional<rational>>> const& route,
     std::vector<std::size_t> const& ranks, std::vector<std::size_t> const& optional, bool inward) {
@@ -224,7 +229,7 @@ inline rational bound_of_prices(plan_view const& view, plan const& plan,
       }
     }
   }
-  // Trees span the ranks, and may span switches that reduce (in-trees) or copy (out-trees).
+  // Trees span the ranks. They may also span switches that reduce (in-trees) or copy (out-trees).
   constexpr std::size_t most_switches = 10;
   if (std::max(view.copying.size(), view.reducing.size()) > most_switches) {
     throw plan_fault("certificate: prices with more than " + std::to_string(most_switches) +
@@ -248,8 +253,8 @@ inline rational bound_of_prices(plan_view const& view, plan const& plan,
   return bound;
 }
 
-/// The bound that the certificate proves, or nothing without a certificate. Throws plan_fault when
-/// the certificate is not valid for this machine and collective.
+/// The bound that the certificate proves, or nothing without a certificate.
+/// Throws: plan_fault if the certificate is not valid for this machine and collective.
 inline std::optional<rational> bound_of(plan_view const& view, plan const& plan) {
   if (plan.collective == collective::barrier &&
       !std::holds_alternative<no_certificate>(plan.proof)) {

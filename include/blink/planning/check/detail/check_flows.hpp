@@ -17,15 +17,15 @@
 #include <utility>
 #include <vector>
 
-// What check_plan knows about gather, scatter, all-to-all and permutations: who sends to whom, equal
-// shares, and bounds on many flows at once.
+// The part of check_plan for gather, scatter, all-to-all and permutations: pairs of sender and
+// receiver, equal shares, and bounds on many flows at once.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// The senders and their receivers, node ids, in the order of the ranks.
+/// The pairs of a sender and its receiver, as node ids, in the order of the ranks.
 ///
-/// The root of a scatter is the root of its first tree, that of a gather the other member.
-/// Throws: plan_fault if the destinations of a permutation are none, or there is no root.
+/// The root of a scatter is the root of its first tree; the root of a gather is the other member.
+/// Throws: plan_fault if the destinations are no permutation, or there is no root.
 [[nodiscard]] inline std::vector<std::pair<int, int>> wanted_pairs(plan const& plan) {
   std::vector<std::pair<int, int>> result;
   auto const& ranks = plan.ranks;
@@ -70,7 +70,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return result;
 }
 
-/// Blocks in the buffer that the rate counts, of which each pair moves one.
+/// The number of blocks in the buffer that the rate counts. Each pair moves one block.
 [[nodiscard]] inline std::int64_t blocks_of(plan const& plan) {
   bool const whole = plan.collective == collective::gather ||
                      plan.collective == collective::scatter ||
@@ -78,8 +78,8 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return whole ? static_cast<std::int64_t>(plan.ranks.size()) : 1;
 }
 
-/// Every tree is a path between a wanted pair, and the trees of each pair have the same weight in
-/// all. Returns the rate.
+/// Checks that every tree is a path between a wanted pair and that all pairs have the same total
+/// weight. Returns the rate.
 [[nodiscard]] inline rational check_flow_shares(plan const& plan) {
   std::map<std::pair<int, int>, rational> share;
   auto const pairs = wanted_pairs(plan);
@@ -111,7 +111,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return expected * blocks_of(plan);
 }
 
-/// What leaves the cut, shared by the pairs that it separates.
+/// The bound by a cut: the capacity out of it, shared by the pairs that it separates.
 [[nodiscard]] inline rational bound_of_flow_cut(plan_view const& view, plan const& plan,
                                                 cut_certificate const& cut) {
   std::set<int> const side(cut.nodes.begin(), cut.nodes.end());
@@ -129,8 +129,8 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return capacity * blocks_of(plan) / separated;
 }
 
-/// Costs of the cheapest ways from one node to all (nothing: no way), by rounds over all links until
-/// nothing changes (Bellman 1958).
+/// The costs of the cheapest routes from one node to all nodes; nothing where there is no route.
+/// Source: R. Bellman, 1958: rounds over all links until nothing changes.
 [[nodiscard]] inline std::map<int, rational> cheapest_ways(
     std::map<std::pair<int, int>, rational> const& cost, int from) {
   std::map<int, rational> result{{from, rational(0)}};
@@ -149,9 +149,9 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
   return result;
 }
 
-/// Prices, made sure that the cheapest ways of all pairs cost at least 1 together.
+/// The bound by prices. Requires that the cheapest routes of all pairs cost at least 1 together.
 ///
-/// price: by (from, to), of every link of the view.
+/// price: by (from, to), of every link of the view
 [[nodiscard]] inline rational bound_of_flow_prices(
     plan_view const& view, plan const& plan, std::map<std::pair<int, int>, rational> const& price) {
   rational cost;
@@ -162,13 +162,13 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
     from = pair.first;
     auto const way = ways.find(pair.second);
     if (way == ways.end()) {
-      throw plan_fault("certificate: no way leads from rank " + std::to_string(pair.first) +
+      throw plan_fault("certificate: no route leads from rank " + std::to_string(pair.first) +
                        " to rank " + std::to_string(pair.second));
     }
     cost += way->second;
   }
   if (cost < rational(1)) {
-    throw plan_fault("certificate: the cheapest ways of all pairs cost " + cost.to_text() +
+    throw plan_fault("certificate: the cheapest routes of all pairs cost " + cost.to_text() +
                      ", expected at least 1");
   }
   rational bound;

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-// What check_plan knows about trees: their shape, their shares, and a symbolic run.
+// The part of check_plan for trees: their shape, their shares, and a run with symbolic data.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
@@ -24,7 +24,9 @@ inline std::string tree_name(std::size_t i) {
   return "tree " + std::to_string(i) + ": ";
 }
 
-/// The members of a tree: distinct ranks of the plan, the root among them; all if none are named.
+/// The members of a tree: distinct ranks of the plan, including the root; all ranks if none are
+///                        named.
+/// Throws: plan_fault for any other members.
 [[nodiscard]] inline std::set<int> members_of(plan_view const& view, tree const& t,
                                               std::string const& where) {
   if (t.members.empty()) return view.ranks;
@@ -39,10 +41,13 @@ inline std::string tree_name(std::size_t i) {
   return result;
 }
 
-/// Each phase has an edge out of (reduce) or into (broadcast) every member but the root, and every
-/// switch that is a node of the tree, over real links. Ranks that are no members forward. A switch in a
-/// reduction has something to send; one with several neighbours below it must be able to reduce, or
-/// copy.
+/// Checks one phase of a tree.
+///
+/// In a reduce phase, every member but the root has one edge out of it; in a broadcast phase, one
+/// edge into it. The same holds for every switch that is a node of the tree. All edges run over
+/// links of the machine. Ranks that are not members only forward. A switch in a reduce phase has
+/// something to send. A switch with several neighbours below it must be able to reduce, or to copy.
+/// Throws: plan_fault for the first fault.
 inline void check_phase(plan_view const& view, tree const& t, bool towards_root,
                         std::string const& where) {
   auto const& phase = towards_root ? t.reduce : t.broadcast;
@@ -91,7 +96,7 @@ inline void check_phase(plan_view const& view, tree const& t, bool towards_root,
   for (auto const& entry : below) {
     if (!moved.contains(entry.first)) {
       throw plan_fault(where + "switch " + std::to_string(entry.first) +
-                       (towards_root ? " sends to nobody" : " receives from nobody"));
+                       (towards_root ? " sends to no node" : " receives from no node"));
     }
   }
   auto const members = members_of(view, t, where);
@@ -145,11 +150,14 @@ inline void check_trees(plan_view const& view, plan const& plan) {
   }
 }
 
-/// The rate follows from the weights; one root for broadcast and reduce, equal shares of all ranks
-/// for all-gather and reduce-scatter, or the shares that the plan names; equal shares of all pairs for
-/// flows.
+/// Checks that the rate follows from the weights and that the shares are as the plan states.
 ///
-/// sum: of the weights. Returns the rate.
+/// broadcast, reduce: one root
+/// all_gather, reduce_scatter: equal shares of all ranks, or the shares that the plan names
+/// point-to-point: equal shares of all pairs
+///
+/// sum: of the weights
+/// Returns the rate.
 inline rational check_shares(plan const& plan, rational const& sum) {
   bool const idle = plan.collective == collective::permute && plan.destinations == plan.ranks;
   if (plan.ranks.size() > 1 && plan.trees.empty() && !idle) {
@@ -198,9 +206,12 @@ inline rational check_shares(plan const& plan, rational const& sum) {
   return rate;
 }
 
-/// Runs one tree with symbolic data: `window + 2` chunks, at most `window` of them on the way over
-/// any edge, each step as early as it can. A value is how often each rank's contribution is in it. Only
-/// the ranks that the tree visits take part.
+/// Runs one tree with symbolic data: `window + 2` chunks, at most `window` of them in flight on any
+/// edge.
+///
+/// Each step happens as early as it can. A value counts how often it contains each rank's
+/// contribution. Only the ranks that the tree visits take part.
+/// Throws: plan_fault if a rank waits without end, or a contribution is missing or arrives twice.
 inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
   auto const& t = plan.trees[tree_index];
   auto const where = tree_name(tree_index);
@@ -216,7 +227,7 @@ inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
   int const chunks = window + 2;
   using value = std::vector<int>;  // by rank: times that its contribution is contained
 
-  // Ranks first, then switches of the tree, which contribute nothing.
+  // Ranks come first, then switches of the tree, which contribute nothing.
   std::map<int, std::size_t> index;
   for (std::size_t i = 0; i < n; ++i) index[ranks[i]] = i;
   for (auto const* phase : {&t.reduce, &t.broadcast}) {
@@ -245,8 +256,8 @@ inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
   bool const reduces = has_reduce_phase(plan.collective);
   bool const spreads = has_broadcast_phase(plan.collective);
 
-  // Where a chunk of the up lane of `rank` can go on: all children's have come, the parent has
-  // room.
+  // Advances the reduce direction at `rank` by one chunk, once the chunks of all children have
+  // arrived and the parent has credit.
   auto const advance_up = [&](std::size_t rank) {
     if (reduced[rank] == chunks) return false;
     edge_state* out = nullptr;
@@ -282,7 +293,7 @@ inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
       if (static_cast<int>(in->sent.size()) <= in->taken) return false;
       chunk = in->sent[static_cast<std::size_t>(in->taken++)];
     } else if (rank != root) {
-      return false;  // nobody sends to it: reported as a wait that never ends
+      return false;  // no sender: reported as a wait that never ends
     } else if (reduces) {
       if (static_cast<int>(at_root.size()) <= received[rank]) return false;
       chunk = at_root[static_cast<std::size_t>(received[rank])];
@@ -311,11 +322,11 @@ inline void check_walk(plan const& plan, std::size_t tree_index, int window) {
   for (std::size_t rank = 0; rank < n; ++rank) {
     auto const name = where + "rank " + std::to_string(ranks[rank]);
     if (reduces && reduced[rank] != chunks) {
-      throw plan_fault(name + " waits for ever for chunk " + std::to_string(reduced[rank]) +
+      throw plan_fault(name + " waits without end for chunk " + std::to_string(reduced[rank]) +
                        " of the reduction");
     }
     if (spreads && received[rank] != chunks) {
-      throw plan_fault(name + " waits for ever for chunk " + std::to_string(received[rank]) +
+      throw plan_fault(name + " waits without end for chunk " + std::to_string(received[rank]) +
                        " of the broadcast");
     }
   }
