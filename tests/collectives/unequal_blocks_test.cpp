@@ -261,7 +261,7 @@ TYPED_TEST(unequal_blocks, mistakes_are_reported_and_the_next_call_works) {
       list.receive(0, in.data(), 4);
       list.send(2, from + 3, 4);
       names(this->refusal([&] { blink::exchange(comm, flows, list); }), "overlaps another piece");
-      names(this->refusal([&] { list.send(0, from, SIZE_MAX / 4); }), "more than an address");
+      names(this->refusal([&] { list.send(0, from, SIZE_MAX / 4); }), "overflows an address");
       auto const overlaps = [&](int const* input, int* output) {
         std::vector<blink::buffer_part<int>> parts{{from, out.data(), 8}, {input, output, 8}};
         names(this->refusal([&] {
