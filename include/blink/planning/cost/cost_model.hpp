@@ -19,7 +19,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What time depends on beside the links. The defaults are of the order of GPUs that reach each
+/// Parameters of time besides the links. The defaults are of the order of GPUs that reach each
 /// other's memory; measure your own.
 struct cost_parameters {
   double start_seconds = 5e-6;        ///< once: to launch
@@ -29,8 +29,8 @@ struct cost_parameters {
   double bytes_per_unit = 0;  ///< rate of one unit of capacity, bytes per second; 0: by its name
 };
 
-/// What the first chunk needs on one way to and from the root: `seconds` and, for each byte of the
-/// chunk, `seconds_per_byte`.
+/// The cost of the first chunk on one path to and from the root: `seconds`, and `seconds_per_byte`
+/// for each byte of the chunk.
 struct path_cost {
   double seconds = 0;
   double seconds_per_byte = 0;
@@ -39,19 +39,19 @@ struct path_cost {
 /// The costs of one tree.
 struct tree_cost {
   double share = 0;                    ///< of the buffer
-  std::vector<path_cost> paths;        ///< none is dominated by another
+  std::vector<path_cost> paths;        ///< each longer than all others in one respect
   double edge_seconds_per_byte = 0;    ///< of its slowest edge, alone
   double shared_seconds_per_byte = 0;  ///< while all trees are busy
 };
 
-/// All that the predicted time of a plan depends on, ready to be asked for many sizes.
+/// All values that the predicted time of a plan depends on, for use with many sizes.
 struct plan_cost {
   cost_parameters parameters;
   std::vector<tree_cost> trees;
   double seconds_per_byte = 0;  ///< of the busiest link, for a byte of the buffer
 };
 
-/// How long a collective takes, and the chunks with which it does.
+/// The time of a collective, and the chunk sizes with which it takes that time.
 struct predicted_time {
   double seconds = 0;
   std::vector<double> chunk_bytes;  ///< by tree
@@ -59,7 +59,7 @@ struct predicted_time {
 
 namespace detail {
 
-/// Drops the paths that are shorter than another in both respects.
+/// Drops the paths that are not longer than another path in both respects.
 inline void keep_longest(std::vector<path_cost>& paths) {
   std::sort(paths.begin(), paths.end(), [](path_cost const& a, path_cost const& b) {
     return std::pair(b.seconds, b.seconds_per_byte) < std::pair(a.seconds, a.seconds_per_byte);
@@ -71,8 +71,10 @@ inline void keep_longest(std::vector<path_cost>& paths) {
   paths = std::move(kept);
 }
 
-/// A tree edge crosses a link. Those that leave (reduce: enter) the same rank over the same link at
-/// the same depth compete for it, with their first chunks at about the same time.
+/// The use of a link by a tree edge.
+///
+/// Tree edges compete for a link if they leave (reduce: enter) the same rank over it at the same
+/// depth. Their first chunks reach the link at about the same time.
 struct crossing {
   std::size_t link = 0;
   int near = 0;
@@ -82,8 +84,10 @@ struct crossing {
   double share = 0;     ///< of the tree, of the buffer
 };
 
-/// The time that the first chunk needs for each edge of one phase of all trees: the highest subtrees
-/// are served first. Adds to `load` the bytes that each link carries for a byte of the buffer.
+/// The time that the first chunk needs for each edge of one phase of all trees.
+///
+/// The subtrees of the largest height are served first. Adds to `load` the bytes that each link
+/// carries for a byte of the buffer.
 [[nodiscard]] inline std::vector<path_cost> hops_of(
     std::vector<std::vector<phase_edge>> const& phases, std::vector<double> const& shares,
     timed_links const& links, double step_seconds, std::map<std::pair<int, int>, double>& load) {
@@ -123,7 +127,7 @@ struct crossing {
   return hops;
 }
 
-/// Sums of hops on the ways between the root and the leaves. `hop` is the first of the tree's.
+/// The sums of hops on the paths between the root and the leaves. `hop` is the first of the tree's.
 [[nodiscard]] inline std::vector<path_cost> ways_of(std::vector<phase_edge> const& edges,
                                                     path_cost const* hop) {
   std::map<int, path_cost> way;  // by far end; nearer edges come first
@@ -142,7 +146,7 @@ struct crossing {
   return result;
 }
 
-/// Time of one tree with a buffer part of `bytes` in so many equal chunks.
+/// The seconds of one tree with a buffer part of `bytes` in `chunks` equal chunks.
 [[nodiscard]] inline double seconds_of(tree_cost const& tree, cost_parameters const& parameters,
                                        double bytes, double chunks) {
   double const chunk = bytes / chunks;
@@ -153,8 +157,10 @@ struct crossing {
   return fill + (chunks - 1) * interval;
 }
 
-/// The numbers of chunks among which the best for one tree is, up to rounding: where the derivative
-/// of `seconds_of` vanishes, and where the interval changes from one edge's to all trees'.
+/// The candidates for the best number of chunks of one tree, not rounded.
+///
+/// These are the numbers where the derivative of `seconds_of` vanishes, and the number where the
+/// interval changes from one edge's to that of all trees.
 [[nodiscard]] inline std::vector<double> good_chunk_counts(tree_cost const& tree,
                                                            cost_parameters const& parameters,
                                                            double bytes) {
@@ -170,19 +176,23 @@ struct crossing {
 
 }  // namespace detail
 
-/// Reads the costs of a plan off the machine that it is to run on.
+/// The costs of a plan on a machine.
 ///
-/// The model. A tree carries its share of the buffer in chunks. A chunk of c bytes takes
-/// `step_seconds` + latency + c / b over an edge whose narrowest link has the rate b; where a rank
-/// sends first chunks of several edges over one link, each waits for those before it (the highest
-/// subtrees go first). The way of the first chunk is the sum over the edges to the farthest leaf, of
-/// both phases. The other chunks follow at intervals of `step_seconds` + c / b of its slowest edge, or of c / (the tree's rate
-/// while all trees are busy), whichever is longer. On a chain of h edges this is the well-known
+/// A tree carries its share of the buffer in chunks. A chunk of c bytes takes `step_seconds` +
+/// latency + c / b over an edge whose narrowest link has the rate b. Where a rank sends first
+/// chunks of several edges over one link, each waits for those before it. The subtrees of the
+/// largest height go first. The time of the first chunk is the sum over the edges to the farthest
+/// leaf, of both phases. The other chunks follow at the longer of two intervals:
+/// - `step_seconds` + c / b of the tree's slowest edge;
+/// - c / (the tree's rate while all trees are busy).
+///
+/// On a chain of h edges this is the known formula
 ///
 ///     T(c) = (ceil(S / c) + h - 1) (a + c / b),   best c = sqrt(a b S / (h - 1)).
 ///
-/// The plan ends with its last tree, and no earlier than the busiest link is done. Small messages
-/// are one chunk: latency, then height, decides; large ones approach size / rate.
+/// The plan ends with its last tree, and not before the busiest link is done. Small messages are
+/// one chunk: latency decides first, then height. The time of large messages
+/// approaches size / rate.
 ///
 /// Source: the alpha-beta model: R. Hockney, "The communication challenge for MPP", Parallel
 ///         Computing 20, 1994.
@@ -199,7 +209,7 @@ struct crossing {
   std::vector<double> shares;
   std::array<std::vector<std::vector<detail::phase_edge>>, 2> phases;  // by tree: up, down
   for (auto const& t : plan.trees) {
-    // A barrier carries nothing at no rate: all of it is the way of its one message.
+    // A barrier has the rate 0: its one message takes the whole path.
     shares.push_back(plan.rate == rational(0) ? 1 : (t.weight / plan.rate).to_double());
     phases[0].push_back(detail::edges_from_root(t.reduce, t.root, true));
     phases[1].push_back(detail::edges_from_root(t.broadcast, t.root, false));
@@ -241,12 +251,12 @@ struct crossing {
   return result;
 }
 
-/// Predicts how long a buffer takes with the best chunks for it.
+/// Predicts the time for a buffer, with the best chunks for its size.
 ///
-/// All trees have the same number of chunks, so that links which serve one chunk of each in turn
-/// serve trees in proportion to their weights.
+/// All trees have the same number of chunks. A link that serves one chunk of each tree in turn then
+/// serves trees in proportion to their weights.
 ///
-/// bytes: of the whole buffer; for all-gather and reduce-scatter of the gathered one.
+/// bytes: of the whole buffer; for all-gather and reduce-scatter, of the gathered buffer.
 /// Time:  O(trees * candidates * paths), a few candidates and paths.
 /// Pre:   bytes >= 0.
 [[nodiscard]] inline predicted_time predict(plan_cost const& cost, double bytes) {
@@ -282,7 +292,8 @@ struct crossing {
       chunks = count;
     }
   };
-  // The best for the slowest tree may make another one the slowest; then its best is tried too.
+  // The best number for the slowest tree may make another tree the slowest. Then the best number
+  // for that tree is tried as well.
   std::vector<tree_cost const*> tried;
   for (tree_cost const* tree = longest; std::ranges::count(tried, tree) == 0;) {
     tried.push_back(tree);
@@ -296,7 +307,7 @@ struct crossing {
       }
     }
   }
-  // What is left is a matter of more or fewer chunks for all trees together.
+  // Then more or fewer chunks for all trees together are tried.
   for (double const factor : {4.0, 2.0, 1.4, 1.1, 1.03}) {
     for (double before = 0; before != chunks;) {
       before = chunks;

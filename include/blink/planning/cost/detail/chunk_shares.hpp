@@ -19,11 +19,11 @@
 #include <utility>
 #include <vector>
 
-// Rational weights as whole chunks.
+// Rational weights as whole numbers of chunks.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// The trees that share one part of the buffer: all of them, those of one root, or those of one pair.
+/// The trees that share one part of the buffer: all trees, those of one root, or those of one pair.
 /// Every part has the same number of chunks.
 struct chunk_part {
   int from = -1;  ///< node id of the root or sender; -1: any
@@ -51,7 +51,7 @@ struct chunk_part {
   return result;
 }
 
-/// How many chunks each tree carries, and how fast that is.
+/// The number of chunks of each tree, and the rate that they give.
 struct chunk_shares {
   std::int64_t of_part = 0;         ///< chunks of each part
   std::vector<std::int64_t> count;  ///< by tree; 0: too light, left out
@@ -77,8 +77,11 @@ class chunk_rounding {
 
   [[nodiscard]] std::vector<chunk_part> const& parts() const { return parts_; }
 
-  /// Exact if that takes at most `most` chunks in a part, else the fastest with fewer: largest
-  /// remainders for every number of chunks; of equally fast ones the smallest number.
+  /// Returns exact shares if they need at most `most` chunks in a part, else the fastest of those
+  /// with fewer.
+  ///
+  /// Each number of chunks is tried and rounded by largest remainders. Among equally fast numbers,
+  /// the smallest wins.
   [[nodiscard]] chunk_shares operator()(std::int64_t most) const {
     if (auto const exact = exact_part(most)) return shares(*exact);
     chunk_shares best;
@@ -96,7 +99,7 @@ class chunk_rounding {
     return sum;
   }
 
-  /// The least number of chunks that all trees' shares divide into; nothing above `most`.
+  /// The least number of chunks with a whole number for each tree; nothing if it exceeds `most`.
   [[nodiscard]] std::optional<std::int64_t> exact_part(std::int64_t most) const {
     std::int64_t result = 1;
     for (auto const& part : parts_) {

@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-// A machine in seconds and bytes, as the cost model and the simulation see it.
+// A machine in seconds and bytes, for the cost model and the simulation.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// What joins two nodes: all parallel links together.
+/// The connection of two nodes: all parallel links together.
 struct timed_link {
   double bytes_per_second = 0;
   double latency_seconds = 0;  ///< the largest of the parallel links
@@ -25,7 +25,11 @@ struct timed_link {
 
 using timed_links = std::map<std::pair<int, int>, timed_link>;  // by (from, to) node ids
 
-/// kind: only links of this kind; empty: all. bytes_per_unit: rate of one unit of capacity.
+/// The links of a machine in seconds and bytes.
+///
+/// kind:           only links of this kind; empty: all
+/// bytes_per_unit: rate of one unit of capacity, bytes per second
+/// Pre: bytes_per_unit > 0.
 [[nodiscard]] inline timed_links links_in_seconds(topology const& machine, std::string_view kind,
                                                   double bytes_per_unit) {
   expects(bytes_per_unit > 0, "links_in_seconds: the rate of a unit is not positive");
@@ -40,6 +44,7 @@ using timed_links = std::map<std::pair<int, int>, timed_link>;  // by (from, to)
   return result;
 }
 
+/// The link between two nodes.
 /// Throws: planning_error if the machine has no link there.
 [[nodiscard]] inline timed_link const& link_between(timed_links const& links, int from, int to) {
   auto const found = links.find({from, to});
@@ -50,8 +55,8 @@ using timed_links = std::map<std::pair<int, int>, timed_link>;  // by (from, to)
   return found->second;
 }
 
-/// Edges of one phase of a tree with what is known about their order: where each hangs, and how much
-/// hangs below it.
+/// An edge of one phase of a tree, with its position in the tree and the height of the part below
+/// it.
 struct phase_edge {
   tree_edge const* edge = nullptr;
   int near = 0;    ///< the end nearer to the root

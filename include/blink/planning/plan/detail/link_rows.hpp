@@ -19,14 +19,15 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Cheapest routes over switches between all ranks, for prices of the links.
+/// The cheapest routes over switches between all ranks, for prices of the links.
 template <class Cost>
 struct route_table {
   cost_matrix<Cost> cost;             ///< between ranks, by their numbers
   std::vector<std::vector<int>> row;  ///< by source rank: the row that enters each node, -1: none
 };
 
-/// The links of a machine as rows of a packing program, parallel ones joined, and routes over them.
+/// The links of a machine as rows of a packing program, and routes over them. Parallel links are
+/// one row.
 class link_rows {
  public:
   explicit link_rows(topology const& machine) : machine_(&machine), out_(machine.nodes.size()) {
@@ -43,13 +44,13 @@ class link_rows {
   [[nodiscard]] std::vector<std::int64_t> const& capacity() const { return capacity_; }
   [[nodiscard]] std::size_t rank_count() const { return ranks_.size(); }
   [[nodiscard]] int id(std::size_t rank) const { return node_id(ranks_[rank]); }
-  /// (from, to) node ids.
+  /// The ends of a row's link: (from, to) node ids.
   [[nodiscard]] std::pair<int, int> link(int row) const {
     auto const& ends = ends_[static_cast<std::size_t>(row)];
     return {node_id(ends.first), node_id(ends.second)};
   }
 
-  /// Cheapest routes, of equal ones those with the fewest links; ranks do not forward.
+  /// The cheapest routes; among equal ones, those with the fewest links. Ranks do not forward.
   /// Time: O(N E log E).
   template <class Cost>
   [[nodiscard]] route_table<Cost> routes(std::span<Cost const> prices) const {
@@ -88,7 +89,7 @@ class link_rows {
     return result;
   }
 
-  /// The route as a tree edge; appends its rows.
+  /// Returns the route as a tree edge and appends its rows.
   template <class Cost>
   tree_edge edge(route_table<Cost> const& table, std::size_t from, std::size_t to,
                  std::vector<int>& rows) const {

@@ -14,14 +14,16 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// A fault that a checker found.
+/// A fault of a plan that a checker found.
 struct plan_fault : error {
   using error::error;
 };
 
-/// The part of a machine that a plan may use, by node ids: its ranks, all switches and the ranks that
-/// the plan makes switches, the links between them that the plan does not forbid, of one kind if the
-/// plan says so. Parallel links are added up.
+/// The part of a machine that a plan may use, by node ids.
+///
+/// The nodes are the plan's ranks, all switches, and the ranks that only forward. The links are
+/// those between these nodes that the plan does not forbid. If the plan names a kind of link, only
+/// links of that kind count. Parallel links are added up.
 struct plan_view {
   std::set<int> ranks;
   std::set<int> nodes;                               ///< ranks and switches

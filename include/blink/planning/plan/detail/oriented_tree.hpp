@@ -24,7 +24,7 @@ struct undirected_graph {
   std::vector<std::int64_t> capacity;  ///< of one direction
 };
 
-/// Nothing if some link has another capacity in its other direction, or none.
+/// The undirected graph; nothing if some link has no opposite link of the same capacity.
 [[nodiscard]] inline std::optional<undirected_graph> to_undirected(rank_graph const& ranks) {
   auto const n = ranks.ids.size();
   std::vector<std::int64_t> matrix(n * n, 0);
@@ -45,7 +45,7 @@ struct undirected_graph {
   return result;
 }
 
-/// Distances by breadth-first search in a tree of undirected edges, and the order of visits.
+/// Parents by breadth-first search in a tree of undirected edges, and the order of visits.
 struct tree_walk {
   std::vector<int> parent;  ///< by vertex; -1 at the root
   std::vector<int> order;   ///< vertices, nearest first
@@ -73,7 +73,8 @@ struct tree_walk {
   return result;
 }
 
-/// An undirected spanning tree as one tree of an all-reduce, rooted where it is lowest.
+/// An undirected spanning tree as one tree of an all-reduce, with the root that gives the smallest
+/// height.
 [[nodiscard]] inline tree oriented_tree(undirected_graph const& both, rank_graph const& ranks,
                                         std::vector<int> const& edges, rational const& weight) {
   tree_walk best = walk_from(0, both.graph, edges);
@@ -93,10 +94,13 @@ struct tree_walk {
   return result;
 }
 
-/// Adds a way over nodes, from a rank to another, as the smallest tree: the first sends, the last
-/// receives, ranks between forward, switches are inside paths. A way over parallel links is one.
+/// Adds a path of nodes between two ranks to `trees`.
 ///
-/// way: positions in `machine.nodes`. Trees of one pair come one after the other.
+/// The first rank sends, the last receives, ranks between them forward, and switches are inside
+/// paths. A path whose edges equal those of a tree of the same pair adds its weight to that tree.
+///
+/// way: positions in `machine.nodes`.
+/// Pre: the trees of one pair are added one after the other.
 inline void add_path(std::vector<tree>& trees, topology const& machine, std::vector<int> const& way,
                      rational const& weight) {
   auto const id = [&](std::size_t i) { return machine.nodes[static_cast<std::size_t>(way[i])].id; };

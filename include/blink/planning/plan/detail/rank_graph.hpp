@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-// A machine as the planners see it.
+// Views of a machine that planners use.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
@@ -51,7 +51,7 @@ struct rank_graph {
   }
 };
 
-/// Switches that some link touches.
+/// The switches that some link touches.
 [[nodiscard]] inline std::vector<int> used_switches(topology const& machine) {
   std::vector<bool> touched(machine.nodes.size());
   for (auto const& l : machine.links) {
@@ -66,7 +66,8 @@ struct rank_graph {
   return result;
 }
 
-/// Capacities are divided by their greatest common divisor.
+/// The graph of a machine without used switches. Capacities are divided by their greatest common
+/// divisor.
 /// Pre: no used switch.
 [[nodiscard]] inline rank_graph to_rank_graph(topology const& machine) {
   rank_graph result;
@@ -96,15 +97,14 @@ struct rank_graph {
   return result;
 }
 
-/// A machine whose only connection is one switch with equal ports, both ways, and no link beside
-/// it.
+/// A machine that is one switch with equal ports in both directions and has no other link.
 struct star {
   int center = 0;        ///< node id of the switch
   rational port;         ///< capacity of each port and direction, in the machine's unit
   std::vector<int> ids;  ///< node id by rank number
 };
 
-/// The machine as a star, or nothing if it is none.
+/// The machine as a star, or nothing if it is not a star.
 [[nodiscard]] inline std::optional<star> to_star(topology const& machine) {
   auto const switches = used_switches(machine);
   if (switches.size() != 1) return std::nullopt;
@@ -133,14 +133,16 @@ struct star {
   return result;
 }
 
-/// The machine with every link turned round.
+/// The machine with every link reversed.
 [[nodiscard]] inline topology reversed(topology machine) {
   for (auto& l : machine.links) std::swap(l.tail, l.head);
   return machine;
 }
 
-/// A plan for the machine turned round as a plan for the machine: broadcast becomes reduce and
-/// all-gather reduce-scatter; every edge runs the other way; the cut is seen from its other side.
+/// Converts a plan for the reversed machine into a plan for the machine.
+///
+/// Broadcast becomes reduce, and all-gather becomes reduce-scatter. Every edge is reversed, and the
+/// cut becomes its complement.
 [[nodiscard]] inline plan reversed(plan p, topology const& machine) {
   p.collective =
       p.collective == collective::broadcast ? collective::reduce : collective::reduce_scatter;
@@ -164,7 +166,7 @@ struct star {
   return p;
 }
 
-/// The fields of a plan that every planner fills in alike.
+/// An empty plan with the fields that all planners fill in alike.
 [[nodiscard]] inline plan empty_plan(topology const& machine, collective kind,
                                      std::string planner) {
   plan result;

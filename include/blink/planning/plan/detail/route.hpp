@@ -18,11 +18,12 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Finds routes between ranks of a machine: fewest links first, then the widest narrowest link,
-/// then the lowest node ids, so that equal machines give equal routes. Ranks on the way forward.
+/// Finds routes between ranks of a machine. Ranks on the route forward.
 ///
-/// A link that routes have taken before counts with its capacity / (times taken + 1): equally short
-/// ways, such as several switch planes, are used in turn.
+/// The order is: fewest links, then the largest capacity of the narrowest link, then the lowest
+///               node ids. So equal machines give equal routes. A link counts with its capacity /
+///               (routes over it + 1). So equally short routes, such as those over several switch
+///               planes, are used in turn.
 class router {
  public:
   explicit router(topology const& machine) : machine_(&machine), out_(machine.nodes.size()) {
@@ -45,21 +46,21 @@ class router {
     }
   }
 
-  /// By (from, to) node ids, parallel links added up.
+  /// The capacity of the link (from, to), node ids, with parallel links added up.
   [[nodiscard]] rational const& capacity(int from, int to) const {
     return capacity_[number_.at({from, to})];
   }
-  /// How often routes have taken this link.
+  /// The number of routes over this link.
   [[nodiscard]] std::int64_t uses(int from, int to) const { return uses_[number_.at({from, to})]; }
-  /// Counts the links of this route as taken (or as given back: -1).
+  /// Counts the links of this route as used `times` more; -1 gives the route back.
   void take(tree_edge const& route, std::int64_t times = 1) {
     for (std::size_t i = 0; i + 1 < route.path.size(); ++i) {
       uses_[number_.at({route.path[i], route.path[i + 1]})] += times;
     }
   }
 
-  /// A route, which counts as taken from now on.
-  /// Throws: planning_error if no way leads there.
+  /// Returns a route and counts its links as used.
+  /// Throws: planning_error if no route leads there.
   [[nodiscard]] tree_edge operator()(int from, int to) {
     auto result = taken_ < most_searches_ ? find(from, to, true) : remembered(from, to);
     if (!result) {
@@ -71,7 +72,7 @@ class router {
     return *std::move(result);
   }
 
-  /// A route, or nothing if no way leads there. through_ranks: may other ranks forward?
+  /// A route, or nothing if no route leads there. With `through_ranks`, other ranks may forward.
   [[nodiscard]] std::optional<tree_edge> find(int from, int to, bool through_ranks) const {
     return way_back(ways_from(from, position_.at(to), through_ranks), from, to);
   }
@@ -81,7 +82,7 @@ class router {
     int head;          ///< position
     std::size_t link;  ///< number
   };
-  /// A node as a search has reached it.
+  /// The state of a node in a search.
   struct label {
     int hops = -1;
     rational width;
@@ -91,7 +92,7 @@ class router {
     return machine_->nodes[static_cast<std::size_t>(position)].id;
   }
 
-  /// Breadth-first search until `goal` (a position; -1: everything) is reached.
+  /// Breadth-first search until `goal` is reached (a position; -1: until all reachable nodes are).
   [[nodiscard]] std::vector<label> ways_from(int from, int goal, bool through_ranks) const {
     int const start = position_.at(from);
     std::vector<label> reached(machine_->nodes.size());
@@ -130,14 +131,14 @@ class router {
     return result;
   }
 
-  /// The route that the first search from there gave.
+  /// The route of the first search from `from`.
   [[nodiscard]] std::optional<tree_edge> remembered(int from, int to) {
     auto known = ways_.find(from);
     if (known == ways_.end()) known = ways_.emplace(from, ways_from(from, -1, true)).first;
     return way_back(known->second, from, to);
   }
 
-  static constexpr std::size_t most_searches_ = 10'000;  ///< beyond, routes are not spread any more
+  static constexpr std::size_t most_searches_ = 10'000;  ///< from then on, routes are remembered
   std::size_t taken_ = 0;
   std::map<int, std::vector<label>> ways_;  ///< by node id
   topology const* machine_;

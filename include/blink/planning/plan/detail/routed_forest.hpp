@@ -25,17 +25,17 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Edges of a tree over ranks, (parent, child) by node id, parents before children.
+/// The edges of a tree over ranks, (parent, child) by node id, parents before children.
 using tree_hops = std::vector<std::pair<int, int>>;
 
-/// The ranks on a chain, from its root on.
+/// The edges of a chain of ranks from its root on.
 [[nodiscard]] inline tree_hops chain_of(std::vector<int> const& ids) {
   tree_hops result;
   for (std::size_t i = 0; i + 1 < ids.size(); ++i) result.emplace_back(ids[i], ids[i + 1]);
   return result;
 }
 
-/// The same edges, parents before children.
+/// The edges in an order in which parents come before children.
 [[nodiscard]] inline tree_hops from_root(tree_hops const& hops, int root) {
   std::multimap<int, int> children(hops.begin(), hops.end());
   tree_hops result;
@@ -50,7 +50,7 @@ using tree_hops = std::vector<std::pair<int, int>>;
   return result;
 }
 
-/// By link (from, to) and group: what one unit of the group puts on the link.
+/// The load of one unit of a group on a link, by link (from, to) and group.
 using group_loads = std::map<std::pair<int, int>, std::map<int, rational>>;
 
 inline void add_load(group_loads& load, tree_edge const& edge, int group, rational const& amount) {
@@ -59,8 +59,10 @@ inline void add_load(group_loads& load, tree_edge const& edge, int group, ration
   }
 }
 
-/// By group, how many units it may have: all grow at the same pace until a link is full; the groups
-/// on it stop, the others grow on (max-min fair rates).
+/// The number of units of each group, by max-min fair rates.
+///
+/// All groups grow at the same pace until a link is full. The groups on that link stop, and the
+/// other groups grow on.
 ///
 /// Source: Bertsekas, Gallager, "Data networks", 1992, section 6.5.2 (progressive filling).
 /// Time:   O(groups * entries of `load`).
@@ -102,7 +104,7 @@ inline void add_load(group_loads& load, tree_edge const& edge, int group, ration
   return stopped;
 }
 
-/// Collects trees whose shape does not come from the links: routes their edges over the machine,
+/// Collects trees whose shape does not depend on the links. Routes their edges over the machine,
 /// adds up the loads, and gives the weights at which links are full.
 class routed_forest {
  public:
@@ -112,10 +114,10 @@ class routed_forest {
   [[nodiscard]] std::vector<int> const& ranks() const { return result_.ranks; }
   [[nodiscard]] router& route() { return route_; }
 
-  /// A tree with the phases that the collective has, both over the same hops.
+  /// Adds a tree with the phases that the collective has, each over the same hops.
   ///
   /// share: the weight in proportion to the other trees of the group. Trees of one group keep their
-  ///        proportions; each group by itself becomes as heavy as the links allow.
+  ///        proportions. Each group grows as far as the links allow.
   void add(int root, tree_hops const& hops, rational const& share = 1, int group = 0) {
     tree t{root, share, {}, {}};
     if (has_reduce_phase(result_.collective)) {
@@ -129,13 +131,13 @@ class routed_forest {
     add(std::move(t), group);
   }
 
-  /// A tree with routes; its weight is its share.
+  /// Adds a tree that has its routes; its weight is its share.
   void add(tree t, int group = 0) {
     result_.trees.push_back(std::move(t));
     group_.push_back(group);
   }
 
-  /// The plan: groups have `fair_paces`, or where their fractions get too long, all the same pace.
+  /// The plan. Groups have `fair_paces`; all have the same pace if those fractions get too long.
   ///
   /// Time:   O(edges * path length * log links), and see `fair_paces`.
   /// Throws: overflow_error if a weight leaves 64 bits.
@@ -157,7 +159,7 @@ class routed_forest {
   }
 
  private:
-  /// By group: the factor from shares to weights.
+  /// The factors from shares to weights, by group.
   [[nodiscard]] std::map<int, rational> paces() const {
     group_loads load;
     for (std::size_t i = 0; i < result_.trees.size(); ++i) {
@@ -181,8 +183,8 @@ struct root_choice {
   std::vector<bool> source_side;  ///< by position of the nodes
 };
 
-/// The root of the request, or the one with the highest rate (the first of equals).
-/// Throws: planning_error if the root does not reach everyone.
+/// The root of the request, or the root with the highest rate (the first of equals).
+/// Throws: planning_error if the root does not reach all ranks.
 [[nodiscard]] inline root_choice best_root(topology const& machine, plan_request const& request) {
   auto const everyone = machine.rank_positions();
   std::vector<std::int64_t> capacity;

@@ -21,22 +21,22 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// One directed cycle through all ranks: edge i leads from the i-th rank to the next one.
+/// A directed cycle through all ranks: edge i leads from the i-th rank to the next one.
 struct routed_ring {
   std::vector<tree_edge> edges;
   rational rate;
 };
 
-/// Finds rings on machines whose ranks are joined by routes: through one server after the other,
-/// entered by one rank and left by another, such that each ring takes links that the rings before it
-/// left alone: one ring for each NIC.
+/// Finds rings on machines whose ranks are joined by routes.
 ///
-/// A heuristic: every step takes the route whose fullest link is emptiest.
+/// A ring passes through one server after the other. It enters a server at one rank and leaves it
+/// at another. Each ring prefers links that the rings before it left free, which gives one ring for
+/// each NIC. This is a heuristic: every step takes the route whose fullest link is emptiest.
 class ring_finder {
  public:
   explicit ring_finder(topology const& machine) : servers_(servers_of(machine)), route_(machine) {}
 
-  /// The most rings that make sense: one for each rank of the smallest server.
+  /// The largest useful number of rings: one for each rank of the smallest server, within a limit.
   [[nodiscard]] std::size_t most_rings() const {
     constexpr std::size_t enough = 16;  // the channels that ring libraries use at most on a machine
     std::size_t result = enough;
@@ -44,7 +44,7 @@ class ring_finder {
     return result;
   }
 
-  /// Adds a ring to those found before. Its rate is not set.
+  /// Finds one more ring. Its rate is not set.
   /// Throws: planning_error if the ranks are not connected.
   [[nodiscard]] routed_ring next() {
     auto const order = servers_.size() == 1 ? order_inside() : order_through();
@@ -61,7 +61,7 @@ class ring_finder {
   }
 
  private:
-  /// How busy a route would make its fullest link, then its length; nothing if there is none.
+  /// The use of a route's fullest link if the route were added, then the route's number of links.
   struct price {
     rational busy;
     std::size_t hops = 0;
@@ -79,7 +79,7 @@ class ring_finder {
     return result;
   }
 
-  /// Prices between the ranks of a server.
+  /// The prices of routes between the ranks of a server; nothing where there is no route.
   using price_table = std::vector<std::vector<std::optional<price>>>;
   [[nodiscard]] price_table prices(std::vector<int> const& ids, bool through_ranks) const {
     price_table result(ids.size(), std::vector<std::optional<price>>(ids.size()));
@@ -91,8 +91,8 @@ class ring_finder {
     return result;
   }
 
-  /// A path over all ranks of a server from `entry` to `exit` (positions), cheapest steps first;
-  /// nothing if none was found within a number of steps.
+  /// A path over all ranks of a server from `entry` to `exit` (positions), cheapest hops first;
+  /// nothing if the search used up `steps`.
   [[nodiscard]] std::optional<std::vector<std::size_t>> walk(price_table const& table,
                                                              std::size_t entry, std::size_t exit,
                                                              std::size_t& steps) const {
@@ -131,7 +131,8 @@ class ring_finder {
   }
   static constexpr std::size_t most_steps = 2'000;
 
-  /// The ranks of a server from `entry` to `exit` (ids), without forwarding ranks if that is found.
+  /// The ranks of a server from `entry` to `exit` (ids), without forwarding ranks if such an order
+  /// is found.
   [[nodiscard]] std::vector<int> inside(std::vector<int> const& ids, int entry, int exit) const {
     auto const at = [&](int id) {
       return static_cast<std::size_t>(std::find(ids.begin(), ids.end(), id) - ids.begin());
@@ -144,12 +145,12 @@ class ring_finder {
       for (auto const i : *path) result.push_back(ids[i]);
       return result;
     }
-    // Not connected: the order does not matter, routing it will say so.
+    // Not connected: any order will do, because the search for routes fails later.
     result = ids;
     return result;
   }
 
-  /// An order of one server's ranks that closes cheaply.
+  /// An order of one server's ranks that makes a cheap cycle.
   [[nodiscard]] std::vector<int> order_inside() const {
     auto const ids = turned_to(servers_.front().ids, found_);
     for (bool const through_ranks : {false, true}) {
@@ -220,7 +221,7 @@ class ring_finder {
   std::size_t found_ = 0;
 };
 
-/// Gives rings their fair rates; the sum.
+/// Sets the fair rates of rings and returns their sum.
 inline rational set_fair_rates(std::vector<routed_ring>& rings, router const& route) {
   group_loads load;
   for (std::size_t i = 0; i < rings.size(); ++i) {
@@ -234,7 +235,7 @@ inline rational set_fair_rates(std::vector<routed_ring>& rings, router const& ro
   return sum;
 }
 
-/// As many rings as make the sum of their rates largest.
+/// Returns as many rings as make the sum of their rates largest.
 [[nodiscard]] inline std::vector<routed_ring> routed_rings(topology const& machine) {
   ring_finder finder(machine);
   router const plain(machine);

@@ -21,8 +21,8 @@ struct server {
   std::vector<int> ids;  ///< node ids, in the order of the nodes
 };
 
-/// The servers of a machine in the order of their first ranks. A rank without a server is one by
-/// itself.
+/// The servers of a machine in the order of their first ranks. A rank without a server is a server
+/// by itself.
 [[nodiscard]] inline std::vector<server> servers_of(topology const& machine) {
   std::vector<server> result;
   std::map<int, std::size_t> known;
@@ -39,7 +39,8 @@ struct server {
   return result;
 }
 
-/// Throws: planning_error if the machine is a single server.
+/// The servers of a machine of two or more. Throws: planning_error if the machine is a single
+/// server.
 [[nodiscard]] inline std::vector<server> several_servers(topology const& machine,
                                                          std::string const& planner) {
   auto result = servers_of(machine);
@@ -50,8 +51,8 @@ struct server {
   return result;
 }
 
-/// The nearest node outside its server that a rank has a link to, over switches of its server: its rail.
-/// -1: none.
+/// The rail of a rank: the nearest node outside its server that it reaches over switches of its
+///                     server; -1: none.
 [[nodiscard]] inline int rail_of(topology const& machine, int rank_id) {
   std::vector<int> reached{machine.position_of(rank_id)};
   auto const server = machine.nodes[static_cast<std::size_t>(reached.front())].server;
@@ -69,7 +70,7 @@ struct server {
   return -1;
 }
 
-/// The ids ordered by rail, so that ranks of equal place in two servers mostly share one.
+/// The ids ordered by rail, so that ranks at the same position in two servers mostly share a rail.
 [[nodiscard]] inline std::vector<int> by_rail(topology const& machine,
                                               std::vector<int> const& ids) {
   std::vector<std::tuple<int, std::size_t, int>> order;  // rail, place, id
@@ -98,7 +99,7 @@ struct server {
   return ids[times % ids.size()];
 }
 
-/// The list turned so that it begins with its element `first`.
+/// The list rotated so that it begins with its element `first`.
 [[nodiscard]] inline std::vector<int> turned_to(std::vector<int> ids, std::size_t first) {
   std::rotate(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(first % ids.size()),
               ids.end());

@@ -20,8 +20,8 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// A switch lets more out than in, needs all of it for the rate that the cuts promise, and cannot
-/// copy; for reduce and reduce-scatter: more in than out, and it cannot add up.
+/// A switch has more capacity out than in, the rate of the cuts needs all of it, and the switch
+/// cannot copy. For reduce and reduce-scatter, it has more capacity in than out and cannot reduce.
 struct unbalanced_switch : planning_error {
   unbalanced_switch(topology const& machine, int position, bool turned)
       : planning_error(message(machine, position, turned)), at(position) {}
@@ -52,7 +52,8 @@ struct unbalanced_switch : planning_error {
 
 namespace detail {
 
-/// Plans on the machine turned round; a switch that it names is named for the machine itself.
+/// Plans on the reversed machine. An error about a switch gives the capacities of the machine
+/// itself.
 template <class Make>
 [[nodiscard]] auto planned_reversed(topology const& turned, Make&& make) {
   try {
@@ -62,7 +63,8 @@ template <class Make>
   }
 }
 
-/// The switch to name: the one that could not be split, or the one whose egress excess unbalanced it.
+/// The switch to name in an error: the one that could not be split, or the one whose egress excess
+/// is the cause.
 [[nodiscard]] inline int switch_to_blame(topology const& machine,
                                          std::vector<std::int64_t> const& capacity,
                                          std::vector<bool> const& is_switch, int unsplittable) {
@@ -73,21 +75,21 @@ template <class Make>
   return unbalanced.empty() ? unsplittable : unbalanced.front().switch_node;
 }
 
-/// What a rank sends to all others.
+/// The rate at which a rank sends to all other ranks.
 struct rank_supply {
   int position = 0;  ///< of the node
   rational rate;     ///< in capacity steps of the machine
 };
 
-/// A graph of ranks that can carry the supplies, and how many trees of one capacity step each root
-/// needs.
+/// A graph of ranks that can carry the supplies, and the number of trees of one capacity step for
+/// each root.
 struct supplied_graph {
   rank_graph ranks;
   std::vector<root_demand> demands;
 };
 
 /// The machine's links, or routes over its switches, as a graph of ranks in which trees for all
-/// supplies fit. In steps small enough for every rate to be whole.
+/// supplies fit. Capacity steps are small enough for every rate to be whole.
 ///
 /// Pre:    the supplies flow into every rank of the machine.
 /// Throws: unbalanced_switch if a switch has more capacity out than in and cannot be split.

@@ -20,7 +20,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// What may be packed: trees of one collective, with a bound on their height.
+/// The trees that may be packed: those of one collective, with a bound on their height.
 struct tree_family {
   blink::collective collective = collective::broadcast;  ///< broadcast, all_reduce or all_gather
   std::vector<int> roots;            ///< rank numbers; one of them roots a tree, all_gather: all do
@@ -28,13 +28,13 @@ struct tree_family {
   int height = 0;                    ///< 0: any
 };
 
-/// Trees that are packed together: one tree, one pair of trees, or with equal roots one tree of each
-/// rank. The weights of a bundle's trees are 1, or the shares.
+/// Trees that are packed together: one tree, one pair of trees, or with equal roots one tree of
+/// each rank. The weights of a bundle's trees are 1, or the shares.
 struct tree_bundle {
   std::vector<tree> trees;  ///< weights relative to the bundle's
 };
 
-/// Finds cheap bundles for prices of the links, and remembers what each column stands for.
+/// Finds cheap bundles for prices of the links, and remembers the bundle of each column.
 class bundle_oracle {
  public:
   bundle_oracle(link_rows const& rows, tree_family family)
@@ -50,7 +50,7 @@ class bundle_oracle {
   /// All columns found so far, in the order of their rows.
   [[nodiscard]] std::map<packing_column, tree_bundle> const& known() const { return known_; }
 
-  /// Remembers a bundle from elsewhere; returns its column. Links must be the machine's.
+  /// Adds a bundle from another source and returns its column. Links must be the machine's.
   packing_column add(tree_bundle bundle) {
     std::map<std::pair<int, int>, int> row;
     for (std::size_t r = 0; r < rows_->capacity().size(); ++r) {
@@ -103,8 +103,8 @@ class bundle_oracle {
       keep(std::move(column), std::move(bundle), columns);
       return;
     }
-    // Trees that go up and down the same edges: none is cheaper than the pairs above, but few of them
-    // may do where links are alike both ways.
+    // Trees that go up and down the same edges. None is cheaper than the pairs above, but few of
+    // them may suffice where links are alike both ways.
     std::vector<std::optional<std::vector<int>>> both;
     if (!up.empty()) {
       cost_matrix<Cost> sum(table.cost.size);
@@ -130,7 +130,7 @@ class bundle_oracle {
     }
   }
 
-  /// Nearest to the root first; towards the root: farthest first.
+  /// The edges of a tree, nearest to the root first; towards the root, farthest first.
   template <class Cost>
   std::vector<tree_edge> edges_of(route_table<Cost> const& table, int root,
                                   std::vector<int> const& parent, bool towards_root,
@@ -154,7 +154,7 @@ class bundle_oracle {
     if (column.empty()) return;
     std::sort(column.begin(), column.end());
     auto const [found, fresh] = known_.emplace(column, bundle);
-    // The same edges may be a lower tree from another root.
+    // The same edges may be a tree of smaller height from another root.
     if (!fresh && bundle.trees.size() == 1 &&
         height(bundle.trees.front()) < height(found->second.trees.front())) {
       found->second = std::move(bundle);
