@@ -14,19 +14,21 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// How a step program is tried.
+/// Parameters of the run with symbolic data.
 struct program_check_options {
   int slots = 0;       ///< chunks on the way between two blocks; 0: as the protocol has it
   int iterations = 3;  ///< times that every block repeats its steps
 };
 
-/// Chunks that fit into the queue between two blocks, when messages are large: of the 8 slots of a
-/// connection, Simple takes 4 for each chunk, LL and LL128 one.
+/// The number of chunks that fit into the queue between two blocks when messages are large.
+///
+/// A connection has 8 slots. Each chunk takes 4 of them with the protocol Simple, and one with LL
+/// and LL128.
 [[nodiscard]] inline int queue_slots(step_program const& program) {
   return program.protocol == "Simple" ? 2 : 8;
 }
 
-/// What `check_program` found: the first fault, in words and by place, and what else is worth saying.
+/// The result of `check_program`: the first fault with its place, the notes, and the root.
 struct program_report {
   std::optional<std::string> fault;  ///< nothing if the program is sound
   program_place at;                  ///< where the fault is
@@ -37,7 +39,7 @@ struct program_report {
 
 namespace detail {
 
-/// One run in one of the two call shapes. Returns a note, if there is one.
+/// Runs the program in place or out of place. Returns a note, if there is one.
 /// Throws: program_fault.
 [[nodiscard]] inline std::optional<std::string> try_program(step_program const& program,
                                                             bool in_place, int root,
@@ -63,20 +65,27 @@ namespace detail {
 
 }  // namespace detail
 
-/// Checks a step program, from whomever it is, from the definitions of the collective and of the
-/// steps. Shares no code with what makes programs.
+/// Checks a step program of any origin against the definitions of the collective and of the steps.
 ///
-/// Checked: blocks, peers, channels, offsets and dependencies exist; each block that sends has one
-/// that receives, as often and as many chunks. Then a run with symbols, in place and out of place as
-/// the program claims to serve: nobody waits for ever; nothing is read before it is written; any two
-/// accesses to one chunk, one of them a write, have an order, so that no timing changes the result;
-/// no contribution is added twice; every output chunk ends with what the collective wants. A
-/// collective that is not known is run without the last. A program that only gets stuck when each chunk
-/// of a step takes a slot is sound, with a note: files for short messages rely on it.
-/// The root of a broadcast or reduce that does not name it is the rank that receives or sends nothing.
+/// It shares no code with the functions that make programs. First it checks that blocks, peers,
+/// channels, offsets and dependencies exist. Each block that sends has one that receives the same
+/// numbers of chunks. Then it runs the program on symbols, in place and out of place as the program
+/// states, and checks that
+/// - no rank waits without end;
+/// - no chunk is read before it is written;
+/// - two accesses to one chunk, one of them a write, have an order, so that timing cannot change
+///   the result;
+/// - no contribution is added twice;
+/// - every output chunk ends with the value that the collective defines, if the collective is
+///   known.
 ///
+/// A program that hangs only if each chunk of a step takes a slot is sound, with a note. Files for
+/// short messages rely on it. If a broadcast or reduce does not name its root, the root is the rank
+/// that receives or sends nothing.
+///
+/// Pre:    options.slots >= 0, options.iterations > 0.
 /// Time:   O(chunks moved * blocks that exchange data) with B blocks; space O(awaited steps * B).
-/// Throws: nothing but precondition_error for options that make no sense.
+/// Throws: precondition_error for options outside `Pre`, nothing else.
 [[nodiscard]] inline program_report check_program(step_program const& program,
                                                   program_check_options const& options = {}) {
   expects(options.slots >= 0 && options.iterations > 0, "check_program: slots and iterations");

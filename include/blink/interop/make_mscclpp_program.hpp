@@ -25,7 +25,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// How a plan becomes an execution plan.
+/// Parameters of an execution plan.
 struct mscclpp_options {
   bool in_place = true;   ///< for which calls; all_to_all is out of place always
   int instances = 1;      ///< copies, each with thread blocks and a slice of the buffer of its own
@@ -34,7 +34,7 @@ struct mscclpp_options {
   mscclpp_limits limits = {};
 };
 
-/// An execution plan and what it cost to make one.
+/// An execution plan, its rate, and the largest numbers of blocks and operations.
 struct mscclpp_result {
   mscclpp_program program;
   rational rate;        ///< with whole chunks: bytes of the whole buffer in time one, by the links
@@ -43,15 +43,20 @@ struct mscclpp_result {
   int most_operations = 0;  ///< of a block
 };
 
-/// A plan as an execution plan of MSCCL++: at each rank a thread block for each tree and direction, which
-/// waits for a unit of the tree's chunks, adds it up where trees reduce, puts it to the next ranks, and
-/// signals. Partial sums go to scratch memory of their own, so nobody waits for room. Leaves only wait;
-/// the leaves of several trees share a block. Where more blocks come out than fit, those of trees with
-/// equally many chunks take turns in one.
+/// Converts a plan into an execution plan of MSCCL++.
 ///
-/// Ranks in one server reach each other's memory, others go through ports.
-/// Throws: planning_error with the numbers, for what does not fit: limits, gather and scatter (the format
-///         wants chunks in every buffer), and what step programs cannot say either.
+/// Each rank has a thread block for each tree and direction. The block waits for a unit of the
+/// tree's chunks and reduces it where the tree reduces. Then it puts the unit to the next ranks and
+/// signals. Partial sums go to scratch memory of their own, so no rank waits for credit. Leaves
+/// only wait, and the leaves of several trees share a block. If there are more blocks than fit,
+/// trees with equally many chunks take turns in one block. Ranks in one server reach each other's
+/// memory; ranks of different servers use ports.
+///
+/// machine: where the plan's links are
+/// Pre:    the plan passes `check_plan`; instances and chunks are positive, units are multiples of
+///         16 bytes.
+/// Throws: planning_error with the numbers, for a plan beyond the limits, for gather and scatter
+///         (the format needs chunks in every buffer), and for all that `make_step_program` refuses.
 [[nodiscard]] inline mscclpp_result make_mscclpp_program(topology const& machine, plan const& plan,
                                                          mscclpp_options const& options = {}) {
   expects(options.instances > 0 && options.most_chunks > 0,

@@ -23,7 +23,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What the runtimes of step programs hold.
+/// The limits of the runtimes of step programs.
 struct step_program_limits {
   int channels = 32;
   int blocks = 108;             ///< of a rank: one for each multiprocessor of an A100
@@ -34,7 +34,7 @@ struct step_program_limits {
   int elements = 4096;  ///< of the file, for one rank: algo, gpu, blocks, steps
 };
 
-/// How a plan becomes a step program.
+/// Parameters of a step program.
 struct step_program_options {
   int instances =
       1;  ///< copies of the program, each on channels and a slice of the buffer of its own
@@ -42,7 +42,7 @@ struct step_program_options {
   step_program_limits limits = {};
 };
 
-/// A step program and what it cost to make one.
+/// A step program, its rate, and the largest numbers of blocks and steps.
 struct step_program_result {
   step_program program;
   rational rate;        ///< with whole chunks: bytes of the whole buffer in time one, by the links
@@ -53,7 +53,7 @@ struct step_program_result {
 
 namespace detail {
 
-/// Where each tree's chunks are, by what the collective means.
+/// The chunks of each tree in the ranks' buffers, by the definition of the collective.
 class program_layout {
  public:
   program_layout(plan const& plan, int chunks_of_part) : plan_(&plan), part_(chunks_of_part) {
@@ -66,13 +66,13 @@ class program_layout {
     auto const found = rank_.find(node);
     if (found == rank_.end()) {
       throw planning_error("node " + std::to_string(node) +
-                           " is an end of a tree edge and no rank of the plan: step programs know "
-                           "neither switches that copy or reduce nor switches");
+                           " is an end of a tree edge and no rank of the plan: step programs have "
+                           "no switches that copy or reduce");
     }
     return found->second;
   }
 
-  /// `chunk` to `chunk + count` of the part.
+  /// Places the chunks `chunk` to `chunk + count` of the part.
   [[nodiscard]] carried_tree place(chunk_part const& part, tree const& t, int chunk,
                                    int count) const {
     carried_tree result{rank_of(t.root), count, {}, {}};
@@ -132,7 +132,7 @@ class program_layout {
     return result;
   }
 
-  /// What stays on its rank: input to output chunk.
+  /// The chunk that stays on its rank: input to output chunk; nothing if no chunk stays.
   [[nodiscard]] std::optional<std::pair<int, int>> stays(int rank, std::optional<int> root) const {
     switch (plan_->collective) {
       case collective::all_gather:
@@ -156,7 +156,7 @@ class program_layout {
   std::map<int, int> rank_;  // by node id
 };
 
-/// Throws planning_error, with the numbers, for what step programs cannot say.
+/// Throws: planning_error with the numbers, for plans that no step program can express.
 inline void require_writable(topology const& machine, plan const& plan) {
   if (plan.ranks.size() < 2 || plan.trees.empty()) {
     throw planning_error("a step program needs two ranks and a tree, the plan has " +
@@ -215,19 +215,21 @@ inline void require_limits(step_program const& program, step_program_limits cons
 
 }  // namespace detail
 
-/// A plan as a step program: trees that share an edge share its two thread blocks and send their
-/// chunks one after the other, so that the number of blocks follows the number of neighbours, not of
-/// trees.
+/// Converts a plan into a step program.
 ///
-/// Works in place and out of place alike (all_to_all: out of place). Own contributions are read from the
-/// input, results and partial sums go to the output, or to scratch where the collective gives a rank no
-/// output. Where more blocks come out than fit, connections that forward nothing to each other are paired
-/// too. The result is one that `check_program` accepts, with a single slot in each queue.
+/// Trees that share an edge share its two thread blocks and send their chunks one after the other.
+/// So the number of blocks grows with the number of neighbours, not of trees. The program works in
+/// place and out of place (all_to_all: only out of place). A rank reads its own contributions from
+/// the input. Results and partial sums go to the output, or to scratch where the collective gives a
+/// rank no output. If there are more blocks than fit, connections that forward nothing to each
+/// other are also paired.
 ///
-/// machine: where the plan's links are (the plan must have passed `check_plan`); for the rate with whole chunks.
+/// machine: where the plan's links are; used for the rate with whole chunks
+/// Pre:     the plan passes `check_plan`; instances and chunks are positive.
+/// Post:    passes `check_program` with a single slot in each queue.
 /// Time:    O(steps log steps), plus most_chunks * links of trees where weights must be rounded.
-/// Throws:  planning_error with the numbers, for what does not fit: limits, collectives that step
-///          programs do not have, unequal shares, switches and switches as tree nodes.
+/// Throws:  planning_error with the numbers, for a plan beyond the limits or with unequal shares,
+///          forwarding ranks, switches as tree nodes, or a collective of no step program.
 [[nodiscard]] inline step_program_result make_step_program(
     topology const& machine, plan const& plan, step_program_options const& options = {}) {
   expects(options.instances > 0 && options.most_chunks > 0,
@@ -243,7 +245,8 @@ inline void require_limits(step_program const& program, step_program_limits cons
   result.rate = shares.rate;
   if (shares.rate < plan.rate) result.loss = rational(1) - shares.rate / plan.rate;
   auto const part = shares.of_part * options.instances;
-  // Gather and scatter count the chunks of one rank, all others those of the whole buffer.
+  // Gather and scatter count the chunks of one rank, all other collectives those of the whole
+  // buffer.
   bool const counts_all = cut_by_ranks && plan.collective != collective::gather &&
                           plan.collective != collective::scatter;
   if (part * ranks > std::numeric_limits<int>::max()) {

@@ -12,12 +12,13 @@
 #include <string_view>
 #include <vector>
 
-// A collective as what each thread block writes into other ranks' memory: the form of MSCCL++'s
-// execution plans. Unlike a step program, nothing is received: a rank puts, signals, and the other waits.
+// A collective as the operations of each thread block: the form of MSCCL++'s execution plans.
+// Unlike in a step program, no rank receives. The sender puts data into the receiver's memory and
+// signals, and the receiver waits.
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// How a rank reaches another.
+/// The path by which a rank reaches another rank.
 enum class mscclpp_way : std::uint8_t {
   memory,  ///< by its own threads' stores: inside a server
   port,    ///< by a thread of the host, which asks a NIC: between servers
@@ -27,7 +28,8 @@ enum class mscclpp_way : std::uint8_t {
   return way == mscclpp_way::memory ? "memory" : "port";
 }
 
-/// One end of a pair of counters: the k-th to a peer belongs to that peer's k-th back.
+/// One end of a pair of counters. A rank's k-th channel to a peer belongs to that peer's k-th
+/// channel to the rank.
 struct mscclpp_channel {
   mscclpp_way way = mscclpp_way::memory;
   int id = 0;  ///< position in the rank's peers of this way
@@ -53,7 +55,7 @@ enum class mscclpp_kind : std::uint8_t {
   release,  ///< adds one
 };
 
-/// The names in MSCCL++'s files.
+/// The names of operations in MSCCL++'s files.
 [[nodiscard]] constexpr std::string_view to_text(mscclpp_kind kind) {
   constexpr std::string_view names[] = {"nop",  "wait", "signal",      "put",
                                         "copy", "re",   "sem_acquire", "sem_release"};
@@ -69,13 +71,13 @@ struct mscclpp_operation {
   std::vector<int> semaphores = {};  ///< of the rank
 };
 
-/// Operations in a row, once or in a loop over units of the chunks.
+/// Consecutive operations, run once or in a loop over units of the chunks.
 struct mscclpp_segment {
   int loop_chunks = 0;  ///< 0: once
   std::vector<mscclpp_operation> operations = {};
 };
 
-/// What one thread block does.
+/// The segments that one thread block runs, one after the other.
 struct mscclpp_block {
   std::vector<mscclpp_segment> segments;
 };
@@ -90,7 +92,7 @@ struct mscclpp_rank {
   std::vector<mscclpp_block> blocks;
 };
 
-/// Buffers and chunks are those of a `step_program`.
+/// An execution plan. Buffers and chunks are those of a `step_program`.
 struct mscclpp_program {
   std::string name;
   blink::collective collective = collective::all_reduce;

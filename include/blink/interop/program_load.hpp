@@ -19,7 +19,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What a step program asks of a machine's links.
+/// The load of a step program on a machine's links.
 struct program_load {
   std::map<std::pair<int, int>, rational> part;  ///< of the buffer over each link, by node ids
   std::map<std::pair<int, int>, rational> capacity;
@@ -27,13 +27,14 @@ struct program_load {
   rational rate;  ///< bytes of the whole buffer in time one, if links were all
 };
 
-/// Routes what a sound program sends over a machine, whose ranks are the program's in their order: the
-/// fewest links, then the widest way, equally good ones in turn. A program does not say its ways, so this is what it would cost, not
-/// what a runtime promises; start-up, steps and the work of blocks are left out.
+/// Routes the sends of a sound program over a machine whose ranks are the program's in their order.
 ///
-/// The whole buffer is what the rate of a plan counts: the gathered one, the root's, a rank's of an
-/// all_to_all.
-/// Throws: input_error if the numbers of ranks differ; planning_error if two ranks have no way.
+/// A route has the fewest links, then the largest capacity; equally good routes are used in turn. A
+/// program does not contain its routes, so this is an estimate and not what a runtime promises.
+/// Start-up, steps and the work of blocks are left out. The whole buffer is the one that a plan's
+/// rate counts: the gathered one, the root's, or a rank's of an all_to_all.
+///
+/// Throws: input_error if the numbers of ranks differ; planning_error if two ranks have no route.
 [[nodiscard]] inline program_load load_of(topology const& machine, step_program const& program) {
   auto const positions = machine.rank_positions();
   if (positions.size() != program.ranks.size()) {

@@ -20,8 +20,8 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Walks `<algo>`. Numbers are held to what the runtimes' tables can hold at all; whether the program
-/// makes sense is `check_program`'s business.
+/// Reads `<algo>`. Numbers must fit into the runtimes' tables; `check_program` checks the rest of
+/// the program.
 class msccl_reader {
  public:
   [[nodiscard]] step_program read(xml_element const& algo) {
@@ -59,7 +59,7 @@ class msccl_reader {
   }
 
  private:
-  // Wider than any runtime's limits (those are for who writes), narrower than what could hurt.
+  // Wider than the limits of any runtime, which apply to writers; narrow enough to be harmless.
   static constexpr std::int64_t most_bytes = std::int64_t{1} << 60;
   static constexpr std::int64_t most_chunks = 32767;  // 16 bits in the runtimes
   static constexpr std::int64_t most_channels = 1024;
@@ -133,7 +133,7 @@ class msccl_reader {
       says_awaited.emplace_back();
       rank.blocks.push_back(read_block(tb, says_awaited.back()));
     }
-    // Files that leave hasdep out mean what the dependencies say.
+    // In files without hasdep, the dependencies decide.
     for (auto const& block : std::vector(rank.blocks)) {
       for (auto const& step : block.steps) {
         auto const b = static_cast<std::size_t>(step.depends_block);
@@ -153,7 +153,7 @@ class msccl_reader {
     block.send_peer = static_cast<int>(tb.required_integer("send", -1, most_ranks));
     block.receive_peer = static_cast<int>(tb.required_integer("recv", -1, most_ranks));
     block.channel = static_cast<int>(tb.integer("chan", -1, most_channels).value_or(0));
-    // A block that only works on its own memory may say that it has no channel.
+    // A block that only works on its own memory may have no channel in the file.
     if (block.send_peer < 0 && block.receive_peer < 0) block.channel = std::max(block.channel, 0);
     for (auto const child : tb.node().children()) {
       xml_element const element(tb.from(), child);
@@ -230,19 +230,25 @@ class msccl_reader {
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Reads an algorithm file of MSCCL (Azure's executor, RCCL, microsoft/msccl, and what msccl-tools,
-/// TACCL and ForestColl write for them). `file` is the name that errors start with.
+/// Reads an algorithm file of MSCCL for Azure's executor, RCCL or microsoft/msccl. Such files come
+/// from msccl-tools, TACCL and ForestColl.
 ///
-/// Read besides the format's core: attributes in any order, comments, elements in any order of ids;
-/// `reduce_scatter`; `<copy>` before the steps; the shorter `<op step type buf off>`, where the one
-/// place serves as source and destination. Where an attribute is absent: proto Simple; outofplace the
-/// opposite of inplace; sizes without limit; cnt 1; no dependency; hasdep as the dependencies say;
-/// nchannels and nchunksperloop as large as what is used.
-/// The collectives alltoallv, send, recv and custom are read without a meaning.
+/// Besides the format's core, the reader accepts
+/// - attributes in any order, comments, and elements in any order of ids;
+/// - `reduce_scatter`;
+/// - `<copy>` before the steps;
+/// - the shorter `<op step type buf off>`, whose one place is source and destination.
 ///
-/// Not in the umbrella header: it needs pugixml.
-/// Post:   structure and meaning are unchecked: `check_program` says.
-/// Throws: input_error with file, line, element and what was expected.
+/// Absent attributes have defaults: proto Simple; outofplace the opposite of inplace; sizes without
+/// limit; cnt 1; no dependency; hasdep as the dependencies say; nchannels and nchunksperloop as
+/// large as the numbers in use. The collectives alltoallv, send, recv and custom are read without a
+/// meaning.
+///
+/// Not in the umbrella header, because it needs pugixml.
+///
+/// file: the name that errors start with
+/// Post:   structure and meaning are unchecked; call `check_program`.
+/// Throws: input_error with file, line, element and the expected value.
 [[nodiscard]] inline step_program read_msccl_xml(std::string_view text, std::string const& file) {
   detail::xml_source const from{text, file};
   if (auto const zero = text.find('\0'); zero != std::string_view::npos) {
@@ -267,7 +273,8 @@ namespace blink { inline namespace BLINK_ABI {
   return detail::msccl_reader().read(algo);
 }
 
-/// Reads the file at `path`. Throws: input_error as `read_msccl_xml`, or if it cannot be read.
+/// Reads the file at `path`. Throws: input_error as `read_msccl_xml`, or if the file cannot be
+/// read.
 [[nodiscard]] inline step_program read_msccl_xml_file(std::string const& path) {
   return read_msccl_xml(detail::file_text(path, "an MSCCL program", input_limits{}.bytes), path);
 }

@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
-// A collective as what each thread block of each rank does, step by step: the form of MSCCL's algorithm
-// files. A plan says which trees carry which share, a step program says who moves which chunk when.
+// A collective as the steps of each thread block of each rank: the form of MSCCL's algorithm files.
+// A plan gives each tree its share; a step program gives each block its chunks in order.
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Which of a rank's three buffers.
+/// The three buffers of a rank.
 enum class step_buffer : std::uint8_t { input, output, scratch };
 
 [[nodiscard]] constexpr std::string_view to_text(step_buffer buffer) {
@@ -26,7 +26,7 @@ enum class step_buffer : std::uint8_t { input, output, scratch };
   return names[static_cast<std::size_t>(buffer)];
 }
 
-/// What a step does with one chunk after the other.
+/// The action of a step on each of its chunks.
 enum class step_kind : std::uint8_t {
   send,                      ///< source to the send peer
   receive,                   ///< from the receive peer to destination
@@ -55,13 +55,13 @@ inline constexpr std::array<std::string_view, 9> step_names{"s",    "r",   "rcs"
          kind == step_kind::receive_reduce_send || kind == step_kind::receive_reduce_copy ||
          kind == step_kind::receive_reduce_copy_send;
 }
-/// Does the step read its source?
+/// True if the step reads its source.
 [[nodiscard]] constexpr bool reads_source(step_kind kind) {
   return kind == step_kind::send || kind == step_kind::receive_reduce_send ||
          kind == step_kind::receive_reduce_copy || kind == step_kind::receive_reduce_copy_send ||
          kind == step_kind::copy || kind == step_kind::reduce;
 }
-/// Does the step write its destination?
+/// True if the step writes its destination.
 [[nodiscard]] constexpr bool writes_destination(step_kind kind) {
   return kind == step_kind::receive || kind == step_kind::receive_copy_send ||
          kind == step_kind::receive_reduce_copy || kind == step_kind::receive_reduce_copy_send ||
@@ -87,7 +87,7 @@ struct program_step {
   friend bool operator==(program_step const&, program_step const&) = default;
 };
 
-/// Steps in a row, with at most one rank to send to and one to receive from, on one channel.
+/// Consecutive steps, with at most one rank to send to and one to receive from, on one channel.
 struct program_block {
   int send_peer = -1;     ///< rank; -1: none
   int receive_peer = -1;  ///< rank; -1: none
@@ -96,7 +96,7 @@ struct program_block {
   friend bool operator==(program_block const&, program_block const&) = default;
 };
 
-/// What one rank does: its blocks run side by side.
+/// The program of one rank. Its blocks run side by side.
 struct rank_program {
   int input_chunks = 0;    ///< offsets into the buffer stay below
   int output_chunks = 0;   ///< the same
@@ -106,18 +106,20 @@ struct rank_program {
   friend bool operator==(rank_program const&, rank_program const&) = default;
 };
 
-/// A collective step by step. The buffer is cut into `chunk_count` equal chunks; each block repeats its
-/// steps for one slice of the chunks after the other (iterations), and a dependency means the same
-/// iteration.
+/// A collective step by step.
 ///
-/// The k-th send of a block arrives at the k-th receive of the peer's block on the same channel.
+/// The buffer is cut into `chunk_count` equal chunks. Each block repeats its steps for one slice of
+/// the chunks after the other (iterations). A dependency refers to the same iteration. The k-th
+/// send of a block arrives at the k-th receive of the peer's block on the same channel.
+///
 /// Chunks of the buffers, with C chunks and N ranks:
-///   all_reduce, broadcast, reduce   input C, output C
-///   all_gather                      input C/N, output C          (rank r's are at r C/N)
-///   reduce_scatter                  input C, output C/N
-///   all_to_all                      input C, output C            (for or from rank r: at r C/N)
-///   gather, scatter                 C for each rank, N C at the root
-/// Called in place, input and output are the same memory where they overlap in MPI's sense: the small
+/// - all_reduce, broadcast, reduce: input C, output C;
+/// - all_gather: input C/N, output C, those of rank r at r C/N;
+/// - reduce_scatter: input C, output C/N;
+/// - all_to_all: input C, output C, those for or from rank r at r C/N;
+/// - gather, scatter: C for each rank, N C at the root.
+///
+/// In place, input and output are the same memory where they overlap in MPI's sense: the small
 /// buffer is the rank's part of the large one.
 struct step_program {
   std::string name;
@@ -136,13 +138,14 @@ struct step_program {
   friend bool operator==(step_program const&, step_program const&) = default;
 };
 
-/// Number of chunks of a rank's input and output, as the collective defines them.
+/// The number of chunks of a rank's input and output, as the collective defines them.
 struct chunk_counts {
   int input = 0;
   int output = 0;
 };
 
-/// Pre: the chunks divide by the ranks where the collective cuts the buffer by ranks.
+/// The number of chunks of a rank's buffers.
+/// Pre: the number of ranks divides `chunk_count` where the collective cuts the buffer by ranks.
 [[nodiscard]] constexpr chunk_counts chunks_of(collective kind, int chunk_count, int rank_count,
                                                bool is_root) {
   switch (kind) {

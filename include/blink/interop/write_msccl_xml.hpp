@@ -16,9 +16,10 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What the runtime that reads a dialect holds. The number of blocks is one for each multiprocessor of
-/// an A100, since blocks that do not run side by side wait for each other for ever; the runtimes'
-/// tables are larger.
+/// The limits of the runtime that reads a dialect.
+///
+/// The number of blocks is one for each multiprocessor of an A100, because blocks that do not run
+/// side by side deadlock. The runtimes' tables are larger.
 [[nodiscard]] constexpr step_program_limits limits_of(msccl_dialect dialect) {
   step_program_limits limits;
   if (dialect == msccl_dialect::rccl) limits.steps = 64;
@@ -27,7 +28,7 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// Printable ASCII without what XML or the runtimes' readers would stumble over, 63 characters at most.
+/// The printable ASCII characters of `text` that XML and the runtimes' readers accept, 63 at most.
 [[nodiscard]] inline std::string msccl_text(std::string_view text) {
   constexpr std::size_t longest = 63;
   std::string result(text.substr(0, longest));
@@ -53,11 +54,13 @@ namespace detail {
 
 }  // namespace detail
 
-/// A step program as an algorithm file of MSCCL: attributes one space apart in double quotes, no XML
-/// declaration, all sizes written out, as the runtimes' own readers need it.
+/// Writes a step program as an algorithm file of MSCCL.
 ///
-/// The root of a broadcast or reduce has no place in the format: it is the rank that receives or sends
-/// nothing, and the call must name the same.
+/// Attributes are one space apart in double quotes, without an XML declaration, and all sizes are
+/// written out. The runtimes' own readers need this form. The format has no place for the root of a
+/// broadcast or reduce. It is the rank that receives or sends nothing, and the call must name the
+/// same rank.
+///
 /// Throws: planning_error if the dialect has no name for the collective.
 [[nodiscard]] inline std::string write_msccl_xml(step_program const& program,
                                                  msccl_dialect dialect = msccl_dialect::azure) {
@@ -71,7 +74,7 @@ namespace detail {
     constexpr std::string_view names[] = {"i", "o", "s"};
     return text(buffer, names[static_cast<std::size_t>(at.buffer)]) + number(offset, at.chunk);
   };
-  // The older runtime has no word for "no limit".
+  // The older runtime has no value for "no limit".
   auto const most_bytes = program.most_bytes == 0 && dialect == msccl_dialect::legacy
                               ? std::int64_t{1} << 40
                               : program.most_bytes;
@@ -110,7 +113,8 @@ namespace detail {
   return result + "</algo>\n";
 }
 
-/// Writes the file. Throws: input_error if that is not possible, planning_error as `write_msccl_xml`.
+/// Writes the file.
+/// Throws: input_error if the file cannot be written; planning_error as `write_msccl_xml`.
 inline void write_msccl_xml_file(step_program const& program, std::string const& file,
                                  msccl_dialect dialect = msccl_dialect::azure) {
   auto const text = write_msccl_xml(program, dialect);

@@ -22,7 +22,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 using mscclpp_json = nlohmann::ordered_json;
 
-/// Positions in a list of different values, in the order in which they are first asked for.
+/// The positions of distinct values, in the order of their first use.
 template <class T>
 struct position_list {
   std::vector<T> values;
@@ -33,7 +33,8 @@ struct position_list {
   }
 };
 
-/// Writes the blocks of one rank: operations count channels and remote buffers in the block's own lists.
+/// Writes the blocks of one rank. Operations number channels and remote buffers by the block's own
+/// lists.
 class mscclpp_rank_writer {
  public:
   explicit mscclpp_rank_writer(int unit_bytes) : unit_bytes_(unit_bytes) {}
@@ -163,7 +164,7 @@ class mscclpp_rank_writer {
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// An execution plan as MSCCL++'s executor reads it (JSON, as of MSCCL++ 0.9).
+/// An execution plan as JSON for MSCCL++'s executor, as of MSCCL++ 0.9.
 [[nodiscard]] inline std::string write_mscclpp_json(mscclpp_program const& program) {
   auto ranks = nlohmann::ordered_json::array();
   for (auto const& rank : program.ranks) {
@@ -184,7 +185,7 @@ namespace blink { inline namespace BLINK_ABI {
   return result.dump(1) + "\n";
 }
 
-/// Writes the file. Throws: input_error if that is not possible.
+/// Writes the file. Throws: input_error if the file cannot be written.
 inline void write_mscclpp_json_file(mscclpp_program const& program, std::string const& file) {
   std::ofstream stream(file, std::ios::binary);
   stream << write_mscclpp_json(program) << std::flush;

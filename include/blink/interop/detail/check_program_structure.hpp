@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-// What check_program knows about the shape of a step program, before anything runs.
+// The part of check_program for the shape of a step program, before the run.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
@@ -26,6 +26,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 }
 
 /// The rank that sends nothing (reduce, gather) or receives nothing (broadcast, scatter).
+/// Throws: program_fault if there is not exactly one, or the program names a root that is no rank.
 [[nodiscard]] inline int root_of(step_program const& program) {
   int const count = static_cast<int>(program.ranks.size());
   if (program.root) {
@@ -58,7 +59,7 @@ class program_structure {
   explicit program_structure(step_program const& program)
       : program_(&program), rank_count_(static_cast<int>(program.ranks.size())) {}
 
-  /// Throws program_fault naming the first fault in the order of ranks, blocks and steps.
+  /// Throws: program_fault for the first fault in the order of ranks, blocks and steps.
   void check() {
     if (rank_count_ == 0) throw program_fault({}, "the program has no ranks");
     if (program_->chunk_count < 1) {
@@ -146,7 +147,7 @@ class program_structure {
     }
   }
 
-  /// Within what the file declares, and within what the collective has.
+  /// Checks that the place is within the file's declared size and within the collective's buffers.
   void check_place(program_place at, chunk_place const& place, int count) const {
     auto const& rank = program_->ranks[static_cast<std::size_t>(at.rank)];
     int size = place.buffer == step_buffer::input    ? rank.input_chunks
@@ -210,7 +211,7 @@ class program_structure {
     }
   }
 
-  /// The k-th send has as many chunks as the k-th receive.
+  /// Checks that the k-th send has as many chunks as the k-th receive.
   void check_pair(program_place sender, program_place receiver) const {
     auto const moving = [&](program_place const& at, bool (*moves)(step_kind)) {
       std::vector<int> result;

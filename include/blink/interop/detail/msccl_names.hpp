@@ -11,7 +11,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Whose files: the runtimes name one collective differently, know others, and have different limits.
+/// The readers of MSCCL files. They differ in names of collectives, in collectives, and in limits.
 enum class msccl_dialect : std::uint8_t {
   azure,   ///< Azure's executor
   rccl,    ///< the same inside RCCL, with shorter blocks
@@ -39,7 +39,7 @@ inline constexpr std::array<msccl_name, 8> msccl_names{{
     {collective::scatter, "scatter", ""},
 }};
 
-/// Collectives that files may be for and that no postcondition is known of.
+/// Collectives that files may have and whose postcondition is not known.
 inline constexpr std::array<std::string_view, 4> msccl_other_names{"alltoallv", "send", "recv",
                                                                    "custom"};
 

@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-// Which thread blocks do a rank's jobs, and their operations one by one.
+// Assigns a rank's jobs to thread blocks and writes their operations.
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What MSCCL++'s executor holds.
+/// The limits of MSCCL++'s executor.
 struct mscclpp_limits {
   int blocks = 108;            ///< of a rank: one for each multiprocessor of an A100
   int operations = 64;         ///< of a block, a loop counting as one more
@@ -45,7 +45,8 @@ class mscclpp_operations {
 
   void sync() { to_->push_back({mscclpp_kind::sync}); }
 
-  /// One operation for each way and as many channels as one takes.
+  /// Appends an operation for each kind of channel, and further ones if they are too many for one
+  /// operation.
   void on_channels(mscclpp_kind kind, std::vector<mscclpp_channel> channels) {
     std::sort(channels.begin(), channels.end());
     for (auto const& c : channels) {
@@ -67,7 +68,7 @@ class mscclpp_operations {
       op.destinations = {job.sum};
       op.count = job.count;
       to_->push_back(std::move(op));
-      first = job.sum;  // each thread goes on with what it wrote itself
+      first = job.sum;  // each thread reads only its own results
     }
   }
 
@@ -98,7 +99,7 @@ class mscclpp_operations {
     to_->back().semaphores = ids;
   }
 
-  /// One unit of a job.
+  /// Appends the operations for one unit of a job.
   void once(mscclpp_job const& job) {
     semaphores(mscclpp_kind::acquire, job.acquires);
     on_channels(mscclpp_kind::wait, job.incoming);
@@ -121,9 +122,11 @@ class mscclpp_operations {
   std::size_t most_;
 };
 
-/// The jobs that one block does. At the start a rank tells those who will write into its memory that it
-/// is there; at the end those who wrote through a port hear that all has arrived, so that their memory
-/// is free again.
+/// The thread block that does some jobs.
+///
+/// At the start, a rank signals to the senders that its memory is ready. At the end, a sender that
+/// writes through a port waits for the receiver's signal that all data has arrived. The sender's
+/// memory is then free again.
 [[nodiscard]] inline mscclpp_block write_block(std::vector<mscclpp_job const*> const& jobs,
                                                mscclpp_limits const& limits) {
   std::vector<mscclpp_channel> incoming, outgoing;
@@ -136,9 +139,10 @@ class mscclpp_operations {
   mscclpp_operations start(block.segments.back().operations, limits);
   start.on_channels(mscclpp_kind::signal, incoming);
   start.on_channels(mscclpp_kind::wait, outgoing);
-  // Every other first job lets all threads know before they move data.
+  // Any other first job synchronizes all threads before they move data.
   if (jobs.front()->incoming.empty() && jobs.front()->acquires.empty()) start.sync();
-  // Equally long loops take turns, unit by unit; blocks that only wait go through one after the other.
+  // Loops of equal length take turns, unit by unit. Blocks that only wait run their loops one after
+  // the other.
   for (auto const* job : jobs) {
     bool const is_fresh = block.segments.back().loop_chunks == 0 || job->only_waits();
     if (is_fresh) block.segments.push_back({job->count});
@@ -166,7 +170,8 @@ class mscclpp_operations {
          channels <= static_cast<std::size_t>(limits.channels);
 }
 
-/// Jobs of a rank, dealt to blocks of at most `most_jobs` each, jobs that only wait together.
+/// Deals the jobs of a rank to blocks of at most `most_jobs` each. Jobs that only wait share
+/// blocks.
 [[nodiscard]] inline std::vector<std::vector<mscclpp_job const*>> deal_jobs(
     std::vector<mscclpp_job> const& jobs, std::size_t most_jobs, mscclpp_limits const& limits) {
   struct group {
@@ -197,7 +202,8 @@ class mscclpp_operations {
   return result;
 }
 
-/// Throws: planning_error, with `name` and the numbers, if that is too much for a rank.
+/// Writes the thread blocks of a rank.
+/// Throws: planning_error, with `name` and the numbers, if a rank needs more than the limits.
 inline void write_mscclpp_blocks(mscclpp_rank& rank, std::vector<mscclpp_job> const& jobs,
                                  std::optional<mscclpp_operation> const& copy,
                                  std::string const& name, mscclpp_limits const& limits) {

@@ -14,12 +14,12 @@
 #include <utility>
 #include <vector>
 
-// From trees to what each rank has to do for them, before it is known which thread blocks do it.
+// Turns trees into the jobs of each rank, before they are assigned to thread blocks.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// What a rank does for one direction of one tree, again and again for one unit after the other.
-/// A rank with many neighbours has several, each for some of them.
+/// The work of a rank for one direction of one tree, repeated for each unit. A rank with many
+/// neighbours has several jobs, each for some of them.
 struct mscclpp_job {
   int count = 0;                               // chunks
   std::vector<mscclpp_channel> incoming = {};  // waits for a signal of each
@@ -35,11 +35,13 @@ struct mscclpp_job {
   [[nodiscard]] std::size_t channel_count() const { return incoming.size() + outgoing.size(); }
 };
 
-/// The jobs of trees, by rank, in an order in which one thread could do one unit of all of them: trees
-/// one after the other, the way up before the way down.
+/// The jobs of trees, by rank.
+///
+/// The order is one in which one thread could do one unit of all jobs. Trees come one after the
+/// other, and a tree's reduce direction before its broadcast direction.
 class mscclpp_jobs {
  public:
-  /// over_network:  do two ranks reach each other by the network?
+  /// over_network:  true if two ranks reach each other by the network
   /// most_channels: of a job
   mscclpp_jobs(mscclpp_program& program, std::function<bool(int, int)> over_network,
                std::size_t most_channels)
@@ -48,6 +50,7 @@ class mscclpp_jobs {
         over_network_(std::move(over_network)),
         most_channels_(most_channels) {}
 
+  /// Adds the jobs of a tree.
   /// Throws: planning_error if a rank has more neighbours in the tree than jobs can serve.
   void add(carried_tree const& tree) {
     tree_ = &tree;
@@ -79,7 +82,7 @@ class mscclpp_jobs {
     jobs_[static_cast<std::size_t>(rank)].push_back(std::move(job));
   }
 
-  /// Both ends of a channel between two ranks.
+  /// Both ends of a new channel between two ranks.
   std::pair<mscclpp_channel, mscclpp_channel> connect(int a, int b) {
     auto const way = over_network_(a, b) ? mscclpp_way::port : mscclpp_way::memory;
     auto const end = [&](int here, int peer) {
@@ -99,7 +102,7 @@ class mscclpp_jobs {
   [[nodiscard]] static mscclpp_place own(chunk_place const& place) {
     return {-1, place.buffer, place.chunk};
   }
-  /// Where the rank keeps what the tree brings it.
+  /// The place where the rank stores what it receives in the tree.
   [[nodiscard]] mscclpp_place kept(int rank) {
     auto const found = tree_->store.find(rank);
     return found == tree_->store.end() ? scratch(rank) : own(found->second);
@@ -109,8 +112,10 @@ class mscclpp_jobs {
     return place;
   }
 
-  /// The jobs below and at a rank on the way up; returns its last one, which has the sum (or the own
-  /// contribution) as source and lacks its destination.
+  /// Adds the jobs of the reduce direction at a rank and below it.
+  ///
+  /// Returns the last job of the rank. Its source is the sum, or the rank's own contribution. Its
+  /// destination is not set.
   mscclpp_job add_up(int rank, std::map<int, std::vector<int>> const& children) {
     mscclpp_job job{tree_->count};
     job.source = own(tree_->own.at(rank));
@@ -145,7 +150,7 @@ class mscclpp_jobs {
 
   void add_down(mscclpp_job at_root, std::map<int, std::vector<int>> const& children) {
     int const root = tree_->root;
-    // Who is below whom, farthest first, says how many jobs each rank needs.
+    // The order of ranks, farthest first, gives the number of jobs that each rank needs.
     std::vector<int> order{root};
     for (std::size_t i = 0; i < order.size(); ++i) {
       if (auto const found = children.find(order[i]); found != children.end()) {
@@ -205,7 +210,8 @@ class mscclpp_jobs {
     }
   }
 
-  /// The root turns round: in the same job if the channels suffice, else in jobs that wait for the sum.
+  /// Joins the two directions at the root: in one job if the channels suffice, else in jobs that
+  /// wait for the sum.
   void start_at(int root, mscclpp_job up, std::vector<mscclpp_job>& down, std::size_t outgoing) {
     if (down.size() == 1 && up.incoming.size() + outgoing <= most_channels_) {
       down.front() = std::move(up);

@@ -20,7 +20,7 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// How full the queue between two blocks may be.
+/// The capacity of the queue between two blocks.
 struct queue_room {
   int slots = 2;
   bool counts_steps = false;  ///< a step's chunks take one slot together (short messages)
@@ -32,7 +32,7 @@ struct chunk_message {
   bool ends_step = false;
 };
 
-/// How far a block is.
+/// The progress of a block.
 struct running_block {
   program_block const* program = nullptr;
   int number = 0;  ///< of all blocks of all ranks
@@ -45,18 +45,18 @@ struct running_block {
   int done = 0;  ///< chunks of the step
 
   [[nodiscard]] program_step const& current() const { return program->steps[step]; }
-  /// Is the next chunk the last of its step?
+  /// True if the next chunk is the last of its step.
   [[nodiscard]] bool ends_step() const {
     auto const& here = current();
     return done + 1 == (here.kind == step_kind::nothing ? 1 : here.count);
   }
 };
 
-/// The blocks of all ranks and the queues between them: where each is, and what it waits for. Chunks
-/// pass through, whatever they hold.
+/// The blocks of all ranks and the queues between them: the progress of each, and what it waits
+/// for. The contents of chunks do not matter here.
 ///
-/// Source: queues with one reader and one writer make the end independent of the order of steps:
-///         G. Kahn, "The semantics of a simple language for parallel programming", 1974.
+/// Source: queues with one reader and one writer make the end independent of the order of steps: G.
+///         Kahn, "The semantics of a simple language for parallel programming", 1974.
 class program_blocks {
  public:
   program_blocks(step_program const& program, queue_room const& room, int iterations)
@@ -75,7 +75,8 @@ class program_blocks {
   [[nodiscard]] int dependency(running_block const& b, program_step const& step) const {
     return first_block_[static_cast<std::size_t>(b.rank)] + step.depends_block;
   }
-  /// By block: the number of one of those that queues and dependencies join, the same for all.
+  /// By block: the number of one block of its group. Queues and dependencies join the blocks of a
+  ///           group.
   [[nodiscard]] std::vector<int> groups() const {
     std::vector<int> leader;
     for (auto const& b : blocks_) leader.push_back(b.number);
@@ -98,7 +99,7 @@ class program_blocks {
   }
 
   [[nodiscard]] bool is_at_end(running_block const& b) const { return b.iteration == iterations_; }
-  /// Can it handle its next chunk now?
+  /// True if the block can handle its next chunk now.
   [[nodiscard]] bool is_ready(running_block const& b) const {
     return !is_at_end(b) && waits(b) == wait::none;
   }
@@ -118,7 +119,7 @@ class program_blocks {
     if (b.done == 0) ++out.steps;
     out.chunks.push_back(std::move(sent));
   }
-  /// Its chunk is handled.
+  /// Advances the block to its next chunk.
   static void step_on(running_block& b) {
     bool const goes_on = !b.ends_step();
     ++b.done;
@@ -129,7 +130,7 @@ class program_blocks {
     ++b.iteration;
   }
 
-  /// Names a block of the circle of waits that the stuck block is in or leads to.
+  /// Throws a fault at a block of the cycle of waits that the stuck block is in or leads to.
   [[noreturn]] void fail_stuck(running_block const& stuck) const {
     std::vector<bool> seen(blocks_.size(), false);
     int at = stuck.number;
@@ -211,7 +212,7 @@ class program_blocks {
     if (receives(kind) && queue_at(b.in).chunks.empty()) return wait::for_chunk;
     return sends(kind) && !has_credit(b) ? wait::for_room : wait::none;
   }
-  /// The block that a waiting one waits for.
+  /// The block that a waiting block waits for.
   [[nodiscard]] int waits_for(running_block const& b) const {
     switch (waits(b)) {
       case wait::for_step:

@@ -12,16 +12,19 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// By block of a group: how many of its chunks are known to be over.
+/// By block of a group: the number of its chunks that are known to be finished.
 using block_clock = std::vector<std::uint32_t>;
 
-/// What each block of a step program knows to be over: its own chunks, and what it learnt from the
-/// blocks that it waited for or received from.
+/// The chunks that each block of a step program knows to be finished.
 ///
-/// Source: vector clocks: F. Mattern, "Virtual time and global states of distributed systems", 1989.
+/// These are its own chunks, and those known to the blocks that it waited for or received from.
+///
+/// Source: vector clocks: F. Mattern, "Virtual time and global states of distributed systems",
+///         1989.
 class program_clocks {
  public:
-  /// groups: by block; blocks of one group share clocks, between others there never is an order.
+  /// groups: by block; blocks of one group share clocks, blocks of different groups are never
+  ///         ordered
   explicit program_clocks(std::vector<int> groups) : group_(std::move(groups)) {
     std::map<int, int> size;
     for (int const group : group_) place_.push_back(size[group]++);
@@ -32,7 +35,7 @@ class program_clocks {
   }
 
   [[nodiscard]] block_clock const& known(int block) const { return known_[index(block)]; }
-  /// How many chunks the block has handled.
+  /// The number of chunks that the block has handled.
   [[nodiscard]] std::uint32_t position(int block) const { return known(block)[place(block)]; }
 
   void count_chunk(int block) { ++known_[index(block)][place(block)]; }
@@ -40,14 +43,14 @@ class program_clocks {
     auto& mine = known_[index(block)];
     for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = std::max(mine[i], other[i]);
   }
-  /// Keeps what the block knows now for those that wait for its step.
+  /// Stores what the block knows now, for the blocks that wait for its step.
   void end_step(int block, std::size_t step) { ended_[index(block)][step] = known(block); }
   /// Pre: `end_step(other, step)` was called.
   void learn_from_step(int block, int other, std::size_t step) {
     learn(block, ended_[index(other)].at(step));
   }
 
-  /// Does the block know that the other has handled its chunk number `position`?
+  /// True if the block knows that the other has handled its chunk number `position`.
   [[nodiscard]] bool is_over(int block, int other, std::uint32_t position) const {
     return group_[index(block)] == group_[index(other)] && known(block)[place(other)] >= position;
   }

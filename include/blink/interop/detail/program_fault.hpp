@@ -43,7 +43,7 @@ struct program_fault : error {
   bool is_stuck = false;  ///< a block waits without end
   program_fault(program_place const& place, std::string const& what)
       : error((in_words(place).empty() ? "" : in_words(place) + ": ") + what), at(place) {}
-  /// The same with more words.
+  /// A copy of the fault with more words.
   program_fault(program_fault const& fault, std::string const& more)
       : error(fault.what() + more), at(fault.at), is_stuck(fault.is_stuck) {}
 };

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-// What the chunks of a step program hold, in symbols: which rank's which input chunks are summed up.
+// The symbolic contents of the chunks of a step program: sums of the ranks' input chunks.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
@@ -24,14 +24,15 @@ struct chunk_origin {
   friend auto operator<=>(chunk_origin const&, chunk_origin const&) = default;
 };
 
-/// A sum of input chunks, each once, in order. Shared, never changed; none: nothing was written yet.
+/// A sum of input chunks, each once, in order. Shared and immutable; null if nothing was written
+/// yet.
 using chunk_value = std::shared_ptr<std::vector<chunk_origin> const>;
 
 [[nodiscard]] inline chunk_value value_of(std::vector<chunk_origin> origins) {
   return std::make_shared<std::vector<chunk_origin> const>(std::move(origins));
 }
 
-/// A step's event on a chunk: the `position`-th chunk that a block has handled.
+/// A step's access to a chunk, by the `position`-th chunk that a block has handled.
 struct chunk_access {
   int block = -1;  ///< of all blocks of all ranks; -1: before the program
   std::uint32_t position = 0;
@@ -74,7 +75,7 @@ class rank_memory {
   }
 
  private:
-  /// The small buffer is the rank's part of the large one.
+  /// Makes the small buffer the rank's part of the large one.
   void overlap(collective kind, int rank, int root) {
     switch (kind) {
       case collective::all_gather:
@@ -104,7 +105,7 @@ class rank_memory {
   std::vector<chunk_cell> cells_;
 };
 
-/// What an output chunk must hold in the end; nothing where it does not matter.
+/// The final value of an output chunk; nothing where the collective does not define it.
 [[nodiscard]] inline std::optional<std::vector<chunk_origin>> wanted_value(
     collective kind, int rank, int chunk, int rank_count, int chunk_count, int root) {
   auto const sum = [&](int of_chunk) {

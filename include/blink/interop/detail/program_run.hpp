@@ -20,13 +20,13 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Runs a step program with symbols instead of data: chunk by chunk, each block as early as it can,
-/// with so many slots at most on the way between two blocks.
+/// Runs a step program on symbols, chunk by chunk. Each block advances as early as it can, with a
+/// limited number of slots between two blocks.
 ///
-/// The first iteration carries values. A clock says what each block knows to be over (its own
-/// steps, what it waited for, what came before a chunk that it received); two accesses to one chunk
-/// without such an order are a fault, whichever came first here. Iterations work on different slices,
-/// so further ones only show whether the blocks get past each other.
+/// The first iteration carries values. A clock records the steps that each block knows to be
+/// finished: its own, those that it waited for, and those before a chunk that it received. Two
+/// accesses to one chunk without such an order are a fault, in whichever order they ran here.
+/// Iterations work on different slices, so further ones only show whether the blocks hang.
 class program_run {
  public:
   program_run(step_program const& program, bool in_place, int root, queue_room const& room,
@@ -45,7 +45,7 @@ class program_run {
     }
   }
 
-  /// Throws program_fault for the first fault.
+  /// Throws: program_fault for the first fault.
   void run() {
     for (bool progress = true; progress;) {
       progress = false;
@@ -58,7 +58,8 @@ class program_run {
     }
   }
 
-  /// Throws program_fault for the first output chunk that does not hold what the collective wants.
+  /// Throws: program_fault for the first output chunk with another value than the collective
+  ///         defines.
   void check_results() {
     if (!program_->collective) return;
     int const ranks = static_cast<int>(memory_.size());
@@ -77,7 +78,8 @@ class program_run {
     }
   }
 
-  /// Is some rank's input another one than before? Never where input and output share memory.
+  /// A rank whose input has changed; nothing if there is none. Never a rank whose input and output
+  /// share memory.
   [[nodiscard]] std::optional<int> rank_with_changed_input() {
     for (std::size_t rank = 0; rank < memory_.size(); ++rank) {
       for (int c = 0; c < memory_[rank].counts().input; ++c) {
@@ -106,7 +108,7 @@ class program_run {
     return true;
   }
 
-  /// The data of one chunk of one step. Returns what the step sends.
+  /// Moves the data of one chunk of one step. Returns what the step sends.
   chunk_value carry(running_block const& b, program_step const& step,
                     chunk_message const& arrived) {
     if (step.depends_block >= 0 && b.done == 0) {
@@ -132,7 +134,7 @@ class program_run {
   [[nodiscard]] program_place here(running_block const& b, chunk_place const& place) const {
     return {b.rank, b.index, static_cast<int>(b.step), place.chunk};
   }
-  /// What the block does now.
+  /// The access of the block's current chunk.
   [[nodiscard]] chunk_access access_of(running_block const& b) const {
     return {b.number, clocks_.position(b.number), static_cast<int>(b.step)};
   }

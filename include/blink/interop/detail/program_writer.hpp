@@ -16,12 +16,12 @@
 #include <utility>
 #include <vector>
 
-// From trees over ranks 0 to N-1 to steps of thread blocks: which connections share a block, and in
-// which order the chunks of different trees pass.
+// Turns trees over ranks 0 to N-1 into steps of thread blocks: which connections share a block, and
+// in which order the chunks of different trees pass.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// A tree that carries some consecutive chunks, ranks numbered 0 to N-1.
+/// A tree that carries some consecutive chunks, with ranks numbered 0 to N-1.
 struct carried_tree {
   int root = 0;
   int count = 1;                          ///< chunks
@@ -31,15 +31,16 @@ struct carried_tree {
   std::map<int, chunk_place> store = {};  ///< by rank: where sums or copies go; else scratch
 };
 
-/// Which connections of a rank share a block: an incoming and an outgoing one of the same channel.
+/// The connections of a rank that share a block: an incoming and an outgoing one of the same
+/// channel.
 struct block_pairing {
   std::map<std::pair<int, int>, int> channel;  ///< by (from, to), counted from 0
   std::vector<std::map<int, int>> out_of;      ///< by rank: incoming peer -> outgoing peer
   int channel_count = 1;
 };
 
-/// Every connection of the trees on the lowest channel with room, then pairs with the most chunks to
-/// forward first.
+/// Gives every connection of the trees the lowest channel with room, then pairs connections. Pairs
+/// with the most chunks to forward come first.
 ///
 /// most_per_channel: blocks of a rank in one channel and direction.
 /// pairs_all:        also pair connections that forward nothing to each other, to save blocks.
@@ -114,11 +115,10 @@ struct block_pairing {
 
 /// Writes the steps of some trees into blocks of their own, for one instance.
 ///
-/// Transfers that pass through one block make a chain, which is written as a whole: with every chain,
-/// all queues it used are empty again. Chains follow each other in the order of the time at which their
-/// data can be there, so the order of steps in all blocks together is one that runs with a single slot
-/// in every queue; with bounded queues of one reader and one writer each, no other timing can hang
-/// then either.
+/// Transfers that pass through one block make a chain, which is written as a whole. After every
+/// chain, all queues that it used are empty again. Chains are ordered by the time at which their
+/// data can be there. This order of steps runs with a single slot in every queue. Each bounded
+/// queue has one reader and one writer, so then no other timing can hang either.
 class program_writer {
  public:
   program_writer(std::vector<carried_tree> const& trees, block_pairing const& pairing,
@@ -164,10 +164,10 @@ class program_writer {
     int missing = 0;
     int starts = 0;
   };
-  /// What a rank has of a tree's chunks.
+  /// The latest copy of a tree's chunks on a rank.
   struct progress {
     chunk_place place;
-    int block = -1;  // that wrote it last; -1: nobody, it is input
+    int block = -1;  // that wrote it last; -1: none, it is input
     int step = -1;
   };
 
@@ -178,7 +178,7 @@ class program_writer {
     return program_->ranks[static_cast<std::size_t>(rank)];
   }
 
-  /// The block of `rank` for the connection; made when first asked for, both directions at once.
+  /// The block of `rank` for the connection. The first call makes the block for both directions.
   int block_for(int rank, int from, int to, int channel) {
     auto& blocks = rank_at(rank).blocks;
     auto const& out_of = pairing_->out_of[static_cast<std::size_t>(rank)];
@@ -221,7 +221,8 @@ class program_writer {
         auto const pair = out_of.find(before.from);
         if (pair == out_of.end() || pair->second != out.to || before.next || out.has_before)
           continue;
-        // The root turns round in one block only: the last of the way up.
+        // The root passes from reduce to broadcast in one block only: the last of the reduce
+        // direction.
         if (before.is_up && !out.is_up && turned_.contains({t, out.from})) continue;
         if (before.is_up && !out.is_up) turned_.insert({t, out.from});
         before.next = i;
@@ -243,8 +244,8 @@ class program_writer {
     }
   }
 
-  /// Follows the blocks from a head. A chain that comes back to one of its blocks is cut there, else
-  /// its second chunk would wait behind its first; the rest becomes a head.
+  /// Follows the blocks from a head. A chain that returns to one of its blocks is cut there,
+  /// because its second chunk would wait behind its first. The rest becomes a head.
   void add_chain(int t, std::size_t head, std::vector<std::size_t>& heads) {
     chain fresh{t};
     auto const& first = transfers_[head];
@@ -312,7 +313,8 @@ class program_writer {
     }
   }
 
-  /// Where a rank keeps what arrives: where the tree says, or in scratch of its own.
+  /// The place where a rank stores what it receives: the one that the tree names, or scratch of its
+  /// own.
   [[nodiscard]] chunk_place store_of(int t, int rank) {
     auto const& tree = tree_at(t);
     if (auto const found = tree.store.find(rank); found != tree.store.end()) return found->second;
@@ -331,7 +333,7 @@ class program_writer {
     return entry->second;
   }
 
-  /// Appends a step that needs what `after` says. Returns its number.
+  /// Appends a step that depends on the step in `after`. Returns its number.
   int add(int rank, int block, program_step step, progress const& after) {
     auto& blocks = rank_at(rank).blocks;
     if (after.block >= 0 && after.block != block) {
