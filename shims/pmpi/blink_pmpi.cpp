@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// An unmodified MPI program runs its collectives through blink:
+// Runs the collectives of an unmodified MPI program through blink:
 //
 //   mpirun -n 4 env LD_PRELOAD=$PWD/libblink_pmpi.so ./program
 //
-// Every MPI library has each call under two names, MPI_X for programs and PMPI_X for tools, so that a
-// library that is loaded first may stand in between. What this one does not cover goes on to PMPI_X,
-// and it is the same decision on every rank: it rests only on what MPI requires to be equal on all of
-// them (the communicator, the operation, element type and count of reductions, the bytes of a copy),
-// on what the ranks agree about when a communicator is used first, and, where only some know sizes, on
-// what they show each other. Here are the calls that reduce or only wait; copies.cpp has the others.
+// Every MPI library has each call under two names, MPI_X for programs and PMPI_X for tools. So a
+// library that is loaded first can intercept MPI_X. This one passes the calls that it does not
+// serve to PMPI_X.
 //
-//   BLINK_PMPI_SHARED=0      ranks of one host do not share memory: everything is a message of the library
-//   BLINK_PMPI_LEAST=BYTES   shorter messages go to the library; 0 unless set
-//   BLINK_PMPI_REPORT=1      at the end, rank 0 says how many calls took which way
-//   BLINK_DEADLINE=SECONDS   a call fails that waits so long; else it waits for ever, as MPI does
+// The decision is the same on every rank. It rests on values that MPI requires to be equal on all
+// of them: the communicator, the operation, element type and count of reductions, the bytes of a
+// copy. It also rests on the agreement at a communicator's first use, and on exchanged sizes where
+// only some ranks know them.
+//
+// This file has the calls that reduce or only wait; copies.cpp has the others.
+//
+//   BLINK_PMPI_SHARED=0      ranks of one host do not share memory, but send MPI messages.
+//   BLINK_PMPI_LEAST=BYTES   Shorter messages go to the MPI library; 0 if unset.
+//   BLINK_PMPI_REPORT=1      At the end, rank 0 reports how many calls took which path.
+//   BLINK_DEADLINE=SECONDS   A call fails that waits so long. If unset, it waits without end.
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_gather_v.hpp>
@@ -50,7 +54,7 @@ void reduce_and_scatter_units(attached& here, T const* in, T* out,
   });
 }
 
-/// For `reduce_units`.
+/// The all-reduce that `reduce_units` runs.
 auto all_reducing(attached& here) {
   return [&here](auto const* in, auto* out, std::size_t count, auto const& reducer) {
     here.with_communicator(
@@ -65,17 +69,17 @@ int reduce_and_scatter(attached& here, void const* input, void* output,
   auto const own = static_cast<std::size_t>(here.rank());
   auto const extent = static_cast<std::size_t>(blink_pmpi::facts_of(type).extent);
   void const* const from = input == MPI_IN_PLACE ? output : input;
-  // In place MPI wants the result at the beginning.
+  // In place, MPI expects the result at the beginning.
   std::vector<std::byte> result(input == MPI_IN_PLACE ? counts[own] * extent : 0);
   void* const to = input == MPI_IN_PLACE ? result.data() : output;
   int code = MPI_SUCCESS;
-  std::size_t first = 0;  // of the own elements
+  std::size_t first = 0;  // of this rank's elements
   std::size_t total = 0;
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
     if (rank == own) first = total;
     total += counts[rank];
   }
-  // Equal blocks of types that blink knows are shown as they are.
+  // Equal blocks of types that blink knows are eager payloads.
   bool const are_eager = blink_pmpi::is_ours(type, op) &&
                          std::count(counts.begin(), counts.end(), counts[0]) == here.ranks();
   if (!are_eager && here.is_small(total * extent)) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which communicators blink serves: communicators that begin when one is used first and end after it is
-// freed, and what the ranks agree about.
+// The MPI communicators that blink serves, and the agreement of their ranks. A blink communicator
+// begins at the first use of its MPI communicator, and ends after that is freed.
 
 #include <blink/schedule/default_schedules.hpp>
 #include <blink/schedule/default_tuning.hpp>
@@ -39,14 +39,14 @@
 
 namespace blink_pmpi {
 
-/// What the ranks of a communicator agree about when it is used first.
+/// The agreement of the ranks of a communicator at its first use.
 struct agreement {
-  bool is_used = false;        ///< through blink at all?
-  bool shares_memory = false;  ///< are all ranks on one host, and is that to be of use?
-  std::uint64_t least = 0;     ///< bytes
+  bool is_used = false;        ///< true if any call goes through blink
+  bool shares_memory = false;  ///< true if all ranks are on one host and share memory
+  std::uint64_t least = 0;     ///< fewer bytes go to the MPI library
 };
 
-/// The environment of this rank.
+/// BLINK_PMPI_LEAST of this rank's environment, in bytes; 0 if unset.
 ///
 /// Throws: input_error for a value that does not parse.
 inline std::uint64_t least_bytes_wanted() {
@@ -61,7 +61,7 @@ inline std::uint64_t least_bytes_wanted() {
   }
   return result;
 }
-/// Does rank 0 say at the end what went which way?
+/// True if rank 0 reports at the end how many calls took which path.
 inline bool report_wanted() {
   return blink::detail::environment_flag("BLINK_PMPI_REPORT", false);
 }
@@ -69,8 +69,9 @@ inline bool shared_memory_wanted() {
   return blink::detail::environment_flag("BLINK_PMPI_SHARED", true);
 }
 
-/// MPI waits for ever, so does this unless BLINK_DEADLINE is set. And as its libraries do, ranks that
-/// have a core each spin, others yield: a nap of a rank that came early would delay all.
+/// The options of communicators. Like MPI, they wait without end unless BLINK_DEADLINE is set. Like
+/// MPI libraries, ranks with a core each spin, and others yield. A sleep of an early rank would
+/// delay all ranks.
 inline blink::communicator_options options_wanted(blink::communicator_options result = {}) {
   constexpr std::chrono::hours for_ever{24 * 365 * 10};
   result.waits.spins = 10000;
@@ -78,7 +79,8 @@ inline blink::communicator_options options_wanted(blink::communicator_options re
   result.waits.deadline = blink::detail::environment_deadline().value_or(for_ever);
   return result;
 }
-/// A value that does not parse keeps blink out of it, on all ranks.
+/// The agreement that this rank's environment asks for. A value that does not parse excludes blink,
+/// on all ranks.
 inline agreement own_wish() {
   try {
     static_cast<void>(options_wanted());
@@ -91,11 +93,12 @@ inline agreement own_wish() {
   }
 }
 
-/// A communicator's communicator and the schedules by root.
+/// The blink communicator of an MPI communicator, and its prepared schedules by root.
 class attached {
  public:
   explicit attached(agreement const& agreed) : agreed_(agreed) {}
-  /// Collective. Returns whether there is a communicator now, in memory of the host; the same on all ranks.
+  /// Makes a communicator in shared memory of the host. Collective. Returns true if there is one
+  /// now; equal on all ranks.
   ///
   /// own: see `idle_receive`
   [[nodiscard]] bool begin_on_host(MPI_Comm comm, MPI_Comm own) {
@@ -105,23 +108,24 @@ class attached {
   void begin(MPI_Comm comm) {
     me_ = std::make_unique<blink::mpi_communicator>(comm, options_wanted(blink::mpi_options()));
   }
-  /// The communicator stays as it is: other ranks may never come to end it.
+  /// Leaks the communicator, because other ranks may never end it.
   void give_up() { static_cast<void>(me_.release()); }
 
   [[nodiscard]] bool is_used() const { return me_ != nullptr || here_ != nullptr; }
   [[nodiscard]] bool shares_memory() const { return here_ != nullptr; }
-  /// Is a call of so many bytes, equal on all ranks, made through blink?
+  /// True if a call of `bytes` bytes, equal on all ranks, goes through blink.
   [[nodiscard]] bool takes(std::uint64_t bytes, int root = 0) const {
     return bytes > 0 && bytes >= agreed_.least && root >= 0 && root < ranks();
   }
-  /// The same where no rank knows how many bytes there are.
+  /// True if a call goes through blink whose number of bytes no rank knows.
   [[nodiscard]] bool takes_unknown() const { return agreed_.least == 0; }
-  /// … and blocks go to one rank, or from one: few ranks alone, as all show all others what they have.
+  /// The same for blocks to or from one rank. Few ranks only, because every rank sends its data to
+  /// all others.
   [[nodiscard]] bool takes_unknown(int root) const {
     return takes_unknown() && ranks() <= few && root >= 0 && root < ranks();
   }
-  /// May each rank rather have what all have together, so many bytes, and take its part? What ranks
-  /// show when they announce a call takes one step, and blocks of unequal sizes are not shown.
+  /// True if it is better to gather all `bytes` bytes on each rank, of which it takes its part. An
+  /// eager payload takes one step, but blocks of unequal sizes are not sent that way.
   [[nodiscard]] bool is_small(std::uint64_t bytes) const { return ranks() <= few && bytes <= 4096; }
   /// Calls `run(communicator)`.
   template <class Run>
@@ -142,14 +146,14 @@ class attached {
     with_communicator([&](auto const& host_comm) { result = host_comm.rank_count(); });
     return result;
   }
-  /// For blocks of sizes that only their two ends know.
+  /// The room for eager data, for blocks whose sizes only their two ends know.
   [[nodiscard]] eager_room& room() { return room_; }
   [[nodiscard]] bool has_ended() { return !me_ || me_->try_end(); }
 
   [[nodiscard]] blink::prepared_schedule& prepared(blink::collective kind, int root = 0) {
     auto& known = plans_[{kind, root}];
     if (known == nullptr) {
-      // MPI may want what is reduced in the order of the ranks, which a binomial tree does not keep.
+      // MPI may require the order of the ranks, which a binomial tree does not keep
       bool const keeps_order = kind == blink::collective::reduce;
       auto const made = keeps_order ? blink::flat_schedule(ranks(), root)
                                     : blink::default_schedule(kind, ranks(), root);
@@ -159,7 +163,7 @@ class attached {
   }
 
  private:
-  static constexpr int few = 8;  // ranks that show all others what they have
+  static constexpr int few = 8;  // ranks that send their data to all others
 
   agreement agreed_;
   std::unique_ptr<blink::mpi_communicator> me_;
@@ -168,7 +172,7 @@ class attached {
   eager_room room_;
 };
 
-/// What a program may call.
+/// The MPI calls that blink may serve.
 enum class entry : std::size_t {
   allgather,
   allgatherv,
@@ -190,7 +194,7 @@ inline constexpr std::array<char const*, 14> entry_names{
     "Bcast",     "Gather",     "Gatherv",   "Reduce",   "Reduce_scatter", "Reduce_scatter_block",
     "Scatter",   "Scatterv"};
 
-/// Everything that lives as long as MPI.
+/// The state of the process, which lives as long as MPI.
 class shim {
  public:
   static shim& the() {
@@ -198,8 +202,8 @@ class shim {
     return the_shim;
   }
 
-  /// What belongs to a communicator, made when it is used first: all ranks come here together, as the
-  /// call that brings them is collective. Null: the library does everything there.
+  /// The blink communicator of an MPI communicator, made at its first use. All ranks arrive here
+  /// together, because the call is collective. Null: the MPI library serves that communicator.
   attached* find(MPI_Comm comm) {
     thread_local recent last;
     end_what_can_end();
@@ -213,8 +217,9 @@ class shim {
     ++calls_[static_cast<std::size_t>(what)][is_taken ? 1 : 0];
   }
 
-  /// What belongs to MPI_COMM_SELF goes when MPI_Finalize begins and everything still works, the last
-  /// first. So this is called as soon as MPI runs: the program may call collectives there too.
+  /// Prepares the end: attributes of MPI_COMM_SELF are deleted when MPI_Finalize begins, the last
+  /// first, while MPI still works. To be called as soon as MPI is initialised, because the program
+  /// may call collectives in its own attributes.
   void begin() {
     std::call_once(is_begun_, [this] {
       PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_free, &keyval_, nullptr);
@@ -222,7 +227,7 @@ class shim {
       PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &at_end, nullptr);
       PMPI_Comm_set_attr(MPI_COMM_SELF, at_end, nullptr);
       PMPI_Comm_split(MPI_COMM_SELF, 0, 0,
-                      &own_);  // not a duplicate: that has the program's attributes
+                      &own_);  // not a duplicate, which would have the program's attributes
     });
   }
 
@@ -231,12 +236,12 @@ class shim {
   struct recent {
     MPI_Comm comm = MPI_COMM_NULL;
     attached* here = nullptr;
-    std::uint64_t freed = 0;  // how many communicators were freed by then: handles are used again
+    std::uint64_t freed = 0;  // freed communicators by then, because handles are reused
   };
 
   attached* look_up(MPI_Comm comm) {
     if (is_over_ || !blink::mpi_channel::runs())
-      return nullptr;  // or a program of MPI communicators alone
+      return nullptr;  // or a program with MPI communicators only
     begin();
     void* known = nullptr;
     int is_known = 0;
@@ -276,7 +281,8 @@ class shim {
     std::lock_guard const lock(mutex_);
     return living_.emplace_back(std::move(here)).get();
   }
-  /// The library may have no more communicators: that is no error of the program.
+  /// Begins on all ranks, or on none. The library may have no more communicators, which is not an
+  /// error of the program.
   static bool everybody_begins(attached& here, MPI_Comm comm) {
     MPI_Errhandler of_user = MPI_ERRHANDLER_NULL;
     PMPI_Comm_get_errhandler(comm, &of_user);
@@ -294,8 +300,8 @@ class shim {
     return all_begin != 0;
   }
 
-  /// The program has freed a communicator; maybe amid another call of the library, and other ranks
-  /// may free theirs later and in another order.
+  /// Handles the end of a program's communicator. It may run inside another call of the library,
+  /// and other ranks may free theirs later and in another order.
   static int on_free(MPI_Comm, int, void* value, void*) {
     auto& host_comm = the();
     std::lock_guard const lock(host_comm.mutex_);
@@ -309,13 +315,13 @@ class shim {
     }
     return MPI_SUCCESS;
   }
-  /// With the lock held.
+  /// Pre:    the lock is held.
   void leave(std::unique_ptr<attached> one) {
     leaving_.push_back(std::move(one));
     is_any_leaving_ = true;
   }
-  /// Without the lock while the library is at work: it may hold one of its own when it calls `on_free`
-  /// on another thread.
+  /// Ends communicators whose ranks have all left. It does not hold the lock while the library
+  /// works. The library may hold a lock of its own when it calls `on_free` on another thread.
   void end_what_can_end() {
     if (!is_any_leaving_ || !is_any_leaving_.exchange(false)) return;
     std::vector<std::unique_ptr<attached>> those;
@@ -333,11 +339,11 @@ class shim {
   }
   static int on_finalize(MPI_Comm, int, void*, void*);
 
-  // Each takes two files of the process, which may open no more than about a thousand.
+  // Each takes two files of the process, whose usual limit is about a thousand.
   static constexpr int most_shared = 100;
 
   int keyval_ = MPI_KEYVAL_INVALID;
-  MPI_Comm own_ = MPI_COMM_NULL;  // of this rank alone
+  MPI_Comm own_ = MPI_COMM_NULL;  // of this rank only
   std::once_flag is_begun_;
   std::atomic<bool> is_over_ = false;
   std::mutex mutex_;
@@ -345,12 +351,11 @@ class shim {
   std::atomic<bool> is_any_leaving_ = false;
   std::atomic<std::uint64_t> freed_ = 0;
   std::array<std::array<std::atomic<std::uint64_t>, 2>, entry_names.size()> calls_{};
-  std::atomic<int> shared_ = 0;  // communicators in memory of the host that live
-  std::array<std::atomic<std::uint64_t>, 2>
-      communicators_{};  // over messages, in memory of the host
+  std::atomic<int> shared_ = 0;  // existing communicators in shared memory
+  std::array<std::atomic<std::uint64_t>, 2> communicators_{};  // over messages, in shared memory
 };
 
-/// What this thread calls while one of these lives is ours and goes to the library.
+/// While an object exists, this thread's MPI calls come from blink and go to the library.
 class inside {
  public:
   inside() { is_inside() = true; }
@@ -363,8 +368,9 @@ class inside {
   }
 };
 
-/// While one of these lives this thread frees a communicator. Blink's communicator of it goes with the program's
-/// attributes, in whatever order, so what these call on it when they go is the library's.
+/// While an object exists, this thread frees a communicator. Its blink communicator is deleted with
+/// the program's attributes, in any order. So calls of those attributes on the communicator go to
+/// the library.
 class freeing {
  public:
   explicit freeing(MPI_Comm comm) : outer_(std::exchange(present(), comm)) {}
@@ -388,7 +394,7 @@ inline int shim::on_finalize(MPI_Comm, int, void*, void*) {
   bool reports = false;
   try {
     reports = rank == 0 && report_wanted();
-  } catch (blink::input_error const&) {  // reported when it was read first
+  } catch (blink::input_error const&) {  // reported when it was first read
   }
   for (std::size_t k = 0; k < entry_names.size() && reports; ++k) {
     if (host_comm.calls_[k][0] + host_comm.calls_[k][1] == 0) continue;
@@ -410,11 +416,11 @@ inline int shim::on_finalize(MPI_Comm, int, void*, void*) {
   return MPI_SUCCESS;
 }
 
-/// Runs `call(what belongs to the communicator)`, which returns false if the library is to do it.
+/// Serves an MPI call: runs `call(attached)`, which returns false if the MPI library must serve it.
 /// Returns the same, and `code`.
 template <class Call>
 bool take(entry what, MPI_Comm comm, int& code, Call const& call) {
-  // The library is to say what is wrong with no communicator.
+  // The library reports the error of a null communicator.
   if (inside::is_inside() || comm == MPI_COMM_NULL || comm == freeing::present()) return false;
   inside const guard;
   code = MPI_SUCCESS;

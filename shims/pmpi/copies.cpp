@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI's collectives that copy, through blink: see blink_pmpi.cpp.
+// MPI's collectives that copy data, through blink: see blink_pmpi.cpp.
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_gather_v.hpp>
@@ -31,13 +31,13 @@ std::byte const* read_only(std::byte* bytes) {
   return bytes;
 }
 
-/// Bytes of a block that all ranks copy; 0 if the library is to do it.
+/// Bytes of a block that all ranks copy; 0 if the MPI library must do it.
 std::uint64_t copied_bytes(int count, MPI_Datatype type) {
   auto const bytes = bytes_of(count, type);
   return can_be_packed(bytes) ? bytes : 0;
 }
 
-/// Does the library have nothing to say about this?
+/// True if the arguments have no error that the MPI library must report.
 bool is_regular(int count, MPI_Datatype type) {
   return count >= 0 && type != MPI_DATATYPE_NULL && can_be_packed(bytes_of(count, type));
 }
@@ -113,7 +113,7 @@ int MPI_Allgatherv(void const* input, int input_count, MPI_Datatype input_type, 
         }
         if (!here.takes(bytes)) return false;
         bool const is_small = here.is_small(largest * static_cast<std::uint64_t>(here.ranks()));
-        // Displacements differ between ranks, so blocks are in a row.
+        // Displacements differ between ranks, so blocks are packed.
         rows_of_bytes to(output, counts, displacements, here.ranks(), output_type, comm,
                          rows_of_bytes::order::behind);
         auto& star = here.prepared(collective::all_gather);
@@ -123,7 +123,7 @@ int MPI_Allgatherv(void const* input, int input_count, MPI_Datatype input_type, 
               blink::all_gather_v(host_comm, star, own, to.data(), to.blocks());
             });
           }
-          std::vector<std::byte> all(largest * to.blocks().size());  // blocks of one size
+          std::vector<std::byte> all(largest * to.blocks().size());  // equally sized blocks
           auto* const mine = all.data() + largest * static_cast<std::uint64_t>(here.rank());
           auto const count = to.blocks()[static_cast<std::size_t>(here.rank())].count;
           if (count > 0) std::memcpy(mine, own, count);
@@ -206,7 +206,7 @@ int MPI_Scatter(void const* input, int input_count, MPI_Datatype input_type, voi
           here.with_communicator(
               [&](auto& host_comm) { blink::scatter(host_comm, all, to, bytes, root); });
         };
-        if (is_root && output == MPI_IN_PLACE) {  // its block stays where it is
+        if (is_root && output == MPI_IN_PLACE) {  // its block stays in place
           run(from.data() + bytes * static_cast<std::uint64_t>(root));
         } else {
           row_of_bytes to(output, static_cast<std::uint64_t>(output_count), output_type, comm);

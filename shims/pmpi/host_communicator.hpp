@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Ranks of a communicator that are processes of one host: through memory that they share, which is quicker than
-// messages of the library.
+// Communicators of processes on one host, in shared memory. That is faster than messages of the MPI
+// library.
 
 #include <blink/core/error.hpp>
 #include <blink/running/call/communicator_options.hpp>
@@ -26,11 +26,11 @@
 
 namespace blink_pmpi {
 
-/// A receive to which nothing comes. To ask for it moves on what else is under way in the library; to probe
-/// does not where there is a message.
+/// A receive that no message matches. Testing it makes the library progress its other operations. A
+/// probe does not, if there is a message.
 class idle_receive {
  public:
-  /// own: a communicator of this rank alone that nobody else uses; it outlives this object
+  /// own: a communicator of this rank alone without other users; it outlives this object
   explicit idle_receive(MPI_Comm own) { PMPI_Irecv(nullptr, 0, MPI_BYTE, 0, 0, own, &request_); }
   idle_receive(idle_receive const&) = delete;
   idle_receive& operator=(idle_receive const&) = delete;
@@ -48,8 +48,8 @@ class idle_receive {
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
-/// Waits in a call as a program expects it of a collective: what else is under way in the library goes on
-/// meanwhile. Another rank may be in a send to this one, and come to the call only afterwards.
+/// A wait in which the MPI library's other operations progress, as programs expect of a collective.
+/// Another rank may be in a send to this one, and enter the call only afterwards.
 class attentive_wait {
  public:
   attentive_wait(blink::process_communicator const& host_comm, idle_receive& library)
@@ -61,7 +61,7 @@ class attentive_wait {
   }
   [[nodiscard]] blink::status on_idle() {
     ++rounds_;
-    // Who comes in time shall not pay for it.
+    // Ranks that arrive in time should not pay for it.
     if (rounds_ > soon && (rounds_ > late || rounds_ % seldom == 0)) library_->ask();
     return waits_.on_idle();
   }
@@ -75,7 +75,7 @@ class attentive_wait {
   std::uint64_t rounds_ = 0;
 };
 
-/// This rank among those of its host.
+/// One rank of a communicator on a host.
 class host_communicator : public blink::process_communicator {
  public:
   host_communicator(std::string const& path, int rank, blink::communicator_options const& options,
@@ -89,11 +89,11 @@ class host_communicator : public blink::process_communicator {
 };
 static_assert(blink::communicator<host_communicator>);
 
-/// The memory of a communicator's ranks, and this rank in it.
+/// The shared memory of a communicator's ranks, and this rank in it.
 class host_part {
  public:
-  /// Collective over a communicator whose ranks have the same `host_id`. Returns null on all
-  /// ranks if the system refuses any of them.
+  /// Makes the memory. Collective over a communicator whose ranks have the same `host_id`. Returns
+  /// null on all ranks if the system refuses it on one.
   ///
   /// own: see `idle_receive`
   [[nodiscard]] static std::unique_ptr<host_part> begin(MPI_Comm comm, MPI_Comm own,
@@ -110,10 +110,11 @@ class host_part {
       });
     }
     PMPI_Bcast(path.data(), static_cast<int>(path.size()), MPI_CHAR, 0, comm);
-    // Connections of every rank to every other take up as much as 256 KiB each with four ranks.
+    // The slots of all pairs of ranks together take as much as four ranks with 256 KiB each.
     options.slot_bytes = std::max<std::size_t>(
         least_slot, std::min(options.slot_bytes, most_slots / static_cast<std::size_t>(ranks)));
-    options.waits.sleep = std::chrono::microseconds(50);  // then it looks after the library
+    options.waits.sleep = std::chrono::microseconds(50);  // short, because it also serves the
+                                                          // library
     result->attempt([&] { result->me_.emplace(std::string(path.data()), rank, options, own); });
     int const begins = result->has_failed_ ? 0 : 1;
     int all_begin = 0;
@@ -137,16 +138,16 @@ class host_part {
       has_failed_ = true;
     }
   }
-  /// Addresses, of which only what is used takes up memory.
+  /// Size of the address range; only used pages take memory.
   [[nodiscard]] static std::size_t bytes_for(int ranks) {
     auto const n = static_cast<std::size_t>(ranks);
     return std::min(blink::shared_segment::default_bytes(), (std::size_t{32} << 20) * n * n);
   }
 
   bool has_failed_ = false;
-  // Stays: a process that closes any of its files of this memory counts as dead.
+  // Kept open: a process that closes any of its files of this memory counts as dead.
   std::optional<blink::shared_segment> made_;
-  std::optional<host_communicator> me_;  // ends first
+  std::optional<host_communicator> me_;  // destroyed first
 };
 
 }  // namespace blink_pmpi

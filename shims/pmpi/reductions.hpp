@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Any MPI operation on any predefined type as a reducer.
+// Any MPI operation on any predefined type, as a reducer.
 
 #include <blink/reducers/arithmetic.hpp>
 
@@ -19,13 +19,13 @@
 
 namespace blink_pmpi {
 
-/// A program's elements of any type, as many as fill it, where they lie; an operation is applied to all
-/// of them at once.
+/// As many elements of any type as fill a block, used in place. An operation is applied to the
+/// whole block at once.
 struct block {
   std::array<std::byte, 1024> bytes;
 };
-/// A copy of elements that fill no block. Operations of the program must not see what it does not have,
-/// so it says how many there are.
+/// A copy of elements that do not fill a block. It counts its elements, because a program's
+/// operation must not see others.
 template <std::size_t Room>
 struct part {
   alignas(16) std::array<std::byte, Room> bytes{};
@@ -46,7 +46,8 @@ struct mpi_operation {
   int elements = 0;  ///< of a block
   int* code = nullptr;
 
-  /// Ranks compare the library's operations. Those of the program are handles of one process.
+  /// Ranks compare operations of the library. Those of the program are handles that differ between
+  /// processes.
   [[nodiscard]] std::uint64_t common_state() const {
     bool const is_of_library =
         is_one_of(op, {MPI_MAX, MPI_MIN, MPI_SUM, MPI_PROD, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_BAND,
@@ -83,8 +84,8 @@ inline bool is_integer(MPI_Datatype type) {
 inline bool is_floating(MPI_Datatype type) {
   return is_one_of(type, {MPI_FLOAT, MPI_DOUBLE, MPI_LONG_DOUBLE, MPI_REAL, MPI_DOUBLE_PRECISION});
 }
-/// Does MPI define the operation for the type? If not the library is to say so, which it does not
-/// always do in MPI_Reduce_local. Operations of the program take any type.
+/// True if MPI defines the operation for the type. If not, the library reports the error, which
+/// MPI_Reduce_local does not always do. Operations of the program take any type.
 inline bool is_defined(MPI_Datatype type, MPI_Op op) {
   if (is_one_of(op, {MPI_MAX, MPI_MIN})) return is_floating(type) || is_integer(type);
   if (is_one_of(op, {MPI_SUM, MPI_PROD})) {
@@ -103,8 +104,8 @@ inline bool is_defined(MPI_Datatype type, MPI_Op op) {
   return !is_one_of(op, {MPI_OP_NULL, MPI_REPLACE, MPI_NO_OP});
 }
 
-/// Bytes of a buffer that is reduced; 0 if the library is to do it: the same on all ranks, as MPI wants
-/// the type to be the same there.
+/// Bytes of a buffer to reduce; 0 if the MPI library must do it. Equal on all ranks, because MPI
+/// requires equal types there.
 inline std::uint64_t reduced_bytes(int count, MPI_Datatype type, MPI_Op op) {
   auto const facts = facts_of(type);
   bool const can_reduce = facts.is_named && is_defined(type, op) && facts.extent > 0 &&
@@ -112,13 +113,13 @@ inline std::uint64_t reduced_bytes(int count, MPI_Datatype type, MPI_Op op) {
   return can_reduce ? bytes_of(count, type) : 0;
 }
 
-/// Does blink combine these itself?
+/// True if blink combines the type and operation itself.
 inline bool is_ours(MPI_Datatype type, MPI_Op op) {
   return op == MPI_SUM && (type == MPI_FLOAT || type == MPI_DOUBLE || type == MPI_INT);
 }
-/// Calls `run(type_identity)` with a type that blink combines itself.
+/// Calls `run(type_identity)` with the C++ type of an MPI type that blink combines itself.
 ///
-/// Pre: `is_ours`.
+/// Pre:    `is_ours`.
 template <class Run>
 void with_our_type(MPI_Datatype type, Run const& run) {
   if (type == MPI_FLOAT) run(std::type_identity<float>{});
@@ -126,7 +127,7 @@ void with_our_type(MPI_Datatype type, Run const& run) {
   if (type == MPI_INT) run(std::type_identity<int>{});
 }
 
-/// Elements that fill no blocks, in parts.
+/// Elements that do not fill blocks, in parts.
 template <class Part>
 class in_parts {
  public:
@@ -158,10 +159,11 @@ class in_parts {
   std::size_t each_;
 };
 
-/// Calls `run(input, output, units, reducer)`, in one call as a rule: with elements of a C++ type that
-/// blink combines itself, with blocks if they are filled, else with parts. Many elements are not copied
-/// into parts: only those beyond the last block are, in a call of their own. The output may be null
-/// where there is none. Returns what the operation returned.
+/// Calls `run(input, output, units, reducer)`, usually once.
+///
+/// The units are elements of a C++ type that blink combines itself, blocks if the elements fill
+/// them, or else parts. Of many elements only those beyond the last block are copied into parts, in
+/// a separate call. The output may be null if there is none. Returns the result of the operation.
 template <class Run>
 int reduce_units(void const* input, void* output, int count, MPI_Datatype type, MPI_Op op,
                  Run const& run) {

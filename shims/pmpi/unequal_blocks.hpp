@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Blocks of sizes that only their two ends know.
+// Blocks whose sizes only their two ends know.
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_to_all_v.hpp>
@@ -21,16 +21,16 @@
 
 namespace blink_pmpi {
 
-/// What a rank has for the others and expects from them, in bytes.
+/// The blocks that a rank sends and receives, in bytes.
 struct own_blocks {
-  bool is_odd = false;  ///< the library is to say what is wrong with them
+  bool is_odd = false;  ///< the MPI library must report an error in them
   std::byte const* input = nullptr;
   std::vector<blink::block> sends{};  ///< by rank, in `input`
   std::byte* output = nullptr;
   std::vector<blink::block> receives{};  ///< by rank, in `output`
 };
 
-/// The same, but what it sends stands in `copy`, one block behind the other.
+/// The same blocks with the data to send in `copy`, one block after the other.
 inline own_blocks with_a_copy(own_blocks own, std::vector<std::byte>& copy) {
   std::vector<std::size_t> counts;
   for (auto const& block : own.sends) counts.push_back(block.count);
@@ -45,15 +45,16 @@ inline own_blocks with_a_copy(own_blocks own, std::vector<std::byte>& copy) {
   return own;
 }
 
-/// Hands each rank the others' blocks for it. First each shows all others the sizes, and with them its
-/// bytes, if they are few: then that was all. Returns false on all ranks if any has odd arguments.
+/// Exchanges blocks between all ranks. First each rank sends all sizes, and its data if that is
+/// small, which is then the whole exchange. Returns false on all ranks if any has odd arguments.
 ///
-/// Throws: precondition_error, on all ranks alike, if what a rank sends is not what the other expects.
+/// Throws: precondition_error, on all ranks, if a sender's block and its receiver's have different
+///         sizes.
 inline bool exchange_blocks(attached& here, own_blocks const& own) {
   std::size_t const room = here.room().bytes();
   auto const ranks = static_cast<std::size_t>(here.ranks());
   auto const host_comm = static_cast<std::size_t>(here.rank());
-  std::size_t const numbers = 1 + 2 * ranks;  // is_odd, what it sends, what it receives
+  std::size_t const numbers = 1 + 2 * ranks;  // is_odd, sizes to send, sizes to receive
   std::size_t const each = numbers * sizeof(std::uint64_t) + room;
   std::vector<std::uint64_t> mine(numbers, 0);
   std::vector<std::byte> all(ranks * each);
@@ -69,7 +70,7 @@ inline bool exchange_blocks(attached& here, own_blocks const& own) {
       std::memcpy(record + each - room + eager, own.input + block.begin, block.count);
       eager += block.count;
     } else {
-      eager = room;  // the others see from the sizes that not all are here
+      eager = room;  // the receivers see from the sizes that data is missing
     }
   }
   std::memcpy(record, mine.data(), numbers * sizeof(std::uint64_t));
@@ -99,13 +100,14 @@ inline bool exchange_blocks(attached& here, own_blocks const& own) {
       if (sent == expected) continue;
       throw blink::precondition_error("rank " + std::to_string(from) + " sends rank " +
                                       std::to_string(to) + " " + std::to_string(sent) +
-                                      " bytes, which expects " + std::to_string(expected));
+                                      " bytes, expected " + std::to_string(expected));
     }
   }
   here.room().report(most_sent);
   if (most_sent > room) {
     auto& flows = here.prepared(blink::collective::all_to_all);
-    // MPI wants blocks to be apart, blink buffers: what is sent may lie between what is received.
+    // MPI requires separate blocks, blink separate buffers: sent blocks may lie between received
+    // ones.
     using blink::detail::end_of;
     bool const are_mixed = blink::detail::overlap_where_written(
         {{own.input, end_of(own.sends), false}, {own.output, end_of(own.receives), true}});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A program's buffers of any MPI datatype as bytes in a row.
+// A program's buffers of any MPI datatype as contiguous bytes.
 
 #include <blink/core/error.hpp>
 #include <blink/schedule/block.hpp>
@@ -16,16 +16,17 @@
 
 namespace blink_pmpi {
 
-/// What the library says of a type.
+/// The properties of a datatype.
 struct type_facts {
   MPI_Datatype type = MPI_DATATYPE_NULL;
-  bool is_named = false;     ///< does the library define it?
+  bool is_named = false;     ///< true if the library defines it
   std::uint64_t extent = 0;  ///< bytes from one element to the next
   std::uint64_t size =
-      0;  ///< bytes of data, without gaps; 0 where the library is to say what is wrong
+      0;  ///< bytes of data, without gaps; 0 if the MPI library must report an error
 };
 
-/// Asks the library, once for a type that it defines: others may be freed and their handles used again.
+/// The facts about a datatype. Those of the library's own types are cached. Other types may be
+/// freed and their handles reused.
 inline type_facts facts_of(MPI_Datatype type) {
   thread_local std::array<type_facts, 8> known{};
   thread_local std::size_t next = 0;
@@ -49,11 +50,11 @@ inline type_facts facts_of(MPI_Datatype type) {
   if (result.is_named) known[next++ % known.size()] = result;
   return result;
 }
-/// Bytes of data, without gaps: equal on all ranks of a copy, whatever types they name.
+/// Bytes of data, without gaps: equal on all ranks of a copy, for any types.
 inline std::uint64_t bytes_of(int count, MPI_Datatype type) {
   return count <= 0 ? 0 : static_cast<std::uint64_t>(count) * facts_of(type).size;
 }
-/// MPI_Pack counts in int: blocks that may have to be packed must not be larger.
+/// True if MPI_Pack can count the bytes of a block, which it does in int.
 inline bool can_be_packed(std::uint64_t bytes) {
   return bytes <= INT_MAX;
 }
@@ -61,13 +62,13 @@ inline bool can_be_packed(std::uint64_t bytes) {
 inline void* writable(void const* buffer) {
   return const_cast<void*>(buffer);
 }
-/// Also from MPI_BOTTOM, which is null.
+/// Address arithmetic that also works from MPI_BOTTOM, which is null.
 inline std::byte* at(void* buffer, std::int64_t offset) {
   return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(buffer) +
                                       static_cast<std::uintptr_t>(offset));
 }
 
-/// Copies `count` elements to, or from, bytes in a row.
+/// Copies `count` elements to contiguous bytes, or back.
 class packer {
  public:
   packer(MPI_Datatype type, MPI_Comm comm) : packer(facts_of(type), comm) {}
@@ -83,7 +84,7 @@ class packer {
       with_address(from, n, [&](void* place, int elements, MPI_Datatype type) {
         PMPI_Pack(place, elements, type, to, bytes, &position, comm_);
       });
-      blink::expects(position == bytes, "MPI_Pack: as many bytes as the type has");
+      blink::expects(position == bytes, "MPI_Pack: another size than the type's, expected equal");
     });
   }
   void unpack(std::byte* row, void* user, std::uint64_t count) const {
@@ -96,12 +97,12 @@ class packer {
   }
   [[nodiscard]] std::int64_t extent() const { return extent_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  /// Do elements lie in memory as they are sent?
+  /// True if elements lie in memory as they are sent.
   [[nodiscard]] bool is_dense() const { return is_dense_; }
 
  private:
-  /// Calls `run(place, elements, type)`. MPICH 4.0 packs nothing from MPI_BOTTOM: the same bytes, reported
-  /// from another address.
+  /// Calls `run(place, elements, type)`. MPICH 4.0 packs nothing from MPI_BOTTOM, so the same bytes
+  /// are named from another address.
   template <class Run>
   void with_address(void* user, int count, Run const& run) const {
     if (user != MPI_BOTTOM) return run(user, count, type_);
@@ -118,7 +119,8 @@ class packer {
   template <class Copy>
   void in_pieces(void* user, std::uint64_t count, std::byte* row, Copy const& copy) const {
     if (size_ == 0) return;
-    blink::expects(can_be_packed(size_), "an element has more bytes than MPI_Pack counts");
+    blink::expects(can_be_packed(size_),
+                   "MPI_Pack: an element above 2 GiB, expected at most INT_MAX");
     std::uint64_t const most = INT_MAX / size_;
     for (std::uint64_t first = 0; first < count; first += most) {
       auto const n = static_cast<int>(count - first < most ? count - first : most);
@@ -134,7 +136,7 @@ class packer {
   bool is_dense_;
 };
 
-/// One buffer as bytes in a row: itself, or a copy where the type has gaps or another order.
+/// One buffer as contiguous bytes: itself, or a copy if the type has gaps or another order.
 class row_of_bytes {
  public:
   row_of_bytes(void const* user, std::uint64_t count, MPI_Datatype type, MPI_Comm comm)
@@ -159,13 +161,13 @@ class row_of_bytes {
   std::vector<std::byte> packed_;
 };
 
-/// A block for each rank, of counts and at displacements of the program's choice, as blocks in a row of
-/// bytes: where they are, if that will do, or in a copy one behind the other.
+/// A block for each rank, with the program's counts and displacements, as contiguous bytes. The
+/// blocks stay in place if possible, or are copied one after the other.
 class rows_of_bytes {
  public:
   enum class order {
     any,        ///< blocks may stay where they are
-    behind,     ///< … if they lie one behind the other
+    behind,     ///< … if they are consecutive
     in_a_copy,  ///< blocks are copied
   };
   rows_of_bytes(void const* user, int const* counts, int const* displacements, int ranks,

@@ -40,8 +40,8 @@ struct moments {
 /// Merges moments of disjoint sets of numbers, as if all had been added to one.
 ///
 /// Source: B. Welford, "Note on an algorithm for calculating corrected sums of squares and
-///         products", Technometrics 4, 1962; T. Chan, G. Golub and R. LeVeque, "Updating formulae and
-///         a pairwise algorithm for computing sample variances", COMPSTAT 1982.
+///         products", Technometrics 4, 1962; T. Chan, G. Golub and R. LeVeque, "Updating formulae
+///         and a pairwise algorithm for computing sample variances", COMPSTAT 1982.
 /// Error:  relative, of the order of ulp * (condition of the numbers) for each merge. Squares do
 ///         not cancel, even with a mean far from 0.
 struct merge_moments {

@@ -141,11 +141,11 @@ concept ends_as_an_element =
 /// partial results cross a link. Optional members convert between them, each with or without an
 /// `element_place` as last argument:
 ///
-///     lift(T) -> accumulator               each element once, before it is combined
-///     operator()(accumulator, accumulator) -> accumulator
-///     send(accumulator) -> sent            before a partial result crosses a link
-///     recv(sent) -> accumulator            after it crossed a link (without a place)
-///     finish(accumulator, rank_count) -> T at the root, once for each element
+///     lift(T) -> accumulator               each element once, before it is combined;
+///     operator()(accumulator, accumulator) -> accumulator;
+///     send(accumulator) -> sent            before a partial result crosses a link;
+///     recv(sent) -> accumulator            after it crossed a link (without a place);
+///     finish(accumulator, rank_count) -> T at the root, once for each element.
 ///
 /// `finish` may return any type from which `T` is made explicitly. The same holds for the
 /// accumulator if there is no `finish`. Without `lift` the accumulator is `T`. Without `send` the

@@ -27,10 +27,11 @@ namespace detail {
 
 /// The chunk size, in bytes, that finishes a pipeline of `steps` steps first.
 ///
-/// For a part of S bytes, a seconds for each chunk and a rate of b, (ceil(S/c) + steps - 1)(a +
-/// c/b) is least at c = sqrt(a b S / (steps - 1)). The number of chunks is one of the two integers
-/// next to S/c, whichever takes less time. All chunks have one size, because a last chunk of a few
-/// bytes would cost as much as a full one. With one step the chunk is the whole part.
+/// A part of S bytes, at a seconds for each chunk and a rate of b, takes
+/// (ceil(S/c) + steps - 1)(a + c/b). That is least at c = sqrt(a b S / (steps - 1)). The number of
+/// chunks is one of the two integers next to S/c, whichever takes less time. All chunks have one
+/// size, because a last chunk of a few bytes would cost as much as a full one. With one step the
+/// chunk is the whole part.
 [[nodiscard]] inline std::size_t pipeline_chunk_bytes(std::size_t part_bytes, int steps,
                                                       double chunk_seconds,
                                                       double bytes_per_second) {

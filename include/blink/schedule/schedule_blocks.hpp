@@ -152,9 +152,9 @@ BLINK_COLD void validate_flows(schedule const& source, collective kind,
 ///         one rank, the root of a tree or its only receiver. With all-gather, reduce-scatter and
 ///         one-shot all-reduce, every rank roots a tree of positive weight, except ranks with share
 ///         0. Flows have trees of positive weight for every pair of a sender and its receiver, and
-///         no others. The pairs are: from all ranks to one (gather), from one to all (scatter),
-///         from all to all, including the rank itself, from each rank to the next, or from ranks to
-///         one other rank each.
+///         no others. A gather has pairs from all ranks to one, a scatter from one to all. An
+///         all-to-all has all pairs, including the rank itself. A send to the next rank and a
+///         permutation have one receiver for each sender.
 /// Throws: precondition_error if one of these does not hold.
 template <class = when_used>
 BLINK_COLD void validate_for(schedule const& source, collective kind) {

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-// Method tables as JSON. Needs nlohmann-json, which nothing that only runs collectives does.
+// Tuning tables as JSON. Needs nlohmann-json, unlike programs that only run collectives.
 
 namespace blink { inline namespace BLINK_ABI {
 
@@ -27,7 +27,7 @@ inline constexpr int tuning_format = 1;
 
 namespace detail {
 
-/// A schedule as JSON; what has its default is left out.
+/// A schedule as JSON, without the fields that have their default.
 [[nodiscard]] inline nlohmann::ordered_json schedule_to_json(schedule const& source) {
   nlohmann::ordered_json result{{"ranks", source.rank_count}};
   if (source.is_one_shot) result["one_shot"] = true;
@@ -50,7 +50,7 @@ namespace detail {
   return result;
 }
 
-/// Reads what is in algorithm files.
+/// Reads the contents of tuning files.
 class tuning_reader : public json_fields {
  public:
   using json_fields::json_fields;
@@ -107,7 +107,7 @@ class tuning_reader : public json_fields {
 
 }  // namespace detail
 
-/// Tables as JSON text, format 1: one algorithm and one range a line.
+/// Tables as JSON text, format 1: each algorithm and each range on its own line.
 [[nodiscard]] inline std::string write_tuning(std::vector<tuning_table> const& tables) {
   using json = nlohmann::ordered_json;
   auto const lines = [](auto const& rows, auto const& one) {
@@ -151,11 +151,11 @@ inline void write_tuning_file(std::string const& file, std::vector<tuning_table>
   if (!stream.flush()) throw input_error(file + ": cannot be written, expected a writable path");
 }
 
-/// Reads tables. Keys that it does not know are ignored.
+/// Reads tables from JSON text. Unknown keys are ignored.
 ///
-/// file: the name to show in errors.
+/// file:   the name to show in errors
 /// Post:   every table passed `validate`.
-/// Throws: input_error with the line (malformed text) or the field, and what was expected.
+/// Throws: input_error with the line (malformed text) or the field, and the expected value.
 [[nodiscard]] inline std::vector<tuning_table> read_tuning(std::string_view text,
                                                            std::string const& file) {
   detail::tuning_reader const read(file);
@@ -195,14 +195,16 @@ inline void write_tuning_file(std::string const& file, std::vector<tuning_table>
   return result;
 }
 
-/// Reads tables from a file. Throws: input_error.
+/// Reads tables from a file.
+///
+/// Throws: input_error if the file cannot be read, or as `read_tuning`.
 [[nodiscard]] inline std::vector<tuning_table> read_tuning_file(std::string const& file) {
   return read_tuning(detail::file_text(file, "tuning tables"), file);
 }
 
 namespace detail {
 
-/// Makes BLINK_TUNING work in programs that include this header in any of their sources.
+/// Enables BLINK_TUNING in programs that include this header in any of their sources.
 inline bool const has_tuning_file_reader =
     (present_tuning_file_reader = [](std::string const& file) { return read_tuning_file(file); }, true);
 

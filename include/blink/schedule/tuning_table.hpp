@@ -15,35 +15,35 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// One way to do a collective.
+/// A named schedule for a collective.
 struct algorithm {
-  std::string name;  ///< for people
+  std::string name;  ///< for messages and tables
   schedule source;
 
   friend bool operator==(algorithm const&, algorithm const&) = default;
 };
 
-/// From a size on: which algorithm, in which chunks.
+/// The algorithm and chunk size for buffers from a size on.
 struct tuning_range {
   std::size_t from_bytes = 0;   ///< of the whole buffer
   std::size_t algorithm = 0;    ///< position in the table's algorithms
-  std::size_t chunk_bytes = 0;  ///< 0: as the schedule says
+  std::size_t chunk_bytes = 0;  ///< 0: the size in the schedule
 
   friend bool operator==(tuning_range const&, tuning_range const&) = default;
 };
 
-/// Which algorithm is the fastest for which size: what `tune` measures and `choose_tuning` predicts.
-/// Plain data, to be stored and read again; equal on all ranks.
+/// The fastest algorithm for each size of one collective: `tune` measures it, `choose_tuning`
+/// predicts it. It is plain data that can be stored and read again; equal on all ranks.
 struct tuning_table {
   blink::collective collective = collective::all_reduce;
   std::vector<algorithm> algorithms{};
   std::vector<tuning_range> ranges{};  ///< by rising `from_bytes`, from 0 on
-  std::string transport{};             ///< over which it holds, such as "slots"; empty: any
+  std::string transport{};             ///< for which it holds, such as "slots"; empty: any
 
   friend bool operator==(tuning_table const&, tuning_table const&) = default;
 };
 
-/// The table that takes one algorithm for every size.
+/// The table with one algorithm for all sizes.
 template <class = when_used>
 [[nodiscard]] tuning_table only_algorithm(collective kind, std::string name, schedule source) {
   return {kind, {{std::move(name), std::move(source)}}, {{0, 0, 0}}};
@@ -51,12 +51,13 @@ template <class = when_used>
 
 namespace detail {
 
-/// The reader of tuning files. `tuning_file.hpp` sets it, because it needs a JSON library that others do without.
+/// The reader of tuning files. `tuning_file.hpp` sets it, because reading needs a JSON library that
+/// programs may do without.
 using tuning_file_reader = std::vector<tuning_table> (*)(std::string const& file);
 inline tuning_file_reader present_tuning_file_reader = nullptr;
 
-/// The senders and receivers that a schedule decides: its root, or its flows in rising order. A flow is one number, because
-/// units that include this header have vectors of those already.
+/// The senders and receivers that a schedule determines: its root, or its flows in rising order. A
+/// flow is one number, because units that include this header already instantiate such vectors.
 template <class = when_used>
 [[nodiscard]] std::vector<std::uint64_t> end_points(schedule const& source, collective kind) {
   std::vector<std::uint64_t> result;

@@ -130,8 +130,8 @@ class mpi_announcements {
   /// Reads a message that has arrived, or the first part of it.
   ///
   /// call:    its number, for the text
-  /// Returns: the difference between the peer's call and this one; empty: the peer is present as soon
-  ///          as all parts have arrived
+  /// Returns: the difference between the peer's call and this one; empty: the peer is present as
+  ///          soon as all parts have arrived
   [[nodiscard]] std::string read(int peer, std::uint64_t call) {
     auto& of = at(peer);
     auto const* const from = letter(of, place_of_received(of));

@@ -54,10 +54,10 @@ class mpi_channel {
     int const colour = part.members.empty() ? MPI_UNDEFINED : part.members.front();
     begin(MPI_Comm_split(whole.comm_, colour, part.rank, &comm_), "MPI_Comm_split: ");
   }
-  /// Collective over the selected ranks of `whole` alone, of which this is one: it waits for those, and for
-  /// no other.
+  /// A channel for the selected ranks of `whole`, of which this is one. Collective over those only:
+  /// it waits for no other rank.
   ///
-  /// Throws: as above.
+  /// Throws: precondition_error if MPI is finalised; error if the MPI library fails.
   [[nodiscard]] static mpi_channel among(mpi_channel const& whole,
                                          std::vector<int> const& members) {
     expect_not_finalised();

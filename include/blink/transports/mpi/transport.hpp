@@ -31,8 +31,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// Collective: all ranks get the least result of all ranks. The channel must have no other
 /// messages.
 ///
-/// Moves: six messages from each rank to the next one, three barriers and an all-reduce. The messages
-///        are sent while no receive is posted. The limit is the largest one that completes then.
+/// Moves: six messages from each rank to the next one, three barriers and an all-reduce. No receive
+///        is posted meanwhile. The limit is the largest message that completes then.
 [[nodiscard]] inline std::size_t eager_bytes_of(mpi_channel& channel) {
   constexpr std::array<std::size_t, 6> sizes{1000, 2000, 4000, 8000, 16000, 32000};
   constexpr int tag = 0;
