@@ -16,7 +16,7 @@ namespace blink { inline namespace BLINK_ABI {
 
 /// Parameters of the run with symbolic data.
 struct program_check_options {
-  int slots = 0;       ///< chunks on the way between two blocks; 0: as the protocol has it
+  int slots = 0;       ///< chunks in flight between two blocks; 0: those of the protocol
   int iterations = 3;  ///< times that every block repeats its steps
 };
 

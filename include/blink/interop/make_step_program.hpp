@@ -187,6 +187,7 @@ inline void require_writable(topology const& machine, plan const& plan) {
   }
 }
 
+/// Throws: planning_error with the numbers, if the program exceeds a limit.
 inline void require_limits(step_program const& program, step_program_limits const& limits) {
   auto const require = [](std::int64_t found, int most, std::string const& what) {
     if (found > most) {
@@ -228,8 +229,8 @@ inline void require_limits(step_program const& program, step_program_limits cons
 /// Pre:     the plan passes `check_plan`; instances and chunks are positive.
 /// Post:    passes `check_program` with a single slot in each queue.
 /// Time:    O(steps log steps), plus most_chunks * links of trees where weights must be rounded.
-/// Throws:  planning_error with the numbers, for a plan beyond the limits or with unequal shares,
-///          forwarding ranks, switches as tree nodes, or a collective of no step program.
+/// Throws:  planning_error with the numbers, for a plan beyond the limits. Also for unequal shares,
+///          forwarding ranks, switches as tree nodes, and collectives of no step program.
 [[nodiscard]] inline step_program_result make_step_program(
     topology const& machine, plan const& plan, step_program_options const& options = {}) {
   expects(options.instances > 0 && options.most_chunks > 0,

@@ -24,6 +24,7 @@ enum class mscclpp_way : std::uint8_t {
   port,    ///< by a thread of the host, which asks a NIC: between servers
 };
 
+/// The names of paths in MSCCL++'s files.
 [[nodiscard]] constexpr std::string_view to_text(mscclpp_way way) {
   return way == mscclpp_way::memory ? "memory" : "port";
 }
@@ -32,7 +33,7 @@ enum class mscclpp_way : std::uint8_t {
 /// channel to the rank.
 struct mscclpp_channel {
   mscclpp_way way = mscclpp_way::memory;
-  int id = 0;  ///< position in the rank's peers of this way
+  int id = 0;  ///< position in the rank's peers of this path
   friend auto operator<=>(mscclpp_channel const&, mscclpp_channel const&) = default;
 };
 
@@ -44,6 +45,7 @@ struct mscclpp_place {
   friend auto operator<=>(mscclpp_place const&, mscclpp_place const&) = default;
 };
 
+/// The operations of a thread block.
 enum class mscclpp_kind : std::uint8_t {
   sync,     ///< the block's threads wait for each other
   wait,     ///< for one more signal on each channel
@@ -62,9 +64,10 @@ enum class mscclpp_kind : std::uint8_t {
   return names[static_cast<std::size_t>(kind)];
 }
 
+/// One operation of a thread block.
 struct mscclpp_operation {
   mscclpp_kind kind = mscclpp_kind::sync;
-  std::vector<mscclpp_channel> channels = {};  ///< of one way; a put's: one for each destination
+  std::vector<mscclpp_channel> channels = {};  ///< of one path; a put's: one for each destination
   std::vector<mscclpp_place> sources = {};
   std::vector<mscclpp_place> destinations = {};
   int count = 0;                     ///< chunks at each place
@@ -82,6 +85,7 @@ struct mscclpp_block {
   std::vector<mscclpp_segment> segments;
 };
 
+/// The thread blocks of one rank, with its buffers, peers and semaphores.
 struct mscclpp_rank {
   int input_chunks = 0;
   int output_chunks = 0;

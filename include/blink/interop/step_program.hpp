@@ -21,6 +21,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// The three buffers of a rank.
 enum class step_buffer : std::uint8_t { input, output, scratch };
 
+/// The name of a buffer.
 [[nodiscard]] constexpr std::string_view to_text(step_buffer buffer) {
   constexpr std::string_view names[] = {"input", "output", "scratch"};
   return names[static_cast<std::size_t>(buffer)];
@@ -43,13 +44,16 @@ enum class step_kind : std::uint8_t {
 inline constexpr std::array<std::string_view, 9> step_names{"s",    "r",   "rcs", "rrs", "rrc",
                                                             "rrcs", "cpy", "re",  "nop"};
 
+/// The name of a step in MSCCL's files.
 [[nodiscard]] constexpr std::string_view to_text(step_kind kind) {
   return step_names[static_cast<std::size_t>(kind)];
 }
+/// True if the step sends.
 [[nodiscard]] constexpr bool sends(step_kind kind) {
   return kind == step_kind::send || kind == step_kind::receive_copy_send ||
          kind == step_kind::receive_reduce_send || kind == step_kind::receive_reduce_copy_send;
 }
+/// True if the step receives.
 [[nodiscard]] constexpr bool receives(step_kind kind) {
   return kind == step_kind::receive || kind == step_kind::receive_copy_send ||
          kind == step_kind::receive_reduce_send || kind == step_kind::receive_reduce_copy ||
@@ -125,7 +129,7 @@ struct step_program {
   std::string name;
   std::optional<blink::collective>
       collective;                   ///< nothing: another one, whose meaning is not known
-  std::string collective_name;      ///< as the file says it
+  std::string collective_name;      ///< the name in the file
   std::string protocol = "Simple";  ///< Simple, LL or LL128
   int channel_count = 0;
   int chunk_count = 0;
@@ -133,7 +137,7 @@ struct step_program {
   bool runs_out_of_place = true;  ///< may be chosen for calls with two buffers
   std::int64_t least_bytes = 0;   ///< of the messages that it may be chosen for
   std::int64_t most_bytes = 0;    ///< 0: no limit
-  std::optional<int> root = {};   ///< rank; nothing: not said, or the collective has none
+  std::optional<int> root = {};   ///< rank; nothing: not named, or the collective has none
   std::vector<rank_program> ranks = {};
   friend bool operator==(step_program const&, step_program const&) = default;
 };

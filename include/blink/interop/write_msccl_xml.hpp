@@ -40,6 +40,7 @@ namespace detail {
   return result;
 }
 
+/// The dialect's name of the program's collective. Throws: planning_error if there is none.
 [[nodiscard]] inline std::string msccl_name_of(step_program const& program, msccl_dialect dialect) {
   if (!program.collective) return msccl_text(program.collective_name);
   for (auto const& each : msccl_names) {

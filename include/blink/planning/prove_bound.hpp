@@ -31,9 +31,10 @@ struct proven_bound {
 /// Broadcast, reduce, all_gather and reduce_scatter: the bound is exact on any machine, by smallest
 /// cuts. Plans may stay below it where switches copy.
 ///
-/// All_reduce: the bound is exact unless that takes too long or needs more than 61 bits. Otherwise
-///             it is above what plans can reach. Machines with many links get the smallest cut
-///             between any two ranks. No plan exceeds it, but possibly no plan reaches it.
+/// all_reduce: the bound is exact unless that takes too long or needs more than 61 bits.
+///             Otherwise it is above what plans can reach. Machines with many links get the
+///             smallest cut between any two ranks. No plan exceeds it, but possibly no plan
+///             reaches it.
 ///
 /// root:   node id, for broadcast and reduce.
 /// Pre:    the collective is neither point-to-point nor a barrier.

@@ -230,8 +230,8 @@ class mscclpp_jobs {
   std::function<bool(int, int)> over_network_;
   std::size_t most_channels_;
   carried_tree const* tree_ = nullptr;
-  std::map<int, mscclpp_place> sum_;      // by rank, where the way up adds up
-  std::map<int, mscclpp_place> arrived_;  // by rank, what the way down passes on
+  std::map<int, mscclpp_place> sum_;      // by rank, sums of the reduce direction
+  std::map<int, mscclpp_place> arrived_;  // by rank, data of the broadcast direction
 };
 
 }}}  // namespace blink::BLINK_ABI::detail

@@ -53,8 +53,8 @@ struct block_pairing {
   std::vector<std::map<std::pair<int, int>, long>> forwarded(static_cast<std::size_t>(rank_count));
   std::set<std::pair<int, int>> connections;
   for (auto const& t : trees) {
-    std::map<int, std::vector<int>> children;  // of the way up
-    std::map<int, int> parent;                 // of the way down
+    std::map<int, std::vector<int>> children;  // of the reduce direction
+    std::map<int, int> parent;                 // of the broadcast direction
     for (auto const& [from, to] : t.up) children[to].push_back(from);
     for (auto const& [from, to] : t.down) parent[to] = from;
     for (auto const* phase : {&t.up, &t.down}) {

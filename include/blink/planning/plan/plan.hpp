@@ -15,7 +15,7 @@
 namespace blink { inline namespace BLINK_ABI {
 
 /// One edge of a tree: data goes from rank `from` to rank `to` over the links between `path`'s
-///                     nodes.
+/// nodes.
 ///
 /// A switch that copies or reduces may also be an end. It is then a node of the tree that
 /// contributes nothing.
@@ -85,6 +85,7 @@ struct price_certificate {
 /// No certificate: `bound` is not proven (baselines), or is not finite (a single rank).
 struct no_certificate {};
 
+/// The proof of a plan's bound.
 using certificate =
     std::variant<no_certificate, cut_certificate, partition_certificate, price_certificate>;
 

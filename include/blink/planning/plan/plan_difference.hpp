@@ -38,6 +38,7 @@ namespace detail {
   return result;
 }
 
+/// The links that the trees of a plan use, as (from, to) node ids.
 [[nodiscard]] inline std::set<std::pair<int, int>> links_of(plan const& p) {
   std::set<std::pair<int, int>> result;
   for (auto const& t : p.trees) {
@@ -52,6 +53,7 @@ namespace detail {
   return result;
 }
 
+/// The elements of `a` that are not in `b`.
 template <class T>
 [[nodiscard]] std::vector<T> only_in(std::set<T> const& a, std::set<T> const& b) {
   std::vector<T> result;

@@ -59,7 +59,7 @@ inline rational bound_of_cut(plan_view const& view, plan const& plan, cut_certif
       require(inside > 0 && share_inside < share_of_all, "must hold a rank and miss a rank");
       return capacity * share_of_all / (share_of_all - share_inside);
     default:
-      break;  // all_reduce: everything must cross both ways at least once
+      break;  // all_reduce: all data must cross in both directions
   }
   require(inside > 0 && inside < all, "must hold a rank and miss a rank");
   return capacity;

@@ -25,7 +25,7 @@ inline std::string tree_name(std::size_t i) {
 }
 
 /// The members of a tree: distinct ranks of the plan, including the root; all ranks if none are
-///                        named.
+/// named.
 /// Throws: plan_fault for any other members.
 [[nodiscard]] inline std::set<int> members_of(plan_view const& view, tree const& t,
                                               std::string const& where) {

@@ -20,10 +20,10 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 /// Finds routes between ranks of a machine. Ranks on the route forward.
 ///
-/// The order is: fewest links, then the largest capacity of the narrowest link, then the lowest
-///               node ids. So equal machines give equal routes. A link counts with its capacity /
-///               (routes over it + 1). So equally short routes, such as those over several switch
-///               planes, are used in turn.
+/// A route has the fewest links; among those, the largest capacity of its narrowest link; among
+/// those, the lowest node ids. So equal machines give equal routes. A link counts with its
+/// capacity / (routes over it + 1). So equally short routes, such as those over several switch
+/// planes, are used in turn.
 class router {
  public:
   explicit router(topology const& machine) : machine_(&machine), out_(machine.nodes.size()) {
