@@ -205,7 +205,8 @@ TEST(check_program, names_the_first_fault_of_the_run) {
           step_of(p, 1, 0).depends_block = 2;
           step_of(p, 1, 0).depends_step = 0;
         },
-        "rank 1, block 0, step 0, chunk 0: waits without end for block 2 step 0; iteration 0, rank 1 "
+        "rank 1, block 0, step 0, chunk 0: waits without end for block 2 step 0; iteration 0, rank "
+        "1 "
         "block 2 is at step 0"},
        {"twice",
         [](auto& p) {
@@ -285,9 +286,10 @@ step_program exchange(int chunks, bool one_step) {
 
 TEST(check_program, queues_are_bounded) {
   EXPECT_EQ(fault_of(exchange(2, false)), "sound");
-  EXPECT_EQ(fault_of(exchange(3, false)),
-            "rank 0, block 0, step 2, chunk 5: waits without end for room: 2 steps are on the way to "
-            "rank 1; iteration 0, rank 1 block 0 is at step 2 (out of place)");
+  EXPECT_EQ(
+      fault_of(exchange(3, false)),
+      "rank 0, block 0, step 2, chunk 5: waits without end for room: 2 steps are in flight to "
+      "rank 1; iteration 0, rank 1 block 0 is at step 2 (out of place)");
   auto eight = exchange(8, false);
   eight.protocol = "LL";
   EXPECT_EQ(fault_of(eight), "sound");

@@ -88,7 +88,8 @@ namespace detail {
 /// Throws: precondition_error for options outside `Pre`, nothing else.
 [[nodiscard]] inline program_report check_program(step_program const& program,
                                                   program_check_options const& options = {}) {
-  expects(options.slots >= 0 && options.iterations > 0, "check_program: slots and iterations");
+  expects(options.slots >= 0 && options.iterations > 0,
+          "check_program: expected slots >= 0 and iterations > 0");
   program_report report;
   try {
     detail::program_structure(program).check();

@@ -60,9 +60,9 @@ struct mscclpp_result {
 [[nodiscard]] inline mscclpp_result make_mscclpp_program(topology const& machine, plan const& plan,
                                                          mscclpp_options const& options = {}) {
   expects(options.instances > 0 && options.most_chunks > 0,
-          "make_mscclpp_program: instances and chunks must be positive");
+          "make_mscclpp_program: expected instances and chunks above 0");
   expects(options.unit_bytes > 0 && options.unit_bytes % 16 == 0,
-          "make_mscclpp_program: units must be multiples of 16 bytes");
+          "make_mscclpp_program: expected units of a multiple of 16 bytes");
   detail::require_writable(machine, plan);
   if (plan.collective == collective::gather || plan.collective == collective::scatter) {
     throw planning_error("MSCCL++ has no " + std::string(to_text(plan.collective)) +

@@ -176,10 +176,10 @@ inline void require_writable(topology const& machine, plan const& plan) {
         for (std::size_t i = 1; i + 1 < e.path.size(); ++i) {
           int const at = machine.position_of(e.path[i]);
           if (at >= 0 && machine.nodes[static_cast<std::size_t>(at)].kind == node_kind::rank) {
-            throw planning_error("the way from rank " + std::to_string(e.from) + " to rank " +
+            throw planning_error("the route from rank " + std::to_string(e.from) + " to rank " +
                                  std::to_string(e.to) + " leads through rank " +
                                  std::to_string(e.path[i]) +
-                                 ", and step programs forward on ranks that take part only");
+                                 ", and step programs forward only on ranks of the plan");
           }
         }
       }
@@ -234,7 +234,7 @@ inline void require_limits(step_program const& program, step_program_limits cons
 [[nodiscard]] inline step_program_result make_step_program(
     topology const& machine, plan const& plan, step_program_options const& options = {}) {
   expects(options.instances > 0 && options.most_chunks > 0,
-          "make_step_program: instances and chunks must be positive");
+          "make_step_program: expected instances and chunks above 0");
   detail::require_writable(machine, plan);
   int const ranks = static_cast<int>(plan.ranks.size());
   detail::chunk_rounding const rounding(machine, plan);

@@ -68,7 +68,7 @@ struct program_load {
   for (auto const& [ends, chunks] : sent) {
     auto const way = route.find(id(ends.first), id(ends.second), true);
     if (!way) {
-      throw planning_error("no way leads from rank " + std::to_string(id(ends.first)) +
+      throw planning_error("no route leads from rank " + std::to_string(id(ends.first)) +
                            " to rank " + std::to_string(id(ends.second)));
     }
     route.take(*way, chunks);

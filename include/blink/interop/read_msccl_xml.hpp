@@ -108,8 +108,8 @@ class msccl_reader {
     if (gpus.empty()) algo.fail("no <gpu>, expected one for each rank");
     auto const count = algo.integer("ngpus", 1, most_ranks);
     if (count && *count != std::ssize(gpus)) {
-      algo.fail("ngpus=" + std::to_string(*count) + ", and " + std::to_string(gpus.size()) +
-                " <gpu> elements");
+      algo.fail("ngpus=" + std::to_string(*count) + ", expected one for each of the " +
+                std::to_string(gpus.size()) + " <gpu> elements");
     }
     for (auto const& gpu : gpus) program.ranks.push_back(read_rank(gpu));
   }

@@ -111,7 +111,7 @@ struct plan_crossover {
 /// Pre:  1 <= first <= last.
 [[nodiscard]] inline std::vector<plan_crossover> crossovers(plan_candidates const& candidates,
                                                             std::int64_t first, std::int64_t last) {
-  expects(1 <= first && first <= last, "crossovers: 1 <= first <= last");
+  expects(1 <= first && first <= last, "crossovers: expected 1 <= first <= last");
   auto const winner = [&](std::int64_t bytes) {
     return fastest(candidates, static_cast<double>(bytes)).candidate;
   };

@@ -404,7 +404,7 @@ TEST(restricted_plan, contradictions_name_both_hints) {
     (void)plan_with_options(machines::dgx1v(), from_3, o);
     FAIL() << "expected planning_error";
   } catch (planning_error const& reason) {
-    has(reason.what(), {"forbidden_links", "no way leads from rank 3"});
+    has(reason.what(), {"forbidden_links", "no route leads from rank 3"});
   }
 }
 

@@ -236,7 +236,7 @@ class program_blocks {
         return "a chunk from rank " + std::to_string(b.program->receive_peer);
       default:
         return "room: " + std::to_string(room_.slots) +
-               (room_.counts_steps ? " steps" : " chunks") + " are on the way to rank " +
+               (room_.counts_steps ? " steps" : " chunks") + " are in flight to rank " +
                std::to_string(b.program->send_peer);
     }
   }

@@ -215,7 +215,8 @@ class program_run {
     }
     for (auto const& origin : *found) {
       if (!std::binary_search(wanted.begin(), wanted.end(), origin)) {
-        return "the output holds " + name(origin) + ", which does not belong there";
+        return "the output holds " + name(origin) +
+               ", expected only what the collective puts there";
       }
     }
     return "the output is wrong";

@@ -47,7 +47,7 @@ struct check_report {
                                              int window = 2) {
   check_report report;
   try {
-    expects(window > 0, "check_plan: the window must hold a chunk");
+    expects(window > 0, "check_plan: expected window > 0");
     auto const view = detail::member_view(machine, plan);
     detail::check_trees(view, plan);
     for (std::size_t i = 0; i < plan.trees.size(); ++i) {

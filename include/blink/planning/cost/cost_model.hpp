@@ -260,7 +260,7 @@ struct crossing {
 /// Time:  O(trees * candidates * paths), a few candidates and paths.
 /// Pre:   bytes >= 0.
 [[nodiscard]] inline predicted_time predict(plan_cost const& cost, double bytes) {
-  expects(bytes >= 0, "predict: bytes must not be negative");
+  expects(bytes >= 0, "predict: expected bytes >= 0");
   auto const& parameters = cost.parameters;
   predicted_time result{parameters.start_seconds, {}};
   if (cost.trees.empty()) return result;

@@ -57,7 +57,7 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
     }
   } else if (ranks.size() > 1) {
     if (plan.trees.empty() || plan.trees.front().members.size() != 2) {
-      throw plan_fault("the first tree does not show the root: expected a path with two members");
+      throw plan_fault("the first tree has no two members, expected a path from or to the root");
     }
     auto const& first = plan.trees.front();
     bool const gathers = plan.collective == collective::gather;

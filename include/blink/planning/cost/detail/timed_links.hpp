@@ -32,7 +32,7 @@ using timed_links = std::map<std::pair<int, int>, timed_link>;  // by (from, to)
 /// Pre: bytes_per_unit > 0.
 [[nodiscard]] inline timed_links links_in_seconds(topology const& machine, std::string_view kind,
                                                   double bytes_per_unit) {
-  expects(bytes_per_unit > 0, "links_in_seconds: the rate of a unit is not positive");
+  expects(bytes_per_unit > 0, "links_in_seconds: expected bytes_per_unit > 0");
   timed_links result;
   for (auto const& l : machine.links) {
     if (!kind.empty() && to_text(l.kind) != kind) continue;
@@ -83,7 +83,8 @@ struct phase_edge {
     }
   }
   if (result.size() != phase.size()) {
-    throw planning_error("a tree at " + std::to_string(root) + " has edges that do not hang on it");
+    throw planning_error("a tree at " + std::to_string(root) +
+                         " has edges that are not connected to it");
   }
   std::map<int, int> height;
   for (auto e = result.rbegin(); e != result.rend(); ++e) {

@@ -64,7 +64,7 @@ class router {
   [[nodiscard]] tree_edge operator()(int from, int to) {
     auto result = taken_ < most_searches_ ? find(from, to, true) : remembered(from, to);
     if (!result) {
-      throw planning_error("no way leads from rank " + std::to_string(from) + " to rank " +
+      throw planning_error("no route leads from rank " + std::to_string(from) + " to rank " +
                            std::to_string(to));
     }
     ++taken_;

@@ -199,7 +199,7 @@ struct root_choice {
     if (auto other = seen_from(everyone[i]); other.rate > best.rate) best = std::move(other);
   }
   if (best.rate == 0) {
-    throw planning_error("no way leads from rank " +
+    throw planning_error("no route leads from rank " +
                          std::to_string(machine.nodes[static_cast<std::size_t>(best.root)].id) +
                          " to every other rank");
   }

@@ -197,7 +197,7 @@ class ring_finder {
         }
       }
       if (!best) {
-        throw planning_error("no way leads from server " + std::to_string(servers_[b].server) +
+        throw planning_error("no route leads from server " + std::to_string(servers_[b].server) +
                              " to server " + std::to_string(servers_[next].server));
       }
       gate[b].exit = round_robin(here, std::get<1>(*best) + found_);
