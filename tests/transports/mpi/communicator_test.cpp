@@ -535,7 +535,7 @@ TEST(mpi_preconditions, of_communicators) {
   options.slot_bytes = 1024;
   options.team_size = is_wrong ? 2 : 1;
   EXPECT_ERROR(blink::mpi_communicator(MPI_COMM_WORLD, options),
-               is_wrong ? "team_size is 1" : "out of range on rank 1");
+               is_wrong ? "team_size above 1" : "out of range on rank 1");
   blink::mpi_communicator comm(MPI_COMM_WORLD);
   EXPECT_THROW(comm.prepare(blink::star_schedule(comm.rank_count() + 1)),
                blink::precondition_error);
