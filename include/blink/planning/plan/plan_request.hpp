@@ -26,10 +26,10 @@ struct plan_request {
   std::vector<int> destinations{};  ///< permute: node ids, see `plan::destinations`
   std::int64_t bytes = 0;         ///< of the buffer, for plans that depend on it (hybrid); 0: large
   double slow_start_seconds = 0;  ///< hybrid: how much later the slow kind of link starts
-  bool balance_switches =
-      false;  ///< exact: where switches let more out than in and cannot be split,
-              ///< leave some capacity out and lose some rate, see
-              ///< `without_egress_excess`; if not: unbalanced_switch
+  /// exact: leaves capacity of a switch out, and may lose rate, where the switch has more capacity
+  /// out than in and cannot be split; see `without_egress_excess`. If false, the planner throws
+  /// unbalanced_switch there.
+  bool balance_switches = false;
 };
 
 /// A set of collectives.
