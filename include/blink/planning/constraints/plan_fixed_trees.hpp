@@ -39,7 +39,8 @@ namespace detail {
 }
 
 /// Do k trees for each share of 1 fit, if each has the weight 1 / `scale` steps? Where whole trees
-/// leave a switch with more ways out than in, only if it balances without those that are not needed.
+/// leave a switch with more ways out than in, only if it balances without those that are not
+/// needed.
 [[nodiscard]] inline bool trees_fit(topology const& machine, rational const& scale, std::int64_t k,
                                     std::vector<std::int64_t> const& shares) {
   auto const whole = in_whole_trees(machine, scale);
@@ -111,9 +112,9 @@ inline void pack_whole_trees(topology const& machine, rational const& scale, std
 /// shares: by rank, in the order of the machine's ranks; empty: equal ones.
 /// Source: L. Zhao et al., "ForestColl", 2024 (fixed k).
 /// Time:   O(capacities * log) times `all_gather_rate`, then as all-gather by `plan_direct`.
-/// Post:   `bound` and `proof` are those without the restriction, so rate / bound says what it costs.
-///         Behind switches whose routes need parts of trees a rank may have more trees, lighter ones
-///         of the same sum.
+/// Post:   `bound` and `proof` are those without the restriction, so rate / bound says what it
+///         costs. Behind switches whose routes need parts of trees a rank may have more trees,
+///         lighter ones of the same sum.
 /// Throws: as `plan_shares`; precondition_error unless k >= 1.
 [[nodiscard]] inline plan plan_fixed_trees(topology const& machine, plan_request const& request,
                                            std::int64_t k, std::vector<std::int64_t> shares = {}) {

@@ -20,7 +20,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What a plan must look like, beside being a plan. Nodes are named by their ids.
+/// Restrictions of a plan. Nodes are named by their ids.
 struct plan_options {
   std::optional<int> max_trees;         ///< in all
   std::optional<int> max_height;        ///< edges between root and leaf, of each phase
@@ -105,8 +105,8 @@ inline void expect_symmetry(topology const& machine, std::map<int, int> const& s
 
 }  // namespace detail
 
-/// The machine as the options see it: some ranks are switches, some links are gone. Nodes keep their
-/// ids and positions.
+/// The machine as the options see it: some ranks are switches, some links are gone. Nodes keep
+/// their ids and positions.
 ///
 /// Throws: input_error naming an unknown node or link, or two options that contradict each other.
 [[nodiscard]] inline topology restricted_machine(topology machine, plan_request const& request,

@@ -31,7 +31,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// How a plan was repaired.
+/// The way in which a plan was repaired.
 enum class repair_algorithm : std::uint8_t {
   reweighted,  ///< the old trees with other weights; the old certificate still proves the rate
   mended,      ///< most old trees, and new ones in the room that they leave
@@ -49,7 +49,7 @@ struct repaired_plan {
   blink::plan plan;
   plan_difference difference;
   repair_algorithm algorithm = repair_algorithm::anew;
-  std::string reason;  ///< why it was planned anew
+  std::string reason;  ///< why it was planned from the start
 };
 
 namespace detail {
@@ -142,19 +142,19 @@ namespace detail {
 /// Plans again after a link changed its capacity or went, or a rank was lost or added: as good as a
 /// fresh plan, with as many of the old trees as may stay.
 ///
-/// If the old trees with other weights reach the bound that the old certificate proves on the changed
-/// machine, that is all. Broadcast, reduce, all-gather and reduce-scatter keep the trees that still
-/// fit, mend those that lost a link or a rank, give up trees that cross a cut too often, and pack
-/// what is missing into the room that is left: the cut condition of Edmonds' theorem for the rest
-/// says whether that works. All-reduce, and what remains, is planned anew.
+/// If the old trees with other weights reach the bound that the old certificate proves on the
+/// changed machine, that is all. Broadcast, reduce, all-gather and reduce-scatter keep the trees
+/// that still fit, mend those that lost a link or a rank, give up trees that cross a cut too often,
+/// and pack what is missing into the room that is left: the cut condition of Edmonds' theorem for
+/// the rest says whether that works. All-reduce, and what remains, is planned from the start.
 ///
 /// machine: the changed one; all its ranks take part, but for the plan's switches.
 /// old:     a plan that was sound on the machine before the change; shares of ranks are kept, those
 ///          of new ranks are 1.
 /// Time:    reweighting: a linear program over the old trees; mending: O(N) maximum flows a round,
 ///          few rounds, and growing the trees that are missing.
-/// Post:    rate = bound, proven, if the planner `exact` reaches its bound, with egress excess cut if the
-///          old plan stayed below its bound; passes `check_plan`.
+/// Post:    rate = bound, proven, if the planner `exact` reaches its bound, with egress excess cut
+///          if the old plan stayed below its bound; passes `check_plan`.
 /// Throws:  as `make_plan`; input_error for plans of few-member trees.
 [[nodiscard]] inline repaired_plan repair_plan(topology machine, plan const& old) {
   validate(machine);

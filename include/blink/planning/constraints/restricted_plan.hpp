@@ -28,7 +28,7 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// What remains of the rate with a restriction and all before it.
+/// The rate that remains with a restriction and all before it.
 struct restriction_step {
   std::string restriction;  ///< in words; "none" for the first
   rational rate;            ///< of the best plan found
@@ -154,18 +154,18 @@ namespace detail {
 /// Plans a collective with options: limits on trees, heights and weights, forbidden and required
 /// links, ranks that only forward, unequal shares, k trees a root, symmetries.
 ///
-/// Forbidden links and switches change the machine, and the plan is as good as without options on that
-/// one. Shares and k trees a root are optimal. So are whole weights of broadcast, reduce, all-gather
-/// and reduce-scatter, if heights do not matter. For a bounded height, a linear program over trees of
-/// that height gives the best rate, proven for up to `shallow_arborescences_exact` ranks. Few trees, and
-/// all else together, are searched: the plan is the best found, its distance from `bound` is at most
-/// what the restriction costs.
+/// Forbidden links and switches change the machine, and the plan is as good as without options on
+/// that one. Shares and k trees a root are optimal. So are whole weights of broadcast, reduce,
+/// all-gather and reduce-scatter, if heights do not matter. For a bounded height, a linear program
+/// over trees of that height gives the best rate, proven for up to `shallow_arborescences_exact`
+/// ranks. Few trees, and all else together, are searched: the plan is the best found, its distance
+/// from `bound` is at most what the restriction costs.
 ///
 /// Source: column generation over trees: F. Barahona, "Packing spanning trees", Math. of Operations
 ///         Research 20, 1995; few trees by relaxation: Wang et al., "Blink", MLSys 2020.
 /// Time:   milliseconds to a second for 8 ranks.
-/// Post:   the plan passes `check_plan` on `machine`, names its switches, forbidden links and shares;
-///         its bound is the one without options for the shape of trees.
+/// Post:   the plan passes `check_plan` on `machine`, names its switches, forbidden links and
+///         shares; its bound is the one without options for the shape of trees.
 /// Throws: input_error for options that contradict each other, the request or the machine;
 ///         planning_error if no plan was found.
 [[nodiscard]] inline restricted_plan plan_with_options(topology const& machine,

@@ -22,7 +22,7 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// How far a signal has to go: seconds on links, then ranks that pass it on, then links.
+/// The distance of a signal: seconds on links, then ranks that pass it on, then links.
 struct signal_way {
   double seconds = 0;
   std::int64_t steps = 0;

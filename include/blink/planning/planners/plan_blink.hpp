@@ -25,8 +25,8 @@
 namespace blink { inline namespace BLINK_ABI {
 namespace detail {
 
-/// Candidates by multiplicative weights, to within 3 % of the optimum, then few of them by an integer
-/// program.
+/// Candidates by multiplicative weights, to within 3 % of the optimum, then few of them by an
+/// integer program.
 template <class Oracle>
 [[nodiscard]] few_trees_result choose_trees(Oracle&& oracle,
                                             std::vector<std::int64_t> const& capacity,
@@ -52,8 +52,8 @@ template <class Oracle>
 /// Time:   see `multiplicative_weights` and `few_trees`; milliseconds for 8 ranks.
 /// Post:   `bound` is 0 and there is no certificate: `make_plan` adds the machine's own.
 /// Throws: planning_error for all-gather and reduce-scatter (the paper's packing has one root), for
-///         all-reduce over switches or over links that differ by direction, and if the ranks are not
-///         connected.
+///         all-reduce over switches or over links that differ by direction, and if the ranks are
+///         not connected.
 [[nodiscard]] inline plan plan_blink(topology const& machine, plan_request const& request) {
   require_planned("blink", free_root_collectives, request);
   if (request.collective == collective::reduce) {

@@ -19,8 +19,8 @@
 namespace blink { inline namespace BLINK_ABI {
 namespace detail {
 
-/// Who exchanges data with whom in a round. `rank` is one of `count`, a power of two; `reach` counts
-/// from log2(count) (far) down to 1 (neighbours). An involution.
+/// The rank with which `rank` exchanges data in a round. `rank` is one of `count`, a power of two;
+/// `reach` counts from log2(count) (far) down to 1 (neighbours). An involution.
 using butterfly_partner = std::size_t (*)(std::size_t rank, int reach, std::size_t count);
 
 /// Numbers that differ in one bit: 2^(reach - 1) away.

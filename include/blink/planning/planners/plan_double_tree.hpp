@@ -29,7 +29,7 @@ namespace detail {
   return parent;
 }
 
-/// The same tree over other names, so that inner nodes and leaves change places: mirrored for an
+/// The same tree over other names, so that inner nodes and leaves change places: reversed for an
 /// even count, shifted by one for an odd one.
 [[nodiscard]] inline std::size_t second_name(std::size_t i, std::size_t count) {
   return count % 2 == 0 ? count + 1 - i : i % count + 1;
@@ -92,8 +92,8 @@ struct binary_tree {
 }
 
 /// Plans all-reduce, broadcast or reduce over double binary trees among servers and chains inside
-/// them, a pair of trees for each of the ranks by which a server joins the others, in turn: how ring
-/// libraries use trees on several servers, a pair for each NIC.
+/// them, a pair of trees for each of the ranks by which a server joins the others, in turn: how
+/// ring libraries use trees on several servers, a pair for each NIC.
 ///
 /// Source: Sanders, Speck, Traeff 2009 (see `plan_double_tree`), applied to servers.
 /// Time:   O(M N L) for M ranks in the smallest server, N in all and L links.

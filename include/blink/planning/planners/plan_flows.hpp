@@ -28,7 +28,7 @@ namespace blink { inline namespace BLINK_ABI {
 
 namespace detail {
 
-/// Who sends to whom, by positions in `machine.nodes`.
+/// The receivers of each sender, by positions in `machine.nodes`.
 /// Throws: input_error if the destinations of a permutation are not the ranks, each at most once.
 [[nodiscard]] inline std::vector<flow_demand> demands_of(topology const& machine,
                                                          plan_request const& request) {
@@ -80,18 +80,18 @@ inline void require_ways(topology const& machine, std::vector<flow_demand> const
 
 }  // namespace detail
 
-/// Plans an all-to-all, a shift to the next rank or any permutation, on any machine: every pair of a
-/// sender and its receiver has the same rate x at the same time, over one path or a few. Ranks on the
-/// way forward.
+/// Plans an all-to-all, a shift to the next rank or any permutation, on any machine: every pair of
+/// a sender and its receiver has the same rate x at the same time, over one path or a few. Ranks on
+/// the way forward.
 ///
 /// The rate is N x for all_to_all, N being the number of ranks, and x for the others.
 ///
 /// Source: `concurrent_flow`; paths by `flow_paths`.
 /// Time:   see `concurrent_flow`.
-/// Post:   rate <= bound, proven by prices; equal on all machines that we know up to 64 ranks, within
-///         a hundredth otherwise.
-/// Throws: input_error for destinations that are no permutation; planning_error if a sender does not
-///         reach its receiver; overflow_error if capacities times ranks exceed 61 bits, or
+/// Post:   rate <= bound, proven by prices; equal on all machines that we know up to 64 ranks,
+///         within a hundredth otherwise.
+/// Throws: input_error for destinations that are no permutation; planning_error if a sender does
+///         not reach its receiver; overflow_error if capacities times ranks exceed 61 bits, or
 ///         weights or their sums have no fractions of 63 bits (capacities beyond 40 bits).
 [[nodiscard]] inline plan plan_flows(topology const& machine, plan_request const& request,
                                      concurrent_flow_options const& options = {}) {
@@ -140,7 +140,7 @@ inline void require_ways(topology const& machine, std::vector<flow_demand> const
       auto const weight = rate * rational(path.amount, found.per_sink);
       for (int const e : path.edges) {
         way.push_back(graph.arcs[static_cast<std::size_t>(e)].head);
-        load[static_cast<std::size_t>(e)] += weight;  // whoever adds the weights up can do so
+        load[static_cast<std::size_t>(e)] += weight;  // so that sums of weights are known to fit
       }
       detail::add_path(result.trees, machine, way, weight);
     }

@@ -30,7 +30,8 @@ namespace blink { inline namespace BLINK_ABI {
 /// The rate is N times the amount x that flows from the root to each other rank (gather: from each
 /// other rank to the root) at the same time, N being the number of ranks.
 ///
-/// Source: `scatter_flow`; paths by `flow_paths`. A gather is a scatter on the machine turned round.
+/// Source: `scatter_flow`; paths by `flow_paths`. A gather is a scatter on the machine turned
+///         round.
 /// Time:   a few maximum flows; without a root in the request, for each rank.
 /// Post:   rate = bound, proven by a cut; at most links + N paths.
 /// Throws: planning_error if some rank is out of the root's reach.

@@ -16,13 +16,13 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// Plans a collective over rings in two levels: one among the servers for each rank of a server, and
-/// one inside each server.
+/// Plans a collective over rings in two levels: one among the servers for each rank of a server,
+/// and one inside each server.
 ///
 /// A rank's share goes round the servers, to the rank of the same number in each (the numbers begin
-/// again in smaller servers), and from there round the ranks of each server; sums come back the same
-/// way. Broadcast and reduce make a tree for each rank of the root's server, through which data
-/// leaves it.
+/// again in smaller servers), and from there round the ranks of each server; sums come back the
+/// same way. Broadcast and reduce make a tree for each rank of the root's server, through which
+/// data leaves it.
 ///
 /// Source: two-level rings: X. Jia et al., "Highly scalable deep learning training system with
 ///         mixed-precision", 2018 (hierarchical all-reduce).

@@ -26,15 +26,16 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
-/// How a buffer is split over a fast and a slow kind of link so that both end together.
+/// The way in which a buffer is split over a fast and a slow kind of link so that both end
+/// together.
 ///
 /// bytes:         of the buffer, D.
 /// fast, slow:    rates B_f and B_s, in bytes for each unit of time.
 /// start:         T, by how much the slow kind starts later, in units of time.
 /// Returns:       the bytes for the slow kind, D B_s / (B_s + B_f) - T B_s B_f / (B_s + B_f); 0 if
 ///                that is negative, that is for D <= T B_f.
-/// Source:        Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020,
-///                section 3.4.
+/// Source:        Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys
+///                2020, section 3.4.
 [[nodiscard]] inline rational slow_part(rational const& bytes, rational const& fast,
                                         rational const& slow, rational const& start) {
   if (bytes <= start * fast) return 0;
@@ -67,14 +68,14 @@ namespace detail {
 
 }  // namespace detail
 
-/// Plans a collective over two kinds of link at once: the optimum on the fastest kind that joins all
-/// ranks, the optimum on all other links, and a split of the buffer by which both end together.
+/// Plans a collective over two kinds of link at once: the optimum on the fastest kind that joins
+/// all ranks, the optimum on all other links, and a split of the buffer by which both end together.
 ///
 /// request.bytes and request.slow_start_seconds: the size, and how much later the slow kind starts
 /// (to switch peer access, to go through the host). With a size, the trees of the slow kind get the
-/// weights that make their share of the buffer `slow_part` (to 1/65536), so that size / rate is the time that the
-/// plan takes, the slow start included; without, all links are full and the rate is the sum of both.
-/// Where the slow kind would only lose time it gets no trees.
+/// weights that make their share of the buffer `slow_part` (to 1/65536), so that size / rate is the
+/// time that the plan takes, the slow start included; without, all links are full and the rate is
+/// the sum of both. Where the slow kind would only lose time it gets no trees.
 ///
 /// Source: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020,
 ///         section 3.4.

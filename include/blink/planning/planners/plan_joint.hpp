@@ -66,8 +66,8 @@ struct node_graph {
   return result;
 }
 
-/// Ranks behind one switch that copies and reduces, and no link beside it: everything goes up, the sum
-/// to the first rank and back, over each port once. So the poorest port is the rate.
+/// Ranks behind one switch that copies and reduces, and no link beside it: everything goes up, the
+/// sum to the first rank and back, over each port once. So the poorest port is the rate.
 [[nodiscard]] inline std::optional<plan> plan_copying_star(topology const& machine) {
   auto const switches = used_switches(machine);
   if (switches.size() != 1) return std::nullopt;
@@ -135,14 +135,14 @@ inline void take_pairs(topology const& machine, node_graph const& nodes,
 
 }  // namespace detail
 
-/// Plans all-reduce near the optimum on machines so large or so uneven that the exact planner takes too
-/// long or needs hundreds of trees: within 1 % unless the search comes to its end before.
+/// Plans all-reduce near the optimum on machines so large or so uneven that the exact planner takes
+/// too long or needs hundreds of trees: within 1 % unless the search comes to its end before.
 ///
 /// Source: `pack_joint_routes_approximately`.
 /// Time:   see there; figures: `approximate_bench`.
 /// Post:   bound is proven by prices; rate / bound says how near the plan is.
-/// Throws: planning_error if the collective is another one, the ranks are not connected, or switches
-///         copy or reduce.
+/// Throws: planning_error if the collective is another one, the ranks are not connected, or
+///         switches copy or reduce.
 [[nodiscard]] inline plan plan_approximate(topology const& machine, plan_request const& request) {
   if (request.collective != collective::all_reduce) {
     throw planning_error("approximate packing plans all_reduce, not " +
@@ -157,7 +157,7 @@ inline void take_pairs(topology const& machine, node_graph const& nodes,
   return result;
 }
 
-/// When `plan_joint` gives up the exact optimum.
+/// The limits at which `plan_joint` gives up the exact optimum.
 struct joint_plan_limits {
   double gap = 0.01;       ///< of rate and bound, as a share, if the optimum itself is not found
   double max_work = 3e10;  ///< of pivots (`joint_packing_options`): about twenty seconds
@@ -169,14 +169,14 @@ struct joint_plan_limits {
 ///
 /// Source: `pack_joint_routes`; a closed form for ranks behind one switch that copies and reduces.
 /// Time:   see there; milliseconds for 16 ranks.
-/// Post:   bound is proven by prices, or a cut for the closed form; rate = bound, or, where the exact
-///         optimum takes too long or needs more than 61 bits, rate >= (1 - gap) * bound. Where that
-///         fails too, or takes more trees than can be grown within the limit, the plan of
-///         `plan_approximate`: `planner` says so, and rate / bound how near. If switches copy or
-///         reduce, trees are grown without a limit: nobody else plans there.
-/// Throws: planning_error if the collective is another one, the ranks are not connected, or more than
-///         10 switches copy, or reduce; overflow_error if switches copy or reduce and the optimum has
-///         no 61-bit numbers.
+/// Post:   bound is proven by prices, or a cut for the closed form; rate = bound, or, where the
+///         exact optimum takes too long or needs more than 61 bits, rate >= (1 - gap) * bound.
+///         Where that fails too, or takes more trees than can be grown within the limit, the plan
+///         of `plan_approximate`: `planner` says so, and rate / bound how near. If switches copy or
+///         reduce, trees are grown without a limit: no other planner plans there.
+/// Throws: planning_error if the collective is another one, the ranks are not connected, or more
+///         than 10 switches copy, or reduce; overflow_error if switches copy or reduce and the
+///         optimum has no 61-bit numbers.
 [[nodiscard]] inline plan plan_joint(topology const& machine, plan_request const& request,
                                      joint_plan_limits const& limits = {}) {
   if (request.collective != collective::all_reduce) {

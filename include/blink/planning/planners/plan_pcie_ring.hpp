@@ -53,8 +53,8 @@ namespace detail {
 /// Starts in rank order and in the order that `plan_ring` would take, and turns parts of the ring
 /// round while that makes it faster (2-opt, within a budget).
 ///
-/// Source: G. Croes, "A method for solving traveling-salesman problems", Operations Research 6, 1958
-///         (2-opt).
+/// Source: G. Croes, "A method for solving traveling-salesman problems", Operations Research 6,
+///         1958 (2-opt).
 /// Time:   O(N L) a try for N ranks and L links, 3,000 / N tries.
 /// Post:   `bound` is 0 and there is no certificate: `make_plan` adds the machine's own.
 /// Throws: planning_error if the ranks are not connected.

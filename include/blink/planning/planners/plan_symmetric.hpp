@@ -36,8 +36,8 @@ namespace detail {
 ///
 /// optimum: from `all_gather_rate` on the machine.
 /// Time:    see `find_symmetries` and `pack_rotated_trees`; O(N^2) tree edges are written.
-/// Post:    passes `check_plan`; rate = N * optimum. Nothing if no symmetries were found, or not all
-///          that is needed.
+/// Post:    passes `check_plan`; rate = N * optimum. Nothing if no symmetries were found, or not
+///          all that is needed.
 [[nodiscard]] inline std::optional<std::vector<tree>> plan_rotated_all_gather(
     topology const& machine, all_gather_rate_result const& optimum) {
   auto const ranks = detail::ranks_by_server(machine);

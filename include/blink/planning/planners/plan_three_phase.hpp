@@ -26,8 +26,8 @@
 namespace blink { inline namespace BLINK_ABI {
 namespace detail {
 
-/// What one server does with a part of the buffer: its sum goes to the gate, or its copies come from
-/// there. In the server of a broadcast's root they come from the root.
+/// The work of one server on a part of the buffer: its sum goes to the gate, or its copies come
+/// from there. In the server of a broadcast's root they come from the root.
 struct server_piece {
   rational end;           ///< the part reaches from the piece before up to here, of 1
   int server_leader = 0;  ///< node id: the rank that speaks with other servers
@@ -85,8 +85,8 @@ using server_pieces = std::vector<server_piece>;
   return result;
 }
 
-/// How a server spreads (and sums, for all-reduce) what its gates receive; for a broadcast's `root`,
-/// how it spreads what that has. Packed optimally for the inside of the server.
+/// The trees by which a server spreads (and sums, for all-reduce) what its gates receive; for a
+/// broadcast's `root`, how it spreads what that has. Packed optimally for the inside of the server.
 /// Throws: planning_error naming the server, if its ranks are not connected inside.
 [[nodiscard]] inline server_pieces inside_pieces(topology const& machine, server const& where,
                                                  collective kind, std::optional<int> root,
@@ -115,7 +115,7 @@ inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& 
   edges.insert(edges.end(), more.begin(), more.end());
 }
 
-/// What leaves each server for others at most.
+/// The most that leaves each server for other servers.
 [[nodiscard]] inline std::vector<rational> ways_out(topology const& machine,
                                                     std::vector<server> const& servers) {
   std::vector<rational> result;
@@ -133,8 +133,9 @@ inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& 
   return result;
 }
 
-/// Of how much of an all-reduce each server is the center, when all are to end together: with M servers a
-/// center of a share w moves 1 + (M - 2) w of the buffer each way, and the narrowest are center of nothing.
+/// Of how much of an all-reduce each server is the center, when all are to end together: with M
+/// servers a center of a share w moves 1 + (M - 2) w of the buffer each way, and the narrowest are
+/// center of nothing.
 [[nodiscard]] inline std::vector<rational> center_shares(std::vector<rational> const& ways) {
   auto const count = static_cast<std::int64_t>(ways.size());
   std::vector<rational> result(ways.size(), rational(1, count));
@@ -155,7 +156,7 @@ inline void append(std::vector<tree_edge>& edges, std::vector<tree_edge> const& 
   return result;
 }
 
-/// How the phases meet.
+/// The way in which the phases meet.
 struct phase_choice {
   bool orders_by_rail = false;   ///< else the gates of a server are in the order of their ids
   bool shares_by_width = false;  ///< all_reduce: else every server is center of an equal share
@@ -196,7 +197,8 @@ struct phase_choice {
     auto const length = end - start;
     start = end;
     for (std::size_t center = 0; center < count; ++center) {
-      // A broadcast reaches the center from the root's server first; of two servers it is the other.
+      // A broadcast reaches the center from the root's server first; of two servers it is the
+      // other.
       if (is_broadcast && center == root_server) continue;
       if (both_ways && shares[center] == rational(0)) continue;
       int const hub = here[center]->server_leader;
@@ -226,14 +228,15 @@ struct phase_choice {
 /// Plans a collective over several servers in three phases: inside each server over trees that are
 /// optimal there, among the servers in one hop, and inside again.
 ///
-/// The buffer is cut into pieces; in each server every rank is the gate of an equal part of them, so
-/// servers with different numbers of ranks have the same pieces and all NICs are in use; gates meet in
-/// the order of their ids or of their rails, whatever is faster. The trees of a piece are the local
-/// ones, glued to a star among the gates:
-/// all_reduce:                 every server is the center of a share of each piece, equal ones or such
-///                             that all end together.
+/// The buffer is cut into pieces; in each server every rank is the gate of an equal part of them,
+/// so servers with different numbers of ranks have the same pieces and all NICs are in use; gates
+/// meet in the order of their ids or of their rails, whatever is faster. The trees of a piece are
+/// the local ones, glued to a star among the gates:
+/// all_reduce:                 every server is the center of a share of each piece, equal ones or
+///                             such that all end together.
 /// all_gather, reduce_scatter: every server is the center for what its ranks root.
-/// broadcast, reduce:          from the root's server to another and from there to the rest, in turn.
+/// broadcast, reduce:          from the root's server to another and from there to the rest, in
+///                             turn.
 ///
 /// Source: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020,
 ///         section 3.5.

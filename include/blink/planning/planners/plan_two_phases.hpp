@@ -56,14 +56,14 @@ namespace detail {
 
 }  // namespace detail
 
-/// Plans all-reduce as reduce-scatter and all-gather at the same time, each with half of every link,
-/// if that is optimal: where the cuts that limit the all-gather part the ranks (`tight_partition`).
-/// So it is on servers of GPUs behind networks and on most machines whose parts are alike, and there
-/// it takes no longer than an all-gather.
+/// Plans all-reduce as reduce-scatter and all-gather at the same time, each with half of every
+/// link, if that is optimal: where the cuts that limit the all-gather part the ranks
+/// (`tight_partition`). So it is on servers of GPUs behind networks and on most machines whose
+/// parts are alike, and there it takes no longer than an all-gather.
 ///
 /// Time:   see `plan_direct` for all-gather, and N maximum flows.
-/// Post:   rate = bound, proven by prices: a part is entered for 1 / (2 (parts - 1)). Nothing if some
-///         link differs by direction, or the two phases are not known to be optimal.
+/// Post:   rate = bound, proven by prices: a part is entered for 1 / (2 (parts - 1)). Nothing if
+///         some link differs by direction, or the two phases are not known to be optimal.
 [[nodiscard]] inline std::optional<plan> plan_two_phases(topology const& machine) {
   auto const ranks = machine.rank_positions();
   if (ranks.size() < 2 || !detail::is_full_duplex(machine)) return std::nullopt;

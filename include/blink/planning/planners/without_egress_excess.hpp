@@ -28,7 +28,8 @@
 namespace blink { inline namespace BLINK_ABI {
 namespace detail {
 
-/// What the roots would send at the rate that the cuts of the machine allow, in capacity steps.
+/// The data that the roots would send at the rate that the cuts of the machine allow, in capacity
+/// steps.
 /// shares: by rank, for all-gather; none: equal.
 [[nodiscard]] inline std::vector<rank_supply> supplies_at_bound(
     topology const& machine, plan_request const& request, std::vector<std::int64_t> const& shares) {
@@ -125,8 +126,8 @@ namespace detail {
   return with_capacities(machine, capacity, steps);
 }
 
-/// Searches the largest part of the supplies, in steps of 1/2520, for which the links out of switches
-/// can be lowered until all balance. Nothing if none was found.
+/// Searches the largest part of the supplies, in steps of 1/2520, for which the links out of
+/// switches can be lowered until all balance. Nothing if none was found.
 [[nodiscard]] inline std::optional<topology> balanced_by_search(
     topology const& machine, std::vector<rank_supply> const& supplies) {
   constexpr std::int64_t parts = 2520;  // a multiple of 1 ... 10
@@ -167,11 +168,11 @@ namespace detail {
 /// all-gather and reduce-scatter reach what its cuts allow. The machine itself if nothing stands in
 /// the way.
 ///
-/// A switch that lets more out than in (reduce, reduce-scatter: more in than out) may keep cuts above
-/// what forwarding can do. Up to 24 ranks a linear program finds the highest rate of forwarding, and
-/// links out of switches keep what that takes. For more ranks, and where its numbers get too large,
-/// a search lowers the egress excess alone, as far as some part of the rate allows. The bound of the whole
-/// machine stays a bound, so rate / bound says what is lost at most.
+/// A switch that lets more out than in (reduce, reduce-scatter: more in than out) may keep cuts
+/// above what forwarding can do. Up to 24 ranks a linear program finds the highest rate of
+/// forwarding, and links out of switches keep what that takes. For more ranks, and where its
+/// numbers get too large, a search lowers the egress excess alone, as far as some part of the rate
+/// allows. The bound of the whole machine stays a bound, so rate / bound says what is lost at most.
 ///
 /// shares: by rank, for all-gather and reduce-scatter; none: equal.
 /// Time:   see `simplex`; the search: a dozen times `remove_egress_excess`.

@@ -64,9 +64,10 @@ struct bundle_packing {
 
 /// Chooses few bundles, or bundles with weights that are multiples of a unit.
 ///
-/// A packing of few bundles is made from one of many by leaving out, one after the other, what costs
-/// least; by exchanging one bundle at a time for a cheap one; and by an integer program over simple
-/// weights. Each choice gets the best weights by a linear program. The best found is returned.
+/// A packing of few bundles is made from one of many by leaving out, one after the other, what
+/// costs least; by exchanging one bundle at a time for a cheap one; and by an integer program over
+/// simple weights. Each choice gets the best weights by a linear program. The best found is
+/// returned.
 class bundle_selection {
  public:
   bundle_selection(std::vector<std::int64_t> capacity, bundle_oracle& oracle, bundle_packing best,

@@ -20,7 +20,8 @@
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
-/// Out-trees of an old plan on a changed machine: what still fits, and what room and demand is left.
+/// Out-trees of an old plan on a changed machine: what still fits, and what room and demand is
+/// left.
 class reused_trees {
  public:
   /// demand: by root, node id: the weight that its trees are to have in all, in units.
@@ -56,8 +57,9 @@ class reused_trees {
   [[nodiscard]] std::vector<tree> const& trees() const { return trees_; }
   [[nodiscard]] std::map<int, rational> const& demand() const { return demand_; }
 
-  /// Routes between ranks in the room that is left, in steps small enough for room and demand: those
-  /// that the old trees had and the kept ones do not take, direct links, and ways over one switch.
+  /// Routes between ranks in the room that is left, in steps small enough for room and demand:
+  /// those that the old trees had and the kept ones do not take, direct links, and ways over one
+  /// switch.
   [[nodiscard]] rank_graph routes(std::vector<tree> const& old) const {
     std::map<std::vector<int>, rational> freed;
     for (auto const& t : old) {
@@ -110,8 +112,9 @@ class reused_trees {
     return result;
   }
 
-  /// Gives up trees that leave a set of ranks more often than they must, until the routes out of it,
-  /// of which `leaving` is there, have room for the demand in it. Returns false if that does not help.
+  /// Gives up trees that leave a set of ranks more often than they must, until the routes out of
+  /// it, of which `leaving` is there, have room for the demand in it. Returns false if that does
+  /// not help.
   bool relieve(std::set<int> const& inside, rational leaving) {
     rational wanted;
     for (auto const& [root, demand] : demand_) {
@@ -183,8 +186,8 @@ class reused_trees {
     demand_[t.root] -= weight;
   }
 
-  /// The tree with the edges that are left, and every other part hung below the end of a direct link
-  /// with most room. Nothing if some part has no such link.
+  /// The tree with the edges that are left, and every other part hung below the end of a direct
+  /// link with most room. Nothing if some part has no such link.
   std::optional<tree> mend(tree const& t) const {
     std::map<int, tree_edge> into;  // by rank
     for (auto const& e : t.broadcast) {

@@ -25,8 +25,8 @@ namespace blink { inline namespace BLINK_ABI { namespace detail {
 
 using link_capacities = std::map<std::pair<int, int>, std::int64_t>;  // by node ids, in steps
 
-/// What the certificate of an old plan proves on a changed machine with the same ranks, in steps.
-/// Nothing if it proves nothing there.
+/// The bound that an old plan's certificate proves on a changed machine with the same ranks, in
+/// steps. Nothing if it proves nothing there.
 ///
 /// Cuts and partitions bound whatever the links are. Prices hold if no link has come: without some
 /// links trees cost no less.

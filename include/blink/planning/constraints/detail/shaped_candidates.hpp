@@ -156,7 +156,7 @@ inline void add_shallow_packings(topology const& machine, shaped_request const& 
   }
 }
 
-/// What trees of a height reach, in units.
+/// The rate that trees of a height reach, in units.
 struct height_limit {
   rational rate;                  ///< of the best packing found
   std::optional<rational> bound;  ///< proven; 0: there are no such trees
