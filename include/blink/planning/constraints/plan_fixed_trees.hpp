@@ -38,7 +38,7 @@ namespace detail {
   return machine;
 }
 
-/// Do k trees for each share of 1 fit, if each has the weight 1 / `scale` steps? Where whole trees
+/// True if k trees for each share of 1 fit, each of the weight 1 / `scale` steps. Where whole trees
 /// leave a switch with more ways out than in, only if it balances without those that are not
 /// needed.
 [[nodiscard]] inline bool trees_fit(topology const& machine, rational const& scale, std::int64_t k,

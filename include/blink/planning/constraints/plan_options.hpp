@@ -35,7 +35,7 @@ struct plan_options {
   /// capacity: the plan looks the same after it.
   std::vector<std::map<int, int>> symmetries;
 
-  /// Is there nothing to respect?
+  /// True if there is no restriction.
   [[nodiscard]] bool empty() const {
     return !max_trees && !max_height && !weight_unit && !trees_per_root &&
            forbidden_links.empty() && required_links.empty() && forwarding_ranks.empty() &&

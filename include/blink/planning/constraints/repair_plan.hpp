@@ -144,9 +144,10 @@ namespace detail {
 ///
 /// If the old trees with other weights reach the bound that the old certificate proves on the
 /// changed machine, that is all. Broadcast, reduce, all-gather and reduce-scatter keep the trees
-/// that still fit, mend those that lost a link or a rank, give up trees that cross a cut too often,
-/// and pack what is missing into the room that is left: the cut condition of Edmonds' theorem for
-/// the rest says whether that works. All-reduce, and what remains, is planned from the start.
+/// that still fit and mend those that lost a link or a rank. They give up trees that cross a cut
+/// too often, and pack what is missing into the room that is left. The cut condition of Edmonds'
+/// theorem for the rest says whether that works. All-reduce, and what remains, is planned from the
+/// start.
 ///
 /// machine: the changed one; all its ranks take part, but for the plan's switches.
 /// old:     a plan that was sound on the machine before the change; shares of ranks are kept, those

@@ -92,8 +92,8 @@ struct binary_tree {
 }
 
 /// Plans all-reduce, broadcast or reduce over double binary trees among servers and chains inside
-/// them, a pair of trees for each of the ranks by which a server joins the others, in turn: how
-/// ring libraries use trees on several servers, a pair for each NIC.
+/// them. Each of the ranks by which a server joins the other servers gets a pair of trees, in turn.
+/// Ring libraries use trees on several servers in this way, a pair for each NIC.
 ///
 /// Source: Sanders, Speck, Traeff 2009 (see `plan_double_tree`), applied to servers.
 /// Time:   O(M N L) for M ranks in the smallest server, N in all and L links.

@@ -228,8 +228,8 @@ struct phase_choice {
 /// Plans a collective over several servers in three phases: inside each server over trees that are
 /// optimal there, among the servers in one hop, and inside again.
 ///
-/// The buffer is cut into pieces; in each server every rank is the gate of an equal part of them,
-/// so servers with different numbers of ranks have the same pieces and all NICs are in use; gates
+/// The buffer is cut into pieces; in each server every rank is the gate of an equal part of them.
+/// So servers with different numbers of ranks have the same pieces and all NICs are in use; gates
 /// meet in the order of their ids or of their rails, whatever is faster. The trees of a piece are
 /// the local ones, glued to a star among the gates:
 /// all_reduce:                 every server is the center of a share of each piece, equal ones or

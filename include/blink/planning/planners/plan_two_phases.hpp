@@ -58,8 +58,8 @@ namespace detail {
 
 /// Plans all-reduce as reduce-scatter and all-gather at the same time, each with half of every
 /// link, if that is optimal: where the cuts that limit the all-gather part the ranks
-/// (`tight_partition`). So it is on servers of GPUs behind networks and on most machines whose
-/// parts are alike, and there it takes no longer than an all-gather.
+/// (`tight_partition`). This holds on servers of GPUs behind networks and on most machines whose
+/// parts are alike. There it takes no longer than an all-gather.
 ///
 /// Time:   see `plan_direct` for all-gather, and N maximum flows.
 /// Post:   rate = bound, proven by prices: a part is entered for 1 / (2 (parts - 1)). Nothing if

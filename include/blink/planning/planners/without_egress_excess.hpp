@@ -171,8 +171,9 @@ namespace detail {
 /// A switch that lets more out than in (reduce, reduce-scatter: more in than out) may keep cuts
 /// above what forwarding can do. Up to 24 ranks a linear program finds the highest rate of
 /// forwarding, and links out of switches keep what that takes. For more ranks, and where its
-/// numbers get too large, a search lowers the egress excess alone, as far as some part of the rate
-/// allows. The bound of the whole machine stays a bound, so rate / bound says what is lost at most.
+/// numbers get too large, a search lowers the egress excess alone. It goes as far as some part of
+/// the rate allows. The bound of the whole machine stays a bound, so rate / bound says what is lost
+/// at most.
 ///
 /// shares: by rank, for all-gather and reduce-scatter; none: equal.
 /// Time:   see `simplex`; the search: a dozen times `remove_egress_excess`.

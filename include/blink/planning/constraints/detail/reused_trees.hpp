@@ -112,9 +112,9 @@ class reused_trees {
     return result;
   }
 
-  /// Gives up trees that leave a set of ranks more often than they must, until the routes out of
-  /// it, of which `leaving` is there, have room for the demand in it. Returns false if that does
-  /// not help.
+  /// Gives up trees that leave a set of ranks more often than they must, until the routes out of it
+  /// have room for the demand in it. `leaving` is the room that is there now. Returns false if that
+  /// does not help.
   bool relieve(std::set<int> const& inside, rational leaving) {
     rational wanted;
     for (auto const& [root, demand] : demand_) {
@@ -149,7 +149,7 @@ class reused_trees {
   }
 
  private:
-  /// All ranks, over links that are there?
+  /// True if the tree spans all ranks over links that are there.
   bool spans(tree const& t) const {
     std::set<int> reached{t.root};
     for (auto const& e : t.broadcast) {

@@ -26,7 +26,7 @@
 #include <vector>
 
 // Plans whose trees may have a wanted shape (few, low, of whole weights, over given links), each
-// found in another way. Who calls them keeps the best that has the shape.
+// found in another way. The caller keeps the best that has the shape.
 
 namespace blink { inline namespace BLINK_ABI { namespace detail {
 
@@ -44,7 +44,7 @@ struct shaped_request {
   return result;
 }
 
-/// Does the plan have the wanted shape?
+/// True if the plan has the wanted shape.
 [[nodiscard]] inline bool has_shape(plan const& p, plan_options const& options) {
   if (options.max_trees && p.trees.size() > static_cast<std::size_t>(*options.max_trees)) {
     return false;
