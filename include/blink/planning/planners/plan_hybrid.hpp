@@ -68,14 +68,15 @@ namespace detail {
 
 }  // namespace detail
 
-/// Plans a collective over two kinds of link at once: the optimum on the fastest kind that joins
-/// all ranks, the optimum on all other links, and a split of the buffer by which both end together.
+/// Plans a collective over two kinds of link at once. One part is the optimum on the fastest kind
+/// that joins all ranks, the other is the optimum on all other links. The buffer is split so that
+/// both end together.
 ///
 /// request.bytes and request.slow_start_seconds: the size, and how much later the slow kind starts
-/// (to switch peer access, to go through the host). With a size, the trees of the slow kind get the
-/// weights that make their share of the buffer `slow_part` (to 1/65536), so that size / rate is the
-/// time that the plan takes, the slow start included; without, all links are full and the rate is
-/// the sum of both. Where the slow kind would only lose time it gets no trees.
+/// (to switch peer access, to go through the host). With a size, the weights of the slow kind's
+/// trees make their share of the buffer `slow_part` (to 1/65536). So size / rate is the time that
+/// the plan takes, the slow start included. Without a size, all links are full and the rate is the
+/// sum of both. Where the slow kind would only lose time it gets no trees.
 ///
 /// Source: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020,
 ///         section 3.4.

@@ -112,9 +112,9 @@ class reused_trees {
     return result;
   }
 
-  /// Gives up trees that leave a set of ranks more often than they must, until the routes out of it
-  /// have room for the demand in it. `leaving` is the room that is there now. Returns false if that
-  /// does not help.
+  /// Gives up trees that leave a set of ranks more often than they must, until its routes out have
+  /// room for the demand in it. `leaving` is the room that is there now. Returns false if that does
+  /// not help.
   bool relieve(std::set<int> const& inside, rational leaving) {
     rational wanted;
     for (auto const& [root, demand] : demand_) {
