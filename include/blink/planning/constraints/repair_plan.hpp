@@ -123,7 +123,7 @@ namespace detail {
   return result;
 }
 
-/// Trees turned round: towards the root becomes away from it.
+/// The plan with every tree reversed: edges towards the root lead away from it.
 [[nodiscard]] inline plan turned_trees(plan p) {
   for (auto& t : p.trees) {
     std::swap(t.reduce, t.broadcast);

@@ -44,7 +44,7 @@ struct signal_way {
 }
 
 /// The ways that a search found, as edges between ranks: from the root to the ranks, or if
-/// `towards_root`, which is a search on the machine turned round, from the ranks to the root.
+/// `towards_root`, which is a search on the reversed machine, from the ranks to the root.
 [[nodiscard]] inline std::vector<tree_edge> tree_of_ways(topology const& machine,
                                                          route_search<double> const& search,
                                                          bool towards_root) {

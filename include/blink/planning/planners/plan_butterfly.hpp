@@ -43,7 +43,7 @@ using butterfly_partner = std::size_t (*)(std::size_t rank, int reach, std::size
 ///
 /// far_first: the rounds from the farthest to the nearest partner: then only one edge is long and
 ///            half of them are short; otherwise the other way round.
-/// Other N than powers of two: N - 2^k ranks hang as leaves below a neighbour.
+/// If N is no power of two: N - 2^k ranks hang as leaves below a neighbour.
 [[nodiscard]] inline tree_hops butterfly_hops(std::vector<int> const& ranks, std::size_t root,
                                               butterfly_partner partner, bool far_first) {
   auto const n = ranks.size();
