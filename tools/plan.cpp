@@ -35,7 +35,7 @@ struct plan_arguments {
   std::string ranks;
   std::string root = "best";
   std::string destinations;
-  std::string planner = "exact";
+  std::string planner = planned_by::exact;
   std::string links = "auto";
   std::string out;
   std::string svg;
@@ -116,7 +116,7 @@ void print_comparison(topology const& machine, plan const& chosen, bool all) {
   std::printf("\n  %-26s %12s %11s %7s %7s  %s\n", "planner", "rate", "rate/bound", "trees",
               "height", "");
   for (auto const& [name, about] : all_planners()) {
-    if (!all && name != "ring" && name != chosen.planner) continue;
+    if (!all && name != planned_by::ring && name != chosen.planner) continue;
     plan_request const request{chosen.collective, chosen.trees.front().root, name};
     try {
       auto const p = name == chosen.planner ? chosen : checked_plan(machine, chosen.links, request);

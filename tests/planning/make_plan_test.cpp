@@ -150,7 +150,7 @@ TEST(make_plan, all_reduce_in_two_phases_where_that_is_optimal) {
   // Half of a server of MI250: the phases overlap better than that.
   auto const part =
       subset(machines::mi250(2), {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23});
-  EXPECT_FALSE(plan_two_phases(part).has_value());
+  EXPECT_FALSE(plan_two_phases(part, {}).has_value());
   auto const joint = sound_plan(part, {collective::all_reduce, {}, "exact"});
   EXPECT_EQ(joint.rate, rational(128));
   EXPECT_EQ(joint.bound, rational(128));

@@ -40,7 +40,7 @@ namespace detail {
 
 /// Returns an optimal plan on any machine, by the algorithm that suits it.
 [[nodiscard]] inline plan plan_exact(topology const& machine, plan_request const& request) {
-  if (request.collective == collective::barrier) return plan_barrier(machine);
+  if (request.collective == collective::barrier) return plan_barrier(machine, request);
   if (request.collective == collective::gather || request.collective == collective::scatter) {
     return plan_gather(machine, request);
   }
@@ -51,7 +51,7 @@ namespace detail {
   bool const direct = used_switches(machine).empty();
   constexpr std::size_t many_ranks = 64;  // joint trees would be fewer, but take long to find
   if (all_reduce && (!direct || machine.rank_positions().size() > many_ranks)) {
-    if (auto two_phases = plan_two_phases(machine)) return std::move(*two_phases);
+    if (auto two_phases = plan_two_phases(machine, request)) return std::move(*two_phases);
   }
   // Both planners are exact. The first takes less time for many ranks, the second finds fewer trees
   // for few ranks.
@@ -78,33 +78,35 @@ inline constexpr collective_set exact_collectives{
 
 /// All planners, in the order in which they are listed. To add a planner, add a line.
 inline constexpr std::array planners{
-    planner{"exact", "optimal, on any machine", detail::plan_exact, exact_collectives, true},
-    planner{"approximate", "near the optimum, with a stated gap: large uneven machines",
+    planner{planned_by::exact, "optimal, on any machine", detail::plan_exact, exact_collectives,
+            true},
+    planner{planned_by::approximate, "near the optimum, with a stated gap: large uneven machines",
             plan_approximate, collective_set{collective::all_reduce}, true},
-    planner{"blink", "multiplicative weights, then few trees (the Blink paper)", plan_blink,
+    planner{planned_by::blink, "multiplicative weights, then few trees (the Blink paper)",
+            plan_blink, free_root_collectives},
+    planner{planned_by::one_hop, "a star for each rank's share; broadcast in two hops",
+            plan_one_hop, spanning_collectives},
+    planner{planned_by::three_phase, "optimal trees in each server, one hop among servers",
+            plan_three_phase, spanning_collectives},
+    planner{planned_by::hybrid, "the optima on two kinds of link, used at once", plan_hybrid,
+            spanning_collectives},
+    planner{planned_by::ring, "directed rings, over switches one for each NIC", plan_ring,
+            spanning_collectives},
+    planner{planned_by::pcie_ring, "one ring by any route: what ring libraries fall back to",
+            plan_pcie_ring, spanning_collectives},
+    planner{planned_by::hierarchical_ring, "rings among servers and inside them",
+            plan_hierarchical_ring, spanning_collectives},
+    planner{planned_by::double_tree, "two binary trees in rank order", plan_double_tree,
             free_root_collectives},
-    planner{"one_hop", "a star for each rank's share; broadcast in two hops", plan_one_hop,
-            spanning_collectives},
-    planner{"three_phase", "optimal trees in each server, one hop among servers", plan_three_phase,
-            spanning_collectives},
-    planner{"hybrid", "the optima on two kinds of link, used at once", plan_hybrid,
-            spanning_collectives},
-    planner{"ring", "directed rings, over switches one for each NIC", plan_ring,
-            spanning_collectives},
-    planner{"pcie_ring", "one ring by any route: what ring libraries fall back to", plan_pcie_ring,
-            spanning_collectives},
-    planner{"hierarchical_ring", "rings among servers and inside them", plan_hierarchical_ring,
-            spanning_collectives},
-    planner{"double_tree", "two binary trees in rank order", plan_double_tree,
+    planner{planned_by::box_tree, "double binary trees among servers, chains inside", plan_box_tree,
             free_root_collectives},
-    planner{"box_tree", "double binary trees among servers, chains inside", plan_box_tree,
-            free_root_collectives},
-    planner{"binomial", "binomial trees in rank order", plan_binomial, spanning_collectives},
-    planner{"bine", "binomial trees of shorter reach (powers of -2)", plan_bine,
+    planner{planned_by::binomial, "binomial trees in rank order", plan_binomial,
             spanning_collectives},
-    planner{"recursive_halving_doubling", "butterfly, near partners first down",
+    planner{planned_by::bine, "binomial trees of shorter reach (powers of -2)", plan_bine,
+            spanning_collectives},
+    planner{planned_by::recursive_halving_doubling, "butterfly, near partners first down",
             plan_recursive_halving_doubling, shared_root_collectives},
-    planner{"rabenseifner", "butterfly, far partners first down", plan_rabenseifner,
+    planner{planned_by::rabenseifner, "butterfly, far partners first down", plan_rabenseifner,
             shared_root_collectives},
 };
 

@@ -58,7 +58,7 @@ struct proven_bound {
     constexpr std::size_t few_ranks = 8;  // whose trees take no longer than the program
     bool const direct = detail::used_switches(machine).empty();
     if (star || (direct && machine.rank_positions().size() <= few_ranks)) {
-      plan_request const request{kind, {}, "exact"};
+      plan_request const request{kind};
       auto exact = star ? plan_switch(machine, request) : plan_direct(machine, request);
       return {exact.bound, std::move(exact.proof)};
     }
@@ -66,7 +66,7 @@ struct proven_bound {
   auto const ranks = machine.rank_positions();
   if (ranks.size() < 2) return {};
   if (kind == collective::all_reduce) {
-    if (auto star = detail::plan_copying_star(machine))
+    if (auto star = detail::plan_copying_star(machine, {kind}))
       return {star->bound, std::move(star->proof)};
     constexpr std::size_t most_links = 2'000;  // the program takes seconds for these
     auto const nodes = detail::to_node_graph(machine);

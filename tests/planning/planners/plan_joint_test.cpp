@@ -191,7 +191,8 @@ TEST(plan_joint, falls_back_where_trees_take_too_long_to_grow) {
 }
 
 TEST(plan_joint, says_what_it_does_not_plan) {
-  EXPECT_THROW((void)plan_joint(test::star_machine(3, 1), {collective::broadcast, {}, "exact"}),
+  EXPECT_THROW((void)make_plan(test::star_machine(3, 1),
+                               {collective::broadcast, {}, planned_by::approximate}),
                planning_error);
   auto cut = test::star_machine(3, 1);
   cut.links.erase(cut.links.begin());

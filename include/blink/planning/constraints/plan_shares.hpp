@@ -70,7 +70,7 @@ inline void name_shares(plan& p, std::vector<std::int64_t> const& shares) {
         bound_of_shares(detail::reversed(machine), collective::all_gather, std::move(shares)),
         machine);
   }
-  plan result = detail::empty_plan(machine, kind, "exact");
+  plan result = detail::empty_plan(machine, {kind});
   shares = detail::reduced_shares(machine, std::move(shares));
   detail::name_shares(result, shares);
   if (result.ranks.size() < 2) return result;

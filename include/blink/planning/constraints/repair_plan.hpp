@@ -172,7 +172,7 @@ namespace detail {
   for (auto& n : machine.nodes) {
     if (std::ranges::count(old.forwarding_ranks, n.id) != 0) n.kind = node_kind::switch_node;
   }
-  plan_request request{old.collective, {}, "exact"};
+  plan_request request{old.collective};
   bool const one_root =
       old.collective == collective::broadcast || old.collective == collective::reduce;
   std::vector<std::int64_t> shares;
@@ -226,7 +226,7 @@ namespace detail {
   auto const forward = turned ? detail::reversed(machine) : machine;
   auto const kind =
       has_equal_roots(old.collective) ? collective::all_gather : collective::broadcast;
-  auto target = detail::empty_plan(forward, kind, "exact");
+  auto target = detail::empty_plan(forward, {kind});
   if (has_equal_roots(kind)) {
     target = bound_of_shares(forward, kind, shares);
   } else {

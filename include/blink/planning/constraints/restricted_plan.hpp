@@ -93,7 +93,7 @@ namespace detail {
   });
   if (!done && wanted.shares.empty() && !has_equal_roots(wanted.request.collective)) {
     auto other = wanted.request;
-    other.planner = "blink";
+    other.planner = planned_by::blink;
     if (!other.root && other.collective == collective::broadcast) {
       other.root = free.trees.front().root;
     }
@@ -189,7 +189,7 @@ namespace detail {
     throw input_error("options: limits on trees are for collectives over spanning trees, not for " +
                       std::string(to_text(request.collective)));
   }
-  if (request.planner != "exact" && (shaped || !options.shares.empty())) {
+  if (request.planner != planned_by::exact && (shaped || !options.shares.empty())) {
     throw input_error("options: planner " + request.planner +
                       " has its own trees; limits on trees and shares need the planner exact");
   }
@@ -205,7 +205,7 @@ namespace detail {
   }
   bool const turned =
       request.collective == collective::reduce || request.collective == collective::reduce_scatter;
-  if (turned && request.planner == "exact") {
+  if (turned && request.planner == planned_by::exact) {
     given = detail::reversed(std::move(given));
     wanted.request.collective =
         request.collective == collective::reduce ? collective::broadcast : collective::all_gather;
@@ -235,7 +235,7 @@ namespace detail {
   } else if (shaped) {
     p = detail::shaped_plan(given, given, wanted, std::move(p), result.steps);
   }
-  if (turned && request.planner == "exact") {
+  if (turned && request.planner == planned_by::exact) {
     given = detail::reversed(std::move(given));
     p = detail::reversed(std::move(p), given);
   }

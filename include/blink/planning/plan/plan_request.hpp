@@ -17,13 +17,32 @@
 
 namespace blink { inline namespace BLINK_ABI {
 
+/// Names of planners, for `plan_request::planner`; the table `planners` describes them.
+namespace planned_by {
+inline constexpr char const* exact = "exact";
+inline constexpr char const* approximate = "approximate";
+inline constexpr char const* blink = "blink";
+inline constexpr char const* one_hop = "one_hop";
+inline constexpr char const* three_phase = "three_phase";
+inline constexpr char const* hybrid = "hybrid";
+inline constexpr char const* ring = "ring";
+inline constexpr char const* pcie_ring = "pcie_ring";
+inline constexpr char const* hierarchical_ring = "hierarchical_ring";
+inline constexpr char const* double_tree = "double_tree";
+inline constexpr char const* box_tree = "box_tree";
+inline constexpr char const* binomial = "binomial";
+inline constexpr char const* bine = "bine";
+inline constexpr char const* recursive_halving_doubling = "recursive_halving_doubling";
+inline constexpr char const* rabenseifner = "rabenseifner";
+}  // namespace planned_by
+
 /// A collective to plan, with its root, its planner and further options.
 struct plan_request {
   blink::collective collective = collective::all_reduce;
-  std::optional<int> root;        ///< node id, for broadcast, reduce, gather and scatter; nothing:
-                                  ///< the best one
-  std::string planner = "exact";  ///< see `planners`
-  std::vector<int> destinations{};  ///< permute: node ids, see `plan::destinations`
+  std::optional<int> root{};  ///< node id, for broadcast, reduce, gather and scatter; nothing:
+                              ///< the best one
+  std::string planner = planned_by::exact;  ///< see `planners`
+  std::vector<int> destinations{};          ///< permute: node ids, see `plan::destinations`
   std::int64_t bytes = 0;         ///< of the buffer, for plans that depend on it (hybrid); 0: large
   double slow_start_seconds = 0;  ///< hybrid: how much later the slow kind of link starts
   /// exact: leaves capacity of a switch out, and may lose rate, where the switch has more capacity

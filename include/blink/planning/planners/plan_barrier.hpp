@@ -84,8 +84,8 @@ struct signal_way {
 /// Time:   O(N E log V) for N ranks.
 /// Post:   no tree over one root has a shorter longest way there and back.
 /// Throws: planning_error if the ranks are not connected.
-[[nodiscard]] inline plan plan_barrier(topology const& machine) {
-  plan result = detail::empty_plan(machine, collective::barrier, "exact");
+[[nodiscard]] inline plan plan_barrier(topology const& machine, plan_request const& request) {
+  plan result = detail::empty_plan(machine, request);
   auto const ranks = machine.rank_positions();
   if (ranks.size() < 2) return result;
   auto const down_graph = to_arc_list(machine);

@@ -42,8 +42,7 @@ namespace detail {
 /// Throws: planning_error for collectives whose trees do not span, and if the ranks are not
 ///         connected.
 [[nodiscard]] inline plan plan_binomial(topology const& machine, plan_request const& request) {
-  require_planned("binomial", spanning_collectives, request);
-  detail::routed_forest forest(machine, request, "binomial");
+  detail::routed_forest forest(machine, request);
   auto const ranks = forest.ranks();
   if (ranks.size() == 1) return std::move(forest).finish();
   int const root = request.root.value_or(ranks.front());

@@ -55,13 +55,12 @@ template <class Oracle>
 ///         all-reduce over switches or over links that differ by direction, and if the ranks are
 ///         not connected.
 [[nodiscard]] inline plan plan_blink(topology const& machine, plan_request const& request) {
-  require_planned("blink", free_root_collectives, request);
   if (request.collective == collective::reduce) {
     auto turned = request;
     turned.collective = collective::broadcast;
     return detail::reversed(plan_blink(detail::reversed(machine), turned), machine);
   }
-  plan result = detail::empty_plan(machine, request.collective, "blink");
+  plan result = detail::empty_plan(machine, request);
   if (result.ranks.size() == 1) return result;
 
   bool const has_switches = !detail::used_switches(machine).empty();

@@ -72,9 +72,8 @@ using butterfly_partner = std::size_t (*)(std::size_t rank, int reach, std::size
 }
 
 [[nodiscard]] inline plan plan_butterfly(topology const& machine, plan_request const& request,
-                                         std::string name, butterfly_partner partner,
-                                         bool far_first) {
-  routed_forest forest(machine, request, std::move(name));
+                                         butterfly_partner partner, bool far_first) {
+  routed_forest forest(machine, request);
   auto const ranks = forest.ranks();
   if (ranks.size() == 1) return std::move(forest).finish();
   bool const one_root =
@@ -105,9 +104,7 @@ inline constexpr collective_set shared_root_collectives{
 /// Throws: planning_error for other collectives, and if the ranks are not connected.
 [[nodiscard]] inline plan plan_recursive_halving_doubling(topology const& machine,
                                                           plan_request const& request) {
-  require_planned("recursive_halving_doubling", shared_root_collectives, request);
-  return detail::plan_butterfly(machine, request, "recursive_halving_doubling", detail::bit_partner,
-                                false);
+  return detail::plan_butterfly(machine, request, detail::bit_partner, false);
 }
 
 /// The same with the rounds in the other order (vector halving with distance doubling, and back):
@@ -117,8 +114,7 @@ inline constexpr collective_set shared_root_collectives{
 /// Time:   O(N^2 L) for N ranks and L links.
 /// Post, Throws: as `plan_recursive_halving_doubling`.
 [[nodiscard]] inline plan plan_rabenseifner(topology const& machine, plan_request const& request) {
-  require_planned("rabenseifner", shared_root_collectives, request);
-  return detail::plan_butterfly(machine, request, "rabenseifner", detail::bit_partner, true);
+  return detail::plan_butterfly(machine, request, detail::bit_partner, true);
 }
 
 /// Plans a collective over Bine trees: binomial trees whose partners are sums of powers of -2 away,
@@ -133,8 +129,7 @@ inline constexpr collective_set shared_root_collectives{
 /// Throws: planning_error for collectives whose trees do not span, and if the ranks are not
 ///         connected.
 [[nodiscard]] inline plan plan_bine(topology const& machine, plan_request const& request) {
-  require_planned("bine", spanning_collectives, request);
-  return detail::plan_butterfly(machine, request, "bine", detail::bine_partner, true);
+  return detail::plan_butterfly(machine, request, detail::bine_partner, true);
 }
 
 }}  // namespace blink::BLINK_ABI

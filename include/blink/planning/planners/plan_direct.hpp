@@ -150,7 +150,7 @@ inline void plan_direct_all_reduce(rank_graph const& ranks, plan& result) {
     return detail::reversed(
         detail::planned_reversed(forward, [&] { return plan_direct(forward, turned); }), machine);
   }
-  plan result = detail::empty_plan(machine, request.collective, "exact");
+  plan result = detail::empty_plan(machine, request);
   if (result.ranks.size() == 1) return result;
   switch (request.collective) {
     case collective::broadcast:

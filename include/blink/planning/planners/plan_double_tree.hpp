@@ -75,8 +75,7 @@ struct binary_tree {
 /// Post:   `bound` is 0 and there is no certificate: `make_plan` adds the machine's own.
 /// Throws: planning_error for other collectives, and if some ranks are not connected.
 [[nodiscard]] inline plan plan_double_tree(topology const& machine, plan_request const& request) {
-  require_planned("double_tree", free_root_collectives, request);
-  detail::routed_forest forest(machine, request, "double_tree");
+  detail::routed_forest forest(machine, request);
   auto members = forest.ranks();
   if (members.size() == 1) return std::move(forest).finish();
   // All-reduce: the trees span all ranks. Otherwise they span the rest, and the root feeds both.
@@ -101,10 +100,9 @@ struct binary_tree {
 /// Throws: planning_error for other collectives, on a single server, and if some ranks are not
 ///         connected.
 [[nodiscard]] inline plan plan_box_tree(topology const& machine, plan_request const& request) {
-  require_planned("box_tree", free_root_collectives, request);
-  detail::routed_forest forest(machine, request, "box_tree");
+  detail::routed_forest forest(machine, request);
   if (forest.ranks().size() == 1) return std::move(forest).finish();
-  auto const servers = detail::several_servers(machine, "box_tree");
+  auto const servers = detail::several_servers(machine, request.planner);
   auto const holds = [&](detail::server const& s, int id) {
     return std::find(s.ids.begin(), s.ids.end(), id) != s.ids.end();
   };

@@ -99,7 +99,7 @@ inline void require_ways(topology const& machine, std::vector<flow_demand> const
               request.collective == collective::send_to_next ||
               request.collective == collective::permute,
           "plan_flows: an all-to-all, a shift or a permutation");
-  plan result = detail::empty_plan(machine, request.collective, "exact");
+  plan result = detail::empty_plan(machine, request);
   if (request.collective == collective::permute) result.destinations = request.destinations;
   auto const demands = detail::demands_of(machine, request);
   bool const all_stay = std::all_of(demands.begin(), demands.end(),

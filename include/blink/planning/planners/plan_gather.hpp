@@ -39,7 +39,7 @@ namespace blink { inline namespace BLINK_ABI {
   bool const gathers = request.collective == collective::gather;
   expects(gathers || request.collective == collective::scatter,
           "plan_gather: neither a gather nor a scatter");
-  plan result = detail::empty_plan(machine, request.collective, "exact");
+  plan result = detail::empty_plan(machine, request);
   auto const ranks = machine.rank_positions();
   if (ranks.size() < 2) return result;
   auto const graph = gathers ? reversed(machine) : to_arc_list(machine);

@@ -33,10 +33,9 @@ namespace blink { inline namespace BLINK_ABI {
 ///         ranks are not connected.
 [[nodiscard]] inline plan plan_hierarchical_ring(topology const& machine,
                                                  plan_request const& request) {
-  require_planned("hierarchical_ring", spanning_collectives, request);
-  detail::routed_forest forest(machine, request, "hierarchical_ring");
+  detail::routed_forest forest(machine, request);
   if (forest.ranks().size() == 1) return std::move(forest).finish();
-  auto const servers = detail::several_servers(machine, "hierarchical_ring");
+  auto const servers = detail::several_servers(machine, request.planner);
   bool const one_root =
       request.collective == collective::broadcast || request.collective == collective::reduce;
   int const root = request.root.value_or(forest.ranks().front());

@@ -85,11 +85,10 @@ namespace detail {
 /// Throws: planning_error if no kind joins all ranks, if the other links do not, or if there are
 ///         none; input_error for a negative size or start, or a unit without a known rate.
 [[nodiscard]] inline plan plan_hybrid(topology const& machine, plan_request const& request) {
-  require_planned("hybrid", spanning_collectives, request);
   if (request.bytes < 0 || !(request.slow_start_seconds >= 0)) {
     throw input_error("hybrid: bytes and slow_start_seconds must not be negative");
   }
-  plan result = detail::empty_plan(machine, request.collective, "hybrid");
+  plan result = detail::empty_plan(machine, request);
   if (result.ranks.size() == 1) return result;
   auto const kind = fastest_connecting_kind(machine);
   if (!kind) {

@@ -68,7 +68,8 @@ struct node_graph {
 
 /// Ranks behind one switch that copies and reduces, and no link beside it: everything goes up, the
 /// sum to the first rank and back, over each port once. So the poorest port is the rate.
-[[nodiscard]] inline std::optional<plan> plan_copying_star(topology const& machine) {
+[[nodiscard]] inline std::optional<plan> plan_copying_star(topology const& machine,
+                                                           plan_request const& request) {
   auto const switches = used_switches(machine);
   if (switches.size() != 1) return std::nullopt;
   auto const& center = machine.nodes[static_cast<std::size_t>(switches.front())];
@@ -83,7 +84,7 @@ struct node_graph {
       return std::nullopt;
     }
   }
-  plan result = empty_plan(machine, collective::all_reduce, "exact");
+  plan result = empty_plan(machine, request);
   auto const ranks = machine.rank_positions();
   std::int64_t least = -1;
   for (int const rank : ranks) {
@@ -144,11 +145,8 @@ inline void take_pairs(topology const& machine, node_graph const& nodes,
 /// Throws: planning_error if the collective is another one, the ranks are not connected, or
 ///         switches copy or reduce.
 [[nodiscard]] inline plan plan_approximate(topology const& machine, plan_request const& request) {
-  if (request.collective != collective::all_reduce) {
-    throw planning_error("approximate packing plans all_reduce, not " +
-                         std::string(to_text(request.collective)));
-  }
-  plan result = detail::empty_plan(machine, request.collective, "approximate");
+  plan result = detail::empty_plan(machine, request);
+  result.planner = planned_by::approximate;
   if (result.ranks.size() == 1) return result;
   auto const nodes = detail::to_node_graph(machine);
   detail::take_pairs(machine, nodes,
@@ -179,13 +177,9 @@ struct joint_plan_limits {
 ///         optimum has no 61-bit numbers.
 [[nodiscard]] inline plan plan_joint(topology const& machine, plan_request const& request,
                                      joint_plan_limits const& limits = {}) {
-  if (request.collective != collective::all_reduce) {
-    throw planning_error("joint packing plans all_reduce, not " +
-                         std::string(to_text(request.collective)));
-  }
-  plan result = detail::empty_plan(machine, request.collective, "exact");
+  plan result = detail::empty_plan(machine, request);
   if (result.ranks.size() == 1) return result;
-  if (auto star = detail::plan_copying_star(machine)) return *std::move(star);
+  if (auto star = detail::plan_copying_star(machine, request)) return *std::move(star);
   auto const nodes = detail::to_node_graph(machine);
   joint_packing_options options;
   options.gap = limits.gap;

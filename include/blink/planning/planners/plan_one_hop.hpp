@@ -27,8 +27,7 @@ namespace blink { inline namespace BLINK_ABI {
 /// Throws: planning_error for collectives whose trees do not span, and if the ranks are not
 ///         connected.
 [[nodiscard]] inline plan plan_one_hop(topology const& machine, plan_request const& request) {
-  require_planned("one_hop", spanning_collectives, request);
-  detail::routed_forest forest(machine, request, "one_hop");
+  detail::routed_forest forest(machine, request);
   auto const ranks = forest.ranks();
   if (ranks.size() == 1) return std::move(forest).finish();
   bool const one_root =

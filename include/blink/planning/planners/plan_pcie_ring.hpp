@@ -59,8 +59,7 @@ namespace detail {
 /// Post:   `bound` is 0 and there is no certificate: `make_plan` adds the machine's own.
 /// Throws: planning_error if the ranks are not connected.
 [[nodiscard]] inline plan plan_pcie_ring(topology const& machine, plan_request const& request) {
-  require_planned("pcie_ring", spanning_collectives, request);
-  auto const empty = detail::empty_plan(machine, request.collective, "pcie_ring");
+  auto const empty = detail::empty_plan(machine, request);
   auto const n = empty.ranks.size();
   if (n == 1) return empty;
   detail::router const route(machine);
@@ -93,7 +92,7 @@ namespace detail {
       }
     }
   }
-  return detail::plan_on_rings(machine, request, "pcie_ring", {*std::move(best)});
+  return detail::plan_on_rings(machine, request, {*std::move(best)});
 }
 
 }}  // namespace blink::BLINK_ABI

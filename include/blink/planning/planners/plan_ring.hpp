@@ -66,8 +66,8 @@ namespace detail {
 /// A collective over rings: one chain a ring for broadcast and reduce, one for each rank's share
 /// otherwise.
 [[nodiscard]] inline plan plan_on_rings(topology const& machine, plan_request const& request,
-                                        std::string name, std::vector<routed_ring> const& rings) {
-  plan result = empty_plan(machine, request.collective, std::move(name));
+                                        std::vector<routed_ring> const& rings) {
+  plan result = empty_plan(machine, request);
   auto const n = result.ranks.size();
   auto const steps = static_cast<std::int64_t>(n) - 1;
   bool const up = has_reduce_phase(request.collective);
@@ -108,10 +108,9 @@ namespace detail {
 /// Post:   `bound` is 0 and there is no certificate: `make_plan` adds the machine's own.
 /// Throws: planning_error if no ring exists.
 [[nodiscard]] inline plan plan_ring(topology const& machine, plan_request const& request) {
-  require_planned("ring", spanning_collectives, request);
-  auto result = detail::empty_plan(machine, request.collective, "ring");
+  auto result = detail::empty_plan(machine, request);
   if (result.ranks.size() == 1) return result;
-  return detail::plan_on_rings(machine, request, "ring", detail::rings_of(machine));
+  return detail::plan_on_rings(machine, request, detail::rings_of(machine));
 }
 
 }}  // namespace blink::BLINK_ABI

@@ -47,7 +47,7 @@ namespace blink { inline namespace BLINK_ABI {
     throw planning_error("machine '" + machine.name +
                          "' is not one switch with equal ports, which this planner needs");
   }
-  plan result = detail::empty_plan(machine, request.collective, "exact");
+  plan result = detail::empty_plan(machine, request);
   auto const& ids = star->ids;
   auto const n = static_cast<std::int64_t>(ids.size());
   if (n == 1) return result;

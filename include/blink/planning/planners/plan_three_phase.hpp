@@ -95,7 +95,7 @@ using server_pieces = std::vector<server_piece>;
   auto const server_leaders = orders_by_rail ? by_rail(machine, where.ids) : where.ids;
   auto const part = inside_of(machine, where);
   auto const packed = [&](collective local) {
-    plan_request const request{local, root, "exact", {}};
+    plan_request const request{local, root};
     return to_star(part) ? plan_switch(part, request) : plan_direct(part, request);
   };
   try {
@@ -165,10 +165,10 @@ struct phase_choice {
 /// The plan with one choice. Not for reduce and reduce_scatter.
 [[nodiscard]] inline plan glued_phases(topology const& machine, plan_request const& request,
                                        phase_choice const& choice) {
-  routed_forest forest(machine, request, "three_phase");
+  routed_forest forest(machine, request);
   auto const total = static_cast<std::int64_t>(forest.ranks().size());
   if (total == 1) return std::move(forest).finish();
-  auto const servers = several_servers(machine, "three_phase");
+  auto const servers = several_servers(machine, request.planner);
   auto const count = servers.size();
   auto const one = static_cast<std::int64_t>(count);
   bool const is_broadcast = request.collective == collective::broadcast;
@@ -245,7 +245,6 @@ struct phase_choice {
 /// Throws: planning_error on a single server, and if a server's ranks are not connected inside or
 ///         servers not with each other.
 [[nodiscard]] inline plan plan_three_phase(topology const& machine, plan_request const& request) {
-  require_planned("three_phase", spanning_collectives, request);
   if (request.collective == collective::reduce ||
       request.collective == collective::reduce_scatter) {
     auto turned = request;

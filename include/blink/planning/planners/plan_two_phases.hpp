@@ -64,7 +64,8 @@ namespace detail {
 /// Time:   see `plan_direct` for all-gather, and N maximum flows.
 /// Post:   rate = bound, proven by prices: a part is entered for 1 / (2 (parts - 1)). Nothing if
 ///         some link differs by direction, or the two phases are not known to be optimal.
-[[nodiscard]] inline std::optional<plan> plan_two_phases(topology const& machine) {
+[[nodiscard]] inline std::optional<plan> plan_two_phases(topology const& machine,
+                                                         plan_request const& request) {
   auto const ranks = machine.rank_positions();
   if (ranks.size() < 2 || !detail::is_full_duplex(machine)) return std::nullopt;
   std::vector<std::int64_t> capacity;
@@ -73,7 +74,9 @@ namespace detail {
   if (optimum.rate_per_root == rational(0)) return std::nullopt;
   auto const parts = tight_partition(machine, capacity, ranks, optimum.rate_per_root);
   if (!parts) return std::nullopt;
-  plan result = plan_direct(machine, {collective::all_gather, {}, "exact"});
+  auto all_gather = request;
+  all_gather.collective = collective::all_gather;
+  plan result = plan_direct(machine, all_gather);
   result.collective = collective::all_reduce;
   result.rate = result.bound = result.rate / 2;
   for (auto& t : result.trees) {

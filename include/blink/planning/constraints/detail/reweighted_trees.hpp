@@ -92,7 +92,7 @@ using link_capacities = std::map<std::pair<int, int>, std::int64_t>;  // by node
 /// weights: a plan as good as the old certificate allows, or nothing.
 [[nodiscard]] inline std::optional<plan> reweighted_plan(topology const& machine, plan const& old) {
   if (has_equal_roots(old.collective)) return std::nullopt;  // equal shares need more than weights
-  auto result = empty_plan(machine, old.collective, "exact");
+  auto result = empty_plan(machine, {old.collective});
   std::set<int> const ranks(result.ranks.begin(), result.ranks.end());
   if (ranks != std::set<int>(old.ranks.begin(), old.ranks.end())) return std::nullopt;
   auto const capacity = capacities_by_ids(machine);

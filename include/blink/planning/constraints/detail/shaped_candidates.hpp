@@ -96,7 +96,7 @@ inline void add_whole_tree_plans(topology const& machine, shaped_request const& 
     auto const whole = in_whole_trees(machine, scale);
     auto const k =
         all_gather_rate(whole, capacities_of(whole), whole.rank_positions(), shares).rate_per_root;
-    auto p = empty_plan(machine, wanted.request.collective, "exact");
+    auto p = empty_plan(machine, wanted.request);
     auto count = k.numerator() / k.denominator();
     if (count > 0 && !trees_fit(machine, scale, count, shares)) {  // a switch is in the way
       std::int64_t fails = count;
@@ -135,7 +135,7 @@ inline void add_shallow_packings(topology const& machine, shaped_request const& 
   }
   constexpr int tries = 24;
   arborescence_packing_options const low{.preferred_height = *options.max_height, .tries = tries};
-  auto p = empty_plan(machine, wanted.request.collective, "exact");
+  auto p = empty_plan(machine, wanted.request);
   if (wanted.request.collective == collective::broadcast) {
     int const root = machine.position_of(free.trees.front().root);
     pack_out_trees(machine, {{root, free.rate * machine.steps_per_unit}}, p, low);
@@ -222,7 +222,7 @@ inline height_limit add_packed_plan(topology const& machine, shaped_request cons
       reached.bound.reset();
     }
     if (packed.trees.empty()) continue;
-    auto p = empty_plan(machine, family.collective, "exact");
+    auto p = empty_plan(machine, wanted.request);
     for (auto& t : packed.trees) {
       t.weight = machine.in_units(t.weight);
       p.rate += t.weight;

@@ -6,6 +6,7 @@
 #include <blink/core/rational.hpp>
 #include <blink/graph/concepts.hpp>
 #include <blink/planning/plan/plan.hpp>
+#include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <algorithm>
@@ -167,11 +168,10 @@ struct star {
 }
 
 /// An empty plan with the fields that all planners fill in alike.
-[[nodiscard]] inline plan empty_plan(topology const& machine, collective kind,
-                                     std::string planner) {
+[[nodiscard]] inline plan empty_plan(topology const& machine, plan_request const& request) {
   plan result;
-  result.collective = kind;
-  result.planner = std::move(planner);
+  result.collective = request.collective;
+  result.planner = request.planner;
   result.unit = machine.unit;
   for (int const at : machine.rank_positions()) {
     result.ranks.push_back(machine.nodes[static_cast<std::size_t>(at)].id);

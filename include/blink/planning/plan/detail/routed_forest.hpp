@@ -108,8 +108,8 @@ inline void add_load(group_loads& load, tree_edge const& edge, int group, ration
 /// adds up the loads, and gives the weights at which links are full.
 class routed_forest {
  public:
-  routed_forest(topology const& machine, plan_request const& request, std::string planner)
-      : result_(empty_plan(machine, request.collective, std::move(planner))), route_(machine) {}
+  routed_forest(topology const& machine, plan_request const& request)
+      : result_(empty_plan(machine, request)), route_(machine) {}
 
   [[nodiscard]] std::vector<int> const& ranks() const { return result_.ranks; }
   [[nodiscard]] router& route() { return route_; }
