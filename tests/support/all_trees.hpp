@@ -9,12 +9,12 @@
 #include <random>
 #include <vector>
 
-// Trees by definition: slow, and sharing nothing with the library's searches.
+// Trees by their definition: slow, and independent of the library's searches.
 
 namespace blink::test {
 
-/// Do the edges at `positions` reach every vertex from `root`, with one edge into each other
-/// vertex?
+/// True if the edges at `positions` reach every vertex from `root`, with one edge into each other
+/// vertex.
 inline bool is_arborescence(arc_list const& graph, int root, std::vector<int> const& positions) {
   auto const n = static_cast<std::size_t>(graph.vertex_count);
   std::vector<int> parent(n, -1);
@@ -34,7 +34,7 @@ inline bool is_arborescence(arc_list const& graph, int root, std::vector<int> co
   return true;
 }
 
-/// Do the edges at `positions`, read both ways, join all vertices without a cycle?
+/// True if the edges at `positions`, read both ways, join all vertices without a cycle.
 inline bool is_spanning_tree(arc_list const& graph, std::vector<int> const& positions) {
   if (positions.size() + 1 != static_cast<std::size_t>(graph.vertex_count)) return false;
   std::vector<int> colour(static_cast<std::size_t>(graph.vertex_count));
@@ -88,8 +88,8 @@ void for_each_spanning_tree(arc_list const& graph, Visit visit) {
   pick(pick, 0);
 }
 
-/// `edge_count` edges between any vertices (parallel edges and loops too), after a path from vertex
-/// 0 through all others if `spanned`.
+/// A random graph of `edge_count` edges between any vertices, including parallel edges and loops.
+/// If `spanned`, a path from vertex 0 through all other vertices comes first.
 inline arc_list random_arcs(std::mt19937& random, int vertex_count, int edge_count, bool spanned) {
   arc_list graph{vertex_count, {}};
   std::uniform_int_distribution<int> vertex(0, vertex_count - 1);

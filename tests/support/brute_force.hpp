@@ -9,13 +9,13 @@
 #include <optional>
 #include <vector>
 
-// Optima by trying everything, on capacity matrices of a few vertices. Oracles for planners.
+// Optima by exhaustive search on capacity matrices of a few vertices: oracles for planners.
 
 namespace blink::test {
 
 using capacity_matrix = std::vector<std::vector<std::int64_t>>;
 
-/// Capacity of the edges out of the vertices whose bits are set.
+/// Capacity of the edges out of the set of vertices whose bits are set.
 inline std::int64_t capacity_leaving(capacity_matrix const& matrix, unsigned inside) {
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < matrix.size(); ++i) {
@@ -26,7 +26,9 @@ inline std::int64_t capacity_leaving(capacity_matrix const& matrix, unsigned ins
   return sum;
 }
 
-/// Broadcast from `root`: the smallest cut that holds the root. Time: O(2^n n^2).
+/// The optimal rate of a broadcast from `root`: the smallest cut around the root.
+///
+/// Time:   O(2^n n^2).
 inline rational best_broadcast(capacity_matrix const& matrix, std::size_t root) {
   unsigned const all = (1U << matrix.size()) - 1;
   std::optional<rational> best;
@@ -38,7 +40,10 @@ inline rational best_broadcast(capacity_matrix const& matrix, std::size_t root) 
   return *best;
 }
 
-/// All-gather: n times the smallest ratio of capacity leaving a set to its size. Time: O(2^n n^2).
+/// The optimal rate of an all-gather: n times the smallest ratio of capacity out of a set to its
+/// size.
+///
+/// Time:   O(2^n n^2).
 inline rational best_all_gather(capacity_matrix const& matrix) {
   unsigned const all = (1U << matrix.size()) - 1;
   std::optional<rational> best;
@@ -49,8 +54,10 @@ inline rational best_all_gather(capacity_matrix const& matrix) {
   return *best * static_cast<std::int64_t>(matrix.size());
 }
 
-/// All-reduce on symmetric links: the smallest ratio of the capacity between the parts of a
-/// partition to the number of parts less one (Tutte, Nash-Williams). Time: O(Bell(n) n^2).
+/// The optimal rate of an all-reduce on symmetric links. It is the smallest ratio of the capacity
+/// between the parts of a partition to the number of parts less one (Tutte, Nash-Williams).
+///
+/// Time:   O(Bell(n) n^2).
 inline rational best_symmetric_all_reduce(capacity_matrix const& matrix) {
   auto const n = matrix.size();
   std::vector<std::size_t> part(n, 0);

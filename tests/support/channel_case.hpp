@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Calls of collectives from within kernels, in several channels, and what they should come to.
+// Calls of collectives from within kernels, in several channels, compared with a serial loop.
 
 #include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
@@ -18,16 +18,17 @@
 
 namespace blink_test {
 
-/// A kernel that calls a collective again and again in each channel, blocks taking turns among the channels.
+/// A kernel that calls collectives repeatedly in each channel. Blocks take turns among the
+/// channels.
 template <class T, class Reducer>
 struct calling_kernel {
   struct one_call {
     T* input = nullptr;
     T* output = nullptr;
     std::size_t count = 0;
-    std::size_t scrambled = 0;  ///< elements of the input that nobody needs after the call
+    std::size_t scrambled = 0;  ///< elements of the input that no rank needs after the call
   };
-  one_call const* calls = nullptr;  ///< by channel, there in the order of calls
+  one_call const* calls = nullptr;  ///< by channel, then in the order of calls
   std::uint32_t channels = 0;
   std::uint32_t calls_each = 0;
   std::uint32_t blocks = 1;
@@ -42,7 +43,7 @@ struct calling_kernel {
         auto const end = own.run(group, channel, call.input, call.output, call.count, reduce);
         if (end != blink::status::ok) return;
         for (std::size_t e = group.thread_rank(); e < call.scrambled; e += group.size()) {
-          call.input[e] = value_from<T>(e);  // the caller's again
+          call.input[e] = value_from<T>(e);  // the caller may use it again
         }
       }
     }
@@ -55,7 +56,7 @@ class channel_case {
  public:
   using kernel = calling_kernel<T, Reducer>;
 
-  /// counts: by channel, there by call; equal numbers of calls
+  /// counts: by channel, then by call; each channel has as many calls
   channel_case(collective_case const& first, blink::schedule const& trees,
                std::vector<std::vector<std::size_t>> const& counts, int first_rank, int ranks,
                Reducer const& reduce = {})
@@ -78,7 +79,7 @@ class channel_case {
     calls_each_ = static_cast<std::uint32_t>(counts[0].size());
   }
 
-  /// By rank of this process.
+  /// The kernels by rank of this process.
   [[nodiscard]] std::vector<kernel> kernels(std::uint32_t blocks = 1) const {
     std::vector<kernel> result;
     for (auto const& own : ranks_) {
@@ -86,7 +87,7 @@ class channel_case {
     }
     return result;
   }
-  /// Empty if all calls came to what a serial loop does.
+  /// The differences from a serial loop; empty if all calls are right.
   [[nodiscard]] std::string wrong() {
     std::string all;
     for (auto& own : ranks_) {
@@ -100,7 +101,7 @@ class channel_case {
     }
     return all;
   }
-  /// Buffers as before the calls, but for those in place.
+  /// Restores the buffers of all calls that are not in place.
   void forget() {
     for (auto& own : ranks_) {
       for (std::size_t k = 0; k < own->cases.size(); ++k) {

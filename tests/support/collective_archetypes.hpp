@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The least models of the running side's concepts: what algorithms may use, and no more.
+// Minimal models of the concepts of the running side. Algorithms may use only their operations.
 
 #include <blink/reducers/reducer.hpp>
 #include <blink/running/walk/counter.hpp>
@@ -58,7 +58,7 @@ struct least_wait {
 };
 static_assert(blink::wait_policy<least_wait>);
 
-/// Can be copied as bytes; cannot be made from nothing, assigned or compared.
+/// An element that can be copied as bytes. It has no default constructor, assignment or comparison.
 struct least_element {
   least_element() = delete;
   explicit constexpr least_element(int its_value) : value(its_value) {}
@@ -78,7 +78,7 @@ struct least_chunks {
 };
 static_assert(blink::chunking<least_chunks>);
 
-// What falls short by one thing.
+// Types that lack one requirement each.
 struct no_leader {
   std::uint32_t thread_rank() const { return 0; }
   std::uint32_t size() const { return 1; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Runs one collective on all ranks of a communicator and compares every element with a serial loop.
+// Runs one collective on all ranks and compares every element with a serial loop.
 
 #include <blink/collectives.hpp>
 
@@ -19,7 +19,7 @@
 
 namespace blink_test {
 
-/// 12 bytes: no power of two, no default constructor.
+/// An element of 12 bytes, no power of two, without a default constructor.
 struct triple {
   triple() = delete;
   constexpr triple(int first, int second, int third) : x(first), y(second), z(third) {}
@@ -28,14 +28,14 @@ struct triple {
 };
 static_assert(std::is_trivially_copyable_v<triple>);
 
-/// A user's reducer: sum, maximum, bits.
+/// A user's reducer: sum, maximum and exclusive or.
 struct triple_reducer {
   constexpr triple operator()(triple const& a, triple const& b) const {
     return {a.x + b.x, a.y < b.y ? b.y : a.y, a.z ^ b.z};
   }
 };
 
-/// x -> a x + b modulo 251; composing such maps is associative and not commutative.
+/// The map x -> a x + b modulo 251. Composition of such maps is associative and not commutative.
 struct affine {
   std::uint8_t a, b;
   friend bool operator==(affine const&, affine const&) = default;
@@ -79,11 +79,12 @@ struct collective_case {
   bool is_in_place = false;
   std::size_t offset = 0;  ///< of the buffers, in elements from an aligned address
   std::uint64_t seed = 0;
-  std::size_t input_shift = 0;   ///< bytes from there; for elements that may lie anywhere
-  std::size_t output_shift = 0;  ///< in place that of the input
+  std::size_t input_shift = 0;   ///< additional bytes; for elements without alignment
+  std::size_t output_shift = 0;  ///< equal to `input_shift` for calls in place
 };
 
-/// Who sends a rank its output; -1: nobody, it is not touched. Of gathers and scatters the root.
+/// The rank that sends a rank its output, the root for gathers and scatters. -1: the output is
+/// unused.
 inline int source_of(blink::schedule const& source, blink::collective kind, int rank) {
   if (kind == blink::collective::gather) {
     return rank == blink::flow_end(source.trees[0]) ? rank : -1;
@@ -98,7 +99,7 @@ inline int source_of(blink::schedule const& source, blink::collective kind, int 
   return -1;
 }
 
-/// What element `index` of a rank's output is, by a loop over the ranks in order.
+/// The expected element `index` of a rank's output, by a loop over the ranks in order.
 ///
 /// source: `source_of` the rank, not -1
 template <class T, class Reducer>
@@ -126,8 +127,8 @@ T expected_element(collective_case const& what, int rank_count, int rank, int so
   return static_cast<T>(step::finish(reduce, total, rank_count, {index, source}));
 }
 
-/// A buffer with bytes around it that nobody may touch: `offset` elements and `shift` bytes after an
-/// address that is a multiple of 16.
+/// A buffer between guard bytes that must not change. It begins `offset` elements and `shift` bytes
+/// after a multiple of 16.
 template <class T>
 class guarded_buffer {
   static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 16);
@@ -155,7 +156,7 @@ class guarded_buffer {
   std::vector<std::byte> memory_;
 };
 
-/// What a rank that gets nothing finds in its output, if that is where its input is.
+/// The expected element of an output that the call does not write, in place.
 template <class T>
 T untouched_element(collective_case const& what, int rank, std::size_t index) {
   if (!blink::has_output_blocks(what.kind)) return input_element<T>(what.seed, rank, index);
@@ -224,7 +225,7 @@ void call_collective(Context& comm, blink::prepared_schedule& prepared, collecti
   }
 }
 
-/// Compares a rank's buffers after the call with what they should hold; empty if nothing is wrong.
+/// Compares a rank's buffers after the call with the expected ones; empty if nothing is wrong.
 template <class T, class Reducer>
 std::string what_is_wrong(collective_case const& what, blink::schedule const& source,
                           rank_buffers<T>& mine, Reducer const& reducer) {
@@ -232,7 +233,7 @@ std::string what_is_wrong(collective_case const& what, blink::schedule const& so
   if (what.kind == blink::collective::barrier) return "";
   int const from = source_of(source, what.kind, mine.rank);
   for (std::size_t k = 0; k < mine.output_count; ++k) {
-    // In place, what is not written holds the input.
+    // In place, elements that the call does not write hold the input.
     T const expected =
         from >= 0 ? expected_element<T>(what, source.rank_count, mine.rank, from, k, reducer)
         : what.is_in_place ? untouched_element<T>(what, mine.rank, k)
@@ -243,7 +244,7 @@ std::string what_is_wrong(collective_case const& what, blink::schedule const& so
   return "";
 }
 
-/// The ranks of a communicator that live in this process: all, or the one that the communicator is.
+/// The ranks that live in this process: all thread ranks, or the communicator's own rank.
 template <class Ranks>
 std::vector<int> ranks_here(Ranks const& threads) {
   if constexpr (requires { threads.rank(); }) {
@@ -255,15 +256,15 @@ std::vector<int> ranks_here(Ranks const& threads) {
   }
 }
 
-/// Runs the case `repeats` times with fresh inputs; returns what was wrong in this process, empty
-/// if nothing.
+/// Runs the case `repeats` times with fresh inputs. Returns the faults in this process, or an empty
+/// text.
 template <class T, class Chunks = blink::scheduled_chunks, class Ranks, class Reducer>
 std::string run_case(Ranks& threads, blink::schedule const& source, collective_case const& first,
                      Reducer const& reducer, int repeats = 1) {
   auto& prepared = threads.prepare(source);
   int const ranks = threads.rank_count();
   std::vector<std::string> wrong(static_cast<std::size_t>(ranks));
-  // Outside the ranks, because the threads of a team share them.
+  // Made here, because the threads of a team share them.
   std::vector<std::vector<rank_buffers<T>>> buffers(static_cast<std::size_t>(repeats));
   for (int repeat = 0; repeat < repeats; ++repeat) {
     auto what = first;
@@ -278,7 +279,7 @@ std::string run_case(Ranks& threads, blink::schedule const& source, collective_c
       call_collective<Chunks>(comm, prepared, first, static_cast<T const*>(mine.input), mine.output,
                               reducer);
       comm.group().sync();
-      // Inputs are the caller's again: nobody reads them any more.
+      // The inputs belong to the caller again: no rank reads them any more.
       if (comm.group().thread_rank() == 0 && !first.is_in_place) {
         for (std::size_t k = 0; k < mine.input_count; ++k) mine.input[k] = value_from<T>(k);
       }

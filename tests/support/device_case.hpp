@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Runs one collective on a communicator of devices and compares every element with a serial loop.
+// Runs one collective on device ranks and compares every element with a serial loop.
 
 #include <blink/core/collective.hpp>
 #include <blink/running/walk/choose_protocol.hpp>
@@ -20,7 +20,7 @@
 
 namespace blink_test {
 
-/// Of tests whose buffers are in vectors.
+/// Options for tests whose buffers are vectors.
 inline blink::device_options options_in_vectors(std::vector<int> devices) {
   blink::device_options options;
   options.devices = std::move(devices);
@@ -29,18 +29,18 @@ inline blink::device_options options_in_vectors(std::vector<int> devices) {
   return options;
 }
 
-/// Packets below so many bytes, chunks from there on.
+/// Costs with which calls below `bytes` bytes use packets, and larger ones chunks.
 constexpr blink::protocol_costs border_at(double bytes) {
   return {1, 0, bytes};
 }
 
-/// Of a call with buffers of its own, whose values come from the seed.
+/// A case whose values come from the seed.
 inline collective_case case_of(blink::collective kind, std::size_t count, std::uint64_t seed,
                                bool is_in_place = false) {
   return {kind, count, is_in_place, 0, seed};
 }
 
-/// The buffers of all ranks, or of those of one process, for a case, and the call.
+/// A call for a case, and the buffers of all ranks, or of those of one process.
 template <class T>
 class device_case {
  public:
@@ -91,7 +91,7 @@ class device_case {
     return all;
   }
   [[nodiscard]] std::vector<blink::rank_buffers<T>>& buffers() { return buffers_; }
-  /// Outputs as before the call.
+  /// Restores the outputs from before the call.
   void forget() {
     for (auto& mine : own_) {
       for (std::size_t k = 0; k < mine.output_count; ++k) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Communicators of emulated devices in forked processes.
+// Device ranks on emulated devices in forked processes.
 
 #include <blink/transports/cuda/calls/device_options.hpp>
 #include <blink/transports/host/communicator_bootstrap.hpp>
@@ -15,7 +15,7 @@
 
 namespace blink_test {
 
-/// One process's devices, and its communicator.
+/// One process with its devices and its communicator.
 template <class Ranks>
 struct device_process {
   device_process(std::string const& path, int process, blink::device_options const& options,
@@ -31,7 +31,8 @@ struct device_process {
   Ranks all;
 };
 
-/// By process what `body(mine, process)` returned or threw; `Part` is a `device_process`, made from `options`.
+/// The text that `body(mine, process)` returned or threw, by process. `Part` is a `device_process`,
+/// made from `options`.
 template <class Part, class Body>
 std::vector<std::string> run_device_processes(int processes, blink::device_options const& options,
                                               Body const& body) {

@@ -13,8 +13,9 @@
 
 namespace blink_test {
 
-/// Captures calls, and replays them some times, each time before a call outside of the graph. Positions are in
-/// the memory of devices, so that each goes on where the last one ended. Returns what is wrong.
+/// Captures calls and replays them several times, each time before a call outside of the graph.
+/// Positions are in device memory, so each call continues where the last one ended. Returns the
+/// faults.
 template <class Ranks, class T>
 std::string replay_between(emulated_devices& machine, Ranks& all,
                            std::vector<device_case<T>*> const& captured, device_case<T>& outside,
@@ -23,7 +24,7 @@ std::string replay_between(emulated_devices& machine, Ranks& all,
   for (auto* const one : captured) one->enqueue(all, blink::sum{}, on);
   auto const graph = machine.end_capture(on);
   for (auto* const one : captured) {
-    if (one->wrong(blink::sum{}).empty()) return "a captured call has run";
+    if (one->wrong(blink::sum{}).empty()) return "a call ran during capture";
   }
   std::string wrong;
   for (int replay = 0; replay < 4; ++replay) {

@@ -14,12 +14,12 @@
 #include <string>
 #include <vector>
 
-// What a scheduler may hand out of a DGX-1: connected parts, one for each isomorphism class.
+// Parts of a DGX-1 that a job scheduler may assign: connected, one for each isomorphism class.
 
 namespace blink::test {
 
 struct dgx1_class {
-  std::string name;        ///< "V 0134": machine and GPUs in nvidia-smi's numbering
+  std::string name;        ///< "V 0134": machine, and GPUs in nvidia-smi's numbering
   capacity_matrix matrix;  ///< in links
 };
 
@@ -36,7 +36,7 @@ inline bool is_connected(capacity_matrix const& matrix) {
   return std::ranges::all_of(reached, [](bool r) { return r; });
 }
 
-/// The least of all renumberings, read row by row below the diagonal.
+/// The least of all renumberings, compared row by row below the diagonal.
 inline std::vector<std::int64_t> canonical_form(capacity_matrix const& matrix) {
   std::vector<std::size_t> order(matrix.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -51,7 +51,7 @@ inline std::vector<std::int64_t> canonical_form(capacity_matrix const& matrix) {
   return best;
 }
 
-/// The 46 classes of the DGX-1V and the 14 of the DGX-1P, 3 to 8 GPUs.
+/// The classes of the DGX-1V and then those of the DGX-1P, of 3 to 8 GPUs.
 inline std::vector<dgx1_class> const& dgx1_classes() {
   static auto const classes = [] {
     std::vector<dgx1_class> result;
@@ -74,8 +74,8 @@ inline std::vector<dgx1_class> const& dgx1_classes() {
   return classes;
 }
 
-/// The links of a matrix as a graph with capacities; `both_ways` = false keeps one edge for each
-/// pair, for trees that may be walked both ways.
+/// The links of a matrix as a graph with capacities. `both_ways` = false keeps one edge for each
+/// pair, for undirected trees.
 struct matrix_graph {
   arc_list graph;
   std::vector<std::int64_t> capacities;
@@ -92,7 +92,7 @@ struct matrix_graph {
   }
 };
 
-/// The root from which a broadcast is fastest.
+/// The root of the fastest broadcast.
 inline std::size_t best_broadcast_root(capacity_matrix const& matrix) {
   std::size_t best = 0;
   for (std::size_t r = 1; r < matrix.size(); ++r) {

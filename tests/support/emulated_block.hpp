@@ -11,7 +11,7 @@
 
 namespace blink_test {
 
-/// What the threads of an emulated block share, and those of each part of it.
+/// The state that the threads of an emulated block share, and that of each part of it.
 class emulated_team : public blink::team {
  public:
   explicit emulated_team(std::uint32_t size) : blink::team(size) {
@@ -22,7 +22,7 @@ class emulated_team : public blink::team {
       }
     }
   }
-  /// Of so many threads.
+  /// The team of part `index`, with `threads` threads in each part.
   [[nodiscard]] blink::team& part(std::uint32_t threads, std::uint32_t index) const {
     return *parts_[threads - 1][index];
   }
@@ -35,8 +35,8 @@ class emulated_team : public blink::team {
       parts_;  // by threads of a part, then index
 };
 
-/// Host threads that stand for a CUDA block, or for a part of one, and move chunks by the code of kernels. What
-/// differs is what a compiler makes of it: the instructions that load and store, and how barriers are done.
+/// Host threads that act as a CUDA block, or as a part of one. They move chunks by the code of
+/// kernels. Only load and store instructions and barriers differ from a device.
 class emulated_group : public blink::team_group {
  public:
   static constexpr bool moves_as_device = true;
@@ -45,7 +45,7 @@ class emulated_group : public blink::team_group {
 static_assert(blink::voting_group<emulated_group> && blink::device_like_group<emulated_group>);
 static_assert(!blink::device_like_group<blink::team_group>);
 
-/// `blink::warps<Count>` of an emulated block, whose warps have one thread each.
+/// The emulated `blink::warps<Count>`. Its warps have one thread each.
 template <std::uint32_t Count>
 class emulated_warps : public emulated_group {
  public:

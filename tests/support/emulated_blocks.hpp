@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A kernel's blocks as teams of host threads: every lane of every rank at once, each thread of a block
-// a thread. They walk and move chunks by the code of kernels (`emulated_block`), compiled for a host.
+// A kernel's blocks as teams of host threads. All tasks of all ranks run at once, and each thread
+// of a block is a host thread. They walk and move chunks by the code of kernels (`emulated_block`),
+// compiled for a host.
 
 #include <blink/running/connections/prepared_schedule.hpp>
 #include <blink/transports/cuda/kernels/block_work.hpp>
@@ -23,22 +24,23 @@
 
 namespace blink_test {
 
-/// How the emulated kernel is launched.
+/// Launch parameters of the emulated kernel.
 struct emulation {
   std::uint32_t block_threads = 1;
   std::uint32_t window = 2;
   std::size_t slot_bytes = 512;
-  std::uint64_t first_message = 0;  ///< what connections begin with; a multiple of the window
+  std::uint64_t first_message = 0;  ///< the first message of connections; a multiple of the window
   std::uint64_t deadline_nanoseconds = 20'000'000'000;
-  std::size_t missing_block = ~std::size_t{0};  ///< one that never comes
-  /// Of the part of a block that walks each lane, 1 or 2: several lanes share a block. 0: the whole block does.
+  std::size_t missing_block = ~std::size_t{0};  ///< a block that never starts
+  /// Threads in the part of a block that walks a task, 1 or 2: several tasks share a block. 0: the
+  /// whole block walks one task.
   std::uint32_t part_threads = 0;
-  /// Where whole blocks walk: once all of a rank have ended its input is written over, as a caller may, but
-  /// for one that lies in the output.
+  /// If whole blocks walk: overwrites a rank's input once all its blocks have ended, as a caller
+  /// may. An input in the output is kept.
   bool overwrites_inputs = false;
 };
 
-/// Memory that is 0 at first, as packets need it.
+/// Memory that starts as zeros, as packets require.
 inline blink::memory_source zeroed_memory() {
   blink::memory_source source;
   source.allocate = [](void*, std::size_t bytes) -> void* {
@@ -49,7 +51,7 @@ inline blink::memory_source zeroed_memory() {
   return source;
 }
 
-/// A schedule with its connections, run again and again by emulated blocks.
+/// A schedule with its connections, on which emulated blocks run calls repeatedly.
 template <class Transport, class Protocol = blink::whole_chunks>
 class emulated_device {
  public:
@@ -90,7 +92,7 @@ class emulated_device {
     }
     return "";
   }
-  /// Runs a call on buffers of all ranks, by rank; empty if all blocks ended well.
+  /// Runs a call on the buffers of all ranks, by rank; empty if all blocks ended well.
   template <class T, class Reducer>
   std::string walk(blink::collective kind, std::size_t count,
                    std::vector<void const*> const& inputs, std::vector<void*> const& outputs,
@@ -119,7 +121,7 @@ class emulated_device {
   }
 
  private:
-  /// Who gets a rank's input back when all its blocks have ended.
+  /// The caller that gets a rank's input back when all its blocks have ended.
   struct caller {
     void* input = nullptr;
     std::size_t bytes = 0;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Devices whose blocks are threads of the host, for the host side of CUDA communicators: streams run
-// by themselves, kernels get room for all their blocks or wait, events and graphs obey CUDA's rules.
+// Devices whose blocks are host threads, to test the host side of CUDA communicators. Streams run
+// by themselves. A kernel waits until the device has room for all its blocks. Events and graphs
+// obey CUDA's rules.
 
 #include <blink/running/walk/counter.hpp>
 #include <blink/running/walk/packet_walk.hpp>
@@ -45,15 +46,16 @@ class emulated_devices {
   struct options {
     int devices = 1;
     std::uint32_t room = 8192;                    ///< threads that a device runs at once
-    std::uint32_t threads_each = 1;               ///< of the host, for each block
-    bool blocks_launches = false;                 ///< say that launches return when the kernel ends
-    bool keeps_order = true;                      ///< are communicators kept in order?
+    std::uint32_t threads_each = 1;               ///< host threads for each block
+    bool blocks_launches = false;                 ///< report that launches return when the kernel
+                                                  ///< ends
+    bool keeps_order = true;                      ///< keep communicators in order
     std::set<std::pair<int, int>> unreachable{};  ///< (device, peer)
     std::set<std::pair<int, int>> loses{};        ///< (device, peer): writes do not arrive
     int fails_launch_on = -1;                     ///< a device that refuses every launch
     bool shares_memory = false;                   ///< with other processes
   };
-  /// Where another process finds memory.
+  /// The name by which another process maps memory.
   struct memory_name {
     std::array<char, 48> path{};  // ends with a 0
     std::size_t bytes = 0;
@@ -75,20 +77,22 @@ class emulated_devices {
     for (auto& [where, own] : queues_) {  // each looks at the map
       if (own.runner.joinable()) own.runner.join();
     }
-    for (auto const& [address, block] : memory_) {  // what nobody knows to be unused
+    for (auto const& [address, block] : memory_) {  // memory that may still be in use
       if (block.file >= 0) unmap(address, block);
     }
   }
 
-  /// What the end of a process does: memory goes that a communicator has kept. Pre: nothing uses it.
+  /// Releases kept memory, as the end of a process does.
+  ///
+  /// Pre:    the memory is not in use.
   void release_kept_memory() {
     while (!memory_.empty()) release(0, const_cast<void*>(memory_.begin()->first));
     while (!pinned_.empty()) release_pinned(const_cast<void*>(pinned_.begin()->first));
   }
 
-  // What tests do with streams.
+  // Operations of tests on streams.
   stream make_stream() { return ++last_stream_; }
-  /// From now on work for the stream is recorded; those that begin together belong to one graph.
+  /// Records work for the stream from now on. Streams that begin together belong to one graph.
   void begin_capture(std::vector<stream> const& together) {
     ++last_capture_;
     for (stream const one : together) captures_[one] = last_capture_;
@@ -99,7 +103,9 @@ class emulated_devices {
     std::erase_if(captures_, [&](auto const& each) { return each.second == number; });
     return number;
   }
-  /// Pre: the graph is not running.
+  /// Replays a graph.
+  ///
+  /// Pre:    the graph is not running.
   void replay(std::uint64_t graph) {
     {
       std::lock_guard const lock(mutex_);
@@ -107,7 +113,7 @@ class emulated_devices {
     }
     for (auto const& [where, work] : graphs_[graph]) push(where.first, where.second, work);
   }
-  /// Something that takes until `release_stream`.
+  /// Blocks a stream until `release_stream`.
   void hold_stream(int device, stream on) {
     std::lock_guard const lock(mutex_);
     held_.insert({device, on});
@@ -119,7 +125,7 @@ class emulated_devices {
     }
     changed_.notify_all();
   }
-  /// Until a kernel has room on the device.
+  /// Waits until a kernel has started on the device.
   void wait_for_kernel(int device) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return used_[device] > 0; });
@@ -131,16 +137,16 @@ class emulated_devices {
   }
   [[nodiscard]] int copies() const { return copies_; }
   [[nodiscard]] int combines() const { return combines_; }
-  /// Kernels of each protocol.
+  /// Launched kernels of each protocol.
   [[nodiscard]] int chunk_launches() const { return chunk_launches_; }
   [[nodiscard]] int packet_launches() const { return packet_launches_; }
 
-  /// Work of another library's: `what` is run in the order of the stream, also when a graph is replayed.
+  /// Adds another library's work to a stream: `what` also runs when a graph is replayed.
   void run_in_stream(int device, stream on, std::function<void()> what) {
     put(device, on, std::move(what));
   }
 
-  // The driver.
+  // The interface of a driver.
   blink::device_order<emulated_devices>& order() {
     if (!options_.keeps_order) disordered_.emplace_back(std::make_unique<order_type>());
     return options_.keeps_order ? order_ : *disordered_.back();
@@ -202,7 +208,7 @@ class emulated_devices {
     imported_.erase(memory);
   }
   [[nodiscard]] std::size_t imports() const { return imported_.size(); }
-  /// How often memory went that another process still had open.
+  /// Number of releases of memory that another process still had open.
   [[nodiscard]] int released_while_open() const { return released_while_open_; }
   void* allocate_pinned(std::size_t bytes) {
     void* const memory = ::operator new(bytes, std::align_val_t(256));
@@ -225,7 +231,7 @@ class emulated_devices {
     return {};
   }
   void write(int, void* to, void const* from, std::size_t bytes) {
-    if (bytes == sizeof(blink::counter)) {  // kernels may look at it meanwhile
+    if (bytes == sizeof(blink::counter)) {  // kernels may read it meanwhile
       blink::counter value = 0;
       std::memcpy(&value, from, bytes);
       blink::publish(*static_cast<blink::counter*>(to), value);
@@ -236,7 +242,7 @@ class emulated_devices {
   void read(int, void* to, void const* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
   void clear(int, void* memory, std::size_t bytes) { std::memset(memory, 0, bytes); }
   void copy(int device, void* to, void const* from, std::size_t bytes, stream on) {
-    if (bytes == sizeof(blink::counter) && is_pinned(to)) {  // the host may look at it meanwhile
+    if (bytes == sizeof(blink::counter) && is_pinned(to)) {  // the host may read it meanwhile
       put(device, on, [=] {
         blink::publish(*static_cast<blink::counter*>(to),
                        *static_cast<blink::counter const*>(from));
@@ -284,7 +290,7 @@ class emulated_devices {
   void wait(int device, stream on, event which) {
     auto const point = point_of(which);
     if (point == nullptr) return;
-    // A stream that waits for a point of a graph is recorded into it from then on.
+    // A stream that waits for a point of a graph is recorded into that graph from then on.
     if (point->capture != 0 && capture(on).number == 0) captures_[on] = point->capture;
     if (point->capture != capture(on).number) {
       throw blink::device_error("a stream waits for a point outside of its graph");
@@ -358,7 +364,7 @@ class emulated_devices {
   struct memory_block {
     int device;
     std::size_t bytes;
-    int file = -1;  // of memory that others may map
+    int file = -1;  // of memory that other processes may map
   };
   struct point_of_stream {
     std::uint64_t capture = 0;
@@ -370,7 +376,7 @@ class emulated_devices {
     std::jthread runner;
   };
 
-  /// `work(group, block)` by all threads of all blocks.
+  /// Runs `work(group, block)` on all threads of all blocks.
   template <class Work>
   void run_blocks(std::uint32_t blocks, Work const& work) const {
     if (blocks * options_.threads_each == 1) {
@@ -378,7 +384,7 @@ class emulated_devices {
       return work(emulated_block(team, 0), 0);
     }
     std::vector<std::unique_ptr<emulated_team>> teams;
-    std::vector<std::jthread> running;  // ends first
+    std::vector<std::jthread> running;  // destroyed first
     for (std::uint32_t block = 0; block < blocks; ++block) {
       auto& team = *teams.emplace_back(std::make_unique<emulated_team>(options_.threads_each));
       for (std::uint32_t thread = 0; thread < options_.threads_each; ++thread) {
@@ -393,7 +399,7 @@ class emulated_devices {
     return found == points_.end() ? nullptr : found->second;
   }
 
-  // Behind memory that may be shared: in how many places it is open.
+  // Size with a trailer that counts the places where shared memory is open.
   static std::size_t whole(std::size_t bytes) { return (bytes + 63) / 64 * 64 + 64; }
   static std::atomic<int>& openings(void* memory, std::size_t bytes) {
     return *reinterpret_cast<std::atomic<int>*>(static_cast<std::byte*>(memory) + whole(bytes) -
@@ -488,8 +494,8 @@ class emulated_devices {
   std::condition_variable changed_;
   bool is_over_ = false;
   std::set<place> held_;
-  std::map<int, std::uint32_t> used_;  // threads that run, by device
-  std::map<place, job_queue> queues_;  // last: its threads end first
+  std::map<int, std::uint32_t> used_;  // running threads, by device
+  std::map<place, job_queue> queues_;  // declared last, so that its threads end first
 };
 static_assert(blink::sharing_runtime<emulated_devices> && blink::polled_runtime<emulated_devices>);
 

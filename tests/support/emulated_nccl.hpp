@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Sends and receives with the rules of NCCL, as strict as they may be: a group is one operation of each of its
-// communicators' streams, which ends when all of its sends and receives are matched; nothing is buffered; who meets
-// a peer for the first time waits for it on the host.
+// Sends and receives by the strictest reading of NCCL's rules. A group is one operation in the
+// streams of each of its communicators. It ends when all of its sends and receives are matched.
+// Nothing is buffered. A rank waits on the host for a peer that it meets for the first time.
 
 #include <blink/transports/nccl/nccl_calls.hpp>
 
@@ -23,12 +23,12 @@
 
 namespace blink_test {
 
-/// What joins all ranks, in threads that stand for processes.
+/// The connection between all ranks, in threads that act as processes.
 class emulated_fabric {
  public:
   struct options {
-    bool reports_of_losses = true;  ///< do others hear of a communicator that is aborted?
-    bool meets_on_host = true;      ///< do groups wait on the host for peers that are new?
+    bool reports_of_losses = true;  ///< peers learn of an aborted communicator
+    bool meets_on_host = true;      ///< groups wait on the host for new peers
   };
   struct operation {
     bool sends = false;
@@ -44,8 +44,8 @@ class emulated_fabric {
 
   [[nodiscard]] int rank_count() const { return static_cast<int>(errors_.size()); }
 
-  /// On the host: waits until peers that are new to the ranks of a group are in one that joins them. Returns an
-  /// error that ends it.
+  /// Waits on the host until the new peers of a group are in a matching group. Returns an error
+  /// that ends the wait.
   int match(std::vector<operation> const& group) {
     if (!options_.meets_on_host) return 0;
     std::unique_lock lock(mutex_);
@@ -62,7 +62,7 @@ class emulated_fabric {
     });
     return error;
   }
-  /// In a stream: what a rank has in a group.
+  /// Runs a rank's part of a group in a stream.
   void run(int rank, std::vector<operation> const& group) {
     std::unique_lock lock(mutex_);
     ++groups_[rank];
@@ -79,7 +79,7 @@ class emulated_fabric {
     changed_.notify_all();
     changed_.wait(lock, [&] { return *missing == 0 || is_over(rank); });
     if (*missing == 0) return;
-    for (auto& [which, both] : pairs_) {  // its memory may go now
+    for (auto& [which, both] : pairs_) {  // its memory may be released now
       for (auto* queue : {&both.first, &both.second}) {
         std::erase_if(*queue, [&](waiting const& each) { return each.missing == missing; });
       }
@@ -93,13 +93,13 @@ class emulated_fabric {
     }
     changed_.notify_all();
   }
-  /// The rank is lost, and all hear of it.
+  /// Loses a rank; all peers learn of it.
   void lose(int rank) { abort(rank); }
   [[nodiscard]] int error_of(int rank) {
     std::lock_guard const lock(mutex_);
     return errors_[static_cast<std::size_t>(rank)];
   }
-  /// Operations of a rank's streams.
+  /// Number of groups that a rank's streams have run.
   [[nodiscard]] int groups(int rank) {
     std::lock_guard const lock(mutex_);
     return groups_[rank];
@@ -117,7 +117,7 @@ class emulated_fabric {
   }
   [[nodiscard]] bool is_over(int rank) const { return is_aborted_[static_cast<std::size_t>(rank)]; }
   void match(waiting& send, waiting& receive) {
-    if (send.what.bytes != receive.what.bytes) {  // NCCL's own behaviour is not defined
+    if (send.what.bytes != receive.what.bytes) {  // NCCL does not define its behaviour here
       errors_[static_cast<std::size_t>(send.what.rank)] = 5;
       errors_[static_cast<std::size_t>(receive.what.rank)] = 5;
     } else {
@@ -130,7 +130,7 @@ class emulated_fabric {
   options options_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::set<std::pair<int, int>> senders_, receivers_;  // that have met
+  std::set<std::pair<int, int>> senders_, receivers_;  // pairs that have met
   std::map<std::pair<int, int>, both_queues> pairs_;   // by (from, to)
   std::map<int, int> groups_;
   std::vector<bool> is_aborted_;
@@ -143,11 +143,11 @@ class emulated_nccl {
   using communicator = int;  ///< the rank
   using stream = emulated_devices::stream;
   struct options {
-    int fails_send = -1;          ///< this one of the sends is refused, counted from 0
-    bool is_in_progress = false;  ///< do groups return before they have come to an end?
+    int fails_send = -1;          ///< index of the send that is refused, from 0
+    bool is_in_progress = false;  ///< groups return before they have ended
   };
 
-  /// first_rank: is on device 0, the next on device 1
+  /// first_rank: on device 0; the next rank is on device 1, and so on
   emulated_nccl(emulated_fabric& fabric, emulated_devices& machine, int first_rank)
       : emulated_nccl(fabric, machine, first_rank, options{}) {}
   emulated_nccl(emulated_fabric& fabric, emulated_devices& machine, int first_rank, options what)

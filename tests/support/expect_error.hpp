@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What an error says, by a part of its text.
+// Checks a part of an error's text.
 
 #include <blink/core/error.hpp>
 
@@ -26,6 +26,6 @@ std::string error_of(Call const& call) {
 #define EXPECT_SAYS(text, part)                                        \
   do {                                                                 \
     std::string const said = (text);                                   \
-    EXPECT_NE(said.find(part), std::string::npos) << "says: " << said; \
+    EXPECT_NE(said.find(part), std::string::npos) << "text: " << said; \
   } while (false)
 #define EXPECT_ERROR(call, part) EXPECT_SAYS(blink_test::error_of([&] { call; }), part)

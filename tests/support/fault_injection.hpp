@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Faults at random places of a loop of calls: whatever happens to a rank, all others name it, and go
-// on without it. For communicators of threads, processes and MPI.
+// Faults at random places of a loop of calls. All other ranks must name the faulty rank, and
+// continue without it. For thread ranks, processes and MPI.
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/all_reduce_sparse.hpp>
@@ -35,28 +35,29 @@ inline constexpr std::array<char const*, harms> harm_names{
     "killed",       "stopped (SIGSTOP)", "late, within the deadline", "another count",
     "another type", "another reducer",   "another collective",        "a call left out"};
 
-/// Those that a program is to inject: BLINK_FAULTS, or two of each kind.
+/// The number of faults to inject: BLINK_FAULTS, or two of each kind.
 inline int number_of_faults() {
   char const* const text = std::getenv("BLINK_FAULTS");
   return text == nullptr ? 2 * harms : std::max(1, std::atoi(text));
 }
 
-/// What the calls of a loop are, in turn.
+/// The forms of calls in a loop, in order.
 enum class form { sum, gather, grouped, started, sparse, exchange };
 inline constexpr int calls_of_loop = 6;  // one of each form
-/// Can a rank call it with another count, type or reducer, which ends the call of all? Where sizes are agreed
-/// about first, those that differ are reported and the next call follows.
+/// True if a rank that calls it with another count, type or reducer ends the call of all ranks.
+/// Forms that first agree on sizes report a difference, and the next call follows.
 inline bool compares_at_once(form what) {
   return what != form::sparse && what != form::exchange;
 }
-/// Those that are all an all-reduce of as many elements are the same call.
+/// True if the form is an all-reduce. Calls of these forms with equal counts are the same call.
 inline bool is_sum(form what) {
   return what == form::sum || what == form::grouped || what == form::started;
 }
 
-/// A seeded fault: which rank of how many, what, in which call or at which operation.
+/// A seeded fault: the number of ranks, the victim, the harm, and the call or operation where it
+/// happens.
 struct injection {
-  /// only_ranks: 0: two to four
+  /// only_ranks: the number of ranks; 0: random, two to four
   explicit injection(std::uint64_t its_seed, int only_ranks = 0) : seed(its_seed) {
     std::mt19937_64 random(seed * 7919 + 1);
     what = static_cast<harm>(seed % harms);
@@ -74,7 +75,7 @@ struct injection {
     };
     while (!fits()) call = (call + 1) % calls_of_loop;
     operation = below(random, 60);
-    // Every kind of call in one loop needs trees that carry all of them.
+    // One loop with all forms needs trees that carry all of them.
     source = random_schedule(random, ranks, blink::collective::all_gather);
     for (auto& tree : source.trees) {
       tree.reduce_parent = random_parents(random, ranks, tree.root);
@@ -85,7 +86,7 @@ struct injection {
     count = 1 + static_cast<std::size_t>(below(random, 1500));
   }
 
-  /// Do ranks disagree about a call?
+  /// True if the ranks disagree about a call.
   [[nodiscard]] bool is_mismatch() const { return what >= harm::count; }
   [[nodiscard]] form form_of(int of_call) const {
     return static_cast<form>((first_form + of_call) % calls_of_loop);
@@ -98,8 +99,8 @@ struct injection {
   std::size_t count = 0;
 };
 
-/// Memory of ranks that are threads, for as long as the program runs: of a call that fails because a rank
-/// hangs, buffers are that rank's until it goes on.
+/// Buffers of thread ranks that live until the program ends. If a rank hangs and the call fails,
+/// the rank may use them when it resumes.
 template <class T>
 std::vector<T>& lasting_buffer(std::size_t count) {
   static std::mutex mutex;
@@ -108,7 +109,7 @@ std::vector<T>& lasting_buffer(std::size_t count) {
   return all.emplace_back(count);
 }
 
-/// Memory that calls of such a communicator take.
+/// A buffer that calls of such a communicator accept.
 template <class T, class Ranks>
 decltype(auto) make_buffer(Ranks& comm, std::size_t count) {
   if constexpr (!Ranks::transport_type::reaches) {
@@ -157,7 +158,7 @@ void call_form(Ranks& comm, form what, blink::schedule const& trees, std::size_t
       return expect_all(out.data(), count, total);
     }
     case form::started: {
-      // Ranks may differ in who moves the data. Over MPI not every thread may.
+      // Ranks may choose different progress. Over MPI, only some threads may call.
       bool const has_thread = !requires { comm.expect_any_thread(); } && (count + ranks) % 2 == 0;
       blink::call_queue queue(comm,
                               has_thread ? blink::progress::thread : blink::progress::in_waits);
@@ -186,31 +187,30 @@ void call_form(Ranks& comm, form what, blink::schedule const& trees, std::size_t
   }
 }
 
-/// Lets the victim die, hang or be late: `happen` at the planned operation of this thread, or a nap.
+/// Makes the victim fail: `happen` or `nap` at the planned operation of this thread.
 inline void arm(injection const& planned, void (*happen)(), void (*nap)()) {
   if (planned.is_mismatch()) return;
   fault.operations_left = planned.operation;
   fault.happen = planned.what == harm::delay ? nap : happen;
 }
 
-/// What `call_on` may throw, for ranks that are to be reported of a fault.
+/// Checks the error that `call_on` threw on a rank.
 ///
-/// Returns: empty if it says what it should, else what is wrong
+/// Returns: the complaint about the error; empty if it reports the fault correctly
 inline std::string complaint(blink::collective_error const& reported, injection const& planned) {
   std::string const text = reported.what();
   if (text.find("rank " + std::to_string(planned.victim)) == std::string::npos) {
     return "does not name the rank: " + text;
   }
   if (!planned.is_mismatch() && reported.peer != planned.victim) return "names: " + text;
-  // Who leaves out the last call has left when the others come to it.
+  // A rank that leaves out the last call has left when its peers enter it.
   if (planned.what != harm::order && reported.disagrees != planned.is_mismatch()) {
-    return "says of calls that differ: " + text;
+    return "wrong about calls that differ: " + text;
   }
   return planned.what == harm::delay ? "did not wait: " + text : "";
 }
 
-/// Calls of each form in turn; the victim does something else in one of them. `entered`: when the
-/// last call began.
+/// Calls each form in turn; the victim fails in one of them. `entered`: when the last call began.
 template <class Ranks>
 void call_on(Ranks& comm, injection const& planned, bool is_victim,
              std::chrono::steady_clock::time_point& entered) {
@@ -234,11 +234,11 @@ void call_on(Ranks& comm, injection const& planned, bool is_victim,
   }
   fault.operations_left = -1;
   entered = clock_type::now();
-  // Everyone needs everyone: nobody leaves before a fault is seen.
+  // All ranks depend on all: no rank leaves before the fault is seen.
   call_form(comm, form::sum, planned.source, planned.count);
 }
 
-/// Calls of several forms by those that are left.
+/// Calls several forms on the ranks that are left.
 template <class Ranks>
 void call_again(Ranks& comm, injection const& planned) {
   for (int call = 0; call < 3; ++call) {

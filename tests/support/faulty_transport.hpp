@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A transport of which something happens to the rank at the n-th operation on a connection.
+// A transport that fails at the n-th operation on a connection.
 
 #include <blink/running/walk/transport.hpp>
 #include <blink/transports/host/slots.hpp>
@@ -11,9 +11,10 @@
 
 namespace blink_test {
 
-/// What happens to this rank, and when: thread_local, so that ranks may be threads or processes.
+/// The failure of this rank, and its time. It is thread_local, because ranks may be threads or
+/// processes.
 struct fault_plan {
-  long long operations_left = -1;  ///< -1: nothing happens
+  long long operations_left = -1;  ///< -1: no failure
   void (*happen)() = nullptr;
 };
 inline thread_local fault_plan fault;
@@ -23,7 +24,7 @@ inline void count_operation() {
   fault.happen();
 }
 
-/// Counts what changes the state of a connection, before and after.
+/// Counts operations that change the state of a connection, before and after each.
 template <class Transport>
 class faulty : public Transport {
  public:

@@ -16,7 +16,8 @@
 
 namespace blink_test {
 
-/// Runs `body(all, process)` in so many processes; by process what it returned or threw.
+/// Runs `body(all, process)` in `processes` processes. Returns the text that it returned or threw,
+/// by process.
 template <class Body>
 std::vector<std::string> with_host_processes(int processes, std::chrono::milliseconds deadline,
                                              Body const& body) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Runs a function in processes of its own, one for each rank of a communicator, and says how each ended.
+// Runs a function in separate processes, one for each rank, and reports how each ended.
 
 #include <blink/transports/host/processes.hpp>
 #include <blink/transports/host/shared_segment.hpp>
@@ -21,13 +21,13 @@
 
 namespace blink_test {
 
-/// How one rank ended.
+/// The end of one rank.
 struct rank_end {
   int status = -1;   ///< of waitpid
-  std::string text;  ///< what the function returned, or what it threw
+  std::string text;  ///< returned by the function, or of its exception
 };
 
-/// The processes of a communicator. Use `start`, then maybe `kill` some, then `finish`.
+/// The processes of a communicator. Call `start`, then optionally `kill` some, then `finish`.
 class forked_ranks {
  public:
   explicit forked_ranks(int ranks, std::size_t bytes = std::size_t{1} << 30)
@@ -35,7 +35,7 @@ class forked_ranks {
   forked_ranks(forked_ranks const&) = delete;
   forked_ranks& operator=(forked_ranks const&) = delete;
   ~forked_ranks() {
-    for (auto const& one : children_) {  // only if a test ended early
+    for (auto const& one : children_) {  // remaining only if a test ended early
       ::kill(one.process, SIGKILL);
       ::waitpid(one.process, nullptr, 0);
     }
@@ -44,7 +44,7 @@ class forked_ranks {
   [[nodiscard]] std::string path() const { return segment_.path(); }
   [[nodiscard]] blink::shared_segment const& segment() const { return segment_; }
 
-  /// Starts rank after rank; `function(rank)` returns a text and runs in the new process.
+  /// Starts rank after rank. `function(rank)` returns a text and runs in the new process.
   template <class Function>
   void start(Function const& function) {
     for (int rank = 0; rank < segment_.rank_count(); ++rank) {
@@ -66,7 +66,7 @@ class forked_ranks {
           if (written <= 0) break;
           done += static_cast<std::size_t>(written);
         }
-        _exit(0);  // the parent's tests are not ours
+        _exit(0);  // skips the parent's tests
       }
       ::close(ends[1]);
       children_.push_back({process, ends[0]});
@@ -75,7 +75,8 @@ class forked_ranks {
   void kill(int rank, int signal) const {
     ::kill(children_[static_cast<std::size_t>(rank)].process, signal);
   }
-  /// Waits for all ranks: how they ended. Rank `killed_last` is killed once the others are done; -1: none.
+  /// Waits for all ranks and returns their ends. Kills rank `killed_last` once the other ranks have
+  /// ended; -1: none.
   [[nodiscard]] std::vector<rank_end> finish(int killed_last = -1) {
     auto const children = std::exchange(children_, {});
     std::vector<rank_end> result(children.size());
@@ -95,7 +96,7 @@ class forked_ranks {
     pid_t process;
     int pipe;
   };
-  // Reads what it says until it has ended.
+  // Reads the text of a rank until the rank has ended.
   static rank_end end_of(child const& one) {
     rank_end end;
     std::array<char, 4096> buffer{};

@@ -15,8 +15,8 @@
 
 namespace blink_test {
 
-/// Makes every collective without a schedule, on containers and on pointers, and compares the results with a loop.
-/// All ranks call it together. Returns what is wrong; empty if nothing.
+/// Calls every collective without a schedule, on containers and on pointers, and compares the
+/// results with a loop. All ranks call it together. Returns the faults; empty if nothing is wrong.
 ///
 /// count: elements of one segment
 template <class Comm>
@@ -94,7 +94,7 @@ std::string calls_without_a_schedule(Comm& comm, std::size_t count) {
   expect(all(segments,
              [&](std::size_t k, int x) { return x == value(k / count, rank * count + k % count); }),
          "all_to_all");
-  // Segments of different sizes: rank r has r + 1 elements.
+  // Segments of unequal sizes: rank r has r + 1 elements.
   std::vector<std::size_t> sizes(ranks);
   std::iota(sizes.begin(), sizes.end(), std::size_t{1});
   auto const blocks = blink::consecutive_blocks(sizes);

@@ -17,8 +17,9 @@
 #include <utility>
 #include <vector>
 
-// Runs execution plans of MSCCL++ from their JSON, as the executor reads it, on numbers: each 16 bytes
-// are one. Thread blocks and the proxy of each rank take turns at random; ranks may be a launch apart.
+// Runs execution plans of MSCCL++ from their JSON, as the executor reads it. Each 16 bytes are one
+// number. Thread blocks and the proxy of each rank take turns at random. Ranks may be one launch
+// apart.
 
 namespace blink::test {
 
@@ -30,10 +31,10 @@ class mscclpp_runner {
  public:
   using json = nlohmann::json;
   using values = std::vector<std::uint64_t>;
-  /// What the collective makes of all inputs, at a rank.
+  /// The expected result of a rank from all inputs.
   using goal = std::function<values(std::vector<values> const&, int rank)>;
 
-  /// chunk_units: 16 bytes each, of a chunk
+  /// chunk_units: of 16 bytes each, in a chunk
   mscclpp_runner(std::string const& text, std::size_t chunk_units, bool in_place,
                  std::uint64_t seed)
       : plan_(json::parse(text)), chunk_(chunk_units), in_place_(in_place), random_(seed) {
@@ -53,7 +54,7 @@ class mscclpp_runner {
       for (auto const& c : gpu.at("channels")) {
         for (auto const& peer : c.at("connected_to")) {
           auto& of = state.channels[c.at("channel_type")];
-          require(peer != r && peer.get<std::size_t>() < gpus.size(), "a channel to nobody");
+          require(peer != r && peer.get<std::size_t>() < gpus.size(), "a channel without a peer");
           of.push_back({peer, 0, 0, 0});
         }
       }
@@ -68,7 +69,8 @@ class mscclpp_runner {
     }
   }
 
-  /// Several launches in a row, every rank with a new input each time.
+  /// Runs several consecutive launches, every rank with a new input each time.
+  ///
   /// Throws: mscclpp_fault.
   void run(goal const& wanted, int launches) {
     wanted_ = &wanted;
@@ -97,9 +99,9 @@ class mscclpp_runner {
       }
     }
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      require(ranks_[r].launch == launches_, "rank " + std::to_string(r) + " waits for ever");
+      require(ranks_[r].launch == launches_, "rank " + std::to_string(r) + " waits without end");
       for (auto const& [type, of] : ranks_[r].channels) {
-        for (auto const& c : of) require(c.arrived == c.consumed, "signals that nobody waited for");
+        for (auto const& c : of) require(c.arrived == c.consumed, "signals without a wait");
       }
       for (auto const s : ranks_[r].semaphores) require(s == 0, "a semaphore is not back at 0");
     }
@@ -113,8 +115,8 @@ class mscclpp_runner {
   };
   struct operation {
     json op;
-    std::size_t first = 0;  // of the loop it is in
-    std::size_t last = 0;   // the same; after the loop: last + 1
+    std::size_t first = 0;  // of the present loop
+    std::size_t last = 0;   // of the present loop; after it: last + 1
     std::size_t units = 0;  // of an iteration; 0: no loop
     std::size_t total = 0;  // units of the loop
   };
@@ -124,8 +126,8 @@ class mscclpp_runner {
     std::map<std::string, std::vector<int>> buffer_ids;
     std::size_t at = 0;
     std::size_t offset = 0;
-    bool has_unseen_wait = false;   // other threads do not know yet that the wait is over
-    bool has_unseen_write = false;  // nor that all have written
+    bool has_unseen_wait = false;   // other threads do not yet know that the wait is over
+    bool has_unseen_write = false;  // not all threads have written
     bool has_unseen_sum = false;
   };
   struct message {  // of the proxy
@@ -219,7 +221,7 @@ class mscclpp_runner {
                                                    " has a wrong result in launch " +
                                                    std::to_string(r.launch));
     }
-    // The memory is the user's again.
+    // The user may change the memory again.
     for (auto buffer : {0U, 1U}) {
       for (std::size_t i = 0; i < (buffer == 0 ? r.input : r.output); ++i) {
         cell(rank, buffer, i) = random_();
@@ -370,7 +372,7 @@ class mscclpp_runner {
         auto const id = block.buffer_ids[type].at(local);
         auto const& remote =
             plan_.at("gpus")[rank].at("remote_buffers").at(static_cast<std::size_t>(id));
-        require(remote.at("access_channel_types")[0] == type, "a buffer that is reached otherwise");
+        require(remote.at("access_channel_types")[0] == type, "a buffer of another channel type");
         message m{false, nullptr, type, remote.at("rank")};
         m.source_buffer = buffer_of(sources[k].at("type"));
         m.source = first_of(sources[k]);
@@ -378,7 +380,7 @@ class mscclpp_runner {
         m.destination = first_of(d);
         m.size = size_of(d);
         if (type == "port") {
-          require(channel_at(rank, block, type, ids[k]).peer == m.peer, "a put to somebody else");
+          require(channel_at(rank, block, type, ids[k]).peer == m.peer, "a put to another peer");
           ranks_[rank].proxy.push_back(m);
           continue;
         }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Communicators over an emulated NCCL, in threads that stand for processes: each has devices and memory of its own.
+// Communicators over an emulated NCCL, in threads that act as processes. Each has its own devices
+// and memory.
 
 #include <blink/transports/nccl/nccl_options.hpp>
 #include <blink/transports/nccl/nccl_ranks.hpp>
@@ -21,7 +22,7 @@ namespace blink_test {
 
 using emulated_nccl_ranks = blink::basic_nccl_ranks<emulated_devices, emulated_nccl>;
 
-/// Of tests whose buffers are in vectors.
+/// Options for tests whose buffers are vectors.
 inline blink::nccl_options nccl_options_in_vectors() {
   blink::nccl_options options;
   options.checks_places = false;
@@ -29,7 +30,7 @@ inline blink::nccl_options nccl_options_in_vectors() {
   return options;
 }
 
-/// One process: its devices, its communicators, and the communicator of them.
+/// One process: its devices, its NCCL communicators, and its blink communicator.
 struct nccl_process {
   nccl_process(emulated_fabric& fabric, int its_number, int first, int count,
                emulated_nccl::options what = {})
@@ -56,12 +57,12 @@ struct nccl_process {
   emulated_devices machine;
   emulated_nccl calls;
   std::vector<int> communicators;
-  std::unique_ptr<emulated_nccl_ranks> all_ranks;  // ends first
+  std::unique_ptr<emulated_nccl_ranks> all_ranks;  // destroyed first
 };
 
-/// By process what `body(mine)` returned or threw.
+/// The text that `body(mine)` returned or threw, by process.
 ///
-/// ranks: how many each process has
+/// ranks: number of ranks in each process
 template <class Body>
 std::vector<std::string> run_nccl_processes(emulated_fabric& fabric, std::vector<int> const& ranks,
                                             Body const& body, emulated_nccl::options what = {}) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Random calls along random schedules on communicators of emulated devices.
+// Random calls along random schedules on emulated devices.
 
 #include <blink/core/collective.hpp>
 #include <blink/transports/cuda/calls/device_options.hpp>
@@ -21,16 +21,16 @@
 
 namespace blink_test {
 
-/// How many kernels of each protocol ran.
+/// Number of launched kernels of each protocol.
 struct protocol_launches {
   int chunks = 0;
   int packets = 0;
 };
 
-/// Three calls of a random kind on one to three devices, most of them twice; empty if all are exact. Shaped
-/// links get one device, and schedules that name links.
+/// Three calls of a random kind on one to three devices, most of them twice. Returns the faults;
+/// empty if all results are exact. Shaped links get one device, and schedules that name links.
 ///
-/// change: `change(options)`, before the communicator is made
+/// change: `change(options)`, called before the communicator is made
 template <class Ranks, class T, class Reducer, class Change>
 std::string random_device_calls(std::uint64_t seed, std::uint32_t threads_each,
                                 Reducer const& reduce, Change const& change,
@@ -45,7 +45,7 @@ std::string random_device_calls(std::uint64_t seed, std::uint32_t threads_each,
     bool const is_shaped = Ranks::transport_type::is_shaped;
     options.devices.push_back(is_shaped ? 0 : below(random, 1 + below(random, 3)));
   }
-  options.checks_places = false;  // buffers are in vectors
+  options.checks_places = false;  // buffers are vectors
   options.window = 1 + static_cast<std::uint32_t>(random() % 4);
   options.slot_bytes = 16 + random() % 2000;
   change(options);
@@ -80,10 +80,11 @@ std::string random_device_calls(std::uint64_t seed, std::uint32_t threads_each,
   return random_device_calls<Ranks, T>(seed, threads_each, reduce, [](auto&) {});
 }
 
-/// Four calls of random kinds along random schedules, of which none waits for the one before; what is wrong with them.
+/// Four calls of random kinds along random schedules, without a wait in between. Returns the
+/// faults.
 ///
-/// random:    all processes draw the same
-/// make_case: `make_case(what, schedule)`: buffers of the ranks of this process
+/// random:    equal in all processes
+/// make_case: `make_case(what, schedule)` returns the buffers of this process's ranks
 template <class T, class Ranks, class Reducer, class MakeCase>
 std::string random_calls_in_a_row(Ranks& all, std::mt19937_64& random, int ranks,
                                   Reducer const& reduce, MakeCase const& make_case) {

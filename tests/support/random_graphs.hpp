@@ -15,7 +15,7 @@ struct random_graph {
   std::vector<std::int64_t> capacity;
 };
 
-/// `vertices` vertices, about `degree` edges out of each (parallel ones possible, no loops),
+/// A graph with about `degree` edges out of each vertex (parallel ones possible, no loops) and
 /// capacities 0 … `largest`. Equal arguments give equal graphs.
 inline random_graph make_random_graph(unsigned seed, unsigned vertices, unsigned degree,
                                       unsigned largest) {
@@ -32,8 +32,8 @@ inline random_graph make_random_graph(unsigned seed, unsigned vertices, unsigned
   return result;
 }
 
-/// The same over a ring in both directions with capacity of at least 1, so that every vertex
-/// reaches every other.
+/// Such a graph with a ring in both directions, of capacity at least 1. So every vertex reaches
+/// every other vertex.
 inline random_graph make_connected_graph(unsigned seed, unsigned vertices, unsigned degree,
                                          unsigned largest) {
   auto result = make_random_graph(seed, vertices, degree, largest);

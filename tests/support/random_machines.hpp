@@ -12,10 +12,10 @@
 
 namespace blink::test {
 
-/// A random machine whose ranks all reach each other: `routes` one-way routes from a rank over none
-/// to three switches to another rank, besides a ring of them. Capacities add up, so that no switch has
-/// more capacity out than in, links differ by direction, and switches are linked in any way.
-/// Equal arguments give equal machines.
+/// A random machine whose ranks all reach each other. It has a ring of routes and `routes` more
+/// one-way routes, each over at most three switches. Capacities add up, so that no switch has more
+/// capacity out than in. Links differ by direction, and switches are linked in any way. Equal
+/// arguments give equal machines.
 inline topology make_random_machine(unsigned seed, unsigned ranks, unsigned switches,
                                     unsigned routes, unsigned largest = 6) {
   std::mt19937 random(seed);

@@ -19,7 +19,7 @@ inline int below(std::mt19937_64& random, int bound) {
   return static_cast<int>(random() % static_cast<std::uint64_t>(bound));
 }
 
-/// Parents of a random tree: ranks in random order after the root, each under a random earlier one.
+/// Parents of a random tree: ranks in random order after the root, each below a random earlier one.
 inline std::vector<int> random_parents(std::mt19937_64& random, int rank_count, int root) {
   std::vector<int> order(static_cast<std::size_t>(rank_count));
   std::iota(order.begin(), order.end(), 0);
@@ -35,7 +35,7 @@ inline std::vector<int> random_parents(std::mt19937_64& random, int rank_count, 
   return parents;
 }
 
-/// A random way from a rank to another, over some of the others.
+/// A random path from a rank to another, over some of the other ranks.
 inline blink::schedule_tree random_flow(std::mt19937_64& random, int rank_count, int from, int to) {
   blink::schedule_tree tree;
   tree.root = from;
@@ -57,7 +57,7 @@ inline blink::schedule_tree random_flow(std::mt19937_64& random, int rank_count,
   return tree;
 }
 
-/// Random ways, one or a few, for every pair of a sender and its receiver.
+/// Random paths, one or a few, for every pair of a sender and its receiver.
 inline blink::schedule random_flows(std::mt19937_64& random, int rank_count,
                                     blink::collective kind) {
   blink::schedule result;
@@ -91,7 +91,7 @@ inline blink::schedule random_flows(std::mt19937_64& random, int rank_count,
   return result;
 }
 
-/// A random schedule that carries `kind`; sometimes with more phases than it needs.
+/// A random schedule that carries `kind`; sometimes with more phases than necessary.
 ///
 /// Pre: at least two ranks for `send_to_next`.
 inline blink::schedule random_schedule(std::mt19937_64& random, int rank_count,
@@ -132,7 +132,7 @@ inline blink::schedule random_schedule(std::mt19937_64& random, int rank_count,
   return result;
 }
 
-/// The same schedule over links, of 0.1 to 10 GB/s: none, one or two of them for each edge.
+/// The schedule with random links of 0.1 to 10 GB/s, at most two of them for each edge.
 inline blink::schedule with_random_routes(std::mt19937_64& random, blink::schedule source) {
   int const links = 1 + below(random, 5);
   for (int link = 0; link < links; ++link) {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What every reducer must do, as a suite; a new one is a case and one line.
+// The requirements of every reducer, as a suite. A new reducer is a case and one line.
 //
-// A case names `element` and says: `reducer()`; `input(dice)`, a random element; `expected(inputs)`,
-// the result for the inputs of all ranks in their order, by another way than the reducer's;
-// `agrees(got, expected, inputs)`, whether a result is within the error that the reducer states;
-// `is_exact`, whether every order must give the same bits. `neutral()` is optional.
+// A case names `element` and has these members:
+// - `reducer()`;
+// - `input(dice)`, a random element;
+// - `expected(inputs)`, the result for the inputs of all ranks in order, computed another way;
+// - `agrees(got, expected, inputs)`, true if a result is within the error that the reducer states;
+// - `is_exact`, true if every order must give the same bits;
+// - `neutral()`, optional.
 
 #include <blink/collectives.hpp>
 #include <blink/transports/host/slots.hpp>
@@ -39,11 +42,11 @@ struct dice {
   int below(int bound) {
     return static_cast<int>(operator()() % static_cast<std::uint64_t>(bound));
   }
-  /// From -1 to 1.
+  /// A random number from -1 to 1.
   double signed_unit() { return static_cast<double>(operator()() >> 11) * 0x1p-52 - 1.0; }
 };
 
-/// Equal as bits, so that -0 is not 0 and a NaN is itself.
+/// True if the bits are equal, so that -0 differs from 0 and a NaN equals itself.
 template <class T>
 bool same_bits(T const& a, T const& b) {
   if constexpr (std::same_as<T, float>) {
@@ -86,7 +89,7 @@ class stepwise {
       std::swap(parts_[k - 1], parts_[random() % k]);
     }
   }
-  /// Combines neighbours at random places until one is left; some cross a connection on the way.
+  /// Combines neighbours at random places until one is left. Some cross a connection on the way.
   T result(dice& random, bool crosses) {
     int const ranks = static_cast<int>(parts_.size());
     auto left = parts_;
@@ -108,8 +111,8 @@ class stepwise {
   std::vector<A> parts_;
 };
 
-/// Has one collective done by `call(inputs, outputs)`, pointers by rank, and compares; `call` returns
-/// what was wrong, and so does this; empty if nothing.
+/// Runs one collective by `call(inputs, outputs)`, with pointers by rank, and compares the results.
+/// Returns the faults, including those that `call` returns; empty if nothing is wrong.
 template <class Case, class Call>
 std::string check_reducer(blink::schedule const& trees, blink::collective kind, std::size_t count,
                           bool in_place, std::uint64_t seed, Call const& call) {
@@ -150,7 +153,7 @@ std::string check_reducer(blink::schedule const& trees, blink::collective kind, 
   return {};
 }
 
-/// Runs one collective on all ranks of a communicator; returns what was wrong, empty if nothing.
+/// Runs one collective on all ranks of a communicator; empty if nothing is wrong.
 template <class Case, class Ranks>
 std::string run_reducer(Ranks& all_threads, blink::schedule const& trees, blink::collective kind,
                         std::size_t count, bool in_place, std::uint64_t seed) {
@@ -168,7 +171,8 @@ std::string run_reducer(Ranks& all_threads, blink::schedule const& trees, blink:
       });
 }
 
-/// The same by the blocks of a kernel: in chunks they read each other's buffers, packets carry all.
+/// Runs one collective by the blocks of a kernel. With chunks, blocks read each other's buffers;
+/// packets carry all data.
 template <class Case, class Protocol>
 std::string run_reducer_in_blocks(blink::schedule const& trees, blink::collective kind,
                                   std::size_t count, bool in_place, std::uint32_t block_threads) {
@@ -261,14 +265,14 @@ TYPED_TEST_P(reducer_conformance, keeps_what_is_combined_with_its_neutral_elemen
 TYPED_TEST_P(reducer_conformance, gives_what_a_loop_over_the_ranks_gives) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     this->template all_collectives<blink::thread_ranks>(seed);
-    if constexpr (!TestFixture::combines_elements) {  // others are bytes to slots
+    if constexpr (!TestFixture::combines_elements) {  // other elements are plain bytes in slots
       this->template all_collectives<blink::basic_thread_ranks<blink::slot_transport>>(seed + 100);
     }
   }
 }
 
 TYPED_TEST_P(reducer_conformance, gives_that_in_blocks_of_a_kernel_too) {
-  // Some ranks stand between others: partial results cross connections, too.
+  // Some ranks are inner ranks, so that partial results also cross connections.
   auto const deep =
       TestFixture::is_commutative ? blink::binomial_schedule(5, 1) : blink::chain_schedule(4, 0);
   auto const flat = blink::star_schedule(3);

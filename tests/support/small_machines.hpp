@@ -12,7 +12,8 @@
 
 namespace blink::test {
 
-/// n ranks (ids 0 … n-1) with direct links: matrix[i][j] is the capacity from i to j, 0 for none.
+/// A machine of n ranks (ids 0 … n-1) with direct links: matrix[i][j] is the capacity from i to j,
+/// 0 for no link.
 inline topology direct_machine(std::vector<std::vector<std::int64_t>> const& matrix) {
   topology machine;
   machine.name = "direct";
@@ -28,7 +29,7 @@ inline topology direct_machine(std::vector<std::vector<std::int64_t>> const& mat
   return machine;
 }
 
-/// n ranks (ids 0 … n-1) behind one switch (id n) with ports of the same capacity.
+/// A machine of n ranks (ids 0 … n-1) behind one switch (id n), with ports of equal capacity.
 inline topology star_machine(int n, std::int64_t port) {
   topology machine;
   machine.name = "star";
@@ -53,7 +54,7 @@ inline std::vector<std::vector<std::int64_t>> dgx1v_matrix(std::int64_t per_link
   return matrix;
 }
 
-/// The same pairs with one link each: a DGX-1P.
+/// NVLinks between the GPUs of a DGX-1P: the pairs of the DGX-1V with one link each.
 inline std::vector<std::vector<std::int64_t>> dgx1p_matrix(std::int64_t per_link) {
   auto matrix = dgx1v_matrix(per_link);
   for (auto& row : matrix) {
@@ -62,7 +63,7 @@ inline std::vector<std::vector<std::int64_t>> dgx1p_matrix(std::int64_t per_link
   return matrix;
 }
 
-/// The induced part of a matrix for the bits of `chosen`, and which rows these were.
+/// The rows and columns of a matrix for the bits of `chosen`.
 inline std::vector<std::vector<std::int64_t>> part_of(
     std::vector<std::vector<std::int64_t>> const& matrix, unsigned chosen) {
   std::vector<std::vector<std::int64_t>> result;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Random ways to split a communicator, for ranks of any kind.
+// Random splits of a communicator, for any kind of ranks.
 
 #include <blink/collectives.hpp>
 #include <blink/transports/host/split_communicator.hpp>
@@ -18,7 +18,7 @@
 
 namespace blink_test {
 
-/// The sum of one number of each rank, over shared memory where peers reach into buffers.
+/// The sum of one number of each rank. It uses shared memory if peers access each other's buffers.
 template <class Comm>
 int sum_over(Comm& comm, int mine) {
   if constexpr (requires { comm.template allocate<int>(1); }) {
@@ -34,8 +34,8 @@ int sum_over(Comm& comm, int mine) {
   }
 }
 
-/// Splits `comm` by random colours and keys, the same on all ranks, calls in the part, and splits the
-/// part once more. Returns what was wrong, empty if nothing.
+/// Splits `comm` by random colours and keys, equal on all ranks, calls in the part, and splits the
+/// part again. Returns the faults, or an empty text.
 template <class Comm>
 std::string split_at_random(Comm& comm, std::uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -82,7 +82,8 @@ std::string split_at_random(Comm& comm, std::uint64_t seed) {
   return "";
 }
 
-/// In a part of all ranks in reverse order: is a schedule refused that the whole has prepared? The part goes on.
+/// Checks, in a part of all ranks in reverse order, that a schedule prepared for the whole is
+/// refused. The part must still work afterwards.
 template <class Comm>
 std::string call_with_the_plan_of_the_whole(Comm& comm) {
   auto part = blink::split(comm, 0, -comm.rank());

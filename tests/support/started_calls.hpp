@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Calls of every form that a queue takes, started again and again, on ranks of any kind.
+// Repeated asynchronous calls of every form that a queue takes, for any kind of ranks.
 
 #include <blink/collectives.hpp>
 #include <blink/collectives/call_queue.hpp>
@@ -18,7 +18,7 @@
 
 namespace blink_test {
 
-/// Returns what was wrong, empty if nothing.
+/// Returns the faults, or an empty text.
 ///
 /// seed: of the order in which this rank waits; may differ by rank
 template <class Comm>
@@ -33,7 +33,7 @@ std::string run_started_calls(Comm& comm, blink::progress how, std::uint64_t see
   auto& flows = comm.prepare(blink::all_to_all_schedule(n));
   blink::call_queue queue(comm, how);
 
-  // Rank r sends everyone r + 1 elements, the same ones.
+  // Rank r sends every rank the same r + 1 elements.
   std::vector<std::size_t> counts(ranks);
   std::iota(counts.begin(), counts.end(), std::size_t{1});
   auto const from = blink::consecutive_blocks(counts);
@@ -53,7 +53,7 @@ std::string run_started_calls(Comm& comm, blink::progress how, std::uint64_t see
   list.receive(last, in.data(), 1);
   auto ring = queue.make_exchange(flows, list);
 
-  // Two that are packed together, one that is not.
+  // Two calls that are packed together, and one that is not.
   auto small = communicator_buffer<int>(comm, 2), more = communicator_buffer<int>(comm, 3),
        large = communicator_buffer<int>(comm, 50);
   auto const part_of = [](auto& data) {

@@ -15,11 +15,12 @@
 #include <utility>
 #include <vector>
 
-// Runs step programs with numbers, blocks in random order. Slow and plain: what the checker is held to.
+// Runs step programs on numbers, with blocks in random order. It is slow and plain: the reference
+// for the checker.
 
 namespace blink::test {
 
-/// One run of one iteration. Messages wait in queues without bound; a step is done at once.
+/// One run of one iteration. Messages wait in unbounded queues, and a step takes no time.
 class step_program_runner {
  public:
   step_program_runner(step_program const& program, bool in_place, int root, std::uint64_t seed)
@@ -36,7 +37,7 @@ class step_program_runner {
     if (in_place) load();
   }
 
-  /// What went wrong, nothing if every rank ends with what the collective wants.
+  /// Runs the program; returns the fault, or nothing if every rank has the expected result.
   std::optional<std::string> run() {
     std::vector<std::pair<std::size_t, std::size_t>> blocks;  // rank, block
     std::map<std::pair<std::size_t, std::size_t>, std::size_t> next;
@@ -55,7 +56,7 @@ class step_program_runner {
       for (auto const& [r, b] : blocks) {
         auto const& steps = program_->ranks[r].blocks[b].steps;
         auto& at = next[{r, b}];
-        // Some run ahead, some wait.
+        // Some blocks run ahead, some wait.
         for (auto burst = random_() % 4; burst > 0 && at < steps.size(); --burst) {
           if (!is_ready(r, b, steps[at], next)) break;
           if (!step(r, b, steps[at])) return "a chunk outside the buffers";
@@ -73,7 +74,7 @@ class step_program_runner {
       if (!moved && !can_move && !blocks.empty()) return "stuck";
     }
     for (auto const& [key, queue] : queues_) {
-      if (!queue.empty()) return "a message that nobody receives";
+      if (!queue.empty()) return "a message without a receive";
     }
     return wrong_result();
   }
@@ -91,7 +92,7 @@ class step_program_runner {
     return result;
   }
 
-  /// The number in a chunk; in place the smaller of input and output is a part of the larger.
+  /// The number in a chunk. In place, the smaller of input and output is a part of the larger.
   std::uint64_t* find(std::size_t rank, chunk_place place) {
     auto& memory = memory_[rank];
     auto const sizes = sizes_of(static_cast<int>(rank));
@@ -142,7 +143,7 @@ class step_program_runner {
       if (reads_source(s.kind)) {
         auto const* source = find(r, {s.source.buffer, s.source.chunk + i});
         if (source == nullptr) return false;
-        value += *source;  // begins at zero where nothing is received
+        value += *source;  // begins at zero if nothing is received
       }
       if (!writes_destination(s.kind)) continue;
       auto* target = find(r, {s.destination.buffer, s.destination.chunk + i});

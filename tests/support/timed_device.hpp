@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Calls of kernels with shaped links in the time that their messages take, and no other: one thread does
-// what the blocks of a device do, and the clock jumps to the next arrival when none of them can go on.
+// Calls of kernels with shaped links, in exactly the time that their messages take. One thread does
+// the work of all blocks of a device. The clock jumps to the next arrival when no block can
+// advance.
 
 #include <blink/core/collective.hpp>
 #include <blink/reducers/order.hpp>
@@ -32,17 +33,17 @@
 
 namespace blink_test {
 
-/// A clock that stands still until somebody sets it. For one thread.
+/// A clock that changes only when it is set. For one thread.
 struct set_clock {
   static inline std::uint64_t time = 0;
   [[nodiscard]] static std::uint64_t now() { return time; }
 };
 
-/// One device with a rank for each of a schedule's, and the time that calls take there: data moves in no
-/// time, and each message arrives when it is due.
+/// One device with all ranks of a schedule, and the time that calls take there. Moving data takes
+/// no time, and each message arrives when it is due.
 class timed_device {
  public:
-  /// options: window, slot_bytes and costs count
+  /// options: only window, slot_bytes and costs have an effect
   timed_device(blink::schedule const& source, blink::device_options const& options)
       : where_(std::vector<int>(static_cast<std::size_t>(source.rank_count), 0)),
         budget_(options.memory_cap),
@@ -83,12 +84,12 @@ class timed_device {
     }
     return "";
   }
-  /// That the last call took.
+  /// The time that the last call took.
   [[nodiscard]] std::uint64_t nanoseconds() const { return nanoseconds_; }
-  /// By link: what it needed at least for the bytes of the last call.
+  /// The least time that each link needed for the bytes of the last call.
   [[nodiscard]] std::vector<std::uint64_t> least_nanoseconds() {
     auto const& rates = plan_.prepared().source().link_bytes_per_second;
-    (void)plan_.edges();  // reads back what they carried
+    (void)plan_.edges();  // reads back the bytes that they carried
     auto const carried = plan_.prepared().link_bytes();
     std::vector<std::uint64_t> result;
     before_.resize(carried.size());
@@ -147,14 +148,14 @@ class timed_device {
       }
       if (moved || !is_open) continue;
       std::uint64_t const next = next_arrival(call);
-      if (next == 0) return "no block can go on, and nothing is under way";
+      if (next == 0) return "no block can advance, and no message is in flight";
       set_clock::time = next;
     }
     for (auto& one : blocks) blink::close_task(*one.share.tasks);
     nanoseconds_ = set_clock::time - begin;
     return "";
   }
-  /// 0: none.
+  /// The time of the next arrival; 0: none.
   [[nodiscard]] std::uint64_t next_arrival(blink::device_call const& call) const {
     std::uint64_t next = 0;
     for (std::uint32_t connection = 0; connection < plan_.prepared().tables().connection_count();

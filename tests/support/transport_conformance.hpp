@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What every transport promises, as tests of two links: a new transport is a fixture and one line.
+// The requirements of every transport, as tests of two links. A new transport is a fixture and one
+// line.
 //
-// A fixture is default-constructible and has
-//   using link = …;                  the model of `transport`
+// A fixture is default-constructible and has these members:
+//   using transport = …;             the model of `transport`;
 //   int sender_rank(), receiver_rank();
-//   at_sender(f), at_receiver(f);    call f(link) for the ends of `connection()`, which have entered the
-//                                    same call: in this process, or each end in its own; then
-//                                    what it did before has been done at the other end, too
-//   together(f, g);                  the same for both ends at once
-//   std::uint32_t wire();            a connection whose messages go through slots
+//   at_sender(f), at_receiver(f);    f(transport) at an end of `connection()`, within one call.
+//                                    They return after earlier work at the other end is done;
+//   together(f, g);                  the same for both ends at once;
+//   std::uint32_t connection();      a connection whose messages go through slots;
 //   std::uint64_t window();
 //   void abort();
 
@@ -33,7 +33,7 @@ class transport_conformance : public testing::Test {
   static_assert(blink::transport<typename Fixture::transport>);
   Fixture both_;
 
-  // Bounded: a broken transport fails instead of hanging.
+  // Bounded, so that a broken transport fails instead of hanging.
   template <class Condition>
   static bool becomes_true(Condition const& condition) {
     auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(20);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Runs an all-gather or a reduce-scatter with blocks of any sizes and compares every element with a serial loop.
+// Runs an all-gather or a reduce-scatter with blocks of any sizes, and compares every element with
+// a serial loop.
 
 #include <blink/collectives/all_gather_v.hpp>
 #include <blink/core/collective.hpp>
@@ -41,7 +42,8 @@ struct unequal_case {
   }
 };
 
-/// Blocks with gaps between them, in random order, some empty, none of more than `most` elements.
+/// Blocks with gaps between them, in random order. Some are empty, none has more than `most`
+/// elements.
 inline std::vector<blink::block> random_blocks(std::mt19937_64& random, int ranks,
                                                std::size_t most = 200) {
   std::vector<std::size_t> order(static_cast<std::size_t>(ranks));
@@ -57,8 +59,8 @@ inline std::vector<blink::block> random_blocks(std::mt19937_64& random, int rank
   return result;
 }
 
-/// A random case along a random schedule that has shares. A rank with the share 0 has a block all the same, or
-/// roots no tree and has none.
+/// A random case along a random schedule with shares. A rank with share 0 may still have a block;
+/// otherwise it roots no tree.
 inline std::pair<blink::schedule, unequal_case> random_unequal_case(std::mt19937_64& random,
                                                                     int ranks,
                                                                     std::size_t most = 200) {
@@ -71,8 +73,7 @@ inline std::pair<blink::schedule, unequal_case> random_unequal_case(std::mt19937
   auto source = random_schedule(random, ranks, what.kind);
   auto const last = static_cast<std::size_t>(ranks - 1);
   for (std::size_t rank = 0; rank <= last; ++rank) {
-    bool const has_none =
-        rank < last && random() % 4 == 0;  // of the last it is known that it has some
+    bool const has_none = rank < last && random() % 4 == 0;  // the last rank always has a share
     source.shares.push_back(has_none ? 0 : 1 + random() % 9);
     if (!has_none || random() % 2 == 0) continue;
     std::erase_if(source.trees, [&](auto const& t) { return t.root == static_cast<int>(rank); });
@@ -116,7 +117,7 @@ void call_unequal(Context& comm, Source&& trees, unequal_case const& what, T con
   }
 }
 
-/// Compares a rank's buffers after the call with what they should hold; empty if nothing is wrong.
+/// Compares a rank's buffers after the call with the expected ones; empty if nothing is wrong.
 template <class T, class Reducer>
 std::string what_is_wrong(unequal_case const& what, unequal_buffers<T>& mine,
                           Reducer const& reducer) {
@@ -152,7 +153,7 @@ std::string what_is_wrong(unequal_case const& what, unequal_buffers<T>& mine,
   return "";
 }
 
-/// Runs the case; returns what was wrong in this process, empty if nothing.
+/// Runs the case. Returns the faults in this process, or an empty text.
 template <class T, class Chunks = blink::scheduled_chunks, class Ranks, class Reducer>
 std::string run_unequal(Ranks& threads, blink::schedule const& source, unequal_case const& what,
                         Reducer const& reducer) {
