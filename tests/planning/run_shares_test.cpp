@@ -35,6 +35,18 @@ using blink::rational;
 using blink_test::run_unequal;
 using blink_test::unequal_case;
 
+/// The plan for shares by rank, with so many trees a root; 0: any number.
+blink::plan planned_shares(blink::topology const& machine, collective kind,
+                           std::vector<std::int64_t> const& shares, int trees_per_root = 0) {
+  blink::plan_options options;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    auto const at = static_cast<std::size_t>(machine.rank_positions()[i]);
+    options.shares[machine.nodes[at].id] = shares[i];
+  }
+  if (trees_per_root > 0) options.trees_per_root = trees_per_root;
+  return blink::plan_with_options(machine, {kind}, options).plan;
+}
+
 /// What the plan asks of each link, by node ids.
 std::map<std::pair<int, int>, rational> loads_of(blink::plan const& planned) {
   std::map<std::pair<int, int>, rational> result;
@@ -145,7 +157,7 @@ TEST(run_shares, random_plans_load_links_as_promised) {
                                                           static_cast<unsigned>(seed % 3), 10);
     blink::plan_request request;
     request.collective = seed % 2 == 0 ? collective::all_gather : collective::reduce_scatter;
-    auto const planned = blink::plan_shares(machine, request, random_shares(random, ranks));
+    auto const planned = planned_shares(machine, request.collective, random_shares(random, ranks));
     ASSERT_EQ(blink::check_plan(machine, planned).fault.value_or("sound"), "sound");
     ASSERT_FALSE(planned.shares.empty());
     measured += expect_planned_loads<blink::thread_ranks>(machine, planned, seed) ? 1 : 0;
@@ -160,12 +172,10 @@ TEST(run_shares, random_plans_load_links_as_promised) {
 TEST(run_shares, a_dgx1v) {
   auto const machine = blink::test::direct_machine(blink::test::dgx1v_matrix(25));
   for (auto const kind : {collective::all_gather, collective::reduce_scatter}) {
-    blink::plan_request request;
-    request.collective = kind;
-    auto const planned = blink::plan_shares(machine, request, {4, 1, 2, 1, 0, 3, 1, 2});
+    auto const planned = planned_shares(machine, kind, {4, 1, 2, 1, 0, 3, 1, 2});
     EXPECT_TRUE(expect_planned_loads<blink::thread_ranks>(machine, planned, 1));
     expect_exact<blink::thread_ranks>(machine, planned, 2);
-    auto const few = blink::plan_fixed_trees(machine, request, 1, {4, 1, 2, 1, 0, 3, 1, 2});
+    auto const few = planned_shares(machine, kind, {4, 1, 2, 1, 0, 3, 1, 2}, 1);
     expect_exact<blink::thread_ranks>(machine, few, 3);
   }
 }
@@ -199,7 +209,7 @@ TEST(run_shares, who_cannot_send_has_no_elements) {
   auto const machine = blink::test::direct_machine({{0, 2, 1}, {2, 0, 1}, {0, 0, 0}});
   blink::plan_request request;
   request.collective = collective::all_gather;
-  auto const planned = blink::plan_shares(machine, request, {2, 1, 0});
+  auto const planned = planned_shares(machine, request.collective, {2, 1, 0});
   EXPECT_TRUE(expect_planned_loads<blink::thread_ranks>(machine, planned, 4));
   auto const plan = blink::make_schedule(machine, planned, 1e9);
   EXPECT_EQ(plan.trees.size(), planned.trees.size());

@@ -5,6 +5,7 @@
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
+#include <blink/planning/plan/detail/supplied_graph.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/plan/plan_request.hpp>
 #include <blink/planning/planners/plan_barrier.hpp>
@@ -68,6 +69,12 @@ namespace detail {
   return result;
 }
 
+/// A planner of collectives without a reduce of their own; see `plan_forward`.
+template <plan (*Make)(topology const&, plan_request const&)>
+[[nodiscard]] plan forward_only(topology const& machine, plan_request const& request) {
+  return plan_forward(machine, request, Make);
+}
+
 }  // namespace detail
 
 /// The collectives that the planner `exact` plans.
@@ -78,16 +85,16 @@ inline constexpr collective_set exact_collectives{
 
 /// All planners, in the order in which they are listed. To add a planner, add a line.
 inline constexpr std::array planners{
-    planner{planned_by::exact, "optimal, on any machine", detail::plan_exact, exact_collectives,
-            true},
+    planner{planned_by::exact, "optimal, on any machine", detail::forward_only<detail::plan_exact>,
+            exact_collectives, true},
     planner{planned_by::approximate, "near the optimum, with a stated gap: large uneven machines",
             plan_approximate, collective_set{collective::all_reduce}, true},
     planner{planned_by::blink, "multiplicative weights, then few trees (the Blink paper)",
-            plan_blink, free_root_collectives},
+            detail::forward_only<plan_blink>, free_root_collectives},
     planner{planned_by::one_hop, "a star for each rank's share; broadcast in two hops",
             plan_one_hop, spanning_collectives},
     planner{planned_by::three_phase, "optimal trees in each server, one hop among servers",
-            plan_three_phase, spanning_collectives},
+            detail::forward_only<plan_three_phase>, spanning_collectives},
     planner{planned_by::hybrid, "the optima on two kinds of link, used at once", plan_hybrid,
             spanning_collectives},
     planner{planned_by::ring, "directed rings, over switches one for each NIC", plan_ring,

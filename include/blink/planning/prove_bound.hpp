@@ -7,6 +7,7 @@
 #include <blink/graph/max_flow.hpp>
 #include <blink/packing/trees/all_gather_rate.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
+#include <blink/planning/plan/detail/supplied_graph.hpp>
 #include <blink/planning/plan/plan.hpp>
 #include <blink/planning/planners/plan_direct.hpp>
 #include <blink/planning/planners/plan_joint.hpp>
@@ -44,9 +45,7 @@ struct proven_bound {
 [[nodiscard]] inline proven_bound prove_bound(topology const& machine, collective kind, int root) {
   expects(!is_point_to_point(kind) && kind != collective::barrier,
           "prove_bound: flows are proven by their planner, a barrier has no rate");
-  if (kind == collective::reduce || kind == collective::reduce_scatter) {
-    auto const forward =
-        kind == collective::reduce ? collective::broadcast : collective::all_gather;
+  if (auto const forward = detail::forward_collective(kind); forward != kind) {
     auto turned = prove_bound(detail::reversed(machine), forward, root);
     plan carrier;
     carrier.collective = forward;

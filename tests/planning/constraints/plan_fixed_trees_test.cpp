@@ -64,7 +64,9 @@ TEST(plan_shares, are_optimal_on_random_machines) {
     expect_sound(machine, p);
     EXPECT_EQ(p.rate, smallest_ratio(machine, shares) * all);
     EXPECT_EQ(p.rate, p.bound);
-    auto const back = plan_shares(machine, {collective::reduce_scatter, {}, "exact"}, shares);
+    auto const back = detail::plan_forward(
+        machine, {collective::reduce_scatter},
+        [&](auto const& on, auto const& request) { return plan_shares(on, request, shares); });
     expect_sound(machine, back);
     EXPECT_EQ(back.rate, smallest_ratio(detail::reversed(machine), shares) * all);
   }
@@ -107,7 +109,9 @@ TEST(plan_fixed_trees, are_packed_as_promised) {
     for (auto const kind : {collective::all_gather, collective::reduce_scatter}) {
       for (std::int64_t k = 1; k <= 3; ++k) {
         SCOPED_TRACE(machine.name + " " + std::to_string(k));
-        auto const p = plan_fixed_trees(machine, {kind, {}, "exact"}, k);
+        auto const p = detail::plan_forward(
+            machine, {kind},
+            [&](auto const& on, auto const& request) { return plan_fixed_trees(on, request, k); });
         expect_sound(machine, p);
         std::map<int, std::int64_t> trees;
         for (auto const& t : p.trees) ++trees[t.root];

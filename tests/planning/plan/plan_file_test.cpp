@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <blink/planning/make_plan.hpp>
 #include <blink/planning/plan/plan_file.hpp>
-#include <blink/planning/planners/plan_switch.hpp>
 
 #include "support/small_machines.hpp"
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ void expect_equal(plan const& a, plan const& b) {
 
 TEST(plan_file, round_trips_every_collective) {
   for (int kind = 0; kind < 5; ++kind) {
-    auto p = plan_switch(test::star_machine(4, 7), {static_cast<collective>(kind), {}, "exact"});
+    auto p = make_plan(test::star_machine(4, 7), {static_cast<collective>(kind), {}, "exact"});
     if (kind == 0) p.links = "nvlink";
     auto const text = write_plan(p);
     expect_equal(p, read_plan(text, "test"));
@@ -37,7 +37,7 @@ TEST(plan_file, round_trips_every_collective) {
 }
 
 TEST(plan_file, round_trips_every_certificate) {
-  auto p = plan_switch(test::star_machine(3, 7), {collective::all_reduce, {}, "exact"});
+  auto p = make_plan(test::star_machine(3, 7), {collective::all_reduce, {}, "exact"});
   for (certificate const& proof :
        {certificate(no_certificate{}), certificate(cut_certificate{{1, 2}}),
         certificate(partition_certificate{{{0}, {1, 2}}}),
@@ -58,7 +58,7 @@ std::string error_of(std::string const& text) {
 
 TEST(plan_file, says_where_and_what_was_expected) {
   auto const good =
-      write_plan(plan_switch(test::star_machine(3, 7), {collective::broadcast, {}, "exact"}));
+      write_plan(make_plan(test::star_machine(3, 7), {collective::broadcast, {}, "exact"}));
   auto const with = [&](std::string const& from, std::string const& to) {
     auto text = good;
     auto const at = text.find(from);
@@ -103,7 +103,7 @@ TEST(plan_file, keeps_members_and_destinations) {
 
 TEST(plan_file, never_crashes_on_damaged_text) {
   auto const good =
-      write_plan(plan_switch(test::star_machine(3, 7), {collective::all_reduce, {}, "exact"}));
+      write_plan(make_plan(test::star_machine(3, 7), {collective::all_reduce, {}, "exact"}));
   std::mt19937 random(1);
   int refused = 0;
   for (int i = 0; i < 2000; ++i) {

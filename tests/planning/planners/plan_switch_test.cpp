@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <blink/planning/check/check_plan.hpp>
+#include <blink/planning/make_plan.hpp>
 #include <blink/planning/planners/plan_switch.hpp>
 
 #include "support/small_machines.hpp"
@@ -29,7 +30,7 @@ TEST(plan_switch, is_optimal_for_every_collective_and_size) {
     for (int kind = 0; kind < 5; ++kind) {
       plan_request const request{static_cast<collective>(kind), {}, "exact"};
       SCOPED_TRACE(std::to_string(n) + " ranks, " + std::string(to_text(request.collective)));
-      auto const p = plan_switch(machine, request);
+      auto const p = make_plan(machine, request);
       auto const report = check_plan(machine, p);
       EXPECT_EQ(report.fault.value_or(""), "");
       EXPECT_EQ(p.rate, expected_rate(request.collective, n, 150));
@@ -42,7 +43,7 @@ TEST(plan_switch, is_optimal_for_every_collective_and_size) {
 TEST(plan_switch, honours_the_root) {
   auto const machine = test::star_machine(5, 3);
   for (auto const kind : {collective::broadcast, collective::reduce}) {
-    auto const p = plan_switch(machine, {kind, 3, "exact"});
+    auto const p = make_plan(machine, {kind, 3});
     for (auto const& t : p.trees) EXPECT_EQ(t.root, 3);
   }
 }

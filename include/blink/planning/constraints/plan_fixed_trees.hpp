@@ -119,12 +119,6 @@ inline void pack_whole_trees(topology const& machine, rational const& scale, std
 [[nodiscard]] inline plan plan_fixed_trees(topology const& machine, plan_request const& request,
                                            std::int64_t k, std::vector<std::int64_t> shares = {}) {
   expects(k >= 1, "plan_fixed_trees: at least one tree a root");
-  if (request.collective == collective::reduce_scatter) {
-    auto turned = request;
-    turned.collective = collective::all_gather;
-    return detail::reversed(
-        plan_fixed_trees(detail::reversed(machine), turned, k, std::move(shares)), machine);
-  }
   shares = detail::reduced_shares(machine, std::move(shares));
   plan result = bound_of_shares(machine, request.collective, shares);
   if (result.ranks.size() < 2) return result;

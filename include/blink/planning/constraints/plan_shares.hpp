@@ -97,14 +97,6 @@ inline void name_shares(plan& p, std::vector<std::int64_t> const& shares) {
 /// Throws: as `bound_of_shares`, and as `plan_direct`.
 [[nodiscard]] inline plan plan_shares(topology const& machine, plan_request const& request,
                                       std::vector<std::int64_t> shares) {
-  if (request.collective == collective::reduce_scatter) {
-    auto turned = request;
-    turned.collective = collective::all_gather;
-    auto const forward = detail::reversed(machine);
-    return detail::reversed(
-        detail::planned_reversed(forward, [&] { return plan_shares(forward, turned, shares); }),
-        machine);
-  }
   shares = detail::reduced_shares(machine, std::move(shares));
   plan result = bound_of_shares(machine, request.collective, shares);
   if (result.ranks.size() < 2) return result;

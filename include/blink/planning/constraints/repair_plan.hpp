@@ -207,9 +207,13 @@ namespace detail {
     result.reason = std::move(reason);
     // A plan that lost some rate to unbalanced switches may lose some again.
     request.balance_switches = shares.empty() && old.rate < old.bound;
-    return finish(
-        shares.empty() ? make_plan(machine, request) : plan_shares(machine, request, shares),
-        repair_algorithm::anew);
+    return finish(shares.empty()
+                      ? make_plan(machine, request)
+                      : detail::plan_forward(machine, request,
+                                             [&](topology const& forward, plan_request const& as) {
+                                               return plan_shares(forward, as, shares);
+                                             }),
+                  repair_algorithm::anew);
   };
   if (machine.rank_positions().size() < 2 || old.trees.empty()) return anew("one rank");
   if (root_lost) return anew("the root is lost");

@@ -194,27 +194,28 @@ namespace detail {
                       " has its own trees; limits on trees and shares need the planner exact");
   }
   restricted_plan result;
+  auto const as_given = wanted.request;
+  // Other planners than the exact one plan every collective as it is.
+  auto const planned = [&](topology const& on, auto const& make) {
+    auto const with = [&](topology const& forward, plan_request const& as) {
+      wanted.request = as;
+      return make(forward);
+    };
+    return request.planner == planned_by::exact ? detail::plan_forward(on, as_given, with)
+                                                : with(on, as_given);
+  };
   if (!options.forbidden_links.empty()) {
     auto without = options;
     without.forbidden_links.clear();
     without.required_links.clear();
     without.symmetries.clear();
-    auto const whole = restricted_machine(machine, request, without);
-    auto const p = detail::free_plan(whole, wanted);
+    auto const p = planned(restricted_machine(machine, request, without),
+                           [&](topology const& whole) { return detail::free_plan(whole, wanted); });
     result.steps.push_back({"none", p.rate, p.bound});
   }
-  bool const turned =
-      request.collective == collective::reduce || request.collective == collective::reduce_scatter;
-  if (turned && request.planner == planned_by::exact) {
-    given = detail::reversed(std::move(given));
-    wanted.request.collective =
-        request.collective == collective::reduce ? collective::broadcast : collective::all_gather;
-    for (auto& link : wanted.options.required_links) std::swap(link.first, link.second);
-  }
-  auto const free_plan = [&] {
+  auto const free_plan = [&](topology const& forward) {
     try {
-      if (!turned) return detail::free_plan(given, wanted);
-      return detail::planned_reversed(given, [&] { return detail::free_plan(given, wanted); });
+      return detail::free_plan(forward, wanted);
     } catch (unbalanced_switch const&) {
       throw;
     } catch (planning_error const& reason) {
@@ -226,19 +227,18 @@ namespace detail {
           (options.forwarding_ranks.empty() ? "" : "forwarding_ranks") + ": " + reason.what());
     }
   };
-  auto p = free_plan();
-  result.steps.push_back(
-      {options.forbidden_links.empty() ? "none" : "forbidden_links", p.rate, p.bound});
-  if (shaped && balances_switches) {
-    p = detail::shaped_plan(given, without_egress_excess(given, wanted.request, wanted.shares),
-                            wanted, std::move(p), result.steps);
-  } else if (shaped) {
-    p = detail::shaped_plan(given, given, wanted, std::move(p), result.steps);
-  }
-  if (turned && request.planner == planned_by::exact) {
-    given = detail::reversed(std::move(given));
-    p = detail::reversed(std::move(p), given);
-  }
+  auto p = planned(given, [&](topology const& forward) {
+    if (wanted.request.collective != request.collective) {
+      for (auto& link : wanted.options.required_links) std::swap(link.first, link.second);
+    }
+    auto free = free_plan(forward);
+    result.steps.push_back(
+        {options.forbidden_links.empty() ? "none" : "forbidden_links", free.rate, free.bound});
+    if (!shaped) return free;
+    auto const& splittable =
+        balances_switches ? without_egress_excess(forward, wanted.request, wanted.shares) : forward;
+    return detail::shaped_plan(forward, splittable, wanted, std::move(free), result.steps);
+  });
   p.forwarding_ranks = options.forwarding_ranks;
   p.forbidden_links = options.forbidden_links;
   if (!options.symmetries.empty()) {

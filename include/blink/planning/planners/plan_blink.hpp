@@ -50,16 +50,13 @@ template <class Oracle>
 ///
 /// Source: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020.
 /// Time:   see `multiplicative_weights` and `few_trees`; milliseconds for 8 ranks.
+/// Pre:    neither a reduce nor a reduce_scatter, which `make_plan` plans on the reversed machine.
 /// Post:   `bound` is 0 and there is no certificate: `make_plan` adds the machine's own.
 /// Throws: planning_error for all-gather and reduce-scatter (the paper's packing has one root), for
 ///         all-reduce over switches or over links that differ by direction, and if the ranks are
 ///         not connected.
 [[nodiscard]] inline plan plan_blink(topology const& machine, plan_request const& request) {
-  if (request.collective == collective::reduce) {
-    auto turned = request;
-    turned.collective = collective::broadcast;
-    return detail::reversed(plan_blink(detail::reversed(machine), turned), machine);
-  }
+  detail::expect_forward(request);
   plan result = detail::empty_plan(machine, request);
   if (result.ranks.size() == 1) return result;
 

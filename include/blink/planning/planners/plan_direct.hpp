@@ -137,19 +137,12 @@ inline void plan_direct_all_reduce(rank_graph const& ranks, plan& result) {
 ///                             joint packing of in-trees and out-trees, by linear programming.
 ///
 /// Time:   see the packers; under a millisecond for 8 ranks.
+/// Pre:    neither a reduce nor a reduce_scatter, which `make_plan` plans on the reversed machine.
 /// Post:   rate = bound, proven by a cut, a partition, or prices.
 /// Throws: planning_error if the ranks are not connected, and for all-reduce with switches;
 ///         unbalanced_switch if a switch with more capacity out than in cannot be split.
 [[nodiscard]] inline plan plan_direct(topology const& machine, plan_request const& request) {
-  if (request.collective == collective::reduce ||
-      request.collective == collective::reduce_scatter) {
-    auto turned = request;
-    turned.collective =
-        request.collective == collective::reduce ? collective::broadcast : collective::all_gather;
-    auto const forward = detail::reversed(machine);
-    return detail::reversed(
-        detail::planned_reversed(forward, [&] { return plan_direct(forward, turned); }), machine);
-  }
+  detail::expect_forward(request);
   plan result = detail::empty_plan(machine, request);
   if (result.ranks.size() == 1) return result;
   switch (request.collective) {

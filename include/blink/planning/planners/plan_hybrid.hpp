@@ -56,11 +56,12 @@ namespace detail {
 [[nodiscard]] inline plan plan_part(topology const& part, plan_request const& request,
                                     std::string const& which) {
   try {
-    if (to_star(part)) return plan_switch(part, request);
-    if (request.collective == collective::all_reduce && !used_switches(part).empty()) {
-      return plan_joint(part, request);
-    }
-    return plan_direct(part, request);
+    return plan_forward(part, request, [](topology const& forward, plan_request const& wanted) {
+      if (to_star(forward)) return plan_switch(forward, wanted);
+      bool const joint =
+          wanted.collective == collective::all_reduce && !used_switches(forward).empty();
+      return joint ? plan_joint(forward, wanted) : plan_direct(forward, wanted);
+    });
   } catch (planning_error const& reason) {
     throw planning_error("hybrid: the links " + which + ": " + reason.what());
   }

@@ -32,16 +32,11 @@ namespace blink { inline namespace BLINK_ABI {
 /// MLSys
 ///         2020 (all-reduce). Two-hop broadcast and the optimality of all: the certificate.
 /// Time:   O(N^2) tree edges.
+/// Pre:    neither a reduce nor a reduce_scatter, which `make_plan` plans on the reversed machine.
 /// Post:   rate = bound; a cut proves it, prices for all-reduce.
 /// Throws: planning_error if the machine is not of that kind.
 [[nodiscard]] inline plan plan_switch(topology const& machine, plan_request const& request) {
-  if (request.collective == collective::reduce ||
-      request.collective == collective::reduce_scatter) {
-    auto turned = request;
-    turned.collective =
-        request.collective == collective::reduce ? collective::broadcast : collective::all_gather;
-    return detail::reversed(plan_switch(detail::reversed(machine), turned), machine);
-  }
+  detail::expect_forward(request);
   auto const star = detail::to_star(machine);
   if (!star) {
     throw planning_error("machine '" + machine.name +

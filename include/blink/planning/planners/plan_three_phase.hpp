@@ -96,7 +96,9 @@ using server_pieces = std::vector<server_piece>;
   auto const part = inside_of(machine, where);
   auto const packed = [&](collective local) {
     plan_request const request{local, root};
-    return to_star(part) ? plan_switch(part, request) : plan_direct(part, request);
+    return plan_forward(part, request, [](topology const& forward, plan_request const& wanted) {
+      return to_star(forward) ? plan_switch(forward, wanted) : plan_direct(forward, wanted);
+    });
   };
   try {
     if (root)
@@ -241,17 +243,12 @@ struct phase_choice {
 /// Source: Wang et al., "Blink: Fast and Generic Collectives for Distributed ML", MLSys 2020,
 ///         section 3.5.
 /// Time:   a few times that of `plan_direct` for each server, and O(pieces * servers * N) edges.
+/// Pre:    neither a reduce nor a reduce_scatter, which `make_plan` plans on the reversed machine.
 /// Post:   `bound` is 0 and there is no certificate: `make_plan` adds the machine's own.
 /// Throws: planning_error on a single server, and if a server's ranks are not connected inside or
 ///         servers not with each other.
 [[nodiscard]] inline plan plan_three_phase(topology const& machine, plan_request const& request) {
-  if (request.collective == collective::reduce ||
-      request.collective == collective::reduce_scatter) {
-    auto turned = request;
-    turned.collective =
-        request.collective == collective::reduce ? collective::broadcast : collective::all_gather;
-    return detail::reversed(plan_three_phase(detail::reversed(machine), turned), machine);
-  }
+  detail::expect_forward(request);
   auto best = detail::glued_phases(machine, request, {});
   if (best.trees.empty()) return best;
   auto const servers = detail::servers_of(machine);

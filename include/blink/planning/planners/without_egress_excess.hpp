@@ -182,13 +182,6 @@ namespace detail {
 [[nodiscard]] inline topology without_egress_excess(topology const& machine,
                                                     plan_request const& request,
                                                     std::vector<std::int64_t> const& shares = {}) {
-  if (request.collective == collective::reduce ||
-      request.collective == collective::reduce_scatter) {
-    auto turned = request;
-    turned.collective =
-        request.collective == collective::reduce ? collective::broadcast : collective::all_gather;
-    return detail::reversed(without_egress_excess(detail::reversed(machine), turned, shares));
-  }
   if (request.collective != collective::broadcast && request.collective != collective::all_gather) {
     return machine;
   }

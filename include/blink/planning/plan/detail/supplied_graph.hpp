@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <blink/core/collective.hpp>
 #include <blink/core/config.hpp>
 #include <blink/core/error.hpp>
 #include <blink/core/rational.hpp>
@@ -9,6 +10,7 @@
 #include <blink/packing/trees/arborescence_packing.hpp>
 #include <blink/planning/plan/detail/rank_graph.hpp>
 #include <blink/planning/plan/plan.hpp>
+#include <blink/planning/plan/plan_request.hpp>
 #include <blink/topology/topology.hpp>
 
 #include <cstddef>
@@ -52,12 +54,30 @@ struct unbalanced_switch : planning_error {
 
 namespace detail {
 
-/// Plans on the reversed machine. An error about a switch gives the capacities of the machine
-/// itself.
+/// The collective that takes the place of a reduce or reduce-scatter on the reversed machine. Any
+/// other collective stays.
+[[nodiscard]] constexpr collective forward_collective(collective kind) {
+  return kind == collective::reduce           ? collective::broadcast
+         : kind == collective::reduce_scatter ? collective::all_gather
+                                              : kind;
+}
+
+/// Throws precondition_error for a reduce or reduce-scatter.
+inline void expect_forward(plan_request const& request) {
+  expects(forward_collective(request.collective) == request.collective,
+          "a reduce or reduce-scatter is planned on the reversed machine");
+}
+
+/// Plans with `make(machine, request)`. A reduce is planned as a broadcast, and a reduce-scatter as
+/// an all-gather, on the reversed machine; their plan is reversed.
 template <class Make>
-[[nodiscard]] auto planned_reversed(topology const& turned, Make&& make) {
+[[nodiscard]] plan plan_forward(topology const& machine, plan_request request, Make&& make) {
+  auto const forward = forward_collective(request.collective);
+  if (forward == request.collective) return make(machine, request);
+  request.collective = forward;
+  auto const turned = reversed(machine);
   try {
-    return make();
+    return reversed(make(turned, request), machine);
   } catch (unbalanced_switch const& fault) {
     throw unbalanced_switch(turned, fault.at, true);
   }
